@@ -1,0 +1,84 @@
+"""Every setting, read once from the environment, with the sentence that explains it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import platformdirs
+from pydantic import AliasChoices, Field, SecretStr
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+def default_data_folder() -> Path:
+    return Path(platformdirs.user_data_dir("knowledge-server", appauthor=False))
+
+
+def both(name: str) -> AliasChoices:
+    """A setting of contract 004 that answers to our own prefix too."""
+    return AliasChoices(f"KNOWLEDGE_{name}", f"KB_{name}")
+
+
+class Settings(BaseSettings):
+    model_config = SettingsConfigDict(
+        env_prefix="KNOWLEDGE_", frozen=True, extra="ignore", populate_by_name=True, env_ignore_empty=True
+    )
+
+    data: Path = Field(default_factory=default_data_folder, description="The folder that holds everything.")
+    host: str = Field("127.0.0.1", description="The address to listen on.")
+    port: int = Field(8000, ge=0, le=65535, description="The port to listen on; 0 takes any free one.")
+    toolsets: str = Field("", description="Which contracts are served, by comma; empty serves all five.")
+
+    engine_url: str | None = Field(
+        None,
+        description="Use the engine at this address instead of one in this process.",
+        validation_alias=both("ENGINE_URL"),
+    )
+    api_key: SecretStr | None = Field(
+        None, description="The key that the engine's REST API asks for.", validation_alias=both("API_KEY")
+    )
+    mcp_api_key: SecretStr | None = Field(
+        None, description="The key that the MCP endpoints ask for.", validation_alias=both("MCP_API_KEY")
+    )
+    mcp_allowed_hosts: str = Field(
+        "",
+        description="Host names, by comma, that MCP and the web page also answer to.",
+        validation_alias=both("MCP_ALLOWED_HOSTS"),
+    )
+    trusted_proxies: str = Field("", description="Addresses, by comma, whose forwarded headers are believed.")
+    allow_open: bool = Field(False, description="Permit a public address without keys.")
+    cors_origins: str = Field("", description="Origins, by comma, that browsers may call from; empty means none.")
+
+    embedding: str = Field(
+        "default", description="The model: default, none, dir:PATH, hf:NAME or openai:URL#MODEL."
+    )
+    embedding_key: SecretStr | None = Field(None, description="The key for an openai: model.")
+    embedding_dimension: int | None = Field(None, ge=1, description="The length of an openai: model's vectors.")
+    int8: str = Field("auto", pattern="^(auto|on|off)$", description="Eight-bit arithmetic: auto, on or off.")
+
+    files: str = Field(
+        "", description=f"Folders, separated by '{os.pathsep}', below which tools may open files by path."
+    )
+    max_file_mb: int = Field(100, ge=1, description="The largest file that is accepted, in MB.")
+    wait_s: float = Field(50.0, gt=0, description="How long a call waits for its job before it answers without.")
+    workers: int = Field(
+        0, ge=0, description="How many jobs run side by side; 0 means one for each processor core."
+    )
+    parse_seconds: float = Field(120.0, gt=0, description="The longest that reading one document may take, before pages are added.")
+    parse_memory_mb: int = Field(1500, ge=200, description="The most memory that reading one document may take.")
+    ocr_languages: str = Field("eng", description="Languages for text recognition, such as eng+deu.")
+
+    log_level: str = Field("info", pattern="(?i)^(debug|info|warning|error)$", description="debug, info, warning or error.")
+    log_json: bool = Field(False, description="Write each log line as JSON.")
+
+    database_url: str | None = Field(None, description="A PostgreSQL database instead of the data folder's own.")
+    index_url: str | None = Field(None, description="A Qdrant cluster instead of the data folder's own index.")
+    files_url: str | None = Field(None, description="A bucket for originals instead of the data folder.")
+
+    @property
+    def max_file_bytes(self) -> int:
+        return self.max_file_mb << 20
+
+    @property
+    def worker_count(self) -> int:
+        return self.workers or os.cpu_count() or 1

@@ -1,0 +1,105 @@
+"""The one door to the engine. Everything above it knows these verbs and nothing else.
+
+`LocalEngine` answers in this process, `RemoteEngine` over HTTP; the same tests run on both. An engine looks at the
+world through one Scope, fixed when it was made, so no verb takes an owner.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from knowledge.model import (
+    Answer,
+    Chunk,
+    Collection,
+    CollectionEdit,
+    CollectionRef,
+    Document,
+    DocumentEdit,
+    DocumentFilter,
+    Finding,
+    Job,
+    JobFilter,
+    NewCollection,
+    NewDocument,
+    Original,
+    Page,
+    Query,
+    Ref,
+    Removed,
+    Report,
+    Status,
+)
+
+
+class Engine(Protocol):
+    # -- finding --------------------------------------------------------------------------------
+
+    async def search(self, query: Query) -> Answer:
+        """The passages that answer a question, best first."""
+
+    # -- adding ---------------------------------------------------------------------------------
+
+    async def add(self, new: NewDocument) -> Job:
+        """Accept a document and answer its job at once; the same bytes again raise Duplicate."""
+
+    async def update_note(self, ref: Ref, text: str) -> Document:
+        """Give a note another text, in one step, and answer it when it can be found."""
+
+    # -- jobs -----------------------------------------------------------------------------------
+
+    async def job(self, ref: Ref) -> Job: ...
+
+    async def jobs(self, wanted: JobFilter) -> Page[Job]: ...
+
+    async def wait(self, ref: Ref, timeout: float, report: Report | None = None) -> Job:
+        """The job when it has ended, or as it stands when the time is up."""
+
+    async def cancel(self, ref: Ref) -> Job:
+        """Stop a job; what it had done is taken back. A job that has ended raises NotNow."""
+
+    async def retry(self, ref: Ref) -> Job:
+        """Queue a failed or cancelled job again, from its kept original."""
+
+    # -- documents ------------------------------------------------------------------------------
+
+    async def document(self, ref: Ref) -> Document: ...
+
+    async def documents(self, wanted: DocumentFilter) -> Page[Document]: ...
+
+    async def chunks(self, ref: Ref, offset: int = 0, limit: int | None = None) -> list[Chunk]:
+        """The passages of a document in reading order."""
+
+    async def original(self, ref: Ref) -> Original:
+        """The bytes as they came in."""
+
+    async def edit(self, ref: Ref, edit: DocumentEdit) -> Document:
+        """Change title, address, metadata, tags or collection. Another title embeds the passages again, in a job."""
+
+    async def remove(self, ref: Ref) -> Removed: ...
+
+    async def clear(self) -> Removed:
+        """Remove every document in scope."""
+
+    # -- collections ----------------------------------------------------------------------------
+
+    async def collections(self, page: int = 1, per_page: int = 50) -> Page[Collection]: ...
+
+    async def collection(self, ref: CollectionRef) -> Collection: ...
+
+    async def create_collection(self, new: NewCollection) -> Collection: ...
+
+    async def edit_collection(self, ref: CollectionRef, edit: CollectionEdit) -> Collection: ...
+
+    async def remove_collection(self, ref: CollectionRef) -> Removed:
+        """Remove a collection with everything that stands in it."""
+
+    # -- the engine itself ----------------------------------------------------------------------
+
+    async def status(self) -> Status: ...
+
+    async def verify(self) -> list[Finding]:
+        """Truth against index against files; an empty list is a clean bill."""
+
+    async def reindex(self) -> None:
+        """Build the index again from the store and swap it in."""

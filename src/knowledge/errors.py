@@ -1,0 +1,247 @@
+"""Everything that can go wrong, as one tree. An error is raised once, with its facts; nobody reads its text.
+
+KnowledgeError
+├── Invalid                     422  the request itself is wrong
+│   ├── MissingParameter · InvalidParameter · UnknownParameter · EmptyQuery
+│   ├── ConfirmationRequired · NotANote
+│   └── Malformed               400  not even readable: broken JSON, a broken form
+├── Unauthenticated             401
+├── Forbidden                   403  AccessDenied
+├── NotFound                    404  DocumentNotFound · CollectionNotFound · JobNotFound · UploadNotFound · FileNotFound
+├── Conflict                    409  Duplicate · NameTaken · NotNow
+├── TooLarge                    413
+├── UnsupportedFormat           415
+├── Unreadable                  422  a file from which no text could be won
+│   ├── NeedsPassword · Damaged · NoText · OcrFailed
+│   └── ParserDied · ParserTooSlow · ParserTooBig
+├── RateLimited                 429
+├── Cancelled                   409
+├── Unavailable                 503  Starting · ModelUnavailable · EngineUnreachable · EmbeddingFailed · StorageFailed
+├── DeadlineExceeded            504
+├── MissingDependency           501
+└── Internal                    500  a fault of ours; its text is logged and not shown
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+from knowledge.model import Json, JsonValue
+
+
+class KnowledgeError(Exception):
+    """The root: a code for machines, an HTTP status, a hint that says what to do next, and the facts."""
+
+    code: ClassVar[str] = "error"
+    status: ClassVar[int] = 500
+    default_hint: ClassVar[str] = ""
+
+    def __init__(self, message: str, *, hint: str | None = None, **details: JsonValue) -> None:
+        super().__init__(message)
+        self.hint = self.default_hint if hint is None else hint
+        self.details: Json = details
+
+
+class Invalid(KnowledgeError):
+    code, status = "invalid", 422
+    default_hint = "Correct the request and send it again."
+
+
+class MissingParameter(Invalid):
+    code = "missing_parameter"
+
+
+class InvalidParameter(Invalid):
+    code = "invalid_parameter"
+
+
+class UnknownParameter(Invalid):
+    code = "unknown_parameter"
+
+
+class EmptyQuery(Invalid):
+    code = "empty_query"
+    default_hint = "Ask for at least one letter or digit."
+
+
+class ConfirmationRequired(Invalid):
+    code = "confirmation_required"
+
+
+class NotANote(Invalid):
+    code = "not_a_note"
+    default_hint = "Only notes can be updated; add the file again with the same source_path to replace it."
+
+
+class Malformed(Invalid):
+    code, status = "malformed", 400
+
+
+class Unauthenticated(KnowledgeError):
+    code, status = "unauthenticated", 401
+    default_hint = "Send the key as 'Authorization: Bearer KEY' or 'X-API-Key: KEY'."
+
+
+class Forbidden(KnowledgeError):
+    code, status = "forbidden", 403
+
+
+class AccessDenied(Forbidden):
+    code = "access_denied"
+    default_hint = "Put the file below an allowed folder, or list its folder in KNOWLEDGE_FILES."
+
+
+class NotFound(KnowledgeError):
+    code, status = "not_found", 404
+
+
+class DocumentNotFound(NotFound):
+    code = "document_not_found"
+    default_hint = "List the documents to see which there are."
+
+
+class CollectionNotFound(NotFound):
+    code = "collection_not_found"
+    default_hint = "List the collections to see which there are."
+
+
+class JobNotFound(NotFound):
+    code = "job_not_found"
+    default_hint = "List the jobs to see which there are."
+
+
+class UploadNotFound(NotFound):
+    code = "upload_not_found"
+    default_hint = "Start the upload again."
+
+
+class FileNotFound(NotFound):
+    code = "file_not_found"
+    default_hint = "Check the path; it is read on the machine that runs the server."
+
+
+class Conflict(KnowledgeError):
+    code, status = "conflict", 409
+
+
+class Duplicate(Conflict):
+    """The same bytes stand in this collection already; `details` says where."""
+
+    code = "duplicate"
+    default_hint = "The document is already there; nothing needs to be done."
+
+
+class NameTaken(Conflict):
+    code = "name_taken"
+    default_hint = "Choose another name."
+
+
+class NotNow(Conflict):
+    """The thing is in a state that does not allow this."""
+
+    code = "not_now"
+
+
+class TooLarge(KnowledgeError):
+    code, status = "too_large", 413
+    default_hint = "Split the file, or raise KNOWLEDGE_MAX_FILE_MB."
+
+
+class UnsupportedFormat(KnowledgeError):
+    code, status = "unsupported_format", 415
+
+
+class Unreadable(KnowledgeError):
+    code, status = "unreadable", 422
+    default_hint = "Open the file in its own program, save it again, and add that."
+
+
+class NeedsPassword(Unreadable):
+    code = "needs_password"
+    default_hint = "Save a copy without the password and add that."
+
+
+class Damaged(Unreadable):
+    code = "damaged"
+
+
+class NoText(Unreadable):
+    code = "no_text"
+    default_hint = "There is no text in it that could be found again."
+
+
+class OcrFailed(Unreadable):
+    code = "ocr_failed"
+
+
+class ParserDied(Unreadable):
+    code = "parser_died"
+
+
+class ParserTooSlow(Unreadable):
+    code = "parser_too_slow"
+
+
+class ParserTooBig(Unreadable):
+    code = "parser_too_big"
+    default_hint = "Split the document and add its parts."
+
+
+class RateLimited(KnowledgeError):
+    code, status = "rate_limited", 429
+
+
+class Cancelled(KnowledgeError):
+    code, status = "cancelled", 409
+
+
+class Unavailable(KnowledgeError):
+    code, status = "unavailable", 503
+    default_hint = "Try again in a moment."
+
+
+class Starting(Unavailable):
+    code = "starting"
+
+
+class ModelUnavailable(Unavailable):
+    code = "model_unavailable"
+    default_hint = "Search by words goes on; see the status for what is wrong with the model."
+
+
+class EngineUnreachable(Unavailable):
+    code = "engine_unreachable"
+    default_hint = "Start the engine, or correct KB_ENGINE_URL."
+
+
+class EmbeddingFailed(Unavailable):
+    code = "embedding_failed"
+
+
+class StorageFailed(Unavailable):
+    code = "storage_failed"
+    default_hint = "Check free space and permissions of the data folder."
+
+
+class DeadlineExceeded(KnowledgeError):
+    code, status = "deadline_exceeded", 504
+
+
+class MissingDependency(KnowledgeError):
+    code, status = "missing_dependency", 501
+
+
+class Internal(KnowledgeError):
+    code, status = "internal", 500
+    default_hint = "The server's log has the details."
+
+
+def tree(root: type[KnowledgeError] = KnowledgeError) -> Iterator[type[KnowledgeError]]:
+    """The root and everything below it, in the order in which it was written."""
+    yield root
+    for child in root.__subclasses__():
+        yield from tree(child)
+
+
+BY_CODE: dict[str, type[KnowledgeError]] = {error.code: error for error in tree()}

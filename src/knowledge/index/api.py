@@ -1,0 +1,97 @@
+"""What an index is to the engine: derived from the store, fed with whole documents, asked for words and for meaning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One passage as the index keeps it."""
+
+    chunk_id: int
+    document_id: int
+    collection_id: int
+    owner: int
+    doc_type: str
+    day: int
+    """The UTC day of the document's created_at, counted from 1970-01-01."""
+    tags: tuple[str, ...]
+    terms: Sequence[str]
+    """Title, headings and text, as `analyse.terms` cuts them."""
+    vector: NDArray[np.float16] | None
+    """None where the model does not read the language, or has not read the passage yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """A Scope and a Filter as the index sees them: numbers and words, everything resolved."""
+
+    owner: int
+    shared_collections: tuple[int, ...] = ()
+    """Readable beside what the owner has."""
+    collections: tuple[int, ...] = ()
+    tags: tuple[str, ...] = ()
+    doc_types: tuple[str, ...] = ()
+    documents: tuple[int, ...] = ()
+    day_from: int | None = None
+    day_to: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """A question as terms. `terms` keeps repeats: each counts as often as it stands there."""
+
+    terms: tuple[str, ...]
+    phrases: tuple[tuple[str, ...], ...] = ()
+    """Each must stand in the passage, in this order, side by side."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """Ids, best first, with their scores."""
+
+    ids: NDArray[np.int64]
+    scores: NDArray[np.float32]
+
+
+class Index(Protocol):
+    def checkpoint(self) -> int:
+        """The last change that every part of this index has seen and keeps through a crash; -1 asks for a rebuild."""
+
+    def apply(self, seq: int, documents: Sequence[int], entries: Iterable[Entry]) -> None:
+        """Make the index say about these documents exactly what `entries` say. Visible to searches on return; to
+        repeat it changes nothing. A document without entries is gone."""
+
+    def flush(self) -> None:
+        """Make everything applied so far outlive a crash."""
+
+    def words(self, words: Words, within: Within, limit: int) -> Scored:
+        """BM25."""
+
+    def meaning(self, vector: NDArray[np.float32], within: Within, limit: int) -> Scored:
+        """Cosine."""
+
+    def cosines(self, vector: NDArray[np.float32], ids: NDArray[np.int64]) -> NDArray[np.float32]:
+        """The cosine of each passage to the question; nan for one without a vector."""
+
+    def bm25(self, words: Words, ids: NDArray[np.int64]) -> NDArray[np.float32]:
+        """The word score of each passage; 0 where no word matches."""
+
+    def ceiling(self, words: Words) -> float:
+        """2.2 times the sum of the terms' idf: what BM25 is divided by to lie between 0 and 1."""
+
+    def count(self) -> int:
+        """How many passages it holds."""
+
+    def document_chunks(self) -> dict[int, int]:
+        """How many passages of each document it holds, for `verify`."""
+
+    def size_bytes(self) -> int: ...
+
+    def close(self) -> None: ...

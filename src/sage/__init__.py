@@ -1,0 +1,1 @@
+"""The name under which contract 003 is started."""
