@@ -8,6 +8,7 @@ KnowledgeError
 ├── Unauthenticated             401
 ├── Forbidden                   403  AccessDenied
 ├── NotFound                    404  DocumentNotFound · CollectionNotFound · JobNotFound · UploadNotFound · FileNotFound
+├── MethodNotAllowed            405
 ├── Conflict                    409  Duplicate · NameTaken · NotNow
 ├── TooLarge                    413
 ├── UnsupportedFormat           415
@@ -119,6 +120,10 @@ class UploadNotFound(NotFound):
 class FileNotFound(NotFound):
     code = "file_not_found"
     default_hint = "Check the path; it is read on the machine that runs the server."
+
+
+class MethodNotAllowed(KnowledgeError):
+    code, status = "method_not_allowed", 405
 
 
 class Conflict(KnowledgeError):

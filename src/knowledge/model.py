@@ -101,6 +101,25 @@ class Scope:
     collections: frozenset[int] = frozenset()
 
 
+class CallerKind(StrEnum):
+    LOCAL = "local"
+    """Reached us without a key: over loopback, stdio or the command line."""
+    KEY = "key"
+    """Bears the operator's own key."""
+    ACCOUNT = "account"
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who is asking."""
+
+    kind: CallerKind = CallerKind.LOCAL
+    owner: int = LOCAL_OWNER
+    name: str = ""
+    key: str | None = field(default=None, repr=False)
+    """An account's own key, to be passed on to a remote engine; never shown."""
+
+
 @dataclass(frozen=True, slots=True)
 class Document:
     id: int
