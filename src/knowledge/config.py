@@ -49,9 +49,7 @@ class Settings(BaseSettings):
     allow_open: bool = Field(False, description="Permit a public address without keys.")
     cors_origins: str = Field("", description="Origins, by comma, that browsers may call from; empty means none.")
 
-    embedding: str = Field(
-        "default", description="The model: default, none, dir:PATH, hf:NAME or openai:URL#MODEL."
-    )
+    embedding: str = Field("default", description="The model: default, none, dir:PATH, hf:NAME or openai:URL#MODEL.")
     embedding_key: SecretStr | None = Field(None, description="The key for an openai: model.")
     embedding_dimension: int | None = Field(None, ge=1, description="The length of an openai: model's vectors.")
     int8: str = Field("auto", pattern="^(auto|on|off)$", description="Eight-bit arithmetic: auto, on or off.")
@@ -61,14 +59,16 @@ class Settings(BaseSettings):
     )
     max_file_mb: int = Field(100, ge=1, description="The largest file that is accepted, in MB.")
     wait_s: float = Field(50.0, gt=0, description="How long a call waits for its job before it answers without.")
-    workers: int = Field(
-        0, ge=0, description="How many jobs run side by side; 0 means one for each processor core."
+    workers: int = Field(0, ge=0, description="How many jobs run side by side; 0 means one for each processor core.")
+    parse_seconds: float = Field(
+        120.0, gt=0, description="The longest that reading one document may take, before pages are added."
     )
-    parse_seconds: float = Field(120.0, gt=0, description="The longest that reading one document may take, before pages are added.")
     parse_memory_mb: int = Field(1500, ge=200, description="The most memory that reading one document may take.")
     ocr_languages: str = Field("eng", description="Languages for text recognition, such as eng+deu.")
 
-    log_level: str = Field("info", pattern="(?i)^(debug|info|warning|error)$", description="debug, info, warning or error.")
+    log_level: str = Field(
+        "info", pattern="(?i)^(debug|info|warning|error)$", description="debug, info, warning or error."
+    )
     log_json: bool = Field(False, description="Write each log line as JSON.")
 
     database_url: str | None = Field(None, description="A PostgreSQL database instead of the data folder's own.")

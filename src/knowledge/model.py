@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Generic, TypeAlias, TypeVar
 from uuid import UUID
 
-JsonValue: TypeAlias = "None | bool | int | float | str | list[JsonValue] | dict[str, JsonValue]"
+JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
 Json: TypeAlias = dict[str, JsonValue]
 
 Ref: TypeAlias = int | UUID

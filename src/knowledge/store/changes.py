@@ -1,0 +1,66 @@
+"""The change log: which documents have become something else, in order. The index follows it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import Connection, bindparam, delete, func, insert, select
+
+from knowledge.store import schema
+from knowledge.store.database import Database, new_id
+from knowledge.store.time import moment, stamp
+
+L = schema.changes.c
+_AFTER = select(L.seq, L.document_id).where(L.seq > bindparam("seq")).order_by(L.seq).limit(bindparam("limit"))
+_SEQUENCE = "sqlite_sequence"
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The documents that changed, each once, and the last change among them."""
+
+    seq: int
+    documents: tuple[int, ...]
+
+
+def record(connection: Connection, document_id: int) -> int:
+    """Note that a document is no longer what it was; answers the number of the change."""
+    result = connection.execute(insert(schema.changes).values(document_id=document_id, at=stamp()))
+    return new_id(result)
+
+
+class ChangeLog:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def after(self, seq: int, limit: int) -> Batch | None:
+        with self._database.read() as connection:
+            rows = connection.execute(_AFTER, {"seq": seq, "limit": limit}).all()
+        return Batch(rows[-1].seq, tuple(dict.fromkeys(row.document_id for row in rows))) if rows else None
+
+    def newest(self) -> int:
+        """The number of the last change ever, also when the log has been cut since; 0 before the first."""
+        with self._database.read() as connection:
+            last = connection.execute(select(func.max(L.seq))).scalar()
+            if last is None:
+                last = connection.exec_driver_sql(f"SELECT seq FROM {_SEQUENCE} WHERE name = 'changes'").scalar()
+        return int(last or 0)
+
+    def oldest(self) -> int | None:
+        """The first change that is still here."""
+        with self._database.read() as connection:
+            first: int | None = connection.execute(select(func.min(L.seq))).scalar()
+        return first
+
+    def last_moment(self) -> datetime | None:
+        with self._database.read() as connection:
+            last = connection.execute(select(L.at).order_by(L.seq.desc()).limit(1)).scalar()
+        return None if last is None else moment(last)
+
+    def cut(self, seq: int) -> None:
+        """Drop what every part of the index has seen, but for the newest, which tells when something last changed."""
+        newest = self.newest()
+        self._database.write(
+            lambda connection: connection.execute(delete(schema.changes).where(L.seq <= min(seq, newest - 1)))
+        )

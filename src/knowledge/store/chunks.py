@@ -1,0 +1,266 @@
+"""Passages and their vectors. They are staged under a content that no document points at, until it is published."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, delete, exists, func, insert, select
+
+from knowledge.model import Chunk, new_uid
+from knowledge.store import schema
+from knowledge.store.database import Database, new_id
+
+H, V, K, D, C = (
+    schema.chunks.c,
+    schema.vectors.c,
+    schema.contents.c,
+    schema.documents.c,
+    schema.collections.c,
+)
+
+CHUNK_COLUMNS = (
+    H.id.label("chunk_id"),
+    H.uid.label("chunk_uid"),
+    H.position.label("chunk_position"),
+    H.text.label("chunk_text"),
+    H.page.label("chunk_page"),
+    H.section.label("chunk_section"),
+)
+_OF_DOCUMENT = (
+    select(*CHUNK_COLUMNS)
+    .join_from(schema.chunks, schema.documents, H.content_id == D.content_id)
+    .where(D.id == bindparam("document_id"))
+    .order_by(H.position)
+)
+_BY_DIGEST = (
+    select(H.digest, V.data)
+    .join_from(schema.chunks, schema.vectors, V.chunk_id == H.id)
+    .where(V.model_id == bindparam("model_id"), H.digest.in_(bindparam("digests", expanding=True)))
+)
+_TO_INDEX = (
+    select(
+        H.id,
+        H.text,
+        H.section,
+        V.data,
+        D.id.label("document_id"),
+        D.collection_id,
+        D.owner_id,
+        D.doc_type,
+        D.created_at,
+        D.title,
+        D.language,
+        D.tags,
+    )
+    .join_from(schema.documents, schema.chunks, H.content_id == D.content_id)
+    .join(schema.vectors, (V.chunk_id == H.id) & (V.model_id == bindparam("model_id")), isouter=True)
+    .where(D.id.in_(bindparam("ids", expanding=True)))
+)
+_WITHOUT_VECTOR = (
+    select(H.id, H.text, H.section, D.title, D.id.label("document_id"), D.language)
+    .join_from(schema.documents, schema.chunks, H.content_id == D.content_id)
+    .join(schema.vectors, (V.chunk_id == H.id) & (V.model_id == bindparam("model_id")), isouter=True)
+    .where(V.chunk_id.is_(None), H.id > bindparam("after"))
+    .order_by(H.id)
+    .limit(bindparam("limit"))
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StagedChunk:
+    text: str
+    page: int | None
+    section: tuple[str, ...]
+    digest: bytes
+    """Of the text that was embedded: equal digests share a vector."""
+    vector: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Indexable:
+    """A passage with all that the index keeps of it."""
+
+    chunk_id: int
+    document_id: int
+    collection_id: int
+    owner: int
+    doc_type: str
+    created_at: int
+    title: str
+    language: str | None
+    tags: tuple[str, ...]
+    section: tuple[str, ...]
+    text: str
+    vector: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Unembedded:
+    chunk_id: int
+    document_id: int
+    title: str
+    language: str | None
+    section: tuple[str, ...]
+    text: str
+
+
+class ChunkStore:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def of_document(self, document_id: int, offset: int = 0, limit: int | None = None) -> list[Chunk]:
+        wanted = _OF_DOCUMENT.offset(offset) if limit is None else _OF_DOCUMENT.offset(offset).limit(limit)
+        with self._database.read() as connection:
+            rows = connection.execute(wanted, {"document_id": document_id}).all()
+        return [chunk_of(row, document_id) for row in rows]
+
+    # -- on the way in --------------------------------------------------------------------------
+
+    def begin(self, job_id: int) -> int:
+        """A new content for a job; whatever an earlier attempt had staged is dropped."""
+
+        def work(connection: Connection) -> int:
+            drop_contents(connection, _stale(connection, job_id))
+            return new_id(connection.execute(insert(schema.contents).values(job_id=job_id)))
+
+        return self._database.write(work)
+
+    def stage(self, content_id: int, first: int, staged: Sequence[StagedChunk], model_id: int | None) -> None:
+        def work(connection: Connection) -> None:
+            rows = [_row(content_id, first + number, chunk) for number, chunk in enumerate(staged)]
+            result = connection.execute(insert(schema.chunks).returning(H.id, H.position), rows)
+            by_position = {row.position: row.id for row in result}
+            vectors = [
+                {"chunk_id": by_position[first + number], "model_id": model_id, "data": chunk.vector}
+                for number, chunk in enumerate(staged)
+                if chunk.vector is not None
+            ]
+            if vectors:
+                connection.execute(insert(schema.vectors), vectors)
+
+        self._database.write(work)
+
+    def known_vectors(self, model_id: int, digests: Sequence[bytes]) -> dict[bytes, bytes]:
+        """Vectors that were made for the same text before."""
+        with self._database.read() as connection:
+            rows = connection.execute(_BY_DIGEST, {"model_id": model_id, "digests": digests})
+            return {row.digest: row.data for row in rows}
+
+    def drop(self, content_id: int) -> None:
+        self._database.write(lambda connection: drop_contents(connection, [content_id]))
+
+    def sweep(self) -> int:
+        """Drop what was staged by jobs that are no longer at work."""
+        J = schema.jobs.c
+
+        def work(connection: Connection) -> int:
+            at_work = exists().where(J.id == K.job_id, J.status == "processing", J.change_seq.is_(None))
+            published = exists().where(D.content_id == K.id)
+            stale = list(connection.execute(select(K.id).where(~at_work, ~published)).scalars())
+            drop_contents(connection, stale)
+            return len(stale)
+
+        return self._database.write(work)
+
+    # -- for the index --------------------------------------------------------------------------
+
+    def indexable(self, document_ids: Sequence[int], model_id: int) -> Iterator[Indexable]:
+        """Everything the index should say about these documents, passage by passage."""
+        with self._database.read() as connection:
+            rows = connection.execute(_TO_INDEX, {"ids": document_ids, "model_id": model_id})
+            yield from map(_indexable, rows)
+
+    def without_vector(self, model_id: int, after: int, limit: int) -> list[Unembedded]:
+        with self._database.read() as connection:
+            rows = connection.execute(_WITHOUT_VECTOR, {"model_id": model_id, "after": after, "limit": limit})
+            return [
+                Unembedded(row.id, row.document_id, row.title, row.language, tuple(row.section), row.text)
+                for row in rows
+            ]
+
+    def add_vectors(self, model_id: int, vectors: Sequence[tuple[int, bytes]]) -> None:
+        """Vectors for passages that are there already; one deleted meanwhile is passed over."""
+
+        def work(connection: Connection) -> None:
+            wanted = [chunk_id for chunk_id, _ in vectors]
+            present = set(connection.execute(select(H.id).where(H.id.in_(wanted))).scalars())
+            rows = [
+                {"chunk_id": chunk_id, "model_id": model_id, "data": data}
+                for chunk_id, data in vectors
+                if chunk_id in present
+            ]
+            if rows:
+                connection.execute(insert(schema.vectors).prefix_with("OR REPLACE", dialect="sqlite"), rows)
+
+        self._database.write(work)
+
+    def counts(self) -> dict[int, int]:
+        """How many passages of each document are really there."""
+        counted = (
+            select(D.id, func.count(H.id).label("chunks"))
+            .join_from(schema.documents, schema.chunks, H.content_id == D.content_id, isouter=True)
+            .group_by(D.id)
+        )
+        with self._database.read() as connection:
+            return {row.id: row.chunks for row in connection.execute(counted)}
+
+    def total(self) -> int:
+        with self._database.read() as connection:
+            return int(connection.execute(select(func.count()).select_from(schema.chunks)).scalar_one())
+
+
+def chunk_of(row: Any, document_id: int) -> Chunk:
+    return Chunk(
+        id=row.chunk_id,
+        uid=row.chunk_uid,
+        document_id=document_id,
+        index=row.chunk_position,
+        text=row.chunk_text,
+        page=row.chunk_page,
+        section=tuple(row.chunk_section),
+    )
+
+
+def drop_contents(connection: Connection, content_ids: Sequence[int]) -> None:
+    """Passages, vectors and the content itself, for good."""
+    for content_id in content_ids:
+        mine = select(H.id).where(H.content_id == content_id)
+        connection.execute(delete(schema.vectors).where(V.chunk_id.in_(mine)))
+        connection.execute(delete(schema.chunks).where(H.content_id == content_id))
+        connection.execute(delete(schema.contents).where(K.id == content_id))
+
+
+def _stale(connection: Connection, job_id: int) -> list[int]:
+    published = exists().where(D.content_id == K.id)
+    return list(connection.execute(select(K.id).where(K.job_id == job_id, ~published)).scalars())
+
+
+def _row(content_id: int, position: int, chunk: StagedChunk) -> dict[str, Any]:
+    return {
+        "uid": new_uid(),
+        "content_id": content_id,
+        "position": position,
+        "text": chunk.text,
+        "page": chunk.page,
+        "section": list(chunk.section),
+        "digest": chunk.digest,
+    }
+
+
+def _indexable(row: Any) -> Indexable:
+    return Indexable(
+        chunk_id=row.id,
+        document_id=row.document_id,
+        collection_id=row.collection_id,
+        owner=row.owner_id,
+        doc_type=row.doc_type,
+        created_at=row.created_at,
+        title=row.title,
+        language=row.language,
+        tags=tuple(row.tags),
+        section=tuple(row.section),
+        text=row.text,
+        vector=row.data,
+    )

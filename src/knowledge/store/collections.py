@@ -1,0 +1,229 @@
+"""Collections: named shelves, each with one owner."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Connection, Select, bindparam, delete, exists, func, insert, or_, select, update
+
+from knowledge.errors import CollectionNotFound, InvalidParameter, NameTaken
+from knowledge.model import (
+    DEFAULT_COLLECTION,
+    Collection,
+    CollectionEdit,
+    CollectionRef,
+    NewCollection,
+    Page,
+    Scope,
+    new_uid,
+)
+from knowledge.store import schema
+from knowledge.store.database import Database, new_id
+from knowledge.store.time import moment, stamp
+
+C, D = schema.collections.c, schema.documents.c
+
+_COUNTS = (
+    select(
+        D.collection_id.label("id"),
+        func.count().label("documents"),
+        func.sum(D.chunk_count).label("chunks"),
+    )
+    .group_by(D.collection_id)
+    .subquery()
+)
+_COLLECTIONS = select(
+    schema.collections,
+    func.coalesce(_COUNTS.c.documents, 0).label("document_count"),
+    func.coalesce(_COUNTS.c.chunks, 0).label("chunk_count"),
+).join_from(schema.collections, _COUNTS, C.id == _COUNTS.c.id, isouter=True)
+
+LONGEST_NAME = 100
+
+
+class CollectionStore:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def find(self, ref: CollectionRef, scope: Scope) -> Collection:
+        with self._database.read() as connection:
+            row = connection.execute(_COLLECTIONS.where(_named(ref, scope))).first()
+        if row is None:
+            raise missing(ref)
+        return _collection(row)
+
+    def page(self, scope: Scope, page: int, per_page: int) -> Page[Collection]:
+        seen = visible(scope)
+        with self._database.snapshot() as connection:
+            total = connection.execute(select(func.count()).select_from(schema.collections).where(seen)).scalar_one()
+            wanted = _COLLECTIONS.where(seen).order_by(C.name, C.id).limit(per_page).offset((page - 1) * per_page)
+            rows = connection.execute(wanted).all()
+        return Page(tuple(map(_collection, rows)), total, page, per_page)
+
+    def ids(self, refs: Sequence[CollectionRef], scope: Scope) -> tuple[int, ...]:
+        """The numbers behind names; one that is not there is an error."""
+        with self._database.read() as connection:
+            return tuple(require_existing(connection, ref, scope) for ref in refs)
+
+    def create(self, new: NewCollection, scope: Scope) -> Collection:
+        identity = self._database.write(lambda connection: _create(connection, new, scope.owner))
+        return self.find(identity, scope)
+
+    def edit(self, ref: CollectionRef, edit: CollectionEdit, scope: Scope) -> Collection:
+        def work(connection: Connection) -> int:
+            identity = require_existing(connection, ref, scope)
+            connection.execute(
+                update(schema.collections).where(C.id == identity).values(**_changed(connection, identity, edit))
+            )
+            return identity
+
+        return self.find(self._database.write(work), scope)
+
+
+def visible(scope: Scope) -> Any:
+    """The condition under which a scope sees a collection."""
+    if not scope.collections:
+        return C.owner_id == scope.owner
+    return or_(C.owner_id == scope.owner, C.id.in_(sorted(scope.collections)))
+
+
+def require(connection: Connection, ref: CollectionRef, scope: Scope) -> int:
+    """The number of a collection that documents go into; one named for the first time is made on the spot."""
+    try:
+        return require_existing(connection, ref, scope)
+    except CollectionNotFound:
+        if not isinstance(ref, str):
+            raise
+    return _create(connection, NewCollection(title=ref, name=ref), scope.owner)
+
+
+def forget(connection: Connection, identity: int) -> None:
+    """Take out an empty collection."""
+    connection.execute(delete(schema.collections).where(C.id == identity))
+
+
+def missing(ref: CollectionRef) -> CollectionNotFound:
+    return CollectionNotFound(f"Collection '{ref}' not found", collection=str(ref))
+
+
+def slug(title: str) -> str:
+    """The name a title gives: letters and digits of any script, joined by dashes."""
+    folded = unicodedata.normalize("NFKC", title).casefold()
+    return re.sub(r"[^\w.]+", "-", folded).strip("-.")[:LONGEST_NAME].strip("-.") or DEFAULT_COLLECTION
+
+
+def check_name(name: str) -> str:
+    """A name is short, printable, and cannot be taken for a number or a path."""
+    name = name.strip()
+    if not name or len(name) > LONGEST_NAME or not name.isprintable() or set(name) & set("/\\,:"):
+        raise InvalidParameter(
+            f"Invalid collection name '{name[:LONGEST_NAME]}'",
+            hint=f"Use 1 to {LONGEST_NAME} printable characters without / \\ , or a colon.",
+            parameter="collection",
+        )
+    if name.isdecimal() or _is_uuid(name):
+        raise InvalidParameter(
+            f"Invalid collection name '{name}': it reads like an id", hint="Add a letter.", parameter="collection"
+        )
+    return name
+
+
+def _is_uuid(name: str) -> bool:
+    try:
+        UUID(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _named(ref: CollectionRef, scope: Scope) -> Any:
+    """A name means the owner's own collection; a number or a UUID any that the scope sees."""
+    match ref:
+        case int():
+            return visible(scope) & (C.id == ref)
+        case UUID():
+            return visible(scope) & (C.uid == ref)
+        case _:
+            return (C.owner_id == scope.owner) & (C.name == ref.strip())
+
+
+def require_existing(connection: Connection, ref: CollectionRef, scope: Scope) -> int:
+    identity = connection.execute(select(C.id).where(_named(ref, scope))).scalar()
+    if identity is None:
+        raise missing(ref)
+    return int(identity)
+
+
+_TAKEN: Select[tuple[bool]] = select(exists().where(C.owner_id == bindparam("owner"), C.name == bindparam("name")))
+
+
+def _taken(connection: Connection, owner: int, name: str) -> bool:
+    return bool(connection.execute(_TAKEN, {"owner": owner, "name": name}).scalar())
+
+
+def _free_name(connection: Connection, owner: int, title: str) -> str:
+    base, name, number = slug(title), slug(title), 1
+    if base.isdecimal() or _is_uuid(base):
+        base = name = f"collection-{base}"
+    while _taken(connection, owner, name):
+        number += 1
+        name = f"{base}-{number}"
+    return name
+
+
+def _create(connection: Connection, new: NewCollection, owner: int) -> int:
+    name = check_name(new.name) if new.name is not None else _free_name(connection, owner, new.title)
+    if new.name is not None and _taken(connection, owner, name):
+        raise NameTaken(f"There is already a collection named '{name}'", name=name)
+    moment_made = stamp()
+    result = connection.execute(
+        insert(schema.collections).values(
+            uid=new_uid(),
+            owner_id=owner,
+            name=name,
+            title=new.title.strip() or name,
+            description=new.description,
+            source_type=new.source_type,
+            url=new.url,
+            metadata=new.metadata,
+            created_at=moment_made,
+            updated_at=moment_made,
+        )
+    )
+    return new_id(result)
+
+
+def _changed(connection: Connection, identity: int, edit: CollectionEdit) -> dict[str, Any]:
+    fields = ("title", "description", "url", "source_type")
+    values: dict[str, Any] = {name: value for name in fields if (value := getattr(edit, name)) is not None}
+    if edit.metadata is not None:
+        before = connection.execute(select(C.metadata).where(C.id == identity)).scalar_one()
+        values["metadata"] = merged(before, edit.metadata)
+    return {**values, "updated_at": stamp()}
+
+
+def merged(before: dict[str, Any], edit: dict[str, Any]) -> dict[str, Any]:
+    """Metadata with an edit laid over it; a null takes a key out."""
+    return {key: value for key, value in {**before, **edit}.items() if value is not None}
+
+
+def _collection(row: Any) -> Collection:
+    return Collection(
+        id=row.id,
+        uid=row.uid,
+        name=row.name,
+        title=row.title,
+        owner=row.owner_id,
+        description=row.description,
+        source_type=row.source_type,
+        url=row.url,
+        metadata=row.metadata,
+        document_count=row.document_count,
+        chunk_count=row.chunk_count,
+        created_at=moment(row.created_at),
+        updated_at=moment(row.updated_at),
+    )

@@ -1,0 +1,180 @@
+"""The connection to the truth: one writer thread that commits for many, and readers that never wait for it."""
+
+from __future__ import annotations
+
+import queue
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, CursorResult, Engine, create_engine, event
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.pool import NullPool, QueuePool
+
+from knowledge.errors import KnowledgeError, StorageFailed
+from knowledge.store import migrate
+
+T = TypeVar("T")
+Work = Callable[[Connection], T]
+
+PRAGMAS = (
+    "PRAGMA journal_mode=WAL",
+    "PRAGMA synchronous=FULL",  # whoever was told "accepted" may pull the plug
+    "PRAGMA foreign_keys=ON",
+    "PRAGMA secure_delete=FAST",
+    "PRAGMA busy_timeout=10000",
+    "PRAGMA temp_store=MEMORY",
+    "PRAGMA mmap_size=268435456",
+)
+MOST_AT_ONCE = 200
+
+
+def new_id(result: CursorResult[Any]) -> int:
+    """The number that the database gave to an inserted row."""
+    key = result.inserted_primary_key
+    assert key is not None
+    return int(key[0])
+
+
+def storage_failed(error: DBAPIError) -> StorageFailed:
+    return StorageFailed(f"The database could not be used: {error.orig}", reason=str(error.orig))
+
+
+class Database:
+    """SQLite in one file. What `write` is given runs alone, in order, and is on disk when it returns."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._writer = sqlite_engine(path, transactions="BEGIN IMMEDIATE")
+        self._readers = sqlite_engine(path, transactions=None)
+        self._queue: queue.SimpleQueue[tuple[Work[Any], Future[Any]] | None] = queue.SimpleQueue()
+        self._closed = False
+        migrate.upgrade(self._writer, path)
+        self._thread = threading.Thread(target=self._serve, name="store-writer", daemon=True)
+        self._thread.start()
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """A reader; each statement sees the newest commit."""
+        try:
+            with self._readers.connect() as connection:
+                yield connection
+        except DBAPIError as error:
+            raise storage_failed(error) from error
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Connection]:
+        """A reader whose statements all see the same moment."""
+        with self.read() as connection:
+            connection.exec_driver_sql("BEGIN")
+            try:
+                yield connection
+            finally:
+                connection.exec_driver_sql("ROLLBACK")
+
+    def write(self, work: Work[T]) -> T:
+        """Run `work` on the writer and wait until it is committed; its own error undoes it alone."""
+        if self._closed:
+            raise StorageFailed("The database is closed")
+        future: Future[T] = Future()
+        self._queue.put((work, future))
+        return future.result()
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        self._queue.put(None)
+        self._thread.join()
+        self._writer.dispose()
+        self._readers.dispose()
+
+    def size_bytes(self) -> int:
+        names = (self.path, Path(f"{self.path}-wal"))
+        return sum(name.stat().st_size for name in names if name.exists())
+
+    def copy_to(self, target: Path) -> None:
+        """A consistent copy while others read and write."""
+        source, copy = sqlite3.connect(self.path), sqlite3.connect(target)
+        try:
+            source.backup(copy, pages=2000)
+        finally:
+            source.close()
+            copy.close()
+
+    # -- the writer thread ----------------------------------------------------------------------
+
+    def _serve(self) -> None:
+        with self._writer.connect() as connection:
+            while (batch := self._next_batch()) is not None:
+                self._commit(connection, batch)
+
+    def _next_batch(self) -> list[tuple[Work[Any], Future[Any]]] | None:
+        """Everything that waits, up to a limit: many writers share one sync of the disk."""
+        first = self._queue.get()
+        if first is None:
+            return None
+        batch = [first]
+        while len(batch) < MOST_AT_ONCE and not self._queue.empty():
+            item = self._queue.get()
+            if item is None:
+                self._queue.put(None)
+                break
+            batch.append(item)
+        return batch
+
+    def _commit(self, connection: Connection, batch: list[tuple[Work[Any], Future[Any]]]) -> None:
+        outcomes: list[tuple[Future[Any], Any, BaseException | None]] = []
+        try:
+            with connection.begin():
+                for work, future in batch:
+                    outcomes.append((future, *_attempt(connection, work)))
+        except Exception as error:
+            failure = storage_failed(error) if isinstance(error, DBAPIError) else error
+            for _, future in batch:
+                future.set_exception(failure)
+            return
+        for future, value, problem in outcomes:
+            future.set_exception(problem) if problem else future.set_result(value)
+
+
+def _attempt(connection: Connection, work: Work[Any]) -> tuple[Any, BaseException | None]:
+    """Run one piece of a batch so that its failure undoes nothing but itself."""
+    try:
+        with connection.begin_nested():
+            return work(connection), None
+    except KnowledgeError as error:
+        return None, error
+    except DBAPIError as error:
+        return None, storage_failed(error)
+    except Exception as error:
+        return None, error
+
+
+def sqlite_engine(path: Path, transactions: str | None) -> Engine:
+    """An engine on one file; we say BEGIN ourselves, since the driver's own idea of it breaks savepoints."""
+    pool = (
+        {"poolclass": QueuePool, "pool_size": 8, "max_overflow": 64}
+        if transactions is None
+        else {"poolclass": NullPool}
+    )
+    engine = create_engine(f"sqlite:///{path}", connect_args={"check_same_thread": False, "timeout": 10}, **pool)
+
+    @event.listens_for(engine, "connect")
+    def prepare(connection: sqlite3.Connection, _record: object) -> None:
+        connection.isolation_level = None
+        for pragma in PRAGMAS:
+            connection.execute(pragma)
+
+    if transactions is not None:
+
+        @event.listens_for(engine, "begin")
+        def begin(connection: Connection) -> None:
+            connection.exec_driver_sql(transactions)
+
+    return engine

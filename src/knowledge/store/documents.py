@@ -1,0 +1,267 @@
+"""Documents: found, listed, changed and removed. `publish.py` beside it puts them in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Connection, bindparam, delete, exists, func, insert, or_, select, update
+
+from knowledge.errors import DocumentNotFound
+from knowledge.model import (
+    Chunk,
+    CollectionRef,
+    Document,
+    DocumentEdit,
+    DocumentFilter,
+    DocumentStatus,
+    Kind,
+    Method,
+    Page,
+    Ref,
+    Removed,
+    Scope,
+)
+from knowledge.store import changes, collections, schema
+from knowledge.store.chunks import CHUNK_COLUMNS, chunk_of, drop_contents
+from knowledge.store.database import Database
+from knowledge.store.time import moment, stamp
+
+D, H, J, C, G = (
+    schema.documents.c,
+    schema.chunks.c,
+    schema.jobs.c,
+    schema.collections.c,
+    schema.document_tags.c,
+)
+
+DOCUMENT_COLUMNS = (schema.documents, C.name.label("collection_name"))
+_DOCUMENTS = select(*DOCUMENT_COLUMNS).join_from(schema.documents, schema.collections, D.collection_id == C.id)
+_HITS = (
+    select(*CHUNK_COLUMNS, *DOCUMENT_COLUMNS)
+    .join_from(schema.chunks, schema.documents, H.content_id == D.content_id)
+    .join(schema.collections, D.collection_id == C.id)
+    .where(H.id.in_(bindparam("ids", expanding=True)))
+)
+_NAMED = select(
+    or_(
+        exists().where(D.sha256 == bindparam("sha256")),
+        exists().where(J.sha256 == bindparam("sha256")),
+    )
+)
+BATCH = 500
+"""How many ids go into one statement; databases have a limit."""
+_SORTED = {"created_at": D.created_at, "updated_at": D.updated_at, "title": D.title, "size_bytes": D.size_bytes}
+
+
+class DocumentStore:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    # -- looking --------------------------------------------------------------------------------
+
+    def find(self, ref: Ref, scope: Scope) -> Document:
+        with self._database.read() as connection:
+            row = connection.execute(_DOCUMENTS.where(named(ref), visible(scope))).first()
+        if row is None:
+            raise missing(ref)
+        return document_of(row)
+
+    def page(self, wanted: DocumentFilter, scope: Scope) -> Page[Document]:
+        column = _SORTED[wanted.sort]
+        order = (column.desc(), D.id.desc()) if wanted.descending else (column, D.id)
+        offset = (wanted.page - 1) * wanted.per_page if wanted.offset is None else wanted.offset
+        with self._database.snapshot() as connection:
+            conditions = [visible(scope), *_conditions(connection, wanted, scope)]
+            total = connection.execute(
+                select(func.count()).select_from(schema.documents).where(*conditions)
+            ).scalar_one()
+            rows = connection.execute(
+                _DOCUMENTS.where(*conditions).order_by(*order).limit(wanted.per_page).offset(offset)
+            ).all()
+        return Page(tuple(map(document_of, rows)), total, wanted.page, wanted.per_page)
+
+    def ids(self, refs: Sequence[Ref], scope: Scope) -> tuple[int, ...]:
+        """The numbers of documents; one that is not there is an error."""
+        with self._database.read() as connection:
+            return tuple(require(connection, ref, scope).id for ref in refs)
+
+    def hits(self, chunk_ids: Sequence[int]) -> dict[int, tuple[Chunk, Document]]:
+        """Passages with their documents. What was deleted or replaced is not among them, however old the index is."""
+        with self._database.read() as connection:
+            rows = connection.execute(_HITS, {"ids": chunk_ids}).all()
+        found: dict[int, Document] = {}
+        for row in rows:
+            if row.id not in found:
+                found[row.id] = document_of(row)
+        return {row.chunk_id: (chunk_of(row, row.id), found[row.id]) for row in rows}
+
+    def duplicate(self, collection_id: int, sha256: str) -> Document | None:
+        with self._database.read() as connection:
+            row = connection.execute(_DOCUMENTS.where(D.collection_id == collection_id, D.sha256 == sha256)).first()
+        return document_of(row) if row else None
+
+    def count(self, scope: Scope) -> tuple[int, int]:
+        """How many documents and passages a scope sees."""
+        counts = select(func.count(), func.coalesce(func.sum(D.chunk_count), 0)).where(visible(scope))
+        with self._database.read() as connection:
+            documents, chunks = connection.execute(counts).one()
+        return int(documents), int(chunks)
+
+    def chunk_counts(self) -> dict[int, int]:
+        """How many passages each document says it has."""
+        with self._database.read() as connection:
+            return {row.id: row.chunk_count for row in connection.execute(select(D.id, D.chunk_count))}
+
+    def originals(self) -> dict[str, int]:
+        """Every file that a document names, with its size."""
+        with self._database.read() as connection:
+            return {row.sha256: row.size_bytes for row in connection.execute(select(D.sha256, D.size_bytes))}
+
+    def names(self, sha256: str) -> bool:
+        """Whether any row still needs a file."""
+        with self._database.read() as connection:
+            return bool(connection.execute(_NAMED, {"sha256": sha256}).scalar())
+
+    # -- changing -------------------------------------------------------------------------------
+
+    def edit(self, ref: Ref, edit: DocumentEdit, scope: Scope, status: DocumentStatus | None = None) -> Document:
+        def work(connection: Connection) -> Document:
+            before = require(connection, ref, scope)
+            connection.execute(
+                update(schema.documents)
+                .where(D.id == before.id)
+                .values(**_changed(connection, before, edit, scope), **({"status": status} if status else {}))
+            )
+            write_tags(connection, before.id, _tags(before, edit))
+            changes.record(connection, before.id)
+            return require(connection, before.id, scope)
+
+        return self._database.write(work)
+
+    def remove(self, ref: Ref, scope: Scope) -> tuple[Removed, list[str]]:
+        """Take out one document; answers what went, and the files that may be free now."""
+        return self._database.write(lambda connection: _remove(connection, [require(connection, ref, scope)]))
+
+    def remove_collection(self, ref: CollectionRef, scope: Scope) -> tuple[Removed, list[str]]:
+        def work(connection: Connection) -> tuple[Removed, list[str]]:
+            identity = collections.require_existing(connection, ref, scope)
+            gone = _remove(connection, _all(connection, D.collection_id == identity))
+            collections.forget(connection, identity)
+            return gone
+
+        return self._database.write(work)
+
+    def clear(self, scope: Scope) -> tuple[Removed, list[str]]:
+        return self._database.write(lambda connection: _remove(connection, _all(connection, D.owner_id == scope.owner)))
+
+    def touch(self, document_ids: Iterable[int]) -> None:
+        """Have the index look at these documents again."""
+        self._database.write(lambda connection: [changes.record(connection, identity) for identity in document_ids])
+
+
+def named(ref: Ref) -> Any:
+    return D.uid == ref if isinstance(ref, UUID) else D.id == ref
+
+
+def visible(scope: Scope) -> Any:
+    if not scope.collections:
+        return D.owner_id == scope.owner
+    return or_(D.owner_id == scope.owner, D.collection_id.in_(sorted(scope.collections)))
+
+
+def missing(ref: Ref) -> DocumentNotFound:
+    return DocumentNotFound(f"Document with ID '{ref}' not found", document_id=str(ref))
+
+
+def require(connection: Connection, ref: Ref, scope: Scope) -> Document:
+    row = connection.execute(_DOCUMENTS.where(named(ref), visible(scope))).first()
+    if row is None:
+        raise missing(ref)
+    return document_of(row)
+
+
+def write_tags(connection: Connection, document_id: int, tags: Sequence[str]) -> None:
+    connection.execute(delete(schema.document_tags).where(G.document_id == document_id))
+    if tags:
+        connection.execute(insert(schema.document_tags), [{"document_id": document_id, "tag": tag} for tag in tags])
+
+
+def document_of(row: Any) -> Document:
+    return Document(
+        id=row.id,
+        uid=row.uid,
+        title=row.title,
+        kind=Kind(row.kind),
+        doc_type=row.doc_type,
+        collection=row.collection_name,
+        collection_id=row.collection_id,
+        owner=row.owner_id,
+        tags=tuple(row.tags),
+        metadata=row.metadata,
+        filename=row.filename,
+        source_path=row.source_path,
+        url=row.url,
+        sha256=row.sha256,
+        size_bytes=row.size_bytes,
+        status=DocumentStatus(row.status),
+        method=Method(row.method),
+        warnings=tuple(row.warnings),
+        language=row.language,
+        page_count=row.page_count,
+        chunk_count=row.chunk_count,
+        created_at=moment(row.created_at),
+        updated_at=moment(row.updated_at),
+    )
+
+
+def _conditions(connection: Connection, wanted: DocumentFilter, scope: Scope) -> list[Any]:
+    conditions: list[Any] = []
+    if wanted.collection is not None:
+        conditions.append(D.collection_id == collections.require_existing(connection, wanted.collection, scope))
+    if wanted.doc_type is not None:
+        conditions.append(D.doc_type == wanted.doc_type)
+    if wanted.source_path is not None:
+        conditions.append(D.source_path == wanted.source_path)
+    if wanted.tag is not None:
+        conditions.append(exists().where(G.document_id == D.id, G.tag == wanted.tag))
+    return conditions
+
+
+def _tags(before: Document, edit: DocumentEdit) -> tuple[str, ...]:
+    kept = [tag for tag in before.tags if tag not in edit.remove_tags]
+    return tuple(dict.fromkeys([*kept, *edit.add_tags]))
+
+
+def _changed(connection: Connection, before: Document, edit: DocumentEdit, scope: Scope) -> dict[str, Any]:
+    values: dict[str, Any] = {"updated_at": stamp(), "tags": list(_tags(before, edit))}
+    if edit.title is not None:
+        values["title"] = edit.title
+    if edit.url is not None:
+        values["url"] = edit.url or None
+    if edit.metadata is not None:
+        values["metadata"] = collections.merged(before.metadata, edit.metadata)
+    if edit.collection is not None:
+        values["collection_id"] = collections.require(connection, edit.collection, scope)
+    return values
+
+
+def _all(connection: Connection, condition: Any) -> list[Document]:
+    return [document_of(row) for row in connection.execute(_DOCUMENTS.where(condition))]
+
+
+def _remove(connection: Connection, gone: Sequence[Document]) -> tuple[Removed, list[str]]:
+    for first in range(0, len(gone), BATCH):
+        _remove_batch(connection, [document.id for document in gone[first : first + BATCH]])
+    removed = Removed(len(gone), sum(document.chunk_count for document in gone), 0)
+    return removed, sorted({document.sha256 for document in gone})
+
+
+def _remove_batch(connection: Connection, identities: Sequence[int]) -> None:
+    contents = list(connection.execute(select(D.content_id).where(D.id.in_(identities))).scalars())
+    connection.execute(delete(schema.document_tags).where(G.document_id.in_(identities)))
+    connection.execute(delete(schema.documents).where(D.id.in_(identities)))
+    drop_contents(connection, contents)
+    for identity in identities:
+        changes.record(connection, identity)

@@ -1,0 +1,153 @@
+"""Originals, kept under their SHA-256. A file is whole and on disk before any row names it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import threading
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from knowledge.errors import StorageFailed, TooLarge
+
+PIECE = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    sha256: str
+    size: int
+
+
+class Incoming:
+    """A file on its way in."""
+
+    def __init__(self, path: Path, limit: int) -> None:
+        self.path = path
+        self._limit, self._size, self._hash = limit, 0, hashlib.sha256()
+        self._file = path.open("xb")
+
+    def write(self, piece: bytes) -> None:
+        self._size += len(piece)
+        if self._size > self._limit:
+            raise TooLarge(
+                f"The file exceeds the maximum allowed size ({self._limit >> 20} MB)",
+                size_mb=round(self._size / (1 << 20), 1),
+                max_size_mb=self._limit >> 20,
+            )
+        self._hash.update(piece)
+        self._file.write(piece)
+
+    def finish(self) -> Received:
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+        return Received(self._hash.hexdigest(), self._size)
+
+    def discard(self) -> None:
+        self._file.close()
+        self.path.unlink(missing_ok=True)
+
+
+class FileStore:
+    """The folder of originals. What a row is about to name is pinned, so that no deletion takes it away meanwhile."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._incoming = root / "incoming"
+        self._incoming.mkdir(parents=True, exist_ok=True)
+        self._lock = threading.Lock()
+        self._pins: Counter[str] = Counter()
+
+    def path(self, sha256: str) -> Path:
+        return self.root / sha256[:2] / sha256
+
+    def incoming(self, limit: int) -> Incoming:
+        try:
+            return Incoming(self._incoming / secrets.token_hex(16), limit)
+        except OSError as error:
+            raise storage_failed(error) from error
+
+    @contextmanager
+    def adopt(self, incoming: Incoming) -> Iterator[Received]:
+        """Put a finished file in its place and hold it there until its row is written."""
+        try:
+            received = incoming.finish()
+            with self._lock:
+                self._pins[received.sha256] += 1
+        except OSError as error:
+            incoming.discard()
+            raise storage_failed(error) from error
+        try:
+            self._place(incoming.path, received.sha256)
+            yield received
+        except OSError as error:
+            raise storage_failed(error) from error
+        finally:
+            incoming.path.unlink(missing_ok=True)
+            with self._lock:
+                self._pins[received.sha256] -= 1
+                if not self._pins[received.sha256]:
+                    del self._pins[received.sha256]
+
+    def discard(self, sha256: str, named: Callable[[str], bool]) -> int:
+        """Remove a file that no row names any more; answers the bytes that this freed."""
+        with self._lock:
+            path = self.path(sha256)
+            if self._pins[sha256] or named(sha256) or not path.exists():
+                return 0
+            size = path.stat().st_size
+            path.unlink()
+            return size
+
+    def sweep(self, named: Callable[[str], bool], older_than: float = 3600.0) -> int:
+        """Remove what no row names; answers how many files that was."""
+        horizon = time.time() - older_than
+        stray = [path for path in self._incoming.iterdir() if path.stat().st_mtime <= horizon]
+        for path in stray:
+            path.unlink(missing_ok=True)
+        old = [path for path in self.all() if path.stat().st_mtime <= horizon]
+        return len(stray) + sum(bool(self.discard(path.name, named)) for path in old)
+
+    def all(self) -> Iterator[Path]:
+        for folder in sorted(self.root.iterdir()):
+            if folder.is_dir() and folder != self._incoming:
+                yield from sorted(folder.iterdir())
+
+    def size_bytes(self) -> int:
+        return sum(path.stat().st_size for path in self.all())
+
+    def _place(self, incoming: Path, sha256: str) -> None:
+        path = self.path(sha256)
+        if path.exists():
+            os.utime(path)
+            return
+        path.parent.mkdir(exist_ok=True)
+        incoming.replace(path)
+        sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make a rename outlive a crash; Windows has no such call and needs none."""
+    if os.name == "nt":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def storage_failed(error: OSError) -> StorageFailed:
+    return StorageFailed(f"The file could not be kept: {error.strerror or error}", reason=str(error))
+
+
+async def pieces(path: Path) -> AsyncIterator[bytes]:
+    with path.open("rb") as file:
+        while piece := file.read(PIECE):
+            yield piece

@@ -1,0 +1,328 @@
+"""Jobs: rows that are queued, claimed, and ended. Progress within a job lives in memory and not here."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Connection, bindparam, func, insert, select, update
+
+from knowledge.errors import Cancelled, JobNotFound, NotNow
+from knowledge.model import Job, JobError, JobFilter, JobKind, JobStatus, Json, Page, Ref, Scope
+from knowledge.store import schema
+from knowledge.store.database import Database, new_id
+from knowledge.store.time import moment, moment_or_none, stamp
+
+J = schema.jobs.c
+_JOBS = select(schema.jobs)
+_COUNTS = select(J.status, func.count().label("jobs")).group_by(J.status)
+_NEXT = (
+    select(J.id)
+    .where(J.status == JobStatus.QUEUED, J.priority <= bindparam("most"))
+    .order_by(J.priority, J.id)
+    .limit(1)
+    .with_for_update(skip_locked=True)
+)
+LEASE = 60_000_000
+"""How long a claim holds without a sign of life, in microseconds; it matters where several processes claim."""
+
+INTERACTIVE, BULK, BACKGROUND = 0, 10, 20
+"""Priorities: a note somebody waits for, a file, work that nobody asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewJob:
+    uid: UUID
+    kind: JobKind
+    owner: int
+    collection_id: int | None
+    filename: str
+    payload: Json
+    sha256: str | None
+    priority: int
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A job in the hands of one worker."""
+
+    id: int
+    uid: UUID
+    token: str
+    kind: JobKind
+    owner: int
+    collection_id: int | None
+    filename: str
+    payload: Json
+    sha256: str | None
+    deaths: int
+
+
+class JobStore:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    # -- looking --------------------------------------------------------------------------------
+
+    def find(self, ref: Ref, scope: Scope) -> Job:
+        with self._database.read() as connection:
+            row = connection.execute(_JOBS.where(_named(ref), J.owner_id == scope.owner)).first()
+        if row is None:
+            raise missing(ref)
+        return job_of(row)
+
+    def by_uid(self, uid: UUID, scope: Scope) -> Job | None:
+        with self._database.read() as connection:
+            row = connection.execute(_JOBS.where(J.uid == uid, J.owner_id == scope.owner)).first()
+        return job_of(row) if row else None
+
+    def page(self, wanted: JobFilter, scope: Scope) -> Page[Job]:
+        conditions = [J.owner_id == scope.owner]
+        if wanted.status is not None:
+            conditions.append(J.status == wanted.status)
+        if wanted.kind is not None:
+            conditions.append(J.kind == wanted.kind)
+        with self._database.snapshot() as connection:
+            total = connection.execute(select(func.count()).select_from(schema.jobs).where(*conditions)).scalar_one()
+            rows = connection.execute(
+                _JOBS.where(*conditions)
+                .order_by(J.id.desc())
+                .limit(wanted.per_page)
+                .offset((wanted.page - 1) * wanted.per_page)
+            ).all()
+        return Page(tuple(map(job_of, rows)), total, wanted.page, wanted.per_page)
+
+    def counts(self, scope: Scope) -> dict[str, int]:
+        with self._database.read() as connection:
+            rows = connection.execute(_COUNTS.where(J.owner_id == scope.owner))
+            return {row.status: row.jobs for row in rows}
+
+    def kept(self, ref: Ref, scope: Scope) -> str | None:
+        """The original that a job still holds."""
+        with self._database.read() as connection:
+            return connection.execute(select(J.sha256).where(_named(ref), J.owner_id == scope.owner)).scalar()
+
+    def active_in(self, collection_id: int) -> list[int]:
+        """The jobs that still want to put something into a collection."""
+        active = select(J.id).where(
+            J.collection_id == collection_id, J.status.in_((JobStatus.QUEUED, JobStatus.PROCESSING))
+        )
+        with self._database.read() as connection:
+            return list(connection.execute(active).scalars())
+
+    # -- the life of a job ----------------------------------------------------------------------
+
+    def claim(self, most_urgent_only: bool) -> Claim | None:
+        """The next job, marked as ours."""
+        most = INTERACTIVE if most_urgent_only else BACKGROUND
+
+        def work(connection: Connection) -> Any | None:
+            identity = connection.execute(_NEXT, {"most": most}).scalar()
+            if identity is None:
+                return None
+            moment_now = stamp()
+            values = {
+                "status": JobStatus.PROCESSING,
+                "token": secrets.token_hex(16),
+                "lease_until": moment_now + LEASE,
+                "started_at": moment_now,
+                "step": "Starting",
+            }
+            connection.execute(update(schema.jobs).where(J.id == identity).values(**values))
+            return connection.execute(_JOBS.where(J.id == identity)).one()
+
+        row = self._database.write(work)
+        return _claim(row) if row else None
+
+    def died(self, claim: Claim) -> None:
+        """Queue a job again whose parser died; only this counts against it."""
+        self._end(claim, status=JobStatus.QUEUED, token=None, step="Queued", deaths=claim.deaths + 1, started_at=None)
+
+    def release(self, claim: Claim) -> None:
+        """Queue a job again that was interrupted through no fault of its own."""
+        self._end(claim, status=JobStatus.QUEUED, token=None, step="Queued", started_at=None)
+
+    def fail(self, claim: Claim, error: JobError, keep_original: bool) -> None:
+        self._end(
+            claim,
+            status=JobStatus.FAILED,
+            token=None,
+            step="Failed",
+            completed_at=stamp(),
+            error={"code": error.code, "message": error.message, "hint": error.hint, "details": error.details},
+            **({} if keep_original else {"sha256": None}),
+        )
+
+    def cancelled(self, claim: Claim) -> None:
+        self._end(claim, status=JobStatus.CANCELLED, token=None, step="Cancelled", completed_at=stamp(), sha256=None)
+
+    def duplicate(self, claim: Claim, document_id: int, document_uid: UUID, chunk_count: int) -> None:
+        """The same bytes were finished by another job meanwhile: this one has the same result."""
+        self._end(
+            claim,
+            status=JobStatus.COMPLETED,
+            token=None,
+            step="Completed",
+            completed_at=stamp(),
+            sha256=None,
+            document_id=document_id,
+            document_uid=document_uid,
+            chunk_count=chunk_count,
+            warnings=["The same bytes were already there; nothing was added."],
+        )
+
+    def finish(self, seq: int) -> list[int]:
+        """End the jobs whose change the index has seen; answers which they were."""
+
+        def work(connection: Connection) -> list[int]:
+            done = (J.status == JobStatus.PROCESSING) & (J.change_seq <= seq)
+            identities = list(connection.execute(select(J.id).where(done)).scalars())
+            if identities:
+                connection.execute(
+                    update(schema.jobs)
+                    .where(done)
+                    .values(status=J.outcome, step="Completed", token=None, completed_at=stamp(), sha256=None)
+                )
+            return identities
+
+        return self._database.write(work) if self._any_unfinished() else []
+
+    def recover(self) -> int:
+        """Queue again what a process that is gone was working on; what it had published only waits for the index."""
+        gone = (J.status == JobStatus.PROCESSING) & J.change_seq.is_(None)
+        again = (
+            update(schema.jobs).where(gone).values(status=JobStatus.QUEUED, token=None, step="Queued", started_at=None)
+        )
+        return int(self._database.write(lambda connection: connection.execute(again).rowcount))
+
+    def cancel_queued(self, identity: int) -> bool:
+        """Cancel a job that nobody has begun."""
+        row = update(schema.jobs).where(J.id == identity, J.status == JobStatus.QUEUED)
+        values = row.values(status=JobStatus.CANCELLED, step="Cancelled", completed_at=stamp(), sha256=None)
+        return bool(self._database.write(lambda connection: connection.execute(values).rowcount))
+
+    def retry(self, ref: Ref, scope: Scope) -> Job:
+        def work(connection: Connection) -> Any:
+            row = connection.execute(_JOBS.where(_named(ref), J.owner_id == scope.owner)).first()
+            if row is None:
+                raise missing(ref)
+            if row.status not in (JobStatus.FAILED, JobStatus.CANCELLED):
+                raise NotNow(f"Job {ref} is {row.status}; only failed jobs can be retried", status=row.status)
+            if row.sha256 is None and row.kind == JobKind.ADD:
+                raise NotNow(f"The file of job {ref} was not kept", hint="Add the file again.", status=row.status)
+            values = {
+                "status": JobStatus.QUEUED,
+                "step": "Queued",
+                "error": None,
+                "deaths": 0,
+                "started_at": None,
+                "completed_at": None,
+            }
+            connection.execute(update(schema.jobs).where(J.id == row.id).values(**values))
+            return connection.execute(_JOBS.where(J.id == row.id)).one()
+
+        return job_of(self._database.write(work))
+
+    def forget_originals(self, before: int) -> int:
+        """Let go of the files of jobs that failed long ago."""
+        old = (J.status == JobStatus.FAILED) & J.sha256.is_not(None) & (J.completed_at < before)
+        gone = update(schema.jobs).where(old).values(sha256=None)
+        return int(self._database.write(lambda connection: connection.execute(gone).rowcount))
+
+    def _any_unfinished(self) -> bool:
+        waiting = select(J.id).where(J.status == JobStatus.PROCESSING, J.change_seq.is_not(None)).limit(1)
+        with self._database.read() as connection:
+            return connection.execute(waiting).first() is not None
+
+    def _end(self, claim: Claim, **values: Any) -> None:
+        mine = update(schema.jobs).where(J.id == claim.id, J.token == claim.token).values(**values)
+        self._database.write(lambda connection: connection.execute(mine))
+
+
+def create(connection: Connection, new: NewJob) -> int:
+    """Queue a job; the same uid again is the same job."""
+    known = connection.execute(select(J.id).where(J.uid == new.uid, J.owner_id == new.owner)).scalar()
+    if known is not None:
+        return int(known)
+    result = connection.execute(
+        insert(schema.jobs).values(
+            uid=new.uid,
+            kind=new.kind,
+            owner_id=new.owner,
+            collection_id=new.collection_id,
+            filename=new.filename,
+            payload=new.payload,
+            sha256=new.sha256,
+            priority=new.priority,
+            status=JobStatus.QUEUED,
+            step="Queued",
+            deaths=0,
+            warnings=[],
+            chunk_count=0,
+            created_at=stamp(),
+        )
+    )
+    return new_id(result)
+
+
+def hold(connection: Connection, claim: Claim) -> None:
+    """Check that a job is still ours; somebody may have cancelled it, or taken it over."""
+    mine = select(J.id).where(J.id == claim.id, J.token == claim.token, J.status == JobStatus.PROCESSING)
+    if connection.execute(mine).first() is None:
+        raise Cancelled("The job is no longer ours", job_id=str(claim.uid))
+
+
+def published(connection: Connection, claim: Claim, **values: Any) -> None:
+    connection.execute(update(schema.jobs).where(J.id == claim.id).values(step="Indexing", **values))
+
+
+def find(connection: Connection, identity: int) -> Job:
+    return job_of(connection.execute(_JOBS.where(J.id == identity)).one())
+
+
+def missing(ref: Ref) -> JobNotFound:
+    return JobNotFound(f"Job '{ref}' not found", job_id=str(ref))
+
+
+def _named(ref: Ref) -> Any:
+    return J.uid == ref if isinstance(ref, UUID) else J.id == ref
+
+
+def _claim(row: Any) -> Claim:
+    return Claim(
+        id=row.id,
+        uid=row.uid,
+        token=row.token,
+        kind=JobKind(row.kind),
+        owner=row.owner_id,
+        collection_id=row.collection_id,
+        filename=row.filename,
+        payload=row.payload,
+        sha256=row.sha256,
+        deaths=row.deaths,
+    )
+
+
+def job_of(row: Any) -> Job:
+    error = JobError(**row.error) if row.error else None
+    return Job(
+        id=row.id,
+        uid=row.uid,
+        kind=JobKind(row.kind),
+        owner=row.owner_id,
+        filename=row.filename,
+        status=JobStatus(row.status),
+        step=row.step,
+        done=0,
+        total=0,
+        error=error,
+        warnings=tuple(row.warnings),
+        document_id=row.document_id,
+        document_uid=row.document_uid,
+        chunk_count=row.chunk_count,
+        created_at=moment(row.created_at),
+        started_at=moment_or_none(row.started_at),
+        completed_at=moment_or_none(row.completed_at),
+    )

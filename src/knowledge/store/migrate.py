@@ -1,0 +1,70 @@
+"""Brings a database forward to this program's schema, after making a copy of it."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+from sqlalchemy import Connection, Engine, inspect, text
+
+from knowledge.errors import StorageFailed
+from knowledge.store.schema import metadata
+
+SCHEMA = "0001"
+"""The newest migration; a test compares it with the files beside it."""
+MIGRATIONS = Path(__file__).parent / "migrations"
+
+
+def upgrade(engine: Engine, path: Path) -> None:
+    """Leave the database at SCHEMA; one made by a newer program is refused and left untouched."""
+    with engine.connect() as connection:
+        found = version(connection)
+    if found == SCHEMA:
+        return
+    if found is None:
+        _create(engine)
+        return
+    if found > SCHEMA:
+        raise StorageFailed(
+            f"The database was made by a newer version of this program (schema {found}, this one knows {SCHEMA})",
+            hint="Install the newer version of knowledge-server again, or choose another data folder.",
+            schema=found,
+        )
+    _copy(path, found)
+    _migrate(engine)
+
+
+def version(connection: Connection) -> str | None:
+    """The schema a database has; None for an empty one."""
+    if not inspect(connection).has_table("alembic_version"):
+        return None
+    return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+
+
+def _create(engine: Engine) -> None:
+    """A new database is made as a whole, without importing the migration machinery."""
+    with engine.begin() as connection:
+        metadata.create_all(connection)
+        connection.execute(text("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"))
+        connection.execute(text("INSERT INTO alembic_version VALUES (:version)"), {"version": SCHEMA})
+
+
+def _copy(path: Path, found: str) -> None:
+    target = path.with_name(f"{path.stem}-before-{SCHEMA}-from-{found}{path.suffix}")
+    source, copy = sqlite3.connect(path), sqlite3.connect(target)
+    try:
+        source.backup(copy)
+    finally:
+        source.close()
+        copy.close()
+
+
+def _migrate(engine: Engine) -> None:
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "head")

@@ -1,0 +1,181 @@
+"""The one small transaction that turns prepared passages into a document, or into the next version of one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Connection, insert, select, update
+
+from knowledge.errors import Duplicate
+from knowledge.model import Document, DocumentStatus, Json, Kind, Method, Scope, new_uid
+from knowledge.store import changes, collections, documents, jobs, schema
+from knowledge.store.chunks import drop_contents
+from knowledge.store.database import Database, new_id
+from knowledge.store.jobs import Claim
+from knowledge.store.time import stamp
+
+D = schema.documents.c
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """A document as it shall be, and the content that was prepared for it."""
+
+    content_id: int
+    title: str
+    kind: Kind
+    doc_type: str
+    filename: str | None
+    source_path: str | None
+    url: str | None
+    sha256: str
+    size_bytes: int
+    status: DocumentStatus
+    method: Method
+    warnings: tuple[str, ...]
+    tags: tuple[str, ...]
+    metadata: Json
+    language: str | None
+    page_count: int | None
+    chunk_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    document_id: int
+    document_uid: UUID
+    replaced_sha256: str | None
+
+
+class Publisher:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def add(self, claim: Claim, publication: Publication) -> Published:
+        """Publish something new, or in place of what stood at the same path."""
+
+        def work(connection: Connection) -> Published:
+            jobs.hold(connection, claim)
+            assert claim.collection_id is not None
+            collections.require_existing(connection, claim.collection_id, Scope(claim.owner))
+            old = at_path(connection, claim.collection_id, publication.source_path)
+            refuse_duplicate(connection, claim.collection_id, publication.sha256, old)
+            if old is None:
+                return _insert(connection, claim, publication)
+            return _replace(connection, claim, publication, old)
+
+        return self._database.write(work)
+
+    def replace(self, claim: Claim, document_id: int, publication: Publication) -> Published:
+        """Give a document another content; its id, collection and tags stay as they are now."""
+
+        def work(connection: Connection) -> Published:
+            jobs.hold(connection, claim)
+            old = documents.require(connection, document_id, Scope(claim.owner))
+            return _replace(connection, claim, publication, old, keep=("tags", "metadata", "url", "source_path"))
+
+        return self._database.write(work)
+
+
+def at_path(connection: Connection, collection_id: int, source_path: str | None) -> Document | None:
+    """The document that stands at a path; without a path nothing is ever replaced."""
+    if source_path is None:
+        return None
+    here = select(D.id).where(D.collection_id == collection_id, D.source_path == source_path)
+    identity = connection.execute(here).scalar()
+    return None if identity is None else _any_owner(connection, identity)
+
+
+def refuse_duplicate(connection: Connection, collection_id: int, sha256: str, old: Document | None) -> None:
+    """The same bytes in the same collection are there already; another version of a path is never a duplicate."""
+    if old is not None and old.sha256 != sha256:
+        return
+    same = select(D.id).where(D.collection_id == collection_id, D.sha256 == sha256)
+    identity = connection.execute(same).scalar()
+    if identity is not None:
+        raise duplicate(_any_owner(connection, identity))
+
+
+def duplicate(document: Document) -> Duplicate:
+    return Duplicate(
+        f"The same content is already there as '{document.title}'",
+        document_id=document.id,
+        document_uid=str(document.uid),
+        title=document.title,
+        chunk_count=document.chunk_count,
+    )
+
+
+def _any_owner(connection: Connection, identity: int) -> Document:
+    owner = connection.execute(select(D.owner_id).where(D.id == identity)).scalar_one()
+    return documents.require(connection, identity, Scope(owner))
+
+
+def _values(publication: Publication) -> dict[str, Any]:
+    return {
+        "content_id": publication.content_id,
+        "title": publication.title,
+        "kind": publication.kind,
+        "doc_type": publication.doc_type,
+        "filename": publication.filename,
+        "source_path": publication.source_path,
+        "url": publication.url,
+        "sha256": publication.sha256,
+        "size_bytes": publication.size_bytes,
+        "status": publication.status,
+        "method": publication.method,
+        "warnings": list(publication.warnings),
+        "tags": list(publication.tags),
+        "metadata": publication.metadata,
+        "language": publication.language,
+        "page_count": publication.page_count,
+        "chunk_count": publication.chunk_count,
+        "updated_at": stamp(),
+    }
+
+
+def _insert(connection: Connection, claim: Claim, publication: Publication) -> Published:
+    values = _values(publication)
+    uid = new_uid()
+    result = connection.execute(
+        insert(schema.documents).values(
+            **values,
+            uid=uid,
+            collection_id=claim.collection_id,
+            owner_id=claim.owner,
+            created_at=values["updated_at"],
+        )
+    )
+    identity = new_id(result)
+    documents.write_tags(connection, identity, publication.tags)
+    return _close(connection, claim, publication, Published(identity, uid, None))
+
+
+def _replace(
+    connection: Connection, claim: Claim, publication: Publication, old: Document, keep: tuple[str, ...] = ()
+) -> Published:
+    values = {name: value for name, value in _values(publication).items() if name not in keep}
+    old_content = connection.execute(select(D.content_id).where(D.id == old.id)).scalar_one()
+    connection.execute(update(schema.documents).where(D.id == old.id).values(**values))
+    if "tags" not in keep:
+        documents.write_tags(connection, old.id, publication.tags)
+    drop_contents(connection, [old_content])
+    replaced = old.sha256 if old.sha256 != publication.sha256 else None
+    return _close(connection, claim, publication, Published(old.id, old.uid, replaced))
+
+
+def _close(connection: Connection, claim: Claim, publication: Publication, result: Published) -> Published:
+    seq = changes.record(connection, result.document_id)
+    jobs.published(
+        connection,
+        claim,
+        change_seq=seq,
+        outcome=publication.status,
+        document_id=result.document_id,
+        document_uid=result.document_uid,
+        chunk_count=publication.chunk_count,
+        warnings=list(publication.warnings),
+    )
+    return result

@@ -1,0 +1,191 @@
+"""The tables. SQLAlchemy Core, so that PostgreSQL is another URL and not another program.
+
+A document points at its current content; chunks belong to a content. So a document of any size is published, or
+replaced, by one small update, and what is being prepared is invisible until then.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    Column,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+    Uuid,
+    text,
+)
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+BigId = BigInteger().with_variant(Integer, "sqlite")
+"""SQLite numbers rows by itself only for a column that is called INTEGER."""
+NEVER_REUSED = {"sqlite_autoincrement": True}
+"""A number that was given away never names another thing."""
+
+settings = Table(
+    "settings",
+    metadata,
+    Column("name", String(64), primary_key=True),
+    Column("value", Text, nullable=False),
+)
+
+models = Table(
+    "models",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("fingerprint", String(200), nullable=False, unique=True),
+    Column("name", String(200), nullable=False),
+    Column("dimension", Integer, nullable=False),
+    Column("active", Boolean, nullable=False, server_default=text("0")),
+)
+
+collections = Table(
+    "collections",
+    metadata,
+    Column("id", BigId, primary_key=True),
+    Column("uid", Uuid, nullable=False, unique=True),
+    Column("owner_id", BigInteger, nullable=False),
+    Column("name", String(200), nullable=False),
+    Column("title", Text, nullable=False),
+    Column("description", Text, nullable=False),
+    Column("source_type", String(20), nullable=False),
+    Column("url", Text),
+    Column("metadata", JSON, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+    UniqueConstraint("owner_id", "name"),
+    **NEVER_REUSED,
+)
+
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("id", BigId, primary_key=True),
+    Column("uid", Uuid, nullable=False, unique=True),
+    Column("kind", String(20), nullable=False),
+    Column("owner_id", BigInteger, nullable=False),
+    Column("collection_id", BigInteger),
+    Column("filename", Text, nullable=False),
+    Column("payload", JSON, nullable=False),
+    Column("sha256", String(64)),
+    Column("priority", Integer, nullable=False),
+    Column("status", String(12), nullable=False),
+    Column("outcome", String(12)),
+    Column("change_seq", BigInteger),
+    Column("step", Text, nullable=False),
+    Column("deaths", Integer, nullable=False),
+    Column("token", String(32)),
+    Column("lease_until", BigInteger),
+    Column("error", JSON),
+    Column("warnings", JSON, nullable=False),
+    Column("document_id", BigInteger),
+    Column("document_uid", Uuid),
+    Column("chunk_count", Integer, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("started_at", BigInteger),
+    Column("completed_at", BigInteger),
+    Index("ix_jobs_queue", "status", "priority", "id"),
+    Index("ix_jobs_owner_id", "owner_id", "id"),
+    Index("ix_jobs_sha256", "sha256"),
+    **NEVER_REUSED,
+)
+
+contents = Table(
+    "contents",
+    metadata,
+    Column("id", BigId, primary_key=True),
+    Column("job_id", BigInteger, nullable=False, index=True),
+    **NEVER_REUSED,
+)
+
+documents = Table(
+    "documents",
+    metadata,
+    Column("id", BigId, primary_key=True),
+    Column("uid", Uuid, nullable=False, unique=True),
+    Column("collection_id", BigInteger, ForeignKey("collections.id"), nullable=False),
+    Column("owner_id", BigInteger, nullable=False),
+    Column("content_id", BigInteger, ForeignKey("contents.id"), nullable=False, unique=True),
+    Column("title", Text, nullable=False),
+    Column("kind", String(10), nullable=False),
+    Column("doc_type", String(40), nullable=False),
+    Column("filename", Text),
+    Column("source_path", Text),
+    Column("url", Text),
+    Column("sha256", String(64), nullable=False),
+    Column("size_bytes", BigInteger, nullable=False),
+    Column("status", String(12), nullable=False),
+    Column("method", String(20), nullable=False),
+    Column("warnings", JSON, nullable=False),
+    Column("tags", JSON, nullable=False),
+    Column("metadata", JSON, nullable=False),
+    Column("language", String(12)),
+    Column("page_count", Integer),
+    Column("chunk_count", Integer, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+    Index("ix_documents_collection_id_sha256", "collection_id", "sha256"),
+    Index("ix_documents_collection_id_source_path", "collection_id", "source_path"),
+    Index("ix_documents_owner_id", "owner_id", "created_at", "id"),
+    Index("ix_documents_sha256", "sha256"),
+    **NEVER_REUSED,
+)
+
+document_tags = Table(
+    "document_tags",
+    metadata,
+    Column("document_id", BigInteger, ForeignKey("documents.id", ondelete="CASCADE"), primary_key=True),
+    Column("tag", String(200), primary_key=True),
+    Index("ix_document_tags_tag", "tag", "document_id"),
+)
+"""The tags once more, to find documents by; the document itself keeps them in the order given."""
+
+chunks = Table(
+    "chunks",
+    metadata,
+    Column("id", BigId, primary_key=True),
+    Column("uid", Uuid, nullable=False, unique=True),
+    Column("content_id", BigInteger, ForeignKey("contents.id"), nullable=False),
+    Column("position", Integer, nullable=False),
+    Column("text", Text, nullable=False),
+    Column("page", Integer),
+    Column("section", JSON, nullable=False),
+    Column("digest", LargeBinary(16), nullable=False),
+    UniqueConstraint("content_id", "position"),
+    Index("ix_chunks_digest", "digest"),
+    **NEVER_REUSED,
+)
+
+vectors = Table(
+    "vectors",
+    metadata,
+    Column("chunk_id", BigInteger, ForeignKey("chunks.id", ondelete="CASCADE"), primary_key=True),
+    Column("model_id", Integer, ForeignKey("models.id"), primary_key=True),
+    Column("data", LargeBinary, nullable=False),
+)
+
+changes = Table(
+    "changes",
+    metadata,
+    Column("seq", BigId, primary_key=True),
+    Column("document_id", BigInteger, nullable=False),
+    Column("at", BigInteger, nullable=False),
+    **NEVER_REUSED,
+)
+"""Which documents have become something else, in order. The index follows this log."""
