@@ -9,7 +9,7 @@ KnowledgeError
 ├── Forbidden                   403  AccessDenied
 ├── NotFound                    404  DocumentNotFound · CollectionNotFound · JobNotFound · UploadNotFound · FileNotFound
 ├── MethodNotAllowed            405
-├── Conflict                    409  Duplicate · NameTaken · NotNow
+├── Conflict                    409  Duplicate · NameTaken · NotNow · EmptyKnowledgeBase
 ├── TooLarge                    413
 ├── UnsupportedFormat           415
 ├── Unreadable                  422  a file from which no text could be won
@@ -17,7 +17,9 @@ KnowledgeError
 │   └── ParserDied · ParserTooSlow · ParserTooBig
 ├── RateLimited                 429
 ├── Cancelled                   409
-├── Unavailable                 503  Starting · ModelUnavailable · EngineUnreachable · EmbeddingFailed · StorageFailed
+├── Unavailable                 503  Starting · ModelUnavailable · EngineUnreachable · StorageFailed
+│   └── EmbeddingFailed         503  a remote model that does not do its work
+│       └── EmbeddingRateLimited  429
 ├── DeadlineExceeded            504
 ├── MissingDependency           501
 └── Internal                    500  a fault of ours; its text is logged and not shown
@@ -148,6 +150,11 @@ class NotNow(Conflict):
     code = "not_now"
 
 
+class EmptyKnowledgeBase(Conflict):
+    code = "empty_knowledge_base"
+    default_hint = "Add a document first."
+
+
 class TooLarge(KnowledgeError):
     code, status = "too_large", 413
     default_hint = "Split the file, or raise KNOWLEDGE_MAX_FILE_MB."
@@ -221,7 +228,14 @@ class EngineUnreachable(Unavailable):
 
 
 class EmbeddingFailed(Unavailable):
+    """A remote model that does not do its work; `details` has its status as `provider_status`, where there was one."""
+
     code = "embedding_failed"
+
+
+class EmbeddingRateLimited(EmbeddingFailed):
+    code, status = "embedding_rate_limited", 429
+    default_hint = "The embedding service asks for patience; try again later, or raise its limit."
 
 
 class StorageFailed(Unavailable):

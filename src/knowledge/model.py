@@ -370,7 +370,7 @@ class DocumentFilter:
     doc_type: str | None = None
     source_path: str | None = None
     sort: str = "created_at"
-    """created_at, updated_at, title or size_bytes."""
+    """created_at, updated_at, title, filename or size_bytes."""
     descending: bool = True
     page: int = 1
     per_page: int = 50
@@ -439,6 +439,12 @@ class Status:
     index_bytes: int
     issues: tuple[str, ...]
     last_change: datetime | None
+    storage_ok: bool = True
+    """The data folder can be read and written."""
+    index_ok: bool = True
+    """The index answers."""
+    chunk_size: int = 200
+    """How many tokens a passage has at most."""
 
     @property
     def health(self) -> str:

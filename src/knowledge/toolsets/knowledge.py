@@ -1,0 +1,444 @@
+"""Contract 000: one knowledge base, seven tools."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, date, datetime
+from datetime import time as clock
+from pathlib import Path
+from typing import Annotated, Literal
+from uuid import UUID
+
+from pydantic import Field
+
+from knowledge import errors
+from knowledge.errors import BY_CODE, Duplicate, KnowledgeError
+from knowledge.model import (
+    Document,
+    DocumentFilter,
+    DocumentStatus,
+    Filter,
+    Hit,
+    Job,
+    JobStatus,
+    Json,
+    JsonValue,
+    NewFile,
+    Query,
+    Ref,
+    Status,
+)
+from knowledge.toolsets.adding import accept, finish, title_and_tags
+from knowledge.toolsets.arguments import Arguments, Identifier, JsonObject
+from knowledge.toolsets.base import Answered, Call, Rate, Refused, Toolset, nearest
+from knowledge.toolsets.estimate import estimate, remaining
+from knowledge.toolsets.formats import canonical, check_suffix, known, variants
+from knowledge.toolsets.paths import megabytes, open_file
+
+FORMATS = ("pdf", "docx", "pptx", "xlsx", "html", "jpg", "png", "svg")
+
+ERRORS: dict[type[KnowledgeError], str] = {
+    KnowledgeError: "internal_error",
+    errors.Invalid: "invalid_parameter",
+    errors.MissingParameter: "missing_required_parameter",
+    errors.ConfirmationRequired: "confirmation_required",
+    errors.EmptyKnowledgeBase: "empty_knowledge_base",
+    errors.Unauthenticated: "unauthenticated",
+    errors.Forbidden: "access_denied",
+    errors.NotFound: "not_found",
+    errors.DocumentNotFound: "document_not_found",
+    errors.JobNotFound: "task_not_found",
+    errors.FileNotFound: "file_not_found",
+    errors.Conflict: "conflict",
+    errors.TooLarge: "file_too_large",
+    errors.UnsupportedFormat: "unsupported_format",
+    errors.Unreadable: "processing_failed",
+    errors.NeedsPassword: "password_protected",
+    errors.Damaged: "file_damaged",
+    errors.NoText: "no_text_found",
+    errors.OcrFailed: "ocr_failed",
+    errors.RateLimited: "rate_limited",
+    errors.Cancelled: "cancelled",
+    errors.Unavailable: "unavailable",
+    errors.DeadlineExceeded: "timeout",
+    errors.MissingDependency: "missing_dependency",
+}
+
+
+def refuse(error: KnowledgeError) -> Refused:
+    """`success: false`, the contract's word, the sentence, and the facts beside them."""
+    word = nearest(type(error), ERRORS)
+    facts = {key: value for key, value in error.details.items() if key not in ("success", "error", "message")}
+    hint: Json = {"hint": error.hint} if error.hint else {}
+    return Refused({"success": False, "error": word, "message": str(error), **facts, **hint}, code=word)
+
+
+tools = Toolset(name="knowledge", voice=refuse)
+
+
+@tools.tool("knowledge-add", rate=Rate.UPLOAD)
+async def add(
+    call: Call,
+    file_path: Annotated[str, Field(description="Path to the document or image file", min_length=1, max_length=4096)],
+    metadata: Annotated[JsonObject | None, Field(description="Additional metadata (author, title, tags)")] = None,
+    force_ocr: Annotated[bool, Field(description="Force OCR even if text extraction available")] = False,
+    async_: Annotated[bool, Field(description="Process asynchronously and return task ID")] = True,
+) -> Answered:
+    """Add a document or image to the knowledge base for semantic search"""
+    began = time.monotonic()
+    suffix = check_suffix(file_path, FORMATS)
+    title, tags, rest = title_and_tags(metadata or {})
+    try:
+        async with open_file(file_path, call.limits.folders, call.limits.max_file_bytes) as file:
+            new = NewFile(
+                filename=file.path.name, content=file.content, title=title, tags=tags, metadata=rest,
+                source_path=str(file.path), force_ocr=force_ocr,
+            )  # fmt: skip
+            job = await accept(call.engine, new)
+            size = file.size
+    except Duplicate as duplicate:
+        return added_before(await call.engine.document(known_ref(duplicate.details["document_id"])))
+    if async_:
+        call.follow(job.uid)
+        return {
+            "success": True, "task_id": str(job.uid), "message": "Document queued for processing",
+            "estimated_time_seconds": await estimate(call.engine, suffix, size),
+        }  # fmt: skip
+    return await added(call, await finish(call, job.uid), time.monotonic() - began)
+
+
+async def added(call: Call, job: Job, seconds: float) -> Answered:
+    """What a synchronous add answers: the document, the reason why there is none, or that it goes on."""
+    if not job.status.ended:
+        return {
+            "success": True, "task_id": str(job.uid), "status": state(job),
+            "message": "Still processing; ask knowledge-task-status how it goes on",
+            "progress": job.progress, "estimated_remaining_seconds": remaining(job),
+        }  # fmt: skip
+    if job.error is not None or job.document_id is None:
+        return failed(job)
+    document = await call.engine.document(job.document_id)
+    answer: Json = {
+        "success": True, "document_id": str(document.uid), "filename": name_of(document),
+        "chunks_created": document.chunk_count, "processing_method": document.method.value,
+        "processing_time_seconds": round(seconds, 2),
+    }  # fmt: skip
+    return {**answer, **warnings(job.warnings)}
+
+
+def added_before(document: Document) -> Json:
+    return {
+        "success": True, "document_id": str(document.uid), "filename": name_of(document),
+        "chunks_created": document.chunk_count, "processing_method": document.method.value,
+        "processing_time_seconds": 0.0, "duplicate": True, "message": "The same document is already there",
+    }  # fmt: skip
+
+
+class DateRange(Arguments):
+    start: Annotated[str | None, Field(description="First day, such as 2025-01-01 (UTC, inclusive)")] = None
+    end: Annotated[str | None, Field(description="Last day, such as 2025-12-31 (UTC, inclusive)")] = None
+
+
+class Filters(Arguments):
+    format: Annotated[str | None, Field(description="Only documents of this format, such as pdf")] = None
+    date_range: Annotated[DateRange | None, Field(description="Only documents added between these days")] = None
+
+
+@tools.tool("knowledge-search", read_only=True)
+async def search(
+    call: Call,
+    query: Annotated[str, Field(description="Natural language search query", min_length=1, max_length=500)],
+    top_k: Annotated[int, Field(description="Number of results to return", ge=1, le=50)] = 10,
+    min_relevance: Annotated[float, Field(description="Minimum relevance score (0.0 to 1.0)", ge=0.0, le=1.0)] = 0.0,
+    filters: Annotated[Filters | None, Field(description="Metadata filters (format, date_range)")] = None,
+) -> Json:
+    """Search the knowledge base using natural language query"""
+    began = time.perf_counter()
+    if not query.strip():
+        raise errors.InvalidParameter("Invalid value for 'query': must not be empty", parameter="query")
+    wanted = Query(text=query, limit=top_k, threshold=min_relevance, filter=narrowed(filters or Filters()))
+    answer = await call.engine.search(wanted)
+    if not answer.hits and (await call.engine.documents(DocumentFilter(per_page=1))).total == 0:
+        raise errors.EmptyKnowledgeBase(
+            "Knowledge base is empty. Add documents with knowledge-add first", document_count=0
+        )
+    results: list[JsonValue] = [found(hit) for hit in answer.hits]
+    body: Json = {"success": True, "query": query, "results": results, "total_results": len(results)}
+    if not results:
+        body["message"] = "No documents found matching your query"
+    if answer.notes:
+        body["notes"] = list(answer.notes)
+    return {**body, "search_time_ms": round((time.perf_counter() - began) * 1000, 1)}
+
+
+def narrowed(filters: Filters) -> Filter:
+    types: tuple[str, ...] = ()
+    if filters.format is not None:
+        name = canonical(filters.format.strip().lower().removeprefix("."))
+        if name not in (*known(), "note"):
+            listed = ", ".join([*FORMATS, *(other for other in known() if other not in FORMATS)])
+            raise errors.InvalidParameter(
+                f"Invalid value for 'filters.format': must be one of {listed}", parameter="filters.format"
+            )
+        types = variants(name)
+    days = filters.date_range or DateRange()
+    first, last = moment(days.start, "start", clock.min), moment(days.end, "end", clock.max)
+    if first and last and first > last:
+        raise errors.InvalidParameter(
+            "Invalid value for 'filters.date_range': start must not be after end", parameter="filters.date_range"
+        )
+    return Filter(doc_types=types, date_from=first, date_to=last)
+
+
+def moment(text: str | None, end: str, of_day: clock) -> datetime | None:
+    """A day, or a time of day, in UTC; a day means the whole of it."""
+    if text is None:
+        return None
+    try:
+        if len(text) == 10:
+            return datetime.combine(date.fromisoformat(text), of_day, UTC)
+        given = datetime.fromisoformat(text)
+        return given.astimezone(UTC) if given.tzinfo else given.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
+        name = f"filters.date_range.{end}"
+        raise errors.InvalidParameter(
+            f"Invalid value for '{name}': must be a date such as 2025-01-31", parameter=name
+        ) from None
+
+
+def found(hit: Hit) -> Json:
+    document, chunk = hit.document, hit.chunk
+    return {
+        "document_id": str(document.uid), "chunk_id": str(chunk.uid), "filename": name_of(document),
+        "chunk_text": chunk.text, "relevance_score": round(hit.score, 4),
+        "metadata": {
+            "format": canonical(document.doc_type), "page_num": chunk.page, "date_added": stamp(document.created_at),
+            "title": document.title, "section": list(chunk.section), "chunk_index": chunk.index,
+            "source_path": document.source_path, "url": document.url,
+        },
+    }  # fmt: skip
+
+
+@tools.tool("knowledge-remove", destructive=True, rate=Rate.MANAGEMENT)
+async def remove(
+    call: Call,
+    document_id: Annotated[Identifier, Field(description="ID of document to remove")],
+    confirm: Annotated[bool, Field(description="Confirmation flag for safety")] = False,
+) -> Json:
+    """Remove a specific document from the knowledge base"""
+    document = await find(call, document_id)
+    if not confirm:
+        facts: Json = {"id": str(document.uid), "filename": name_of(document), "chunks": document.chunk_count}
+        raise errors.ConfirmationRequired("Set confirm=true to remove this document", hint="", document=facts)
+    removed = await call.engine.remove(document.id)
+    return {
+        "success": True, "document_id": str(document.uid), "filename": name_of(document),
+        "chunks_removed": removed.chunks, "message": "Document removed successfully",
+    }  # fmt: skip
+
+
+async def find(call: Call, document_id: str) -> Document:
+    ref = as_ref(document_id)
+    if ref is not None:
+        try:
+            return await call.engine.document(ref)
+        except errors.DocumentNotFound:
+            pass
+    raise errors.DocumentNotFound(f"Document with ID '{document_id}' not found", document_id=document_id)
+
+
+SORTS = {"date_added": "created_at", "filename": "filename", "size": "size_bytes"}
+
+
+@tools.tool("knowledge-show", read_only=True, rate=Rate.LIST)
+async def show(
+    call: Call,
+    limit: Annotated[int, Field(description="Max documents to return", ge=1, le=1000)] = 100,
+    offset: Annotated[int, Field(description="Pagination offset", ge=0, le=2**31)] = 0,
+    sort_by: Annotated[
+        Literal["date_added", "filename", "size"], Field(description="Sort field (date_added, filename, size)")
+    ] = "date_added",
+    sort_order: Annotated[Literal["asc", "desc"], Field(description="Sort order (asc, desc)")] = "desc",
+) -> Json:
+    """List all documents in the knowledge base with metadata"""
+    page = await call.engine.documents(
+        DocumentFilter(sort=SORTS[sort_by], descending=sort_order == "desc", per_page=limit, offset=offset)
+    )
+    body: Json = {
+        "success": True, "documents": [listed(document) for document in page.items], "total_count": page.total,
+        "limit": limit, "offset": offset,
+    }  # fmt: skip
+    if page.total == 0:
+        body["message"] = "Knowledge base is empty"
+    return body
+
+
+def listed(document: Document) -> Json:
+    processing = document.status is DocumentStatus.PROCESSING
+    facts: Json = {
+        "id": str(document.uid), "filename": name_of(document), "format": canonical(document.doc_type),
+        "size_bytes": document.size_bytes, "date_added": stamp(document.created_at),
+        "chunk_count": document.chunk_count, "processing_status": "processing" if processing else "completed",
+        "processing_method": document.method.value, "title": document.title, "tags": list(document.tags),
+        "metadata": document.metadata,
+    }  # fmt: skip
+    return {**facts, **warnings(document.warnings)}
+
+
+PHRASE = "DELETE ALL"
+
+
+@tools.tool("knowledge-clear", destructive=True, rate=Rate.MANAGEMENT)
+async def clear(
+    call: Call,
+    confirm: Annotated[bool, Field(description="Must be true to clear")],
+    confirmation_phrase: Annotated[str, Field(description='Must be "DELETE ALL"')],
+) -> Json:
+    """Remove all documents from the knowledge base"""
+    if not confirm or confirmation_phrase != PHRASE:
+        count = (await call.engine.documents(DocumentFilter(per_page=1))).total
+        raise errors.ConfirmationRequired(
+            "This action will delete ALL documents. Set confirm=true and confirmation_phrase='DELETE ALL' to proceed",
+            hint="", current_document_count=count,
+        )  # fmt: skip
+    removed = await call.engine.clear()
+    return {
+        "success": True, "documents_removed": removed.documents, "embeddings_removed": removed.chunks,
+        "storage_freed_mb": round(removed.bytes_freed / (1 << 20), 4), "message": "Knowledge base cleared successfully",
+    }  # fmt: skip
+
+
+@tools.tool("knowledge-status", read_only=True, rate=Rate.LIST)
+async def status(call: Call) -> Json:
+    """Get knowledge base statistics and health status"""
+    now = await call.engine.status()
+    return {
+        "success": True,
+        "knowledge_base": {
+            "name": "default", "document_count": now.documents, "total_chunks": now.chunks,
+            "total_size_bytes": now.files_bytes, "total_size_mb": round(now.files_bytes / (1 << 20), 2),
+            "average_chunks_per_document": round(now.chunks / now.documents, 1) if now.documents else 0.0,
+            "storage_path": str(Path(now.data_path) / "files"), "vector_db_path": str(Path(now.data_path) / "index"),
+        },
+        "health": health(now),
+        "configuration": {
+            "embedding_model": now.model.name, "chunk_size": now.chunk_size,
+            "max_file_size_mb": megabytes(call.limits.max_file_bytes),
+        },
+        "last_updated": stamp(now.last_change) if now.last_change else None,
+    }  # fmt: skip
+
+
+def health(now: Status) -> Json:
+    facts: Json = {
+        "status": now.health, "vector_db_connected": now.index_ok, "storage_accessible": now.storage_ok,
+        "embedding_model_loaded": now.model.loaded,
+    }  # fmt: skip
+    return {**facts, "issues": list(now.issues)} if now.issues else facts
+
+
+@tools.tool("knowledge-task-status", read_only=True, rate=Rate.LIST)
+async def task_status(
+    call: Call, task_id: Annotated[Identifier, Field(description="Task ID returned from async operation")]
+) -> Answered:
+    """Get status of an async processing task"""
+    job = await task(call, task_id)
+    if job.error is not None:
+        return failed(job)
+    if job.status is JobStatus.CANCELLED:
+        return failed(job)
+    if job.status.ended:
+        return completed(job)
+    return {
+        "success": True, "task_id": str(job.uid), "status": state(job), "progress": job.progress,
+        "current_step": job.step or "Waiting", "completed_steps": job.done, "total_steps": job.total,
+        "elapsed_time_seconds": elapsed(job), "estimated_remaining_seconds": remaining(job),
+    }  # fmt: skip
+
+
+async def task(call: Call, task_id: str) -> Job:
+    ref = as_ref(task_id)
+    if ref is None:
+        raise errors.InvalidParameter("Invalid value for 'task_id': must be a UUID", parameter="task_id")
+    try:
+        return await call.engine.job(ref)
+    except errors.JobNotFound:
+        raise errors.JobNotFound(
+            f"Task with ID '{task_id}' not found", hint="Use the task_id that knowledge-add answered.", task_id=task_id
+        ) from None
+
+
+def completed(job: Job) -> Json:
+    result: Json = {
+        "document_id": str(job.document_uid), "filename": job.filename, "chunks_created": job.chunk_count
+    }  # fmt: skip
+    answer: Json = {
+        "success": True, "task_id": str(job.uid), "status": "completed", "progress": 1.0, "result": result,
+        "total_time_seconds": elapsed(job),
+    }  # fmt: skip
+    return {**answer, **warnings(job.warnings)}
+
+
+def failed(job: Job) -> Refused:
+    """A task that came to nothing, and why."""
+    if job.error is None:
+        word, message, facts = "cancelled", "The task was cancelled; nothing of it remains", {}
+    else:
+        word = nearest(BY_CODE.get(job.error.code, errors.Internal), ERRORS)
+        message, facts = job.error.message, {"hint": job.error.hint} if job.error.hint else {}
+    return Refused(
+        {
+            "success": False, "task_id": str(job.uid), "status": state(job), "error": word, "message": message,
+            "elapsed_time_seconds": elapsed(job), "filename": job.filename, **facts,
+        },
+        code=word,
+    )  # fmt: skip
+
+
+async def cancel(call: Call, task_id: str) -> Answered:
+    """`tools/cancel`: stop a task and take back what it had done."""
+    try:
+        job = await call.engine.cancel((await task(call, task_id)).uid)
+    except KnowledgeError as error:
+        return refuse(error)
+    return {"success": True, "task_id": str(job.uid), "status": state(job), "message": "Task cancelled"}
+
+
+# -- small words --------------------------------------------------------------------------------
+
+STATES = {JobStatus.PROCESSING: "running", JobStatus.PARTIAL: "completed"}
+
+
+def state(job: Job) -> str:
+    return STATES.get(job.status, job.status.value)
+
+
+def elapsed(job: Job) -> float:
+    end = job.completed_at or datetime.now(UTC)
+    return round(max((end - (job.started_at or job.created_at)).total_seconds(), 0.0), 2)
+
+
+def warnings(found: tuple[str, ...]) -> Json:
+    return {"warnings": list(found)} if found else {}
+
+
+def name_of(document: Document) -> str:
+    return document.filename or document.title
+
+
+def stamp(when: datetime) -> str:
+    return when.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def as_ref(text: str) -> Ref | None:
+    """A number or a UUID, as a caller writes it; None when it is neither."""
+    if text.isascii() and text.isdigit():
+        return int(text) if len(text) < 19 else None
+    try:
+        return UUID(text)
+    except ValueError:
+        return None
+
+
+def known_ref(value: JsonValue) -> Ref:
+    return value if isinstance(value, int) else UUID(str(value))
