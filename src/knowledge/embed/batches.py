@@ -1,0 +1,88 @@
+"""Texts in batches of like length, several batches side by side; a question alone, at once."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+from knowledge.embed.base import Vectors
+from knowledge.embed.pooling import unit_length
+
+Run: TypeAlias = Callable[[NDArray[np.int32], NDArray[np.int32]], NDArray[np.float32]]
+"""Token ids (padded on the right) and the length of each row, to one vector a row."""
+
+BUDGET = 512
+"""Padded tokens in a batch: larger ones fall out of the processor's cache and are slower."""
+NICENESS = 10
+
+
+class Batches:
+    """Feeds a model; the tokenizer must cut at the model's window and not pad."""
+
+    def __init__(self, tokenizer: Tokenizer, run: Run, dimension: int, padding: int, threads: int = 0) -> None:
+        self._tokenizer, self._run, self._dimension, self._padding = tokenizer, run, dimension, padding
+        self._threads = threads or cores()
+        self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="embed", initializer=_stand_back)
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        rows = [encoding.ids for encoding in self._tokenizer.encode_batch_fast(list(texts))]
+        vectors = np.empty((len(rows), self._dimension), np.float32)
+        groups = list(like_length([len(row) for row in rows]))
+
+        def one(group: list[int]) -> None:
+            vectors[group] = self._run(*padded([rows[place] for place in group], self._padding))
+
+        if self._threads == 1 or len(groups) == 1:
+            for group in groups:
+                one(group)
+        else:
+            list(self._pool.map(one, groups))
+        return unit_length(vectors)
+
+    def embed_alone(self, text: str) -> Vectors:
+        """On the caller's own thread, past whatever the others are busy with."""
+        return unit_length(self._run(*padded([self._tokenizer.encode(text).ids], self._padding)))
+
+    def close(self) -> None:
+        self._pool.shutdown(cancel_futures=True)
+
+
+def like_length(lengths: Sequence[int], budget: int = BUDGET) -> Iterator[list[int]]:
+    """Places of texts that go together, longest first: as many as keep within the budget when padded."""
+    group: list[int] = []
+    for place in sorted(range(len(lengths)), key=lambda place: -lengths[place]):
+        if group and (len(group) + 1) * lengths[group[0]] > budget:
+            yield group
+            group = []
+        group.append(place)
+    if group:
+        yield group
+
+
+def padded(rows: Sequence[Sequence[int]], padding: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    lengths = np.array([len(row) for row in rows], np.int32)
+    inside = np.arange(lengths.max()) < lengths[:, None]
+    ids = np.full(inside.shape, padding, np.int32)
+    ids[inside] = np.concatenate([np.asarray(row, np.int32) for row in rows])
+    return ids, lengths
+
+
+def cores() -> int:
+    """How many processors this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _stand_back() -> None:
+    """Bulk work yields to questions; only Linux can say that of a single thread without privileges."""
+    if sys.platform == "linux":
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)

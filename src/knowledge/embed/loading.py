@@ -1,0 +1,202 @@
+"""From a setting to a model: default, none, dir:PATH, hf:NAME or openai:URL#MODEL; loaded in the background."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from knowledge.embed.base import Embedder
+from knowledge.errors import EmbeddingFailed, KnowledgeError, ModelUnavailable
+from knowledge.model import ModelStatus
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+log = logging.getLogger(__name__)
+
+HINT = "Set KNOWLEDGE_EMBEDDING to default, none, dir:PATH, hf:NAME or openai:URL#MODEL."
+DEFAULT_NAME = "granite-embedding-30m-english"
+WINDOW = 256
+RETRY_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """Everything that decides which model is loaded, and how."""
+
+    spec: str = "default"
+    key: str | None = None
+    dimension: int | None = None
+    int8: Literal["auto", "on", "off"] = "auto"
+    threads: int = 0
+    """For passages; 0 means one for each processor core."""
+    cache_folder: Path
+    """Where models from the hub are kept."""
+
+    @property
+    def kind(self) -> str:
+        return self.spec.partition(":")[0]
+
+    @property
+    def target(self) -> str:
+        return self.spec.partition(":")[2]
+
+    @property
+    def name(self) -> str:
+        """The name that the loaded model will have."""
+        match self.kind:
+            case "default":
+                return DEFAULT_NAME
+            case "dir":
+                return Path(self.target).expanduser().resolve().name
+            case "openai":
+                return self.target.rpartition("#")[2]
+        return self.target or self.kind
+
+
+def load(choice: Choice) -> Embedder:
+    """The model, or an error that says in a sentence why there is none."""
+    match choice.kind:
+        case "default":
+            from knowledge.embed.granite import Granite
+
+            return Granite(choice.int8, choice.threads)
+        case "dir" if choice.target:
+            return _from_folder(choice, Path(choice.target).expanduser())
+        case "hf" if choice.target:
+            return _from_folder(choice, _fetched(choice))
+        case "openai":
+            return _remote(choice)
+        case "none":
+            raise ModelUnavailable("No embedding model is set", hint=HINT)
+    raise ModelUnavailable(f"There is no embedding model {choice.spec!r}", hint=HINT, spec=choice.spec)
+
+
+def tokenizer(choice: Choice) -> Tokenizer:
+    """What counts tokens for splitting: cheap, and there before the model is; a model from the hub is fetched first."""
+    from knowledge.embed import directory, granite
+
+    match choice.kind:
+        case "dir" if choice.target:
+            return directory.tokenizer(Path(choice.target).expanduser())
+        case "hf" if choice.target:
+            return directory.tokenizer(_fetched(choice))
+    return granite.tokenizer()
+
+
+def window(choice: Choice) -> int:
+    """How many tokens a passage may have with its title and headings, special tokens included."""
+    from knowledge.embed import layout
+
+    match choice.kind:
+        case "dir" if choice.target:
+            return min(WINDOW, layout.read(Path(choice.target).expanduser()).window)
+        case "hf" if choice.target:
+            return min(WINDOW, layout.read(_fetched(choice)).window)
+    return WINDOW
+
+
+def _from_folder(choice: Choice, folder: Path) -> Embedder:
+    from knowledge.embed.directory import Directory
+
+    return Directory(folder, choice.name, choice.threads)
+
+
+def _fetched(choice: Choice) -> Path:
+    from knowledge.embed import hub
+
+    return hub.fetch(choice.target, choice.cache_folder)
+
+
+def _remote(choice: Choice) -> Embedder:
+    from knowledge.embed.openai import Address, OpenAI
+
+    url, _, model = choice.target.rpartition("#")
+    if not url.startswith(("http://", "https://")) or not model:
+        raise ModelUnavailable(
+            f"{choice.spec!r} does not name an address and a model",
+            hint="Write openai:https://HOST/v1#MODEL.",
+            spec=choice.spec,
+        )
+    return OpenAI(Address(url, model), choice.key, choice.dimension)
+
+
+class Model:
+    """The embedder on its way: loaded by a thread of its own, so that nothing else waits for it."""
+
+    def __init__(self, choice: Choice, retry_seconds: float = RETRY_SECONDS) -> None:
+        self.choice = choice
+        self.error: str | None = None
+        self._retry_seconds = retry_seconds
+        self._embedder: Embedder | None = None
+        self._failure: KnowledgeError | None = None
+        self._settled = threading.Event()
+        self._closed = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    @property
+    def name(self) -> str:
+        return self.choice.name
+
+    def start(self) -> None:
+        if self.choice.kind == "none":
+            self._failure = ModelUnavailable("No embedding model is set", hint=HINT)
+            self._settled.set()
+        elif self._thread is None:
+            self._thread = threading.Thread(target=self._load, name="load-model", daemon=True)
+            self._thread.start()
+
+    def ready(self) -> Embedder | None:
+        """The embedder once it is there; never waits."""
+        return self._embedder
+
+    def wait(self, timeout: float | None = None) -> Embedder:
+        """The embedder; ModelUnavailable with the reason when it failed, or when the time is up."""
+        self._settled.wait(timeout)
+        if self._embedder is not None:
+            return self._embedder
+        if self._failure is None:
+            raise ModelUnavailable(f"The model {self.name!r} is still loading", model=self.name)
+        raise ModelUnavailable(str(self._failure), hint=self._failure.hint, **self._failure.details)
+
+    def status(self) -> ModelStatus:
+        embedder = self._embedder
+        return ModelStatus(
+            name=self.name,
+            dimension=embedder.dimension if embedder else 0,
+            device="remote" if self.choice.kind == "openai" else "cpu",
+            loaded=embedder is not None,
+            error=self.error,
+        )
+
+    def close(self) -> None:
+        self._closed.set()
+        close = getattr(self._embedder, "close", None)
+        if close is not None:
+            close()
+
+    def _load(self) -> None:
+        """A service that is down may come back; a folder that is wrong stays wrong."""
+        while not self._closed.is_set():
+            try:
+                self._embedder, self.error, self._failure = load(self.choice), None, None
+            except EmbeddingFailed as error:
+                self._fail(error)
+                self._closed.wait(self._retry_seconds)
+                continue
+            except KnowledgeError as error:
+                self._fail(error)
+            except Exception as error:  # whatever it is, search by words goes on
+                log.exception("The model %r could not be loaded", self.name)
+                self._fail(ModelUnavailable(f"The model {self.name!r} could not be loaded: {error}"))
+            self._settled.set()
+            return
+
+    def _fail(self, error: KnowledgeError) -> None:
+        if self.error is None:
+            log.warning("%s. %s", error, error.hint)
+        self.error, self._failure = str(error), error
+        self._settled.set()

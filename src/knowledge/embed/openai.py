@@ -1,0 +1,153 @@
+"""A model behind HTTP that speaks OpenAI's /embeddings: OpenAI itself, Ollama, llama.cpp, vLLM and others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from threading import Event
+
+import httpx
+import numpy as np
+
+from knowledge.embed.base import Vectors
+from knowledge.embed.patience import ASKING, BULK, Patience, retry_after
+from knowledge.embed.pooling import unit_length
+from knowledge.errors import EmbeddingFailed, EmbeddingRateLimited
+from knowledge.model import JsonValue
+
+BATCH_TEXTS = 64
+BATCH_CHARACTERS = 100_000
+WINDOW = 256
+"""Passages are cut for this window whatever the model could read, since small ones are found better."""
+TIMEOUT = httpx.Timeout(60.0, connect=10.0)
+TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504, 529})
+LONGEST_REASON = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    url: str
+    model: str
+
+
+class OpenAI:
+    languages: frozenset[str] | None = None
+    max_tokens = WINDOW
+
+    def __init__(
+        self,
+        address: Address,
+        key: str | None = None,
+        dimension: int | None = None,
+        wait: Callable[[float], object] | None = None,
+    ) -> None:
+        """Without a dimension the model is asked once, to see how long its vectors are."""
+        self.name = address.model
+        self._url = httpx.URL(address.url.rstrip("/") + "/embeddings")
+        self._key, self._wanted = key, dimension
+        self._closed = Event()
+        self._wait = wait or self._closed.wait
+        self._client = httpx.Client(timeout=TIMEOUT, headers={"Authorization": f"Bearer {key}"} if key else {})
+        self.dimension = dimension or 0
+        self.dimension = dimension or self.embed_question("dimension").shape[1]
+        self.fingerprint = f"{self.name}/{self.dimension}/{self._url.netloc.decode()}{self._url.path}"
+
+    def embed(self, passages: Sequence[str]) -> Vectors:
+        answers = [self._ask(batch, BULK) for batch in batches(passages)]
+        return np.concatenate(answers) if answers else np.empty((0, self.dimension), np.float32)
+
+    def embed_question(self, question: str) -> Vectors:
+        return self._ask([question], ASKING)
+
+    def close(self) -> None:
+        self._closed.set()
+        self._client.close()
+
+    def _ask(self, texts: list[str], patience: Patience) -> Vectors:
+        """Send one batch, again and again while the service says that it may help."""
+        for delay in patience.delays():
+            try:
+                return self._once(texts)
+            except EmbeddingFailed as error:
+                if delay is None or not error.details.get("transient") or self._closed.is_set():
+                    raise
+                asked = error.details.get("retry_after_s")
+                self._wait(patience.bounded(max(delay, asked if isinstance(asked, int | float) else 0.0)))
+        raise AssertionError("the last delay is None")
+
+    def _once(self, texts: list[str]) -> Vectors:
+        body: dict[str, JsonValue] = {"model": self.name, "input": list(texts)}
+        if self._wanted:
+            body["dimensions"] = self._wanted
+        try:
+            response = self._client.post(self._url, json=body)
+        except httpx.TimeoutException as error:
+            raise self._failed("did not answer in time", transient=True, timeout=True) from error
+        except (httpx.TransportError, RuntimeError) as error:  # RuntimeError: the client was closed meanwhile
+            raise self._failed(f"could not be reached: {error}", transient=True) from error
+        if not response.is_success:
+            raise self._refused(response)
+        return self._vectors(response, len(texts))
+
+    def _vectors(self, response: httpx.Response, count: int) -> Vectors:
+        try:
+            rows = sorted(response.json()["data"], key=lambda row: row.get("index", 0))
+            vectors = np.array([row["embedding"] for row in rows], np.float32)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise self._failed("gave an answer that is not a list of embeddings") from error
+        if vectors.ndim != 2 or len(vectors) != count or not np.isfinite(vectors).all():
+            raise self._failed(f"gave {len(vectors)} embeddings for {count} texts, or broken ones")
+        if self.dimension and vectors.shape[1] != self.dimension:
+            raise self._failed(
+                f"gave vectors of {vectors.shape[1]} numbers where {self.dimension} were expected",
+                hint="Correct KNOWLEDGE_EMBEDDING_DIMENSION, or leave it out.",
+                expected=self.dimension,
+                found=vectors.shape[1],
+            )
+        return unit_length(vectors)
+
+    def _refused(self, response: httpx.Response) -> EmbeddingFailed:
+        status = response.status_code
+        message = f"The embedding service of {self.name!r} refused with status {status}"
+        details: dict[str, JsonValue] = {
+            "provider_status": status,
+            "provider_message": self._reason(response),
+            "transient": status in TRANSIENT,
+        }
+        if (seconds := retry_after(response.headers)) is not None:
+            details["retry_after_s"] = seconds
+        if status == 429:
+            return EmbeddingRateLimited(message, hint=None, **details)
+        return EmbeddingFailed(message, hint=HINTS.get(status), **details)
+
+    def _reason(self, response: httpx.Response) -> str:
+        """What the service says for itself, short and without our key."""
+        try:
+            error = response.json()["error"]
+            text = str(error["message"] if isinstance(error, dict) else error)
+        except (ValueError, KeyError, TypeError):
+            text = response.text
+        return (text.replace(self._key, "…") if self._key else text)[:LONGEST_REASON]
+
+    def _failed(self, what: str, *, hint: str | None = None, **details: JsonValue) -> EmbeddingFailed:
+        return EmbeddingFailed(f"The embedding service of {self.name!r} {what}", hint=hint, **details)
+
+
+HINTS = {
+    401: "Set KNOWLEDGE_EMBEDDING_KEY to a key that this service accepts.",
+    403: "Set KNOWLEDGE_EMBEDDING_KEY to a key that may use this model.",
+    404: "Check the address and the model's name in KNOWLEDGE_EMBEDDING.",
+}
+
+
+def batches(texts: Sequence[str]) -> Iterator[list[str]]:
+    batch: list[str] = []
+    characters = 0
+    for text in texts:
+        if batch and (len(batch) == BATCH_TEXTS or characters + len(text) > BATCH_CHARACTERS):
+            yield batch
+            batch, characters = [], 0
+        batch.append(text)
+        characters += len(text)
+    if batch:
+        yield batch

