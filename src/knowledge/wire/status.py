@@ -1,0 +1,68 @@
+"""What the engine says about itself: its status, what a removal took, what `verify` found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from knowledge.model import Finding, ModelStatus, Removed, Status
+from knowledge.wire.shapes import FindingShape, FindingsShape, RemovedShape, StatusShape
+from knowledge.wire.values import dump_moment_or_none, load_moment_or_none
+
+
+def dump_status(status: Status) -> StatusShape:
+    return {
+        "version": status.version,
+        "uptime_seconds": status.uptime_seconds,
+        "data_path": status.data_path,
+        "model": {
+            "name": status.model.name,
+            "dimension": status.model.dimension,
+            "device": status.model.device,
+            "loaded": status.model.loaded,
+            "error": status.model.error,
+        },
+        "documents": status.documents,
+        "chunks": status.chunks,
+        "collections": status.collections,
+        "queue": {"queued": status.queued, "processing": status.processing, "failed": status.failed},
+        "storage": {
+            "database_bytes": status.database_bytes,
+            "files_bytes": status.files_bytes,
+            "index_bytes": status.index_bytes,
+        },
+        "health": {"status": status.health, "issues": list(status.issues)},
+        "last_change": dump_moment_or_none(status.last_change),
+    }
+
+
+def load_status(data: StatusShape) -> Status:
+    return Status(
+        version=data["version"],
+        uptime_seconds=data["uptime_seconds"],
+        data_path=data["data_path"],
+        model=ModelStatus(**data["model"]),
+        documents=data["documents"],
+        chunks=data["chunks"],
+        collections=data["collections"],
+        **data["queue"],
+        **data["storage"],
+        issues=tuple(data["health"]["issues"]),
+        last_change=load_moment_or_none(data["last_change"]),
+    )
+
+
+def dump_removed(removed: Removed) -> RemovedShape:
+    return {"documents": removed.documents, "chunks": removed.chunks, "bytes_freed": removed.bytes_freed}
+
+
+def load_removed(data: RemovedShape) -> Removed:
+    return Removed(**data)
+
+
+def dump_findings(findings: Sequence[Finding]) -> FindingsShape:
+    listed: list[FindingShape] = [{"part": finding.part, "message": finding.message} for finding in findings]
+    return {"clean": not findings, "findings": listed}
+
+
+def load_findings(data: FindingsShape) -> list[Finding]:
+    return [Finding(**finding) for finding in data["findings"]]

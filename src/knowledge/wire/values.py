@@ -1,0 +1,135 @@
+"""The small values: moments, references, tags and the collection among them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from datetime import UTC, date, datetime, time
+from uuid import UUID
+
+from knowledge.errors import Invalid, InvalidParameter
+from knowledge.model import CollectionRef, Ref
+
+COLLECTION_TAG = "collection:"
+"""How a document's collection looks among its tags."""
+LARGEST_ID = 2**63 - 1
+
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+_NUMBER = re.compile(r"[0-9]{1,19}")
+_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+
+
+def dump_moment(moment: datetime) -> str:
+    """RFC 3339 in UTC, with a Z."""
+    return moment.astimezone(UTC).replace(tzinfo=None).isoformat() + "Z"
+
+
+def dump_moment_or_none(moment: datetime | None) -> str | None:
+    return None if moment is None else dump_moment(moment)
+
+
+def load_moment(text: str) -> datetime:
+    return datetime.fromisoformat(text).astimezone(UTC)
+
+
+def load_moment_or_none(text: str | None) -> datetime | None:
+    return None if text is None else load_moment(text)
+
+
+def load_bound(text: str, name: str, *, end: bool = False) -> datetime:
+    """One end of a range of dates: a day alone means all of it, a moment without a zone is UTC."""
+    try:
+        if _DAY.fullmatch(text):
+            return datetime.combine(date.fromisoformat(text), time.max if end else time.min, UTC)
+        moment = datetime.fromisoformat(text)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        raise InvalidParameter(
+            f"'{name}' is not a date: {text[:40]!r}",
+            hint="Write it as 2026-01-31 or 2026-01-31T12:00:00Z.",
+            parameter=name,
+        ) from error
+
+
+def load_ref(value: int | str, name: str = "id") -> Ref:
+    """A document's or a job's number or UUID."""
+    ref = _number_or_uuid(value)
+    if ref is None:
+        raise InvalidParameter(
+            f"'{name}' is neither a number nor a UUID: {str(value)[:40]!r}",
+            hint="Use the id or the uid that an earlier answer showed.",
+            parameter=name,
+        )
+    return ref
+
+
+def dump_ref(ref: Ref) -> int | str:
+    return ref if isinstance(ref, int) else str(ref)
+
+
+def load_collection_ref(value: int | str) -> CollectionRef:
+    """A number, a UUID or a name; `collection:NAME` is a name whatever it looks like."""
+    if isinstance(value, str) and value.startswith(COLLECTION_TAG):
+        return _collection_name(value.removeprefix(COLLECTION_TAG))
+    ref = _number_or_uuid(value)
+    if ref is not None:
+        return ref
+    if isinstance(value, int):
+        raise InvalidParameter(f"No collection has the number {value}", parameter="collection")
+    return _collection_name(value)
+
+
+def dump_collection_ref(ref: CollectionRef) -> int | str:
+    """What `load_collection_ref` reads back as the same reference."""
+    if isinstance(ref, int):
+        return ref
+    if isinstance(ref, UUID):
+        return str(ref)
+    ambiguous = _number_or_uuid(ref) is not None or ref.startswith(COLLECTION_TAG)
+    return COLLECTION_TAG + ref if ambiguous else ref
+
+
+def _collection_name(name: str) -> str:
+    if not name.strip():
+        raise InvalidParameter("The name of the collection is empty", parameter="collection")
+    return name
+
+
+def _number_or_uuid(value: int | str) -> Ref | None:
+    text = str(value)
+    if _NUMBER.fullmatch(text):
+        number = int(text)
+        return number if number <= LARGEST_ID else None
+    return UUID(text) if _UUID.fullmatch(text) else None
+
+
+def with_collection(tags: Iterable[str], collection: str) -> list[str]:
+    """The tags as they travel, the collection first."""
+    return [COLLECTION_TAG + collection, *tags]
+
+
+def without_collection(tags: Iterable[str], collection: str) -> tuple[str, ...]:
+    return tuple(tag for tag in tags if tag != COLLECTION_TAG + collection)
+
+
+def part_tags(tags: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The free tags, and the names of the collections that stood among them."""
+    free, collections = [], []
+    for tag in tags:
+        if tag.startswith(COLLECTION_TAG):
+            collections.append(_collection_name(tag.removeprefix(COLLECTION_TAG)))
+        else:
+            free.append(tag)
+    return tuple(free), tuple(dict.fromkeys(collections))
+
+
+def one_collection(named: CollectionRef | None, tagged: tuple[str, ...]) -> CollectionRef | None:
+    """The single collection that a request names, by its field, by a tag, or twice the same."""
+    wanted = list(dict.fromkeys(([] if named is None else [named]) + list(tagged)))
+    if len(wanted) > 1:
+        raise Invalid(
+            "A document stands in one collection, and the request names several",
+            hint="Name one collection, as a field or as a tag.",
+            collections=[str(ref) for ref in wanted],
+        )
+    return wanted[0] if wanted else None
