@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import BinaryIO
 
 from knowledge.model import Json, Method
 
@@ -19,6 +21,28 @@ class Source:
     force_ocr: bool = False
     ocr_languages: str = "eng"
     max_unpacked_bytes: int = 200 << 20
+    content: bytes | None = None
+    """The bytes themselves where no file holds them: an attachment, a member of an archive."""
+
+    @property
+    def suffix(self) -> str:
+        return Path(self.filename).suffix.lower()
+
+    @property
+    def stem(self) -> str:
+        return Path(self.filename).stem
+
+    @property
+    def size(self) -> int:
+        return self.path.stat().st_size if self.content is None else len(self.content)
+
+    def open(self) -> BinaryIO:
+        return self.path.open("rb") if self.content is None else io.BytesIO(self.content)
+
+    def read(self, size: int = -1) -> bytes:
+        """Its first bytes, or all of them."""
+        with self.open() as file:
+            return file.read(size)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,47 @@
+"""What a child is told: which document, under which limits, read by which function."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import cast
+
+from knowledge.extract.base import Extracted, Source
+from knowledge.extract.limits import Limits
+
+Parser = Callable[[Source], Extracted]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    source: Source
+    limits: Limits
+    parser: str
+    """The function that reads, as `module:function`."""
+
+    def dump(self) -> bytes:
+        source = {
+            "path": str(self.source.path),
+            "filename": self.source.filename,
+            "force_ocr": self.source.force_ocr,
+            "ocr_languages": self.source.ocr_languages,
+            "max_unpacked_bytes": self.source.max_unpacked_bytes,
+        }
+        return json.dumps({"source": source, "limits": asdict(self.limits), "parser": self.parser}).encode()
+
+    @classmethod
+    def load(cls, data: bytes) -> Request:
+        body = json.loads(data)
+        source = body["source"]
+        return cls(
+            source=Source(**{**source, "path": Path(source["path"])}),
+            limits=Limits(**body["limits"]),
+            parser=body["parser"],
+        )
+
+    def load_parser(self) -> Parser:
+        module, _, name = self.parser.partition(":")
+        return cast(Parser, getattr(importlib.import_module(module), name))

@@ -1,0 +1,212 @@
+"""Documents are read in children of their own: whatever a parser does costs its own document and nothing else."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from knowledge import errors
+from knowledge.extract.base import PageText, Source
+from knowledge.extract.limits import Limits
+from knowledge.extract.worker import Parsers
+
+HOSTILE = Path(__file__).parent.parent / "data" / "extract"
+LIMITS = Limits(seconds=20, memory_bytes=200 << 20)
+SHORT = Limits(seconds=0.5, seconds_per_page=0, memory_bytes=200 << 20)
+
+Make = Callable[..., Parsers]
+
+
+@pytest.fixture(params=["forked", "spawned"])
+def make(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
+    """Parsers that run one misbehaving function, in a forked child and in a spawned one."""
+    monkeypatch.syspath_prepend(HOSTILE)
+    made: list[Parsers] = []
+
+    def parsers(name: str, limits: Limits = LIMITS) -> Parsers:
+        made.append(Parsers(limits, parser=f"hostile_parsers:{name}", fork=request.param == "forked"))
+        made[-1].start()
+        return made[-1]
+
+    yield parsers
+    for one in made:
+        one.close()
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Source:
+    path = tmp_path / "document"
+    path.write_bytes(b"the document")
+    return Source(path, "report.txt")
+
+
+def read(parsers: Parsers, source: Source) -> list[PageText]:
+    with parsers.parse(source) as parsing:
+        return list(parsing)
+
+
+def test_a_document_gives_its_facts_first_and_then_its_pages(make: Make, source: Source) -> None:
+    with make("polite").parse(source) as parsing:
+        assert (parsing.facts.title, parsing.facts.page_count) == ("hostile", 3)
+        assert [(page.number, page.text) for page in parsing] == [
+            (number, f"page {number} of report.txt") for number in (1, 2, 3)
+        ]
+
+
+def test_a_refusal_of_the_parser_arrives_as_what_it_was(make: Make, source: Source) -> None:
+    with pytest.raises(errors.NeedsPassword, match="It is locked") as caught:
+        read(make("needs_password"), source)
+    assert caught.value.details == {"filename": "report.txt"}
+
+
+def test_a_parser_that_stumbles_means_a_damaged_document(make: Make, source: Source) -> None:
+    with pytest.raises(errors.Damaged, match="KeyError"):
+        read(make("stumbles"), source)
+
+
+def test_a_parser_that_hangs_is_stopped(make: Make, source: Source) -> None:
+    with pytest.raises(errors.ParserTooSlow):
+        read(make("hangs", SHORT), source)
+
+
+def test_pages_that_came_before_the_hang_were_handed_over(make: Make, source: Source) -> None:
+    seen: list[str] = []
+    with pytest.raises(errors.ParserTooSlow), make("hangs_after_two_pages", SHORT).parse(source) as parsing:
+        seen.extend(page.text for page in parsing)
+    assert seen == ["one", "two"]
+
+
+def test_a_parser_that_spins_is_stopped(make: Make, source: Source) -> None:
+    with pytest.raises(errors.ParserTooSlow):
+        read(make("spins", SHORT), source)
+
+
+@pytest.mark.parametrize("name", ["swells", "swells_in_native_code"])
+def test_a_parser_that_swells_is_too_big(make: Make, source: Source, name: str) -> None:
+    with pytest.raises(errors.ParserTooBig, match="memory"):
+        read(make(name), source)
+
+
+@pytest.mark.parametrize(("name", "signal"), [("aborts", "SIGABRT"), ("crashes", "SIGSEGV")])
+def test_a_crash_names_its_signal(make: Make, source: Source, name: str, signal: str) -> None:
+    with pytest.raises(errors.ParserDied, match=signal) as caught:
+        read(make(name), source)
+    assert caught.value.details["signal"] == signal
+
+
+def test_a_parser_that_leaves_early_has_died(make: Make, source: Source) -> None:
+    with pytest.raises(errors.ParserDied, match="code 3"):
+        read(make("leaves"), source)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "forks",
+        "starts_a_program",
+        "writes_outside",
+        "overwrites_the_document",
+        "removes_the_document",
+        "kills_its_parent",
+    ],
+)
+def test_a_parser_cannot_reach_out_of_its_process(make: Make, source: Source, tmp_path: Path, name: str) -> None:
+    target = tmp_path / "outside"
+    pages = read(make(name), Source(source.path, str(target)))
+    assert [page.text for page in pages] == ["refused: PermissionError"]
+    assert source.path.read_bytes() == b"the document"
+    assert not target.exists()
+
+
+def test_a_parser_may_use_threads(make: Make, source: Source) -> None:
+    assert read(make("starts_a_thread"), source)[0].text == "from a thread"
+
+
+def test_a_parser_cannot_reach_the_network(make: Make, source: Source) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        pages = read(make("calls_home"), Source(source.path, str(server.getsockname()[1])))
+    assert pages[0].text == "refused: PermissionError"
+
+
+def test_native_code_cannot_reach_the_network_either(make: Make, source: Source) -> None:
+    assert read(make("calls_home_in_native_code"), source)[0].text == "socket() = -1"
+
+
+def test_a_parser_does_not_see_our_keys(make: Make, source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KB_API_KEY", "secret")
+    assert read(make("reads_secrets"), source)[0].text == "no key here"
+
+
+def test_what_a_parser_prints_goes_nowhere(make: Make, source: Source, capfd: pytest.CaptureFixture[str]) -> None:
+    assert len(read(make("prints"), source)) == 3
+    captured = capfd.readouterr()
+    assert (captured.out, captured.err) == ("", "")
+
+
+def test_a_text_without_end_is_too_big(make: Make, source: Source) -> None:
+    with pytest.raises(errors.ParserTooBig, match="longer"):
+        read(make("speaks_without_end", Limits(seconds=20, text_bytes=5 << 20)), source)
+
+
+def test_a_child_waits_until_its_pages_are_read(make: Make, source: Source) -> None:
+    with make("speaks_without_end").parse(source) as parsing:
+        pages = iter(parsing)
+        assert all(next(pages).text.startswith("word") for _ in range(20))
+
+
+def test_rubbish_on_the_pipe_is_not_believed(make: Make, source: Source) -> None:
+    with pytest.raises(errors.ParserDied, match="no page"):
+        read(make("sends_rubbish"), source)
+
+
+def test_every_text_arrives_clean(make: Make, source: Source) -> None:
+    assert read(make("sends_odd_characters"), source)[0].text == "ab\ufffdc\nd\ne"
+
+
+def test_a_cancelled_job_kills_its_child(make: Make, source: Source) -> None:
+    looks = iter([False, True])
+    with pytest.raises(errors.Cancelled):
+        make("hangs").parse(source, cancelled=lambda: next(looks)).__enter__()
+
+
+def test_leaving_early_ends_the_child(make: Make, source: Source) -> None:
+    parsers = make("speaks_without_end")
+    with parsers.parse(source) as parsing:
+        next(iter(parsing))
+    with pytest.raises(RuntimeError):
+        next(iter(parsing))
+
+
+def test_many_threads_read_at_once(make: Make, source: Source) -> None:
+    parsers = make("polite")
+    results: list[int] = []
+
+    def work() -> None:
+        results.extend(len(read(parsers, source)) for _ in range(3))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60)
+    assert results == [3] * 12
+
+
+def test_no_descriptor_and_no_process_is_left_behind(make: Make, source: Source) -> None:
+    parsers = make("polite")
+    read(parsers, source)
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for _ in range(5):
+        read(parsers, source)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def test_a_fork_server_that_is_gone_is_started_again(make: Make, source: Source) -> None:
+    parsers = make("polite")
+    assert len(read(parsers, source)) == 3
+    parsers.close()
+    assert len(read(parsers, source)) == 3
