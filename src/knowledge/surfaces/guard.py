@@ -1,0 +1,156 @@
+"""The door of the server: who may come in, and from which host and page. Plain ASGI, around REST, MCP and pages alike.
+
+A web page somewhere else must not be able to talk to a server on this machine: neither by a name that it lets point
+here (Host) nor by a call across origins (Origin). A REST call with a valid key needs no such care.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias, cast
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers
+from starlette.middleware.cors import CORSMiddleware
+from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
+
+from knowledge.config import Settings
+from knowledge.errors import Forbidden, KnowledgeError
+from knowledge.model import Caller, CallerKind
+from knowledge.surfaces.auth import Keys, Side, is_loopback, key_of
+from knowledge.surfaces.rest.answers import refusal
+
+if TYPE_CHECKING:
+    from uvicorn._types import ASGI3Application
+
+Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+ALWAYS_OPEN = frozenset({"/health", "/api/v1/health"})
+EXPOSED = ["X-MCP-Error-Code", "Mcp-Session-Id", "WWW-Authenticate", "Retry-After"]
+
+
+def guarded(app: ASGIApp, settings: Settings, keys: Keys | None = None) -> ASGIApp:
+    """The application behind its door."""
+    hosts = Hosts.of(settings)
+    if hosts.proxies:
+        networks = [str(network) for network in hosts.proxies]
+        app = cast(ASGIApp, ProxyHeadersMiddleware(cast("ASGI3Application", app), networks))
+    app = Guard(app, keys or Keys.of(settings), hosts)
+    origins = listed(settings.cors_origins)
+    if not origins:
+        return app
+    return CORSMiddleware(app, origins, allow_methods=["*"], allow_headers=["*"], expose_headers=EXPOSED)
+
+
+def listed(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def side_of(path: str) -> Side:
+    if path in ("/mcp", "/api/v1/mcp") or path.startswith(("/mcp/", "/api/v1/mcp/")):
+        return Side.MCP
+    return Side.REST if path.startswith("/api/") else Side.PAGE
+
+
+def host_name(value: str) -> str:
+    """The name or address in a Host header, without its port."""
+    try:
+        return (urlsplit(f"//{value}").hostname or "").rstrip(".")
+    except ValueError:
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Hosts:
+    """Which names this server answers to, and whose word about them is taken."""
+
+    names: frozenset[str] = frozenset()
+    origins: frozenset[str] = frozenset()
+    proxies: tuple[Network, ...] = ()
+
+    @classmethod
+    def of(cls, settings: Settings) -> Hosts:
+        names = {host_name(name) or name for name in listed(settings.mcp_allowed_hosts.lower())}
+        proxies = tuple(ipaddress.ip_network(text, strict=False) for text in listed(settings.trusted_proxies))
+        return cls(frozenset(names), frozenset(listed(settings.cors_origins)), proxies)
+
+    def check(self, scope: Scope, headers: Headers) -> None:
+        host, origin = host_name(headers.get("host", "")), headers.get("origin")
+        if not (self._answers_to(host) or host == _own_address(scope) or self._through_proxy(scope)):
+            raise Forbidden(
+                f"This server does not answer to the name '{host[:80]}'",
+                hint="Use its address, or list the name in KB_MCP_ALLOWED_HOSTS.",
+                host=host[:80],
+            )
+        if origin is not None and not self._trusts(origin, host):
+            raise Forbidden(
+                f"Pages from {origin[:80]} may not use this server",
+                hint="List the page's origin in KNOWLEDGE_CORS_ORIGINS.",
+                origin=origin[:80],
+            )
+
+    def _answers_to(self, host: str) -> bool:
+        return is_loopback(host) or host in self.names or "*" in self.names
+
+    def _trusts(self, origin: str, host: str) -> bool:
+        if origin in self.origins or "*" in self.origins:
+            return True
+        name = host_name(origin.partition("://")[2])
+        return bool(name) and (name == host or is_loopback(name) or name in self.names)
+
+    def _through_proxy(self, scope: Scope) -> bool:
+        """A proxy on another machine has chosen the name itself; on this one, a browser could be in its place."""
+        address = _address(scope.get("client"))
+        if address is None or address.is_loopback:
+            return False
+        return any(address in network for network in self.proxies)
+
+
+def _own_address(scope: Scope) -> str:
+    """The address at which this connection arrived; a name that was bent towards us is never that."""
+    return str(_address(scope.get("server")) or "")
+
+
+def _address(end: tuple[str, int] | None) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(end[0]) if end else None
+    except ValueError:
+        return None
+
+
+class Guard:
+    """Finds out who is asking, and refuses whom it should before anything is read."""
+
+    def __init__(self, app: ASGIApp, keys: Keys, hosts: Hosts) -> None:
+        self._app = app
+        self._keys = keys
+        self._hosts = hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] in ("http", "websocket"):
+            try:
+                scope["caller"] = await self._admit(scope)
+            except KnowledgeError as error:
+                await _refuse(error, scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+    async def _admit(self, scope: Scope) -> Caller:
+        path, headers = scope["path"], Headers(scope=scope)
+        if path in ALWAYS_OPEN:
+            return Caller()
+        side = side_of(path)
+        caller = await self._keys.identify(side, key_of(headers))
+        if side is not Side.REST or caller.kind is CallerKind.LOCAL:
+            self._hosts.check(scope, headers)
+        return caller
+
+
+async def _refuse(error: KnowledgeError, scope: Scope, receive: Receive, send: Send) -> None:
+    if scope["type"] == "websocket":
+        await receive()
+        await send({"type": "websocket.close", "code": 1008, "reason": str(error)[:120]})
+        return
+    await refusal(error)(scope, receive, send)

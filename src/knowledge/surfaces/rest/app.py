@@ -1,0 +1,70 @@
+"""The REST application over an engine. Keys, hosts and logs are put around it where it is served."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from http import HTTPStatus
+
+from fastapi import APIRouter, FastAPI
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from knowledge import __version__
+from knowledge.engine.api import Engine
+from knowledge.errors import KnowledgeError, Malformed, MethodNotAllowed, NotFound
+from knowledge.model import Caller
+from knowledge.surfaces.rest import collections, docs, documents, jobs, notes, search, status
+from knowledge.surfaces.rest.answers import refusal
+from knowledge.surfaces.rest.context import Context, EngineFor
+from knowledge.surfaces.rest.openapi import describe
+
+PREFIX = "/api/v1"
+DEFAULT_MAX_FILE_BYTES = 100 << 20
+
+
+def rest_app(
+    engine: Engine,
+    *,
+    engine_for: EngineFor | None = None,
+    ready: Callable[[], bool] | None = None,
+    max_file_bytes: int = DEFAULT_MAX_FILE_BYTES,
+) -> FastAPI:
+    """Everything under /api/v1, and /health, /docs and /openapi.json beside it."""
+
+    def same_for_all(_: Caller) -> Engine:
+        return engine
+
+    app = FastAPI(title="Knowledge Server", version=__version__, docs_url=None, redoc_url=None, redirect_slashes=False)
+    app.state.context = Context(engine_for or same_for_all, ready or (lambda: True), max_file_bytes)
+    app.add_exception_handler(HTTPException, _http_refusal)
+    app.openapi = partial(describe, app)  # type: ignore[method-assign]
+    app.include_router(_everything(), prefix=PREFIX)
+    app.add_api_route("/health", status.health, methods=["GET", "HEAD"], include_in_schema=False)
+    app.add_route("/docs", docs.page, include_in_schema=False)
+    return app
+
+
+def _everything() -> APIRouter:
+    router = APIRouter()
+    for room in (search, jobs, documents, notes, collections, status):
+        router.include_router(room.router)
+    return router
+
+
+async def _http_refusal(request: Request, error: Exception) -> Response:
+    """What the framework refuses by itself, in our words."""
+    assert isinstance(error, HTTPException)
+    return refusal(_in_our_words(request, error))
+
+
+def _in_our_words(request: Request, error: HTTPException) -> KnowledgeError:
+    path = request.url.path[:200]
+    if error.status_code == HTTPStatus.NOT_FOUND:
+        return NotFound(f"There is nothing at {path}", hint="See /docs for what there is.")
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        allowed = (error.headers or {}).get("Allow", "")
+        hint = f"Use {allowed}." if allowed else "See /docs for what there is."
+        return MethodNotAllowed(f"{request.method[:20]} is not possible at {path}", hint=hint, allow=allowed)
+    return Malformed("The request cannot be read")

@@ -1,0 +1,104 @@
+"""A form with a file: its parts go to disk while they arrive, and no part may be larger than it should."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import PureWindowsPath
+
+from starlette.datastructures import FormData, Headers, UploadFile
+from starlette.formparsers import FormParser, MultiPartException, MultiPartParser
+from starlette.requests import Request
+
+from knowledge.errors import InvalidParameter, Malformed, TooLarge
+from knowledge.model import Content
+from knowledge.surfaces.rest.bodies import MAX_JSON_BYTES, content_type, limited
+
+MAX_FIELDS = 250
+MAX_FIELD_BYTES = MAX_JSON_BYTES
+PIECE = 1 << 20
+SLACK = 1 << 20
+"""For the boundaries and the small fields around a file."""
+
+
+class _Parts(MultiPartParser):
+    """Starlette's parser with a limit for each file, kept while it streams."""
+
+    def __init__(self, headers: Headers, stream: AsyncGenerator[bytes], max_file_bytes: int) -> None:
+        super().__init__(headers, stream, max_files=1, max_fields=MAX_FIELDS, max_part_size=MAX_FIELD_BYTES)
+        self._max_file_bytes = max_file_bytes
+        self._seen = 0
+
+    def on_part_begin(self) -> None:
+        super().on_part_begin()
+        self._seen = 0
+
+    def on_part_data(self, data: bytes, start: int, end: int) -> None:
+        self._seen += end - start
+        in_file = self._current_part.file is not None
+        limit = self._max_file_bytes if in_file else MAX_FIELD_BYTES
+        if self._seen > limit:
+            what = "file" if in_file else "field"
+            raise TooLarge(f"The {what} is larger than {limit >> 20} MB", limit_bytes=limit)
+        super().on_part_data(data, start, end)
+
+
+@asynccontextmanager
+async def read_form(request: Request, max_file_bytes: int) -> AsyncIterator[FormData]:
+    """The fields of a form; its files are gone when the block ends."""
+    form = await _parse(request, max_file_bytes)
+    try:
+        yield form
+    finally:
+        await form.close()
+
+
+async def _parse(request: Request, max_file_bytes: int) -> FormData:
+    try:
+        if content_type(request) != "multipart/form-data":
+            stream = limited(request, MAX_FIELD_BYTES)
+            return await FormParser(
+                request.headers, stream, max_fields=MAX_FIELDS, max_part_size=MAX_FIELD_BYTES
+            ).parse()
+        stream = limited(request, max_file_bytes + SLACK)
+        return await _Parts(request.headers, stream, max_file_bytes).parse()
+    except MultiPartException as error:
+        raise Malformed(
+            "The form cannot be read",
+            hint=f"Send multipart/form-data with one file and at most {MAX_FIELDS} fields.",
+        ) from error
+
+
+def texts(form: FormData) -> dict[str, list[str]]:
+    """Every field by its name; a file where text belongs is refused."""
+    fields: dict[str, list[str]] = {}
+    for name, value in form.multi_items():
+        if isinstance(value, UploadFile):
+            if name != "file":
+                raise InvalidParameter(
+                    f"'{name[:80]}' must be text", hint="Send a file as 'file'.", parameter=name[:80]
+                )
+        elif name == "file":
+            raise InvalidParameter("'file' came without a filename", hint="With curl: -F file=@PATH.", parameter="file")
+        else:
+            fields.setdefault(name, []).append(value)
+    return fields
+
+
+def file_of(form: FormData) -> UploadFile | None:
+    file = form.get("file")
+    return file if isinstance(file, UploadFile) else None
+
+
+def filename_of(file: UploadFile) -> str:
+    """The last part of what the client called it, whichever slashes it uses."""
+    printable = "".join(letter for letter in file.filename or "" if letter.isprintable())
+    return PureWindowsPath(printable.replace(":", "_")).name
+
+
+def content_of(file: UploadFile) -> Content:
+    async def pieces() -> AsyncIterator[bytes]:
+        while piece := await file.read(PIECE):
+            yield piece
+
+    return Content(pieces())

@@ -1,0 +1,26 @@
+"""PATCH /notes/{id}."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from knowledge.surfaces.rest.answers import answer
+from knowledge.surfaces.rest.bodies import read_json
+from knowledge.surfaces.rest.context import engine_of
+from knowledge.surfaces.rest.openapi import refusals, takes
+from knowledge.surfaces.rest.routes import Route
+from knowledge.wire import NoteBody, dump_document, load_ref
+from knowledge.wire.shapes import DocumentShape
+
+router = APIRouter(route_class=Route, tags=["notes"])
+
+
+@router.patch(
+    "/notes/{id}", response_model=DocumentShape, openapi_extra=takes(NoteBody), responses=refusals(404, 409, 415)
+)
+async def update(request: Request, id: str) -> Response:
+    """Give a note another text; answered when it can be found."""
+    body = await read_json(request, NoteBody)
+    return answer(dump_document(await engine_of(request).update_note(load_ref(id), body.text)))

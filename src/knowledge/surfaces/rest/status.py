@@ -1,0 +1,46 @@
+"""Health and status, and the two verbs that look after the index."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from knowledge import __version__
+from knowledge.surfaces.rest.answers import answer
+from knowledge.surfaces.rest.context import context_of, engine_of
+from knowledge.surfaces.rest.openapi import refusals
+from knowledge.surfaces.rest.routes import Route
+from knowledge.wire import dump_findings, dump_status
+from knowledge.wire.shapes import FindingsShape, HealthShape, StatusShape
+
+router = APIRouter(route_class=Route, tags=["status"])
+
+
+async def health(request: Request) -> Response:
+    """Say whether requests can be answered: 503 while starting, then 200."""
+    if not context_of(request).ready():
+        return answer({"status": "starting"}, 503)
+    return answer({"status": "healthy", "version": __version__})
+
+
+router.add_api_route("/health", health, response_model=HealthShape, responses={503: {"model": HealthShape}})
+
+
+@router.get("/status", response_model=StatusShape, responses=refusals())
+async def status(request: Request) -> Response:
+    """Show what the engine holds, what it is doing, and what is wrong with it."""
+    return answer(dump_status(await engine_of(request).status()))
+
+
+@router.post("/verify", response_model=FindingsShape, responses=refusals())
+async def verify(request: Request) -> Response:
+    """Compare the store, the index and the files."""
+    return answer(dump_findings(await engine_of(request).verify()))
+
+
+@router.post("/reindex", response_model=HealthShape, responses=refusals())
+async def reindex(request: Request) -> Response:
+    """Build the index again from the store, and answer when it serves."""
+    await engine_of(request).reindex()
+    return answer({"status": "done"})
