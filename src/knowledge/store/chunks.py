@@ -123,24 +123,12 @@ class ChunkStore:
 
         def work(connection: Connection) -> int:
             drop_contents(connection, _stale(connection, job_id))
-            return new_id(connection.execute(insert(schema.contents).values(job_id=job_id)))
+            return new_content(connection, job_id)
 
         return self._database.write(work)
 
     def stage(self, content_id: int, first: int, staged: Sequence[StagedChunk], model_id: int | None) -> None:
-        def work(connection: Connection) -> None:
-            rows = [_row(content_id, first + number, chunk) for number, chunk in enumerate(staged)]
-            result = connection.execute(insert(schema.chunks).returning(H.id, H.position), rows)
-            by_position = {row.position: row.id for row in result}
-            vectors = [
-                {"chunk_id": by_position[first + number], "model_id": model_id, "data": chunk.vector}
-                for number, chunk in enumerate(staged)
-                if chunk.vector is not None
-            ]
-            if vectors:
-                connection.execute(insert(schema.vectors), vectors)
-
-        self._database.write(work)
+        self._database.write(lambda connection: stage(connection, content_id, first, staged, model_id))
 
     def known_vectors(self, model_id: int, digests: Sequence[bytes]) -> dict[bytes, bytes]:
         """Vectors that were made for the same text before."""
@@ -221,6 +209,28 @@ def chunk_of(row: Any, document_id: int) -> Chunk:
         page=row.chunk_page,
         section=tuple(row.chunk_section),
     )
+
+
+def new_content(connection: Connection, job_id: int) -> int:
+    return new_id(connection.execute(insert(schema.contents).values(job_id=job_id)))
+
+
+def stage(
+    connection: Connection, content_id: int, first: int, staged: Sequence[StagedChunk], model_id: int | None
+) -> None:
+    """Put passages and their vectors under a content, from position `first` on."""
+    rows = [_row(content_id, first + number, chunk) for number, chunk in enumerate(staged)]
+    if not rows:
+        return
+    inserted = connection.execute(insert(schema.chunks).returning(H.id, H.position), rows)
+    by_position = {row.position: row.id for row in inserted}
+    vectors = [
+        {"chunk_id": by_position[first + number], "model_id": model_id, "data": chunk.vector}
+        for number, chunk in enumerate(staged)
+        if chunk.vector is not None
+    ]
+    if vectors:
+        connection.execute(insert(schema.vectors), vectors)
 
 
 def drop_contents(connection: Connection, content_ids: Sequence[int]) -> None:

@@ -64,6 +64,11 @@ class CollectionStore:
             rows = connection.execute(wanted).all()
         return Page(tuple(map(_collection, rows)), total, page, per_page)
 
+    def count(self, scope: Scope) -> int:
+        with self._database.read() as connection:
+            counted = select(func.count()).select_from(schema.collections).where(visible(scope))
+            return int(connection.execute(counted).scalar_one())
+
     def ids(self, refs: Sequence[CollectionRef], scope: Scope) -> tuple[int, ...]:
         """The numbers behind names; one that is not there is an error."""
         with self._database.read() as connection:

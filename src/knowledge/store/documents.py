@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Connection, bindparam, delete, exists, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, bindparam, delete, exists, func, insert, or_, select, update
 
 from knowledge.errors import DocumentNotFound
 from knowledge.model import (
@@ -52,7 +52,13 @@ _NAMED = select(
 )
 BATCH = 500
 """How many ids go into one statement; databases have a limit."""
-_SORTED = {"created_at": D.created_at, "updated_at": D.updated_at, "title": D.title, "size_bytes": D.size_bytes}
+_SORTED: dict[str, ColumnElement[Any]] = {
+    "created_at": D.created_at,
+    "updated_at": D.updated_at,
+    "title": D.title,
+    "filename": func.coalesce(D.filename, D.title),
+    "size_bytes": D.size_bytes,
+}
 
 
 class DocumentStore:
@@ -119,6 +125,12 @@ class DocumentStore:
         with self._database.read() as connection:
             return {row.sha256: row.size_bytes for row in connection.execute(select(D.sha256, D.size_bytes))}
 
+    def files_bytes(self) -> int:
+        """The size of all originals; equal ones lie on disk once."""
+        each = select(func.max(D.size_bytes).label("size")).group_by(D.sha256).subquery()
+        with self._database.read() as connection:
+            return int(connection.execute(select(func.coalesce(func.sum(each.c.size), 0))).scalar_one())
+
     def names(self, sha256: str) -> bool:
         """Whether any row still needs a file."""
         with self._database.read() as connection:
@@ -126,13 +138,13 @@ class DocumentStore:
 
     # -- changing -------------------------------------------------------------------------------
 
-    def edit(self, ref: Ref, edit: DocumentEdit, scope: Scope, status: DocumentStatus | None = None) -> Document:
+    def edit(self, ref: Ref, edit: DocumentEdit, scope: Scope) -> Document:
         def work(connection: Connection) -> Document:
             before = require(connection, ref, scope)
             connection.execute(
                 update(schema.documents)
                 .where(D.id == before.id)
-                .values(**_changed(connection, before, edit, scope), **({"status": status} if status else {}))
+                .values(**_changed(connection, before, edit, scope))
             )
             write_tags(connection, before.id, _tags(before, edit))
             changes.record(connection, before.id)

@@ -73,11 +73,6 @@ class JobStore:
             raise missing(ref)
         return job_of(row)
 
-    def by_uid(self, uid: UUID, scope: Scope) -> Job | None:
-        with self._database.read() as connection:
-            row = connection.execute(_JOBS.where(J.uid == uid, J.owner_id == scope.owner)).first()
-        return job_of(row) if row else None
-
     def page(self, wanted: JobFilter, scope: Scope) -> Page[Job]:
         conditions = [J.owner_id == scope.owner]
         if wanted.status is not None:
@@ -280,6 +275,11 @@ def published(connection: Connection, claim: Claim, **values: Any) -> None:
 
 def find(connection: Connection, identity: int) -> Job:
     return job_of(connection.execute(_JOBS.where(J.id == identity)).one())
+
+
+def find_uid(connection: Connection, uid: UUID, scope: Scope) -> Job | None:
+    row = connection.execute(_JOBS.where(J.uid == uid, J.owner_id == scope.owner)).first()
+    return job_of(row) if row else None
 
 
 def missing(ref: Ref) -> JobNotFound:

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, insert, select, update
 from knowledge.errors import Duplicate
 from knowledge.model import Document, DocumentStatus, Json, Kind, Method, Scope, new_uid
 from knowledge.store import changes, collections, documents, jobs, schema
-from knowledge.store.chunks import drop_contents
+from knowledge.store.chunks import StagedChunk, drop_contents, new_content, stage
 from knowledge.store.database import Database, new_id
 from knowledge.store.jobs import Claim
 from knowledge.store.time import stamp
@@ -23,7 +23,11 @@ D = schema.documents.c
 class Publication:
     """A document as it shall be, and the content that was prepared for it."""
 
-    content_id: int
+    content_id: int | None
+    """None where everything fits into this one transaction."""
+    last: tuple[StagedChunk, ...]
+    """The passages that were not staged before."""
+    model_id: int | None
     title: str
     kind: Kind
     doc_type: str
@@ -113,9 +117,17 @@ def _any_owner(connection: Connection, identity: int) -> Document:
     return documents.require(connection, identity, Scope(owner))
 
 
-def _values(publication: Publication) -> dict[str, Any]:
+def _content(connection: Connection, claim: Claim, publication: Publication) -> int:
+    """The content of the document, complete."""
+    content_id = publication.content_id or new_content(connection, claim.id)
+    staged = publication.chunk_count - len(publication.last)
+    stage(connection, content_id, staged, publication.last, publication.model_id)
+    return content_id
+
+
+def _values(publication: Publication, content_id: int) -> dict[str, Any]:
     return {
-        "content_id": publication.content_id,
+        "content_id": content_id,
         "title": publication.title,
         "kind": publication.kind,
         "doc_type": publication.doc_type,
@@ -137,7 +149,7 @@ def _values(publication: Publication) -> dict[str, Any]:
 
 
 def _insert(connection: Connection, claim: Claim, publication: Publication) -> Published:
-    values = _values(publication)
+    values = _values(publication, _content(connection, claim, publication))
     uid = new_uid()
     result = connection.execute(
         insert(schema.documents).values(
@@ -156,7 +168,8 @@ def _insert(connection: Connection, claim: Claim, publication: Publication) -> P
 def _replace(
     connection: Connection, claim: Claim, publication: Publication, old: Document, keep: tuple[str, ...] = ()
 ) -> Published:
-    values = {name: value for name, value in _values(publication).items() if name not in keep}
+    new = _values(publication, _content(connection, claim, publication))
+    values = {name: value for name, value in new.items() if name not in keep}
     old_content = connection.execute(select(D.content_id).where(D.id == old.id)).scalar_one()
     connection.execute(update(schema.documents).where(D.id == old.id).values(**values))
     if "tags" not in keep:

@@ -1,7 +1,8 @@
 """The tables. SQLAlchemy Core, so that PostgreSQL is another URL and not another program.
 
 A document points at its current content; chunks belong to a content. So a document of any size is published, or
-replaced, by one small update, and what is being prepared is invisible until then.
+replaced, by one small update, and what is being prepared is invisible until then. Tables with `sqlite_autoincrement`
+never give a number away twice: an old id can never name another thing.
 """
 
 from __future__ import annotations
@@ -35,8 +36,6 @@ metadata = MetaData(
 
 BigId = BigInteger().with_variant(Integer, "sqlite")
 """SQLite numbers rows by itself only for a column that is called INTEGER."""
-NEVER_REUSED = {"sqlite_autoincrement": True}
-"""A number that was given away never names another thing."""
 
 settings = Table(
     "settings",
@@ -70,7 +69,7 @@ collections = Table(
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
     UniqueConstraint("owner_id", "name"),
-    **NEVER_REUSED,
+    sqlite_autoincrement=True,
 )
 
 jobs = Table(
@@ -103,7 +102,7 @@ jobs = Table(
     Index("ix_jobs_queue", "status", "priority", "id"),
     Index("ix_jobs_owner_id", "owner_id", "id"),
     Index("ix_jobs_sha256", "sha256"),
-    **NEVER_REUSED,
+    sqlite_autoincrement=True,
 )
 
 contents = Table(
@@ -111,7 +110,7 @@ contents = Table(
     metadata,
     Column("id", BigId, primary_key=True),
     Column("job_id", BigInteger, nullable=False, index=True),
-    **NEVER_REUSED,
+    sqlite_autoincrement=True,
 )
 
 documents = Table(
@@ -144,7 +143,7 @@ documents = Table(
     Index("ix_documents_collection_id_source_path", "collection_id", "source_path"),
     Index("ix_documents_owner_id", "owner_id", "created_at", "id"),
     Index("ix_documents_sha256", "sha256"),
-    **NEVER_REUSED,
+    sqlite_autoincrement=True,
 )
 
 document_tags = Table(
@@ -169,7 +168,7 @@ chunks = Table(
     Column("digest", LargeBinary(16), nullable=False),
     UniqueConstraint("content_id", "position"),
     Index("ix_chunks_digest", "digest"),
-    **NEVER_REUSED,
+    sqlite_autoincrement=True,
 )
 
 vectors = Table(
@@ -186,6 +185,6 @@ changes = Table(
     Column("seq", BigId, primary_key=True),
     Column("document_id", BigInteger, nullable=False),
     Column("at", BigInteger, nullable=False),
-    **NEVER_REUSED,
+    sqlite_autoincrement=True,
 )
 """Which documents have become something else, in order. The index follows this log."""

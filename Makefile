@@ -1,0 +1,54 @@
+# `make run` and `make test` need Python 3.11 to 3.13 with venv, and make. Nothing else.
+
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
+	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null && echo $$p && break; done)
+VENV := .venv
+BIN := $(VENV)/bin
+TESTS ?= tests
+
+.DEFAULT_GOAL := help
+.PHONY: help run setup check format test test-long bench conformance docs constraints image clean
+
+help: ## Show what can be made
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
+
+$(VENV)/bin/python:
+	@test -n "$(PYTHON)" || { echo "Python 3.11, 3.12 or 3.13 is needed; install one, or name it: make PYTHON=/path/to/python3" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.run: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@ $(VENV)/.run
+
+run: $(VENV)/.run ## Set up and start the server on http://127.0.0.1:8000
+	@$(BIN)/knowledge serve
+
+setup: $(VENV)/.dev ## Set up for development
+
+check: $(VENV)/.dev ## Format, lint, types, fresh generated pages
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+format: $(VENV)/.dev ## Put every file into the house's form
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+test: check ## Set up, check, and run the tests
+	$(BIN)/pytest $(TESTS)
+
+test-long: $(VENV)/.dev ## Run the tests that take minutes
+	$(BIN)/pytest -m long $(TESTS)
+
+constraints: ## Choose the newest versions of everything anew
+	rm -rf .venv-constraints && $(PYTHON) -m venv .venv-constraints
+	.venv-constraints/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	.venv-constraints/bin/python -m pip freeze --exclude-editable | grep -v '^-e' > constraints.txt
+	rm -rf .venv-constraints
+
+clean: ## Remove what was built
+	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis dist build

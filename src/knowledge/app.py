@@ -1,0 +1,86 @@
+"""The one place where settings become objects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, cast
+
+from knowledge.config import Settings
+from knowledge.embed import loading
+from knowledge.embed.loading import Choice, Model
+from knowledge.engine.local import LocalEngine
+from knowledge.engine.parts import Options, Parts
+from knowledge.errors import InvalidParameter
+from knowledge.extract.limits import Limits
+from knowledge.extract.worker import Parsers
+from knowledge.index.api import Index
+from knowledge.store.models import StoredModel
+
+if TYPE_CHECKING:
+    from knowledge.split import Splitter
+
+
+def open_engine(settings: Settings) -> LocalEngine:
+    """The embedded engine on the data folder, not yet started."""
+    refuse_what_is_not_built(settings)
+    choice = model_choice(settings)
+    return LocalEngine(Parts(options(settings), parsers(settings), Model(choice), splitter(choice), open_index))
+
+
+def options(settings: Settings) -> Options:
+    return Options(
+        data=settings.data,
+        workers=settings.worker_count,
+        max_file_bytes=settings.max_file_bytes,
+        wait_seconds=settings.wait_s,
+        ocr_languages=settings.ocr_languages,
+    )
+
+
+def parsers(settings: Settings) -> Parsers:
+    return Parsers(Limits(seconds=settings.parse_seconds, memory_bytes=settings.parse_memory_mb << 20))
+
+
+def model_choice(settings: Settings) -> Choice:
+    return Choice(
+        spec=settings.embedding,
+        key=settings.embedding_key.get_secret_value() if settings.embedding_key else None,
+        dimension=settings.embedding_dimension,
+        int8=cast(Literal["auto", "on", "off"], settings.int8),
+        cache_folder=settings.data / "models",
+    )
+
+
+def splitter(choice: Choice) -> Callable[[], Splitter]:
+    """A new splitter for each document; the tokenizer they share is read when the first one is wanted."""
+
+    @cache
+    def counting() -> tuple[object, int]:
+        return loading.tokenizer(choice), loading.window(choice)
+
+    def make() -> Splitter:
+        from knowledge.split import Splitter
+
+        tokenizer, window = counting()
+        return Splitter(tokenizer, window=window)
+
+    return make
+
+
+def open_index(folder: Path, model: StoredModel | None) -> Index:
+    from knowledge.index.embedded import EmbeddedIndex
+
+    return EmbeddedIndex.open(folder, model.dimension if model else 0, model.fingerprint if model else "")
+
+
+def refuse_what_is_not_built(settings: Settings) -> None:
+    """Settings for more than one machine are understood, and say that they wait for their time."""
+    for name in ("database_url", "index_url", "files_url"):
+        if getattr(settings, name):
+            raise InvalidParameter(
+                f"KNOWLEDGE_{name.upper()} is not supported yet: this version keeps everything in its data folder",
+                hint=f"Unset KNOWLEDGE_{name.upper()}.",
+                parameter=name,
+            )

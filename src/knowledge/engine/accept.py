@@ -1,0 +1,141 @@
+"""The moment of acceptance: the bytes are on disk, the job is committed, and nothing has been read yet."""
+
+from __future__ import annotations
+
+import unicodedata
+from pathlib import PurePosixPath, PureWindowsPath
+
+from sqlalchemy import Connection
+
+from knowledge.engine.ingest import Origin, note_title
+from knowledge.engine.parts import Parts
+from knowledge.errors import InvalidParameter, NotANote
+from knowledge.extract import formats
+from knowledge.model import (
+    Document,
+    Job,
+    JobKind,
+    Kind,
+    NewDocument,
+    NewFile,
+    NewNote,
+    Scope,
+    new_uid,
+)
+from knowledge.store import collections, jobs, publish
+from knowledge.store.files import Incoming, Received
+from knowledge.store.jobs import BULK, INTERACTIVE, NewJob
+
+MOST_TAGS, LONGEST_TAG, LONGEST_FILENAME = 100, 200, 255
+
+
+def check(new: NewDocument) -> None:
+    """Refuse what can be refused before a byte is read."""
+    match new:
+        case NewFile():
+            formats.require_supported(clean_filename(new.filename))
+        case NewNote():
+            if not new.text.strip():
+                raise InvalidParameter("A note needs a text", parameter="note")
+    check_tags(new.tags)
+
+
+def check_tags(tags: tuple[str, ...]) -> None:
+    if len(tags) > MOST_TAGS or any(not tag.strip() or len(tag) > LONGEST_TAG for tag in tags):
+        raise InvalidParameter(
+            f"At most {MOST_TAGS} tags, each of 1 to {LONGEST_TAG} characters", parameter="tags", given=len(tags)
+        )
+
+
+def accept(parts: Parts, new: NewDocument, incoming: Incoming, scope: Scope) -> Job:
+    """Queue the job for bytes that have arrived; the same bytes in the same collection raise Duplicate."""
+    with parts.files.adopt(incoming) as received:
+        if isinstance(new, NewFile):
+            formats.identify(parts.files.path(received.sha256), clean_filename(new.filename))
+        job = parts.database.write(lambda connection: _queue(connection, new, received, scope))
+    parts.workers.wake()
+    return job
+
+
+def accept_update(parts: Parts, note: Document, text: str, incoming: Incoming, scope: Scope) -> Job:
+    """Queue another text for a note."""
+    if note.kind is not Kind.NOTE:
+        raise NotANote(f"Document {note.id} is not a note: only notes can be updated", document_id=note.id)
+    with parts.files.adopt(incoming) as received:
+        title = None if _named_after_its_text(parts, note) else note.title
+        origin = Origin(Kind.NOTE, title, note.source_path, note.url, note.tags, note.metadata, received.size)
+        job = NewJob(
+            new_uid(),
+            JobKind.UPDATE,
+            scope.owner,
+            note.collection_id,
+            note_title(text),
+            {**origin.dump(), "document_id": note.id},
+            received.sha256,
+            INTERACTIVE,
+        )
+        queued = parts.database.write(lambda connection: jobs.find(connection, jobs.create(connection, job)))
+    parts.workers.wake()
+    return queued
+
+
+def queue_embedding(parts: Parts, document: Document, scope: Scope) -> Job:
+    """Queue new vectors for a document whose title has changed."""
+    job = NewJob(
+        new_uid(),
+        JobKind.EMBED,
+        scope.owner,
+        document.collection_id,
+        document.filename or document.title,
+        {"document_id": document.id},
+        None,
+        BULK,
+    )
+    queued = parts.database.write(lambda connection: jobs.find(connection, jobs.create(connection, job)))
+    parts.workers.wake()
+    return queued
+
+
+def clean_filename(name: str) -> str:
+    """The last part of a name, without what could mislead a person or a program."""
+    last = PureWindowsPath(PurePosixPath(name).name).name
+    printable = "".join(letter for letter in unicodedata.normalize("NFC", last) if letter.isprintable()).strip()
+    if not printable or printable in (".", ".."):
+        raise InvalidParameter(f"'{name[:100]}' is no file name", parameter="filename")
+    return printable[-LONGEST_FILENAME:]
+
+
+def _queue(connection: Connection, new: NewDocument, received: Received, scope: Scope) -> Job:
+    known = jobs.find_uid(connection, new.job_uid, scope)
+    if known is not None:
+        return known
+    collection_id = collections.require(connection, new.collection, scope)
+    old = publish.at_path(connection, collection_id, new.source_path)
+    publish.refuse_duplicate(connection, collection_id, received.sha256, old)
+    job = NewJob(
+        new.job_uid,
+        JobKind.ADD,
+        scope.owner,
+        collection_id,
+        clean_filename(new.filename) if isinstance(new, NewFile) else note_title(new.text),
+        _origin(new, received.size).dump(),
+        received.sha256,
+        BULK if isinstance(new, NewFile) else INTERACTIVE,
+    )
+    return jobs.find(connection, jobs.create(connection, job))
+
+
+def _origin(new: NewDocument, size: int) -> Origin:
+    match new:
+        case NewFile():
+            kind, force_ocr = new.kind, new.force_ocr
+        case NewNote():
+            kind, force_ocr = Kind.NOTE, False
+    return Origin(kind, new.title, new.source_path, new.url, new.tags, new.metadata, size, force_ocr)
+
+
+def _named_after_its_text(parts: Parts, note: Document) -> bool:
+    path = parts.files.path(note.sha256)
+    return path.exists() and note.title == note_title(path.read_text("utf-8"))
+
+

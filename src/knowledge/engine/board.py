@@ -1,0 +1,109 @@
+"""How far the running jobs are, kept in memory; whoever waits for one is told when something happens."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from knowledge.model import Job, JobStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    step: str = "Starting"
+    done: int = 0
+    total: int = 0
+
+
+class Board:
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._progress: dict[int, Progress] = {}
+        self._cancelled: set[int] = set()
+        self._watchers: dict[int, set[Callable[[], None]]] = {}
+
+    def begin(self, job_id: int) -> None:
+        with self._lock:
+            self._progress[job_id] = Progress()
+
+    def report(self, job_id: int, step: str, done: int, total: int) -> None:
+        with self._lock:
+            if job_id in self._progress:
+                self._progress[job_id] = Progress(step, done, total)
+        self.tell(job_id)
+
+    def end(self, job_id: int) -> None:
+        with self._lock:
+            self._progress.pop(job_id, None)
+            self._cancelled.discard(job_id)
+        self.tell(job_id)
+
+    def cancel(self, job_id: int) -> bool:
+        """Ask a running job to stop; False when no job of that number runs here."""
+        with self._lock:
+            running = job_id in self._progress
+            if running:
+                self._cancelled.add(job_id)
+        return running
+
+    def is_cancelled(self, job_id: int) -> bool:
+        return job_id in self._cancelled
+
+    def lay_over(self, job: Job) -> Job:
+        """The job as the store has it, with the progress that only we know."""
+        progress = self._progress.get(job.id)
+        if progress is None or job.status is not JobStatus.PROCESSING:
+            return job
+        return replace(job, step=progress.step, done=progress.done, total=progress.total)
+
+    # -- waiting --------------------------------------------------------------------------------
+
+    def tell(self, job_id: int) -> None:
+        with self._lock:
+            watchers = list(self._watchers.get(job_id, ()))
+        for wake in watchers:
+            wake()
+
+    def watch(self, job_id: int) -> Watch:
+        return Watch(self, job_id)
+
+    def _add(self, job_id: int, wake: Callable[[], None]) -> None:
+        with self._lock:
+            self._watchers.setdefault(job_id, set()).add(wake)
+
+    def _remove(self, job_id: int, wake: Callable[[], None]) -> None:
+        with self._lock:
+            waiting = self._watchers.get(job_id, set())
+            waiting.discard(wake)
+            if not waiting:
+                self._watchers.pop(job_id, None)
+
+
+class Watch:
+    """One waiter, on its own event loop. Begin to watch before looking at the job, and nothing is missed."""
+
+    def __init__(self, board: Board, job_id: int) -> None:
+        self._board, self._job_id = board, job_id
+        self._loop, self._event = asyncio.get_running_loop(), asyncio.Event()
+
+    def _wake(self) -> None:
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._event.set)
+
+    def __enter__(self) -> Watch:
+        self._board._add(self._job_id, self._wake)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._board._remove(self._job_id, self._wake)
+
+    async def changed(self, timeout: float) -> bool:
+        """Wait for the next news; False when the time is up."""
+        try:
+            await asyncio.wait_for(self._event.wait(), timeout)
+        except TimeoutError:
+            return False
+        self._event.clear()
+        return True

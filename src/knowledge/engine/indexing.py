@@ -1,0 +1,209 @@
+"""Keeps the index in step with the store: one thread that follows the change log."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from knowledge import analyse
+from knowledge.errors import KnowledgeError
+from knowledge.index.api import Entry, Index
+from knowledge.store.changes import ChangeLog
+from knowledge.store.chunks import ChunkStore, Indexable
+from knowledge.store.documents import DocumentStore
+from knowledge.store.models import StoredModel
+
+log = logging.getLogger(__name__)
+
+BATCH = 200
+"""How many changes are applied at once: one commit for all of them."""
+REBUILD_BATCH = 50
+DAY = 86_400_000_000
+IDLE_SECONDS = 2.0
+"""After so long without a change everything is made durable and the log is cut."""
+
+OpenIndex = Callable[[Path, StoredModel | None], Index]
+Applied = Callable[[int], None]
+
+
+class Indexer:
+    """`index` is what searches use; it may be swapped for a new one at any time."""
+
+    def __init__(
+        self,
+        folder: Path,
+        open_index: OpenIndex,
+        model: StoredModel | None,
+        changes: ChangeLog,
+        chunks: ChunkStore,
+        documents: DocumentStore,
+        applied: Applied,
+    ) -> None:
+        self._folder, self._open, self._model = folder, open_index, model
+        self._changes, self._chunks, self._documents, self._applied = changes, chunks, documents, applied
+        self._wake, self._stopping = threading.Event(), threading.Event()
+        self._turn = threading.RLock()  # one of following and rebuilding at a time
+        self.rebuilding = False
+        self.trouble: str | None = None
+        folder.mkdir(parents=True, exist_ok=True)
+        self._clear_away()
+        self.index = open_index(self._current(), model)
+        self.seq = self.index.checkpoint()
+        self._thread = threading.Thread(target=self._follow, name="indexer", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+        self.wake()
+
+    def wake(self) -> None:
+        self._wake.set()
+
+    def close(self) -> None:
+        self._stopping.set()
+        self._wake.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        self._settle()
+        self.index.close()
+
+    @property
+    def model(self) -> StoredModel | None:
+        """The model whose vectors the index holds."""
+        return self._model
+
+    @property
+    def behind(self) -> int:
+        """How many changes the index has not seen."""
+        return max(0, self._changes.newest() - max(self.seq, 0))
+
+    def rebuild(self, model: StoredModel | None) -> None:
+        """Build a new index from the store beside the old one, which serves meanwhile, and swap it in."""
+        with self._turn:
+            self.rebuilding = True
+            try:
+                self._swap(self._build(model), model)
+            finally:
+                self.rebuilding = False
+        self.wake()
+
+    # -- following ------------------------------------------------------------------------------
+
+    def _follow(self) -> None:
+        if self._must_rebuild():
+            self._attempt(lambda: self.rebuild(self._model))
+        while not self._stopping.is_set():
+            if not self._wake.wait(IDLE_SECONDS):
+                self._attempt(self._settle)
+                self._wake.wait()
+            self._wake.clear()
+            self._attempt(self.catch_up)
+
+    def _attempt(self, step: Callable[[], None]) -> None:
+        try:
+            step()
+            self.trouble = None
+        except (KnowledgeError, OSError, ValueError, RuntimeError) as error:
+            log.exception("The index could not follow the store")
+            self.trouble = f"The index is behind its log: {error}"
+
+    def catch_up(self) -> None:
+        """Apply all changes that there are."""
+        with self._turn:
+            while not self._stopping.is_set() and (batch := self._changes.after(self.seq, BATCH)) is not None:
+                self.index.apply(batch.seq, batch.documents, self.entries(batch.documents))
+                self.seq = batch.seq
+                self._applied(batch.seq)
+
+    def _must_rebuild(self) -> bool:
+        """The index lost its place, or the log no longer reaches back to it, or it holds another number of passages."""
+        if self.seq < 0:
+            return self._changes.newest() > 0
+        oldest = self._changes.oldest()
+        if oldest is not None and oldest > self.seq + 1:
+            return True
+        return oldest is None and self._changes.newest() > self.seq
+
+    def _settle(self) -> None:
+        with self._turn:
+            self.index.flush()
+            safe = self.index.checkpoint()
+            oldest = self._changes.oldest()
+            if oldest is not None and oldest < safe:
+                self._changes.cut(safe)
+
+    # -- building -------------------------------------------------------------------------------
+
+    def entries(self, document_ids: Sequence[int]) -> Iterator[Entry]:
+        model_id = self._model.id if self._model else 0
+        return map(entry_of, self._chunks.indexable(document_ids, model_id))
+
+    def _build(self, model: StoredModel | None) -> Index:
+        target = self._folder / f"{self._number() + 1:06d}"
+        shutil.rmtree(target, ignore_errors=True)
+        fresh = self._open(target, model)
+        before, self._model = self._model, model
+        try:
+            newest = self._changes.newest()
+            identities = sorted(self._documents.chunk_counts())
+            for first in range(0, len(identities), REBUILD_BATCH):
+                part = identities[first : first + REBUILD_BATCH]
+                fresh.apply(newest, part, self.entries(part))
+            fresh.apply(newest, (), ())
+            fresh.flush()
+        except BaseException:
+            self._model = before
+            fresh.close()
+            shutil.rmtree(target, ignore_errors=True)
+            raise
+        return fresh
+
+    def _swap(self, fresh: Index, model: StoredModel | None) -> None:
+        old, old_folder = self.index, self._current()
+        self._write_number(self._number() + 1)
+        self.index, self.seq, self._model = fresh, fresh.checkpoint(), model
+        old.close()
+        shutil.rmtree(old_folder, ignore_errors=True)
+        self._applied(self.seq)
+
+    # -- where the current index lies ------------------------------------------------------------
+
+    def _number(self) -> int:
+        try:
+            return int((self._folder / "current").read_text("ascii"))
+        except (OSError, ValueError):
+            return 0
+
+    def _write_number(self, number: int) -> None:
+        draft = self._folder / "current.new"
+        draft.write_text(str(number), "ascii")
+        draft.replace(self._folder / "current")
+
+    def _current(self) -> Path:
+        return self._folder / f"{self._number():06d}"
+
+    def _clear_away(self) -> None:
+        """What an interrupted rebuild left behind."""
+        for folder in self._folder.iterdir():
+            if folder.is_dir() and folder != self._current():
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def entry_of(row: Indexable) -> Entry:
+    """A passage as the index keeps it: words of title, headings and text, and the vector."""
+    words = "\n".join((row.title, *row.section, row.text))
+    return Entry(
+        chunk_id=row.chunk_id,
+        document_id=row.document_id,
+        collection_id=row.collection_id,
+        owner=row.owner,
+        doc_type=row.doc_type,
+        day=row.created_at // DAY,
+        tags=row.tags,
+        terms=analyse.terms(words, row.language),
+        vector=None if row.vector is None else np.frombuffer(row.vector, np.float16),
+    )

@@ -1,0 +1,318 @@
+"""The engine in this process. Async ends here: below this file everything is plain, blocking code in worker threads."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from typing import TypeVar
+
+from knowledge import __version__
+from knowledge.engine import accept, search, verify
+from knowledge.engine.parts import Parts
+from knowledge.errors import BY_CODE, DeadlineExceeded, Internal, NotNow, StorageFailed
+from knowledge.index.api import Within
+from knowledge.model import (
+    Answer,
+    Chunk,
+    Collection,
+    CollectionEdit,
+    CollectionRef,
+    Document,
+    DocumentEdit,
+    DocumentFilter,
+    Finding,
+    Job,
+    JobFilter,
+    JobStatus,
+    NewCollection,
+    NewDocument,
+    NewFile,
+    NewNote,
+    Original,
+    Page,
+    Query,
+    Ref,
+    Removed,
+    Report,
+    Scope,
+    Status,
+)
+from knowledge.store.files import Incoming, pieces
+
+T = TypeVar("T")
+
+CANCEL_SECONDS = 5.0
+LOW_DISK = 200 << 20
+
+
+class LocalEngine:
+    """One scope's view of the parts; `scoped` gives another view of the same parts."""
+
+    def __init__(self, parts: Parts, scope: Scope = Scope(), threads: ThreadPoolExecutor | None = None) -> None:
+        self._parts, self._scope = parts, scope
+        self._threads = threads or ThreadPoolExecutor(64, thread_name_prefix="engine")
+
+    def scoped(self, scope: Scope) -> LocalEngine:
+        return LocalEngine(self._parts, scope, self._threads)
+
+    def start(self) -> None:
+        self._parts.start()
+
+    def close(self) -> None:
+        """Finish what is being written, queue again what is running, and let go of the data folder."""
+        self._threads.shutdown(wait=True)
+        self._parts.close()
+
+    async def _run(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+    # -- finding --------------------------------------------------------------------------------
+
+    async def search(self, query: Query) -> Answer:
+        return await self._run(lambda: self._search(query))
+
+    def _search(self, query: Query) -> Answer:
+        parts = self._parts
+        return search.search(
+            query,
+            self._within(query),
+            index=parts.indexer.index,
+            passages=parts.documents,
+            embedder=parts.embedder(),
+        )
+
+    def _within(self, query: Query) -> Within:
+        """The scope and the filter as numbers; a name that is not there is an error, not an empty answer."""
+        wanted, parts, scope = query.filter, self._parts, self._scope
+        return Within(
+            owner=scope.owner,
+            shared_collections=tuple(sorted(scope.collections)),
+            collections=parts.collections.ids(wanted.collections, scope) if wanted.collections else (),
+            tags=wanted.tags,
+            doc_types=wanted.doc_types,
+            documents=parts.documents.ids(wanted.documents, scope) if wanted.documents else (),
+            day_from=day(wanted.date_from),
+            day_to=day(wanted.date_to),
+        )
+
+    # -- adding ---------------------------------------------------------------------------------
+
+    async def add(self, new: NewDocument) -> Job:
+        accept.check(new)
+        incoming = await self._receive(new)
+        return await self._run(lambda: accept.accept(self._parts, new, incoming, self._scope))
+
+    async def _receive(self, new: NewDocument) -> Incoming:
+        """The bytes, piece by piece, on disk."""
+        incoming = await self._run(lambda: self._parts.files.incoming(self._parts.options.max_file_bytes))
+        try:
+            match new:
+                case NewFile(content=content):
+                    async for piece in content.pieces:
+                        await self._run(lambda piece=piece: incoming.write(piece))  # type: ignore[misc]
+                case NewNote(text=text):
+                    incoming.write(text.encode("utf-8"))
+        except BaseException:
+            incoming.discard()
+            raise
+        return incoming
+
+    async def update_note(self, ref: Ref, text: str) -> Document:
+        accept.check(NewNote(text=text))
+        note = await self.document(ref)
+        incoming = await self._receive(NewNote(text=text))
+        job = await self._run(lambda: accept.accept_update(self._parts, note, text, incoming, self._scope))
+        ended = await self.wait(job.id, self._parts.options.wait_seconds)
+        if not ended.status.ended:
+            raise DeadlineExceeded("The note is still being updated", job_id=ended.id)
+        raise_failure(ended)
+        return await self.document(note.id)
+
+    # -- jobs -----------------------------------------------------------------------------------
+
+    async def job(self, ref: Ref) -> Job:
+        return self._parts.board.lay_over(await self._run(lambda: self._parts.jobs.find(ref, self._scope)))
+
+    async def jobs(self, wanted: JobFilter) -> Page[Job]:
+        page = await self._run(lambda: self._parts.jobs.page(wanted, self._scope))
+        return Page(tuple(map(self._parts.board.lay_over, page.items)), page.total, page.page, page.per_page)
+
+    async def wait(self, ref: Ref, timeout: float, report: Report | None = None) -> Job:
+        job = await self.job(ref)
+        deadline = time.monotonic() + timeout
+        with self._parts.board.watch(job.id) as watch:
+            while True:
+                job = await self.job(job.id)
+                if report is not None:
+                    report(job.step, job.done, job.total)
+                remaining = deadline - time.monotonic()
+                if job.status.ended or remaining <= 0 or not await watch.changed(remaining):
+                    return job if job.status.ended else await self.job(job.id)
+
+    async def cancel(self, ref: Ref) -> Job:
+        job = await self.job(ref)
+        if job.status.ended:
+            raise already_ended(job)
+        if await self._run(lambda: self._cancel_queued(job)):
+            return await self.job(job.id)
+        self._parts.board.cancel(job.id)
+        ended = await self.wait(job.id, CANCEL_SECONDS)
+        if ended.status in (JobStatus.COMPLETED, JobStatus.PARTIAL, JobStatus.FAILED):
+            raise already_ended(ended)
+        return ended
+
+    def _cancel_queued(self, job: Job) -> bool:
+        kept = self._parts.jobs.kept(job.id, self._scope)
+        cancelled = self._parts.jobs.cancel_queued(job.id)
+        if cancelled:
+            self._parts.board.tell(job.id)
+            if kept is not None:
+                self._parts.files.discard(kept, self._parts.documents.names)
+        return cancelled
+
+    async def retry(self, ref: Ref) -> Job:
+        job = await self._run(lambda: self._parts.jobs.retry(ref, self._scope))
+        self._parts.workers.wake()
+        return job
+
+    # -- documents ------------------------------------------------------------------------------
+
+    async def document(self, ref: Ref) -> Document:
+        return await self._run(lambda: self._parts.documents.find(ref, self._scope))
+
+    async def documents(self, wanted: DocumentFilter) -> Page[Document]:
+        return await self._run(lambda: self._parts.documents.page(wanted, self._scope))
+
+    async def chunks(self, ref: Ref, offset: int = 0, limit: int | None = None) -> list[Chunk]:
+        document = await self.document(ref)
+        return await self._run(lambda: self._parts.chunks.of_document(document.id, offset, limit))
+
+    async def original(self, ref: Ref) -> Original:
+        document = await self.document(ref)
+        path = self._parts.files.path(document.sha256)
+        if not await self._run(path.exists):
+            raise StorageFailed(
+                f"The original of document {document.id} is missing",
+                hint="Run 'knowledge verify'; add the file again to mend it.",
+                document_id=document.id,
+            )
+        return Original(document.filename or document.title, document.size_bytes, pieces(path))
+
+    async def edit(self, ref: Ref, edit: DocumentEdit) -> Document:
+        accept.check_tags(edit.add_tags)
+        return await self._run(lambda: self._edit(ref, edit))
+
+    def _edit(self, ref: Ref, edit: DocumentEdit) -> Document:
+        parts = self._parts
+        before = parts.documents.find(ref, self._scope)
+        document = parts.documents.edit(before.id, edit, self._scope)
+        parts.indexer.wake()
+        if document.title != before.title:
+            accept.queue_embedding(parts, document, self._scope)
+        return document
+
+    async def remove(self, ref: Ref) -> Removed:
+        return await self._run(lambda: self._freed(*self._parts.documents.remove(ref, self._scope)))
+
+    async def clear(self) -> Removed:
+        return await self._run(lambda: self._freed(*self._parts.documents.clear(self._scope)))
+
+    def _freed(self, removed: Removed, candidates: list[str]) -> Removed:
+        """Take away the files that nothing names any more, and have the index follow."""
+        parts = self._parts
+        freed = sum(parts.files.discard(sha256, parts.documents.names) for sha256 in candidates)
+        parts.indexer.wake()
+        return Removed(removed.documents, removed.chunks, freed)
+
+    # -- collections ----------------------------------------------------------------------------
+
+    async def collections(self, page: int = 1, per_page: int = 50) -> Page[Collection]:
+        return await self._run(lambda: self._parts.collections.page(self._scope, page, per_page))
+
+    async def collection(self, ref: CollectionRef) -> Collection:
+        return await self._run(lambda: self._parts.collections.find(ref, self._scope))
+
+    async def create_collection(self, new: NewCollection) -> Collection:
+        return await self._run(lambda: self._parts.collections.create(new, self._scope))
+
+    async def edit_collection(self, ref: CollectionRef, edit: CollectionEdit) -> Collection:
+        return await self._run(lambda: self._parts.collections.edit(ref, edit, self._scope))
+
+    async def remove_collection(self, ref: CollectionRef) -> Removed:
+        collection = await self.collection(ref)
+        for job_id in await self._run(lambda: self._parts.jobs.active_in(collection.id)):
+            try:
+                await self.cancel(job_id)
+            except NotNow:  # it ended by itself meanwhile
+                continue
+        parts, scope = self._parts, self._scope
+        return await self._run(lambda: self._freed(*parts.documents.remove_collection(collection.id, scope)))
+
+    # -- the engine itself ----------------------------------------------------------------------
+
+    async def status(self) -> Status:
+        return await self._run(self._status)
+
+    def _status(self) -> Status:
+        parts, scope = self._parts, self._scope
+        documents, chunks = parts.documents.count(scope)
+        jobs = parts.jobs.counts(scope)
+        return Status(
+            version=__version__,
+            uptime_seconds=round(time.monotonic() - parts.began, 3),
+            data_path=str(parts.options.data),
+            model=parts.model.status(),
+            documents=documents,
+            chunks=chunks,
+            collections=parts.collections.count(scope),
+            queued=jobs.get(JobStatus.QUEUED, 0),
+            processing=jobs.get(JobStatus.PROCESSING, 0),
+            failed=jobs.get(JobStatus.FAILED, 0),
+            database_bytes=parts.database.size_bytes(),
+            files_bytes=parts.documents.files_bytes(),
+            index_bytes=parts.indexer.index.size_bytes(),
+            issues=tuple(self._issues()),
+            last_change=parts.changes.last_moment(),
+        )
+
+    def _issues(self) -> list[str]:
+        """What a person should know, in sentences."""
+        parts = self._parts
+        found = [parts.model.error, parts.indexer.trouble]
+        if parts.indexer.rebuilding:
+            found.append("The index is being rebuilt; until then some passages are not found.")
+        free = shutil.disk_usage(parts.options.data).free
+        if free < LOW_DISK:
+            found.append(f"Only {free >> 20} MB are free on the disk of the data folder.")
+        return [issue for issue in found if issue]
+
+    async def verify(self) -> list[Finding]:
+        parts = self._parts
+        return await self._run(
+            lambda: list(verify.verify(parts.documents, parts.chunks, parts.files, parts.indexer))
+        )
+
+    async def reindex(self) -> None:
+        await self._run(lambda: self._parts.indexer.rebuild(self._parts.indexer.model))
+
+
+def day(moment: datetime | None) -> int | None:
+    """The UTC day, counted from 1970-01-01."""
+    return None if moment is None else int(moment.astimezone(UTC).timestamp() // 86400)
+
+
+def already_ended(job: Job) -> NotNow:
+    return NotNow(f"Job {job.id} has already ended: it is {job.status.value}", status=job.status.value)
+
+
+def raise_failure(job: Job) -> None:
+    """A failed job as the error that ended it."""
+    if job.error is not None:
+        kind = BY_CODE.get(job.error.code, Internal)
+        raise kind(job.error.message, hint=job.error.hint, **job.error.details)
+    if job.status is JobStatus.CANCELLED:
+        raise BY_CODE["cancelled"]("The job was cancelled", job_id=job.id)

@@ -1,0 +1,137 @@
+"""The embedded engine's parts, opened in order and closed in reverse. `LocalEngine` is the view of them from above."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from knowledge.embed.base import Embedder
+from knowledge.embed.loading import Model
+from knowledge.engine.board import Board
+from knowledge.engine.indexing import Indexer, OpenIndex
+from knowledge.engine.ingest import Ingest
+from knowledge.engine.vectors import VectorKeeper
+from knowledge.engine.workers import Workers
+from knowledge.extract.worker import Parsers
+from knowledge.split import Splitter
+from knowledge.store.changes import ChangeLog
+from knowledge.store.chunks import ChunkStore
+from knowledge.store.collections import CollectionStore
+from knowledge.store.database import Database
+from knowledge.store.documents import DocumentStore
+from knowledge.store.files import FileStore
+from knowledge.store.jobs import JobStore
+from knowledge.store.models import ModelStore
+from knowledge.store.publish import Publisher
+from knowledge.store.time import stamp
+
+log = logging.getLogger(__name__)
+
+KEEP_FAILED = 24 * 3600 * 1_000_000
+"""For so long the original of a failed job is kept for a retry, in microseconds."""
+SWEEP_SECONDS = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the engine is told from outside."""
+
+    data: Path
+    workers: int
+    max_file_bytes: int
+    wait_seconds: float
+    ocr_languages: str
+
+
+class Parts:
+    """Everything that lives as long as the engine does."""
+
+    def __init__(
+        self, options: Options, parsers: Parsers, model: Model, splitter: Callable[[], Splitter], open_index: OpenIndex
+    ) -> None:
+        self.options, self.parsers, self.model = options, parsers, model
+        self.began = time.monotonic()
+        self.board = Board()
+        self.database = Database(options.data / "knowledge.db")
+        self.files = FileStore(options.data / "files")
+        self.documents = DocumentStore(self.database)
+        self.chunks = ChunkStore(self.database)
+        self.collections = CollectionStore(self.database)
+        self.jobs = JobStore(self.database)
+        self.changes = ChangeLog(self.database)
+        self.models = ModelStore(self.database)
+        self.publisher = Publisher(self.database)
+        self.indexer = Indexer(
+            options.data / "index",
+            open_index,
+            self.models.active(),
+            self.changes,
+            self.chunks,
+            self.documents,
+            self._applied,
+        )
+        self.ingest = Ingest(
+            self.files,
+            self.chunks,
+            self.documents,
+            self.publisher,
+            self.models,
+            parsers,
+            model,
+            splitter,
+            options.ocr_languages,
+        )
+        self.workers = Workers(options.workers, self.jobs, self.ingest, self.board, self.indexer, self.files)
+        self.vectors = VectorKeeper(model, self.models, self.chunks, self.documents, self.indexer)
+        self._closing = threading.Event()
+        self._sweeper = threading.Thread(target=self._sweep_now_and_then, name="sweeper", daemon=True)
+
+    def start(self) -> None:
+        """Recover from whatever ended the last process, and begin to work."""
+        self.parsers.start()
+        again = self.jobs.recover()
+        if again:
+            log.info("%d interrupted jobs are queued again", again)
+        self.sweep(older_than=0.0)
+        self.model.start()
+        self.indexer.start()
+        self.vectors.start()
+        self.workers.start()
+        self._sweeper.start()
+
+    def close(self) -> None:
+        self._closing.set()
+        self.workers.close()
+        self.vectors.close()
+        self.indexer.close()
+        self.model.close()
+        self.parsers.close()
+        self.database.close()
+
+    def embedder(self) -> Embedder | None:
+        """The model, if it is loaded and made the vectors that the index holds; a wrong answer would be worse."""
+        embedder, held = self.model.ready(), self.indexer.model
+        if embedder is None or held is None or held.fingerprint != embedder.fingerprint:
+            return None
+        return embedder
+
+    def sweep(self, older_than: float) -> None:
+        """Take away what no row names: staged passages of dead jobs, originals nobody needs."""
+        self.chunks.sweep()
+        self.jobs.forget_originals(stamp() - KEEP_FAILED)
+        self.files.sweep(self.documents.names, older_than)
+
+    def _applied(self, seq: int) -> None:
+        for job_id in self.jobs.finish(seq):
+            self.board.end(job_id)
+
+    def _sweep_now_and_then(self) -> None:
+        while not self._closing.wait(SWEEP_SECONDS):
+            try:
+                self.sweep(older_than=SWEEP_SECONDS)
+            except Exception:
+                log.exception("The sweep did not succeed")

@@ -1,0 +1,143 @@
+"""The engine elsewhere: every verb over /api/v1, and every error as the class that was raised there."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from urllib.parse import quote
+
+from knowledge import wire
+from knowledge.engine.line import LONG, Line
+from knowledge.model import (
+    Answer,
+    Chunk,
+    Collection,
+    CollectionEdit,
+    CollectionRef,
+    Document,
+    DocumentEdit,
+    DocumentFilter,
+    Finding,
+    Job,
+    JobFilter,
+    NewCollection,
+    NewDocument,
+    NewFile,
+    Original,
+    Page,
+    Query,
+    Ref,
+    Removed,
+    Report,
+    Status,
+)
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.02, 1.0
+
+
+class RemoteEngine:
+    """What may be sent twice without happening twice is repeated once when the connection fails; nothing else is."""
+
+    def __init__(self, line: Line) -> None:
+        self._line = line
+
+    # -- finding --------------------------------------------------------------------------------
+
+    async def search(self, query: Query) -> Answer:
+        return await self._line.ask(wire.load_answer, "POST", "/search", json=wire.dump_query(query), again=True)
+
+    # -- adding ---------------------------------------------------------------------------------
+
+    async def add(self, new: NewDocument) -> Job:
+        if isinstance(new, NewFile):
+            return await self._line.upload(wire.load_job, "/jobs", new)
+        return await self._line.ask(wire.load_job, "POST", "/jobs", json=wire.dump_note(new), again=True)
+
+    async def update_note(self, ref: Ref, text: str) -> Document:
+        body: wire.Json = {"text": text}
+        return await self._line.ask(wire.load_document, "PATCH", f"/notes/{ref}", json=body, timeout=LONG)
+
+    # -- jobs -----------------------------------------------------------------------------------
+
+    async def job(self, ref: Ref) -> Job:
+        return await self._line.ask(wire.load_job, "GET", f"/jobs/{ref}", again=True)
+
+    async def jobs(self, wanted: JobFilter) -> Page[Job]:
+        params = wire.dump_job_filter(wanted)
+        return await self._line.ask(wire.load_jobs, "GET", "/jobs", params=params, again=True)
+
+    async def wait(self, ref: Ref, timeout: float, report: Report | None = None) -> Job:
+        deadline, pause = time.monotonic() + timeout, FIRST_PAUSE
+        while True:
+            job = await self.job(ref)
+            if report is not None:
+                report(job.step, job.done, job.total)
+            remaining = deadline - time.monotonic()
+            if job.status.ended or remaining <= 0:
+                return job
+            await asyncio.sleep(min(pause, remaining))
+            pause = min(pause * 1.5, LONGEST_PAUSE)
+
+    async def cancel(self, ref: Ref) -> Job:
+        return await self._line.ask(wire.load_job, "POST", f"/jobs/{ref}/cancel")
+
+    async def retry(self, ref: Ref) -> Job:
+        return await self._line.ask(wire.load_job, "POST", f"/jobs/{ref}/retry")
+
+    # -- documents ------------------------------------------------------------------------------
+
+    async def document(self, ref: Ref) -> Document:
+        params = {"chunk_limit": "0"}
+        return await self._line.ask(wire.load_document, "GET", f"/documents/{ref}", params=params, again=True)
+
+    async def documents(self, wanted: DocumentFilter) -> Page[Document]:
+        params = wire.dump_document_filter(wanted)
+        return await self._line.ask(wire.load_documents, "GET", "/documents", params=params, again=True)
+
+    async def chunks(self, ref: Ref, offset: int = 0, limit: int | None = None) -> list[Chunk]:
+        params = {"chunk_offset": str(offset)} | ({} if limit is None else {"chunk_limit": str(limit)})
+        return await self._line.ask(wire.load_chunks, "GET", f"/documents/{ref}", params=params, again=True)
+
+    async def original(self, ref: Ref) -> Original:
+        filename, size, pieces = await self._line.fetch(f"/documents/{ref}/file")
+        return Original(filename, size, pieces)
+
+    async def edit(self, ref: Ref, edit: DocumentEdit) -> Document:
+        body = wire.dump_document_edit(edit)
+        return await self._line.ask(wire.load_document, "PATCH", f"/documents/{ref}", json=body)
+
+    async def remove(self, ref: Ref) -> Removed:
+        return await self._line.ask(wire.load_removed, "DELETE", f"/documents/{ref}")
+
+    async def clear(self) -> Removed:
+        return await self._line.ask(wire.load_removed, "DELETE", "/documents", params={"confirm": "true"}, timeout=LONG)
+
+    # -- collections ----------------------------------------------------------------------------
+
+    async def collections(self, page: int = 1, per_page: int = 50) -> Page[Collection]:
+        params = {"page": str(page), "per_page": str(per_page)}
+        return await self._line.ask(wire.load_collections, "GET", "/collections", params=params, again=True)
+
+    async def collection(self, ref: CollectionRef) -> Collection:
+        return await self._line.ask(wire.load_collection, "GET", _at(ref), again=True)
+
+    async def create_collection(self, new: NewCollection) -> Collection:
+        return await self._line.ask(wire.load_collection, "POST", "/collections", json=wire.dump_new_collection(new))
+
+    async def edit_collection(self, ref: CollectionRef, edit: CollectionEdit) -> Collection:
+        return await self._line.ask(wire.load_collection, "PATCH", _at(ref), json=wire.dump_collection_edit(edit))
+
+    async def remove_collection(self, ref: CollectionRef) -> Removed:
+        return await self._line.ask(wire.load_removed, "DELETE", _at(ref), timeout=LONG)
+
+    # -- the engine itself ----------------------------------------------------------------------
+
+    async def status(self) -> Status:
+        return await self._line.ask(wire.load_status, "GET", "/status", again=True)
+
+    async def verify(self) -> list[Finding]:
+        return await self._line.ask(wire.load_findings, "POST", "/verify", timeout=LONG)
+
+    async def reindex(self) -> None:
+        await self._line.ask(lambda _: None, "POST", "/reindex", timeout=LONG)

@@ -1,0 +1,200 @@
+"""The threads that claim jobs and do them, and what becomes of a job that goes wrong."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+
+from knowledge.engine.board import Board
+from knowledge.engine.indexing import Indexer
+from knowledge.engine.ingest import Ingest
+from knowledge.errors import Cancelled, Duplicate, Internal, KnowledgeError, ParserDied, UnsupportedFormat, Unreadable
+from knowledge.model import JobError, Scope
+from knowledge.store.documents import DocumentStore
+from knowledge.store.files import FileStore
+from knowledge.store.jobs import Claim, JobStore
+
+log = logging.getLogger(__name__)
+
+DEATHS = 2
+"""So often a job's parser may die before the job runs once more, alone, and is then failed."""
+
+
+class Workers:
+    def __init__(
+        self, count: int, jobs: JobStore, ingest: Ingest, board: Board, indexer: Indexer, files: FileStore
+    ) -> None:
+        self._jobs, self._ingest, self._board, self._indexer, self._files = jobs, ingest, board, indexer, files
+        self._documents: DocumentStore = ingest.documents
+        self._news = threading.Condition()
+        self._arrivals = 0
+        self._stopping = threading.Event()
+        self._together = _Together()
+        express = threading.Thread(target=self._work, args=(True,), name="worker-express", daemon=True)
+        others = [
+            threading.Thread(target=self._work, args=(False,), name=f"worker-{number}", daemon=True)
+            for number in range(count)
+        ]
+        self._threads = [express, *others]
+
+    def start(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    def wake(self) -> None:
+        """A job has been queued."""
+        with self._news:
+            self._arrivals += 1
+            self._news.notify_all()
+
+    def close(self) -> None:
+        """Stop soon; what is under way is queued again."""
+        self._stopping.set()
+        self.wake()
+        for thread in self._threads:
+            if thread.is_alive():
+                thread.join()
+
+    # -- a worker's life ------------------------------------------------------------------------
+
+    def _work(self, express: bool) -> None:
+        while not self._stopping.is_set():
+            seen = self._arrivals
+            try:
+                claim = self._jobs.claim(express)
+            except KnowledgeError:
+                log.exception("No job could be claimed")
+                self._stopping.wait(1.0)
+                continue
+            if claim is None:
+                self._wait_for_news(seen)
+            else:
+                self._do(claim)
+
+    def _wait_for_news(self, seen: int) -> None:
+        with self._news:
+            self._news.wait_for(lambda: self._arrivals != seen or self._stopping.is_set())
+
+    def _do(self, claim: Claim) -> None:
+        began = time.monotonic()
+        self._board.begin(claim.id)
+        try:
+            with self._together.alone() if claim.deaths >= DEATHS else self._together.shared():
+                outcome = self._run(claim)
+        except Exception:  # the store itself is in trouble: the job stays claimed and is queued again at the next start
+            log.exception("job %s could not be ended", claim.uid)
+            outcome = "stuck"
+        finally:
+            if claim.sha256 is not None:
+                self._files.discard(claim.sha256, self._documents.names)
+        log.info("job %s %s %s %.0f ms", claim.uid, claim.kind, outcome, (time.monotonic() - began) * 1000)
+
+    def _run(self, claim: Claim) -> str:
+        """Do one job; its end is written down here, but for success, which the index has the last word on."""
+        try:
+            published = self._ingest.run(claim, self._reporter(claim), lambda: self._must_stop(claim))
+        except Cancelled:
+            return self._stopped(claim)
+        except Duplicate as error:
+            return self._duplicate(claim, error)
+        except ParserDied as error:
+            return self._parser_died(claim, error)
+        except KnowledgeError as error:
+            return self._failed(claim, error)
+        except Exception:
+            log.exception("job %s failed through a fault of ours", claim.uid)
+            return self._failed(claim, Internal("The job failed through an internal error"))
+        if published.replaced_sha256 is not None:
+            self._files.discard(published.replaced_sha256, self._documents.names)
+        self._indexer.wake()
+        return "published"
+
+    def _must_stop(self, claim: Claim) -> bool:
+        return self._stopping.is_set() or self._board.is_cancelled(claim.id)
+
+    def _reporter(self, claim: Claim) -> _Reporter:
+        return _Reporter(self._board, claim.id)
+
+    # -- how a job may end ----------------------------------------------------------------------
+
+    def _stopped(self, claim: Claim) -> str:
+        if self._board.is_cancelled(claim.id):
+            self._jobs.cancelled(claim)
+            outcome = "cancelled"
+        else:
+            self._jobs.release(claim)
+            outcome = "queued again"
+        self._board.end(claim.id)
+        return outcome
+
+    def _duplicate(self, claim: Claim, error: Duplicate) -> str:
+        twin = self._documents.find(int(str(error.details["document_id"])), Scope(claim.owner))
+        self._jobs.duplicate(claim, twin.id, twin.uid, twin.chunk_count)
+        self._board.end(claim.id)
+        return "duplicate"
+
+    def _parser_died(self, claim: Claim, error: ParserDied) -> str:
+        if claim.deaths >= DEATHS:
+            return self._failed(claim, error)
+        self._jobs.died(claim)
+        self._board.end(claim.id)
+        self.wake()
+        return "queued again after its parser died"
+
+    def _failed(self, claim: Claim, error: KnowledgeError) -> str:
+        problem = JobError(error.code, str(error), error.hint, error.details)
+        self._jobs.fail(claim, problem, keep_original=worth_another_try(error))
+        self._board.end(claim.id)
+        return f"failed: {error.code}"
+
+
+def worth_another_try(error: KnowledgeError) -> bool:
+    """Whether reading the same bytes again could end otherwise; only then is the original kept for a retry."""
+    return isinstance(error, ParserDied) or not isinstance(error, Unreadable | UnsupportedFormat)
+
+
+class _Reporter:
+    def __init__(self, board: Board, job_id: int) -> None:
+        self._board, self._job_id = board, job_id
+
+    def __call__(self, step: str, done: int, total: int) -> None:
+        self._board.report(self._job_id, step, done, total)
+
+
+class _Together:
+    """Many jobs at once, or one alone."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._running = 0
+        self._alone = False
+
+    def shared(self) -> _Turn:
+        return _Turn(self, alone=False)
+
+    def alone(self) -> _Turn:
+        return _Turn(self, alone=True)
+
+    def enter(self, alone: bool) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: not self._alone and (not alone or self._running == 0))
+            self._running += 1
+            self._alone = alone
+
+    def leave(self) -> None:
+        with self._changed:
+            self._running -= 1
+            self._alone = False
+            self._changed.notify_all()
+
+
+class _Turn:
+    def __init__(self, together: _Together, alone: bool) -> None:
+        self._together, self._alone = together, alone
+
+    def __enter__(self) -> None:
+        self._together.enter(self._alone)
+
+    def __exit__(self, *_: object) -> None:
+        self._together.leave()

@@ -1,0 +1,73 @@
+"""Real parts made small, for tests: an embedder without weights, and an engine on a folder of its own."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from knowledge import analyse, app
+from knowledge.config import Settings
+from knowledge.embed.base import Embedder, Vectors
+from knowledge.embed.loading import Choice, Model
+from knowledge.engine.local import LocalEngine
+from knowledge.engine.parts import Parts
+from knowledge.extract.worker import Parsers
+
+DIMENSION = 64
+
+
+class BagOfWords:
+    """Texts with the same words point the same way; no weights, the same everywhere."""
+
+    name = "bag-of-words"
+    dimension = DIMENSION
+    max_tokens = 256
+    fingerprint = "bag-of-words/1"
+    languages: frozenset[str] | None = None
+
+    def embed(self, passages: Sequence[str]) -> Vectors:
+        return np.stack([self._one(text) for text in passages]) if passages else np.empty((0, DIMENSION), np.float32)
+
+    def embed_question(self, question: str) -> Vectors:
+        return self._one(question)[None]
+
+    def _one(self, text: str) -> Vectors:
+        vector = np.full(DIMENSION, 0.01, np.float32)
+        for term in analyse.terms(text, None):
+            vector[zlib.crc32(term.encode()) % DIMENSION] += 1.0
+        unit: Vectors = vector / np.linalg.norm(vector)
+        return unit
+
+
+class GivenModel(Model):
+    """A model that is there from the start."""
+
+    def __init__(self, embedder: Embedder, folder: Path) -> None:
+        super().__init__(Choice(cache_folder=folder))
+        self._embedder = embedder
+
+    def start(self) -> None:
+        self._settled.set()
+
+
+class SharedParsers(Parsers):
+    """Parsers that outlive the engine that borrows them."""
+
+    def close(self) -> None:
+        """Whoever made them ends them, by `close_for_good`."""
+
+    def close_for_good(self) -> None:
+        super().close()
+
+
+def small_engine(
+    settings: Settings, *, parsers: Parsers | None = None, embedder: Embedder | None = None, model: Model | None = None
+) -> LocalEngine:
+    """The embedded engine with all its parts, but for a model without weights; not yet started."""
+    choice = app.model_choice(settings)
+    chosen = model or GivenModel(embedder or BagOfWords(), settings.data)
+    parts = Parts(app.options(settings), parsers or app.parsers(settings), chosen, app.splitter(choice), app.open_index)
+    return LocalEngine(parts)

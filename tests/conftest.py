@@ -1,0 +1,49 @@
+"""Fixtures that every test may use: a folder, its settings, and the engine near and far."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from knowledge.config import Settings
+from knowledge.engine.api import Engine
+from knowledge.engine.local import LocalEngine
+from knowledge.engine.remote import RemoteEngine
+from knowledge.surfaces.rest import rest_app
+from knowledge.testing import SharedParsers, small_engine
+
+
+@pytest.fixture(scope="session")
+def parsers() -> Iterator[SharedParsers]:
+    """One nursery for all tests: to start it costs more than most of them."""
+    shared = SharedParsers()
+    shared.start()
+    yield shared
+    shared.close_for_good()
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(data=tmp_path / "data", workers=2)
+
+
+@pytest.fixture
+def local(settings: Settings, parsers: SharedParsers) -> Iterator[LocalEngine]:
+    engine = small_engine(settings, parsers=parsers)
+    engine.start()
+    yield engine
+    engine.close()
+
+
+@pytest.fixture(params=["local", "remote"])
+async def engine(request: pytest.FixtureRequest, local: LocalEngine) -> AsyncIterator[Engine]:
+    """The same engine twice: in this process, and over HTTP."""
+    if request.param == "local":
+        yield local
+        return
+    transport = httpx.ASGITransport(app=rest_app(local))
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8000") as http:
+        yield RemoteEngine(http)
