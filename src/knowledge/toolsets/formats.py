@@ -1,4 +1,4 @@
-"""What contracts call a format: one name where files have several suffixes, and the refusal that lists them."""
+"""What contracts call a format, and the refusal that lists them."""
 
 from __future__ import annotations
 
@@ -6,42 +6,40 @@ from collections.abc import Sequence
 from pathlib import PurePath
 
 from knowledge.errors import UnsupportedFormat
-from knowledge.extract.formats import supported
+from knowledge.extract.formats import BY_SUFFIX, FORMATS
 from knowledge.model import JsonValue
 
-ALIASES = {"jpeg": "jpg", "htm": "html", "xhtml": "html", "tiff": "tif", "markdown": "md"}
+PRINTED = {"jpeg": "jpg"}
+"""Where a contract prints another name than the type's own."""
 
 
-def canonical(doc_type: str) -> str:
-    """The name that contracts print: a photo.jpeg is a jpg."""
-    return ALIASES.get(doc_type, doc_type)
+def canonical(name: str) -> str:
+    """The name that contracts print: a photo.jpeg is a jpg, an index.htm is html."""
+    known = BY_SUFFIX.get(f".{name}")
+    doc_type = known.doc_type if known else name
+    return PRINTED.get(doc_type, doc_type)
 
 
 def variants(name: str) -> tuple[str, ...]:
-    """Every document type that goes by this name."""
-    wanted = canonical(name)
-    return (wanted, *(alias for alias, known in ALIASES.items() if known == wanted))
+    """Every document type that goes by this printed name."""
+    return (name, *(doc_type for doc_type, printed in PRINTED.items() if printed == name))
 
 
-def known() -> list[str]:
-    """Every format that is read, under the names that contracts print."""
-    return sorted({canonical(suffix.removeprefix(".")) for suffix in supported()})
-
-
-def suffix_of(filename: str) -> str:
-    return PurePath(filename).suffix.lower().removeprefix(".")
+def known_formats(first: Sequence[str] = ()) -> list[str]:
+    """Every format that is read, these before the others."""
+    others = sorted({canonical(known.doc_type) for known in FORMATS} - set(first))
+    return [*first, *others]
 
 
 def check_suffix(filename: str, first: Sequence[str]) -> str:
-    """The suffix, or a refusal that names these formats first and then what else is read."""
-    suffix = suffix_of(filename)
-    if suffix and f".{suffix}" in supported():
-        return suffix
-    others = [name for name in known() if name not in first]
-    listed: list[JsonValue] = [*first, *others]
+    """The format that a name promises, or a refusal that names these formats first and then what else is read."""
+    suffix = PurePath(filename).suffix.lower()
+    if suffix in BY_SUFFIX:
+        return BY_SUFFIX[suffix].doc_type
+    listed: list[JsonValue] = [*known_formats(first)]
     named = [name.upper() for name in first]
     raise UnsupportedFormat(
-        f"Unsupported file format: .{suffix}. Use {', '.join(named[:-1])}, or {named[-1]}",
-        hint=f"Also read: {', '.join(others)}.",
+        f"Unsupported file format: {suffix or 'none'}. Use {', '.join(named[:-1])}, or {named[-1]}",
+        hint=f"Also read: {', '.join(known_formats(first)[len(first) :])}.",
         supported_formats=listed,
     )

@@ -32,7 +32,7 @@ from knowledge.toolsets.adding import accept, finish, title_and_tags
 from knowledge.toolsets.arguments import Arguments, Identifier, JsonObject
 from knowledge.toolsets.base import Answered, Call, Rate, Refused, Toolset, nearest
 from knowledge.toolsets.estimate import estimate, remaining
-from knowledge.toolsets.formats import canonical, check_suffix, known, variants
+from knowledge.toolsets.formats import canonical, check_suffix, known_formats, variants
 from knowledge.toolsets.paths import megabytes, open_file
 
 FORMATS = ("pdf", "docx", "pptx", "xlsx", "html", "jpg", "png", "svg")
@@ -86,7 +86,7 @@ async def add(
 ) -> Answered:
     """Add a document or image to the knowledge base for semantic search"""
     began = time.monotonic()
-    suffix = check_suffix(file_path, FORMATS)
+    doc_type = check_suffix(file_path, FORMATS)
     title, tags, rest = title_and_tags(metadata or {})
     try:
         async with open_file(file_path, call.limits.folders, call.limits.max_file_bytes) as file:
@@ -102,7 +102,7 @@ async def add(
         call.follow(job.uid)
         return {
             "success": True, "task_id": str(job.uid), "message": "Document queued for processing",
-            "estimated_time_seconds": await estimate(call.engine, suffix, size),
+            "estimated_time_seconds": await estimate(call.engine, doc_type, size),
         }  # fmt: skip
     return await added(call, await finish(call, job.uid), time.monotonic() - began)
 
@@ -175,8 +175,9 @@ def narrowed(filters: Filters) -> Filter:
     types: tuple[str, ...] = ()
     if filters.format is not None:
         name = canonical(filters.format.strip().lower().removeprefix("."))
-        if name not in (*known(), "note"):
-            listed = ", ".join([*FORMATS, *(other for other in known() if other not in FORMATS)])
+        valid = [*known_formats(FORMATS), "note"]
+        if name not in valid:
+            listed = ", ".join(valid)
             raise errors.InvalidParameter(
                 f"Invalid value for 'filters.format': must be one of {listed}", parameter="filters.format"
             )

@@ -1,0 +1,156 @@
+"""Plain JSON-RPC over one POST: no handshake, no session, no `Accept`, as the contracts show it with curl."""
+
+# ruff: noqa: ARG002 - a channel that carries nothing reads none of its arguments
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NoReturn, cast
+
+import anyio
+import mcp_types as types
+from mcp.server.connection import Connection
+from mcp.server.runner import ServerRunner, aclose_shielded, modern_error_data, serve_one
+from mcp.shared.dispatcher import CallOptions
+from mcp.shared.exceptions import NoBackChannelError
+from mcp.shared.message import MessageMetadata, ServerMessageMetadata
+from mcp.shared.transport_context import TransportContext
+from starlette.requests import Request
+
+from knowledge.model import Json, JsonValue
+from knowledge.surfaces.mcp import faults
+from knowledge.surfaces.mcp.server import KnowledgeServer
+from knowledge.surfaces.mcp.stream import PLAIN_VERSION
+from knowledge.surfaces.mcp.visit import Visit
+
+STATUS = {types.PARSE_ERROR: 400, types.INVALID_REQUEST: 400}
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What goes back: a body, or none to a notification."""
+
+    status: int
+    body: Json | None
+
+
+@dataclass(slots=True)
+class PlainContext:
+    """What the SDK asks of a request's channel; ours carries the one answer and nothing else."""
+
+    transport: TransportContext
+    request_id: Any
+    message_metadata: MessageMetadata
+    cancel_requested: anyio.Event = field(default_factory=anyio.Event)
+    can_send_request: bool = False
+
+    async def send_raw_request(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None,
+        opts: CallOptions | None = None,
+    ) -> dict[str, Any]:
+        raise NoBackChannelError(method)
+
+    async def notify(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None,
+        opts: CallOptions | None = None,
+    ) -> None:
+        return None
+
+    async def progress(
+        self,
+        progress: float,
+        total: float | None = None,
+        message: str | None = None,
+    ) -> None:
+        return None
+
+
+def parse(body: bytes) -> JsonValue:
+    """The JSON of a body; NaN and its kin are not JSON. Raises ValueError."""
+    try:
+        return cast(JsonValue, json.loads(body, parse_constant=_not_json))
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def _not_json(word: str) -> NoReturn:
+    raise ValueError(f"{word} is not JSON")
+
+
+def malformed(message: JsonValue) -> str | None:
+    """Why a message is no request; None when it is one."""
+    if isinstance(message, list):
+        return "Invalid Request: send one request at a time"
+    if not isinstance(message, dict):
+        return "Invalid Request: a request is a JSON object"
+    if message.get("jsonrpc") != "2.0":
+        return 'Invalid Request: jsonrpc must be "2.0"'
+    if not isinstance(message.get("method"), str):
+        return "Invalid Request: method must be a string"
+    if not is_id(message.get("id")):
+        return "Invalid Request: id must be a string or a number"
+    return None
+
+
+def is_id(value: JsonValue) -> bool:
+    return value is None or (isinstance(value, str | int) and not isinstance(value, bool))
+
+
+async def answer(server: KnowledgeServer, visit: Visit, message: JsonValue, request: Request) -> Reply:
+    """The reply to one message, whatever it is."""
+    request_id = message.get("id") if isinstance(message, dict) else None
+    if (reason := malformed(message)) is not None:
+        known = request_id if is_id(request_id) else None
+        return refusal(types.INVALID_REQUEST, reason, known)
+    assert isinstance(message, dict)
+    method, params = cast(str, message["method"]), message.get("params")
+    if params is not None and not isinstance(params, dict):
+        return refusal(types.INVALID_PARAMS, "Invalid params: params must be an object", request_id)
+    if "id" not in message:
+        await _notify(server, method, params, request)
+        return Reply(202, None)
+    return await _request(server, visit, method, params, request_id, request)
+
+
+async def _request(
+    server: KnowledgeServer, visit: Visit, method: str, params: Json | None, request_id: JsonValue, request: Request
+) -> Reply:
+    connection, context = _connection(request), _context(request, request_id)
+    try:
+        result = await serve_one(server, context, method, params, connection=connection, lifespan_state={})
+    except Exception as error:
+        data = modern_error_data(error)
+        body = faults.error_body(data.code, data.message, faults.explained(data.code, data.data), request_id)
+        return Reply(visit.status or STATUS.get(data.code, 200), body)
+    tool = server.registry.by_name.get(str((params or {}).get("name"))) if method == "tools/call" else None
+    if tool is not None and tool.flat and isinstance(result.get("structuredContent"), dict):
+        result = {**result["structuredContent"], **result}
+    return Reply(200, {"jsonrpc": "2.0", "id": request_id, "result": result})
+
+
+async def _notify(server: KnowledgeServer, method: str, params: Json | None, request: Request) -> None:
+    connection = _connection(request)
+    try:
+        await ServerRunner(server, connection, {}).on_notify(_context(request, None), method, params)
+    finally:
+        await aclose_shielded(connection)
+
+
+def _connection(request: Request) -> Connection:
+    return Connection.from_envelope(request.headers.get("mcp-protocol-version", PLAIN_VERSION), None, None)
+
+
+def _context(request: Request, request_id: JsonValue) -> PlainContext:
+    transport = TransportContext(kind="streamable-http", can_send_request=False, headers=request.headers)
+    return PlainContext(transport, request_id, ServerMessageMetadata(request_context=request))
+
+
+def refusal(code: int, message: str, request_id: JsonValue = None, **details: JsonValue) -> Reply:
+    data: Json = {"error_type": faults.TYPES[code], "details": details}
+    return Reply(STATUS.get(code, 200), faults.error_body(code, message, data, request_id))

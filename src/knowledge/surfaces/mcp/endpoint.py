@@ -1,0 +1,227 @@
+"""The door for MCP over HTTP: one address for plain JSON-RPC, for sessions of the older era, and for the modern one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import anyio
+import mcp_types as types
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.types import Message, Receive, Scope, Send
+
+from knowledge.errors import KnowledgeError, TooLarge, UnsupportedFormat
+from knowledge.model import CallerKind, Json, JsonValue
+from knowledge.surfaces import jsonrpc
+from knowledge.surfaces.mcp import faults
+from knowledge.surfaces.mcp.visit import Visit
+
+if TYPE_CHECKING:
+    from knowledge.surfaces.mcp.surface import McpSurface
+
+MAX_BODY = 4 << 20
+ENOUGH_FOR_AN_ID = 1 << 16
+"""How much of a request that will be turned away is read, so that the refusal can name its id."""
+
+
+class Endpoint:
+    """An ASGI application; a toolset fixed here cannot be chosen away by the request."""
+
+    def __init__(self, surface: McpSurface, toolset: str | None = None) -> None:
+        self._surface = surface
+        self._toolset = toolset
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        # Some HTTP parsers keep the blanks that end a header's value, and then `Mcp-Name` does not equal the body.
+        scope = {**scope, "headers": [(name, value.strip(b" \t")) for name, value in scope["headers"]]}
+        try:
+            _check_length(Headers(scope=scope))
+            visit = self._surface.admit(Request(scope), self._toolset)
+        except KnowledgeError as error:
+            await turn_away(error, receive, send)
+            return
+        visit.enter(scope)
+        await self._route(visit, scope, receive, send)
+
+    async def _route(self, visit: Visit, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = Headers(scope=scope)
+        version = headers.get("mcp-protocol-version", HANDSHAKE_PROTOCOL_VERSIONS[0])
+        if scope["method"] != "POST" or "mcp-session-id" in headers or version not in HANDSHAKE_PROTOCOL_VERSIONS:
+            await self._hand_over(visit, scope, receive, send)
+            return
+        body = await _read(receive)
+        if body is None:
+            await _send_json(faults.turned_away(_too_large()), 413, {}, send)
+            return
+        try:
+            message = jsonrpc.parse(body)
+        except ValueError as error:
+            reply = jsonrpc.refusal(types.PARSE_ERROR, "Parse error", reason=str(error)[:200])
+            await _send_json(reply.body or {}, reply.status, {}, send)
+            return
+        if _is_handshake(message, headers):
+            await self._hand_over(visit, scope, _replaying(body, receive), send)
+        else:
+            await self._answer(visit, message, scope, receive, send)
+
+    async def _hand_over(self, visit: Visit, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let the SDK speak: a session of the older era, or one exchange of the modern one."""
+        if scope["headers"] and Headers(scope=scope).get("mcp-protocol-version", "") in (
+            "",
+            *HANDSHAKE_PROTOCOL_VERSIONS,
+        ):
+            visit.start = self._surface.start
+        if visit.caller.kind is not CallerKind.LOCAL:  # a session belongs to the key that opened it
+            token = AccessToken(token="-", client_id=f"{visit.caller.kind}:{visit.caller.owner}", scopes=[])
+            scope["user"] = AuthenticatedUser(token)
+        await self._surface.manager.handle_request(scope, receive, Explaining(visit, send))
+
+    async def _answer(self, visit: Visit, message: JsonValue, scope: Scope, receive: Receive, send: Send) -> None:
+        """The plain leg; a caller who hangs up stops the work, as in the modern era."""
+        visit.plain = True
+        content_type = Headers(scope=scope).get("content-type", "application/json")
+        if not content_type.lower().startswith("application/json"):
+            error = UnsupportedFormat("The body must be JSON", hint="Send 'Content-Type: application/json'.")
+            await _send_json(faults.turned_away(error), error.status, _named(error), send)
+            return
+        replies: list[jsonrpc.Reply] = []
+        async with anyio.create_task_group() as group:
+            group.start_soon(_until_gone, receive, group.cancel_scope)
+            replies.append(await jsonrpc.answer(self._surface.server, visit, message, Request(scope)))
+            group.cancel_scope.cancel()
+        for reply in replies:
+            if reply.body is None:
+                await _send(b"", reply.status, visit.headers, send)
+            else:
+                await _send_json(reply.body, reply.status, visit.headers, send)
+
+
+class Explaining:
+    """Passes the SDK's answer on, with our headers; an error gets its type and details."""
+
+    def __init__(self, visit: Visit, send: Send) -> None:
+        self._visit, self._send = visit, send
+        self._start: Message | None = None
+        self._body = b""
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message["headers"], *_raw(self._visit.headers)]}
+            if message["status"] >= 400:
+                self._start = message
+                return
+        elif self._start is not None:
+            await self._explain(message)
+            return
+        await self._send(message)
+
+    async def _explain(self, message: Message) -> None:
+        self._body += message.get("body", b"")
+        if message.get("more_body"):
+            return
+        assert self._start is not None
+        start, self._start = self._start, None
+        body = faults.explain_bytes(start["status"], self._body)
+        kept = [pair for pair in start["headers"] if pair[0].lower() not in (b"content-length", b"content-type")]
+        described = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+        await self._send({**start, "headers": [*kept, *described]})
+        await self._send({"type": "http.response.body", "body": body})
+
+
+async def turn_away(error: KnowledgeError, receive: Receive, send: Send) -> None:
+    """Refuse a request before it reaches the protocol, in the protocol's form."""
+    request_id = None if isinstance(error, TooLarge) else await _request_id(receive)
+    await _send_json(faults.turned_away(error, request_id), error.status, _named(error), send)
+
+
+def _is_handshake(message: JsonValue, headers: Headers) -> bool:
+    """Whether the SDK is to answer: an `initialize` from a client that can read a stream, or a modern envelope."""
+    if not isinstance(message, dict):
+        return False
+    if message.get("method") == "initialize":
+        accept = headers.get("accept", "")
+        return "text/event-stream" in accept and ("application/json" in accept or "*/*" in accept)
+    params = message.get("params")
+    meta = params.get("_meta") if isinstance(params, dict) else None
+    return isinstance(meta, dict) and types.PROTOCOL_VERSION_META_KEY in meta
+
+
+def _too_large() -> TooLarge:
+    return TooLarge(
+        f"The request is larger than {MAX_BODY >> 20} MiB", hint="Send less at once.", max_bytes=MAX_BODY
+    )  # fmt: skip
+
+
+def _check_length(headers: Headers) -> None:
+    declared = headers.get("content-length", "0")
+    if declared.isdigit() and int(declared) > MAX_BODY:
+        raise _too_large()
+
+
+async def _read(receive: Receive) -> bytes | None:
+    """The body; None as soon as it is too large."""
+    body = bytearray()
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            return bytes(body)
+        body += message.get("body", b"")
+        if len(body) > MAX_BODY:
+            return None
+        if not message.get("more_body"):
+            return bytes(body)
+
+
+async def _request_id(receive: Receive) -> JsonValue:
+    """The id of a request that is turned away, where it is short enough to be looked at."""
+    body, more = b"", True
+    while more and len(body) < ENOUGH_FOR_AN_ID:
+        message = await receive()
+        body += message.get("body", b"")
+        more = bool(message.get("more_body"))
+    with suppress(ValueError):
+        parsed = jsonrpc.parse(body)
+        if isinstance(parsed, dict) and jsonrpc.is_id(parsed.get("id")):
+            return parsed.get("id")
+    return None
+
+
+def _replaying(body: bytes, receive: Receive) -> Receive:
+    waiting = [body]
+
+    async def replay() -> Message:
+        return {"type": "http.request", "body": waiting.pop(), "more_body": False} if waiting else await receive()
+
+    return replay
+
+
+async def _until_gone(receive: Receive, scope: anyio.CancelScope) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    scope.cancel()
+
+
+def _named(error: KnowledgeError) -> dict[str, str]:
+    named = {"x-mcp-error-code": error.code}
+    return {**named, "www-authenticate": "Bearer"} if error.status == 401 else named
+
+
+def _raw(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+    return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
+
+
+async def _send_json(body: Json, status: int, headers: Mapping[str, str], send: Send) -> None:
+    # Escaped, because half a character in a caller's id can be echoed in no other way.
+    await _send(json.dumps(body).encode(), status, {**headers, "content-type": "application/json"}, send)
+
+
+async def _send(body: bytes, status: int, headers: Mapping[str, str], send: Send) -> None:
+    length = {"content-length": str(len(body))}
+    await send({"type": "http.response.start", "status": status, "headers": _raw({**headers, **length})})
+    await send({"type": "http.response.body", "body": body})

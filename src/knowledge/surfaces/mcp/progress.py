@@ -1,0 +1,71 @@
+"""Progress on its way to a client: reported by the engine as it happens, sent one after the other, never backwards."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import TypeAlias
+from uuid import UUID
+
+import anyio
+
+from knowledge.engine.api import Engine
+from knowledge.errors import KnowledgeError
+from knowledge.model import Report
+
+log = logging.getLogger(__name__)
+
+Tell: TypeAlias = Callable[[float, float | None, str | None], Awaitable[None]]
+"""Sends one notification: progress, total, message."""
+
+BUFFER = 1000
+WAITING = "Waiting"
+FOLLOW_S = 24 * 3600.0
+
+
+class Climb:
+    """The steps of a job as shares of the whole that only ever grow, as the protocol demands."""
+
+    def __init__(self) -> None:
+        self._last = -1.0
+
+    def share(self, done: int, total: int) -> float:
+        share = min(done / total, 0.99) if total else 0.0
+        if share <= self._last:  # another step began to count from the start
+            share = self._last + (1.0 - self._last) / 100
+        self._last = share
+        return round(share, 6)
+
+
+@asynccontextmanager
+async def relayed(tell: Tell) -> AsyncIterator[Report]:
+    """A report that may be called at any time, and what it says is sent in turn; all of it before this ends."""
+    send, receive = anyio.create_memory_object_stream[tuple[str, int, int]](BUFFER)
+
+    def report(step: str, done: int, total: int) -> None:
+        # Where the client is slow or gone, the next report says more.
+        with suppress(anyio.WouldBlock, anyio.ClosedResourceError, anyio.BrokenResourceError):
+            send.send_nowait((step, done, total))
+
+    async def drain() -> None:
+        climb, said = Climb(), ("", -1)
+        async for step, done, total in receive:
+            if (step, done) != said:
+                said = (step, done)
+                await tell(climb.share(done, total), 1.0, step or WAITING)
+
+    async with anyio.create_task_group() as group, receive:
+        group.start_soon(drain)
+        with send:
+            yield report
+
+
+async def follow(engine: Engine, job: UUID, tell: Tell) -> None:
+    """Tell a connection how a job goes on until it ends."""
+    try:
+        async with relayed(tell) as report:
+            ended = await engine.wait(job, FOLLOW_S, report)
+        await tell(1.0, 1.0, ended.status.value.capitalize())
+    except KnowledgeError as error:  # the engine went away; the client can still ask
+        log.info("cannot follow job %s any longer: %s", job, error)

@@ -1,0 +1,106 @@
+"""MCP over a WebSocket: the same messages as over HTTP, both ways, on the same address."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import anyio
+import mcp_types as types
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.shared.message import ServerMessageMetadata, SessionMessage
+from pydantic import ValidationError
+from starlette.responses import JSONResponse
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from knowledge.errors import KnowledgeError
+from knowledge.surfaces import jsonrpc
+from knowledge.surfaces.mcp import faults
+from knowledge.surfaces.mcp.endpoint import MAX_BODY
+from knowledge.surfaces.mcp.stream import beside, serve_stream
+
+if TYPE_CHECKING:
+    from knowledge.surfaces.mcp.surface import McpSurface
+
+TOO_BIG = 1009
+
+
+def websocket_endpoint(surface: McpSurface) -> Callable[[WebSocket], Awaitable[None]]:
+    async def endpoint(socket: WebSocket) -> None:
+        try:
+            visit = surface.admit(socket)
+        except KnowledgeError as error:
+            await _turn_away(socket, error)
+            return
+        visit.enter(socket.scope)
+        await socket.accept("mcp" if "mcp" in socket.scope.get("subprotocols", []) else None)
+        with suppress(WebSocketDisconnect, RuntimeError, anyio.BrokenResourceError):
+            async with anyio.create_task_group() as group:
+                visit.start = beside(group)
+                await _serve(surface, socket)
+                group.cancel_scope.cancel()
+            await socket.close()
+
+    return endpoint
+
+
+async def _turn_away(socket: WebSocket, error: KnowledgeError) -> None:
+    if "websocket.http.response" in socket.scope.get("extensions", {}):
+        await socket.send_denial_response(JSONResponse(faults.turned_away(error), error.status))
+    else:
+        await socket.close(1008)
+
+
+async def _serve(surface: McpSurface, socket: WebSocket) -> None:
+    incoming, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    write, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
+    async with anyio.create_task_group() as group:
+        group.start_soon(_writer, socket, outgoing)
+
+        async def listen() -> None:
+            await _reader(socket, incoming)
+            group.cancel_scope.cancel()  # they left, and with them the wish for an answer
+
+        group.start_soon(listen)
+        await serve_stream(surface.server, read, write)
+        group.cancel_scope.cancel()
+
+
+async def _reader(socket: WebSocket, incoming: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
+    async with incoming:
+        while (message := await socket.receive())["type"] == "websocket.receive":
+            text = message.get("text")
+            raw = text if text is not None else (message.get("bytes") or b"").decode("utf-8", "replace")
+            if len(raw) > MAX_BODY:
+                await socket.close(TOO_BIG)
+                return
+            if (reply := _unreadable(raw)) is not None:
+                await socket.send_text(json.dumps(reply.body))
+                continue
+            parsed = types.jsonrpc_message_adapter.validate_json(raw, by_name=False)
+            await incoming.send(SessionMessage(parsed, metadata=ServerMessageMetadata(request_context=socket)))
+
+
+def _unreadable(raw: str) -> jsonrpc.Reply | None:
+    """The answer to what is no message at all; None when it is one."""
+    try:
+        message = jsonrpc.parse(raw.encode("utf-8", "replace"))
+    except ValueError:
+        return jsonrpc.refusal(types.PARSE_ERROR, "Parse error")
+    if isinstance(message, dict) and ("result" in message or "error" in message):
+        return None
+    if (reason := jsonrpc.malformed(message)) is not None:
+        return jsonrpc.refusal(types.INVALID_REQUEST, reason)
+    try:
+        types.jsonrpc_message_adapter.validate_json(raw, by_name=False)
+    except ValidationError:
+        return jsonrpc.refusal(types.INVALID_REQUEST, "Invalid Request")
+    return None
+
+
+async def _writer(socket: WebSocket, outgoing: MemoryObjectReceiveStream[SessionMessage]) -> None:
+    async with outgoing:
+        async for item in outgoing:
+            await socket.send_text(item.message.model_dump_json(by_alias=True, exclude_unset=True))

@@ -1,0 +1,65 @@
+"""The product on a real socket, for tests that drive it as its clients do."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import uvicorn
+from starlette.applications import Starlette
+
+from knowledge.config import Settings
+from knowledge.engine.local import LocalEngine
+from knowledge.surfaces.mcp.server import KnowledgeServer
+from knowledge.surfaces.mcp.surface import McpSurface
+from knowledge.surfaces.server import front, listen, make_server
+from knowledge.toolsets import registry
+from knowledge.toolsets.base import Limits, Registry
+from knowledge.toolsets.paths import Folders
+
+STARTING_S = 20.0
+
+
+def application(
+    engine: LocalEngine,
+    settings: Settings,
+    folder: Path,
+    *,
+    tools: Registry | None = None,
+    extend: Callable[[KnowledgeServer], None] | None = None,
+) -> Starlette:
+    """The MCP surface alone, over a real engine; files may be opened below `folder`."""
+    limits = Limits(
+        max_file_bytes=settings.max_file_bytes, wait_s=settings.wait_s, folders=Folders.named("", [folder])
+    )
+    surface = McpSurface(tools or registry(), lambda _: engine, limits=limits, toolsets=settings.toolsets)
+    if extend is not None:
+        extend(surface.server)
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        async with surface.running():
+            yield
+
+    return Starlette(routes=surface.routes, lifespan=lifespan)
+
+
+@asynccontextmanager
+async def serving(app: Starlette, settings: Settings, port: int = 0) -> AsyncIterator[str]:
+    """Serve an application behind its guard; gives its address."""
+    sockets = listen("127.0.0.1", port)
+    server: uvicorn.Server = make_server(front(app, settings))
+    task = asyncio.create_task(server.serve(sockets=sockets))
+    async with asyncio.timeout(STARTING_S):
+        while not server.started:
+            await asyncio.sleep(0.01)
+    try:
+        yield f"http://127.0.0.1:{sockets[0].getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        server.force_exit = True
+        await task
+        for socket in sockets:
+            socket.close()
