@@ -1,0 +1,91 @@
+"""Jobs: accepted at once, told about, cancelled, retried, and never half done."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from uuid import uuid4
+
+import pytest
+
+from knowledge.engine.api import Engine
+from knowledge.engine.local import LocalEngine
+from knowledge.errors import JobNotFound, NotNow, TooLarge
+from knowledge.model import Content, DocumentFilter, JobFilter, JobKind, JobStatus, NewFile, NewNote, Query
+from tests.test_engine_documents import PATIENCE, a_file, add_note, done
+
+
+async def test_a_job_tells_how_it_went(engine: Engine) -> None:
+    job = await engine.add(a_file("one.txt", "first of all"))
+    assert job.filename == "one.txt" and job.kind is JobKind.ADD
+    ended = await done(engine, job)
+    assert ended.progress == 1.0 and ended.chunk_count == 1
+    assert ended.started_at is not None and ended.completed_at is not None
+    assert ended.document_uid == (await engine.document(ended.document_id or 0)).uid
+
+
+async def test_progress_is_reported_while_a_job_is_waited_for(engine: Engine) -> None:
+    steps: list[str] = []
+    job = await engine.add(a_file("one.txt", "step by step"))
+    await engine.wait(job.id, PATIENCE, lambda step, done, total: steps.append(step))
+    assert steps and steps[-1] == "Completed"
+
+
+async def test_the_same_uid_again_is_the_same_job(engine: Engine) -> None:
+    uid = uuid4()
+    first = await engine.add(NewNote(text="once only", job_uid=uid))
+    again = await engine.add(NewNote(text="once only", job_uid=uid))
+    assert first.id == again.id and first.uid == uid
+    await done(engine, first)
+    assert (await engine.documents(DocumentFilter())).total == 1
+
+
+async def test_jobs_are_listed_newest_first_and_by_status(engine: Engine) -> None:
+    good = await done(engine, await engine.add(NewNote(text="good")))
+    bad = await engine.wait((await engine.add(a_file("blank.txt", " "))).id, PATIENCE)
+    page = await engine.jobs(JobFilter())
+    assert [job.id for job in page.items] == [bad.id, good.id]
+    assert [job.id for job in (await engine.jobs(JobFilter(status=JobStatus.FAILED))).items] == [bad.id]
+
+
+async def test_a_job_that_is_not_there_says_so(engine: Engine) -> None:
+    with pytest.raises(JobNotFound):
+        await engine.job(10**9)
+
+
+async def test_an_ended_job_can_be_neither_cancelled_nor_retried(engine: Engine) -> None:
+    job = await done(engine, await engine.add(NewNote(text="it is over")))
+    with pytest.raises(NotNow):
+        await engine.cancel(job.id)
+    with pytest.raises(NotNow):
+        await engine.retry(job.id)
+
+
+async def test_a_file_over_the_limit_is_refused_while_it_arrives(engine: Engine) -> None:
+    async def endless() -> AsyncIterator[bytes]:
+        for _ in range(200):
+            yield b"x" * (1 << 20)
+
+    with pytest.raises(TooLarge) as caught:
+        await engine.add(NewFile(filename="big.txt", content=Content(endless())))
+    assert caught.value.details["max_size_mb"] == 100
+    assert (await engine.jobs(JobFilter())).total == 0
+
+
+async def test_a_cancelled_job_leaves_nothing(local: LocalEngine) -> None:
+    paragraphs = "\n\n".join(f"Paragraph {number} about rivers and hills." for number in range(40_000))
+    job = await local.add(a_file("long.txt", paragraphs))
+    ended = await local.cancel(job.id)
+    assert ended.status is JobStatus.CANCELLED
+    assert (await local.documents(DocumentFilter())).total == 0
+    assert (await local.search(Query(text="rivers"))).hits == ()
+    assert await local.verify() == []
+
+
+async def test_notes_overtake_bulk_imports(local: LocalEngine) -> None:
+    text = "\n\n".join(f"Paragraph {number} about rivers." for number in range(5_000))
+    bulk = [await local.add(a_file(f"{number}.txt", f"{number}\n\n{text}")) for number in range(4)]
+    note = await add_note(local, "quick as a note")
+    assert note.id
+    assert any(not (await local.job(job.id)).status.ended for job in bulk)
+    for job in bulk:
+        await local.cancel(job.id)

@@ -1,0 +1,108 @@
+"""Search as people expect it, through the engine's door."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from knowledge.engine.api import Engine
+from knowledge.errors import EmptyQuery
+from knowledge.model import Filter, Mode, Query, now
+from tests.test_engine_documents import add_file, add_note, found
+
+
+@pytest.mark.parametrize("mode", [Mode.HYBRID, Mode.TEXT, Mode.VECTOR])
+async def test_every_mode_finds_and_scores_between_0_and_1(engine: Engine, mode: Mode) -> None:
+    note = await add_note(engine, "the kettle boils water")
+    await add_note(engine, "a boat on the lake")
+    answer = await engine.search(Query(text="kettle water", mode=mode))
+    assert answer.hits[0].document.id == note.id
+    assert all(0.0 <= hit.score <= 1.0 for hit in answer.hits)
+    assert answer.mode is mode
+
+
+@pytest.mark.parametrize(
+    ("question", "text"),
+    [
+        ("parse_config", "call parse_config(path) first"),
+        ("config", "call parse_config(path) first"),
+        ("HTTPHeader", "see parseHTTPHeader in the module"),
+        ("os.path.join", "use os.path.join to build it"),
+        ("1.2.3", "since version 1.2.3 it works"),
+        ("2024-05-01", "due on 2024-05-01 at noon"),
+        ("ß", "the letter ß is German"),
+        ("東京", "我々は東京タワーに行った"),
+        ("naïve", "a naive approach"),
+        ("Häuser", "Die Häuser am See sind alt und schön und stehen leer"),
+        ("x", "solve for x first"),
+    ],
+)
+async def test_words_of_every_kind_are_found(engine: Engine, question: str, text: str) -> None:
+    note = await add_note(engine, text)
+    await add_note(engine, "nothing to see here")
+    answer = await engine.search(Query(text=question, mode=Mode.TEXT))
+    assert [hit.document.id for hit in answer.hits] == [note.id]
+
+
+async def test_a_quoted_phrase_must_stand_as_it_is(engine: Engine) -> None:
+    exact = await add_note(engine, "the red house stands")
+    await add_note(engine, "the house is red")
+    assert await found(engine, '"red house"') == [exact.id]
+
+
+@pytest.mark.parametrize("question", ["", "   ", "\n\t"])
+async def test_a_blank_question_is_refused(engine: Engine, question: str) -> None:
+    with pytest.raises(EmptyQuery):
+        await engine.search(Query(text=question))
+
+
+@pytest.mark.parametrize("question", ["🎉🎉", "the of and", "x" * 10_000, "why " * 2_500, "\"unclosed", "a AND (b", "\x00"])
+async def test_odd_questions_have_an_answer_or_a_clear_error(engine: Engine, question: str) -> None:
+    await add_note(engine, "the of and why")
+    try:
+        await engine.search(Query(text=question))
+    except EmptyQuery:
+        pass
+
+
+async def test_filters_narrow_by_type_date_and_document(engine: Engine) -> None:
+    note = await add_note(engine, "apples and pears")
+    file = await add_file(engine, "fruit.txt", "apples and plums")
+    assert await found(engine, "apples", doc_types=("txt",)) == [file.id]
+    assert await found(engine, "apples", documents=(note.id,)) == [note.id]
+    today = now()
+    assert set(await found(engine, "apples", date_from=today, date_to=today)) == {note.id, file.id}
+    assert await found(engine, "apples", date_to=today - timedelta(days=1)) == []
+
+
+async def test_pages_never_repeat_a_passage(engine: Engine) -> None:
+    for number in range(25):
+        await add_note(engine, f"apple number {number}")
+    seen: list[int] = []
+    for offset in range(0, 30, 10):
+        answer = await engine.search(Query(text="apple", limit=10, offset=offset))
+        seen += [hit.chunk.id for hit in answer.hits]
+    assert len(seen) == len(set(seen)) == 25
+
+
+async def test_a_threshold_keeps_what_is_relevant(engine: Engine) -> None:
+    await add_note(engine, "the kettle boils water")
+    await add_note(engine, "a boat with water in it")
+    every = await engine.search(Query(text="kettle boils water"))
+    best = every.hits[0].score
+    above = await engine.search(Query(text="kettle boils water", threshold=best - 0.001))
+    assert [hit.score for hit in above.hits] == [best]
+
+
+async def test_explain_shows_what_each_step_gave(engine: Engine) -> None:
+    await add_note(engine, "the kettle boils water")
+    answer = await engine.search(Query(text="kettle", explain=True))
+    assert answer.explanation and answer.hits[0].explanation
+
+
+async def test_titles_and_headings_are_searched_like_text(engine: Engine) -> None:
+    document = await add_file(engine, "g.md", "# Zymurgy\n\n## Fermentation\n\nYeast eats sugar.\n", title="Brewing")
+    for word in ("brewing", "zymurgy", "fermentation", "yeast"):
+        answer = await engine.search(Query(text=word, mode=Mode.TEXT, filter=Filter()))
+        assert [hit.document.id for hit in answer.hits][:1] == [document.id], word
