@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
 from urllib.parse import quote
 
+import httpx
+
 from knowledge import wire
-from knowledge.engine.line import LONG, Line
+from knowledge.engine.line import LONG, Line, open_http
 from knowledge.model import (
     Answer,
     Chunk,
@@ -21,6 +22,7 @@ from knowledge.model import (
     Finding,
     Job,
     JobFilter,
+    Json,
     NewCollection,
     NewDocument,
     NewFile,
@@ -39,8 +41,16 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.02, 1.0
 class RemoteEngine:
     """What may be sent twice without happening twice is repeated once when the connection fails; nothing else is."""
 
-    def __init__(self, line: Line) -> None:
-        self._line = line
+    def __init__(self, http: httpx.AsyncClient, key: str | None = None) -> None:
+        self._http = http
+        self._line = Line(http, key)
+
+    def bearing(self, key: str) -> RemoteEngine:
+        """The same engine over the same connections, asked with another key."""
+        return RemoteEngine(self._http, key)
+
+    async def close(self) -> None:
+        await self._http.aclose()
 
     # -- finding --------------------------------------------------------------------------------
 
@@ -55,7 +65,7 @@ class RemoteEngine:
         return await self._line.ask(wire.load_job, "POST", "/jobs", json=wire.dump_note(new), again=True)
 
     async def update_note(self, ref: Ref, text: str) -> Document:
-        body: wire.Json = {"text": text}
+        body: Json = {"text": text}
         return await self._line.ask(wire.load_document, "PATCH", f"/notes/{ref}", json=body, timeout=LONG)
 
     # -- jobs -----------------------------------------------------------------------------------
@@ -141,3 +151,12 @@ class RemoteEngine:
 
     async def reindex(self) -> None:
         await self._line.ask(lambda _: None, "POST", "/reindex", timeout=LONG)
+
+
+def _at(ref: CollectionRef) -> str:
+    return f"/collections/{quote(str(wire.dump_collection_ref(ref)), safe='')}"
+
+
+def connect(url: str, key: str | None = None) -> RemoteEngine:
+    """The engine at an address; nothing is sent until the first verb."""
+    return RemoteEngine(open_http(url, key))

@@ -57,6 +57,7 @@ class FileFields(AddBody):
     """What a form says beside its file."""
 
     note: str = ""
+    filename: str | None = Field(None, description="Instead of the name that the file was sent with.")
     kind: Kind = Field(Kind.FILE, description="file, or page for one that came from the web.")
 
     def to_file(self, filename: str, content: Content) -> NewFile:
@@ -92,6 +93,7 @@ def dump_note(new: NewNote) -> Json:
 def dump_file_fields(new: NewFile) -> dict[str, str]:
     """The form beside the file; what is not given is left out."""
     fields = {
+        "filename": new.filename,
         "title": new.title,
         "tags": json.dumps(new.tags, ensure_ascii=False) if new.tags else None,
         "collection": str(dump_collection_ref(new.collection)),

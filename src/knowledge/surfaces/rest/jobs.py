@@ -60,7 +60,7 @@ async def _add_form(request: Request, form: FormData) -> Job:
         return await engine_of(request).add(fields.to_note())
     if has_note:
         raise Invalid("The form holds a file and a note", hint="Send one of the two.")
-    filename = filename_of(file)
+    filename = filename_of(file) if fields.filename is None else fields.filename
     if not filename:
         raise InvalidParameter("'file' came without a filename", hint="With curl: -F file=@PATH.", parameter="file")
     return await engine_of(request).add(fields.to_file(filename, content_of(file)))
