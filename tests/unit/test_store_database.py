@@ -1,0 +1,113 @@
+"""The truth: many writers share one commit, and the failure of one undoes nothing of another."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Connection, text
+
+from knowledge.errors import InvalidParameter, StorageFailed
+from knowledge.store.database import Database
+from knowledge.store.migrate import MIGRATIONS, SCHEMA
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    opened = Database(tmp_path / "knowledge.db")
+    yield opened
+    opened.close()
+
+
+def put(name: str) -> object:
+    def work(connection: Connection) -> None:
+        connection.execute(text("INSERT INTO settings VALUES (:name, 'x')"), {"name": name})
+
+    return work
+
+
+def names(database: Database) -> set[str]:
+    with database.read() as connection:
+        return set(connection.execute(text("SELECT name FROM settings")).scalars())
+
+
+def test_what_was_written_is_there_for_every_reader(database: Database) -> None:
+    database.write(put("a"))  # type: ignore[arg-type]
+    assert names(database) == {"a"}
+
+
+def test_a_failing_write_undoes_itself_alone(database: Database) -> None:
+    gate = threading.Event()
+
+    def slow(connection: Connection) -> None:
+        gate.wait(10)
+
+    def fails(connection: Connection) -> None:
+        put("half")(connection)  # type: ignore[operator]
+        raise InvalidParameter("no")
+
+    results: list[BaseException | None] = []
+
+    def attempt(work: object) -> None:
+        try:
+            database.write(work)  # type: ignore[arg-type]
+            results.append(None)
+        except InvalidParameter as error:
+            results.append(error)
+
+    works: list[object] = [slow, put("good"), fails, put("better")]
+    threads = [threading.Thread(target=attempt, args=(work,)) for work in works]
+    for thread in threads:
+        thread.start()
+    gate.set()
+    for thread in threads:
+        thread.join()
+    assert names(database) == {"good", "better"}
+    assert sum(result is not None for result in results) == 1
+
+
+def test_many_writers_lose_nothing(database: Database) -> None:
+    def write(number: int) -> None:
+        for step in range(20):
+            database.write(put(f"{number}-{step}"))  # type: ignore[arg-type]
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(names(database)) == 320
+
+
+def test_a_snapshot_does_not_see_what_comes_later(database: Database) -> None:
+    with database.snapshot() as connection:
+        before = connection.execute(text("SELECT count(*) FROM settings")).scalar()
+        database.write(put("later"))  # type: ignore[arg-type]
+        assert connection.execute(text("SELECT count(*) FROM settings")).scalar() == before
+    assert names(database) == {"later"}
+
+
+def test_a_closed_database_says_so(database: Database) -> None:
+    database.close()
+    with pytest.raises(StorageFailed):
+        database.write(put("x"))  # type: ignore[arg-type]
+
+
+def test_a_database_of_a_newer_program_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "knowledge.db"
+    Database(path).close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    connection.close()
+    before = path.read_bytes()
+    with pytest.raises(StorageFailed, match="newer version"):
+        Database(path)
+    assert path.read_bytes() == before
+
+
+def test_the_schema_number_is_that_of_the_newest_migration() -> None:
+    newest = max(path.name for path in (MIGRATIONS / "versions").glob("[0-9]*.py"))
+    assert newest.startswith(SCHEMA)
