@@ -12,7 +12,7 @@ from knowledge.embed import pack
 from knowledge.embed.base import Vectors
 from knowledge.embed.batches import Batches
 from knowledge.embed.pooling import Pooling
-from knowledge.embed.processor import multiplies_int8, weight_levels
+from knowledge.embed.processor import multiplies_int8, signed_products_are_exact
 from knowledge.embed.transformer import Int8, Layer, Linear, Norm, Transformer, Weights
 
 NAME = "granite-embedding-30m-english"
@@ -20,8 +20,10 @@ DIMENSION = 384
 WINDOW = 256
 """The model can read 512, but passages of up to 256 are found better."""
 PADDING = 1
-EXACT = frozenset({(0, "narrow"), (3, "narrow"), (1, "widen"), (2, "widen")})
-"""Four products whose inputs have outliers; found by leaving each out in turn."""
+OUTLIERS = frozenset({(0, "narrow"), (3, "narrow"), (1, "widen"), (2, "widen"), (2, "narrow"), (4, "narrow")})
+"""Products whose inputs eight bits cannot hold well; found by leaving each out in turn."""
+FREE = frozenset({(5, "attention_output"), (5, "widen"), (5, "narrow")})
+"""The last layer computes one token of each text only, so nothing is saved there."""
 
 Arithmetic = Literal["auto", "on", "off"]
 
@@ -37,7 +39,7 @@ class Granite:
     def __init__(self, int8: Arithmetic = "auto", threads: int = 0, path: Path | None = None) -> None:
         source = pack.read(path or pack.pack_path())
         self.int8 = int8 == "on" or (int8 == "auto" and multiplies_int8())
-        arithmetic = Int8(weight_levels(), EXACT) if self.int8 else None
+        arithmetic = Int8(signed_products_are_exact(), OUTLIERS | FREE) if self.int8 else None
         text = Tokenizer.from_str(source.tokenizer)
         text.enable_truncation(WINDOW)
         self._batches = Batches(

@@ -32,4 +32,5 @@ def pool(tokens: NDArray[np.float32], lengths: NDArray[np.int32], pooling: Pooli
 
 def unit_length(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.divide(vectors, np.maximum(norms, np.float32(TINY)), dtype=np.float32)
+    scaled: NDArray[np.float32] = np.divide(vectors, np.maximum(norms, np.float32(TINY)), dtype=np.float32)
+    return scaled

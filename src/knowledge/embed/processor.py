@@ -52,6 +52,6 @@ def _linux_flags() -> frozenset[str]:
         return frozenset()
 
 
-def weight_levels() -> int:
-    """The largest eight-bit weight that is safe: where products saturate, two of them must fit in sixteen bits."""
-    return 127 if platform.machine().lower() not in X86 or _exact_products() else 63
+def signed_products_are_exact() -> bool:
+    """On x86 without those instructions the sum of two products of signed weights may not fit in its sixteen bits."""
+    return platform.machine().lower() not in X86 or _exact_products()

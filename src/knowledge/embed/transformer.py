@@ -14,6 +14,7 @@ from knowledge.embed.pooling import Pooling, pool
 
 Floats: TypeAlias = NDArray[np.float32]
 Numbers: TypeAlias = NDArray[np.int32]
+Bytes: TypeAlias = NDArray[np.int8] | NDArray[np.uint8]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +57,10 @@ class Weights:
 class Int8:
     """Eight-bit products, except for those whose inputs have outliers that eight bits cannot hold."""
 
-    levels: int
+    signed: bool
+    """Where signed weights would saturate, unsigned ones take a slower road that does not."""
     exact: frozenset[tuple[int, str]] = frozenset()
-    """(layer, "widen" or "narrow")."""
+    """(layer, "attention_output", "widen" or "narrow")."""
 
 
 class Transformer:
@@ -108,18 +110,19 @@ class _Builder:
         graph, heads, bias = self.graph, self._weights.heads, self.graph.constant(linear.bias)
         if self._int8 is None:
             return graph.add("Attention", [value, graph.constant(linear.weight), bias, "lengths"], num_heads=heads)
-        weight, scale = quantise(linear.weight, self._int8.levels)
+        weight, scale, zero = self._quantised(linear.weight, self._int8)
         value, value_scale, value_zero = graph.add_many("DynamicQuantizeLinear", [value], [""] * 3, domain=STANDARD)
-        zero = graph.constant(np.zeros(scale.size, np.int8))
-        inputs = [value, graph.constant(weight), bias, value_scale, graph.constant(scale), "lengths", value_zero, zero]
+        inputs = [value, weight, bias, value_scale, scale, "lengths", value_zero, zero]
         return graph.add("QAttention", inputs, num_heads=heads)
 
     def _product(self, value: str, weight: Floats, place: tuple[int, str]) -> str:
         if self._int8 is None or place in self._int8.exact:
             return self.graph.add("MatMul", [value, self.graph.constant(weight)], domain=STANDARD)
-        quantised, scale = quantise(weight, self._int8.levels)
-        inputs = [value, self.graph.constant(quantised), self.graph.constant(scale)]
-        return self.graph.add("DynamicQuantizeMatMul", inputs)
+        return self.graph.add("DynamicQuantizeMatMul", [value, *self._quantised(weight, self._int8)])
+
+    def _quantised(self, weight: Floats, int8: Int8) -> list[str]:
+        """Weight, scale and zero, as the eight-bit operators want them."""
+        return [self.graph.constant(array) for array in quantise(weight, signed=int8.signed)]
 
     def _add_and_norm(self, value: str, residual: str, norm: Norm, bias: Floats) -> str:
         inputs = [value, residual, *self._norm(norm), self.graph.constant(bias)]
@@ -129,8 +132,11 @@ class _Builder:
         return [self.graph.constant(norm.scale), self.graph.constant(norm.shift)]
 
 
-def quantise(weight: Floats, levels: int) -> tuple[NDArray[np.int8], Floats]:
-    """Eight-bit columns, each with its own scale."""
-    scale = np.abs(weight).max(axis=0) / np.float32(levels)
+def quantise(weight: Floats, *, signed: bool) -> tuple[Bytes, Floats, Bytes]:
+    """Eight-bit columns, the scale of each, and the number that stands for zero."""
+    scale = (np.abs(weight).max(axis=0) / np.float32(127)).astype(np.float32)
     scale[scale == 0] = 1
-    return np.rint(weight / scale).astype(np.int8), scale.astype(np.float32)
+    rounded = np.rint(weight / scale)
+    if signed:
+        return rounded.astype(np.int8), scale, np.zeros(scale.size, np.int8)
+    return (rounded + 128).astype(np.uint8), scale, np.full(scale.size, 128, np.uint8)

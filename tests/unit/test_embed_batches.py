@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import platform
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tiny_model
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from knowledge.embed import processor
+from knowledge.embed.batches import BUDGET, Batches, like_length, padded
+
+
+@given(st.lists(st.integers(1, 600), max_size=200))
+def test_every_text_is_in_one_batch_and_no_batch_is_over_budget(lengths: list[int]) -> None:
+    groups = list(like_length(lengths))
+    assert sorted(place for group in groups for place in group) == list(range(len(lengths)))
+    for group in groups:
+        assert len(group) == 1 or len(group) * max(lengths[place] for place in group) <= BUDGET
+
+
+def test_texts_of_like_length_go_together() -> None:
+    groups = list(like_length([200, 10, 190, 12, 200, 11]))
+    assert [sorted(group) for group in groups] == [[0, 4], [1, 2, 3, 5]] or all(len(group) <= 3 for group in groups)
+    assert {0, 4} in [set(group) for group in groups]
+
+
+def test_padding_stands_on_the_right() -> None:
+    ids, lengths = padded([[5, 6, 7], [8]], padding=1)
+    assert ids.tolist() == [[5, 6, 7], [8, 1, 1]] and lengths.tolist() == [3, 1]
+
+
+def test_batches_run_side_by_side_and_a_question_passes_them() -> None:
+    both_are_in = threading.Barrier(3)
+
+    def run(ids: NDArray[np.int32], lengths: NDArray[np.int32]) -> NDArray[np.float32]:
+        if ids.shape[1] > 10:
+            both_are_in.wait(timeout=30)  # two long batches and the question below: none waits for another to end
+        return np.ones((len(ids), 4), np.float32)
+
+    batches = Batches(tiny_model.tokenizer(), run, dimension=4, padding=0, threads=2)
+    bulk = threading.Thread(target=batches.embed, args=(["tea " * 400, "tea " * 300],))
+    bulk.start()
+    assert batches.embed_alone("tea " * 20).shape == (1, 4)
+    bulk.join(timeout=30)
+    assert not bulk.is_alive()
+    batches.close()
+
+
+def test_a_failing_batch_fails_the_call() -> None:
+    def run(ids: NDArray[np.int32], lengths: NDArray[np.int32]) -> NDArray[np.float32]:
+        raise RuntimeError("out of memory")
+
+    batches = Batches(tiny_model.tokenizer(), run, dimension=4, padding=0, threads=2)
+    with pytest.raises(RuntimeError, match="out of memory"):
+        batches.embed(["tea " * 400, "tea " * 300])
+    batches.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux" or platform.machine() != "x86_64", reason="reads the flags of Linux on x86")
+def test_the_arithmetic_says_the_same_as_the_processor_s_flags() -> None:
+    flags = Path("/proc/cpuinfo").read_text().split()
+    assert processor.multiplies_int8() is any(flag in flags for flag in ("avx512_vnni", "avx_vnni", "amx_int8"))

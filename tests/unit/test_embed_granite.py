@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from knowledge.embed import pack
+from knowledge.embed.granite import DIMENSION, WINDOW, Arithmetic, Granite, tokenizer
+from knowledge.errors import ModelUnavailable
+
+DATA = Path(__file__).parent.parent / "data" / "embed"
+SAMPLES: dict[str, list[str]] = json.loads((DATA / "samples.json").read_text(encoding="utf-8"))
+REFERENCE = np.load(DATA / "reference.npz")
+
+
+@pytest.fixture(scope="module")
+def exact() -> Granite:
+    return Granite("off", threads=2)
+
+
+@pytest.fixture(scope="module")
+def rounded() -> Granite:
+    return Granite("on", threads=2)
+
+
+def worst_cosine(model: Granite, group: str) -> float:
+    reference = REFERENCE[group]
+    together = (model.embed(SAMPLES[group]) * reference).sum(1)
+    alone = (np.vstack([model.embed_question(text) for text in SAMPLES[group]]) * reference).sum(1)
+    return float(min(together.min(), alone.min()))
+
+
+@pytest.mark.parametrize("group", ["passages", "oddities"])
+def test_float32_vectors_equal_the_reference(exact: Granite, group: str) -> None:
+    assert worst_cosine(exact, group) >= 0.9999
+
+
+def test_int8_vectors_are_near_the_reference(rounded: Granite) -> None:
+    assert worst_cosine(rounded, "passages") >= 0.995
+
+
+def test_int8_vectors_of_empty_and_degenerate_texts_stay_usable(rounded: Granite) -> None:
+    assert worst_cosine(rounded, "oddities") >= 0.98
+
+
+def test_vectors_have_unit_length_and_come_in_the_order_of_the_texts(exact: Granite) -> None:
+    texts = SAMPLES["passages"] * 3
+    vectors = exact.embed(texts)
+    assert vectors.shape == (len(texts), DIMENSION) and vectors.dtype == np.float32
+    assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
+    assert np.allclose(vectors[: len(SAMPLES["passages"])], vectors[len(SAMPLES["passages"]) * 2 :], atol=1e-5)
+
+
+def test_nothing_gives_no_vectors(exact: Granite) -> None:
+    assert exact.embed([]).shape == (0, DIMENSION)
+
+
+def test_similar_texts_lie_closer_than_others(exact: Granite) -> None:
+    question = exact.embed_question("how long should tea steep?")[0]
+    near, far = exact.embed(["Green tea steeps for two minutes.", "The invoice is due in September."])
+    assert question @ near > question @ far + 0.1
+
+
+def test_the_tokenizer_for_counting_does_not_cut(exact: Granite) -> None:
+    assert len(tokenizer().encode("word " * 1000).ids) > 1000 > WINDOW == exact.max_tokens
+
+
+@pytest.mark.parametrize("setting", ["on", "off"])
+def test_the_arithmetic_can_be_chosen_and_does_not_change_the_fingerprint(setting: Arithmetic) -> None:
+    model = Granite(setting, threads=1)
+    assert model.int8 is (setting == "on")
+    assert model.fingerprint == Granite.fingerprint and pack.SHA256[:16] in model.fingerprint
+
+
+def test_other_bytes_than_the_pinned_ones_are_refused(tmp_path: Path) -> None:
+    changed = bytearray(pack.pack_path().read_bytes())
+    changed[-1] ^= 1
+    path = tmp_path / "changed.hmsemb"
+    path.write_bytes(changed)
+    with pytest.raises(ModelUnavailable, match="not the one this version was built for") as caught:
+        Granite(path=path)
+    assert caught.value.details["expected_sha256"] == pack.SHA256
+
+
+@pytest.mark.parametrize("content", [None, b""])
+def test_a_missing_or_empty_pack_is_a_sentence(tmp_path: Path, content: bytes | None) -> None:
+    path = tmp_path / "pack"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(ModelUnavailable, match="could not be read"):
+        Granite(path=path)
