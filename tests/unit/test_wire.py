@@ -1,0 +1,354 @@
+"""What goes over the wire comes back as it was."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from knowledge import wire
+from knowledge.errors import (
+    BY_CODE,
+    DocumentNotFound,
+    Duplicate,
+    Internal,
+    Invalid,
+    InvalidParameter,
+    KnowledgeError,
+    MissingParameter,
+)
+from knowledge.model import (
+    Answer,
+    Chunk,
+    Collection,
+    CollectionEdit,
+    Content,
+    Curation,
+    Document,
+    DocumentEdit,
+    DocumentFilter,
+    Filter,
+    Finding,
+    Hit,
+    Job,
+    JobFilter,
+    JobStatus,
+    Mode,
+    NewCollection,
+    NewFile,
+    NewNote,
+    Page,
+    Query,
+    Removed,
+    Status,
+)
+from knowledge.wire.adding import form_tags
+from knowledge.wire.values import load_bound
+
+texts = st.text(st.characters(codec="utf-8"), max_size=30)
+words = st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=20).filter(str.strip)
+numbers = st.integers(0, 2**63 - 1)
+moments = st.datetimes(datetime(1970, 1, 1), datetime(2200, 1, 1), timezones=st.just(UTC))
+metadata = st.dictionaries(words, st.none() | st.booleans() | st.integers() | texts | st.lists(texts), max_size=3)
+free_tags = words.filter(lambda tag: not tag.startswith("collection:"))
+tag_tuples = st.lists(free_tags, max_size=3, unique=True).map(tuple)
+refs = numbers | st.uuids()
+collection_refs = refs | words | st.just("2024") | st.just(str(UUID(int=7))) | st.just("collection:x")
+
+
+def built(noun: type[Any], **fixed: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.builds(noun, **fixed)
+
+
+common: dict[str, st.SearchStrategy[Any]] = {"metadata": metadata, "created_at": moments, "updated_at": moments}
+documents = built(Document, tags=tag_tuples, collection=words, title=texts, **common)
+chunks = built(Chunk, text=texts, section=st.lists(texts, max_size=3).map(tuple))
+collections = built(Collection, name=words, curation=st.none() | st.builds(Curation), **common)
+jobs = built(
+    Job,
+    created_at=moments,
+    started_at=st.none() | moments,
+    completed_at=st.none() | moments,
+    error=st.none(),
+)
+statuses = built(Status, last_change=st.none() | moments, uptime_seconds=st.floats(0, 1e9))
+
+
+def added(**fields: object) -> wire.AddBody:
+    return wire.AddBody.model_validate(fields)
+
+
+def asked(**fields: object) -> wire.SearchBody:
+    return wire.SearchBody.model_validate(fields)
+
+
+def sent(shape: object) -> Any:
+    """Through real JSON, as on the wire."""
+    return json.loads(json.dumps(shape, allow_nan=False))
+
+
+@given(documents)
+def test_a_document_survives_the_journey(document: Document) -> None:
+    assert wire.load_document(sent(wire.dump_document(document))) == document
+
+
+@given(documents, chunks, st.floats(0, 1), st.none() | metadata)
+def test_a_hit_survives_the_journey(document: Document, chunk: Chunk, score: float, explanation: Any) -> None:
+    placed = Chunk(chunk.id, chunk.uid, document.id, chunk.index, chunk.text, chunk.page, chunk.section)
+    hit = Hit(placed, document, score, "both", explanation)
+    answer = Answer((hit,), 7, Mode.RERANK, ("The budget ran out.",), explanation)
+    assert wire.load_hit(sent(wire.dump_hit(hit))) == hit
+    assert wire.load_answer(sent(wire.dump_answer(answer, "why"))) == answer
+
+
+@given(documents, st.lists(chunks, max_size=3))
+def test_passages_survive_the_journey(document: Document, found: list[Chunk]) -> None:
+    placed = [Chunk(c.id, c.uid, document.id, c.index, c.text, c.page, c.section) for c in found]
+    assert wire.load_chunks(sent(wire.dump_document_with_chunks(document, placed))) == placed
+
+
+@given(jobs)
+def test_a_job_survives_the_journey(job: Job) -> None:
+    assert wire.load_job(sent(wire.dump_job(job))) == job
+    assert wire.load_job(sent(wire.dump_accepted(job))) == job
+    assert wire.load_jobs(sent(wire.dump_jobs(Page((job,), 9, 2, 5)))) == Page((job,), 9, 2, 5)
+
+
+@given(collections)
+def test_a_collection_survives_the_journey(collection: Collection) -> None:
+    assert wire.load_collection(sent(wire.dump_collection(collection))) == collection
+    page = Page((collection,), 1)
+    assert wire.load_collections(sent(wire.dump_collections(page))) == page
+
+
+@given(statuses)
+def test_a_status_survives_the_journey(status: Status) -> None:
+    assert wire.load_status(sent(wire.dump_status(status))) == status
+
+
+def test_small_answers_survive_the_journey() -> None:
+    findings = [Finding("index", "Passage 7 is missing")]
+    assert wire.load_findings(sent(wire.dump_findings(findings))) == findings
+    assert wire.load_removed(sent(wire.dump_removed(Removed(1, 2, 3)))) == Removed(1, 2, 3)
+
+
+@given(
+    st.builds(
+        Query,
+        text=texts,
+        limit=st.integers(1, 100),
+        offset=st.integers(0, 1000),
+        threshold=st.floats(0, 1),
+        budget_ms=st.none() | st.integers(1, 1000),
+        filter=st.builds(
+            Filter,
+            collections=st.lists(collection_refs, max_size=3).map(tuple),
+            tags=tag_tuples,
+            doc_types=st.lists(words, max_size=2).map(tuple),
+            documents=st.lists(refs, max_size=2).map(tuple),
+            date_from=st.none() | moments,
+            date_to=st.none() | moments,
+        ),
+    )
+)
+def test_a_question_survives_the_journey(query: Query) -> None:
+    assert wire.SearchBody.model_validate_json(json.dumps(wire.dump_query(query))).to_query() == query
+
+
+@given(
+    st.builds(
+        NewNote,
+        text=texts,
+        title=st.none() | words,
+        tags=tag_tuples,
+        metadata=metadata,
+        collection=collection_refs,
+        source_path=st.none() | words,
+        url=st.none() | words,
+    )
+)
+def test_a_note_survives_the_journey(new: NewNote) -> None:
+    assert wire.AddBody.model_validate_json(json.dumps(wire.dump_note(new))).to_note() == new
+
+
+@given(
+    st.builds(
+        DocumentEdit,
+        title=st.none() | texts,
+        url=st.none() | texts,
+        metadata=st.none() | metadata,
+        collection=st.none() | collection_refs,
+        add_tags=tag_tuples,
+        remove_tags=tag_tuples,
+    )
+)
+def test_a_change_survives_the_journey(edit: DocumentEdit) -> None:
+    body = json.dumps(wire.dump_document_edit(edit))
+    assert wire.DocumentEditBody.model_validate_json(body).to_edit() == edit
+
+
+def test_changes_to_collections_survive_the_journey() -> None:
+    edit = CollectionEdit(title="Tea", metadata={"a": None})
+    assert wire.CollectionEditBody.model_validate(wire.dump_collection_edit(edit)).to_edit() == edit
+    new = NewCollection(title="Tea and Milk", description="hot", url="http://tea.example", metadata={"a": 1})
+    assert wire.NewCollectionBody.model_validate(wire.dump_new_collection(new)).to_new() == new
+
+
+@given(
+    st.builds(
+        DocumentFilter,
+        collection=st.none() | collection_refs,
+        tag=st.none() | free_tags,
+        doc_type=st.none() | words,
+        source_path=st.none() | words,
+        sort=st.just("title"),
+        page=st.integers(1, 9),
+        per_page=st.integers(1, 200),
+        offset=st.none() | st.integers(0, 99),
+    )
+)
+def test_what_a_list_is_narrowed_by_survives_the_journey(wanted: DocumentFilter) -> None:
+    assert wire.DocumentListing.model_validate(wire.dump_document_filter(wanted)).to_filter() == wanted
+
+
+def test_what_jobs_are_narrowed_by_survives_the_journey() -> None:
+    wanted = JobFilter(status=JobStatus.FAILED, page=3, per_page=7)
+    assert wire.JobListing.model_validate(wire.dump_job_filter(wanted)).to_filter() == wanted
+
+
+@given(tag_tuples)
+def test_the_fields_beside_a_file_survive_the_journey(tags: tuple[str, ...]) -> None:
+    new = NewFile(filename='a "b".txt', content=Content.of(b""), collection="2024", tags=tags, metadata={"a": [1]})
+    fields: dict[str, Any] = wire.dump_file_fields(new)
+    fields["tags"] = form_tags([fields["tags"]]) if tags else []
+    fields["metadata"] = json.loads(fields["metadata"])
+    again = wire.FileFields.model_validate(fields, strict=False).to_file(fields["filename"], new.content)
+    assert again == new
+
+
+@pytest.mark.parametrize("kind", BY_CODE.values(), ids=lambda kind: kind.code)
+def test_an_error_comes_back_as_the_class_that_was_raised(kind: type[KnowledgeError]) -> None:
+    error = kind("It went wrong", hint="Do better.")
+    error.details = {"document_id": 7, "message": "not the message", "hint": None}
+    back = wire.load_error(error.status, sent(wire.dump_error(error)))
+    assert back is not None
+    assert type(back) is kind
+    assert (str(back), back.hint, back.details) == (str(error), error.hint, error.details)
+
+
+def test_a_code_of_a_later_version_becomes_the_nearest_error() -> None:
+    body = {"error": {"code": "not_invented_yet", "message": "What?"}}
+    assert type(wire.load_error(409, body)) is BY_CODE["conflict"]
+    assert isinstance(wire.load_error(500, body), KnowledgeError)
+
+
+@pytest.mark.parametrize("body", [None, [], "no", {}, {"error": "no"}, {"error": {"code": 7}}, {"detail": "no"}])
+def test_what_is_not_one_of_our_errors_is_not_taken_for_one(body: object) -> None:
+    assert wire.load_error(500, body) is None
+
+
+def test_the_collection_travels_as_the_first_tag() -> None:
+    document = _document(tags=("email",), collection="memory")
+    shape = wire.dump_document(document)
+    assert shape["tags"] == ["collection:memory", "email"]
+    assert shape["collection"] == "memory"
+
+
+def test_moments_are_utc_and_say_so() -> None:
+    assert wire.dump_document(_document())["created_at"] == "2026-01-31T12:00:00Z"
+
+
+def test_a_tag_names_the_collection_of_a_note() -> None:
+    note = added(note="tea", tags=["collection:memory", "hot"]).to_note()
+    assert (note.collection, note.tags) == ("memory", ("hot",))
+
+
+def test_the_same_collection_named_twice_is_one() -> None:
+    assert added(note="tea", tags=["collection:memory"], collection="memory").to_note().collection == "memory"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        added(note="tea", tags=["collection:a", "collection:b"]),
+        added(note="tea", tags=["collection:a"], collection="b"),
+    ],
+)
+def test_two_collections_for_one_document_are_refused(body: wire.AddBody) -> None:
+    with pytest.raises(Invalid, match="several"):
+        body.to_note()
+
+
+def test_a_search_that_contradicts_itself_is_refused() -> None:
+    with pytest.raises(Invalid, match="contradict"):
+        asked(query="tea", fts_only=True, vec_only=True).to_query()
+    with pytest.raises(Invalid, match="contradict"):
+        asked(query="tea", fts_only=True, mode="vector").to_query()
+    with pytest.raises(Invalid, match="collection"):
+        asked(query="tea", collection="a", collections=["b"]).to_query()
+
+
+def test_words_alone_and_meaning_alone_can_be_asked_for_either_way() -> None:
+    assert asked(query="tea", fts_only=True).to_query().mode is Mode.TEXT
+    assert asked(query="tea", vec_only=True, mode="vector").to_query().mode is Mode.VECTOR
+    assert asked(query="tea").to_query().mode is Mode.HYBRID
+
+
+def test_a_last_day_is_meant_to_its_end() -> None:
+    assert load_bound("2026-01-31", "date_to", end=True) == datetime(2026, 1, 31, 23, 59, 59, 999999, UTC)
+    assert load_bound("2026-01-31", "date_from") == datetime(2026, 1, 31, tzinfo=UTC)
+    assert load_bound("2026-01-31T01:00:00+02:00", "date_from") == datetime(2026, 1, 30, 23, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("text", ["", "soon", "2026-13-01", "0001-01-01T00:00:00+14:00", "9999-12-31T23:00:00-14:00"])
+def test_a_date_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(InvalidParameter, match="not a date"):
+        load_bound(text, "date_from")
+
+
+@pytest.mark.parametrize("text", ["", "abc", "-1", "1.5", "99999999999999999999", "٣", " 1", "1\n"])
+def test_what_names_no_document_is_refused(text: str) -> None:
+    with pytest.raises(InvalidParameter, match="neither"):
+        wire.load_ref(text)
+
+
+def test_a_document_is_named_by_number_or_uuid() -> None:
+    assert wire.load_ref("42") == 42
+    assert wire.load_ref(str(UUID(int=42))) == UUID(int=42)
+
+
+def test_a_collection_without_any_name_is_refused() -> None:
+    with pytest.raises(MissingParameter):
+        wire.NewCollectionBody.model_validate({}).to_new()
+    with pytest.raises(InvalidParameter):
+        wire.load_collection_ref("collection:")
+
+
+@pytest.mark.parametrize(
+    ("given", "tags"),
+    [(["a, b,,"], ["a", "b"]), (["a,b", "c"], ["a,b", "c"]), (['["a,b"]'], ["a,b"]), ([""], [])],
+)
+def test_tags_of_a_form_are_repeated_or_separated_by_commas(given: list[str], tags: list[str]) -> None:
+    assert form_tags(given) == tags
+
+
+def _document(tags: tuple[str, ...] = (), collection: str = "documents") -> Document:
+    moment = "2026-01-31T12:00:00Z"
+    shape: Any = dict.fromkeys(
+        ["title", "doc_type", "filename", "source_path", "url", "sha256", "language", "page_count"], ""
+    )
+    shape |= {"id": 1, "uid": str(UUID(int=1)), "kind": "note", "collection_id": 1, "owner": 0, "metadata": {}}
+    shape |= {"size_bytes": 1, "status": "completed", "method": "text_extraction", "warnings": [], "chunk_count": 1}
+    shape |= {"created_at": moment, "updated_at": moment, "collection": collection, "tags": list(tags)}
+    return wire.load_document(shape)
+
+
+def test_an_internal_error_keeps_its_hint() -> None:
+    assert wire.dump_error(Internal("x"))["error"]["hint"]
+    assert wire.dump_error(Duplicate("x", document_id=3))["error"]["details"] == {"document_id": 3}
+    assert DocumentNotFound("x").status == 404
