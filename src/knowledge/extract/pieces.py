@@ -37,16 +37,18 @@ def clean_facts(facts: Facts) -> Facts:
     )
 
 
-def clean_json(value: Json) -> Json:
-    return {clean(key)[:100]: _clean_value(item) for key, item in list(value.items())[:100]}
+def clean_json(value: Json, depth: int = 3) -> Json:
+    return {clean(str(key))[:100]: _clean_value(item, depth) for key, item in list(value.items())[:100]}
 
 
-def _clean_value(value: JsonValue) -> JsonValue:
+def _clean_value(value: JsonValue, depth: int) -> JsonValue:
     if isinstance(value, str):
         return clean(value)[:LONGEST_FACT]
-    if isinstance(value, list):
-        return [_clean_value(item) for item in value[:100]]
-    return clean_json(value) if isinstance(value, dict) else value
+    if isinstance(value, list) and depth:
+        return [_clean_value(item, depth - 1) for item in value[:100]]
+    if isinstance(value, dict) and depth:
+        return clean_json(value, depth - 1)
+    return value if isinstance(value, int | float) else None
 
 
 def _line(text: str | None) -> str | None:
@@ -59,6 +61,19 @@ def clean_pages(pages: Iterable[PageText]) -> Iterator[PageText]:
         text = clean(page.text)
         for piece in cut(text) if len(text) > LARGEST else (text,):
             yield replace(page, text=piece)
+
+
+def in_pieces(blocks: Iterable[str], largest: int = LARGEST) -> Iterator[str]:
+    """Gather blocks of any size into pieces that end where a paragraph does."""
+    gathered = ""
+    for block in blocks:
+        gathered += block
+        while len(gathered) > largest:
+            end = border(gathered, 0, largest)
+            yield gathered[:end]
+            gathered = gathered[end:]
+    if gathered:
+        yield gathered
 
 
 def cut(text: str, largest: int = LARGEST) -> Iterator[str]:

@@ -1,0 +1,62 @@
+"""CSV and TSV: a Markdown table in pieces, each with its header, so that a passage makes sense on its own."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Iterator
+
+from knowledge.extract import tables
+from knowledge.extract.base import Extracted, Facts, PageText, Source
+from knowledge.extract.charset import text_blocks
+
+DELIMITERS = ",;\t|"
+FIELD_LIMIT = 1 << 20
+
+
+def extract(source: Source, doc_type: str) -> Extracted:
+    return Extracted(Facts(doc_type), (PageText(piece) for piece in tables.pieces(_rows(source))))
+
+
+def _rows(source: Source) -> Iterator[list[str]]:
+    csv.field_size_limit(FIELD_LIMIT)
+    lines = _lines(source)
+    head = [line for _, line in zip(range(50), lines, strict=False)]
+    delimiter = sniff(head)
+    if head and head[0].lower().startswith("sep="):
+        delimiter, head = head[0][4:5] or delimiter, head[1:]
+
+    def all_lines() -> Iterator[str]:
+        yield from head
+        yield from lines
+
+    yield from csv.reader(all_lines(), delimiter=delimiter, skipinitialspace=True)
+
+
+def _lines(source: Source) -> Iterator[str]:
+    """Lines with their ends, because a quoted cell may hold some; NULs, which the reader refuses, are dropped."""
+    rest = ""
+    for block in text_blocks(source):
+        parts = (rest + block.replace("\0", "")).splitlines(keepends=True)
+        rest = parts.pop() if parts else ""
+        yield from parts
+    if rest:
+        yield rest
+
+
+def sniff(lines: list[str]) -> str:
+    """The delimiter that splits most lines into the same number of cells, and into more than one."""
+    scores = {delimiter: _evenness(lines, delimiter) for delimiter in DELIMITERS}
+    best = max(DELIMITERS, key=lambda delimiter: scores[delimiter])
+    return best if scores[best] > 0 else ","
+
+
+def _evenness(lines: list[str], delimiter: str) -> float:
+    try:
+        widths = Counter(len(cells) for cells in csv.reader(lines, delimiter=delimiter, skipinitialspace=True) if cells)
+    except csv.Error:
+        return 0.0
+    if not widths:
+        return 0.0
+    width, count = widths.most_common(1)[0]
+    return count / widths.total() * min(width, 5) if width > 1 else 0.0

@@ -1,0 +1,111 @@
+"""What a file is: among the formats we know, its content decides before its name does.
+
+A signature in the content is believed. Without one the name decides, and has to be plausible: a format that always
+begins with a signature is damaged without it, and a text must not hold binary data.
+"""
+
+from __future__ import annotations
+
+import re
+import zipfile
+
+from knowledge import errors
+from knowledge.extract.base import Source
+from knowledge.extract.charset import looks_binary
+
+HEAD = 4096
+OLE = bytes.fromhex("d0cf11e0a1b11ae1")
+SIGNATURES = (
+    (re.compile(rb"\x89PNG\r\n\x1a\n"), "png"),
+    (re.compile(rb"\xff\xd8\xff"), "jpg"),
+    (re.compile(rb"GIF8[79]a"), "gif"),
+    (re.compile(rb"II\*\0|MM\0\*|II\+\0|MM\0\+"), "tiff"),
+    (re.compile(rb"RIFF....WEBP", re.DOTALL), "webp"),
+    (re.compile(rb"BM....\0\0\0\0", re.DOTALL), "bmp"),
+    (re.compile(rb"\s*\{\\rtf"), "rtf"),
+)
+PROGRAMS = (b"MZ", b"\x7fELF", b"\xca\xfe\xba\xbe", b"\xcf\xfa\xed\xfe", b"\xce\xfa\xed\xfe", b"\0asm", b"!<arch>")
+SIGNED = {"pdf", "docx", "pptx", "xlsx", "odt", "odp", "ods", "epub", "zip", "png", "jpg", "gif", "tiff", "webp", "bmp"}
+"""Without their signature these are damaged."""
+OLE_NAMED = {"doc": "doc", "dot": "doc", "xls": "xls", "ppt": "ppt", "msg": "msg"}
+OLE_STREAMS = (
+    ("WordDocument", "doc"),
+    ("PowerPoint Document", "ppt"),
+    ("Workbook", "xls"),
+    ("__substg1.0_", "msg"),
+    ("Book", "xls"),
+)
+MARKUP = re.compile(
+    rb"(?i)(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:!doctype\s+)?(html|svg)\b", re.DOTALL
+)
+MARKED_UP = {"html", "svg", "xml", "md", "vue", "php"}
+"""Types whose files may begin like a web page without being one by mistake."""
+
+
+def identify_content(source: Source, named: str) -> str:
+    head = source.read(HEAD)
+    if not head:
+        raise errors.NoText("The file is empty", filename=source.filename)
+    found = _signed(source, head) or _marked_up(head, named)
+    if found:
+        return found
+    _refuse_lies(source, head, named)
+    return named
+
+
+def _signed(source: Source, head: bytes) -> str | None:
+    if b"%PDF-" in head[:1024]:
+        return "pdf"
+    if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+        return _zipped(source)
+    if head.startswith(OLE):
+        return _compound(source)
+    return next((doc_type for pattern, doc_type in SIGNATURES if pattern.match(head)), None)
+
+
+def _marked_up(head: bytes, named: str) -> str | None:
+    """A web page or a drawing under the name of something else, such as a report saved as .xls."""
+    found = MARKUP.match(head)
+    if not found or named in MARKED_UP - {"html", "svg"}:
+        return None
+    return found[1].decode().lower()
+
+
+def _refuse_lies(source: Source, head: bytes, named: str) -> None:
+    if head.startswith(PROGRAMS) and looks_binary(head):
+        raise errors.Damaged(f"It is named *.{named} but is a program", filename=source.filename)
+    if named in SIGNED or named in OLE_NAMED or named == "rtf":
+        raise errors.Damaged(f"It is named *.{named} but does not begin like one", filename=source.filename)
+
+
+def _zipped(source: Source) -> str:
+    """Office, OpenDocument and EPUB are zip archives; their members tell which."""
+    from knowledge.extract.archive import open_archive
+
+    with open_archive(source) as archive:
+        names = set(archive.namelist())
+        kind = _declared(archive) if "mimetype" in names else ""
+    if "epub" in kind or "META-INF/container.xml" in names:
+        return "epub"
+    if "opendocument" in kind:
+        return {"spreadsheet": "ods", "presentation": "odp"}.get(kind.split(".")[-1].split("-")[0], "odt")
+    for folder, doc_type in (("word/", "docx"), ("ppt/", "pptx"), ("xl/", "xlsx")):
+        if any(name.startswith(folder) for name in names):
+            return doc_type
+    return "zip"
+
+
+def _declared(archive: zipfile.ZipFile) -> str:
+    with archive.open("mimetype") as file:
+        return file.read(100).decode("latin-1").strip()
+
+
+def _compound(source: Source) -> str:
+    """The older Office formats and Outlook's messages share a container; the streams inside it tell which."""
+    data = source.read()
+    if "EncryptedPackage".encode("utf-16-le") in data:
+        raise errors.NeedsPassword("It is protected with a password", filename=source.filename)
+    for stream, doc_type in OLE_STREAMS:
+        if stream.encode("utf-16-le") in data:
+            return doc_type
+    raise errors.Damaged("It is a container without a document in it", filename=source.filename)

@@ -1,0 +1,74 @@
+"""reStructuredText, AsciiDoc, Org and TeX: headings and code become Markdown's, all else stays as it is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+from knowledge.extract.base import Extracted, Facts, Source
+from knowledge.extract.markdown import first_heading
+from knowledge.extract.plain import lines, pages
+from knowledge.extract.restructured import restructured
+
+Lines = Iterator[str]
+TEX_HEADING = re.compile(r"\\(part|chapter|section|subsection|subsubsection|paragraph)\*?(?:\[[^\]]*\])?\{(.+?)\}")
+TEX_LEVELS = {"part": 1, "chapter": 1, "section": 2, "subsection": 3, "subsubsection": 4, "paragraph": 5}
+TEX_TITLE = re.compile(r"\\title\{(.+?)\}")
+TEX_COMMENT = re.compile(r"(?<!\\)%.*")
+
+
+def extract(source: Source, doc_type: str) -> Extracted:
+    converted = CONVERTERS[doc_type](lines(source))
+    head = [line for _, line in zip(range(200), converted, strict=False)]
+
+    def blocks() -> Lines:
+        for line in (*head, *()):
+            yield f"{line}\n"
+        for line in converted:
+            yield f"{line}\n"
+
+    return Extracted(Facts(doc_type, title=first_heading("\n".join(head))), pages(blocks()))
+
+
+def asciidoc(lines: Lines) -> Lines:
+    fenced, language = False, ""
+    for line in lines:
+        if line.startswith("----") and not line.strip("-\n "):
+            yield "```" if fenced else f"```{language}"
+            fenced, language = not fenced, ""
+        elif fenced:
+            yield line
+        elif found := re.match(r"(={1,6})\s+(\S.*)", line):
+            yield f"{'#' * len(found[1])} {found[2]}"
+        elif found := re.match(r"\[source,\s*(\w+)", line):
+            language = found[1]
+        elif not re.match(r":[\w-]+:|//", line):
+            yield line
+
+
+def org(lines: Lines) -> Lines:
+    for line in lines:
+        if found := re.match(r"(\*{1,6})\s+(?:TODO\s+|DONE\s+)?(\S.*?)(?:\s+:[\w@:]+:)?$", line):
+            yield f"{'#' * len(found[1])} {found[2]}"
+        elif found := re.match(r"(?i)\s*#\+title:\s*(.+)", line):
+            yield f"# {found[1]}"
+        elif found := re.match(r"(?i)\s*#\+begin_(?:src|example)\s*(\S*)", line):
+            yield f"```{found[1]}"
+        elif re.match(r"(?i)\s*#\+end_(?:src|example)", line):
+            yield "```"
+        elif not re.match(r"(?i)\s*(#\+\w+:|:PROPERTIES:|:END:|:ID:)", line):
+            yield line
+
+
+def tex(lines: Lines) -> Lines:
+    for line in lines:
+        line = TEX_COMMENT.sub("", line)
+        if found := TEX_TITLE.search(line):
+            yield f"# {found[1]}"
+        elif found := TEX_HEADING.search(line):
+            yield f"{'#' * TEX_LEVELS[found[1]]} {found[2]}"
+        elif not re.match(r"\s*\\(documentclass|usepackage|maketitle|begin\{document\}|end\{document\})", line):
+            yield line
+
+
+CONVERTERS: dict[str, Callable[[Lines], Lines]] = {"rst": restructured, "adoc": asciidoc, "org": org, "tex": tex}
