@@ -11,7 +11,7 @@ import uvicorn
 from starlette.applications import Starlette
 
 from knowledge.config import Settings
-from knowledge.engine.local import LocalEngine
+from knowledge.engine.api import Engine
 from knowledge.surfaces.mcp.server import KnowledgeServer
 from knowledge.surfaces.mcp.surface import McpSurface
 from knowledge.surfaces.server import front, listen, make_server
@@ -23,7 +23,7 @@ STARTING_S = 20.0
 
 
 def application(
-    engine: LocalEngine,
+    engine: Engine,
     settings: Settings,
     folder: Path,
     *,
@@ -51,6 +51,7 @@ async def serving(app: Starlette, settings: Settings, port: int = 0) -> AsyncIte
     """Serve an application behind its guard; gives its address."""
     sockets = listen("127.0.0.1", port)
     server: uvicorn.Server = make_server(front(app, settings))
+    server.config.timeout_graceful_shutdown = 1  # streams of older clients stay open until they are cut
     task = asyncio.create_task(server.serve(sockets=sockets))
     async with asyncio.timeout(STARTING_S):
         while not server.started:
@@ -59,7 +60,6 @@ async def serving(app: Starlette, settings: Settings, port: int = 0) -> AsyncIte
         yield f"http://127.0.0.1:{sockets[0].getsockname()[1]}"
     finally:
         server.should_exit = True
-        server.force_exit = True
         await task
         for socket in sockets:
             socket.close()

@@ -153,4 +153,9 @@ async def _refuse(error: KnowledgeError, scope: Scope, receive: Receive, send: S
         await receive()
         await send({"type": "websocket.close", "code": 1008, "reason": str(error)[:120]})
         return
+    if side_of(scope["path"]) is Side.MCP:
+        from knowledge.surfaces.mcp.endpoint import turn_away  # imports the SDK, which only MCP needs
+
+        await turn_away(error, receive, send)
+        return
     await refusal(error)(scope, receive, send)

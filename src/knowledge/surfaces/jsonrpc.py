@@ -98,24 +98,31 @@ def malformed(message: JsonValue) -> str | None:
     return None
 
 
+def wrong(message: JsonValue) -> Reply | None:
+    """The refusal of what is no request; None when it is one."""
+    request_id = message.get("id") if isinstance(message, dict) else None
+    if (reason := malformed(message)) is not None:
+        return refusal(types.INVALID_REQUEST, reason, request_id if is_id(request_id) else None)
+    params = message.get("params") if isinstance(message, dict) else None
+    if params is not None and not isinstance(params, dict):
+        return refusal(types.INVALID_PARAMS, "Invalid params: params must be an object", request_id)
+    return None
+
+
 def is_id(value: JsonValue) -> bool:
     return value is None or (isinstance(value, str | int) and not isinstance(value, bool))
 
 
 async def answer(server: KnowledgeServer, visit: Visit, message: JsonValue, request: Request) -> Reply:
     """The reply to one message, whatever it is."""
-    request_id = message.get("id") if isinstance(message, dict) else None
-    if (reason := malformed(message)) is not None:
-        known = request_id if is_id(request_id) else None
-        return refusal(types.INVALID_REQUEST, reason, known)
+    if (reply := wrong(message)) is not None:
+        return reply
     assert isinstance(message, dict)
-    method, params = cast(str, message["method"]), message.get("params")
-    if params is not None and not isinstance(params, dict):
-        return refusal(types.INVALID_PARAMS, "Invalid params: params must be an object", request_id)
+    method, params = cast(str, message["method"]), cast("Json | None", message.get("params"))
     if "id" not in message:
         await _notify(server, method, params, request)
         return Reply(202, None)
-    return await _request(server, visit, method, params, request_id, request)
+    return await _request(server, visit, method, params, message["id"], request)
 
 
 async def _request(

@@ -22,6 +22,8 @@ from knowledge.surfaces.logs import RequestLog
 
 STOP_SECONDS = 10
 """How long answers that are under way may take once a stop was asked for."""
+WS_MAX_BYTES = 4 << 20
+"""The largest message of a WebSocket: as much as a request over HTTP may hold."""
 SIGNALS = [signal.SIGINT, signal.SIGTERM]
 if sys.platform == "win32":
     SIGNALS.append(signal.SIGBREAK)
@@ -113,6 +115,7 @@ def make_server(app: ASGIApp) -> Server:
             proxy_headers=False,
             server_header=False,
             lifespan="auto",
+            ws_max_size=WS_MAX_BYTES,
             timeout_graceful_shutdown=STOP_SECONDS,
         )
     )

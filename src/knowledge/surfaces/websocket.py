@@ -12,12 +12,10 @@ import mcp_types as types
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
 from pydantic import ValidationError
-from starlette.responses import JSONResponse
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from knowledge.errors import KnowledgeError
 from knowledge.surfaces import jsonrpc
-from knowledge.surfaces.mcp import faults
 from knowledge.surfaces.mcp.endpoint import MAX_BODY
 from knowledge.surfaces.mcp.stream import beside, serve_stream
 
@@ -32,7 +30,7 @@ def websocket_endpoint(surface: McpSurface) -> Callable[[WebSocket], Awaitable[N
         try:
             visit = surface.admit(socket)
         except KnowledgeError as error:
-            await _turn_away(socket, error)
+            await socket.close(1008, str(error)[:120])
             return
         visit.enter(socket.scope)
         await socket.accept("mcp" if "mcp" in socket.scope.get("subprotocols", []) else None)
@@ -44,13 +42,6 @@ def websocket_endpoint(surface: McpSurface) -> Callable[[WebSocket], Awaitable[N
             await socket.close()
 
     return endpoint
-
-
-async def _turn_away(socket: WebSocket, error: KnowledgeError) -> None:
-    if "websocket.http.response" in socket.scope.get("extensions", {}):
-        await socket.send_denial_response(JSONResponse(faults.turned_away(error), error.status))
-    else:
-        await socket.close(1008)
 
 
 async def _serve(surface: McpSurface, socket: WebSocket) -> None:
@@ -91,8 +82,8 @@ def _unreadable(raw: str) -> jsonrpc.Reply | None:
         return jsonrpc.refusal(types.PARSE_ERROR, "Parse error")
     if isinstance(message, dict) and ("result" in message or "error" in message):
         return None
-    if (reason := jsonrpc.malformed(message)) is not None:
-        return jsonrpc.refusal(types.INVALID_REQUEST, reason)
+    if (reason := jsonrpc.wrong(message)) is not None:
+        return reason
     try:
         types.jsonrpc_message_adapter.validate_json(raw, by_name=False)
     except ValidationError:

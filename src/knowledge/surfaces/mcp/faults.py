@@ -36,7 +36,9 @@ TYPES = {
 def explained(code: int, data: Any) -> Json:
     """What an error carries: the keys it came with, its type, and the details."""
     known: Json = dict(data) if isinstance(data, dict) else {}
-    details: JsonValue = {} if data is None or data == "" or isinstance(data, dict) else {"value": data}
+    details: Json = (
+        {} if not data or isinstance(data, dict) else {"method" if code == METHOD_NOT_FOUND else "value": data}
+    )
     return {"error_type": TYPES.get(code, "server_error"), "details": details, **known}
 
 

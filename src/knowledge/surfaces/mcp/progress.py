@@ -55,7 +55,7 @@ async def relayed(tell: Tell) -> AsyncIterator[Report]:
                 said = (step, done)
                 await tell(climb.share(done, total), 1.0, step or WAITING)
 
-    async with anyio.create_task_group() as group, receive:
+    async with receive, anyio.create_task_group() as group:
         group.start_soon(drain)
         with send:
             yield report

@@ -51,6 +51,10 @@ FRESH: dict[CacheableMethod, CacheHint] = {
 """How long a modern client may keep an answer: tools change with the server, documents at any time."""
 
 
+COMPLETE: Json = {"resultType": "complete"}
+"""What the modern era wants in every result; the older ones never see it."""
+
+
 class CancelParams(types.RequestParams):
     task_id: str
 
@@ -98,7 +102,7 @@ class KnowledgeServer(Server[dict[str, Any]]):
     # -- tools ----------------------------------------------------------------------------------
 
     async def _list_tools(self, context: Context, _: types.PaginatedRequestParams | None) -> Any:
-        return {"tools": self.registry.listing(self.visit(context).view)}
+        return {**COMPLETE, "tools": self.registry.listing(self.visit(context).view)}
 
     async def _call_tool(self, context: Context, params: types.CallToolRequestParams) -> Any:
         visit = self.visit(context)
@@ -152,6 +156,7 @@ class KnowledgeServer(Server[dict[str, Any]]):
         visit = self.visit(context)
         visit.spend(Rate.LIST)
         return {
+            **COMPLETE,
             "resources": [
                 {"uri": item.uri, "name": item.name, "description": item.description, "mimeType": item.mime_type}
                 for toolset in self.registry.seen(visit.view) if toolset.resources is not None
@@ -161,6 +166,7 @@ class KnowledgeServer(Server[dict[str, Any]]):
 
     async def _list_templates(self, context: Context, _: types.PaginatedRequestParams | None) -> Any:
         return {
+            **COMPLETE,
             "resourceTemplates": [
                 {
                     "uriTemplate": item.uri_template, "name": item.name, "description": item.description,
@@ -184,7 +190,7 @@ class KnowledgeServer(Server[dict[str, Any]]):
             except KnowledgeError as error:
                 raise self._said(visit, toolset.voice(error)) from error
             if found is not None:
-                return {"contents": [{"uri": found.uri, "mimeType": found.mime_type, "text": found.text}]}
+                return {**COMPLETE, "contents": [{"uri": found.uri, "mimeType": found.mime_type, "text": found.text}]}
         raise self._no_resource(context, uri, f"Resource not found: {uri}")
 
     def _no_resource(self, context: Context, uri: str, message: str) -> MCPError:
@@ -199,6 +205,7 @@ class KnowledgeServer(Server[dict[str, Any]]):
 
     async def _list_prompts(self, context: Context, _: types.PaginatedRequestParams | None) -> Any:
         return {
+            **COMPLETE,
             "prompts": [
                 {
                     "name": prompt.name, "description": prompt.description,
@@ -228,6 +235,7 @@ class KnowledgeServer(Server[dict[str, Any]]):
         except KnowledgeError as error:
             raise faults.fault(types.INVALID_PARAMS, str(error), error.code, **error.details) from error
         return {
+            **COMPLETE,
             "description": prompt.description,
             "messages": [{"role": "user", "content": {"type": "text", "text": text}}],
         }
@@ -243,6 +251,7 @@ def rendered(answer: Answered, visit: Visit) -> Json:
     body = answer.body if isinstance(answer, Refused) else answer
     text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
     return {
+        **COMPLETE,
         "content": [{"type": "text", "text": text}],
         "structuredContent": body,
         "isError": isinstance(answer, Refused),
