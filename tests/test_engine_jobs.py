@@ -66,7 +66,7 @@ async def test_a_file_over_the_limit_is_refused_while_it_arrives(engine: Engine)
             yield b"x" * (1 << 20)
 
     with pytest.raises(TooLarge) as caught:
-        await engine.add(NewFile(filename="big.txt", content=Content(endless())))
+        await engine.add(NewFile(filename="big.txt", content=Content(endless)))
     assert caught.value.details["max_size_mb"] == 100
     assert (await engine.jobs(JobFilter())).total == 0
 

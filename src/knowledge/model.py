@@ -229,16 +229,20 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """The bytes of a file on their way in: read once, piece by piece."""
+    """The bytes of a file on their way in, piece by piece, from the start each time `pieces` is asked for."""
 
-    pieces: AsyncIterator[bytes]
+    read: Callable[[], AsyncIterator[bytes]]
+
+    @property
+    def pieces(self) -> AsyncIterator[bytes]:
+        return self.read()
 
     @classmethod
     def of(cls, data: bytes) -> Content:
         async def once() -> AsyncIterator[bytes]:
             yield data
 
-        return cls(once())
+        return cls(once)
 
     @classmethod
     def from_path(cls, path: Path, size: int = 1 << 20) -> Content:
@@ -247,7 +251,7 @@ class Content:
                 while piece := file.read(size):
                     yield piece
 
-        return cls(read())
+        return cls(read)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -290,6 +294,8 @@ class NewCollection:
     source_type: str = "upload"
     url: str | None = None
     metadata: Json = field(default_factory=dict)
+    uid: UUID = field(default_factory=new_uid)
+    """Made by the caller, so that to ask twice makes one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

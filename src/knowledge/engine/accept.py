@@ -33,7 +33,7 @@ def check(new: NewDocument) -> None:
     """Refuse what can be refused before a byte is read."""
     match new:
         case NewFile():
-            formats.require_supported(clean_filename(new.filename))
+            formats.check_suffix(clean_filename(new.filename))
         case NewNote():
             if not new.text.strip():
                 raise InvalidParameter("A note needs a text", parameter="note")
@@ -137,5 +137,3 @@ def _origin(new: NewDocument, size: int) -> Origin:
 def _named_after_its_text(parts: Parts, note: Document) -> bool:
     path = parts.files.path(note.sha256)
     return path.exists() and note.title == note_title(path.read_text("utf-8"))
-
-

@@ -9,10 +9,10 @@ from typing import cast
 
 from knowledge import analyse
 from knowledge.embed.loading import Model
+from knowledge.engine.passages import Preparation, Reader
 from knowledge.errors import Cancelled, Internal, ModelUnavailable, NoText
 from knowledge.extract.base import Facts, PageText, Source
 from knowledge.extract.worker import Parsers
-from knowledge.engine.passages import Preparation, Reader
 from knowledge.model import Document, DocumentStatus, JobKind, Json, Kind, Method, Report, Scope
 from knowledge.split import Piece, Splitter
 from knowledge.store.chunks import ChunkStore

@@ -292,9 +292,7 @@ class LocalEngine:
 
     async def verify(self) -> list[Finding]:
         parts = self._parts
-        return await self._run(
-            lambda: list(verify.verify(parts.documents, parts.chunks, parts.files, parts.indexer))
-        )
+        return await self._run(lambda: list(verify.verify(parts.documents, parts.chunks, parts.files, parts.indexer)))
 
     async def reindex(self) -> None:
         await self._run(lambda: self._parts.indexer.rebuild(self._parts.indexer.model))

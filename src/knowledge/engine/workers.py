@@ -9,7 +9,7 @@ import time
 from knowledge.engine.board import Board
 from knowledge.engine.indexing import Indexer
 from knowledge.engine.ingest import Ingest
-from knowledge.errors import Cancelled, Duplicate, Internal, KnowledgeError, ParserDied, UnsupportedFormat, Unreadable
+from knowledge.errors import Cancelled, Duplicate, Internal, KnowledgeError, ParserDied, Unreadable, UnsupportedFormat
 from knowledge.model import JobError, Scope
 from knowledge.store.documents import DocumentStore
 from knowledge.store.files import FileStore

@@ -19,7 +19,6 @@ from knowledge.model import (
     NewCollection,
     Page,
     Scope,
-    new_uid,
 )
 from knowledge.store import schema
 from knowledge.store.database import Database, new_id
@@ -181,13 +180,16 @@ def _free_name(connection: Connection, owner: int, title: str) -> str:
 
 
 def _create(connection: Connection, new: NewCollection, owner: int) -> int:
+    known = connection.execute(select(C.id).where(C.uid == new.uid, C.owner_id == owner)).scalar()
+    if known is not None:
+        return int(known)
     name = check_name(new.name) if new.name is not None else _free_name(connection, owner, new.title)
     if new.name is not None and _taken(connection, owner, name):
         raise NameTaken(f"There is already a collection named '{name}'", name=name)
     moment_made = stamp()
     result = connection.execute(
         insert(schema.collections).values(
-            uid=new_uid(),
+            uid=new.uid,
             owner_id=owner,
             name=name,
             title=new.title.strip() or name,

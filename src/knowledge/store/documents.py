@@ -142,9 +142,7 @@ class DocumentStore:
         def work(connection: Connection) -> Document:
             before = require(connection, ref, scope)
             connection.execute(
-                update(schema.documents)
-                .where(D.id == before.id)
-                .values(**_changed(connection, before, edit, scope))
+                update(schema.documents).where(D.id == before.id).values(**_changed(connection, before, edit, scope))
             )
             write_tags(connection, before.id, _tags(before, edit))
             changes.record(connection, before.id)

@@ -7,6 +7,7 @@ import stat
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -62,7 +63,7 @@ async def open_file(given: str, folders: Folders, max_bytes: int) -> AsyncIterat
     """Judge the folder, then whether the file is there, then its size, and open it."""
     path, file = await anyio.to_thread.run_sync(_open, given, folders)
     with file:
-        yield OpenFile(path, size := _size(file.fileno(), given, max_bytes), Content(_pieces(file, size)))
+        yield OpenFile(path, size := _size(file.fileno(), given, max_bytes), Content(partial(_pieces, file, size)))
 
 
 def _open(given: str, folders: Folders) -> tuple[Path, BinaryIO]:
@@ -101,6 +102,7 @@ def _size(descriptor: int, given: str, max_bytes: int) -> int:
 
 async def _pieces(file: BinaryIO, size: int) -> AsyncIterator[bytes]:
     """The file as long as it was when its size was judged."""
+    file.seek(0)
     while size > 0 and (piece := await anyio.to_thread.run_sync(file.read, min(PIECE, size))):
         size -= len(piece)
         yield piece

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 from pydantic import Field, JsonValue
 
 from knowledge.errors import Invalid, MissingParameter
-from knowledge.model import CollectionEdit, CollectionRef, DocumentEdit, Json, NewCollection
+from knowledge.model import CollectionEdit, CollectionRef, DocumentEdit, Json, NewCollection, new_uid
 from knowledge.wire.adding import Metadata
 from knowledge.wire.search import Body, Reference
 from knowledge.wire.values import dump_collection_ref, load_collection_ref, one_collection, part_tags
@@ -63,6 +65,7 @@ class NewCollectionBody(Body):
     source_type: str = "upload"
     url: str | None = None
     metadata: Metadata = Field({})
+    uid: UUID | None = Field(None, description="Made by the caller, so that to ask twice makes one collection.")
 
     def to_new(self) -> NewCollection:
         title = self.name if self.title is None else self.title
@@ -75,6 +78,7 @@ class NewCollectionBody(Body):
             source_type=self.source_type,
             url=self.url,
             metadata=self.metadata,
+            uid=self.uid or new_uid(),
         )
 
 
@@ -117,6 +121,7 @@ def dump_new_collection(new: NewCollection) -> Json:
         "source_type": new.source_type,
         "url": new.url,
         "metadata": new.metadata,
+        "uid": str(new.uid),
     }
 
 

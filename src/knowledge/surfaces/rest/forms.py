@@ -98,7 +98,8 @@ def filename_of(file: UploadFile) -> str:
 
 def content_of(file: UploadFile) -> Content:
     async def pieces() -> AsyncIterator[bytes]:
+        await file.seek(0)
         while piece := await file.read(PIECE):
             yield piece
 
-    return Content(pieces())
+    return Content(pieces)

@@ -1,0 +1,78 @@
+"""The engine of a data folder for any process: the command line, a stdio server, an HTTP server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+from knowledge import app
+from knowledge.config import Settings
+from knowledge.engine import card as cards
+from knowledge.engine.api import Engine
+from knowledge.engine.line import open_http
+from knowledge.engine.local import LocalEngine
+from knowledge.engine.remote import RemoteEngine
+from knowledge.engine.shared import SharedEngine
+
+SHORT = 0.5
+"""A command that is done sooner never tells the others where it is: they wait for the lock instead."""
+
+
+@asynccontextmanager
+async def open_engine(settings: Settings) -> AsyncIterator[Engine]:
+    """The engine elsewhere that the settings name, or the one of the data folder, ours or another process's."""
+    if settings.engine_url:
+        key = settings.api_key.get_secret_value() if settings.api_key else None
+        remote = RemoteEngine(open_http(settings.engine_url, key))
+        try:
+            yield remote
+        finally:
+            await remote.close()
+        return
+    shared = SharedEngine(settings.data, lambda: holding(settings))
+    try:
+        await shared.open()
+        yield shared
+    finally:
+        await shared.close()
+
+
+@asynccontextmanager
+async def holding(settings: Settings) -> AsyncIterator[Engine]:
+    """The embedded engine, served to other processes of this user on a loopback port with a token of its own."""
+    engine = await asyncio.to_thread(app.open_engine, settings)
+    await asyncio.to_thread(engine.start)
+    sharing = asyncio.create_task(_share(engine, settings))
+    try:
+        yield engine
+    finally:
+        sharing.cancel()
+        with suppress(asyncio.CancelledError):
+            await sharing
+        await asyncio.to_thread(engine.close)
+
+
+async def _share(engine: LocalEngine, settings: Settings) -> None:
+    await asyncio.sleep(SHORT)
+    from knowledge.surfaces.rest import rest_app
+    from knowledge.surfaces.server import front, listen, make_server
+
+    token = cards.new_token()
+    own = settings.model_copy(update={"api_key": _secret(token), "mcp_api_key": None, "cors_origins": ""})
+    sockets = listen("127.0.0.1", 0)
+    server = make_server(front(rest_app(engine, max_file_bytes=settings.max_file_bytes), own))
+    card = cards.Card.new(f"http://127.0.0.1:{sockets[0].getsockname()[1]}", token)
+    cards.write(settings.data, card)
+    try:
+        await server.serve(sockets=sockets)
+    finally:
+        cards.remove(settings.data, card)
+        for taken in sockets:
+            taken.close()
+
+
+def _secret(text: str) -> object:
+    from pydantic import SecretStr
+
+    return SecretStr(text)
