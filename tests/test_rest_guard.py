@@ -1,0 +1,194 @@
+"""Who may come in: keys, host names, pages from elsewhere, and addresses that are open to the network."""
+
+from __future__ import annotations
+
+import logging
+
+import httpx
+import pytest
+from pydantic import SecretStr
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from knowledge.config import Settings
+from knowledge.errors import Forbidden
+from knowledge.model import Caller, CallerKind
+from knowledge.surfaces.auth import Keys, Side, caller_of, check_binding
+from knowledge.surfaces.guard import guarded, side_of
+
+
+async def who(scope: Scope, receive: Receive, send: Send) -> None:
+    """An application that says whom it was called by."""
+    caller = caller_of(Request(scope).scope)
+    await JSONResponse({"kind": caller.kind, "owner": caller.owner})(scope, receive, send)
+
+
+def settings(**given: object) -> Settings:
+    return Settings.model_validate(given)
+
+
+async def get(
+    app: ASGIApp, url: str = "http://127.0.0.1:8000/api/v1/status", client: str = "127.0.0.1", **headers: str
+) -> httpx.Response:
+    transport = httpx.ASGITransport(app=app, client=(client, 5000))
+    async with httpx.AsyncClient(transport=transport) as http:
+        return await http.get(url, headers={name.replace("_", "-"): value for name, value in headers.items()})
+
+
+LOCKED = {"api_key": SecretStr("rest-key"), "mcp_api_key": SecretStr("mcp-key")}
+
+
+@pytest.mark.parametrize("headers", [{"authorization": "Bearer rest-key"}, {"x_api_key": "rest-key"}])
+async def test_the_key_opens_rest_in_either_header(headers: dict[str, str]) -> None:
+    reply = await get(guarded(who, settings(**LOCKED)), **headers)
+    assert reply.json() == {"kind": "key", "owner": 0}
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{}, {"authorization": "Bearer mcp-key"}, {"authorization": "Basic rest-key"}, {"x_api_key": "rest-key2"}],
+)
+async def test_another_key_or_none_is_refused_in_our_words(headers: dict[str, str]) -> None:
+    reply = await get(guarded(who, settings(**LOCKED)), **headers)
+    assert reply.status_code == 401
+    assert reply.headers["www-authenticate"] == "Bearer"
+    assert reply.headers["x-mcp-error-code"] == reply.json()["error"]["code"] == "unauthenticated"
+    assert "Bearer" in reply.json()["error"]["hint"]
+
+
+async def test_a_key_of_other_letters_is_only_wrong() -> None:
+    transport = httpx.ASGITransport(app=guarded(who, settings(**LOCKED)))
+    async with httpx.AsyncClient(transport=transport) as http:
+        reply = await http.get("http://127.0.0.1/api/v1/status", headers={b"x-api-key": "ключ".encode()})
+    assert reply.status_code == 401
+
+
+@pytest.mark.parametrize("path", ["/health", "/api/v1/health"])
+async def test_health_needs_no_key_and_no_name(path: str) -> None:
+    assert (await get(guarded(who, settings(**LOCKED)), f"http://lb.example{path}")).status_code == 200
+
+
+async def test_each_side_has_a_key_of_its_own() -> None:
+    app = guarded(who, settings(**LOCKED))
+    assert (await get(app, "http://127.0.0.1/mcp", authorization="Bearer mcp-key")).status_code == 200
+    assert (await get(app, "http://127.0.0.1/mcp", authorization="Bearer rest-key")).status_code == 401
+    assert (await get(app, "http://127.0.0.1/docs")).status_code == 200
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:8000", "localhost:8000", "LOCALHOST", "[::1]:8000", "127.1.2.3"])
+async def test_a_server_without_a_key_answers_on_this_machine(host: str) -> None:
+    reply = await get(guarded(who, settings()), f"http://{host}/api/v1/status")
+    assert reply.json() == {"kind": "local", "owner": 0}
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "localhost.evil.example"])
+@pytest.mark.parametrize("path", ["/api/v1/status", "/mcp", "/docs"])
+async def test_a_name_that_somebody_bent_towards_us_is_refused(host: str, path: str) -> None:
+    reply = await get(guarded(who, settings()), f"http://{host}{path}")
+    assert reply.status_code == 403
+    assert "KB_MCP_ALLOWED_HOSTS" in reply.text
+
+
+async def test_names_can_be_allowed() -> None:
+    app = guarded(who, settings(mcp_allowed_hosts="kb.example, Engine:8000"))
+    assert (await get(app, "http://kb.example/mcp")).status_code == 200
+    assert (await get(app, "http://engine:8000/mcp")).status_code == 200
+    assert (await get(app, "http://other.example/mcp")).status_code == 403
+
+
+async def test_rest_with_a_valid_key_is_exempt_and_mcp_is_not() -> None:
+    app = guarded(who, settings(**LOCKED))
+    far = await get(app, "http://engine:8000/api/v1/status", authorization="Bearer rest-key", origin="http://x.example")
+    assert far.status_code == 200
+    assert (await get(app, "http://engine:8000/mcp", authorization="Bearer mcp-key")).status_code == 403
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", "https://localhost.evil.example", "file://"])
+async def test_a_page_from_elsewhere_may_not_call(origin: str) -> None:
+    reply = await get(guarded(who, settings()), origin=origin)
+    assert reply.status_code == 403
+    assert "KNOWLEDGE_CORS_ORIGINS" in reply.json()["error"]["hint"]
+
+
+@pytest.mark.parametrize("origin", ["http://127.0.0.1:8000", "http://localhost:5173"])
+async def test_a_page_of_this_machine_may_call(origin: str) -> None:
+    assert (await get(guarded(who, settings()), origin=origin)).status_code == 200
+
+
+async def test_an_origin_can_be_allowed_and_the_browser_is_told() -> None:
+    app = guarded(who, settings(cors_origins="https://page.example"))
+    reply = await get(app, origin="https://page.example")
+    assert reply.status_code == 200
+    assert reply.headers["access-control-allow-origin"] == "https://page.example"
+    assert "access-control-allow-origin" not in (await get(app, origin="https://other.example")).headers
+
+
+async def test_a_proxy_on_another_machine_may_choose_the_name() -> None:
+    app = guarded(who, settings(trusted_proxies="10.0.0.0/8, 127.0.0.1"))
+    assert (await get(app, "http://kb.example/mcp", client="10.1.2.3")).status_code == 200
+    assert (await get(app, "http://kb.example/mcp", client="11.1.2.3")).status_code == 403
+    # On this machine a browser could stand in the proxy's place.
+    assert (await get(app, "http://kb.example/mcp", client="127.0.0.1")).status_code == 403
+
+
+async def test_an_accounts_key_works_on_every_side() -> None:
+    async def account_of(key: str) -> Caller | None:
+        return Caller(CallerKind.ACCOUNT, 7, "ada", key) if key == "hers" else None
+
+    app = guarded(who, settings(**LOCKED), Keys(("rest-key",), ("mcp-key",), account_of))
+    for path in ("/api/v1/status", "/mcp"):
+        reply = await get(app, f"http://127.0.0.1{path}", authorization="Bearer hers")
+        assert reply.json() == {"kind": "account", "owner": 7}
+    assert (await get(app, authorization="Bearer nobodys")).status_code == 401
+
+
+async def test_a_websocket_from_elsewhere_is_closed_before_it_opens() -> None:
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        return {"type": "websocket.connect"}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    scope = {"type": "websocket", "path": "/mcp", "headers": [(b"host", b"evil.example")], "client": None}
+    await guarded(who, settings())(scope, receive, send)
+    assert [message["type"] for message in sent] == ["websocket.close"]
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", "127.0.0.2"])
+def test_this_machine_may_be_served_without_keys(host: str) -> None:
+    check_binding(settings(host=host))
+
+
+@pytest.mark.parametrize(
+    ("given", "missing"),
+    [
+        ({}, "KB_API_KEY and KB_MCP_API_KEY"),
+        ({"api_key": SecretStr("x")}, "KB_MCP_API_KEY"),
+        ({"mcp_api_key": SecretStr("x")}, "KB_API_KEY"),
+    ],
+)
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "kb.example"])
+def test_the_network_is_not_let_in_without_keys(host: str, given: dict[str, object], missing: str) -> None:
+    with pytest.raises(Forbidden, match=missing) as raised:
+        check_binding(settings(host=host, **given))
+    assert f"Set {missing}" in raised.value.hint
+
+
+def test_the_network_is_let_in_with_a_key_for_each_side_that_is_opened() -> None:
+    check_binding(settings(host="0.0.0.0", **LOCKED))
+    check_binding(settings(host="0.0.0.0", mcp_api_key=SecretStr("x")), [Side.MCP])
+    check_binding(settings(host="0.0.0.0", api_key=SecretStr("x")), accounts=True)
+
+
+def test_who_insists_is_warned(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        check_binding(settings(host="0.0.0.0", allow_open=True))
+    assert "everybody" in caplog.text
+
+
+def test_a_path_belongs_to_one_side() -> None:
+    sides = {path: side_of(path) for path in ("/mcp", "/mcp/kb", "/api/v1/mcp/", "/api/v1/search", "/", "/mcpx")}
+    assert list(sides.values()) == [Side.MCP, Side.MCP, Side.MCP, Side.REST, Side.PAGE, Side.PAGE]
