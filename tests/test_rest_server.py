@@ -1,0 +1,145 @@
+"""A real server on a real port: it takes its address first, stops politely, and says what it did in its log."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from knowledge.config import Settings
+from knowledge.errors import Unavailable
+from knowledge.surfaces.logs import JsonLines, RequestLog, TextLines
+from knowledge.surfaces.server import Address, Server, front, listen, make_server
+
+LIMIT = 10.0
+
+
+@asynccontextmanager
+async def served(app: ASGIApp) -> AsyncIterator[tuple[str, Server, asyncio.Task[None]]]:
+    sockets = listen("127.0.0.1", 0)
+    server = make_server(app)
+    task = asyncio.create_task(server.serve(sockets=sockets))
+    try:
+        yield Address("127.0.0.1", sockets[0].getsockname()[1]).url, server, task
+    finally:
+        server.stop()
+        await asyncio.wait_for(task, LIMIT)
+
+
+async def hello(request: Request) -> Response:
+    return PlainTextResponse("hello")
+
+
+async def test_any_free_port_is_taken_and_known_before_the_first_request() -> None:
+    async with served(Starlette(routes=[Route("/", hello)])) as (url, _, _), httpx.AsyncClient() as http:
+        assert not url.endswith(":0")
+        assert (await http.get(url)).text == "hello"
+
+
+def test_a_port_that_is_taken_is_a_sentence() -> None:
+    sockets = listen("127.0.0.1", 0)
+    port = sockets[0].getsockname()[1]
+    try:
+        with pytest.raises(Unavailable, match=f"127.0.0.1 port {port}") as raised:
+            listen("127.0.0.1", port)
+        assert "--port" in raised.value.hint
+    finally:
+        sockets[0].close()
+
+
+def test_a_host_that_does_not_exist_is_a_sentence() -> None:
+    with pytest.raises(Unavailable, match=r"no-such-host\.invalid"):
+        listen("no-such-host.invalid", 0)
+
+
+def test_an_address_of_the_newer_kind_reads_well() -> None:
+    assert Address("::1", 8000).url == "http://[::1]:8000"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="There a signal cannot be sent to oneself.")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_stop_finishes_what_is_being_answered(number: signal.Signals) -> None:
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slow(request: Request) -> Response:
+        begun.set()
+        await go_on.wait()
+        return PlainTextResponse("finished")
+
+    async with served(Starlette(routes=[Route("/", slow)])) as (url, server, task), httpx.AsyncClient() as http:
+        answer = asyncio.create_task(http.get(url))
+        await asyncio.wait_for(begun.wait(), LIMIT)
+        signal.raise_signal(number)
+        assert server.should_exit
+        go_on.set()
+        assert (await asyncio.wait_for(answer, LIMIT)).text == "finished"
+        await asyncio.wait_for(task, LIMIT)
+
+
+async def test_one_line_a_request_without_the_question_or_the_key(caplog: pytest.LogCaptureFixture) -> None:
+    app = front(Starlette(routes=[Route("/{path:path}", hello)]), Settings.model_validate({}))
+    with caplog.at_level(logging.INFO, "knowledge"):
+        async with served(app) as (url, _, _), httpx.AsyncClient() as http:
+            await http.get(f"{url}/a%0Ab?question=secret", headers={"Authorization": "Bearer secret"})
+    lines = [record for record in caplog.records if record.name == "knowledge.request"]
+    assert len(lines) == 1
+    text = TextLines().format(lines[0])
+    assert "method=GET path=/a%0Ab status=404 ms=" in text
+    assert text.endswith("caller=local")
+    assert "secret" not in text
+    entry = json.loads(JsonLines().format(lines[0]))
+    assert (entry["status"], entry["path"], entry["caller"]) == (404, "/a%0Ab", "local")
+
+
+async def test_a_crash_is_in_the_log_and_not_in_the_answer(caplog: pytest.LogCaptureFixture) -> None:
+    async def crash(request: Request) -> Response:
+        raise RuntimeError("the inner workings")
+
+    async with served(RequestLog(Starlette(routes=[Route("/", crash)]))) as (url, _, _), httpx.AsyncClient() as http:
+        answer = await http.get(url)
+    assert answer.status_code == 500
+    assert "inner workings" not in answer.text
+    assert "inner workings" in caplog.text
+
+
+def test_a_line_stays_a_line() -> None:
+    record = logging.LogRecord("knowledge.x", logging.INFO, "", 0, "two\nlines", (), None)
+    record.facts = {"name": "a\r\nb"}
+    assert "\n" not in TextLines().format(record)
+    assert "\n" not in JsonLines().format(record)
+
+
+def test_the_log_goes_to_stderr_in_one_form(capsys: pytest.CaptureFixture[str]) -> None:
+    from knowledge.surfaces import logs
+
+    root, noisy = logging.getLogger(), logging.getLogger("uvicorn.error")
+    before, level = root.handlers[:], root.level
+    try:
+        logs.configure(Settings.model_validate({"log_json": True, "log_level": "warning"}))
+        logging.getLogger("knowledge.request").info("not shown")
+        logging.getLogger("knowledge.job").warning("shown", extra={"facts": {"job": 7}})
+        noisy.info("Started server process")
+        noisy.warning("heard")
+    finally:
+        root.handlers[:] = before
+        root.setLevel(level)
+        logging.getLogger("knowledge").setLevel(logging.NOTSET)
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    entries = [json.loads(line) for line in captured.err.splitlines()]
+    assert [(entry["level"], entry["message"], entry.get("job")) for entry in entries] == [
+        ("warning", "shown", 7),
+        ("warning", "heard", None),
+    ]
