@@ -19,8 +19,6 @@ from knowledge.toolsets import registry
 from knowledge.toolsets.base import Limits, Registry
 from knowledge.toolsets.paths import Folders
 
-STARTING_S = 20.0
-
 
 def application(
     engine: Engine,
@@ -31,9 +29,7 @@ def application(
     extend: Callable[[KnowledgeServer], None] | None = None,
 ) -> Starlette:
     """The MCP surface alone, over a real engine; files may be opened below `folder`."""
-    limits = Limits(
-        max_file_bytes=settings.max_file_bytes, wait_s=settings.wait_s, folders=Folders.named("", [folder])
-    )
+    limits = Limits(max_file_bytes=settings.max_file_bytes, wait_s=settings.wait_s, folders=Folders.named("", [folder]))
     surface = McpSurface(tools or registry(), lambda _: engine, limits=limits, toolsets=settings.toolsets)
     if extend is not None:
         extend(surface.server)
@@ -48,14 +44,11 @@ def application(
 
 @asynccontextmanager
 async def serving(app: Starlette, settings: Settings, port: int = 0) -> AsyncIterator[str]:
-    """Serve an application behind its guard; gives its address."""
+    """Serve an application behind its guard; gives its address, at which callers may already queue."""
     sockets = listen("127.0.0.1", port)
     server: uvicorn.Server = make_server(front(app, settings))
     server.config.timeout_graceful_shutdown = 1  # streams of older clients stay open until they are cut
     task = asyncio.create_task(server.serve(sockets=sockets))
-    async with asyncio.timeout(STARTING_S):
-        while not server.started:
-            await asyncio.sleep(0.01)
     try:
         yield f"http://127.0.0.1:{sockets[0].getsockname()[1]}"
     finally:

@@ -1,0 +1,57 @@
+"""The official suite, both requirement sets, and the Inspector's strict look at every toolset."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+
+import pytest
+from tests.conformance.fixtures import install
+from tests.conformance.node import Tools, tools
+from tests.contracts.serving import application, serving
+
+from knowledge.config import Settings
+from knowledge.engine.local import LocalEngine
+from knowledge.toolsets import registry
+
+
+@pytest.fixture(scope="session")
+def official() -> Tools:
+    return tools()
+
+
+@pytest.mark.parametrize("requirements", ["2025-11-25", "2026-07-28"])
+async def test_the_official_suite_finds_nothing_missing(
+    requirements: str, official: Tools, local: LocalEngine, settings: Settings, tmp_path: Path
+) -> None:
+    logging.getLogger("mcp").setLevel(logging.CRITICAL)  # the suite provokes what the SDK logs loudly
+    async with serving(application(local, settings, tmp_path, extend=install), settings) as url:
+        code, printed = await official.run(
+            official.conformance, "server", "--url", f"{url}/mcp", "--requirements", requirements,
+            "--timeout", "120000", "-o", str(tmp_path / "out"), home=tmp_path,
+        )  # fmt: skip
+    assert code == 0, printed[-4000:] + _failures(tmp_path / "out")
+
+
+def _failures(folder: Path) -> str:
+    """What failed, and why, as the suite wrote it down."""
+    checks = [
+        (path.parent.name, check) for path in folder.rglob("checks.json") for check in json.loads(path.read_text())
+    ]
+    failed = [(name, check) for name, check in checks if check.get("status") == "FAILURE"]
+    return "".join(f"\n{name}: {check.get('id')}: {check.get('errorMessage')}" for name, check in failed)
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+@pytest.mark.parametrize("toolset", registry().names)
+async def test_the_inspector_has_nothing_to_say_about_a_toolset(
+    toolset: str, era: str, official: Tools, local: LocalEngine, settings: Settings, tmp_path: Path
+) -> None:
+    async with serving(application(local, settings, tmp_path), settings) as url:
+        code, printed = await official.run(
+            official.inspector, "--cli", f"{url}/mcp/{toolset}", "--transport", "http", "--protocol-era", era,
+            "--method", "tools/list", "--strict", home=tmp_path,
+        )  # fmt: skip
+    assert code == 0, printed[-4000:]
+    assert f'"{registry().toolsets[toolset].tools[0].name}"' in printed
