@@ -19,6 +19,8 @@ from knowledge.index.api import Index
 from knowledge.store.models import StoredModel
 
 if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
     from knowledge.split import Splitter
 
 
@@ -57,7 +59,7 @@ def splitter(choice: Choice) -> Callable[[], Splitter]:
     """A new splitter for each document; the tokenizer they share is read when the first one is wanted."""
 
     @cache
-    def counting() -> tuple[object, int]:
+    def counting() -> tuple[Tokenizer, int]:
         return loading.tokenizer(choice), loading.window(choice)
 
     def make() -> Splitter:

@@ -103,3 +103,6 @@ class Engine(Protocol):
 
     async def reindex(self) -> None:
         """Build the index again from the store and swap it in."""
+
+    async def backup(self) -> Original:
+        """Everything as one archive, of one moment, while others go on reading and writing."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import TypeVar
 
 from knowledge import __version__
-from knowledge.engine import accept, search, verify
+from knowledge.engine import accept, backup, search, verify
 from knowledge.engine.parts import Parts
 from knowledge.errors import BY_CODE, DeadlineExceeded, Internal, NotNow, StorageFailed
 from knowledge.index.api import Within
@@ -296,6 +296,18 @@ class LocalEngine:
 
     async def reindex(self) -> None:
         await self._run(lambda: self._parts.indexer.rebuild(self._parts.indexer.model))
+
+    async def backup(self) -> Original:
+        archive = await self._run(lambda: backup.Archive(self._parts))
+
+        async def read() -> AsyncIterator[bytes]:
+            try:
+                while piece := await self._run(archive.next_piece):
+                    yield piece
+            finally:
+                await self._run(archive.close)
+
+        return Original(archive.filename, archive.size, read())
 
 
 def day(moment: datetime | None) -> int | None:

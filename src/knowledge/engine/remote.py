@@ -152,6 +152,10 @@ class RemoteEngine:
     async def reindex(self) -> None:
         await self._line.ask(lambda _: None, "POST", "/reindex", timeout=LONG)
 
+    async def backup(self) -> Original:
+        filename, size, pieces = await self._line.fetch("/backup")
+        return Original(filename, size, pieces)
+
 
 def _at(ref: CollectionRef) -> str:
     return f"/collections/{quote(str(wire.dump_collection_ref(ref)), safe='')}"

@@ -1,4 +1,4 @@
-"""One data folder, many processes: whoever has the lock is the engine, the others use it, and one of them follows it."""
+"""One data folder, many processes: whoever has the lock is the engine, the others use it, and one follows it."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class SharedEngine:
     @property
     def holds(self) -> bool:
         """Whether this process is the engine."""
-        return self._lock.is_locked
+        return bool(self._lock.is_locked)
 
     async def open(self) -> None:
         await self._current()
@@ -239,6 +239,9 @@ class SharedEngine:
 
     async def reindex(self) -> None:
         return await self._ask(lambda engine: engine.reindex())
+
+    async def backup(self) -> Original:
+        return await self._ask(lambda engine: engine.backup())
 
 
 def _twice(verb: Callable[[Engine], Awaitable[Removed]], gone: Removed) -> Callable[[Engine], Awaitable[Removed]]:

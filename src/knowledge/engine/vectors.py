@@ -23,7 +23,7 @@ GLANCE = 0.05
 
 
 class VectorKeeper:
-    """One thread: it waits for the model, makes the vectors that are missing, and swaps the index when models changed."""
+    """One thread: it waits for the model, makes what vectors are missing, and swaps the index when models changed."""
 
     def __init__(
         self, model: Model, models: ModelStore, chunks: ChunkStore, documents: DocumentStore, indexer: Indexer

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
-from pathlib import Path
 
 from knowledge.engine.indexing import Indexer
 from knowledge.model import Finding
 from knowledge.store.chunks import ChunkStore
 from knowledge.store.documents import DocumentStore
-from knowledge.store.files import PIECE, FileStore
+from knowledge.store.files import FileStore, digest
 
 
 def verify(documents: DocumentStore, chunks: ChunkStore, files: FileStore, indexer: Indexer) -> Iterator[Finding]:
@@ -42,16 +40,8 @@ def _files(documents: DocumentStore, files: FileStore) -> Iterator[Finding]:
             yield Finding("files", f"The original {sha256} is missing")
         elif path.stat().st_size != size:
             yield Finding("files", f"The original {sha256} has {path.stat().st_size} bytes instead of {size}")
-        elif _digest(path) != sha256:
+        elif digest(path) != sha256:
             yield Finding("files", f"The original {sha256} has other bytes than it came with")
     for path in files.all():
         if not documents.names(path.name):
             yield Finding("files", f"No document names the file {path.name}")
-
-
-def _digest(path: Path) -> str:
-    found = hashlib.sha256()
-    with path.open("rb") as file:
-        while piece := file.read(PIECE):
-            found.update(piece)
-    return found.hexdigest()

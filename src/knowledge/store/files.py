@@ -63,6 +63,22 @@ class FileStore:
         self._incoming.mkdir(parents=True, exist_ok=True)
         self._lock = threading.Lock()
         self._pins: Counter[str] = Counter()
+        self._holding = 0
+        self._put_off: set[str] = set()
+
+    @contextmanager
+    def hold_all(self, named: Callable[[str], bool]) -> Iterator[None]:
+        """Let nothing be taken away meanwhile; what was to go goes afterwards."""
+        with self._lock:
+            self._holding += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._holding -= 1
+                gone, self._put_off = (set(), self._put_off) if self._holding else (self._put_off, set())
+            for sha256 in gone:
+                self.discard(sha256, named)
 
     def path(self, sha256: str) -> Path:
         return self.root / sha256[:2] / sha256
@@ -101,6 +117,9 @@ class FileStore:
             path = self.path(sha256)
             if self._pins[sha256] or named(sha256) or not path.exists():
                 return 0
+            if self._holding:
+                self._put_off.add(sha256)
+                return 0
             size = path.stat().st_size
             path.unlink()
             return size
@@ -130,6 +149,12 @@ class FileStore:
         path.parent.mkdir(exist_ok=True)
         incoming.replace(path)
         sync_folder(path.parent)
+
+
+def digest(path: Path) -> str:
+    """The SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def sync_folder(folder: Path) -> None:

@@ -99,6 +99,11 @@ class JobStore:
         with self._database.read() as connection:
             return connection.execute(select(J.sha256).where(_named(ref), J.owner_id == scope.owner)).scalar()
 
+    def originals(self) -> set[str]:
+        """The files that jobs still hold."""
+        with self._database.read() as connection:
+            return set(connection.execute(select(J.sha256).where(J.sha256.is_not(None))).scalars())
+
     def active_in(self, collection_id: int) -> list[int]:
         """The jobs that still want to put something into a collection."""
         active = select(J.id).where(

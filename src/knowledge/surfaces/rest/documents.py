@@ -65,7 +65,7 @@ async def document(request: Request, id: str, part: Annotated[ChunkRange, Query(
 async def file(request: Request, id: str) -> Response:
     """Fetch the original bytes."""
     original = await engine_of(request).original(load_ref(id))
-    return StreamingResponse(_pieces(original), headers=file_headers(original.filename, original.size))
+    return StreamingResponse(pieces(original), headers=file_headers(original.filename, original.size))
 
 
 @router.patch(
@@ -105,7 +105,7 @@ async def remove(request: Request, id: str) -> Response:
     return answer(dump_removed(await engine_of(request).remove(load_ref(id))))
 
 
-async def _pieces(original: Original) -> AsyncIterator[bytes]:
+async def pieces(original: Original) -> AsyncIterator[bytes]:
     async for piece in original.pieces:
         yield piece
 

@@ -1,15 +1,16 @@
-"""Health and status, and the two verbs that look after the index."""
+"""Health and status, and the verbs that look after what is kept."""
 
 from __future__ import annotations
 
 from fastapi import APIRouter
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from knowledge import __version__
 from knowledge.surfaces.rest.answers import answer
 from knowledge.surfaces.rest.context import context_of, engine_of
-from knowledge.surfaces.rest.openapi import refusals
+from knowledge.surfaces.rest.documents import file_headers, pieces
+from knowledge.surfaces.rest.openapi import ORIGINAL, refusals
 from knowledge.surfaces.rest.routes import Route
 from knowledge.wire import dump_findings, dump_status
 from knowledge.wire.shapes import FindingsShape, HealthShape, StatusShape
@@ -44,3 +45,10 @@ async def reindex(request: Request) -> Response:
     """Build the index again from the store, and answer when it serves."""
     await engine_of(request).reindex()
     return answer({"status": "done"})
+
+
+@router.get("/backup", response_class=StreamingResponse, responses={**ORIGINAL, **refusals()})
+async def backup(request: Request) -> Response:
+    """Fetch everything as one archive, of one moment."""
+    archive = await engine_of(request).backup()
+    return StreamingResponse(pieces(archive), headers=file_headers(archive.filename, archive.size))
