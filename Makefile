@@ -44,6 +44,9 @@ test: check ## Set up, check, and run the tests
 test-long: $(VENV)/.dev ## Run the tests that take minutes
 	$(BIN)/pytest -m long $(TESTS)
 
+docs: $(VENV)/.dev ## Write the pages of docs/reference that are made from the code
+	$(BIN)/python scripts/reference.py
+
 constraints: ## Choose the newest versions of everything anew
 	rm -rf .venv-constraints && $(PYTHON) -m venv .venv-constraints
 	.venv-constraints/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'

@@ -54,14 +54,12 @@ class Settings(BaseSettings):
     embedding_dimension: int | None = Field(None, ge=1, description="The length of an openai: model's vectors.")
     int8: str = Field("auto", pattern="^(auto|on|off)$", description="Eight-bit arithmetic: auto, on or off.")
 
-    files: str = Field(
-        "", description=f"Folders, separated by '{os.pathsep}', below which tools may open files by path."
-    )
+    files: str = Field("", description="Folders, separated as in PATH, below which tools may open files by path.")
     max_file_mb: int = Field(100, ge=1, description="The largest file that is accepted, in MB.")
     wait_s: float = Field(50.0, gt=0, description="How long a call waits for its job before it answers without.")
     workers: int = Field(0, ge=0, description="How many jobs run side by side; 0 means one for each processor core.")
     parse_seconds: float = Field(
-        120.0, gt=0, description="The longest that reading one document may take, before pages are added."
+        120.0, gt=0, description="How long reading one document may take; each page and each MB adds to it."
     )
     parse_memory_mb: int = Field(1500, ge=200, description="The most memory that reading one document may take.")
     ocr_languages: str = Field("eng", description="Languages for text recognition, such as eng+deu.")
