@@ -26,6 +26,8 @@ class Entry:
     """Title, headings and text, as `analyse.terms` cuts them."""
     vector: NDArray[np.float16] | None
     """None where the model does not read the language, or has not read the passage yet."""
+    language: str | None = None
+    """By whose stems the terms were made (ISO 639-1); None is English."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +47,12 @@ class Within:
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """A question as terms. `terms` keeps repeats: each counts as often as it stands there."""
+    """A question as the index reads it. Every word comes in its forms, one where all languages stem it alike."""
 
-    terms: tuple[str, ...]
-    phrases: tuple[tuple[str, ...], ...] = ()
-    """Each must stand in the passage, in this order, side by side."""
+    terms: tuple[tuple[str, ...], ...]
+    """Repeats are kept: each counts as often as it stands there."""
+    phrases: tuple[tuple[tuple[str, ...], ...], ...] = ()
+    """Of each phrase one form must stand in the passage, its terms in this order, side by side."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +88,9 @@ class Index(Protocol):
 
     def ceiling(self, words: Words) -> float:
         """2.2 times the sum of the terms' idf: what BM25 is divided by to lie between 0 and 1."""
+
+    def languages(self) -> tuple[str, ...]:
+        """By whose stems its passages were cut, the most frequent first: a question must be cut by all of them."""
 
     def count(self) -> int:
         """How many passages it holds."""

@@ -1,0 +1,296 @@
+"""A search in five steps: embed the question, ask the index, fuse and calibrate, join to the truth, shape."""
+
+from __future__ import annotations
+
+import time
+import unicodedata
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from threading import Lock
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from knowledge import analyse
+from knowledge.embed.base import Embedder
+from knowledge.engine import rank
+from knowledge.engine.rank import Candidates, Ranking
+from knowledge.errors import EmptyQuery, ModelUnavailable, Unavailable
+from knowledge.index.api import Index, Scored, Within, Words
+from knowledge.model import Answer, Chunk, Document, Hit, Json, JsonValue, Mode, Query
+
+DEPTH = 100
+"""How many candidates each side brings: always the same, so that pages never repeat or skip a passage."""
+KEPT_QUESTIONS = 1024
+
+Vector = NDArray[np.float32]
+
+
+class Passages(Protocol):
+    """The truth: what a deleted passage is not in."""
+
+    def hits(self, chunk_ids: Sequence[int]) -> dict[int, tuple[Chunk, Document]]: ...
+
+
+def search(query: Query, within: Within, *, index: Index, passages: Passages, embedder: Embedder | None) -> Answer:
+    """The passages that answer a question, best first."""
+    costs = Costs()
+    with costs.step("embed"):
+        asked = understand(query, index, embedder)
+    with costs.step("find"):
+        found, asked = find(asked, within, index)
+    with costs.step("rank"):
+        ranking = fuse(found, asked)
+    with costs.step("join"):
+        page = join(query, found, ranking, passages)
+    return shape(query, asked, found, ranking, page, costs)
+
+
+# -- the question -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question, understood: what is asked of each side, and by which mode."""
+
+    mode: Mode
+    words: Words
+    vector: Vector | None
+    model: str
+    notes: tuple[str, ...] = ()
+
+
+def understand(query: Query, index: Index, embedder: Embedder | None) -> Asked:
+    """Words and vector of the question, and the mode that can really be used for it."""
+    words = analyse.question(query.text, index.languages())
+    refuse_empty(query, words, embedder)
+    if query.mode is Mode.TEXT:
+        return Asked(Mode.TEXT, words, None, "")
+    if embedder is None:
+        return without_model(query, words, "No embedding model is loaded")
+    try:
+        vector = question_vector(embedder, query.text)
+    except Unavailable as error:
+        return without_model(query, words, str(error))
+    if query.mode is Mode.VECTOR:
+        return Asked(Mode.VECTOR, words, vector, embedder.name)
+    return reranked(query, Asked(Mode.HYBRID, words, vector, embedder.name))
+
+
+def refuse_empty(query: Query, words: Words, embedder: Embedder | None) -> None:
+    """A question without a word is refused, unless it is one that a model can make something of."""
+    pictures = any(unicodedata.category(character) == "So" for character in query.text)
+    if not words.terms and not (pictures and embedder is not None and query.mode is not Mode.TEXT):
+        raise EmptyQuery("The question holds no word to search for", query=query.text[:200])
+
+
+def without_model(query: Query, words: Words, reason: str) -> Asked:
+    if query.mode is Mode.VECTOR:
+        raise ModelUnavailable(f"Search by meaning needs an embedding model. {reason}", mode=query.mode.value)
+    if not words.terms:
+        raise EmptyQuery("The question holds no word to search for", query=query.text[:200])
+    return Asked(Mode.TEXT, words, None, "", (f"{reason}; these are the hits by words alone.",))
+
+
+def reranked(query: Query, asked: Asked) -> Asked:
+    if query.mode is not Mode.RERANK:
+        return asked
+    return replace(asked, notes=(*asked.notes, "Reranking is not available; this is the fused order."))
+
+
+class QuestionCache:
+    """The vectors of the latest questions, for every model that asked."""
+
+    def __init__(self, size: int = KEPT_QUESTIONS) -> None:
+        self._size, self._lock = size, Lock()
+        self._vectors: OrderedDict[tuple[str, str], Vector] = OrderedDict()
+
+    def get(self, embedder: Embedder, text: str) -> Vector:
+        key = (embedder.fingerprint, text)
+        with self._lock:
+            vector = self._vectors.get(key)
+            if vector is not None:
+                self._vectors.move_to_end(key)
+                return vector
+        vector = np.ascontiguousarray(embedder.embed_question(text)[0], np.float32)
+        with self._lock:
+            self._vectors[key] = vector
+            if len(self._vectors) > self._size:
+                self._vectors.popitem(last=False)
+        return vector
+
+
+_QUESTIONS = QuestionCache()
+
+
+def question_vector(embedder: Embedder, text: str) -> Vector:
+    return _QUESTIONS.get(embedder, text)
+
+
+# -- asking the index ---------------------------------------------------------------------------
+
+
+def find(asked: Asked, within: Within, index: Index) -> tuple[Candidates, Asked]:
+    """The candidates of both sides, with both scores for each."""
+    by_words = NOTHING if asked.mode is Mode.VECTOR else index.words(asked.words, within, DEPTH)
+    if asked.words.phrases and not len(by_words.ids) and asked.mode is not Mode.VECTOR:
+        note = "No passage holds the quoted words side by side; they were searched for one by one."
+        asked = replace(asked, words=Words(asked.words.terms), notes=(*asked.notes, note))
+        by_words = index.words(asked.words, within, DEPTH)
+    by_meaning = NOTHING if asked.vector is None else index.meaning(asked.vector, within, DEPTH)
+    found = both_scores(asked, by_words, by_meaning, index)
+    return (only_with_phrases(found) if asked.words.phrases and asked.mode is not Mode.VECTOR else found), asked
+
+
+NOTHING = Scored(np.empty(0, np.int64), np.empty(0, np.float32))
+
+
+def both_scores(asked: Asked, by_words: Scored, by_meaning: Scored, index: Index) -> Candidates:
+    """One row a passage; the score that only one side knows is computed for the other."""
+    ids = np.union1d(by_words.ids, by_meaning.ids)
+    bm25, words_rank = placed(ids, by_words, missing=0.0)
+    cosine, meaning_rank = placed(ids, by_meaning, missing=np.nan)
+    unscored = words_rank < 0
+    if asked.mode is not Mode.VECTOR and unscored.any():
+        bm25[unscored] = index.bm25(asked.words, ids[unscored])
+    unscored = meaning_rank < 0
+    if asked.vector is not None and unscored.any():
+        cosine[unscored] = index.cosines(asked.vector, ids[unscored])
+    return Candidates(ids, bm25, index.ceiling(asked.words), cosine, words_rank, meaning_rank)
+
+
+def placed(ids: NDArray[np.int64], found: Scored, *, missing: float) -> tuple[rank.Numbers, NDArray[np.int64]]:
+    places = np.searchsorted(ids, found.ids)
+    scores, ranks = np.full(len(ids), missing), np.full(len(ids), -1, np.int64)
+    scores[places], ranks[places] = found.scores, np.arange(len(found.ids))
+    return scores, ranks
+
+
+def only_with_phrases(found: Candidates) -> Candidates:
+    """Who quotes wants what is quoted: a passage without the phrase scores 0 by words, and goes."""
+    kept = found.bm25 > 0.0
+    return Candidates(
+        found.ids[kept],
+        found.bm25[kept],
+        found.ceiling,
+        found.cosine[kept],
+        found.words_rank[kept],
+        found.meaning_rank[kept],
+    )
+
+
+# -- ranking, joining, shaping ------------------------------------------------------------------
+
+
+def fuse(found: Candidates, asked: Asked) -> Ranking:
+    match asked.mode:
+        case Mode.TEXT:
+            return rank.words_alone(found)
+        case Mode.VECTOR:
+            return rank.meaning_alone(found, rank.calibration(asked.model))
+        case _:
+            return rank.hybrid(found, rank.calibration(asked.model))
+
+
+@dataclass(frozen=True, slots=True)
+class PageOfHits:
+    places: tuple[int, ...]
+    """Where each hit stands in Candidates."""
+    joined: Mapping[int, tuple[Chunk, Document]]
+    total: int
+
+
+def join(query: Query, found: Candidates, ranking: Ranking, passages: Passages) -> PageOfHits:
+    """The page that was asked for. A passage that the truth no longer has makes room for the next one."""
+    passing = ranking.order[ranking.relevance[ranking.order] >= query.threshold]
+    ids, end = found.ids[passing].tolist(), query.offset + query.limit
+    joined: dict[int, tuple[Chunk, Document]] = {}
+    there: list[int] = []
+    looked_at = 0
+    while len(there) < end and looked_at < len(ids):
+        part = ids[looked_at : looked_at + end - len(there)]
+        joined |= passages.hits(part)
+        there += [looked_at + at for at, chunk in enumerate(part) if chunk in joined]
+        looked_at += len(part)
+    gone = looked_at - len(there)
+    return PageOfHits(tuple(passing[there[query.offset : end]].tolist()), joined, len(ids) - gone)
+
+
+def shape(query: Query, asked: Asked, found: Candidates, ranking: Ranking, page: PageOfHits, costs: Costs) -> Answer:
+    notes = asked.notes
+    if not ranking.calibrated and len(found.ids):
+        notes = (*notes, "The scores are uncalibrated: this model's constants are not known. The order is sound.")
+    hits = tuple(hit(place, found, ranking, page, explain=query.explain) for place in page.places)
+    explanation = explain_answer(asked, found, ranking, costs) if query.explain else None
+    return Answer(hits, page.total, asked.mode, notes, explanation)
+
+
+def hit(place: int, found: Candidates, ranking: Ranking, page: PageOfHits, *, explain: bool) -> Hit:
+    chunk, document = page.joined[int(found.ids[place])]
+    score = float(ranking.relevance[place])
+    explanation = explain_hit(place, found, ranking) if explain else None
+    return Hit(chunk, document, score, matched_by(place, found), explanation)
+
+
+def matched_by(place: int, found: Candidates) -> str:
+    by_words, by_meaning = found.bm25[place] > 0.0, found.meaning_rank[place] >= 0
+    if by_words and by_meaning:
+        return "both"
+    return "words" if by_words else "meaning"
+
+
+# -- explaining ---------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Costs:
+    """What each step took: milliseconds of this thread's processor time, and by the clock."""
+
+    steps: list[Json] = field(default_factory=list)
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        cpu, wall = time.thread_time(), time.perf_counter()
+        yield
+        self.steps.append(
+            {
+                "step": name,
+                "cpu_ms": round((time.thread_time() - cpu) * 1000, 3),
+                "wall_ms": round((time.perf_counter() - wall) * 1000, 3),
+            }
+        )
+
+
+def explain_hit(place: int, found: Candidates, ranking: Ranking) -> Json:
+    """What each step contributed; a rank counts from 1 and is null where that side did not find the passage."""
+    cosine = float(found.cosine[place])
+    return {
+        "bm25": round(float(found.bm25[place]), 4),
+        "words": round(float(found.words[place]), 4),
+        "words_rank": _from_one(found.words_rank[place]),
+        "cosine": None if np.isnan(cosine) else round(cosine, 4),
+        "meaning_rank": _from_one(found.meaning_rank[place]),
+        "score": round(float(ranking.score[place]), 4),
+        "relevance": round(float(ranking.relevance[place]), 4),
+    }
+
+
+def _from_one(place: np.int64) -> int | None:
+    return None if place < 0 else int(place) + 1
+
+
+def explain_answer(asked: Asked, found: Candidates, ranking: Ranking, costs: Costs) -> Json:
+    terms: list[JsonValue] = ["|".join(forms) for forms in asked.words.terms]
+    steps: list[JsonValue] = [*costs.steps]
+    return {
+        "mode": asked.mode.value,
+        "model": asked.model or None,
+        "terms": terms,
+        "ceiling": round(found.ceiling, 4),
+        "candidates": len(found.ids),
+        "calibrated": ranking.calibrated,
+        "steps": steps,
+    }

@@ -1,0 +1,129 @@
+"""One bit a dimension: FAISS RaBitQ codes, for a first scan over everything that costs 56 bytes a passage."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from knowledge.index.view import Slots
+
+if TYPE_CHECKING:
+    import faiss
+
+Vectors: TypeAlias = NDArray[np.float32]
+Codes: TypeAlias = NDArray[np.uint8]
+
+
+class Scanner:
+    """The codes in the order that FAISS's fast scan wants; made, or read, when the first search asks for it."""
+
+    def __init__(self, center: Vectors, codes: Codes, saved: Path | None = None) -> None:
+        self._center, self._codes, self._saved = center, codes, saved
+        self._index: faiss.Index | None = None
+        self._lock = threading.Lock()
+
+    def get(self) -> faiss.Index:
+        one_thread()
+        if self._index is None:
+            with self._lock:
+                if self._index is None:
+                    self._index = self._read() or self._make()
+        return self._index
+
+    def grown(self, codes: Codes, fresh: Vectors) -> Scanner:
+        """Another one that knows `fresh` too; this one goes on as it is, for those who search it now."""
+        import faiss
+
+        grown = Scanner(self._center, codes)
+        if self._index is not None:
+            one_thread()
+            index = faiss.clone_index(self._index)
+            index.add(fresh)
+            grown._index = index
+        return grown
+
+    def save(self, path: Path) -> None:
+        import faiss
+
+        draft = path.with_suffix(".new")
+        faiss.write_index(self.get(), str(draft))
+        draft.replace(path)
+
+    def _read(self) -> faiss.Index | None:
+        import faiss
+
+        if self._saved is None or not self._saved.exists():
+            return None
+        try:
+            index = faiss.read_index(str(self._saved))
+        except RuntimeError:  # cut off while it was written; the codes are all there
+            return None
+        return index if index.ntotal == len(self._codes) else None
+
+    def _make(self) -> faiss.Index:
+        import faiss
+
+        return faiss.IndexRaBitQFastScan(_filled(self._center, np.asarray(self._codes)))
+
+
+@dataclass(frozen=True, slots=True)
+class Coded:
+    """The first `len(codes)` slots, centred on the mean of `trained_on` vectors."""
+
+    center: Vectors
+    codes: Codes
+    trained_on: int
+    scanner: Scanner = field(repr=False)
+
+    def nearest_of_all(self, question: Vectors, count: int) -> Slots:
+        _, found = self.scanner.get().search(question[None], min(count, len(self.codes)))
+        slots: Slots = found[0][found[0] >= 0]
+        return slots
+
+    def nearest_of(self, question: Vectors, slots: Slots, count: int) -> Slots:
+        """A scan over these alone: their codes are put together for it, which is cheaper than testing all of them."""
+        one_thread()
+        _, found = _filled(self.center, self.codes[slots]).search(question[None], min(count, len(slots)))
+        chosen: Slots = slots[found[0][found[0] >= 0]]
+        return chosen
+
+
+def encoded(center: Vectors, vectors: Vectors) -> Codes:
+    one_thread()
+    codes: Codes = _quantizer(center).sa_encode(vectors)
+    return codes
+
+
+def code_size(dimension: int) -> int:
+    """The bits, and two numbers of four bytes beside them."""
+    return (dimension + 7) // 8 + 8
+
+
+def one_thread() -> None:
+    """OpenMP's threads would cost a search more than they bring; the setting belongs to the calling thread."""
+    import faiss  # in functions, since a server with few passages never needs it
+
+    faiss.omp_set_num_threads(1)
+
+
+def _quantizer(center: Vectors) -> faiss.IndexRaBitQ:
+    import faiss
+
+    index = faiss.IndexRaBitQ(len(center), faiss.METRIC_INNER_PRODUCT)
+    faiss.copy_array_to_vector(center, index.center)
+    index.is_trained = True
+    return index
+
+
+def _filled(center: Vectors, codes: Codes) -> faiss.IndexRaBitQ:
+    import faiss
+
+    index = _quantizer(center)
+    faiss.copy_array_to_vector(np.ascontiguousarray(codes).ravel(), index.codes)  # type: ignore[attr-defined]
+    index.ntotal = len(codes)
+    return index

@@ -1,0 +1,257 @@
+"""The index in this process: tantivy for words, FAISS for meaning, and columns of numbers that filter both.
+
+One thread writes, any number search. What they search is a View: published whole after every change, never touched
+again. docs/explanation/search.md says how it is kept on disk and what happens when it is found damaged.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from knowledge.index import manifest as manifests
+from knowledge.index import scoring
+from knowledge.index.api import Entry, Scored, Within, Words
+from knowledge.index.files import Damaged
+from knowledge.index.manifest import Manifest
+from knowledge.index.meaning import MeaningView, MeaningWriter
+from knowledge.index.slots import SlotWriter
+from knowledge.index.view import SlotView
+from knowledge.index.words import WordView, WordWriter
+
+log = logging.getLogger(__name__)
+
+BATCH = 512
+MUCH_DEAD, MANY_DEAD = 0.25, 10_000
+"""Slots are written anew when so large a part of them, and so many, are struck out."""
+LOOSE_RATIO = 0.5
+"""A filter that lets more than this through is cheaper to test on a longer list of hits than inside the query."""
+SETTLED_TAIL = 256
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    words: WordView
+    slots: SlotView
+    meaning: MeaningView
+
+
+class EmbeddedIndex:
+    """Use `open`."""
+
+    def __init__(self, folder: Path, dimension: int, fingerprint: str, manifest: Manifest | None = None) -> None:
+        self._folder, self._dimension, self._fingerprint = folder, dimension, fingerprint
+        self._turn = threading.Lock()
+        self._generation = manifest.generation if manifest else 0
+        self._seq = self._kept = manifest.seq if manifest else -1
+        self._words = WordWriter(folder / "words")
+        self._slots = SlotWriter(self._slots_folder())
+        self._meaning = MeaningWriter(self._slots_folder(), dimension)
+        self._words_ahead = False
+        if manifest is not None:
+            self._load(manifest)
+        self._view = self._published()
+
+    @classmethod
+    def open(cls, folder: Path, dimension: int, fingerprint: str) -> EmbeddedIndex:
+        """The index in this folder, or an empty one with checkpoint -1 when there is none that can be trusted."""
+        if folder.exists():
+            try:
+                return cls(folder, dimension, fingerprint, manifests.read(folder, dimension, fingerprint))
+            except (Damaged, OSError, ValueError, KeyError) as error:
+                if any(folder.iterdir()):
+                    log.warning("The index is built again: %s", error)
+            shutil.rmtree(folder)
+        folder.mkdir(parents=True)
+        return cls(folder, dimension, fingerprint)
+
+    def _slots_folder(self) -> Path:
+        return self._folder / f"slots-{self._generation}"
+
+    def _load(self, manifest: Manifest) -> None:
+        if self._words.opstamp < manifest.opstamp:
+            raise Damaged("The words are older than the manifest")
+        self._words_ahead = self._words.opstamp > manifest.opstamp
+        self._slots.load(manifest)
+        self._meaning.load(manifest)
+        if not self._words_ahead and len(self._words.view()) != manifest.live:
+            raise Damaged("Words and slots hold different numbers of passages")
+
+    def _published(self) -> View:
+        return View(self._words.view(), self._slots.view(), self._meaning.view())
+
+    # -- changing -------------------------------------------------------------------------------
+
+    def checkpoint(self) -> int:
+        return self._kept
+
+    def apply(self, seq: int, documents: Sequence[int], entries: Iterable[Entry]) -> None:
+        with self._turn:
+            try:
+                self._replace(documents, entries)
+            except BaseException:
+                self._take_back()
+                raise
+            self._seq = seq
+            self._settle()
+
+    def _replace(self, documents: Sequence[int], entries: Iterable[Entry]) -> None:
+        known = self._slots.strike(documents)
+        if known or self._words_ahead:
+            self._words.strike(documents)
+        changed = known or (self._words_ahead and bool(documents))
+        for batch in batches(entries):
+            self._words.add(batch)
+            self._slots.add(batch)
+            self._meaning.add(batch)
+            changed = True
+        if changed:
+            self._words.commit()
+            self._view = self._published()
+
+    def _take_back(self) -> None:
+        """A change that failed halfway leaves what was there before it."""
+        self._words_ahead = True  # a commit may have gone through before it failed
+        self._words.rollback()
+        self._slots.cut(len(self._view.slots.alive), self._view.slots.alive)
+        self._meaning.cut(len(self._view.slots.alive))
+
+    def _settle(self, least: int = 0) -> None:
+        """Code the tail if it is long; searches go on over what they have."""
+        self._meaning.settle(least=least)
+        self._view = View(self._view.words, self._slots.view(), self._meaning.view())
+
+    def flush(self) -> None:
+        with self._turn:
+            if self._slots.dead >= MANY_DEAD and self._slots.dead > MUCH_DEAD * len(self._slots):
+                self._compact()
+            self._settle(SETTLED_TAIL)
+            checksums = self._slots.flush(self._seq)
+            self._meaning.flush()
+            self._manifest(checksums).write(self._folder)
+            self._kept = self._seq
+            self._sweep()
+
+    def _sweep(self) -> None:
+        """What the manifest no longer names."""
+        self._slots.sweep(self._seq)
+        self._meaning.sweep()
+        for folder in self._folder.glob("slots-*"):
+            if folder != self._slots_folder():
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def _manifest(self, checksums: dict[str, int]) -> Manifest:
+        slots, meaning = self._slots, self._meaning
+        return Manifest(
+            fingerprint=self._fingerprint,
+            dimension=self._dimension,
+            seq=self._seq,
+            generation=self._generation,
+            opstamp=self._words.opstamp,
+            slots=len(slots),
+            live=len(slots) - slots.dead,
+            pairs=slots.pairs,
+            packed_terms=slots.packed_terms,
+            checksums=checksums,
+            types=list(slots.types.numbers),
+            tags=list(slots.tags.numbers),
+            languages=list(slots.languages.numbers),
+            trained_on=meaning.trained_on,
+            codes=meaning.codes,
+            codes_name=meaning.codes_name,
+            center=meaning.center,
+        )
+
+    def _compact(self) -> None:
+        """Write the live slots into a new folder; the flush that follows writes the manifest that names it."""
+        self._generation += 1
+        shutil.rmtree(self._slots_folder(), ignore_errors=True)
+        slots, meaning = SlotWriter(self._slots_folder()), MeaningWriter(self._slots_folder(), self._dimension)
+        slots.add_live(self._slots)
+        meaning.add_live(self._meaning, self._view.slots.alive)
+        (old_slots, self._slots), (old_meaning, self._meaning) = (self._slots, slots), (self._meaning, meaning)
+        self._view = View(self._view.words, slots.view(), meaning.view())
+        old_slots.close()
+        old_meaning.close()
+
+    # -- searching ------------------------------------------------------------------------------
+
+    def words(self, words: Words, within: Within, limit: int) -> Scored:
+        view = self._view
+        selection = view.slots.select(within)
+        if not selection.count or not words.terms:
+            return Scored(np.empty(0, np.int64), np.empty(0, np.float32))
+        if selection.ratio == 1.0:
+            return view.words.search(words, None, limit)
+        if selection.ratio > LOOSE_RATIO:
+            wanted = int(limit / selection.ratio * 1.2) + 20
+            found = view.words.search(words, None, wanted)
+            slots = view.slots.slots_of(found.ids)
+            inside = (slots >= 0) & selection.mask[slots]
+            if inside.sum() >= limit or len(found.ids) < wanted:
+                return Scored(found.ids[inside][:limit], found.scores[inside][:limit])
+        return view.words.search(words, within, limit)
+
+    def meaning(self, vector: NDArray[np.float32], within: Within, limit: int) -> Scored:
+        view = self._view
+        slots, scores = view.meaning.search(vector, view.slots.select(within), limit)
+        return Scored(view.slots.columns.chunk[slots], scores)
+
+    def cosines(self, vector: NDArray[np.float32], ids: NDArray[np.int64]) -> NDArray[np.float32]:
+        view = self._view
+        slots, scores = view.slots.slots_of(ids), np.full(len(ids), np.nan, np.float32)
+        here = slots >= 0
+        here[here] = view.slots.columns.embedded[slots[here]]
+        if here.any():
+            scores[here] = view.meaning.cosines(vector, slots[here])
+        return scores
+
+    def bm25(self, words: Words, ids: NDArray[np.int64]) -> NDArray[np.float32]:
+        view = self._view
+        slots, scores = view.slots.slots_of(ids), np.zeros(len(ids), np.float32)
+        here = slots >= 0
+        if here.any() and words.terms:
+            scores[here] = scoring.bm25(view.slots, scoring.asked(words), view.words.idf, slots[here])
+        if words.phrases and scores.any():
+            held = view.words.holds_phrases(words, ids.tolist())
+            scores *= np.asarray([chunk in held for chunk in ids.tolist()], np.float32)
+        return scores
+
+    def ceiling(self, words: Words) -> float:
+        return self._view.words.ceiling(scoring.asked(words))
+
+    # -- itself ---------------------------------------------------------------------------------
+
+    def languages(self) -> tuple[str, ...]:
+        return self._view.slots.languages
+
+    def count(self) -> int:
+        return self._view.slots.live
+
+    def document_chunks(self) -> dict[int, int]:
+        slots = self._view.slots
+        documents, counts = np.unique(slots.columns.document[slots.alive], return_counts=True)
+        return dict(zip(documents.tolist(), counts.tolist(), strict=True))
+
+    def size_bytes(self) -> int:
+        return sum(path.stat().st_size for path in self._folder.rglob("*") if path.is_file())
+
+    def close(self) -> None:
+        with self._turn:
+            self._words.close()
+            self._slots.close()
+            self._meaning.close()
+
+
+def batches(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
+    rest = iter(entries)
+    while batch := list(islice(rest, BATCH)):
+        yield batch

@@ -1,0 +1,51 @@
+"""What the last flush made durable: the one file that the others are measured by when an index is opened."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from knowledge.index.files import Damaged, write_whole
+
+VERSION = 1
+"""Another layout, another analysis or another hash of terms is another version, and means a rebuild."""
+NAME = "manifest.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    fingerprint: str
+    dimension: int
+    seq: int
+    generation: int
+    """Compaction writes the slots into a new folder."""
+    opstamp: int
+    """Where tantivy stood; it commits by itself and may be ahead, never behind."""
+    slots: int
+    live: int
+    pairs: int
+    packed_terms: int
+    checksums: dict[str, int]
+    types: list[str]
+    tags: list[str]
+    languages: list[str]
+    trained_on: int = 0
+    """How many vectors the codes were centred on; 0 before there are codes."""
+    codes: int = 0
+    codes_name: str = ""
+    center: list[float] = field(default_factory=list)
+    version: int = VERSION
+
+    def write(self, folder: Path) -> None:
+        write_whole(folder / NAME, json.dumps(asdict(self)).encode())
+
+
+def read(folder: Path, dimension: int, fingerprint: str) -> Manifest:
+    try:
+        manifest = Manifest(**json.loads((folder / NAME).read_bytes()))
+    except (OSError, ValueError, TypeError) as error:
+        raise Damaged("There is no manifest that can be read") from error
+    if (manifest.version, manifest.dimension, manifest.fingerprint) != (VERSION, dimension, fingerprint):
+        raise Damaged("The index was built by another version or for another model")
+    return manifest

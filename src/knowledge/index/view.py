@@ -1,0 +1,145 @@
+"""What searches look at: the passages as columns of numbers, one slot each, as they stood when they were published."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from knowledge.index.api import Within
+from knowledge.index.files import Column
+
+Slots = NDArray[np.int64]
+KEPT_SELECTIONS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The live slots that a filter lets through."""
+
+    mask: NDArray[np.bool_]
+    count: int
+    ratio: float
+    """How many of the live ones these are; 1.0 filters nothing."""
+    embedded: NDArray[np.bool_]
+    """Those of them that have a vector."""
+    embedded_count: int
+
+    def embedded_slots(self, below: int) -> Slots:
+        return np.flatnonzero(self.embedded[:below])
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """From a passage's id to its slot: sorted arrays for the many, a dict for what was added since they were sorted."""
+
+    ids: NDArray[np.int64]
+    slots: Slots
+    recent: dict[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """One number a slot. `start` is where the slot's packed terms begin, `length` how many terms it has."""
+
+    chunk: NDArray[np.int64]
+    document: NDArray[np.int64]
+    collection: NDArray[np.int64]
+    owner: NDArray[np.int32]
+    day: NDArray[np.int32]
+    doc_type: NDArray[np.int32]
+    language: NDArray[np.uint8]
+    length: NDArray[np.uint16]
+    start: NDArray[np.int64]
+    embedded: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class SlotView:
+    columns: Columns
+    alive: NDArray[np.bool_]
+    live: int
+    average_length: float
+    lookup: Lookup
+    types: Mapping[str, int]
+    postings: Mapping[str, Column[np.int32]]
+    """The slots of each tag, ascending."""
+    packed_terms: NDArray[np.uint32]
+    languages: tuple[str, ...]
+    _selections: dict[Within, Selection] = field(default_factory=dict)
+
+    def select(self, within: Within) -> Selection:
+        found = self._selections.get(within)
+        if found is None:
+            if len(self._selections) >= KEPT_SELECTIONS:
+                self._selections.clear()
+            found = self._selections[within] = self._select(within)
+        return found
+
+    def slots_of(self, ids: NDArray[np.int64]) -> Slots:
+        """The slot of each passage; -1 for one that is not here."""
+        lookup, slots = self.lookup, np.full(len(ids), -1, np.int64)
+        if len(lookup.ids):
+            places = np.minimum(np.searchsorted(lookup.ids, ids), len(lookup.ids) - 1)
+            slots = np.where(lookup.ids[places] == ids, lookup.slots[places], -1)
+        if lookup.recent:
+            newer = [lookup.recent.get(chunk, -1) for chunk in ids.tolist()]
+            slots = np.where(np.asarray(newer, np.int64) >= 0, newer, slots)
+        here = (slots >= 0) & (slots < len(self.alive))
+        here[here] = self.alive[slots[here]]
+        return np.where(here, slots, -1)
+
+    def ends(self, slots: Slots) -> NDArray[np.int64]:
+        """Where the packed terms of each slot end: where those of the next begin."""
+        starts = self.columns.start
+        following = starts[np.minimum(slots + 1, len(starts) - 1)]
+        return np.where(slots + 1 < len(starts), following, len(self.packed_terms))
+
+    def _select(self, within: Within) -> Selection:
+        mask = self.alive & self._readable(within)
+        columns = self.columns
+        for column, wanted in ((columns.collection, within.collections), (columns.document, within.documents)):
+            if wanted:
+                mask &= one_of(column, wanted)
+        if within.doc_types:
+            mask &= one_of(columns.doc_type, tuple(self.types.get(name, -1) for name in within.doc_types))
+        if within.day_from is not None:
+            mask &= columns.day >= within.day_from
+        if within.day_to is not None:
+            mask &= columns.day <= within.day_to
+        for tag in within.tags:
+            mask &= self._tagged(tag)
+        embedded, count = mask & columns.embedded, int(np.count_nonzero(mask))
+        ratio = count / self.live if self.live else 0.0
+        return Selection(mask, count, ratio, embedded, int(np.count_nonzero(embedded)))
+
+    def _readable(self, within: Within) -> NDArray[np.bool_]:
+        readable: NDArray[np.bool_] = self.columns.owner == within.owner
+        if within.shared_collections:
+            readable |= one_of(self.columns.collection, within.shared_collections)
+        return readable
+
+    def _tagged(self, tag: str) -> NDArray[np.bool_]:
+        mask = np.zeros(len(self.alive), np.bool_)
+        posting = self.postings.get(tag)
+        if posting is not None:
+            slots = posting.view()
+            mask[slots[: np.searchsorted(slots, len(mask))]] = True
+        return mask
+
+
+def one_of(column: NDArray[np.int64] | NDArray[np.int32], wanted: tuple[int, ...]) -> NDArray[np.bool_]:
+    if len(wanted) > 4:
+        return np.isin(column, wanted)
+    mask: NDArray[np.bool_] = column == wanted[0]
+    for value in wanted[1:]:
+        mask |= column == value
+    return mask
+
+
+def ranges(begins: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The numbers from each begin on, as many as its size says, one range after the other."""
+    offsets = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return np.repeat(begins, sizes) + offsets

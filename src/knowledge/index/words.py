@@ -1,0 +1,179 @@
+"""Words: tantivy is fed the terms of `analyse.py` as they are, and finds the best passages by BM25."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import tantivy
+
+from knowledge.errors import StorageFailed
+from knowledge.index import scoring
+from knowledge.index.api import Entry, Scored, Within, Words
+from knowledge.index.scoring import Asked
+
+HEAP_BYTES = 64_000_000
+MUST, SHOULD = tantivy.Occur.Must, tantivy.Occur.Should
+
+
+@cache
+def schema() -> tantivy.Schema:
+    builder = tantivy.SchemaBuilder()
+    builder.add_text_field("terms", tokenizer_name="whitespace", index_option="position")
+    builder.add_integer_field("chunk", indexed=True, fast=True)
+    # Signed on purpose: deleting by term on an unsigned field deletes nothing, without an error.
+    for name in ("document", "collection", "owner"):
+        builder.add_integer_field(name, indexed=True)
+    builder.add_integer_field("day", indexed=True, fast=True)
+    for name in ("doc_type", "tag"):
+        builder.add_text_field(name, tokenizer_name="raw", index_option="basic")
+    return builder.build()
+
+
+class WordWriter:
+    """The one writer. A commit is durable and is seen all at once by the searchers made after it."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._index = tantivy.Index(schema(), path=str(folder))
+        self._index.config_reader("manual")
+        try:
+            self._writer = self._index.writer(HEAP_BYTES, 1)
+        except ValueError as error:
+            # tantivy has one class of error for everything; a lock is no damage, and must not cost another's index.
+            if "LockBusy" not in str(error):
+                raise
+            raise StorageFailed(
+                "Another process writes to this index", hint="End it, or use its data folder."
+            ) from error
+
+    @property
+    def opstamp(self) -> int:
+        return int(self._writer.commit_opstamp)
+
+    def add(self, entries: Sequence[Entry]) -> None:
+        for entry in entries:
+            document = tantivy.Document()
+            document.add_text("terms", " ".join(entry.terms))
+            document.add_integer("chunk", entry.chunk_id)
+            document.add_integer("document", entry.document_id)
+            document.add_integer("collection", entry.collection_id)
+            document.add_integer("owner", entry.owner)
+            document.add_integer("day", entry.day)
+            document.add_text("doc_type", entry.doc_type)
+            for tag in entry.tags:
+                document.add_text("tag", tag)
+            self._writer.add_document(document)
+
+    def strike(self, documents: Iterable[int]) -> None:
+        for document in documents:
+            self._writer.delete_documents_by_query(term("document", document))
+
+    def commit(self) -> None:
+        self._writer.commit()
+
+    def rollback(self) -> None:
+        self._writer.rollback()
+
+    def view(self) -> WordView:
+        self._index.reload()
+        return WordView(self._index.searcher())
+
+    def close(self) -> None:
+        self._writer.wait_merging_threads()
+
+
+@dataclass(frozen=True, slots=True)
+class WordView:
+    searcher: tantivy.Searcher
+    _holding: dict[str, int] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return int(self.searcher.num_docs)
+
+    def idf(self, form: str) -> float:
+        return scoring.idf(len(self), self.holding(form))
+
+    def holding(self, form: str) -> int:
+        """How many passages hold this term."""
+        found = self._holding.get(form)
+        if found is None:
+            found = self._holding[form] = int(self.searcher.doc_freq("terms", form))
+        return found
+
+    def ceiling(self, question: Sequence[Asked]) -> float:
+        """What no passage can score more than. The forms of a word are one word, held by whoever holds any of them."""
+        known = ((sum(self.holding(form) for form in word.forms), word.repeats) for word in question)
+        return 2.2 * sum(repeats * scoring.idf(len(self), holding) for holding, repeats in known)
+
+    def search(self, words: Words, within: Within | None, limit: int) -> Scored:
+        """The best passages; all filters are part of the query."""
+        scored = [(SHOULD, query) for word in scoring.asked(words) if (query := self._word(word)) is not None]
+        if not scored:
+            return Scored(np.empty(0, np.int64), np.empty(0, np.float32))
+        conditions = [phrase(forms) for forms in words.phrases]
+        conditions += filters(within) if within is not None else []
+        asked_for = tantivy.Query.boolean_query(scored)
+        if conditions:
+            must = [(MUST, tantivy.Query.const_score_query(condition, 0.0)) for condition in conditions]
+            asked_for = tantivy.Query.boolean_query([(MUST, asked_for), *must])
+        return self._run(asked_for, limit)
+
+    def holds_phrases(self, words: Words, ids: Sequence[int]) -> frozenset[int]:
+        """Which of these passages hold every phrase."""
+        one_of_them = any_of("chunk", ids)
+        conditions = [(MUST, query) for query in (one_of_them, *map(phrase, words.phrases))]
+        return frozenset(self._run(tantivy.Query.boolean_query(conditions), max(len(ids), 1)).ids.tolist())
+
+    def _word(self, word: Asked) -> tantivy.Query | None:
+        forms = [term("terms", form) for form in word.forms if self.holding(form)]
+        if not forms:
+            return None
+        query = forms[0] if len(forms) == 1 else tantivy.Query.disjunction_max_query(forms)
+        return query if word.repeats == 1 else tantivy.Query.boost_query(query, float(word.repeats))
+
+    def _run(self, query: tantivy.Query, limit: int) -> Scored:
+        hits = self.searcher.search(query, limit, count=False).hits
+        ids = self.searcher.fast_field_values("chunk", [address for _, address in hits]) if hits else []
+        return Scored(np.asarray(ids, np.int64), np.asarray([score for score, _ in hits], np.float32))
+
+
+# -- queries ------------------------------------------------------------------------------------
+
+
+def term(name: str, value: int | str) -> tantivy.Query:
+    return tantivy.Query.term_query(schema(), name, value)
+
+
+def any_of(name: str, values: Iterable[int | str]) -> tantivy.Query:
+    return tantivy.Query.boolean_query([(SHOULD, term(name, value)) for value in values])
+
+
+def phrase(forms: Sequence[Sequence[str]]) -> tantivy.Query:
+    """One form of a phrase, its terms side by side; tantivy wants two at least."""
+    queries = [
+        tantivy.Query.phrase_query(schema(), "terms", list(form)) if len(form) > 1 else term("terms", form[0])
+        for form in forms
+    ]
+    return tantivy.Query.boolean_query([(SHOULD, query) for query in queries])
+
+
+def filters(within: Within) -> list[tantivy.Query]:
+    owned = (SHOULD, term("owner", within.owner))
+    shared = [(SHOULD, term("collection", collection)) for collection in within.shared_collections]
+    found = [tantivy.Query.boolean_query([owned, *shared])]
+    if within.collections:
+        found.append(any_of("collection", within.collections))
+    if within.documents:
+        found.append(any_of("document", within.documents))
+    if within.doc_types:
+        found.append(any_of("doc_type", within.doc_types))
+    found += [term("tag", tag) for tag in within.tags]
+    if within.day_from is not None or within.day_to is not None:
+        found.append(
+            tantivy.Query.range_query(schema(), "day", tantivy.FieldType.Integer, within.day_from, within.day_to)
+        )
+    return found
