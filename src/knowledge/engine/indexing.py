@@ -207,5 +207,4 @@ def entry_of(row: Indexable) -> Entry:
         terms=analyse.terms(words, row.language),
         vector=None if row.vector is None else np.frombuffer(row.vector, np.float16),
         language=row.language,
-        language=row.language,
     )
