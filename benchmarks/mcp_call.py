@@ -1,0 +1,201 @@
+"""What a light `tools/call` costs the server in CPU: ours beside the bare SDK's low-level server and FastMCP.
+
+    python benchmarks/mcp_call.py [--rounds 5] [--calls 400] [--without-fastmcp]
+
+FastMCP wants packages of its own, so it gets an environment of its own, made on first use in the user's cache.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import statistics
+import subprocess
+import sys
+import venv
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import platformdirs
+
+SERVERS = Path(__file__).with_name("mcp_servers.py")
+FASTMCP = "fastmcp>=4.1,<4.2"
+CONNECTIONS = 8
+MODERN = "2026-07-28"
+CALL = {"name": "echo", "arguments": {"text": "hello"}}
+META = {"io.modelcontextprotocol/protocolVersion": MODERN, "io.modelcontextprotocol/clientCapabilities": {}}
+MODERN_HEADERS = {"mcp-protocol-version": MODERN, "mcp-method": "tools/call", "mcp-name": "echo"}
+OPENING = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "bench", "version": "1"}}
+
+
+@dataclass(slots=True)
+class Contender:
+    name: str
+    port: int
+    process: subprocess.Popen[str]
+    spent: dict[str, list[float]] = field(default_factory=dict)
+
+
+def start(name: str, python: str) -> Contender:
+    environment = {**os.environ, "KNOWLEDGE_LOG_LEVEL": "info"}
+    process = subprocess.Popen(
+        [python, str(SERVERS), name], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment
+    )
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    if not line:
+        raise SystemExit(f"The server '{name}' did not start; run: {python} {SERVERS} {name}")
+    return Contender(name, int(line), process)
+
+
+def fastmcp_python() -> str:
+    """An interpreter that has FastMCP."""
+    folder = Path(platformdirs.user_cache_dir("knowledge-server", appauthor=False)) / "fastmcp"
+    python = folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
+    if not python.exists():
+        venv.create(folder, with_pip=True)
+        subprocess.run([python, "-m", "pip", "install", "-q", FASTMCP, "uvicorn", "websockets"], check=True)
+    return str(python)
+
+
+class Line:
+    """One kept-alive connection, as thin as can be."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, port: int) -> None:
+        self._reader, self._writer, self._port = reader, writer, port
+
+    @classmethod
+    async def open(cls, port: int) -> Line:
+        return cls(*await asyncio.open_connection("127.0.0.1", port), port)
+
+    async def send(
+        self, method: str, path: str, headers: dict[str, str], body: bytes = b""
+    ) -> tuple[dict[str, str], bytes]:
+        known = {"host": f"127.0.0.1:{self._port}", **headers, "content-length": str(len(body))}
+        head = "".join(f"{name}: {value}\r\n" for name, value in known.items())
+        self._writer.write(f"{method} {path} HTTP/1.1\r\n{head}\r\n".encode() + body)
+        return await self._receive()
+
+    async def _receive(self) -> tuple[dict[str, str], bytes]:
+        raw = (await self._reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+        status, *lines = raw.strip().split("\r\n")
+        headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+        if " 200 " not in f"{status} " and " 202 " not in f"{status} ":
+            raise SystemExit(f"{status}: {await self._reader.read(300)!r}")
+        if headers.get("transfer-encoding") == "chunked":
+            return headers, await self._chunks()
+        return headers, await self._reader.readexactly(int(headers.get("content-length", "0")))
+
+    async def _chunks(self) -> bytes:
+        body = b""
+        while size := int((await self._reader.readuntil(b"\r\n")).strip(), 16):
+            body += (await self._reader.readexactly(size + 2))[:-2]
+        await self._reader.readexactly(2)
+        return body
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+def request(leg: str, number: int) -> tuple[dict[str, str], bytes]:
+    params = {**CALL, "_meta": META} if leg == "modern" else CALL
+    headers = {"content-type": "application/json"}
+    if leg != "plain":
+        headers["accept"] = "application/json, text/event-stream"
+    if leg == "modern":
+        headers.update(MODERN_HEADERS)
+    body = {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
+    return headers, json.dumps(body).encode()
+
+
+async def session(line: Line) -> dict[str, str]:
+    """A session of the older era; its headers."""
+    headers = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
+    opening = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": OPENING}
+    answered, _ = await line.send("POST", "/mcp", headers, json.dumps(opening).encode())
+    known = {"mcp-session-id": answered["mcp-session-id"], "mcp-protocol-version": "2025-11-25"}
+    ready = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+    await line.send("POST", "/mcp", {**headers, **known}, json.dumps(ready).encode())
+    return known
+
+
+async def cpu(contender: Contender) -> float:
+    line = await Line.open(contender.port)
+    _, body = await line.send("GET", "/cpu", {})
+    line.close()
+    return float(body)
+
+
+async def worker(port: int, leg: str, calls: int) -> None:
+    line = await Line.open(port)
+    known = await session(line) if leg == "session" else {}
+    for number in range(calls):
+        headers, body = request(leg, number + 1)
+        _, answer = await line.send("POST", "/mcp", {**headers, **known}, body)
+        if b"hello" not in answer or b'"error"' in answer:
+            raise SystemExit(f"{leg}: {answer[:300]!r}")
+    line.close()
+
+
+async def measure(contender: Contender, leg: str, calls: int) -> None:
+    """CPU milliseconds a call, at eight calls in flight."""
+    await asyncio.gather(*(worker(contender.port, leg, 5) for _ in range(CONNECTIONS)))
+    before = await cpu(contender)
+    await asyncio.gather(*(worker(contender.port, leg, calls // CONNECTIONS) for _ in range(CONNECTIONS)))
+    spent = (await cpu(contender) - before) * 1000 / (calls // CONNECTIONS * CONNECTIONS)
+    contender.spent.setdefault(leg, []).append(spent)
+
+
+@contextmanager
+def running(names: dict[str, str]) -> Iterator[list[Contender]]:
+    contenders: list[Contender] = []
+    try:
+        for name, python in names.items():
+            contenders.append(start(name, python))
+        yield contenders
+    finally:
+        for contender in contenders:
+            contender.process.terminate()
+            contender.process.wait()
+
+
+async def compare(contenders: list[Contender], rounds: int, calls: int) -> None:
+    for _ in range(rounds):
+        for leg in ("modern", "session", "plain"):
+            for contender in contenders:
+                if leg != "plain" or contender.name == "ours":
+                    await measure(contender, leg, calls)
+
+
+def report(contenders: list[Contender]) -> None:
+    medians = {one.name: {leg: statistics.median(spent) for leg, spent in one.spent.items()} for one in contenders}
+    print(f"{'CPU ms a call':<16}" + "".join(f"{name:>10}" for name in medians))
+    for leg in ("modern", "session", "plain"):
+        row = "".join(f"{medians[name][leg]:>10.3f}" if leg in medians[name] else f"{'-':>10}" for name in medians)
+        print(f"{leg:<16}{row}")
+    for leg in ("modern", "session"):
+        ours = medians["ours"][leg]
+        print(f"{leg}: ours / bare SDK = {ours / medians['bare'][leg]:.2f} (at most 1.20)", end="")
+        print(f", ours / FastMCP = {ours / medians['fastmcp'][leg]:.2f} (below 0.50)" if "fastmcp" in medians else "")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--calls", type=int, default=400)
+    parser.add_argument("--without-fastmcp", action="store_true")
+    options = parser.parse_args()
+    names = {"ours": sys.executable, "bare": sys.executable}
+    if not options.without_fastmcp:
+        names["fastmcp"] = fastmcp_python()
+    with running(names) as contenders:
+        asyncio.run(compare(contenders, options.rounds, options.calls))
+        report(contenders)
+
+
+if __name__ == "__main__":
+    main()

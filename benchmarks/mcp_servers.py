@@ -1,0 +1,125 @@
+"""The three servers that `mcp_call.py` compares, each with one light tool: ours, the bare SDK's, and FastMCP's.
+
+Run as `python mcp_servers.py ours|bare|fastmcp`; prints its port, and tells its CPU seconds at /cpu.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+DESCRIPTION = "Say the same thing again"
+SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+
+
+async def cpu(_: Request) -> PlainTextResponse:
+    return PlainTextResponse(str(time.process_time()))
+
+
+def ours() -> ASGIApp:
+    """The product: its guard, its log, its registry, its voice."""
+    from knowledge.config import Settings
+    from knowledge.surfaces.logs import configure
+    from knowledge.surfaces.mcp.surface import McpSurface
+    from knowledge.surfaces.server import front
+    from knowledge.toolsets.base import Call, Registry, Toolset
+    from knowledge.toolsets.knowledge import refuse
+
+    settings = Settings(data=Path(tempfile.mkdtemp()))
+    configure(settings)
+    tools = Toolset(name="knowledge", voice=refuse)
+
+    async def echo(call: Call, text: str) -> Any:  # noqa: ARG001
+        return {"success": True, "text": text}
+
+    echo.__doc__ = DESCRIPTION
+    echo.__annotations__ = {"call": Call, "text": str, "return": Any}
+    tools.tool("echo", read_only=True)(echo)
+    surface = McpSurface(Registry([tools]), lambda _: None)  # type: ignore[arg-type, return-value]
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        async with surface.running():
+            yield
+
+    return front(Starlette(routes=[*surface.routes, Route("/cpu", cpu)], lifespan=lifespan), settings)
+
+
+def bare() -> ASGIApp:
+    """The SDK's low-level server, as its documentation sets it up."""
+    import json
+
+    import mcp_types as types
+    from mcp.server.lowlevel.server import Server
+    from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
+    from mcp.server.transport_security import TransportSecuritySettings
+
+    async def list_tools(_: Any, __: Any) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=[types.Tool(name="echo", description=DESCRIPTION, input_schema=SCHEMA)])
+
+    async def call_tool(_: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
+        body = {"success": True, "text": (params.arguments or {})["text"]}
+        return types.CallToolResult(content=[types.TextContent(text=json.dumps(body))], structured_content=body)
+
+    server: Server[Any] = Server(
+        "bare", on_list_tools=list_tools, on_call_tool=call_tool, get_tool_input_schema=lambda _: SCHEMA
+    )
+    allowed = ["127.0.0.1:*", "localhost:*"]
+    security = TransportSecuritySettings(allowed_hosts=allowed, allowed_origins=[f"http://{host}" for host in allowed])
+    manager = StreamableHTTPSessionManager(server, security_settings=security)
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        async with manager.run():
+            yield
+
+    return Starlette(routes=[Route("/mcp", StreamableHTTPASGIApp(manager)), Route("/cpu", cpu)], lifespan=lifespan)
+
+
+def fastmcp() -> ASGIApp:
+    from fastmcp import FastMCP  # type: ignore[import-not-found]
+
+    server = FastMCP("fast")
+
+    async def echo(text: str) -> dict[str, Any]:
+        return {"success": True, "text": text}
+
+    echo.__annotations__ = {"text": str, "return": dict[str, Any]}
+    server.tool(echo, name="echo", description=DESCRIPTION)
+    app = server.http_app(path="/mcp")
+    app.router.routes.append(Route("/cpu", cpu))
+    return app  # type: ignore[no-any-return]
+
+
+def main() -> None:
+    app = {"ours": ours, "bare": bare, "fastmcp": fastmcp}[sys.argv[1]]()
+    if sys.argv[1] != "ours":
+        logging.disable(logging.WARNING)
+    server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False, lifespan="on"))
+    asyncio.run(_serve(server))
+
+
+async def _serve(server: uvicorn.Server) -> None:
+    import socket
+
+    taken = socket.create_server(("127.0.0.1", 0))
+    print(taken.getsockname()[1], flush=True)
+    await server.serve(sockets=[taken])
+
+
+if __name__ == "__main__":
+    main()
