@@ -6,7 +6,7 @@ KnowledgeError
 │   ├── ConfirmationRequired · NotANote
 │   └── Malformed               400  not even readable: broken JSON, a broken form
 ├── Unauthenticated             401
-├── Forbidden                   403  AccessDenied
+├── Forbidden                   403  AccessDenied · AddressForbidden
 ├── NotFound                    404  DocumentNotFound · CollectionNotFound · JobNotFound · UploadNotFound · FileNotFound
 ├── MethodNotAllowed            405
 ├── Conflict                    409  Duplicate · NameTaken · NotNow · EmptyKnowledgeBase
@@ -20,6 +20,7 @@ KnowledgeError
 ├── Unavailable                 503  Starting · ModelUnavailable · EngineUnreachable · StorageFailed
 │   └── EmbeddingFailed         503  a remote model that does not do its work
 │       └── EmbeddingRateLimited  429
+├── FetchFailed                 502  an address on the web that could not be read · NothingCrawled
 ├── DeadlineExceeded            504
 ├── MissingDependency           501
 └── Internal                    500  a fault of ours; its text is logged and not shown
@@ -93,6 +94,13 @@ class Forbidden(KnowledgeError):
 class AccessDenied(Forbidden):
     code = "access_denied"
     default_hint = "Put the file below an allowed folder, or list its folder in KNOWLEDGE_FILES."
+
+
+class AddressForbidden(Forbidden):
+    """An address that a crawl must not reach: private, loopback, link-local, metadata and the like."""
+
+    code = "address_forbidden"
+    default_hint = "Only public addresses are fetched; list the host or network in KNOWLEDGE_CRAWL_ALLOW to permit it."
 
 
 class NotFound(KnowledgeError):
@@ -241,6 +249,20 @@ class EmbeddingRateLimited(EmbeddingFailed):
 class StorageFailed(Unavailable):
     code = "storage_failed"
     default_hint = "Check free space and permissions of the data folder."
+
+
+class FetchFailed(KnowledgeError):
+    """`details` has the address, and `http_status` where the site answered at all."""
+
+    code, status = "fetch_failed", 502
+    default_hint = "Check the address in a browser, and try again later."
+
+
+class NothingCrawled(FetchFailed):
+    """A crawl that took in no page; `details` has the reason for each address."""
+
+    code = "nothing_crawled"
+    default_hint = "Read the reason for each page; correct the address, or crawl another one."
 
 
 class DeadlineExceeded(KnowledgeError):

@@ -23,7 +23,7 @@ from knowledge.model import (
     Removed,
     Scope,
 )
-from knowledge.store import changes, collections, schema
+from knowledge.store import changes, collections, schema, site_pages
 from knowledge.store.chunks import CHUNK_COLUMNS, chunk_of, drop_contents
 from knowledge.store.database import Database
 from knowledge.store.time import moment, stamp
@@ -158,6 +158,7 @@ class DocumentStore:
         def work(connection: Connection) -> tuple[Removed, list[str]]:
             identity = collections.require_existing(connection, ref, scope)
             gone = _remove(connection, _all(connection, D.collection_id == identity))
+            site_pages.forget_all(connection, identity)
             collections.forget(connection, identity)
             return gone
 

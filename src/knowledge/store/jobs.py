@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Connection, bindparam, func, insert, select, update
+from sqlalchemy import Connection, Select, bindparam, func, insert, select, update
 
 from knowledge.errors import Cancelled, JobNotFound, NotNow
 from knowledge.model import Job, JobError, JobFilter, JobKind, JobStatus, Json, Page, Ref, Scope
@@ -20,7 +20,14 @@ _JOBS = select(schema.jobs)
 _COUNTS = select(J.status, func.count().label("jobs")).group_by(J.status)
 _NEXT = (
     select(J.id)
-    .where(J.status == JobStatus.QUEUED, J.priority <= bindparam("most"))
+    .where(J.status == JobStatus.QUEUED, J.priority <= bindparam("most"), J.kind != JobKind.CRAWL)
+    .order_by(J.priority, J.id)
+    .limit(1)
+    .with_for_update(skip_locked=True)
+)
+_NEXT_CRAWL = (
+    select(J.id)
+    .where(J.status == JobStatus.QUEUED, J.kind == JobKind.CRAWL)
     .order_by(J.priority, J.id)
     .limit(1)
     .with_for_update(skip_locked=True)
@@ -115,11 +122,15 @@ class JobStore:
     # -- the life of a job ----------------------------------------------------------------------
 
     def claim(self, most_urgent_only: bool) -> Claim | None:
-        """The next job, marked as ours."""
-        most = INTERACTIVE if most_urgent_only else BACKGROUND
+        """The next job, marked as ours; crawls are left to those who crawl."""
+        return self._claim(_NEXT, {"most": INTERACTIVE if most_urgent_only else BACKGROUND})
 
+    def claim_crawl(self) -> Claim | None:
+        return self._claim(_NEXT_CRAWL, {})
+
+    def _claim(self, wanted: Select[tuple[int]], values_of: dict[str, int]) -> Claim | None:
         def work(connection: Connection) -> Any | None:
-            identity = connection.execute(_NEXT, {"most": most}).scalar()
+            identity = connection.execute(wanted, values_of).scalar()
             if identity is None:
                 return None
             moment_now = stamp()
@@ -157,6 +168,18 @@ class JobStore:
 
     def cancelled(self, claim: Claim) -> None:
         self._end(claim, status=JobStatus.CANCELLED, token=None, step="Cancelled", completed_at=stamp(), sha256=None)
+
+    def ended(self, claim: Claim, status: JobStatus, warnings: tuple[str, ...], chunk_count: int) -> None:
+        """A job that made no document of its own has done its work."""
+        self._end(
+            claim,
+            status=status,
+            token=None,
+            step="Completed",
+            completed_at=stamp(),
+            warnings=list(warnings),
+            chunk_count=chunk_count,
+        )
 
     def duplicate(self, claim: Claim, document_id: int, document_uid: UUID, chunk_count: int) -> None:
         """The same bytes were finished by another job meanwhile: this one has the same result."""

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Engine, inspect, text
 from knowledge.errors import StorageFailed
 from knowledge.store.schema import metadata
 
-SCHEMA = "0001"
+SCHEMA = "0002"
 """The newest migration; a test compares it with the files beside it."""
 MIGRATIONS = Path(__file__).parent / "migrations"
 

@@ -188,3 +188,55 @@ changes = Table(
     sqlite_autoincrement=True,
 )
 """Which documents have become something else, in order. The index follows this log."""
+
+crawls = Table(
+    "crawls",
+    metadata,
+    Column("job_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("collection_id", BigInteger, nullable=False),
+    Column("collection_uid", Uuid, nullable=False),
+    Column("url", Text, nullable=False),
+    Column("recursive", Boolean, nullable=False),
+    Column("max_pages", Integer, nullable=False),
+    Column("exclude", JSON, nullable=False),
+    Column("site", Text),
+    Column("seeded", Boolean, nullable=False),
+    Column("bytes", BigInteger, nullable=False),
+)
+
+crawl_pages = Table(
+    "crawl_pages",
+    metadata,
+    Column("id", BigId, primary_key=True),
+    Column("job_id", BigInteger, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("url", Text, nullable=False),
+    Column("depth", Integer, nullable=False),
+    Column("state", String(10), nullable=False),
+    Column("known_as", Text),
+    Column("page_job_uid", Uuid),
+    Column("outcome", String(12)),
+    Column("reason", String(40)),
+    Column("detail", Text, nullable=False),
+    Column("http_status", Integer),
+    Column("document_id", BigInteger),
+    Column("document_uid", Uuid),
+    Column("chunk_count", Integer, nullable=False),
+    UniqueConstraint("job_id", "name"),
+    Index("ix_crawl_pages_frontier", "job_id", "state", "depth", "id"),
+)
+"""The frontier of a crawl and what became of each address: enough to go on after a kill."""
+
+site_pages = Table(
+    "site_pages",
+    metadata,
+    Column("collection_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("name", Text, primary_key=True),
+    Column("url", Text, nullable=False),
+    Column("etag", Text),
+    Column("last_modified", Text),
+    Column("links", JSON, nullable=False),
+    Column("gone", Integer, nullable=False),
+    Column("seen_at", BigInteger, nullable=False),
+)
+"""What is remembered of a page between two crawls into the same collection."""

@@ -1,0 +1,110 @@
+"""The nouns of crawling: what is asked for, what became of each page, and the honest report of it all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from uuid import UUID
+
+from knowledge.model import Collection, CollectionRef, Job, new_uid
+
+MOST_PAGES = 100
+
+
+class Outcome(StrEnum):
+    """What became of an address."""
+
+    CREATED = "created"
+    UPDATED = "updated"
+    UNCHANGED = "unchanged"
+    SKIPPED = "skipped"
+    FAILED = "failed"
+    REMOVED = "removed"
+    """It was gone for the second time, and its document went with it."""
+
+    @property
+    def crawled(self) -> bool:
+        return self in (Outcome.CREATED, Outcome.UPDATED, Outcome.UNCHANGED)
+
+
+class Reason(StrEnum):
+    """Why an address was skipped or failed."""
+
+    ROBOTS = "robots"
+    OFF_SITE = "off-site"
+    EXCLUDED = "excluded"
+    DUPLICATE = "duplicate"
+    TOO_LARGE = "too large"
+    UNSUPPORTED = "unsupported type"
+    HTTP_STATUS = "HTTP status"
+    EMPTY = "empty after extraction"
+    BROWSER = "needs a browser"
+    REDIRECT = "redirected"
+    TRAP = "endless path"
+    FORBIDDEN = "forbidden address"
+    UNREACHABLE = "unreachable"
+    TOO_SLOW = "too slow"
+    UNREADABLE = "unreadable"
+    LIMIT = "limit of the crawl"
+    GONE = "gone"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewCrawl:
+    url: str
+    recursive: bool = False
+    max_pages: int = 10
+    collection: CollectionRef | None = None
+    """None makes a new one, named after the site."""
+    title: str | None = None
+    exclude: tuple[str, ...] = ()
+    job_uid: UUID = field(default_factory=new_uid)
+
+
+@dataclass(frozen=True, slots=True)
+class CrawledPage:
+    url: str
+    outcome: Outcome
+    reason: Reason | None = None
+    detail: str = ""
+    """One sentence that a person understands."""
+    http_status: int | None = None
+    document_id: int | None = None
+    document_uid: UUID | None = None
+    chunk_count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How many addresses came to which end."""
+
+    created: int = 0
+    updated: int = 0
+    unchanged: int = 0
+    skipped: int = 0
+    failed: int = 0
+    removed: int = 0
+    pending: int = 0
+    chunks: int = 0
+    bytes: int = 0
+    """What was fetched, unpacked."""
+
+    @property
+    def crawled(self) -> int:
+        return self.created + self.updated + self.unchanged
+
+
+@dataclass(frozen=True, slots=True)
+class Crawl:
+    """A crawl as it stands; `pages` is empty in lists."""
+
+    job: Job
+    url: str
+    collection: Collection | None
+    """None when it was removed since."""
+    collection_uid: UUID
+    recursive: bool
+    max_pages: int
+    exclude: tuple[str, ...]
+    counts: Counts
+    pages: tuple[CrawledPage, ...] = ()

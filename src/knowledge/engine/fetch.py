@@ -1,0 +1,149 @@
+"""One request to one checked address, with a limit on every step: the only way in which the engine reads the web."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+from urllib.parse import urljoin, urlsplit
+
+import httpcore
+
+from knowledge import __version__
+from knowledge.engine.fetch_addresses import Allowed
+from knowledge.engine.fetch_bodies import Limit, read_body
+from knowledge.engine.fetch_network import CheckedNetwork
+from knowledge.errors import DeadlineExceeded, FetchFailed, InvalidParameter
+
+PRODUCT = "KnowledgeServer"
+USER_AGENT = f"{PRODUCT}/{__version__} (crawler; honours robots.txt)"
+LONGEST_URL = 2000
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
+
+HEADERS = {
+    "User-Agent": USER_AGENT,
+    "Accept": "text/html,application/xhtml+xml,text/markdown,text/plain;q=0.9,application/pdf;q=0.9,*/*;q=0.5",
+    "Accept-Encoding": "gzip, deflate",
+    "Accept-Language": "en;q=0.9, *;q=0.5",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long each step may take, in seconds."""
+
+    connect: float = 10.0
+    read: float = 20.0
+    """Between two pieces."""
+    whole: float = 60.0
+    """From the first step to the last byte."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    url: str
+    status: int
+    headers: Mapping[str, str]
+    """Names in small letters; of several with one name, all values joined by commas."""
+    body: bytes = field(repr=False)
+
+    @property
+    def content_type(self) -> str:
+        return self.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+    @property
+    def location(self) -> str | None:
+        """Where a redirect leads, as a whole address."""
+        if self.status not in REDIRECTS or "location" not in self.headers:
+            return None
+        return urljoin(self.url, self.headers["location"].strip())
+
+
+class Fetcher:
+    """Follows no redirects by itself: whoever asks has to judge the next address as it judged the first."""
+
+    def __init__(self, allowed: Allowed, patience: Patience | None = None) -> None:
+        self._patience = patience or Patience()
+        self._pool = httpcore.AsyncConnectionPool(
+            max_connections=32,
+            max_keepalive_connections=8,
+            keepalive_expiry=15.0,
+            network_backend=CheckedNetwork(allowed),
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self._pool.aclose()
+
+    async def get(self, url: str, most: int, headers: Mapping[str, str] | None = None) -> Fetched:
+        """The answer to one GET; a body of more than `most` bytes, packed or unpacked, raises TooLarge."""
+        return await self._ask("GET", url, most, headers)
+
+    async def head(self, url: str) -> Fetched:
+        return await self._ask("HEAD", url, 0, None)
+
+    async def _ask(self, method: str, url: str, most: int, headers: Mapping[str, str] | None) -> Fetched:
+        host = check_url(url)
+        try:
+            async with asyncio.timeout(self._patience.whole):
+                return await self._exchange(method, url, most, {**HEADERS, **(headers or {})})
+        except TimeoutError as error:
+            raise DeadlineExceeded(
+                f"It took longer than {self._patience.whole:g} seconds", hint="Try again later.", url=url
+            ) from error
+        except httpcore.TimeoutException as error:
+            raise DeadlineExceeded(f"{host} did not answer in time", hint="Try again later.", url=url) from error
+        except httpcore.NetworkError as error:
+            raise FetchFailed(f"{host} could not be reached: {error or 'the connection ended'}", url=url) from error
+        except (httpcore.ProtocolError, httpcore.UnsupportedProtocol, ValueError) as error:
+            raise FetchFailed(f"{host} did not answer in proper HTTP", url=url) from error
+
+    async def _exchange(self, method: str, url: str, most: int, headers: dict[str, str]) -> Fetched:
+        seconds = self._patience
+        timeout = {"connect": seconds.connect, "read": seconds.read, "write": seconds.read, "pool": seconds.whole}
+        sent = list(headers.items())
+        async with self._pool.stream(method, url, headers=sent, extensions={"timeout": timeout}) as response:
+            found = _headers(response.headers)
+            announced = found.get("content-length", "")
+            if method == "HEAD" or response.status in (204, 304) or response.status in REDIRECTS:
+                return Fetched(url, response.status, found, b"")
+            if announced.isdecimal() and int(announced[:18]) > most:
+                raise Limit(most, url).exceeded()
+            body = await read_body(response.aiter_stream(), found.get("content-encoding", ""), most, url)
+            return Fetched(url, response.status, found, body)
+
+
+def check_url(url: str) -> str:
+    """The host of an address that may be asked for at all: http or https, no credentials, not endless."""
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError as error:
+        raise _refused(url, "is not an address") from error
+    if parts.scheme not in ("http", "https") or not host:
+        raise _refused(url, "must start with http:// or https://")
+    if parts.username is not None or parts.password is not None:
+        raise _refused(url.rpartition("@")[2], "must not hold a user name or password")
+    if len(url) > LONGEST_URL or not url.isascii() or not url.isprintable() or " " in url:
+        raise _refused(url, "is too long or holds characters that an address cannot have")
+    return host
+
+
+def _refused(url: str, problem: str) -> InvalidParameter:
+    return InvalidParameter(
+        f"Invalid URL: '{url[:200]}' {problem}", hint="Provide a fully qualified http or https URL.", parameter="url"
+    )
+
+
+def _headers(raw: list[tuple[bytes, bytes]]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name, value in raw:
+        key, text = name.decode("latin-1").lower(), value.decode("latin-1").strip()
+        found[key] = f"{found[key]}, {text}" if key in found else text
+    return found

@@ -1,0 +1,142 @@
+"""Which addresses may be reached: those of the public internet, and what the operator has allowed beyond them."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address
+from typing import TypeAlias
+
+from knowledge.errors import AddressForbidden, DeadlineExceeded, FetchFailed, InvalidParameter
+
+Address: TypeAlias = IPv4Address | IPv6Address
+Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+RESOLVE_SECONDS = 10.0
+
+FORBIDDEN: tuple[Network, ...] = tuple(
+    ipaddress.ip_network(network)
+    for network in (
+        "168.63.129.16/32",  # a cloud's metadata service on an address that is otherwise public
+        "192.88.99.0/24",  # relays to private networks, long withdrawn
+        "fec0::/10",  # site-local, withdrawn, still routed in places
+        "3fff::/20",
+        "5f00::/16",
+    )
+)
+"""What the standard library takes for public and is not."""
+
+TRANSLATED = tuple(
+    ipaddress.IPv6Network(network)
+    for network in ("::/96", "::ffff:0:0/96", "::ffff:0:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48")
+)
+"""IPv6 networks whose last four bytes are an IPv4 address, which is where the packets go."""
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """Hosts and networks that may be reached although they are not public."""
+
+    hosts: frozenset[str] = frozenset()
+    networks: tuple[Network, ...] = ()
+
+    @classmethod
+    def read(cls, setting: str) -> Allowed:
+        """Hosts, addresses and networks, by comma."""
+        hosts, networks = set(), []
+        for part in filter(None, (part.strip().strip("[]") for part in setting.split(","))):
+            try:
+                networks.append(ipaddress.ip_network(part, strict=False))
+            except ValueError:
+                hosts.add(_host_name(part))
+        return cls(frozenset(hosts), tuple(networks))
+
+    def permits(self, host: str, address: Address) -> bool:
+        if host.rstrip(".").lower() in self.hosts:
+            return True
+        reached = [address, *embedded(address)]
+        return any(place in network for place in reached for network in self.networks) or is_public(address)
+
+
+def _host_name(part: str) -> str:
+    if "/" in part or ":" in part or " " in part:
+        raise InvalidParameter(
+            f"KNOWLEDGE_CRAWL_ALLOW: '{part[:80]}' is neither a host nor a network",
+            hint="List host names, addresses or networks such as 10.0.0.0/8, separated by commas.",
+            parameter="crawl_allow",
+        )
+    return part.rstrip(".").lower()
+
+
+def is_public(address: Address) -> bool:
+    """Whether everything that this address leads to lies on the public internet."""
+    return all(_public(place) for place in [address, *embedded(address)])
+
+
+def _public(address: Address) -> bool:
+    if any(address.version == network.version and address in network for network in FORBIDDEN):
+        return False
+    if isinstance(address, IPv6Address) and any(address in network for network in TRANSLATED):
+        return int(address) > 0xFFFF  # neither :: nor ::1; the IPv4 address inside is judged by itself
+    return address.is_global and not address.is_multicast and not address.is_reserved
+
+
+def embedded(address: Address) -> list[Address]:
+    """The IPv4 addresses that an IPv6 address stands for."""
+    if isinstance(address, IPv4Address):
+        return []
+    found: list[Address] = []
+    if any(address in network for network in TRANSLATED):
+        found.append(IPv4Address(int(address) & 0xFFFFFFFF))
+    if address.sixtofour is not None:
+        found.append(address.sixtofour)
+    if address.teredo is not None:
+        found += address.teredo
+    return found
+
+
+async def resolve(host: str, port: int, allowed: Allowed) -> list[Address]:
+    """The addresses behind a name that may be reached; whoever connects must use one of them and ask no one again."""
+    found = await _look_up(host, port)
+    fit = [address for address in found if allowed.permits(host, address)]
+    if not fit:
+        raise AddressForbidden(
+            f"{host} leads to {found[0]}, which is not a public address", host=host, address=str(found[0])
+        )
+    return fit
+
+
+def check_literal(host: str, allowed: Allowed) -> None:
+    """Refuse at once what needs no name service to be recognised: a number in any of its spellings."""
+    address = literal(host)
+    if address is not None and not allowed.permits(host, address):
+        raise AddressForbidden(f"{host} is not a public address", host=host, address=str(address))
+
+
+def literal(host: str) -> Address | None:
+    """The address that a host spells out: dotted, decimal, octal, hexadecimal, shortened or IPv6."""
+    try:
+        return ipaddress.ip_address(host.strip("[]").partition("%")[0])
+    except ValueError:
+        pass
+    try:
+        return IPv4Address(socket.inet_aton(host))
+    except (OSError, ValueError):
+        return None
+
+
+async def _look_up(host: str, port: int) -> list[Address]:
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(RESOLVE_SECONDS):
+            rows = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
+    except TimeoutError as error:
+        raise DeadlineExceeded(f"Nobody could say in time where {host} is", host=host) from error
+    except (OSError, UnicodeError) as error:
+        raise FetchFailed(f"There is no host named {host}", host=host) from error
+    spelled = dict.fromkeys(str(row[4][0]).partition("%")[0] for row in rows)
+    if not spelled:
+        raise FetchFailed(f"There is no host named {host}", host=host)
+    return [ipaddress.ip_address(text) for text in spelled]

@@ -1,0 +1,108 @@
+"""What is remembered of web pages between two crawls: when they changed, where they led, how often they were gone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, delete, insert, select, update
+
+from knowledge.store import schema
+from knowledge.store.database import Database
+from knowledge.store.time import stamp
+
+S, D = schema.site_pages.c, schema.documents.c
+
+
+@dataclass(frozen=True, slots=True)
+class SitePage:
+    name: str
+    url: str
+    etag: str | None
+    last_modified: str | None
+    links: tuple[str, ...]
+    gone: int = 0
+    document_id: int | None = None
+    """The document that stands at this name now; None when there is none, or it was removed."""
+
+
+class SitePageStore:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def find(self, collection_id: int, name: str) -> SitePage | None:
+        with self._database.read() as connection:
+            row = connection.execute(_joined(collection_id).where(S.name == name)).first()
+        return _site_page(row) if row else None
+
+    def all(self, collection_id: int) -> list[SitePage]:
+        """Every page of a collection that still has its document."""
+        wanted = _joined(collection_id).where(D.id.is_not(None)).order_by(S.seen_at)
+        with self._database.read() as connection:
+            return [_site_page(row) for row in connection.execute(wanted)]
+
+    def remember(self, collection_id: int, page: SitePage) -> None:
+        def work(connection: Connection) -> None:
+            _forget(connection, collection_id, page.name)
+            connection.execute(
+                insert(schema.site_pages).values(
+                    collection_id=collection_id,
+                    name=page.name,
+                    url=page.url,
+                    etag=page.etag,
+                    last_modified=page.last_modified,
+                    links=list(page.links),
+                    gone=0,
+                    seen_at=stamp(),
+                )
+            )
+
+        self._database.write(work)
+
+    def distrust(self, collection_id: int, name: str) -> None:
+        """Ask for the whole page the next time: what was fetched last could not be taken in."""
+        self._change(collection_id, name, etag=None, last_modified=None)
+
+    def gone(self, collection_id: int, name: str) -> int:
+        """Count that a page was not there; answers how often that is in a row."""
+
+        def work(connection: Connection) -> int:
+            here = (S.collection_id == collection_id) & (S.name == name)
+            before = connection.execute(select(S.gone).where(here)).scalar()
+            if before is None:
+                return 0
+            connection.execute(update(schema.site_pages).where(here).values(gone=before + 1))
+            return int(before) + 1
+
+        return self._database.write(work)
+
+    def back(self, collection_id: int, name: str) -> None:
+        self._change(collection_id, name, gone=0, seen_at=stamp())
+
+    def forget(self, collection_id: int, name: str) -> None:
+        self._database.write(lambda connection: _forget(connection, collection_id, name))
+
+    def _change(self, collection_id: int, name: str, **values: Any) -> None:
+        here = update(schema.site_pages).where(S.collection_id == collection_id, S.name == name)
+        self._database.write(lambda connection: connection.execute(here.values(**values)))
+
+
+def forget_all(connection: Connection, collection_id: int) -> None:
+    connection.execute(delete(schema.site_pages).where(S.collection_id == collection_id))
+
+
+def _forget(connection: Connection, collection_id: int, name: str) -> None:
+    connection.execute(delete(schema.site_pages).where(S.collection_id == collection_id, S.name == name))
+
+
+def _joined(collection_id: int) -> Any:
+    same = (D.collection_id == S.collection_id) & (D.source_path == S.name)
+    return (
+        select(schema.site_pages, D.id.label("document_id"))
+        .join_from(schema.site_pages, schema.documents, same, isouter=True)
+        .where(S.collection_id == collection_id)
+    )
+
+
+def _site_page(row: Any) -> SitePage:
+    return SitePage(row.name, row.url, row.etag, row.last_modified, tuple(row.links), row.gone, row.document_id)
