@@ -29,7 +29,7 @@ LIMIT = 10.0
 @asynccontextmanager
 async def served(app: ASGIApp) -> AsyncIterator[tuple[str, Server, asyncio.Task[None]]]:
     sockets = listen("127.0.0.1", 0)
-    server = make_server(app)
+    server = make_server(app, signals=True)
     task = asyncio.create_task(server.serve(sockets=sockets))
     try:
         yield Address("127.0.0.1", sockets[0].getsockname()[1]).url, server, task

@@ -19,8 +19,8 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from knowledge.config import Settings
 from knowledge.errors import Forbidden, KnowledgeError
 from knowledge.model import Caller, CallerKind
+from knowledge.surfaces.answers import refusal
 from knowledge.surfaces.auth import Keys, Side, is_loopback, key_of
-from knowledge.surfaces.rest.answers import refusal
 
 if TYPE_CHECKING:
     from uvicorn._types import ASGI3Application

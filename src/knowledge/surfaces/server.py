@@ -46,11 +46,18 @@ class Address:
 
 
 class Server(uvicorn.Server):
-    """Uvicorn, except that a signal ends it and then lets the program go on to close what it opened."""
+    """Uvicorn, except that a signal ends it and then lets the program go on to close what it opened.
+
+    Only one server of a process listens to signals: the one that it was started for.
+    """
+
+    def __init__(self, config: uvicorn.Config, *, signals: bool) -> None:
+        super().__init__(config)
+        self._signals = signals and threading.current_thread() is threading.main_thread()
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
-        if threading.current_thread() is not threading.main_thread():
+        if not self._signals:
             yield
             return
         before = {number: signal.signal(number, self.handle_exit) for number in SIGNALS}
@@ -106,7 +113,7 @@ def _bound(family: int, kind: int, protocol: int, address: tuple[object, ...]) -
     return taken
 
 
-def make_server(app: ASGIApp) -> Server:
+def make_server(app: ASGIApp, *, signals: bool = False) -> Server:
     return Server(
         uvicorn.Config(
             app,
@@ -117,7 +124,8 @@ def make_server(app: ASGIApp) -> Server:
             lifespan="auto",
             ws_max_size=WS_MAX_BYTES,
             timeout_graceful_shutdown=STOP_SECONDS,
-        )
+        ),
+        signals=signals,
     )
 
 
@@ -126,4 +134,4 @@ async def serve(app: ASGIApp, host: str, port: int, listening: Callable[[Address
     sockets = listen(host, port)
     if listening is not None:
         listening(Address(host, sockets[0].getsockname()[1]))
-    await make_server(app).serve(sockets=sockets)
+    await make_server(app, signals=True).serve(sockets=sockets)

@@ -15,8 +15,8 @@ from knowledge import __version__
 from knowledge.engine.api import Engine
 from knowledge.errors import KnowledgeError, Malformed, MethodNotAllowed, NotFound
 from knowledge.model import Caller
+from knowledge.surfaces.answers import refusal
 from knowledge.surfaces.rest import collections, docs, documents, jobs, notes, search, status
-from knowledge.surfaces.rest.answers import refusal
 from knowledge.surfaces.rest.context import Context, EngineFor
 from knowledge.surfaces.rest.openapi import describe
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from typing import TypeVar
 
 from pydantic import ValidationError
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 
 from knowledge.errors import Malformed, TooLarge, UnsupportedFormat
 from knowledge.surfaces.rest.validation import refuse
@@ -22,7 +23,8 @@ B = TypeVar("B", bound=Body)
 async def read_json(request: Request, model: type[B]) -> B:
     """The body as the model has it, or the refusal that says what is wrong with it."""
     require_json(request)
-    data = b"".join([piece async for piece in limited(request, MAX_JSON_BYTES)])
+    async with streaming(request) as stream:
+        data = b"".join([piece async for piece in stream.pieces(MAX_JSON_BYTES)])
     try:
         return model.model_validate_json(data or b"{}")
     except ValidationError as error:
@@ -43,33 +45,52 @@ def content_type(request: Request) -> str:
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-async def limited(request: Request, limit: int) -> AsyncGenerator[bytes]:
-    """The pieces of a body, up to a limit: what says beforehand that it is longer is not read at all."""
-    announced = request.headers.get("content-length", "")
-    if announced.isdecimal() and int(announced[:20]) > limit:
-        raise too_large(limit)
-    seen = 0
-    try:
-        async for piece in request.stream():
+class Stream:
+    """The body of one request, read once."""
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self._more = True
+
+    async def pieces(self, limit: int) -> AsyncGenerator[bytes]:
+        """Up to a limit: what says beforehand that it is longer is not read at all."""
+        announced = self._request.headers.get("content-length", "")
+        if announced.isdecimal() and int(announced[:20]) > limit:
+            raise too_large(limit)
+        seen = 0
+        while self._more:
+            piece = await self._next()
             seen += len(piece)
             if seen > limit:
                 raise too_large(limit)
             yield piece
-    except ClientDisconnect as error:
-        raise Malformed("The connection ended before the body did") from error
+
+    async def drain(self) -> None:
+        """Read what a refused client is still sending, so that it can read the answer before the connection ends."""
+        with suppress(TimeoutError, Malformed):
+            async with asyncio.timeout(DRAIN_SECONDS):
+                while self._more:
+                    await self._next()
+
+    async def _next(self) -> bytes:
+        message = await self._request.receive()
+        if message["type"] != "http.request":
+            raise Malformed("The connection ended before the body did")
+        self._more = message.get("more_body", False)
+        body: bytes = message.get("body", b"")
+        return body
+
+
+@asynccontextmanager
+async def streaming(request: Request) -> AsyncIterator[Stream]:
+    """The body as a stream; a client whose body is too large is heard to its end before it is told."""
+    stream = Stream(request)
+    try:
+        yield stream
+    except TooLarge:
+        await stream.drain()
+        raise
 
 
 def too_large(limit: int) -> TooLarge:
     return TooLarge(f"The request is larger than {limit >> 20} MB", limit_bytes=limit)
-
-
-async def drain(request: Request) -> None:
-    """Read what a refused client is still sending, so that it can read the answer before the connection ends."""
-    try:
-        async with asyncio.timeout(DRAIN_SECONDS):
-            more = True
-            while more:
-                message = await request.receive()
-                more = message["type"] == "http.request" and message.get("more_body", False)
-    except TimeoutError:
-        pass

@@ -8,10 +8,10 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from knowledge.surfaces.rest.answers import answer
+from knowledge.surfaces.answers import answer
 from knowledge.surfaces.rest.bodies import read_json
 from knowledge.surfaces.rest.context import engine_of
-from knowledge.surfaces.rest.openapi import refusals, takes
+from knowledge.surfaces.rest.openapi import answers, takes
 from knowledge.surfaces.rest.routes import Route
 from knowledge.wire import (
     CollectionEditBody,
@@ -27,7 +27,7 @@ from knowledge.wire.shapes import CollectionShape, CollectionsShape, RemovedShap
 router = APIRouter(route_class=Route, tags=["collections"])
 
 
-@router.get("/collections", response_model=CollectionsShape, responses=refusals())
+@router.get("/collections", responses=answers(CollectionsShape))
 async def collections(request: Request, wanted: Annotated[Listing, Query()]) -> Response:
     """List the collections."""
     return answer(dump_collections(await engine_of(request).collections(wanted.page, wanted.per_page)))
@@ -36,9 +36,8 @@ async def collections(request: Request, wanted: Annotated[Listing, Query()]) -> 
 @router.post(
     "/collections",
     status_code=201,
-    response_model=CollectionShape,
     openapi_extra=takes(NewCollectionBody),
-    responses=refusals(409, 415),
+    responses=answers(CollectionShape, 409, 415, status=201),
 )
 async def create(request: Request) -> Response:
     """Make a collection; without a name it gets one from its title."""
@@ -46,7 +45,7 @@ async def create(request: Request) -> Response:
     return answer(dump_collection(await engine_of(request).create_collection(body.to_new())), 201)
 
 
-@router.get("/collections/{ref}", response_model=CollectionShape, responses=refusals(404))
+@router.get("/collections/{ref}", responses=answers(CollectionShape, 404))
 async def collection(request: Request, ref: str) -> Response:
     """Show one collection, by name, number or UUID; `collection:NAME` is a name whatever it looks like."""
     return answer(dump_collection(await engine_of(request).collection(load_collection_ref(ref))))
@@ -54,9 +53,8 @@ async def collection(request: Request, ref: str) -> Response:
 
 @router.patch(
     "/collections/{ref}",
-    response_model=CollectionShape,
     openapi_extra=takes(CollectionEditBody),
-    responses=refusals(404, 409, 415),
+    responses=answers(CollectionShape, 404, 409, 415),
 )
 async def edit(request: Request, ref: str) -> Response:
     """Change a collection; what is not given stays as it is."""
@@ -65,7 +63,7 @@ async def edit(request: Request, ref: str) -> Response:
     return answer(dump_collection(changed))
 
 
-@router.delete("/collections/{ref}", response_model=RemovedShape, responses=refusals(404))
+@router.delete("/collections/{ref}", responses=answers(RemovedShape, 404))
 async def remove(request: Request, ref: str) -> Response:
     """Remove a collection with everything that stands in it."""
     return answer(dump_removed(await engine_of(request).remove_collection(load_collection_ref(ref))))

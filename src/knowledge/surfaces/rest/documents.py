@@ -13,10 +13,10 @@ from starlette.responses import Response, StreamingResponse
 
 from knowledge.errors import ConfirmationRequired
 from knowledge.model import DEFAULT_COLLECTION, CollectionRef, Original, Ref
-from knowledge.surfaces.rest.answers import answer
+from knowledge.surfaces.answers import answer
 from knowledge.surfaces.rest.bodies import read_json
 from knowledge.surfaces.rest.context import engine_of
-from knowledge.surfaces.rest.openapi import ORIGINAL, refusals, takes
+from knowledge.surfaces.rest.openapi import answers, streams, takes
 from knowledge.surfaces.rest.routes import Route
 from knowledge.wire import (
     ChunkRange,
@@ -37,13 +37,13 @@ HARMLESS = ("application/pdf", "text/plain", "text/csv", "text/markdown", "appli
 """Types that a browser runs nothing of; every other file is only so many bytes to it."""
 
 
-@router.get("/documents", response_model=DocumentsShape, responses=refusals(404))
+@router.get("/documents", responses=answers(DocumentsShape, 404))
 async def documents(request: Request, wanted: Annotated[DocumentListing, Query()]) -> Response:
     """List the documents."""
     return answer(dump_documents(await engine_of(request).documents(wanted.to_filter())))
 
 
-@router.delete("/documents", response_model=RemovedShape, responses=refusals())
+@router.delete("/documents", responses=answers(RemovedShape))
 async def clear(request: Request, confirm: Annotated[bool, Query()] = False) -> Response:
     """Remove every document; `confirm=true` says that this is meant."""
     if not confirm:
@@ -51,7 +51,7 @@ async def clear(request: Request, confirm: Annotated[bool, Query()] = False) -> 
     return answer(dump_removed(await engine_of(request).clear()))
 
 
-@router.get("/documents/{id}", response_model=DocumentWithChunksShape, responses=refusals(404))
+@router.get("/documents/{id}", responses=answers(DocumentWithChunksShape, 404))
 async def document(request: Request, id: str, part: Annotated[ChunkRange, Query()]) -> Response:
     """Show one document, by its number or UUID, with its passages."""
     engine, ref = engine_of(request), load_ref(id)
@@ -61,7 +61,7 @@ async def document(request: Request, id: str, part: Annotated[ChunkRange, Query(
     return answer(dump_document_with_chunks(found, chunks))
 
 
-@router.get("/documents/{id}/file", response_class=StreamingResponse, responses={**ORIGINAL, **refusals(404)})
+@router.get("/documents/{id}/file", response_class=StreamingResponse, responses=streams(404))
 async def file(request: Request, id: str) -> Response:
     """Fetch the original bytes."""
     original = await engine_of(request).original(load_ref(id))
@@ -70,9 +70,8 @@ async def file(request: Request, id: str) -> Response:
 
 @router.patch(
     "/documents/{id}",
-    response_model=DocumentShape,
     openapi_extra=takes(DocumentEditBody),
-    responses=refusals(404, 409, 415),
+    responses=answers(DocumentShape, 404, 409, 415),
 )
 async def edit(request: Request, id: str) -> Response:
     """Change title, address, metadata, tags or collection; what is not given stays as it is."""
@@ -80,9 +79,7 @@ async def edit(request: Request, id: str) -> Response:
     return answer(dump_document(await engine_of(request).edit(load_ref(id), body.to_edit())))
 
 
-@router.put(
-    "/documents/{id}/tags", response_model=DocumentShape, openapi_extra=takes(TagsBody), responses=refusals(404, 415)
-)
+@router.put("/documents/{id}/tags", openapi_extra=takes(TagsBody), responses=answers(DocumentShape, 404, 415))
 async def tags(request: Request, id: str) -> Response:
     """Add tags and remove others; a `collection:NAME` among them moves the document."""
     body, ref = await read_json(request, TagsBody), load_ref(id)
@@ -99,7 +96,7 @@ async def _destination(request: Request, ref: Ref, body: TagsBody) -> Collection
     return DEFAULT_COLLECTION if document.collection in body.leaves() else None
 
 
-@router.delete("/documents/{id}", response_model=RemovedShape, responses=refusals(404))
+@router.delete("/documents/{id}", responses=answers(RemovedShape, 404))
 async def remove(request: Request, id: str) -> Response:
     """Remove one document with everything that was made from it."""
     return answer(dump_removed(await engine_of(request).remove(load_ref(id))))

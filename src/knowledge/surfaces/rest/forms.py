@@ -12,7 +12,7 @@ from starlette.requests import Request
 
 from knowledge.errors import InvalidParameter, Malformed, TooLarge
 from knowledge.model import Content
-from knowledge.surfaces.rest.bodies import MAX_JSON_BYTES, content_type, limited
+from knowledge.surfaces.rest.bodies import MAX_JSON_BYTES, content_type, streaming
 
 MAX_FIELDS = 250
 MAX_FIELD_BYTES = MAX_JSON_BYTES
@@ -28,10 +28,21 @@ class _Parts(MultiPartParser):
         super().__init__(headers, stream, max_files=1, max_fields=MAX_FIELDS, max_part_size=MAX_FIELD_BYTES)
         self._max_file_bytes = max_file_bytes
         self._seen = 0
+        self._ended = False
 
     def on_part_begin(self) -> None:
         super().on_part_begin()
         self._seen = 0
+
+    def on_end(self) -> None:
+        self._ended = True
+
+    async def parse(self) -> FormData:
+        form = await super().parse()
+        if not self._ended:
+            await form.close()
+            raise MultiPartException("The last boundary is missing")
+        return form
 
     def on_part_data(self, data: bytes, start: int, end: int) -> None:
         self._seen += end - start
@@ -55,13 +66,14 @@ async def read_form(request: Request, max_file_bytes: int) -> AsyncIterator[Form
 
 async def _parse(request: Request, max_file_bytes: int) -> FormData:
     try:
-        if content_type(request) != "multipart/form-data":
-            stream = limited(request, MAX_FIELD_BYTES)
+        async with streaming(request) as stream:
+            if content_type(request) == "multipart/form-data":
+                parts = _Parts(request.headers, stream.pieces(max_file_bytes + SLACK), max_file_bytes)
+                return await parts.parse()
+            pieces = stream.pieces(MAX_FIELD_BYTES)
             return await FormParser(
-                request.headers, stream, max_fields=MAX_FIELDS, max_part_size=MAX_FIELD_BYTES
+                request.headers, pieces, max_fields=MAX_FIELDS, max_part_size=MAX_FIELD_BYTES
             ).parse()
-        stream = limited(request, max_file_bytes + SLACK)
-        return await _Parts(request.headers, stream, max_file_bytes).parse()
     except MultiPartException as error:
         raise Malformed(
             "The form cannot be read",

@@ -12,11 +12,11 @@ from starlette.responses import Response
 
 from knowledge.errors import Invalid, InvalidParameter, MissingParameter, UnsupportedFormat
 from knowledge.model import Job
-from knowledge.surfaces.rest.answers import answer
+from knowledge.surfaces.answers import answer
 from knowledge.surfaces.rest.bodies import content_type, read_json
 from knowledge.surfaces.rest.context import context_of, engine_of
 from knowledge.surfaces.rest.forms import content_of, file_of, filename_of, read_form, texts
-from knowledge.surfaces.rest.openapi import ADDING, refusals
+from knowledge.surfaces.rest.openapi import ADDING, answers
 from knowledge.surfaces.rest.routes import Route
 from knowledge.surfaces.rest.validation import refuse
 from knowledge.wire import AddBody, FileFields, JobListing, dump_accepted, dump_job, dump_jobs, load_ref
@@ -31,9 +31,8 @@ FORMS = ("multipart/form-data", "application/x-www-form-urlencoded")
 @router.post(
     "/jobs",
     status_code=202,
-    response_model=AcceptedShape,
     openapi_extra=ADDING,
-    responses=refusals(404, 409, 413, 415),
+    responses=answers(AcceptedShape, 404, 409, 413, 415, status=202),
 )
 async def add(request: Request) -> Response:
     """Accept a file or a note; its job goes on after the answer. The same bytes again are a duplicate (409)."""
@@ -83,25 +82,25 @@ def _fields(form: FormData) -> FileFields:
         raise refuse(error.errors(include_url=False), {*FileFields.model_fields, "file"}) from error
 
 
-@router.get("/jobs", response_model=JobsShape, responses=refusals())
+@router.get("/jobs", responses=answers(JobsShape))
 async def jobs(request: Request, wanted: Annotated[JobListing, Query()]) -> Response:
     """List the jobs, newest first."""
     return answer(dump_jobs(await engine_of(request).jobs(wanted.to_filter())))
 
 
-@router.get("/jobs/{id}", response_model=JobShape, responses=refusals(404))
+@router.get("/jobs/{id}", responses=answers(JobShape, 404))
 async def job(request: Request, id: str) -> Response:
     """Show one job, by its number or UUID."""
     return answer(dump_job(await engine_of(request).job(load_ref(id))))
 
 
-@router.post("/jobs/{id}/cancel", response_model=JobShape, responses=refusals(404, 409))
+@router.post("/jobs/{id}/cancel", responses=answers(JobShape, 404, 409))
 async def cancel(request: Request, id: str) -> Response:
     """Stop a job; what it had done is taken back."""
     return answer(dump_job(await engine_of(request).cancel(load_ref(id))))
 
 
-@router.post("/jobs/{id}/retry", response_model=JobShape, responses=refusals(404, 409))
+@router.post("/jobs/{id}/retry", responses=answers(JobShape, 404, 409))
 async def retry(request: Request, id: str) -> Response:
     """Queue a failed or cancelled job again."""
     return answer(dump_job(await engine_of(request).retry(load_ref(id))))

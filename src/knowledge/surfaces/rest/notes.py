@@ -6,10 +6,10 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from knowledge.surfaces.rest.answers import answer
+from knowledge.surfaces.answers import answer
 from knowledge.surfaces.rest.bodies import read_json
 from knowledge.surfaces.rest.context import engine_of
-from knowledge.surfaces.rest.openapi import refusals, takes
+from knowledge.surfaces.rest.openapi import answers, takes
 from knowledge.surfaces.rest.routes import Route
 from knowledge.wire import NoteBody, dump_document, load_ref
 from knowledge.wire.shapes import DocumentShape
@@ -17,9 +17,7 @@ from knowledge.wire.shapes import DocumentShape
 router = APIRouter(route_class=Route, tags=["notes"])
 
 
-@router.patch(
-    "/notes/{id}", response_model=DocumentShape, openapi_extra=takes(NoteBody), responses=refusals(404, 409, 415)
-)
+@router.patch("/notes/{id}", openapi_extra=takes(NoteBody), responses=answers(DocumentShape, 404, 409, 415))
 async def update(request: Request, id: str) -> Response:
     """Give a note another text; answered when it can be found."""
     body = await read_json(request, NoteBody)

@@ -6,6 +6,7 @@ from typing import Any
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
+from pydantic import TypeAdapter
 
 from knowledge import __version__
 from knowledge.wire import (
@@ -18,8 +19,8 @@ from knowledge.wire import (
     NoteBody,
     SearchBody,
     TagsBody,
+    shapes,
 )
-from knowledge.wire.shapes import ErrorShape
 
 OpenApi = dict[str, Any]
 """A piece of the document, as FastAPI takes it."""
@@ -32,6 +33,22 @@ BODIES: tuple[type[Body], ...] = (
     NoteBody,
     SearchBody,
     TagsBody,
+)
+SHAPES: tuple[type, ...] = (
+    shapes.AcceptedShape,
+    shapes.AnswerShape,
+    shapes.CollectionShape,
+    shapes.CollectionsShape,
+    shapes.DocumentShape,
+    shapes.DocumentWithChunksShape,
+    shapes.DocumentsShape,
+    shapes.ErrorShape,
+    shapes.FindingsShape,
+    shapes.HealthShape,
+    shapes.JobShape,
+    shapes.JobsShape,
+    shapes.RemovedShape,
+    shapes.StatusShape,
 )
 REFERENCE = "#/components/schemas/{model}"
 MEANINGS = {
@@ -48,9 +65,7 @@ MEANINGS = {
     504: "It took too long.",
 }
 ALWAYS = (400, 401, 403, 413, 422, 500, 503, 504)
-ORIGINAL: dict[int | str, OpenApi] = {
-    200: {"description": "The bytes.", "content": {"application/octet-stream": {"schema": {"type": "string"}}}}
-}
+BYTES: OpenApi = {"description": "The bytes.", "content": {"application/octet-stream": {"schema": {"type": "string"}}}}
 
 
 def takes(model: type[Body]) -> OpenApi:
@@ -59,8 +74,24 @@ def takes(model: type[Body]) -> OpenApi:
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
-def refusals(*statuses: int) -> dict[int | str, OpenApi]:
-    return {status: {"model": ErrorShape, "description": MEANINGS[status]} for status in sorted({*ALWAYS, *statuses})}
+def answers(shape: type, *refused: int, status: int = 200) -> dict[int | str, OpenApi]:
+    """What a route answers, and how it may refuse. FastAPI is not told the types: it would check every answer again,
+    and to build what it needs for that takes longer than all the rest of the start."""
+    return {status: _content(shape.__name__, "Done."), **_refusals(refused)}
+
+
+def streams(*refused: int) -> dict[int | str, OpenApi]:
+    """For a route that answers a file."""
+    return {200: BYTES, **_refusals(refused)}
+
+
+def _refusals(refused: tuple[int, ...]) -> dict[int | str, OpenApi]:
+    return {each: _content("ErrorShape", MEANINGS[each]) for each in sorted({*ALWAYS, *refused})}
+
+
+def _content(name: str, description: str) -> OpenApi:
+    schema = {"$ref": REFERENCE.format(model=name)}
+    return {"description": description, "content": {"application/json": {"schema": schema}}}
 
 
 def _form() -> OpenApi:
@@ -94,13 +125,14 @@ def describe(app: FastAPI) -> OpenApi:
     """The whole document, made once."""
     if app.openapi_schema is None:
         document = get_openapi(title="Knowledge Server", version=__version__, routes=app.routes)
-        schemas = document["components"]["schemas"]
+        schemas: OpenApi = document.get("components", {}).get("schemas", {})
         for unused in ("HTTPValidationError", "ValidationError"):
             schemas.pop(unused, None)
-        for model in BODIES:
-            schema = model.model_json_schema(ref_template=REFERENCE)
+        for model in (*BODIES, *SHAPES):
+            schema = TypeAdapter[object](model).json_schema(ref_template=REFERENCE)
             schemas.update(schema.pop("$defs", {}))
             schemas[model.__name__] = schema
-        document["components"]["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
+        security = {"bearer": {"type": "http", "scheme": "bearer"}}
+        document["components"] = {"schemas": dict(sorted(schemas.items())), "securitySchemes": security}
         app.openapi_schema = document
     return app.openapi_schema

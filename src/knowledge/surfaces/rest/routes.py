@@ -13,9 +13,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from knowledge.errors import Internal, KnowledgeError, TooLarge
-from knowledge.surfaces.rest.answers import refusal
-from knowledge.surfaces.rest.bodies import drain
+from knowledge.errors import Internal, KnowledgeError
+from knowledge.surfaces.answers import refusal
 from knowledge.surfaces.rest.validation import Problem, refuse, unknown
 
 log = logging.getLogger(__name__)
@@ -32,8 +31,6 @@ class Route(APIRoute):
                 _check_query(request, known)
                 return await handler(request)
             except KnowledgeError as error:
-                if isinstance(error, TooLarge):
-                    await drain(request)
                 return refusal(error)
             except RequestValidationError as error:
                 return refusal(refuse([_plain(problem) for problem in error.errors()], known))

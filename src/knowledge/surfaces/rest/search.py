@@ -6,10 +6,10 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from knowledge.surfaces.rest.answers import answer
+from knowledge.surfaces.answers import answer
 from knowledge.surfaces.rest.bodies import read_json
 from knowledge.surfaces.rest.context import engine_of
-from knowledge.surfaces.rest.openapi import refusals, takes
+from knowledge.surfaces.rest.openapi import answers, takes
 from knowledge.surfaces.rest.routes import Route
 from knowledge.wire import SearchBody, dump_answer
 from knowledge.wire.shapes import AnswerShape
@@ -17,7 +17,7 @@ from knowledge.wire.shapes import AnswerShape
 router = APIRouter(route_class=Route, tags=["search"])
 
 
-@router.post("/search", response_model=AnswerShape, openapi_extra=takes(SearchBody), responses=refusals(404, 415))
+@router.post("/search", openapi_extra=takes(SearchBody), responses=answers(AnswerShape, 404, 415))
 async def search(request: Request) -> Response:
     """Find the passages that answer a question, best first."""
     body = await read_json(request, SearchBody)

@@ -7,10 +7,10 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from knowledge import __version__
-from knowledge.surfaces.rest.answers import answer
+from knowledge.surfaces.answers import answer
 from knowledge.surfaces.rest.context import context_of, engine_of
 from knowledge.surfaces.rest.documents import file_headers, pieces
-from knowledge.surfaces.rest.openapi import ORIGINAL, refusals
+from knowledge.surfaces.rest.openapi import answers, streams
 from knowledge.surfaces.rest.routes import Route
 from knowledge.wire import dump_findings, dump_status
 from knowledge.wire.shapes import FindingsShape, HealthShape, StatusShape
@@ -25,29 +25,30 @@ async def health(request: Request) -> Response:
     return answer({"status": "healthy", "version": __version__})
 
 
-router.add_api_route("/health", health, response_model=HealthShape, responses={503: {"model": HealthShape}})
+HEALTH = answers(HealthShape)
+router.add_api_route("/health", health, responses={200: HEALTH[200], 503: {**HEALTH[200], "description": "Starting."}})
 
 
-@router.get("/status", response_model=StatusShape, responses=refusals())
+@router.get("/status", responses=answers(StatusShape))
 async def status(request: Request) -> Response:
     """Show what the engine holds, what it is doing, and what is wrong with it."""
     return answer(dump_status(await engine_of(request).status()))
 
 
-@router.post("/verify", response_model=FindingsShape, responses=refusals())
+@router.post("/verify", responses=answers(FindingsShape))
 async def verify(request: Request) -> Response:
     """Compare the store, the index and the files."""
     return answer(dump_findings(await engine_of(request).verify()))
 
 
-@router.post("/reindex", response_model=HealthShape, responses=refusals())
+@router.post("/reindex", responses=answers(HealthShape))
 async def reindex(request: Request) -> Response:
     """Build the index again from the store, and answer when it serves."""
     await engine_of(request).reindex()
     return answer({"status": "done"})
 
 
-@router.get("/backup", response_class=StreamingResponse, responses={**ORIGINAL, **refusals()})
+@router.get("/backup", response_class=StreamingResponse, responses=streams())
 async def backup(request: Request) -> Response:
     """Fetch everything as one archive, of one moment."""
     archive = await engine_of(request).backup()

@@ -1,0 +1,191 @@
+"""Every refusal has one shape: a code, a message, a hint and the facts; never a framework's words."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from typing import Any, cast
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from knowledge.engine.api import Engine
+from knowledge.errors import BY_CODE, KnowledgeError
+from knowledge.model import Query
+from knowledge.surfaces.rest import rest_app
+
+Json = dict[str, Any]
+
+
+class Failing:
+    """An engine of which every verb fails in the same way."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def __getattr__(self, verb: str) -> Callable[..., Any]:
+        async def fail(*given: object, **named: object) -> None:
+            raise self._error
+
+        return fail
+
+
+def client(app: FastAPI) -> httpx.AsyncClient:
+    return httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://127.0.0.1")
+
+
+@pytest.fixture
+async def http() -> AsyncIterator[httpx.AsyncClient]:
+    async with client(rest_app(cast(Engine, Failing(RuntimeError("the inner workings"))))) as made:
+        yield made
+
+
+def error_of(reply: httpx.Response) -> Json:
+    assert set(reply.json()) == {"error"}
+    error: Json = reply.json()["error"]
+    assert set(error) == {"code", "message", "hint", "details"}
+    assert reply.headers["x-mcp-error-code"] == error["code"]
+    assert reply.headers["content-type"] == "application/json"
+    return error
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "code"),
+    [
+        ("GET", "/nowhere", 404, "not_found"),
+        ("GET", "/api/v1/nowhere", 404, "not_found"),
+        ("GET", "/api/v1/status/", 404, "not_found"),
+        ("PUT", "/api/v1/search", 405, "method_not_allowed"),
+        ("TRACE", "/api/v1/status", 405, "method_not_allowed"),
+        ("GET", "/api/v1/documents/abc", 422, "invalid_parameter"),
+        ("GET", "/api/v1/documents/9223372036854775808", 422, "invalid_parameter"),
+        ("GET", "/api/v1/documents?page=0", 422, "invalid_parameter"),
+        ("GET", "/api/v1/documents?page=x", 422, "invalid_parameter"),
+        ("GET", "/api/v1/documents?per_page=201", 422, "invalid_parameter"),
+        ("GET", "/api/v1/documents?sort=color", 422, "invalid_parameter"),
+        ("GET", "/api/v1/documents?limit=5", 422, "unknown_parameter"),
+        ("GET", "/api/v1/jobs?status=asleep", 422, "invalid_parameter"),
+        ("GET", "/api/v1/status?verbose=1", 422, "unknown_parameter"),
+        ("DELETE", "/api/v1/documents?confirm=perhaps", 422, "invalid_parameter"),
+        ("GET", "/api/v1/collections/%20", 422, "invalid_parameter"),
+    ],
+)
+async def test_a_wrong_request_is_refused_in_one_shape(
+    http: httpx.AsyncClient, method: str, path: str, status: int, code: str
+) -> None:
+    reply = await http.request(method, path)
+    error = error_of(reply)
+    assert (reply.status_code, error["code"]) == (status, code)
+    assert error["hint"]
+
+
+async def test_a_wrong_method_names_the_right_one(http: httpx.AsyncClient) -> None:
+    reply = await http.put("/api/v1/search")
+    assert reply.headers["allow"] == "POST"
+    assert "POST" in error_of(reply)["hint"]
+
+
+@pytest.mark.parametrize("body", [b"{", b"\xff\xfe", b'{"query": "\\ud800"}', b"[" * 100_000, b'{"query": 1e}'])
+async def test_a_body_that_is_not_json_is_malformed(http: httpx.AsyncClient, body: bytes) -> None:
+    reply = await http.post("/api/v1/search", content=body, headers={"content-type": "application/json"})
+    assert (reply.status_code, error_of(reply)["code"]) == (400, "malformed")
+
+
+@pytest.mark.parametrize("body", [b"[]", b'"query"', b"7", b"null"])
+async def test_a_body_that_is_no_object_is_refused(http: httpx.AsyncClient, body: bytes) -> None:
+    reply = await http.post("/api/v1/search", content=body, headers={"content-type": "application/json"})
+    assert (reply.status_code, error_of(reply)["code"]) == (422, "invalid")
+
+
+async def test_another_content_type_is_refused(http: httpx.AsyncClient) -> None:
+    reply = await http.post("/api/v1/search", content=b"query=tea", headers={"content-type": "text/xml"})
+    assert reply.status_code == 415
+    assert "application/json" in error_of(reply)["hint"]
+
+
+async def test_a_body_beyond_measure_is_refused(http: httpx.AsyncClient) -> None:
+    async def endless() -> AsyncIterator[bytes]:
+        for _ in range(40):
+            yield b" " * (1 << 20)
+
+    for content in (endless(), b" " * (17 << 20)):
+        reply = await http.post("/api/v1/search", content=content, headers={"content-type": "application/json"})
+        assert (reply.status_code, error_of(reply)["code"]) == (413, "too_large")
+
+
+async def test_a_fault_of_ours_does_not_show_its_text(
+    http: httpx.AsyncClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    reply = await http.post("/api/v1/search", json={"query": "the question"})
+    assert (reply.status_code, error_of(reply)["code"]) == (500, "internal")
+    assert "inner workings" not in reply.text
+    assert "inner workings" in caplog.text
+    assert "the question" not in caplog.text
+
+
+@pytest.mark.parametrize("kind", BY_CODE.values(), ids=lambda kind: kind.code)
+async def test_every_error_of_the_engine_leaves_with_its_status(kind: type[KnowledgeError]) -> None:
+    app = rest_app(cast(Engine, Failing(kind("It went wrong", document_id=7))))
+    async with client(app) as http:
+        reply = await http.post("/api/v1/search", json={"query": "tea"})
+    error = error_of(reply)
+    assert (reply.status_code, error["code"]) == (kind.status, kind.code)
+    assert (error["message"], error["details"]) == ("It went wrong", {"document_id": 7})
+
+
+async def test_health_tells_a_server_that_starts_from_one_that_answers() -> None:
+    ready = False
+    app = rest_app(cast(Engine, Failing(AssertionError())), ready=lambda: ready)
+    async with client(app) as http:
+        for path in ("/health", "/api/v1/health"):
+            reply = await http.get(path)
+            assert (reply.status_code, reply.json()) == (503, {"status": "starting"})
+        refused = await http.post("/api/v1/search", json={"query": "tea"})
+        assert (refused.status_code, error_of(refused)["code"]) == (503, "starting")
+        ready = True
+        reply = await http.get("/health")
+        assert (reply.status_code, reply.json()["status"]) == (200, "healthy")
+
+
+async def test_the_document_describes_every_call_and_every_refusal(http: httpx.AsyncClient) -> None:
+    api: Json = (await http.get("/openapi.json")).json()
+    calls = [(path, method) for path, methods in api["paths"].items() for method in methods]
+    assert len(calls) >= 24
+    assert "HTTPValidationError" not in api["components"]["schemas"]
+    for path, method in calls:
+        call = api["paths"][path][method]
+        assert call["description"], (method, path)
+        if not path.endswith("/health"):
+            assert {"400", "401", "422", "503"} <= set(call["responses"])
+    for ref in _references(api):
+        assert ref.split("/")[-1] in api["components"]["schemas"]
+
+
+def _references(node: object) -> list[str]:
+    if isinstance(node, dict):
+        own = [node["$ref"]] if isinstance(node.get("$ref"), str) else []
+        return own + [ref for value in node.values() for ref in _references(value)]
+    return [ref for value in node for ref in _references(value)] if isinstance(node, list) else []
+
+
+async def test_the_page_of_the_documentation_fetches_nothing_from_elsewhere(http: httpx.AsyncClient) -> None:
+    reply = await http.get("/docs")
+    assert reply.headers["content-type"].startswith("text/html")
+    assert "://" not in reply.text
+    assert "default-src 'none'" in reply.headers["content-security-policy"]
+
+
+async def test_the_engine_is_chosen_by_who_asks() -> None:
+    asked: list[str] = []
+
+    class Listening:
+        async def search(self, query: Query) -> None:
+            raise BY_CODE["empty_query"](query.text)
+
+    def engine_for(caller: object) -> Engine:
+        asked.append(type(caller).__name__)
+        return cast(Engine, Listening())
+
+    async with client(rest_app(cast(Engine, None), engine_for=engine_for)) as http:
+        assert (await http.post("/api/v1/search", json={"query": "x"})).status_code == 422
+    assert asked == ["Caller"]
