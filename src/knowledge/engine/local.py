@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import time
 from collections.abc import AsyncIterator, Callable
@@ -147,7 +148,7 @@ class LocalEngine:
         with self._parts.board.watch(job.id) as watch:
             while True:
                 job = await self.job(job.id)
-                if report is not None:
+                if report is not None and not job.status.ended:
                     report(job.step, job.done, job.total)
                 remaining = deadline - time.monotonic()
                 if job.status.ended or remaining <= 0 or not await watch.changed(remaining):
@@ -260,7 +261,7 @@ class LocalEngine:
     def _status(self) -> Status:
         parts, scope = self._parts, self._scope
         documents, chunks = parts.documents.count(scope)
-        jobs = parts.jobs.counts(scope)
+        jobs, storage = parts.jobs.counts(scope), self._storage_trouble()
         return Status(
             version=__version__,
             uptime_seconds=round(time.monotonic() - parts.began, 3),
@@ -275,9 +276,19 @@ class LocalEngine:
             database_bytes=parts.database.size_bytes(),
             files_bytes=parts.documents.files_bytes(),
             index_bytes=parts.indexer.index.size_bytes(),
-            issues=tuple(self._issues()),
+            issues=tuple(issue for issue in [storage, *self._issues()] if issue),
             last_change=parts.changes.last_moment(),
+            storage_ok=storage is None,
+            index_ok=parts.indexer.trouble is None,
         )
+
+    def _storage_trouble(self) -> str | None:
+        folder = self._parts.options.data / "files"
+        try:
+            os.scandir(folder).close()
+        except OSError as error:
+            return f"Storage directory not accessible: {error.strerror}"
+        return None if os.access(folder, os.W_OK) else "Storage directory not writable"
 
     def _issues(self) -> list[str]:
         """What a person should know, in sentences."""

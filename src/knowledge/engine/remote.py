@@ -81,7 +81,7 @@ class RemoteEngine:
         deadline, pause = time.monotonic() + timeout, FIRST_PAUSE
         while True:
             job = await self.job(ref)
-            if report is not None:
+            if report is not None and not job.status.ended:
                 report(job.step, job.done, job.total)
             remaining = deadline - time.monotonic()
             if job.status.ended or remaining <= 0:

@@ -202,6 +202,8 @@ class StorageShape(TypedDict):
 class HealthReportShape(TypedDict):
     status: str
     issues: list[str]
+    storage_ok: bool
+    index_ok: bool
 
 
 class StatusShape(TypedDict):
@@ -215,6 +217,7 @@ class StatusShape(TypedDict):
     queue: QueueShape
     storage: StorageShape
     health: HealthReportShape
+    chunk_size: int
     last_change: str | None
 
 

@@ -30,7 +30,13 @@ def dump_status(status: Status) -> StatusShape:
             "files_bytes": status.files_bytes,
             "index_bytes": status.index_bytes,
         },
-        "health": {"status": status.health, "issues": list(status.issues)},
+        "health": {
+            "status": status.health,
+            "issues": list(status.issues),
+            "storage_ok": status.storage_ok,
+            "index_ok": status.index_ok,
+        },
+        "chunk_size": status.chunk_size,
         "last_change": dump_moment_or_none(status.last_change),
     }
 
@@ -48,6 +54,9 @@ def load_status(data: StatusShape) -> Status:
         **data["storage"],
         issues=tuple(data["health"]["issues"]),
         last_change=load_moment_or_none(data["last_change"]),
+        storage_ok=data["health"]["storage_ok"],
+        index_ok=data["health"]["index_ok"],
+        chunk_size=data["chunk_size"],
     )
 
 

@@ -1,0 +1,25 @@
+"""What the settings allow a call: how large a file, how long a wait, and which folders."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from knowledge.config import Settings
+from knowledge.toolsets.base import Limits
+from knowledge.toolsets.paths import Folders
+
+
+def limits(settings: Settings, *, as_the_user: bool = False) -> Limits:
+    """Over HTTP the working folder and the data folder; a process of the user's own reads what the user may."""
+    return Limits(
+        max_file_bytes=settings.max_file_bytes,
+        wait_s=settings.wait_s,
+        folders=Folders() if as_the_user and not settings.files.strip() else _named(settings),
+    )
+
+
+def _named(settings: Settings) -> Folders:
+    working = Path.cwd()
+    # A server that was started at the root of the disk does not mean to open all of it.
+    default = [settings.data] if working == Path(working.anchor) else [working, settings.data]
+    return Folders.named(settings.files, default, private=[settings.data / "engine.json"])
