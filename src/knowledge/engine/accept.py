@@ -57,10 +57,13 @@ def accept(parts: Parts, new: NewDocument, incoming: Incoming, scope: Scope) -> 
     return job
 
 
+def check_note(document: Document) -> None:
+    if document.kind is not Kind.NOTE:
+        raise NotANote(f"Document {document.id} is not a note: only notes can be updated", document_id=document.id)
+
+
 def accept_update(parts: Parts, note: Document, text: str, incoming: Incoming, scope: Scope) -> Job:
     """Queue another text for a note."""
-    if note.kind is not Kind.NOTE:
-        raise NotANote(f"Document {note.id} is not a note: only notes can be updated", document_id=note.id)
     with parts.files.adopt(incoming) as received:
         title = None if _named_after_its_text(parts, note) else note.title
         origin = Origin(Kind.NOTE, title, note.source_path, note.url, note.tags, note.metadata, received.size)

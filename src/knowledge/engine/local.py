@@ -125,6 +125,7 @@ class LocalEngine:
     async def update_note(self, ref: Ref, text: str) -> Document:
         accept.check(NewNote(text=text))
         note = await self.document(ref)
+        accept.check_note(note)
         incoming = await self._receive(NewNote(text=text))
         job = await self._run(lambda: accept.accept_update(self._parts, note, text, incoming, self._scope))
         ended = await self.wait(job.id, self._parts.options.wait_seconds)
