@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 from fastapi import FastAPI
 from starlette.types import ASGIApp
@@ -12,12 +11,11 @@ from starlette.types import ASGIApp
 from knowledge.config import Settings
 from knowledge.engine.api import Engine
 from knowledge.model import Caller
+from knowledge.surfaces.mcp.limits import limits
 from knowledge.surfaces.mcp.surface import McpSurface
 from knowledge.surfaces.rest import rest_app
 from knowledge.surfaces.server import front
 from knowledge.toolsets import registry
-from knowledge.toolsets.base import Limits
-from knowledge.toolsets.paths import Folders
 
 
 def http_app(engine: Engine, settings: Settings, ready: Callable[[], bool] | None = None) -> ASGIApp:
@@ -27,7 +25,7 @@ def http_app(engine: Engine, settings: Settings, ready: Callable[[], bool] | Non
         return engine
 
     app = rest_app(engine, engine_for=engine_for, ready=ready, max_file_bytes=settings.max_file_bytes)
-    add_mcp(app, McpSurface(registry(), engine_for, limits=tool_limits(settings), toolsets=settings.toolsets))
+    add_mcp(app, McpSurface(registry(), engine_for, limits=limits(settings), toolsets=settings.toolsets))
     return front(app, settings)
 
 
@@ -41,16 +39,3 @@ def add_mcp(app: FastAPI, mcp: McpSurface) -> None:
 
     app.router.routes.extend(mcp.routes)
     app.router.lifespan_context = lifespan
-
-
-def own_files(data: Path) -> list[Path]:
-    """What lies in the data folder and is nobody's document."""
-    return [data / name for name in ("knowledge.db", "knowledge.db-wal", "engine.json", "files", "index", "models")]
-
-
-def tool_limits(settings: Settings) -> Limits:
-    return Limits(
-        max_file_bytes=settings.max_file_bytes,
-        wait_s=settings.wait_s,
-        folders=Folders.named(settings.files, default=(Path.cwd(), settings.data), private=own_files(settings.data)),
-    )

@@ -8,6 +8,9 @@ from knowledge.config import Settings
 from knowledge.toolsets.base import Limits
 from knowledge.toolsets.paths import Folders
 
+OWN = ("knowledge.db", "knowledge.db-wal", "knowledge.db-shm", "engine.json", "files", "index", "models")
+"""What lies in the data folder and is nobody's document."""
+
 
 def limits(settings: Settings, *, as_the_user: bool = False) -> Limits:
     """Over HTTP the working folder and the data folder; a process of the user's own reads what the user may."""
@@ -22,4 +25,4 @@ def _named(settings: Settings) -> Folders:
     working = Path.cwd()
     # A server that was started at the root of the disk does not mean to open all of it.
     default = [settings.data] if working == Path(working.anchor) else [working, settings.data]
-    return Folders.named(settings.files, default, private=[settings.data / "engine.json"])
+    return Folders.named(settings.files, default, private=[settings.data / name for name in OWN])
