@@ -1,0 +1,144 @@
+"""What goes into an agent's context: whole sections by weight, never more tokens than allowed. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+Count: TypeAlias = Callable[[str], int]
+
+WORTH_CUTTING = 16
+"""With less room than this, the beginning of a section says nothing."""
+MARK = "…"
+SENTENCE = re.compile(r"(?<=[.!?])\s+(?=\S)")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One section of a page that could go in."""
+
+    page: str
+    title: str
+    heading: str | None
+    text: str
+    order: int
+    """Where it stands in its page."""
+    weight: float
+    tokens: int
+
+    @property
+    def name(self) -> str:
+        return self.page if self.heading is None else f"{self.page}#{self.heading}"
+
+    @property
+    def place(self) -> tuple[str, int]:
+        return self.page, self.order
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    text: str
+    sections: tuple[str, ...]
+    """What is in the text: a page where all of it is, otherwise its sections."""
+    tokens: int
+    cut: tuple[str, ...] = ()
+    """Of these sections only the beginning is there."""
+    left_out: int = 0
+
+
+def choose(parts: Sequence[Part], budget: int, count: Count) -> Chosen:
+    """The best sections that fit, whole; then, where room is left, the beginning of the best one that did not."""
+    ranked = sorted(parts, key=lambda part: (-part.weight, part.page, part.order))
+    taken = _fitting(ranked, budget, count)
+    text = render(taken)
+    while taken and count(text) > budget:  # tokens of the whole are not quite the sum of the parts
+        taken = taken[:-1]
+        text = render(taken)
+    there = {part.place for part in taken}
+    left = [part for part in ranked if part.place not in there]
+    cut: tuple[str, ...] = ()
+    if left and budget - count(text) >= WORTH_CUTTING and (half := _beginning(left[0], taken, budget, count)):
+        taken, cut, left = [*taken, half], (half.name,), left[1:]
+        text = render(taken)
+    return Chosen(text, names(taken, parts, cut), count(text), cut, len(left))
+
+
+def render(parts: Sequence[Part]) -> str:
+    """The sections under the titles of their pages, in the order of the pages' best ones."""
+    pages: dict[str, list[Part]] = {}
+    for part in parts:
+        pages.setdefault(part.page, []).append(part)
+    blocks = ("\n\n".join([f"# {found[0].title}", *_in_order(found)]) for found in pages.values())
+    return "\n\n".join(blocks)
+
+
+def names(taken: Sequence[Part], parts: Sequence[Part], cut: Sequence[str]) -> tuple[str, ...]:
+    """What was taken, by name; a page that is there as a whole is one name."""
+    there = {part.place for part in taken if part.name not in cut}
+    torn = {part.page for part in parts if part.place not in there}
+    found = (part.name if part.page in torn else part.page for part in taken)
+    return tuple(dict.fromkeys(found))
+
+
+def _in_order(parts: list[Part]) -> Iterator[str]:
+    return (part.text for part in sorted(parts, key=lambda part: part.order))
+
+
+def _fitting(ranked: Sequence[Part], budget: int, count: Count) -> list[Part]:
+    taken: list[Part] = []
+    titled: set[str] = set()
+    room = budget
+    for part in ranked:
+        cost = part.tokens + count("\n\n") + (0 if part.page in titled else count(f"# {part.title}\n\n"))
+        if cost <= room:
+            taken.append(part)
+            titled.add(part.page)
+            room -= cost
+    return taken
+
+
+def _beginning(part: Part, taken: list[Part], budget: int, count: Count) -> Part | None:
+    """As many paragraphs, and then sentences, of a section as there is room for."""
+    kept = ""
+    for longer in _beginnings(part.text):
+        half = _with_text(part, f"{longer} {MARK}")
+        if count(render([*taken, half])) > budget:
+            break
+        kept = half.text
+    return _with_text(part, kept) if kept else None
+
+
+def _beginnings(text: str) -> Iterator[str]:
+    """Ever longer beginnings; a heading alone, or half a block of code, is none."""
+    blocks = _blocks(text)
+    done = ""
+    for place, block in enumerate(blocks):
+        if place == 0 and block.startswith("#"):
+            done = block
+            continue
+        if not block.startswith(("```", "~~~")):
+            pieces = SENTENCE.split(block)
+            for number in range(1, len(pieces)):
+                yield "\n\n".join(filter(None, (done, " ".join(pieces[:number]))))
+        done = "\n\n".join(filter(None, (done, block)))
+        if place < len(blocks) - 1:
+            yield done
+
+
+def _blocks(text: str) -> list[str]:
+    """Paragraphs and whole blocks of code."""
+    found: list[str] = []
+    fenced = False
+    for block in re.split(r"\n{2,}", text):
+        if fenced:
+            found[-1] += f"\n\n{block}"
+        else:
+            found.append(block)
+        fenced ^= len(re.findall(r"^ {0,3}(?:```|~~~)", block, re.MULTILINE)) % 2 == 1
+    return found
+
+
+def _with_text(part: Part, text: str) -> Part:
+    return Part(part.page, part.title, part.heading, text, part.order, part.weight, part.tokens)

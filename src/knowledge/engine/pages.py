@@ -1,0 +1,134 @@
+"""A page of a layer: Markdown with front matter in, a noun out; and the sections it is made of."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import yaml
+
+from knowledge.errors import Damaged
+
+FENCED = re.compile(r"\A---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
+LOOKS_LIKE_KEYS = re.compile(r"\A---[ \t]*\n[A-Za-z_-]+:(?:\s|\Z)")
+TITLE = re.compile(r"^#[ \t]+(.+?)[ \t#]*$", re.MULTILINE)
+CODE_FENCE = re.compile(r"^ {0,3}(```|~~~)")
+HEADING = re.compile(r"^##[ \t]+(.+?)[ \t#]*$")
+MIDDLE_PRIORITY = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    path: str
+    """Below the content folder, with slashes: `core/principles.md`."""
+    title: str
+    summary: str
+    body: str
+    """The Markdown without its front matter."""
+    tasks: frozenset[str]
+    """The kinds of task that it was written for; empty where it does not say."""
+    languages: frozenset[str]
+    """The programming languages that it is about; empty where it holds for all."""
+    priority: int
+    size: int
+
+    @property
+    def layer(self) -> str:
+        return self.path.partition("/")[0]
+
+    @property
+    def name(self) -> str:
+        """Layer and topic, without the suffix."""
+        return self.path.rpartition(".")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """What stands under one heading of a page, the heading included; None is what stands before the first."""
+
+    heading: str | None
+    text: str
+
+
+def read_page(path: str, data: bytes) -> Page:
+    """The page in these bytes; Damaged says why there is none."""
+    text = _text(data)
+    values, body = _front_matter(text)
+    if not body.strip():
+        raise Damaged("no text in it", hint="Write the page, or delete the file.")
+    found = TITLE.search(body)
+    return Page(
+        path=path,
+        title=_line(values.get("title")) or (found[1] if found else _title_of(path)),
+        summary=_line(values.get("summary")),
+        body=body.strip() + "\n",
+        tasks=_names(values.get("tasks")),
+        languages=_names(values.get("languages")),
+        priority=_priority(values.get("priority")),
+        size=len(data),
+    )
+
+
+def sections(page: Page) -> tuple[Section, ...]:
+    """The page in whole pieces, each of which can be read alone; its title is left to whoever prints it."""
+    found: list[tuple[str | None, list[str]]] = [(None, [])]
+    fence = ""
+    for line in page.body.splitlines():
+        if mark := CODE_FENCE.match(line):
+            fence = "" if fence == mark[1] else fence or mark[1]
+        heading = None if fence else HEADING.match(line)
+        if heading:
+            found.append((heading[1], [line]))
+        elif fence or found[-1][0] is not None or line.strip() != f"# {page.title}":
+            found[-1][1].append(line)
+    texts = ((heading, "\n".join(lines).strip()) for heading, lines in found)
+    return tuple(Section(heading, text) for heading, text in texts if text and text != f"## {heading}")
+
+
+def _text(data: bytes) -> str:
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise Damaged(f"not UTF-8: byte {error.start}", hint="Save the page as UTF-8.") from error
+    if "\x00" in text:
+        raise Damaged("not a text: it holds a zero byte", hint="Save the page as UTF-8.")
+    return text.replace("\r\n", "\n")
+
+
+def _front_matter(text: str) -> tuple[dict[str, object], str]:
+    fenced = FENCED.match(text)
+    if fenced is None:
+        if LOOKS_LIKE_KEYS.match(text):
+            raise Damaged("its front matter does not end", hint="Close it with a line of '---'.")
+        return {}, text
+    try:
+        values = yaml.safe_load(fenced[1])
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        place = getattr(error, "problem_mark", None)
+        where = f" in line {place.line + 2}" if place is not None else ""
+        raise Damaged(f"its front matter is not YAML{where}", hint="Correct the front matter.") from error
+    if values is None:
+        values = {}
+    if not isinstance(values, dict):  # two rules with a text between them
+        return {}, text
+    return {str(key).lower(): value for key, value in values.items()}, text[fenced.end() :]
+
+
+def _line(value: object) -> str:
+    return " ".join(str(value).split()) if isinstance(value, str | int | float) else ""
+
+
+def _names(value: object) -> frozenset[str]:
+    if isinstance(value, str):
+        value = value.split(",")
+    words = (_line(item).lower() for item in value) if isinstance(value, list) else ()
+    return frozenset(word for word in words if word)
+
+
+def _priority(value: object) -> int:
+    return min(max(value, 1), 9) if isinstance(value, int) else MIDDLE_PRIORITY
+
+
+def _title_of(path: str) -> str:
+    stem = path.rpartition("/")[2].rpartition(".")[0]
+    return " ".join(re.split(r"[-_\s]+", stem)).strip().capitalize()
