@@ -21,6 +21,8 @@ HINT = "Set KNOWLEDGE_EMBEDDING to default, none, dir:PATH, hf:NAME or openai:UR
 DEFAULT_NAME = "granite-embedding-30m-english"
 WINDOW = 256
 RETRY_SECONDS = 30.0
+CLOSE_SECONDS = 5.0
+"""How long a model that is being loaded is waited for; one from the hub may take longer than anybody would."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,6 +176,8 @@ class Model:
 
     def close(self) -> None:
         self._closed.set()
+        if self._thread is not None:  # a process that ends while a library is being loaded dies of it
+            self._thread.join(CLOSE_SECONDS)
         close = getattr(self._embedder, "close", None)
         if close is not None:
             close()

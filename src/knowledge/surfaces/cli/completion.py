@@ -1,0 +1,29 @@
+"""`knowledge completion`: the lines that teach a shell to complete our commands."""
+
+from __future__ import annotations
+
+import click
+
+from knowledge.surfaces.cli.command import examples
+
+SHELLS = ("bash", "zsh", "fish")
+VARIABLE = "_KNOWLEDGE_COMPLETE"
+
+
+@click.command(
+    epilog=examples(
+        "echo 'source <(knowledge completion bash)' >> ~/.bashrc",
+        "echo 'source <(knowledge completion zsh)' >> ~/.zshrc",
+        "knowledge completion fish > ~/.config/fish/completions/knowledge.fish",
+    )
+)
+@click.argument("shell", type=click.Choice(SHELLS))
+@click.pass_context
+def completion(context: click.Context, shell: str) -> None:
+    """Print the completion script for SHELL."""
+    from click.shell_completion import get_completion_class
+
+    kind = get_completion_class(shell)
+    if kind is None:
+        raise click.UsageError(f"There is no completion for {shell}.")
+    click.echo(kind(context.find_root().command, {}, "knowledge", VARIABLE).source())

@@ -1,0 +1,67 @@
+"""The command `knowledge`: the group of all commands, and the one place where an error becomes a sentence."""
+
+from __future__ import annotations
+
+import errno
+import sys
+from typing import TextIO
+
+import click
+
+from knowledge import __version__
+from knowledge.surfaces.cli import faults
+from knowledge.surfaces.cli.command import common
+from knowledge.surfaces.cli.session import Session
+
+SECTIONS = {
+    "Documents": ("add", "note", "search", "show", "read", "tag", "move", "remove", "extract"),
+    "Shelves and work": ("collections", "jobs"),
+    "The server": ("serve", "status", "verify", "reindex", "backup", "restore", "doctor", "completion"),
+}
+
+
+class Root(click.Group):
+    """Lists its commands by what they are about, and lets no traceback out."""
+
+    def invoke(self, ctx: click.Context) -> object:
+        prepare(sys.stdout)
+        prepare(sys.stderr)
+        session = ctx.ensure_object(Session)
+        if not session.debug:
+            faults.quiet_log()
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            click.echo("Stopped.", err=True)
+            ctx.exit(faults.INTERRUPTED)
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except Exception as error:
+            if isinstance(error, OSError) and error.errno == errno.EPIPE:  # whoever read us has enough
+                raise
+            ctx.exit(faults.report(error, session))
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for title, names in SECTIONS.items():
+            listed = [(name, command) for name in names if (command := self.get_command(ctx, name))]
+            with formatter.section(title):
+                formatter.write_dl([(name, command.get_short_help_str(90)) for name, command in listed])
+
+
+def prepare(stream: TextIO) -> None:
+    """A terminal that cannot show a letter shows a question mark; it does not end the program."""
+    reconfigure = getattr(stream, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(errors="replace")
+
+
+@click.group(
+    cls=Root,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="'knowledge COMMAND --help' has examples. Exit codes: "
+    + " ".join(f"{code} {meaning}" for code, meaning in faults.EXIT_CODES.items()),
+)
+@click.version_option(__version__, "-V", "--version", message="%(prog)s %(version)s")
+@common
+def cli() -> None:
+    """The knowledge base that people and their agents share: documents in, the right passage out."""

@@ -1,0 +1,73 @@
+"""`knowledge serve`: the server, over HTTP or over standard input and output."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import click
+
+from knowledge.surfaces.cli.command import common, examples, pass_session
+from knowledge.surfaces.cli.screen import say
+from knowledge.surfaces.cli.session import Session, read_settings
+
+if TYPE_CHECKING:
+    from knowledge.config import Settings
+    from knowledge.surfaces.server import Address
+
+
+@click.command(
+    epilog=examples(
+        "knowledge serve",
+        "knowledge serve --port 3000 --toolsets knowledge,kb",
+        "knowledge serve --transport stdio",
+        "KB_API_KEY=… KB_MCP_API_KEY=… knowledge serve --host 0.0.0.0",
+    )
+)
+@click.option("--host", metavar="ADDRESS", help="The address to listen on.  [default: 127.0.0.1; env: KNOWLEDGE_HOST]")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    help="The port to listen on; 0 takes a free one.  [default: 8000; env: KNOWLEDGE_PORT]",
+)
+@click.option("--toolsets", metavar="NAMES", help="Which contracts to serve, by comma.  [env: KNOWLEDGE_TOOLSETS]")
+@click.option(
+    "--transport", type=click.Choice(["http", "stdio"]), default="http", show_default=True, help="How agents reach it."
+)
+@common
+@pass_session
+def serve(session: Session, host: str | None, port: int | None, toolsets: str | None, transport: str) -> None:
+    """Start the server, until Ctrl-C."""
+    given = {"data": session.data, "host": host, "port": port, "toolsets": toolsets}
+    settings = read_settings({name: value for name, value in given.items() if value is not None})
+    from knowledge.surfaces.logs import configure
+
+    configure(settings)
+    asyncio.run(over_stdio(settings) if transport == "stdio" else over_http(settings))
+
+
+async def over_http(settings: Settings) -> None:
+    from knowledge.surfaces.cli.connection import engine
+    from knowledge.surfaces.http import http_app
+    from knowledge.surfaces.server import serve as listen
+
+    async with engine(settings) as opened:
+        await listen(http_app(opened, settings), settings.host, settings.port, greet)
+
+
+async def over_stdio(settings: Settings) -> None:
+    from knowledge.surfaces.cli.connection import engine
+    from knowledge.surfaces.mcp.limits import limits
+    from knowledge.surfaces.stdio import serve_stdio
+    from knowledge.toolsets import registry
+
+    allowed = limits(settings, as_the_user=True)
+    async with engine(settings) as opened:
+        await serve_stdio(opened, registry(), limits=allowed, toolsets=settings.toolsets)
+
+
+def greet(address: Address) -> None:
+    """The three lines that a newcomer needs."""
+    say(f"Knowledge Server listens on {address.url}")
+    say("Add a document:    knowledge add FILE")
+    say(f"Connect an agent:  claude mcp add --transport http knowledge {address.url}/mcp")

@@ -1,0 +1,97 @@
+"""`knowledge status`, `verify` and `reindex`: how the knowledge base is, and how to mend it."""
+
+from __future__ import annotations
+
+import click
+
+from knowledge.model import ModelStatus, Status
+from knowledge.surfaces.cli import faults
+from knowledge.surfaces.cli.command import common, examples, pass_session
+from knowledge.surfaces.cli.readiness import NO_MODEL
+from knowledge.surfaces.cli.screen import clean, count, moment, print_facts, print_json, say, size
+from knowledge.surfaces.cli.session import Session
+from knowledge.surfaces.cli.summary import duration
+
+
+@click.command(epilog=examples("knowledge status", "knowledge status --json | jq .queue"))
+@common
+@pass_session
+def status(session: Session) -> None:
+    """Show how much is in it, what is going on, and what is wrong."""
+    found = session.run(lambda engine: engine.status())
+    if session.as_json:
+        from knowledge.wire import dump_status
+
+        print_json(dump_status(found))
+    else:
+        print_status(found)
+
+
+def print_status(found: Status) -> None:
+    print_facts(
+        (
+            ("health", found.health),
+            ("documents", found.documents),
+            ("passages", found.chunks),
+            ("collections", found.collections),
+            ("jobs", f"{found.queued} queued, {found.processing} running, {found.failed} failed"),
+            ("model", model_line(found.model)),
+            ("data", found.data_path),
+            ("on disk", disk_line(found)),
+            ("changed", moment(found.last_change)),
+            ("version", f"{found.version}, up for {duration(found.uptime_seconds)}"),
+        )
+    )
+    for issue in found.issues:
+        say(issue)
+
+
+def model_line(model: ModelStatus) -> str:
+    if model.name == NO_MODEL:
+        return "none; search goes by words alone"
+    if model.loaded:
+        return f"{model.name}, {model.dimension} dimensions, {model.device}"
+    return f"{model.name}, {model.error or 'still loading'}"
+
+
+def disk_line(found: Status) -> str:
+    return f"{size(found.database_bytes)} database, {size(found.files_bytes)} files, {size(found.index_bytes)} index"
+
+
+@click.command(epilog=examples("knowledge verify && echo clean", "knowledge verify --json"))
+@common
+@pass_session
+@click.pass_context
+def verify(context: click.Context, session: Session) -> None:
+    """Compare store, index and files, and name every difference.
+
+    The exit code is 1 if there is one.
+    """
+    findings = session.run(lambda engine: engine.verify())
+    if session.as_json:
+        from knowledge.wire import dump_findings
+
+        print_json(dump_findings(findings))
+    elif not findings:
+        click.echo("Everything agrees: store, index and files.")
+    else:
+        for finding in findings:
+            click.echo(clean(f"{finding.part}: {finding.message}"))
+        say(f"{count(len(findings), 'difference')}. 'knowledge reindex' mends the index; add a missing file again.")
+    context.exit(faults.FAILED if findings else faults.OK)
+
+
+@click.command(epilog=examples("knowledge reindex", "KNOWLEDGE_EMBEDDING=dir:~/models/minilm knowledge reindex"))
+@common
+@pass_session
+def reindex(session: Session) -> None:
+    """Build the index again from what is stored.
+
+    The old index answers meanwhile. After KNOWLEDGE_EMBEDDING names another model, the engine makes the new vectors
+    by itself in the background and swaps them in when all are there; 'knowledge status' shows the model in use.
+    """
+    session.run(lambda engine: engine.reindex())
+    if session.as_json:
+        print_json({"reindexed": True})
+    else:
+        click.echo("The index was built again.")
