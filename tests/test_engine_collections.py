@@ -8,7 +8,7 @@ from knowledge.engine.api import Engine
 from knowledge.engine.local import LocalEngine
 from knowledge.errors import CollectionNotFound, InvalidParameter, NameTaken
 from knowledge.model import CollectionEdit, DocumentFilter, Filter, NewCollection, Query, Scope
-from tests.test_engine_documents import add_note, found
+from tests.acting import add_note, found
 
 
 async def test_a_collection_is_made_by_the_first_document_that_names_it(engine: Engine) -> None:

@@ -9,49 +9,15 @@ import pytest
 from knowledge.engine.api import Engine
 from knowledge.errors import CollectionNotFound, DocumentNotFound, Duplicate, InvalidParameter, UnsupportedFormat
 from knowledge.model import (
-    Content,
-    Document,
     DocumentEdit,
     DocumentFilter,
     DocumentStatus,
-    Filter,
-    Job,
     JobFilter,
     JobStatus,
     Kind,
-    NewFile,
     NewNote,
-    Query,
 )
-
-PATIENCE = 30.0
-
-
-async def done(engine: Engine, job: Job) -> Job:
-    ended = await engine.wait(job.id, PATIENCE)
-    assert ended.status in (JobStatus.COMPLETED, JobStatus.PARTIAL), ended.error
-    return ended
-
-
-async def add_note(engine: Engine, text: str, **more: object) -> Document:
-    job = await done(engine, await engine.add(NewNote(text=text, **more)))  # type: ignore[arg-type]
-    assert job.document_id is not None
-    return await engine.document(job.document_id)
-
-
-def a_file(name: str, text: str, **more: object) -> NewFile:
-    return NewFile(filename=name, content=Content.of(text.encode()), **more)  # type: ignore[arg-type]
-
-
-async def add_file(engine: Engine, name: str, text: str, **more: object) -> Document:
-    job = await done(engine, await engine.add(a_file(name, text, **more)))
-    assert job.document_id is not None
-    return await engine.document(job.document_id)
-
-
-async def found(engine: Engine, text: str, **filters: object) -> list[int]:
-    answer = await engine.search(Query(text=text, filter=Filter(**filters)))  # type: ignore[arg-type]
-    return [hit.document.id for hit in answer.hits]
+from tests.acting import PATIENCE, a_file, add_file, add_note, done, found
 
 
 async def test_a_note_is_found_once_its_job_has_ended(engine: Engine) -> None:
@@ -159,7 +125,7 @@ async def test_documents_are_listed_by_page_type_tag_and_path(engine: Engine) ->
 async def test_an_unknown_format_is_refused_with_what_is_supported(engine: Engine) -> None:
     with pytest.raises(UnsupportedFormat) as caught:
         await engine.add(a_file("thing.xyz", "?"))
-    assert "md" in caught.value.details["supported_formats"]  # type: ignore[operator]
+    assert "md" in caught.value.details["supported"]  # type: ignore[operator]
 
 
 async def test_an_empty_note_is_refused(engine: Engine) -> None:

@@ -9,7 +9,7 @@ import pytest
 from knowledge.engine.api import Engine
 from knowledge.errors import DocumentNotFound, NotANote
 from knowledge.model import DocumentFilter
-from tests.test_engine_documents import add_file, add_note, found
+from tests.acting import add_file, add_note, found
 
 
 async def test_an_updated_note_keeps_its_id_collection_and_tags(engine: Engine) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import unicodedata
 from pathlib import PurePosixPath, PureWindowsPath
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection
 
 from knowledge.engine.ingest import Origin, note_title
-from knowledge.engine.parts import Parts
 from knowledge.errors import InvalidParameter, NotANote
 from knowledge.extract import formats
 from knowledge.model import (
@@ -25,6 +25,9 @@ from knowledge.model import (
 from knowledge.store import collections, jobs, publish
 from knowledge.store.files import Incoming, Received
 from knowledge.store.jobs import BULK, INTERACTIVE, NewJob
+
+if TYPE_CHECKING:  # the parts hold the crawler, and the crawler accepts pages
+    from knowledge.engine.parts import Parts
 
 MOST_TAGS, LONGEST_TAG, LONGEST_FILENAME = 100, 200, 255
 

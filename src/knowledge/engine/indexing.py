@@ -48,6 +48,7 @@ class Indexer:
         self._changes, self._chunks, self._documents, self._applied = changes, chunks, documents, applied
         self._wake, self._stopping = threading.Event(), threading.Event()
         self._turn = threading.RLock()  # one of following and rebuilding at a time
+        self._progress = threading.Condition()
         self.rebuilding = False
         self.trouble: str | None = None
         folder.mkdir(parents=True, exist_ok=True)
@@ -62,6 +63,12 @@ class Indexer:
 
     def wake(self) -> None:
         self._wake.set()
+
+    def follow(self, seq: int, timeout: float) -> bool:
+        """Wait until a change can be found; False when the time is up."""
+        self.wake()
+        with self._progress:
+            return self._progress.wait_for(lambda: self.seq >= seq or self._stopping.is_set(), timeout)
 
     def close(self) -> None:
         self._stopping.set()
@@ -116,8 +123,13 @@ class Indexer:
         with self._turn:
             while not self._stopping.is_set() and (batch := self._changes.after(self.seq, BATCH)) is not None:
                 self.index.apply(batch.seq, batch.documents, self.entries(batch.documents))
-                self.seq = batch.seq
-                self._applied(batch.seq)
+                self._reached(batch.seq)
+
+    def _reached(self, seq: int) -> None:
+        self.seq = seq
+        self._applied(seq)
+        with self._progress:
+            self._progress.notify_all()
 
     def _must_rebuild(self) -> bool:
         """The index lost its place, or the log no longer reaches back to it, or it holds another number of passages."""
@@ -165,10 +177,10 @@ class Indexer:
     def _swap(self, fresh: Index, model: StoredModel | None) -> None:
         old, old_folder = self.index, self._current()
         self._write_number(self._number() + 1)
-        self.index, self.seq, self._model = fresh, fresh.checkpoint(), model
+        self.index, self._model = fresh, model
+        self._reached(fresh.checkpoint())
         old.close()
         shutil.rmtree(old_folder, ignore_errors=True)
-        self._applied(self.seq)
 
     # -- where the current index lies ------------------------------------------------------------
 

@@ -212,7 +212,7 @@ class LocalEngine:
         parts = self._parts
         before = parts.documents.find(ref, self._scope)
         document = parts.documents.edit(before.id, edit, self._scope)
-        parts.indexer.wake()
+        parts.indexer.follow(parts.changes.newest(), parts.options.wait_seconds)
         if document.title != before.title:
             accept.queue_embedding(parts, document, self._scope)
         return document

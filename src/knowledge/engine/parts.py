@@ -126,8 +126,11 @@ class Parts:
         self.files.sweep(self.documents.names, older_than)
 
     def _applied(self, seq: int) -> None:
-        for job_id in self.jobs.finish(seq):
-            self.board.end(job_id)
+        """The index has seen everything up to here: jobs end, and the files that only they named go."""
+        for job in self.jobs.finish(seq):
+            self.board.end(job.id)
+            if job.sha256 is not None:
+                self.files.discard(job.sha256, self.documents.names)
 
     def _sweep_now_and_then(self) -> None:
         while not self._closing.wait(SWEEP_SECONDS):

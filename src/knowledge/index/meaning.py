@@ -58,6 +58,8 @@ class MeaningView:
         return slots[order], scores[order]
 
     def cosines(self, question: Vectors, slots: Slots) -> Vectors:
+        if not len(slots):  # an index that never had a vector has rows of no length
+            return np.empty(0, np.float32)
         return widened(self.vectors[slots]) @ (question * WIDENED)
 
     def _candidates(self, question: Vectors, selection: Selection, limit: int) -> Slots:

@@ -67,6 +67,12 @@ class Claim:
     deaths: int
 
 
+@dataclass(frozen=True, slots=True)
+class Finished:
+    id: int
+    sha256: str | None
+
+
 class JobStore:
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -196,19 +202,19 @@ class JobStore:
             warnings=["The same bytes were already there; nothing was added."],
         )
 
-    def finish(self, seq: int) -> list[int]:
-        """End the jobs whose change the index has seen; answers which they were."""
+    def finish(self, seq: int) -> list[Finished]:
+        """End the jobs whose change the index has seen; answers which they were, and the files they let go."""
 
-        def work(connection: Connection) -> list[int]:
+        def work(connection: Connection) -> list[Finished]:
             done = (J.status == JobStatus.PROCESSING) & (J.change_seq <= seq)
-            identities = list(connection.execute(select(J.id).where(done)).scalars())
-            if identities:
+            rows = connection.execute(select(J.id, J.sha256).where(done)).all()
+            if rows:
                 connection.execute(
                     update(schema.jobs)
                     .where(done)
                     .values(status=J.outcome, step="Completed", token=None, completed_at=stamp(), sha256=None)
                 )
-            return identities
+            return [Finished(row.id, row.sha256) for row in rows]
 
         return self._database.write(work) if self._any_unfinished() else []
 

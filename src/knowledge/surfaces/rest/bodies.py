@@ -93,4 +93,4 @@ async def streaming(request: Request) -> AsyncIterator[Stream]:
 
 
 def too_large(limit: int) -> TooLarge:
-    return TooLarge(f"The request is larger than {limit >> 20} MB", limit_bytes=limit)
+    return TooLarge(f"The request is larger than {limit >> 20} MB", max_size_mb=limit >> 20)

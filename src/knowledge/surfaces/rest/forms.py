@@ -50,7 +50,7 @@ class _Parts(MultiPartParser):
         limit = self._max_file_bytes if in_file else MAX_FIELD_BYTES
         if self._seen > limit:
             what = "file" if in_file else "field"
-            raise TooLarge(f"The {what} is larger than {limit >> 20} MB", limit_bytes=limit)
+            raise TooLarge(f"The {what} is larger than {limit >> 20} MB", max_size_mb=limit >> 20)
         super().on_part_data(data, start, end)
 
 
