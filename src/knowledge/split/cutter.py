@@ -1,0 +1,112 @@
+"""Cuts text that is too long for one passage, at the best place there is, counting with the model's tokenizer."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from tokenizers import Tokenizer
+
+if TYPE_CHECKING:
+    from semantic_text_splitter import TextSplitter
+
+CHARACTERS_A_TOKEN = 4
+"""A first guess at how far a text must be looked at to find the end of what fits."""
+LONG_WORD = re.compile(r"\S{1000}")
+ENDS = (re.compile(r"\n+"), re.compile(r"[.!?…]+[\"')\]]*\s+|[。！？]+"), re.compile(r"\s+"))
+"""Where a text may end, best first: a line, a sentence, a word."""
+CODE_ENDS = (re.compile(r"\n[ \t]*\n+(?=\S)"), re.compile(r"\n[ \t]*\n+"), re.compile(r"\n"))
+"""And for code: before something unindented, at an empty line, at a line."""
+
+
+class Cutter:
+    def __init__(self, tokenizer: Tokenizer, size: int) -> None:
+        self._tokenizer, self.size = tokenizer, size
+
+    def count(self, text: str) -> int:
+        return len(self._tokenizer.encode(text, add_special_tokens=False))
+
+    def counts(self, texts: Sequence[str]) -> list[int]:
+        return [len(encoding) for encoding in self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
+
+    def prose(self, text: str, capacity: int) -> list[str]:
+        """Parts that fit: whole sentences where possible, and no small remainder."""
+        if capacity != self.size or LONG_WORD.search(text):
+            return self._even_tail(list(self._by_tokens(text, capacity)), capacity)
+        return self._even_tail(_sentences(self._tokenizer, self.size).chunks(text), capacity)
+
+    def code(self, text: str, capacity: int) -> list[str]:
+        return [part for part in self._by_ends(text, capacity, CODE_ENDS) if part.strip()]
+
+    def _by_tokens(self, text: str, capacity: int) -> Iterator[str]:
+        while text := text.strip():
+            end = self._head(text, capacity)
+            yield text[:end].rstrip()
+            text = text[end:]
+
+    def _head(self, text: str, capacity: int) -> int:
+        """How much of the text fits, up to the best end in the second half of that."""
+        limit = self._limit(text, capacity)
+        if limit == len(text):
+            return limit
+        for end in ENDS:
+            if places := [found.end() for found in end.finditer(text, limit // 2, limit)]:
+                return places[-1]
+        return max(limit, 1)
+
+    def _limit(self, text: str, capacity: int) -> int:
+        far = capacity * CHARACTERS_A_TOKEN
+        while len(encoding := self._tokenizer.encode(text[:far], add_special_tokens=False)) <= capacity:
+            if far >= len(text):
+                return len(text)
+            far *= 2
+        start: int = encoding.offsets[capacity][0]
+        return start
+
+    def _by_ends(self, text: str, capacity: int, ends: Sequence[re.Pattern[str]]) -> Iterator[str]:
+        """Split at the first kind of end and join what fits; a part too long by itself is split at the next kind."""
+        if self.count(text) <= capacity:
+            yield text
+            return
+        if not ends:
+            yield from self._by_tokens(text, capacity)
+            return
+        joined, tokens = "", 0
+        parts = list(_parts(text, ends[0]))
+        for part, count in zip(parts, self.counts([part.rstrip() for part in parts]), strict=True):
+            added = count + len(part) - len(part.rstrip())  # white space between words counts for more than at an end
+            if joined and tokens + added > capacity:
+                yield joined.strip("\n")
+                joined, tokens = "", 0
+            if added > capacity:
+                yield from self._by_ends(part.strip("\n"), capacity, ends[1:])
+                continue
+            joined, tokens = joined + part, tokens + added
+        if joined:
+            yield joined.strip("\n")
+
+    def _even_tail(self, parts: list[str], capacity: int) -> list[str]:
+        if len(parts) < 2 or self.count(parts[-1]) * 4 > capacity:
+            return parts
+        together = f"{parts[-2]} {parts[-1]}"
+        end = self._head(together, (self.count(together) * 5) // 8)
+        tail = together[end:].lstrip()
+        return [*parts[:-2], together[:end].rstrip(), tail] if self.count(tail) <= capacity else parts
+
+
+def _parts(text: str, end: re.Pattern[str]) -> Iterator[str]:
+    start = 0
+    for found in end.finditer(text):
+        yield text[start : found.end()]
+        start = found.end()
+    yield text[start:]
+
+
+@functools.lru_cache(maxsize=4)
+def _sentences(tokenizer: Tokenizer, size: int) -> TextSplitter:
+    """Kept, because the splitter reads the whole tokenizer again when it is made."""
+    from semantic_text_splitter import TextSplitter
+
+    return TextSplitter.from_huggingface_tokenizer(tokenizer, size)

@@ -1,0 +1,276 @@
+from __future__ import annotations
+
+import re
+import tracemalloc
+from collections.abc import Iterable, Iterator
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from knowledge.embed.granite import tokenizer
+from knowledge.extract.base import PageText
+from knowledge.split import Piece, Splitter, passage_text
+from knowledge.split.passage import SPECIAL_TOKENS
+
+TOKENIZER = tokenizer()
+SIZE, WINDOW = 200, 256
+
+
+def split(*pages: str | PageText, size: int = SIZE) -> list[Piece]:
+    splitter = Splitter(TOKENIZER, size=size)
+    return list(feed(splitter, pages))
+
+
+def feed(splitter: Splitter, pages: Iterable[str | PageText]) -> Iterator[Piece]:
+    for page in pages:
+        yield from splitter.feed(page if isinstance(page, PageText) else PageText(page))
+    yield from splitter.finish()
+
+
+def tokens(text: str) -> int:
+    return len(TOKENIZER.encode(text, add_special_tokens=False))
+
+
+def letters(text: str) -> str:
+    return "".join(text.split())
+
+
+SENTENCE = "The keeper of the lighthouse wrote the weather into his log and went to bed before the storm came. "
+
+# -- structure ------------------------------------------------------------------------------------
+
+
+def test_each_section_is_a_passage_with_its_headings_beside_it() -> None:
+    pieces = split("# Guide\n\nWelcome.\n\n## Install\n\nRun pip.\n\n## Use\n\nAsk.\n\n# Index\n\nWords.")
+    assert [(piece.section, piece.text) for piece in pieces] == [
+        (("Guide",), "# Guide\n\nWelcome."),
+        (("Guide", "Install"), "## Install\n\nRun pip."),
+        (("Guide", "Use"), "## Use\n\nAsk."),
+        (("Index",), "# Index\n\nWords."),
+    ]
+
+
+def test_a_heading_never_stands_alone() -> None:
+    pieces = split("# Guide\n\n## Install\n\nRun pip.\n\n## See also")
+    assert [piece.text for piece in pieces] == ["# Guide\n\n## Install\n\nRun pip.\n\n## See also"]
+    assert pieces[0].section == ("Guide", "Install")
+
+
+def test_a_heading_takes_along_what_fits_of_a_long_text() -> None:
+    for body in (SENTENCE * 20, "```python\n" + "value = compute(value)\n\n" * 200 + "```"):
+        pieces = split(f"# A chapter about lighthouses\n\n{body}")
+        assert pieces[0].text.startswith("# A chapter about lighthouses\n\n") and tokens(pieces[0].text) > SIZE // 2
+        assert all(piece.section == ("A chapter about lighthouses",) for piece in pieces)
+
+
+def test_underlined_headings_and_markup_in_headings_are_understood() -> None:
+    pieces = split("Guide\n=====\n\nHello.\n\nThe **first** [part](x.md)\n---\n\nText.\n\n### `deep` #\n\nMore.")
+    assert [piece.section for piece in pieces] == [
+        ("Guide",),
+        ("Guide", "The first part"),
+        ("Guide", "The first part", "deep"),
+    ]
+
+
+def test_headings_hold_across_pages_and_a_passage_stays_on_its_page() -> None:
+    pages = [PageText("# One\n\nFirst.", 1), PageText("Second.\n\n# Two", 2), PageText("Third.", 3)]
+    assert [(piece.page, piece.section, piece.text) for piece in split(*pages)] == [
+        (1, ("One",), "# One\n\nFirst."),
+        (2, ("One",), "Second."),
+        (3, ("Two",), "# Two\n\nThird."),
+    ]
+
+
+def test_texts_without_pages_go_on_where_the_last_one_ended() -> None:
+    pieces = split("# One\n\nFirst.", "Second.", "```\nopen", "still = code\n```\n\nafter")
+    assert [piece.text for piece in pieces] == ["# One\n\nFirst.\n\nSecond.\n\n```\nopen\nstill = code\n```\n\nafter"]
+
+
+def test_a_hash_in_code_is_no_heading() -> None:
+    pieces = split("# Guide\n\n```sh\n# install\npip install it\n```\n\nDone.")
+    assert [piece.section for piece in pieces] == [("Guide",)]
+    assert "```sh\n# install\npip install it\n```" in pieces[0].text
+
+
+# -- cutting --------------------------------------------------------------------------------------
+
+
+def test_long_prose_is_cut_between_sentences_into_passages_of_like_length() -> None:
+    pieces = split(SENTENCE * 40)
+    assert all(piece.text.startswith("The keeper") and piece.text.endswith("came.") for piece in pieces)
+    assert all(SIZE // 4 <= tokens(piece.text) <= SIZE for piece in pieces)
+
+
+def test_list_items_are_kept_whole() -> None:
+    items = [f"- item {number} says something that is worth knowing about number {number}" for number in range(60)]
+    lines = "\n".join(piece.text for piece in split("\n".join(items))).splitlines()
+    assert lines == items
+
+
+def test_every_part_of_a_table_repeats_its_header() -> None:
+    rows = [f"| {number} | town number {number} | {number * 1000} |" for number in range(100)]
+    pieces = split("Towns:\n\n| Id | Town | Inhabitants |\n|:--|:-:|--:|\n" + "\n".join(rows) + "\n\nEnd.")
+    tables = [piece.text for piece in pieces if "town number" in piece.text]
+    assert len(tables) > 5 and all("| Id | Town | Inhabitants |\n|---|---|---|\n| " in table for table in tables)
+    assert [line for table in tables for line in table.splitlines() if "town number" in line] == rows
+
+
+def test_a_row_wider_than_the_window_is_cut_between_cells_that_name_their_columns() -> None:
+    names, values = [f"column{number}" for number in range(300)], [f"value{number}" for number in range(300)]
+    pieces = split(f"| {' | '.join(names)} |\n|{'---|' * 300}\n| {' | '.join(values)} |")
+    text = "\n".join(piece.text for piece in pieces)
+    assert all(f"column{number}: value{number}" in text for number in range(300))
+
+
+def test_long_code_is_cut_before_definitions_and_every_part_is_fenced() -> None:
+    function = "def function_{0}(value):\n    total = value + {0}\n\n    return total * {0}\n"
+    code = "\n".join(function.format(number) for number in range(60))
+    pieces = split(f"```python\n{code}\n```")
+    assert len(pieces) > 5
+    for piece in pieces:
+        assert piece.text.startswith("```python\ndef function_") and piece.text.endswith("\n```")
+        assert piece.text.count("def ") == piece.text.count("return ")
+
+
+def test_indentation_survives_in_code() -> None:
+    assert split("```\nif x:\n    y()\n```")[0].text == "```\nif x:\n    y()\n```"
+
+
+# -- nothing is lost, nothing is too long ---------------------------------------------------------
+
+WORDS = st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"]), min_size=1, max_size=30)
+KINDS = ["# ", "## ", "#### ", "- ", "  * ", "1. ", "", "", "", "> ", "\n", "    ", "---\n", "```\n", "~~~\n", "===\n"]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(KINDS), st.lists(WORDS, max_size=60)), max_size=30), st.integers(60, 200))
+def test_every_letter_comes_out_in_order_and_no_passage_is_too_long(
+    parts: list[tuple[str, list[str]]], size: int
+) -> None:
+    text = "\n".join(kind + " ".join(words).replace("|", "") for kind, words in parts)
+    pieces = split(text, size=size)
+    assert all(tokens(piece.text) <= size for piece in pieces)
+    without_fences = re.compile(r"^ {0,3}(?:```|~~~).*$", re.MULTILINE)
+    found = letters("\n".join(without_fences.sub("", piece.text) for piece in pieces))
+    assert found == letters(without_fences.sub("", text))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.sampled_from(["heading", "text", "item", "code", "table", "rule"]), max_size=25), st.data())
+def test_every_word_of_tables_and_code_comes_out_in_order(kinds: list[str], data: st.DataObject) -> None:
+    number = iter(range(1_000_000))
+
+    def some(most: int) -> str:
+        return " ".join(f"w{next(number)}" for _ in range(data.draw(st.integers(1, most))))
+
+    def block(kind: str) -> str:
+        match kind:
+            case "table":
+                columns, rows = data.draw(st.integers(1, 12)), data.draw(st.integers(0, 30))
+                lines = [f"| {' | '.join(some(6) for _ in range(columns))} |" for _ in range(rows + 1)]
+                return "\n".join([lines[0], "|" + "---|" * columns, *lines[1:]])
+            case "code":
+                return "```python\n" + "\n".join(some(8) for _ in range(data.draw(st.integers(1, 40)))) + "\n```"
+            case "rule":
+                return "---"
+        return {"heading": "## ", "item": "- "}.get(kind, "") + some(20 if kind == "heading" else 300)
+
+    pieces = split("\n\n".join(block(kind) for kind in kinds))
+    assert all(tokens(piece.text) <= SIZE for piece in pieces)
+    first_seen = dict.fromkeys(re.findall(r"w\d+", "\n".join(piece.text for piece in pieces)))
+    assert list(first_seen) == [f"w{count}" for count in range(next(number))]
+
+
+@pytest.mark.parametrize("text", [
+    "a" * 200_000,
+    "abcdefgh" * 25_000,
+    "\n" * 200_000,
+    " " * 200_000,
+    "🚀" * 20_000,
+    "東京は日本の首都です。" * 4_000,
+    "#" * 200_000,
+    "`" * 100_000,
+    "|" * 100_000,
+    "- " * 10_000 + "deep",
+    "\n".join("  " * level + "- level" for level in range(1_000)),
+    "```\nnever closed\n" + "line of code\n" * 5_000,
+    "| a | b |\n|---|---|\n| " + "word " * 20_000 + " | y |",
+    f"# {'long ' * 10_000}\n\ntext",
+    "# h\n" * 5_000,
+    "\r\n".join(["# Windows", "", "line", "", "line"]),
+    "\x00\x0b\x0c\u2028 odd separators",
+], ids=lambda text: repr(text[:20]))  # fmt: skip
+def test_hostile_text_is_cut_like_any_other(text: str) -> None:
+    pieces = split(text)
+    assert all(tokens(piece.text) <= SIZE and piece.text.strip() for piece in pieces)
+    if "|" not in text and "```" not in text:
+        assert letters("".join(piece.text for piece in pieces)) == letters(text)
+
+
+def test_a_long_stream_needs_little_memory() -> None:
+    page = PageText((SENTENCE * 10 + "\n\n") * 40)
+    splitter = Splitter(TOKENIZER)
+    list(splitter.feed(page))
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    for _ in range(10):
+        for _piece in splitter.feed(page):
+            pass
+    grown = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    assert grown < 200_000
+
+
+def test_a_smaller_window_gives_smaller_passages() -> None:
+    splitter = Splitter(TOKENIZER, window=128)
+    pieces = list(feed(splitter, [SENTENCE * 30]))
+    assert all(tokens(passage_text("A title", ("A heading",), piece.text)) <= 128 - SPECIAL_TOKENS for piece in pieces)
+
+
+# -- what is embedded -----------------------------------------------------------------------------
+
+
+def test_title_and_headings_stand_above_the_text() -> None:
+    assert passage_text("Handbook", ("Guide", "Install"), "Run pip.") == "Handbook > Guide > Install\nRun pip."
+
+
+def test_what_the_text_says_itself_is_not_said_twice() -> None:
+    assert passage_text("Guide", ("Guide", "Install"), "# Guide\n\n## Install\n\nRun pip.") == (
+        "# Guide\n\n## Install\n\nRun pip."
+    )
+    assert passage_text("Guide", ("Guide", "Use"), "Ask.") == "Guide > Use\nAsk."
+    assert passage_text("", (), "Ask.") == "Ask."
+
+
+def test_a_long_path_loses_its_middle_first() -> None:
+    path = tuple(f"A rather long heading of level {level} with many words" for level in range(8))
+    above, _, text = passage_text("Handbook", path, SENTENCE * 8).partition("\n")
+    assert above.startswith("Handbook > ") and above.endswith(path[-1]) and text == SENTENCE * 8
+
+
+NAMES = [
+    "the",
+    "installation",
+    "of",
+    "Knowledge",
+    "servers",
+    "README.md",
+    "v1.2.3",
+    "TLS",
+    "東京",
+    "überzählig",
+    "0815",
+]
+TITLES = st.one_of(
+    st.lists(st.sampled_from(NAMES)).map(" ".join), st.text(max_size=300), st.text("0123456789abcdef-", max_size=300)
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(TITLES, st.lists(TITLES.map(lambda text: " ".join(text.split())), max_size=6), st.integers(1, 200))
+def test_the_text_always_fits_into_the_window_whole(title: str, section: list[str], length: int) -> None:
+    text = TOKENIZER.decode(TOKENIZER.encode(SENTENCE * 10, add_special_tokens=False).ids[:length])
+    passage = passage_text(title, section, text)
+    assert passage.endswith(text)
+    assert tokens(passage) + SPECIAL_TOKENS <= WINDOW
