@@ -174,9 +174,11 @@ async def test_a_collection_lives_from_its_making_to_its_end(http: httpx.AsyncCl
     assert (gone.status_code, gone.json()["error"]["code"]) == (404, "collection_not_found")
 
 
-async def test_a_collection_whose_name_is_a_number_is_reached_by_its_tag(http: httpx.AsyncClient) -> None:
-    made: Json = (await http.post("/collections", json={"title": "2024", "name": "2024"})).json()
-    assert (await http.get("/collections/collection:2024")).json()["id"] == made["id"]
+async def test_a_name_that_could_be_taken_for_a_number_is_refused(http: httpx.AsyncClient) -> None:
+    refused = await http.post("/collections", json={"name": "2024"})
+    assert (refused.status_code, refused.json()["error"]["code"]) == (422, "invalid_parameter")
+    made: Json = (await http.post("/collections", json={"title": "2024"})).json()
+    assert (await http.get(f"/collections/{made['name']}")).json()["title"] == "2024"
     assert (await http.get("/collections/2024")).status_code == 404
 
 

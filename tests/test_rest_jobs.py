@@ -102,7 +102,7 @@ async def test_a_job_has_the_fields_that_clients_read(http: httpx.AsyncClient, l
     assert (await http.get(f"/jobs/{job['uid']}")).json() == job
 
 
-async def test_a_failed_job_says_why_and_can_be_tried_again(http: httpx.AsyncClient, local: LocalEngine) -> None:
+async def test_a_failed_job_says_why_and_is_listed(http: httpx.AsyncClient, local: LocalEngine) -> None:
     job = await ended(
         http, local, await http.post("/jobs", files={"file": ("blank.html", b"<html><body> </body></html>")})
     )
@@ -111,9 +111,8 @@ async def test_a_failed_job_says_why_and_can_be_tried_again(http: httpx.AsyncCli
     listed: Json = (await http.get("/jobs", params={"status": "failed"})).json()
     assert ([each["id"] for each in listed["jobs"]], listed["total"]) == ([job["id"]], 1)
     assert (await http.get("/jobs?status=queued")).json()["jobs"] == []
-    again = await http.post(f"/jobs/{job['id']}/retry")
-    assert again.status_code == 200
-    assert (await local.wait(job["id"], SECONDS)).status == "failed"
+    hopeless = await http.post(f"/jobs/{job['id']}/retry")
+    assert (hopeless.status_code, hopeless.json()["error"]["code"]) == (409, "not_now")
 
 
 async def test_a_job_that_has_ended_cannot_be_cancelled(http: httpx.AsyncClient, local: LocalEngine) -> None:
@@ -136,7 +135,7 @@ async def test_a_format_that_is_not_read_is_refused(http: httpx.AsyncClient) -> 
 async def test_a_file_that_says_it_is_too_large_is_not_read(http: httpx.AsyncClient) -> None:
     reply = await http.post("/jobs", files={"file": ("a.txt", b"x" * (SMALL + (2 << 20)))})
     assert (reply.status_code, reply.json()["error"]["code"]) == (413, "too_large")
-    assert reply.json()["error"]["details"]["limit_bytes"]
+    assert reply.json()["error"]["details"]["max_size_mb"]
 
 
 async def test_a_file_that_grows_too_large_is_refused_on_its_way(http: httpx.AsyncClient, local: LocalEngine) -> None:

@@ -133,7 +133,8 @@ class RemoteEngine:
         return await self._line.ask(wire.load_collection, "GET", _at(ref), again=True)
 
     async def create_collection(self, new: NewCollection) -> Collection:
-        return await self._line.ask(wire.load_collection, "POST", "/collections", json=wire.dump_new_collection(new))
+        body = wire.dump_new_collection(new)
+        return await self._line.ask(wire.load_collection, "POST", "/collections", json=body, again=True)
 
     async def edit_collection(self, ref: CollectionRef, edit: CollectionEdit) -> Collection:
         return await self._line.ask(wire.load_collection, "PATCH", _at(ref), json=wire.dump_collection_edit(edit))

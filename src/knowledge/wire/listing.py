@@ -25,7 +25,7 @@ class DocumentListing(Listing):
     tag: str | None = Field(None, description="`collection:NAME` narrows to a collection.")
     collection: str | None = Field(None, description="By name, number or UUID.")
     source_path: str | None = None
-    sort: Literal["created_at", "updated_at", "title", "size_bytes"] = "created_at"
+    sort: Literal["created_at", "updated_at", "title", "filename", "size_bytes"] = "created_at"
     order: Literal["asc", "desc"] = "desc"
     offset: int | None = Field(None, ge=0, le=FURTHEST, description="Instead of a page.")
 
