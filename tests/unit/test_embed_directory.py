@@ -5,11 +5,11 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
-import tiny_model
 from safetensors.numpy import save_file
 
 from knowledge.embed.directory import Directory, tokenizer
 from knowledge.errors import ModelUnavailable
+from tests.unit import tiny_model
 
 TEXTS = ["tea", "tea at noon", "a cup of coffee in the kitchen", "cup of tea cup of tea"]
 

@@ -1,0 +1,222 @@
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import numpy as np
+import pytest
+
+from knowledge.embed.openai import BATCH_TEXTS, Address, OpenAI, batches
+from knowledge.embed.patience import BULK, Patience, retry_after
+from knowledge.errors import EmbeddingFailed, EmbeddingRateLimited
+from knowledge.model import Json
+
+DIMENSION = 4
+
+
+@dataclass
+class Answer:
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    body: bytes | None = None
+    """None gives a vector for each text."""
+
+
+@dataclass
+class Service:
+    """A small server that speaks the protocol; what is in `script` is answered first, one after the other."""
+
+    url: str = ""
+    script: list[Answer] = field(default_factory=list)
+    always: Answer = field(default_factory=Answer)
+    requests: list[Json] = field(default_factory=list)
+    keys: list[str | None] = field(default_factory=list)
+
+    def answer(self, request: Json) -> Answer:
+        answer = self.script.pop(0) if self.script else self.always
+        texts = request["input"]
+        assert isinstance(texts, list)
+        rows = [{"index": place, "embedding": vector(str(text))} for place, text in enumerate(texts)]
+        body = json.dumps({"object": "list", "data": rows[::-1]}).encode()  # in any order: the index counts
+        return Answer(answer.status, answer.headers, body if answer.body is None else answer.body)
+
+
+def vector(text: str) -> list[float]:
+    return [float(len(text)), 1.0, 2.0, 3.0]
+
+
+@pytest.fixture
+def service() -> Iterator[Service]:
+    with served(Service()) as running:
+        yield running
+
+
+@contextmanager
+def served(service: Service) -> Iterator[Service]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            service.requests.append(request)
+            service.keys.append(self.headers["Authorization"])
+            answer = service.answer(request) if self.path == "/v1/embeddings" else Answer(404, {}, b"not here")
+            self.send_response(answer.status)
+            for name, value in {**answer.headers, "Content-Length": str(len(answer.body or b""))}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(answer.body or b"")
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    service.url = f"http://127.0.0.1:{server.server_port}/v1"
+    try:
+        yield service
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+Open = Callable[..., OpenAI]
+
+
+@pytest.fixture
+def waits() -> list[float]:
+    """What the client would have waited, instead of waiting it."""
+    return []
+
+
+@pytest.fixture
+def open_model(service: Service, waits: list[float]) -> Iterator[Open]:
+    opened: list[OpenAI] = []
+
+    def make(dimension: int | None = DIMENSION, key: str | None = "secret-key", url: str | None = None) -> OpenAI:
+        opened.append(OpenAI(Address(url or service.url, "small-model"), key, dimension, wait=waits.append))
+        return opened[-1]
+
+    yield make
+    for model in opened:
+        model.close()
+
+
+def test_texts_become_vectors_of_unit_length_in_their_order(open_model: Open, service: Service) -> None:
+    vectors = open_model().embed(["tea", "coffee"])
+    expected = np.array([vector("tea"), vector("coffee")], np.float32)
+    assert np.allclose(vectors, expected / np.linalg.norm(expected, axis=1, keepdims=True))
+    assert service.requests == [{"model": "small-model", "input": ["tea", "coffee"], "dimensions": DIMENSION}]
+    assert service.keys == ["Bearer secret-key"]
+
+
+def test_without_a_dimension_the_model_is_asked_once(open_model: Open, service: Service) -> None:
+    model = open_model(dimension=None, key=None)
+    assert model.dimension == DIMENSION and len(service.requests) == 1
+    assert "dimensions" not in service.requests[0] and service.keys == [None]
+
+
+def test_many_texts_go_in_several_requests(open_model: Open, service: Service) -> None:
+    texts = [f"text {'x' * number}" for number in range(BATCH_TEXTS * 2 + 1)]
+    vectors = open_model().embed(texts)
+    assert vectors.shape == (len(texts), DIMENSION) and len(service.requests) == 3
+    assert np.allclose(vectors[100], open_model().embed_question(texts[100])[0])
+    assert open_model().embed([]).shape == (0, DIMENSION)
+
+
+def test_a_request_is_limited_in_characters_too() -> None:
+    assert [len(batch) for batch in batches(["x" * 60_000] * 3)] == [1, 1, 1]
+
+
+def test_a_busy_service_is_asked_again_when_it_wants(open_model: Open, service: Service, waits: list[float]) -> None:
+    service.script = [Answer(429, {"Retry-After": "7"}, b"{}"), Answer(500, {}, b"oops"), Answer(503, {}, b"")]
+    assert open_model().embed(["tea"]).shape == (1, DIMENSION)
+    assert waits[0] == 7.0 and len(waits) == 3 and all(0 < wait <= BULK.longest_delay for wait in waits)
+
+
+def test_a_service_that_stays_busy_is_a_rate_limit(open_model: Open, service: Service, waits: list[float]) -> None:
+    service.always = Answer(429, {"Retry-After": "3600"}, b'{"error": {"message": "slow down, secret-key"}}')
+    with pytest.raises(EmbeddingRateLimited) as caught:
+        open_model().embed(["tea"])
+    assert caught.value.status == 429 and caught.value.details["provider_status"] == 429
+    assert caught.value.details["provider_message"] == "slow down, …"
+    assert len(service.requests) == BULK.attempts and waits == [BULK.longest_delay] * (BULK.attempts - 1)
+
+
+def test_a_service_that_stays_broken_is_a_failure(open_model: Open, service: Service) -> None:
+    service.always = Answer(500, {}, b"oops")
+    with pytest.raises(EmbeddingFailed) as caught:
+        open_model().embed(["tea"])
+    assert not isinstance(caught.value, EmbeddingRateLimited)
+    assert caught.value.details["provider_status"] == 500 and caught.value.details["provider_message"] == "oops"
+
+
+def test_a_question_does_not_wait_long(open_model: Open, service: Service, waits: list[float]) -> None:
+    service.always = Answer(429, {"Retry-After": "60"}, b"")
+    with pytest.raises(EmbeddingRateLimited):
+        open_model().embed_question("tea?")
+    assert waits == [1.0]
+
+
+@pytest.mark.parametrize(("status", "hint"), [(401, "KNOWLEDGE_EMBEDDING_KEY"), (404, "model's name"), (400, "")])
+def test_a_refusal_is_final_and_says_what_to_do(open_model: Open, service: Service, status: int, hint: str) -> None:
+    service.always = Answer(status, {}, b'{"error": "no"}')
+    with pytest.raises(EmbeddingFailed, match=f"status {status}") as caught:
+        open_model().embed(["tea"])
+    assert hint in caught.value.hint and len(service.requests) == 1
+
+
+@pytest.mark.parametrize("body", [
+    b"<html>", b"[]", b'{"data": null}', b'{"data": []}', b'{"data": [{"embedding": "abc"}]}',
+    b'{"data": [{"embedding": [NaN, 1, 2, 3]}]}', b'{"data": [{"embedding": [1]}, {"embedding": [1, 2]}]}',
+])  # fmt: skip
+def test_garbage_is_a_failure(open_model: Open, service: Service, body: bytes) -> None:
+    service.always = Answer(200, {}, body)
+    with pytest.raises(EmbeddingFailed, match="'small-model' gave"):
+        open_model().embed(["tea"])
+
+
+def test_vectors_of_another_length_are_refused(open_model: Open) -> None:
+    with pytest.raises(EmbeddingFailed, match="vectors of 4 numbers where 8 were expected") as caught:
+        open_model(dimension=8).embed(["tea"])
+    assert (caught.value.details["expected"], caught.value.details["found"]) == (8, 4)
+
+
+def test_a_service_that_is_not_there_is_a_failure_after_some_tries(open_model: Open, waits: list[float]) -> None:
+    with pytest.raises(EmbeddingFailed, match="could not be reached"):
+        open_model(url="http://127.0.0.1:9/v1").embed(["tea"])
+    assert len(waits) == BULK.attempts - 1
+
+
+def test_closing_ends_the_waiting(service: Service) -> None:
+    service.always = Answer(429, {"Retry-After": "60"}, b"")
+    model = OpenAI(Address(service.url, "small-model"), None, DIMENSION)
+    failures: list[Exception] = []
+
+    def embed() -> None:
+        try:
+            model.embed(["tea"])
+        except EmbeddingFailed as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=embed)
+    thread.start()
+    model.close()
+    thread.join(timeout=30)
+    assert len(failures) == 1
+
+
+def test_retry_after_is_read_as_seconds_or_as_a_date() -> None:
+    assert retry_after({"Retry-After": "2.5"}) == 2.5
+    assert retry_after({"Retry-After": "Wed, 21 Oct 2015 07:28:00 GMT"}) == 0.0
+    assert retry_after({"Retry-After": "soon"}) is None and retry_after({}) is None
+
+
+def test_delays_grow_and_end() -> None:
+    delays = list(Patience(attempts=4, first_delay=1.0, longest_delay=3.0).delays())
+    assert delays[-1] is None and len(delays) == 4
+    assert [round(delay) for delay in delays[:-1] if delay is not None] in ([1, 2, 3], [1, 2, 4])
