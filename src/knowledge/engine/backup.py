@@ -66,7 +66,8 @@ class Archive:
             info.size, info.mode = size, 0o600
             yield info.tobuf(tarfile.USTAR_FORMAT)
             yield from _content(source, size)
-            yield b"\0" * (_padded(size) - size)
+            if padding := _padded(size) - size:  # an empty piece would read as the end
+                yield b"\0" * padding
         yield b"\0" * (2 * BLOCK)
 
 
