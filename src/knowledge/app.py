@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Literal, cast
 from knowledge.config import Settings
 from knowledge.embed import loading
 from knowledge.embed.loading import Choice, Model
+from knowledge.engine.crawling.options import CrawlOptions
+from knowledge.engine.fetch_addresses import Allowed
 from knowledge.engine.local import LocalEngine
 from knowledge.engine.parts import Options, Parts
 from knowledge.errors import InvalidParameter
@@ -38,6 +40,17 @@ def options(settings: Settings) -> Options:
         max_file_bytes=settings.max_file_bytes,
         wait_seconds=settings.wait_s,
         ocr_languages=settings.ocr_languages,
+        crawl=crawl_options(settings),
+    )
+
+
+def crawl_options(settings: Settings) -> CrawlOptions:
+    return CrawlOptions(
+        delay=settings.crawl_delay,
+        allowed=Allowed.read(settings.crawl_allow),
+        max_page_bytes=settings.crawl_max_page_mb << 20,
+        max_bytes=settings.crawl_max_mb << 20,
+        browser=settings.crawl_browser,
     )
 
 

@@ -64,6 +64,20 @@ class Settings(BaseSettings):
     parse_memory_mb: int = Field(1500, ge=200, description="The most memory that reading one document may take.")
     ocr_languages: str = Field("eng", description="Languages for text recognition, such as eng+deu.")
 
+    crawl_delay: float = Field(
+        1.0, ge=0, le=60, description="Seconds between two requests of a crawl to one host, at least."
+    )
+    crawl_allow: str = Field(
+        "", description="Hosts and networks, by comma, that crawls may reach although they are not public."
+    )
+    crawl_browser: str = Field(
+        "", description="A Chromium that renders pages written by scripts: its path, auto to find one, or empty."
+    )
+    crawl_max_page_mb: int = Field(20, ge=1, description="The largest page or file that a crawl takes in, in MB.")
+    crawl_max_mb: int = Field(500, ge=1, description="How much one crawl takes in at most, in MB.")
+    rerank_ms: int = Field(300, ge=1, description="The milliseconds that reranking may take, unless a call says so.")
+    reranker: str = Field("default", description="What reranks: default, none, or dir:PATH of an ONNX cross-encoder.")
+
     log_level: str = Field(
         "info", pattern="(?i)^(debug|info|warning|error)$", description="debug, info, warning or error."
     )

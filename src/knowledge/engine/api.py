@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from knowledge.crawls import Crawl, NewCrawl
 from knowledge.model import (
     Answer,
     Chunk,
@@ -60,6 +61,17 @@ class Engine(Protocol):
 
     async def retry(self, ref: Ref) -> Job:
         """Queue a failed or cancelled job again, from its kept original."""
+
+    # -- crawls ---------------------------------------------------------------------------------
+
+    async def crawl(self, new: NewCrawl) -> Job:
+        """Accept a crawl and answer its job at once; to cancel it keeps the pages that are in already."""
+
+    async def crawl_report(self, ref: Ref) -> Crawl:
+        """What became of each address of a crawl, so far or in the end."""
+
+    async def crawls(self, page: int = 1, per_page: int = 50) -> Page[Crawl]:
+        """The crawls, newest first, without their pages."""
 
     # -- documents ------------------------------------------------------------------------------
 

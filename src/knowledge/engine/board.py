@@ -46,6 +46,7 @@ class Board:
             running = job_id in self._progress
             if running:
                 self._cancelled.add(job_id)
+        self.tell(job_id)
         return running
 
     def is_cancelled(self, job_id: int) -> bool:

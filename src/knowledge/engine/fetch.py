@@ -65,13 +65,8 @@ class Fetcher:
     """Follows no redirects by itself: whoever asks has to judge the next address as it judged the first."""
 
     def __init__(self, allowed: Allowed, patience: Patience | None = None) -> None:
-        self._patience = patience or Patience()
-        self._pool = httpcore.AsyncConnectionPool(
-            max_connections=32,
-            max_keepalive_connections=8,
-            keepalive_expiry=15.0,
-            network_backend=CheckedNetwork(allowed),
-        )
+        self._patience, self._allowed = patience or Patience(), allowed
+        self._pool: httpcore.AsyncConnectionPool | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -79,7 +74,8 @@ class Fetcher:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        await self._pool.aclose()
+        if self._pool is not None:
+            await self._pool.aclose()
 
     async def get(self, url: str, most: int, headers: Mapping[str, str] | None = None) -> Fetched:
         """The answer to one GET; a body of more than `most` bytes, packed or unpacked, raises TooLarge."""
@@ -104,11 +100,23 @@ class Fetcher:
         except (httpcore.ProtocolError, httpcore.UnsupportedProtocol, ValueError) as error:
             raise FetchFailed(f"{host} did not answer in proper HTTP", url=url) from error
 
+    def _connections(self) -> httpcore.AsyncConnectionPool:
+        """Made when the first page is asked for: reading the certificates takes longer than a start should."""
+        if self._pool is None:
+            self._pool = httpcore.AsyncConnectionPool(
+                ssl_context=httpcore.default_ssl_context(),
+                max_connections=32,
+                max_keepalive_connections=8,
+                keepalive_expiry=15.0,
+                network_backend=CheckedNetwork(self._allowed),
+            )
+        return self._pool
+
     async def _exchange(self, method: str, url: str, most: int, headers: dict[str, str]) -> Fetched:
         seconds = self._patience
         timeout = {"connect": seconds.connect, "read": seconds.read, "write": seconds.read, "pool": seconds.whole}
         sent = list(headers.items())
-        async with self._pool.stream(method, url, headers=sent, extensions={"timeout": timeout}) as response:
+        async with self._connections().stream(method, url, headers=sent, extensions={"timeout": timeout}) as response:
             found = _headers(response.headers)
             announced = found.get("content-length", "")
             if method == "HEAD" or response.status in (204, 304) or response.status in REDIRECTS:

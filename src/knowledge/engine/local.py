@@ -8,11 +8,14 @@ import shutil
 import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TypeVar
 
 from knowledge import __version__
+from knowledge.crawls import Crawl, NewCrawl
 from knowledge.engine import accept, backup, search, verify
+from knowledge.engine.crawling import starting
 from knowledge.engine.parts import Parts
 from knowledge.errors import BY_CODE, DeadlineExceeded, Internal, NotNow, StorageFailed
 from knowledge.index.api import Within
@@ -179,7 +182,23 @@ class LocalEngine:
     async def retry(self, ref: Ref) -> Job:
         job = await self._run(lambda: self._parts.jobs.retry(ref, self._scope))
         self._parts.workers.wake()
+        self._parts.crawler.wake()
         return job
+
+    # -- crawls ---------------------------------------------------------------------------------
+
+    async def crawl(self, new: NewCrawl) -> Job:
+        return await self._run(lambda: starting.start(self._parts, new, self._scope))
+
+    async def crawl_report(self, ref: Ref) -> Crawl:
+        return self._with_progress(await self._run(lambda: self._parts.crawls.find(ref, self._scope)))
+
+    async def crawls(self, page: int = 1, per_page: int = 50) -> Page[Crawl]:
+        found = await self._run(lambda: self._parts.crawls.page(page, per_page, self._scope))
+        return replace(found, items=tuple(map(self._with_progress, found.items)))
+
+    def _with_progress(self, crawl: Crawl) -> Crawl:
+        return replace(crawl, job=self._parts.board.lay_over(crawl.job))
 
     # -- documents ------------------------------------------------------------------------------
 

@@ -6,12 +6,14 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from knowledge.embed.base import Embedder
 from knowledge.embed.loading import Model
 from knowledge.engine.board import Board
+from knowledge.engine.crawling.crawler import Crawler
+from knowledge.engine.crawling.options import CrawlOptions
 from knowledge.engine.indexing import Indexer, OpenIndex
 from knowledge.engine.ingest import Ingest
 from knowledge.engine.vectors import VectorKeeper
@@ -21,12 +23,14 @@ from knowledge.split import Splitter
 from knowledge.store.changes import ChangeLog
 from knowledge.store.chunks import ChunkStore
 from knowledge.store.collections import CollectionStore
+from knowledge.store.crawls import CrawlStore
 from knowledge.store.database import Database
 from knowledge.store.documents import DocumentStore
 from knowledge.store.files import FileStore
 from knowledge.store.jobs import JobStore
 from knowledge.store.models import ModelStore
 from knowledge.store.publish import Publisher
+from knowledge.store.site_pages import SitePageStore
 from knowledge.store.time import stamp
 
 log = logging.getLogger(__name__)
@@ -45,6 +49,7 @@ class Options:
     max_file_bytes: int
     wait_seconds: float
     ocr_languages: str
+    crawl: CrawlOptions = field(default_factory=CrawlOptions)
 
 
 class Parts:
@@ -62,6 +67,8 @@ class Parts:
         self.chunks = ChunkStore(self.database)
         self.collections = CollectionStore(self.database)
         self.jobs = JobStore(self.database)
+        self.crawls = CrawlStore(self.database)
+        self.site_pages = SitePageStore(self.database)
         self.changes = ChangeLog(self.database)
         self.models = ModelStore(self.database)
         self.publisher = Publisher(self.database)
@@ -87,6 +94,7 @@ class Parts:
         )
         self.workers = Workers(options.workers, self.jobs, self.ingest, self.board, self.indexer, self.files)
         self.vectors = VectorKeeper(model, self.models, self.chunks, self.documents, self.indexer)
+        self.crawler = Crawler(self, options.crawl)
         self._closing = threading.Event()
         self._sweeper = threading.Thread(target=self._sweep_now_and_then, name="sweeper", daemon=True)
 
@@ -101,10 +109,12 @@ class Parts:
         self.indexer.start()
         self.vectors.start()
         self.workers.start()
+        self.crawler.start()
         self._sweeper.start()
 
     def close(self) -> None:
         self._closing.set()
+        self.crawler.close()
         self.workers.close()
         self.vectors.close()
         self.indexer.close()

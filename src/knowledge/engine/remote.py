@@ -9,6 +9,7 @@ from urllib.parse import quote
 import httpx
 
 from knowledge import wire
+from knowledge.crawls import Crawl, NewCrawl
 from knowledge.engine.line import LONG, Line, open_http
 from knowledge.model import (
     Answer,
@@ -95,6 +96,18 @@ class RemoteEngine:
     async def retry(self, ref: Ref) -> Job:
         return await self._line.ask(wire.load_job, "POST", f"/jobs/{ref}/retry")
 
+    # -- crawls ---------------------------------------------------------------------------------
+
+    async def crawl(self, new: NewCrawl) -> Job:
+        return await self._line.ask(_job_of, "POST", "/crawls", json=wire.dump_new_crawl(new), again=True)
+
+    async def crawl_report(self, ref: Ref) -> Crawl:
+        return await self._line.ask(wire.load_crawl, "GET", f"/crawls/{ref}", again=True)
+
+    async def crawls(self, page: int = 1, per_page: int = 50) -> Page[Crawl]:
+        params = {"page": str(page), "per_page": str(per_page)}
+        return await self._line.ask(wire.load_crawls, "GET", "/crawls", params=params, again=True)
+
     # -- documents ------------------------------------------------------------------------------
 
     async def document(self, ref: Ref) -> Document:
@@ -156,6 +169,10 @@ class RemoteEngine:
     async def backup(self) -> Original:
         filename, size, pieces = await self._line.fetch("/backup")
         return Original(filename, size, pieces)
+
+
+def _job_of(data: wire.CrawlShape) -> Job:
+    return wire.load_crawl(data).job
 
 
 def _at(ref: CollectionRef) -> str:

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from filelock import FileLock, Timeout
 
+from knowledge.crawls import Crawl, NewCrawl
 from knowledge.engine import card as cards
 from knowledge.engine.api import Engine
 from knowledge.engine.line import open_http
@@ -190,6 +191,15 @@ class SharedEngine:
 
     async def retry(self, ref: Ref) -> Job:
         return await self._ask(lambda engine: engine.retry(ref))
+
+    async def crawl(self, new: NewCrawl) -> Job:
+        return await self._ask(lambda engine: engine.crawl(new))
+
+    async def crawl_report(self, ref: Ref) -> Crawl:
+        return await self._ask(lambda engine: engine.crawl_report(ref))
+
+    async def crawls(self, page: int = 1, per_page: int = 50) -> Page[Crawl]:
+        return await self._ask(lambda engine: engine.crawls(page, per_page))
 
     async def document(self, ref: Ref) -> Document:
         return await self._ask(lambda engine: engine.document(ref))

@@ -74,7 +74,7 @@ class CollectionStore:
             return tuple(require_existing(connection, ref, scope) for ref in refs)
 
     def create(self, new: NewCollection, scope: Scope) -> Collection:
-        identity = self._database.write(lambda connection: _create(connection, new, scope.owner))
+        identity = self._database.write(lambda connection: create(connection, new, scope.owner))
         return self.find(identity, scope)
 
     def edit(self, ref: CollectionRef, edit: CollectionEdit, scope: Scope) -> Collection:
@@ -102,7 +102,7 @@ def require(connection: Connection, ref: CollectionRef, scope: Scope) -> int:
     except CollectionNotFound:
         if not isinstance(ref, str):
             raise
-    return _create(connection, NewCollection(title=ref, name=ref), scope.owner)
+    return create(connection, NewCollection(title=ref, name=ref), scope.owner)
 
 
 def forget(connection: Connection, identity: int) -> None:
@@ -179,7 +179,8 @@ def _free_name(connection: Connection, owner: int, title: str) -> str:
     return name
 
 
-def _create(connection: Connection, new: NewCollection, owner: int) -> int:
+def create(connection: Connection, new: NewCollection, owner: int) -> int:
+    """A new collection; without a name it gets a free one from its title."""
     known = connection.execute(select(C.id).where(C.uid == new.uid, C.owner_id == owner)).scalar()
     if known is not None:
         return int(known)

@@ -11,11 +11,11 @@ from sqlalchemy import Connection, bindparam, case, delete, func, insert, select
 
 from knowledge.crawls import Counts, Crawl, CrawledPage, NewCrawl, Outcome, Reason
 from knowledge.errors import CollectionNotFound, JobNotFound
-from knowledge.model import Collection, JobFilter, JobKind, Page, Ref, Scope
-from knowledge.store import schema
+from knowledge.model import Collection, Job, JobFilter, JobKind, Json, NewCollection, Page, Ref, Scope
+from knowledge.store import collections, jobs, schema
 from knowledge.store.collections import CollectionStore
 from knowledge.store.database import Database
-from knowledge.store.jobs import JobStore
+from knowledge.store.jobs import BULK, JobStore, NewJob
 
 W, P = schema.crawls.c, schema.crawl_pages.c
 PENDING, TAKING, DONE = "pending", "taking", "done"
@@ -29,6 +29,9 @@ _NEXT = (
     .order_by(P.depth, P.id)
     .limit(1)
 )
+
+
+_ENDED = select(schema.crawl_pages).where(P.job_id == bindparam("job_id"), P.state == DONE).order_by(P.depth, P.id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +72,25 @@ class NewSpot:
 
 
 class CrawlStore:
-    def __init__(self, database: Database, jobs: JobStore, collections: CollectionStore) -> None:
-        self._database, self._jobs, self._collections = database, jobs, collections
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._jobs, self._collections = JobStore(database), CollectionStore(database)
+
+    def create(self, new: NewCrawl, host: str, scope: Scope) -> Job:
+        """Queue a crawl, and make its collection where none was named; the same uid again is the same crawl."""
+
+        def work(connection: Connection) -> Job:
+            known = jobs.find_uid(connection, new.job_uid, scope)
+            if known is not None:
+                return known
+            collection_id = _collection_for(connection, new, host, scope)
+            payload: Json = {"url": new.url}
+            job = NewJob(new.job_uid, JobKind.CRAWL, scope.owner, collection_id, new.url, payload, None, BULK)
+            job_id = jobs.create(connection, job)
+            _insert(connection, job_id, new, collection_id)
+            return jobs.find(connection, job_id)
+
+        return self._database.write(work)
 
     # -- looking --------------------------------------------------------------------------------
 
@@ -80,25 +100,28 @@ class CrawlStore:
             row = connection.execute(select(schema.crawls).where(W.job_id == job.id)).first()
             if row is None:
                 raise JobNotFound(f"Job '{ref}' is not a crawl", job_id=str(ref))
-            pages = connection.execute(
-                select(schema.crawl_pages).where(P.job_id == job.id, P.state == DONE).order_by(P.depth, P.id)
-            ).all()
+            pages = connection.execute(_ENDED, {"job_id": job.id}).all()
             counts = _counts(connection, [job.id])
         return _crawl(job, row, self._collection(row, scope), counts[job.id], tuple(map(_page, pages)))
 
     def page(self, page: int, per_page: int, scope: Scope) -> Page[Crawl]:
-        jobs = self._jobs.page(JobFilter(kind=JobKind.CRAWL, page=page, per_page=per_page), scope)
-        identities = [job.id for job in jobs.items]
+        listed = self._jobs.page(JobFilter(kind=JobKind.CRAWL, page=page, per_page=per_page), scope)
+        identities = [job.id for job in listed.items]
         with self._database.snapshot() as connection:
             found = connection.execute(select(schema.crawls).where(W.job_id.in_(identities)))
             rows = {row.job_id: row for row in found}
             counts = _counts(connection, identities)
         items = [
             _crawl(job, rows[job.id], self._collection(rows[job.id], scope), counts[job.id])
-            for job in jobs.items
+            for job in listed.items
             if job.id in rows
         ]
-        return Page(tuple(items), jobs.total, page, per_page)
+        return Page(tuple(items), listed.total, page, per_page)
+
+    def pages(self, job_id: int) -> tuple[CrawledPage, ...]:
+        """What became of each address so far."""
+        with self._database.read() as connection:
+            return tuple(map(_page, connection.execute(_ENDED, {"job_id": job_id})))
 
     def counts(self, job_id: int) -> Counts:
         with self._database.read() as connection:
@@ -129,6 +152,11 @@ class CrawlStore:
     def next(self, job_id: int) -> Spot | None:
         with self._database.read() as connection:
             row = connection.execute(_NEXT, {"job_id": job_id}).first()
+        return _spot(row) if row else None
+
+    def spot(self, job_id: int, name: str) -> Spot | None:
+        with self._database.read() as connection:
+            row = connection.execute(select(schema.crawl_pages).where(P.job_id == job_id, P.name == name)).first()
         return _spot(row) if row else None
 
     def taking(self, job_id: int) -> list[Spot]:
@@ -187,8 +215,14 @@ class CrawlStore:
         self._database.write(lambda c: c.execute(update(schema.crawls).where(W.job_id == job_id).values(**values)))
 
 
-def create(connection: Connection, job_id: int, new: NewCrawl, collection_id: int) -> None:
-    """The row beside a crawl's job, made in the same transaction."""
+def _collection_for(connection: Connection, new: NewCrawl, host: str, scope: Scope) -> int:
+    if new.collection is not None:
+        return collections.require_existing(connection, new.collection, Scope(scope.owner))
+    made = NewCollection(title=new.title or host, source_type="crawl", url=new.url)
+    return collections.create(connection, made, scope.owner)
+
+
+def _insert(connection: Connection, job_id: int, new: NewCrawl, collection_id: int) -> None:
     C = schema.collections.c
     uid = connection.execute(select(C.uid).where(C.id == collection_id)).scalar_one()
     connection.execute(
@@ -293,7 +327,7 @@ def _page(row: Any) -> CrawledPage:
 
 
 def _crawl(
-    job: Any, row: Any, collection: Collection | None, counts: Counts, pages: tuple[CrawledPage, ...] = ()
+    job: Job, row: Any, collection: Collection | None, counts: Counts, pages: tuple[CrawledPage, ...] = ()
 ) -> Crawl:
     return Crawl(
         job=job,

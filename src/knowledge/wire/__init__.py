@@ -2,6 +2,7 @@
 
 from knowledge.wire.adding import AddBody, FileFields, dump_file_fields, dump_note
 from knowledge.wire.collections import dump_collection, dump_collections, load_collection, load_collections
+from knowledge.wire.crawls import CrawlBody, dump_crawl, dump_crawls, dump_new_crawl, load_crawl, load_crawls
 from knowledge.wire.documents import (
     dump_chunk,
     dump_document,
@@ -34,6 +35,7 @@ from knowledge.wire.listing import (
     dump_job_filter,
 )
 from knowledge.wire.search import Body, SearchBody, dump_query
+from knowledge.wire.shapes import CrawlShape
 from knowledge.wire.status import (
     dump_findings,
     dump_removed,
@@ -49,6 +51,8 @@ __all__ = [
     "Body",
     "ChunkRange",
     "CollectionEditBody",
+    "CrawlBody",
+    "CrawlShape",
     "DocumentEditBody",
     "DocumentListing",
     "FileFields",
@@ -65,6 +69,8 @@ __all__ = [
     "dump_collection_edit",
     "dump_collection_ref",
     "dump_collections",
+    "dump_crawl",
+    "dump_crawls",
     "dump_document",
     "dump_document_edit",
     "dump_document_filter",
@@ -78,6 +84,7 @@ __all__ = [
     "dump_job_filter",
     "dump_jobs",
     "dump_new_collection",
+    "dump_new_crawl",
     "dump_note",
     "dump_query",
     "dump_ref",
@@ -89,6 +96,8 @@ __all__ = [
     "load_collection",
     "load_collection_ref",
     "load_collections",
+    "load_crawl",
+    "load_crawls",
     "load_document",
     "load_documents",
     "load_error",

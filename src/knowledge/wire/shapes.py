@@ -173,6 +173,53 @@ class CollectionsShape(TypedDict):
     per_page: int
 
 
+class CrawledPageShape(TypedDict):
+    url: str
+    outcome: str
+    reason: str | None
+    detail: str
+    http_status: int | None
+    document_id: int | None
+    document_uid: str | None
+    chunk_count: int
+
+
+class CrawlShape(TypedDict):
+    """A crawl in the words of contract 002; its job and its source are beside it as the other calls have them."""
+
+    id: int
+    uid: str
+    source_id: str
+    url: str
+    status: str
+    recursive: bool
+    max_pages: int
+    exclude_patterns: list[str]
+    pages_crawled: int
+    pages_failed: int
+    pages_skipped: int
+    pages_removed: int
+    pages_pending: int
+    documents_created: int
+    documents_updated: int
+    documents_unchanged: int
+    total_chunks: int
+    total_bytes: int
+    created_at: str
+    started_at: str | None
+    completed_at: str | None
+    job: JobShape
+    collection: CollectionShape | None
+    pages: list[CrawledPageShape]
+
+
+class CrawlsShape(TypedDict):
+    crawls: list[CrawlShape]
+    total: int
+    page: int
+    per_page: int
+
+
 class RemovedShape(TypedDict):
     documents: int
     chunks: int

@@ -16,7 +16,7 @@ from knowledge.engine.api import Engine
 from knowledge.errors import KnowledgeError, Malformed, MethodNotAllowed, NotFound
 from knowledge.model import Caller
 from knowledge.surfaces.answers import refusal
-from knowledge.surfaces.rest import collections, docs, documents, jobs, notes, search, status
+from knowledge.surfaces.rest import collections, crawls, docs, documents, jobs, notes, search, status
 from knowledge.surfaces.rest.context import Context, EngineFor
 from knowledge.surfaces.rest.openapi import describe
 
@@ -48,7 +48,7 @@ def rest_app(
 
 def _everything() -> APIRouter:
     router = APIRouter()
-    for room in (search, jobs, documents, notes, collections, status):
+    for room in (search, jobs, documents, notes, collections, crawls, status):
         router.include_router(room.router)
     return router
 

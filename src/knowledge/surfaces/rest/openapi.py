@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Path
 from fastapi.openapi.utils import get_openapi
 from pydantic import TypeAdapter
 
@@ -13,6 +13,7 @@ from knowledge.wire import (
     AddBody,
     Body,
     CollectionEditBody,
+    CrawlBody,
     DocumentEditBody,
     FileFields,
     NewCollectionBody,
@@ -25,9 +26,19 @@ from knowledge.wire import (
 OpenApi = dict[str, Any]
 """A piece of the document, as FastAPI takes it."""
 
+UUID_PATTERN = "[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
+Id = Annotated[
+    str,
+    Path(description="Its number or its UUID.", json_schema_extra={"pattern": f"^([0-9]{{1,18}}|{UUID_PATTERN})$"}),
+]
+CollectionName = Annotated[
+    str, Path(description="Its name, number or UUID.", json_schema_extra={"pattern": "^[^/\\\\]+$"})
+]
+
 BODIES: tuple[type[Body], ...] = (
     AddBody,
     CollectionEditBody,
+    CrawlBody,
     DocumentEditBody,
     NewCollectionBody,
     NoteBody,
@@ -39,6 +50,8 @@ SHAPES: tuple[type, ...] = (
     shapes.AnswerShape,
     shapes.CollectionShape,
     shapes.CollectionsShape,
+    shapes.CrawlShape,
+    shapes.CrawlsShape,
     shapes.DocumentShape,
     shapes.DocumentWithChunksShape,
     shapes.DocumentsShape,

@@ -1,0 +1,96 @@
+"""robots.txt: read once for each origin, and obeyed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from urllib.parse import urljoin
+
+from protego import Protego
+
+from knowledge.engine.crawling.addresses import absolute, origin
+from knowledge.engine.fetch import PRODUCT, Fetched
+from knowledge.errors import KnowledgeError
+
+MOST_BYTES = 512 << 10
+MOST_HOPS = 5
+
+Get = Callable[[str, int], Awaitable[Fetched]]
+"""Fetches an address of at most so many bytes, patiently and with manners."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What one origin allows us."""
+
+    said: Protego | None = None
+    """None where there is no robots.txt: everything is allowed."""
+    trouble: str | None = None
+    """Why it could not be read: nothing is allowed then, as nobody knows what it says."""
+
+    def refuses(self, url: str) -> str | None:
+        """Why a page must not be fetched; None when it may."""
+        if self.trouble is not None:
+            return self.trouble
+        if self.said is None or self.said.can_fetch(url, PRODUCT):
+            return None
+        return "robots.txt does not allow it"
+
+    @property
+    def delay(self) -> float | None:
+        if self.said is None:
+            return None
+        wanted = [self.said.crawl_delay(PRODUCT)]
+        rate = self.said.request_rate(PRODUCT)
+        if rate is not None and rate.requests:
+            wanted.append(rate.seconds / rate.requests)
+        return max((float(value) for value in wanted if value), default=None)
+
+    def sitemaps(self, base: str) -> list[str]:
+        found = [] if self.said is None else [urljoin(base, place) for place in self.said.sitemaps]
+        return list(dict.fromkeys(found))
+
+
+class RobotsBook:
+    """The rules of every origin that a crawl meets."""
+
+    def __init__(self, get: Get) -> None:
+        self._get = get
+        self._rules: dict[str, asyncio.Future[Rules]] = {}
+
+    async def rules(self, url: str) -> Rules:
+        place = origin(url)
+        if place not in self._rules:
+            self._rules[place] = asyncio.ensure_future(read_robots(place, self._get))
+        return await self._rules[place]
+
+
+async def read_robots(place: str, get: Get) -> Rules:
+    """4xx means that there are no rules; a server that fails means that nobody knows them."""
+    url = f"{place}/robots.txt"
+    try:
+        fetched = await follow(url, get)
+    except KnowledgeError as error:
+        return Rules(trouble=f"robots.txt could not be read: {error}")
+    if fetched.status >= 500 or fetched.status == 429:
+        return Rules(trouble=f"robots.txt could not be read: HTTP {fetched.status}")
+    if fetched.status != 200 or _is_page(fetched):
+        return Rules()
+    return Rules(Protego.parse(fetched.body.decode("utf-8-sig", "replace").replace("\0", "")))
+
+
+async def follow(url: str, get: Get) -> Fetched:
+    """Fetch something that is no page, and follow where it was moved to."""
+    fetched = await get(url, MOST_BYTES)
+    for _ in range(MOST_HOPS):
+        target = fetched.location and absolute(url, fetched.location)
+        if not target:
+            break
+        fetched = await get(target, MOST_BYTES)
+    return fetched
+
+
+def _is_page(fetched: Fetched) -> bool:
+    """Sites without a robots.txt often answer with their front page."""
+    return fetched.body[:200].lstrip().lower().startswith((b"<!doctype", b"<html"))

@@ -1,0 +1,161 @@
+"""One visit: from an address to a page that can be taken in, or to the reason why there is none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from knowledge.crawls import CrawledPage, Reason
+from knowledge.engine.crawling import verdicts
+from knowledge.engine.crawling.addresses import absolute, canonical, origin
+from knowledge.engine.crawling.asking import Asker
+from knowledge.engine.crawling.content import charset_of, filename_of, format_of, text_of, with_charset
+from knowledge.engine.crawling.markup import Sight, known_as, look
+from knowledge.engine.crawling.robots import RobotsBook
+from knowledge.engine.crawling.taking import Found
+from knowledge.engine.fetch import Fetched
+from knowledge.errors import KnowledgeError
+from knowledge.model import Json, now
+from knowledge.store.site_pages import SitePage
+
+MOST_HOPS = 10
+UNCHANGED = 304
+HTML = ".html"
+
+
+class Renderer(Protocol):
+    async def render(self, url: str, most: int) -> str:
+        """The page as it stands when its scripts have run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Landing:
+    """Where an address led in the end."""
+
+    fetched: Fetched
+    moved: bool
+    """By a redirect that is meant for good."""
+
+    @property
+    def name(self) -> str:
+        return canonical(self.fetched.url)
+
+    @property
+    def unchanged(self) -> bool:
+        return self.fetched.status == UNCHANGED
+
+
+class Visitor:
+    """Knows how to come by pages; which ones, and what becomes of them, is its caller's business."""
+
+    def __init__(self, asker: Asker, robots: RobotsBook, most: int, renderer: Renderer | None) -> None:
+        self._asker, self._robots, self._most, self._renderer = asker, robots, most, renderer
+
+    async def land(
+        self, url: str, memory: SitePage | None, site: str | None, exclude: tuple[str, ...]
+    ) -> Landing | CrawledPage:
+        """Follow an address to its page. Each hop is judged like the first; without a site any host will do."""
+        seen, moved = [url], False
+        while True:
+            refusal = await self._refused(url, site, exclude)
+            if refusal is not None:
+                return refusal
+            try:
+                fetched = await self._ask(url, memory)
+            except KnowledgeError as error:
+                return verdicts.trouble(url, error)
+            if fetched.location is None:
+                return Landing(fetched, moved)
+            target = absolute(url, fetched.location)
+            if target is None:
+                return verdicts.failed(url, Reason.UNREACHABLE, "It leads to an address that is no web page")
+            if target in seen or len(seen) > MOST_HOPS:
+                return verdicts.failed(url, Reason.REDIRECT, "Its redirects lead in a circle or never end")
+            moved = moved or fetched.status in (301, 308)
+            seen.append(target)
+            url = target
+
+    async def _refused(self, url: str, site: str | None, exclude: tuple[str, ...]) -> CrawledPage | None:
+        if site is not None:
+            outside = verdicts.out_of_scope(url, site, exclude)
+            if outside is not None:
+                return outside
+        why = (await self._robots.rules(url)).refuses(url)
+        return None if why is None else verdicts.skipped(url, Reason.ROBOTS, why)
+
+    async def _ask(self, url: str, memory: SitePage | None) -> Fetched:
+        rules = await self._robots.rules(url)
+        headers: dict[str, str] = {}
+        if memory is not None and memory.url == url and memory.document_id is not None:
+            if memory.etag:
+                headers["If-None-Match"] = memory.etag
+            if memory.last_modified:
+                headers["If-Modified-Since"] = memory.last_modified
+        return await self._asker.get(url, self._most, headers, rules.delay)
+
+    async def still_there(self, url: str) -> int | None:
+        """The status of a page, asked for without its content; None when the site does not say."""
+        rules = await self._robots.rules(url)
+        if rules.refuses(url) is not None:
+            return None
+        try:
+            return (await self._asker.head(url, rules.delay)).status
+        except KnowledgeError:
+            return None
+
+    async def read(self, landing: Landing) -> tuple[Found | CrawledPage, tuple[str, ...]]:
+        """What can be taken in of a page, and where it leads."""
+        fetched = landing.fetched
+        bad = verdicts.bad_status(fetched)
+        if bad is not None:
+            return bad, ()
+        suffix = format_of(fetched)
+        if suffix is None:
+            kind = fetched.content_type or "of no type"
+            return verdicts.skipped(fetched.url, Reason.UNSUPPORTED, f"It is {kind}", fetched.status), ()
+        if suffix == HTML:
+            return await self._read_page(fetched)
+        return _found(fetched, fetched.body, suffix, landing.name, ()), ()
+
+    async def _read_page(self, fetched: Fetched) -> tuple[Found | CrawledPage, tuple[str, ...]]:
+        named, url, wishes = charset_of(fetched), fetched.url, fetched.headers.get("x-robots-tag", "")
+        sight, body = look(text_of(fetched.body, named), url, wishes), with_charset(fetched.body, named)
+        if sight.scripted:
+            rendered = await self._render(url)
+            if isinstance(rendered, CrawledPage):
+                return rendered, _links(sight)
+            sight, body = look(rendered, url, wishes), rendered.encode("utf-8", "replace")
+        if not sight.index:
+            return verdicts.skipped(url, Reason.ROBOTS, "The page asks not to be indexed"), _links(sight)
+        links = _links(sight)
+        return _found(fetched, body, HTML, known_as(sight, url), links), links
+
+    async def _render(self, url: str) -> str | CrawledPage:
+        if self._renderer is None:
+            detail = "Its text is written by a script; set KNOWLEDGE_CRAWL_BROWSER to have it rendered"
+            return verdicts.skipped(url, Reason.BROWSER, detail)
+        try:
+            return await self._renderer.render(url, self._most)
+        except KnowledgeError as error:
+            return verdicts.failed(url, Reason.BROWSER, f"It could not be rendered: {error}")
+
+    async def sitemaps(self, url: str) -> list[str]:
+        return (await self._robots.rules(url)).sitemaps(origin(url))
+
+
+def _links(sight: Sight) -> tuple[str, ...]:
+    return sight.links if sight.follow else ()
+
+
+def _found(fetched: Fetched, body: bytes, suffix: str, name: str, links: tuple[str, ...]) -> Found:
+    metadata: Json = {"crawled_at": now().strftime("%Y-%m-%dT%H:%M:%SZ"), "links_found": len(links)}
+    return Found(
+        url=fetched.url,
+        name=name,
+        filename=filename_of(fetched.url, suffix),
+        body=body,
+        etag=fetched.headers.get("etag"),
+        last_modified=fetched.headers.get("last-modified"),
+        links=links,
+        metadata=metadata,
+    )

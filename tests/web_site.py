@@ -1,0 +1,112 @@
+"""A web site on loopback, real down to its sockets, that tests fill with pages and look into afterwards."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TypeAlias
+
+WORDS = "The kettle whistles in the kitchen while the tea is steeping, and nobody minds the rain outside the window."
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One request as it arrived."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Reply:
+    body: bytes | str = ""
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    content_type: str = "text/html"
+
+    @property
+    def data(self) -> bytes:
+        return self.body.encode() if isinstance(self.body, str) else self.body
+
+
+Answer: TypeAlias = Reply | Callable[[Asked], Reply]
+
+
+def page(title: str, *links: str, text: str = "", head: str = "") -> str:
+    """A page of its own, with some text and links to others."""
+    anchors = " ".join(f'<p>See also <a href="{link}">{link}</a>.</p>' for link in links)
+    return (
+        f"<!doctype html><html lang=en><head><title>{title}</title>{head}</head>"
+        f"<body><main><h1>{title}</h1><p>{title}: {text or WORDS}</p>{anchors}</main></body></html>"
+    )
+
+
+class Site:
+    def __init__(self) -> None:
+        self.pages: dict[str, Answer] = {}
+        self.asked: list[Asked] = []
+        self.otherwise: Answer = Reply("<h1>Not found</h1>", 404)
+        site = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self) -> None:
+                site.answer(self)
+
+            do_HEAD = do_GET
+
+            def log_message(self, format: str, *args: object) -> None:
+                """Tests read `asked` instead."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+        self._thread.start()
+
+    @property
+    def port(self) -> int:
+        return int(self._server.server_address[1])
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def put(self, path: str, *links: str, **facts: str) -> None:
+        self.pages[path] = Reply(page(facts.pop("title", f"Page {path}"), *links, **facts))
+
+    def paths(self) -> list[str]:
+        """The pages that were asked for, without what crawlers ask for besides."""
+        besides = ("/robots.txt", "/sitemap.xml", "/llms.txt")
+        return [asked.path for asked in self.asked if asked.path not in besides]
+
+    def answer(self, request: BaseHTTPRequestHandler) -> None:
+        asked = Asked(request.command, request.path, {name.lower(): value for name, value in request.headers.items()})
+        self.asked.append(asked)
+        found = self.pages.get(request.path, self.otherwise)
+        reply = found(asked) if callable(found) else found
+        request.send_response(reply.status)
+        headers = {"Content-Type": reply.content_type, "Content-Length": str(len(reply.data)), **reply.headers}
+        for name, value in headers.items():
+            request.send_header(name, value)
+        request.end_headers()
+        if request.command != "HEAD" and reply.status != 304:
+            request.wfile.write(reply.data)
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+@contextmanager
+def serving() -> Iterator[Site]:
+    site = Site()
+    try:
+        yield site
+    finally:
+        site.close()
