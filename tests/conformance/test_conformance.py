@@ -26,7 +26,7 @@ async def test_the_official_suite_finds_nothing_missing(
     requirements: str, official: Tools, local: LocalEngine, settings: Settings, tmp_path: Path
 ) -> None:
     logging.getLogger("mcp").setLevel(logging.CRITICAL)  # the suite provokes what the SDK logs loudly
-    async with serving(application(local, settings, tmp_path, extend=install), settings) as url:
+    async with serving(application(local, settings, tmp_path, extend=install)) as url:
         code, printed = await official.run(
             official.conformance, "server", "--url", f"{url}/mcp", "--requirements", requirements,
             "--timeout", "120000", "-o", str(tmp_path / "out"), home=tmp_path,
@@ -48,7 +48,7 @@ def _failures(folder: Path) -> str:
 async def test_the_inspector_has_nothing_to_say_about_a_toolset(
     toolset: str, era: str, official: Tools, local: LocalEngine, settings: Settings, tmp_path: Path
 ) -> None:
-    async with serving(application(local, settings, tmp_path), settings) as url:
+    async with serving(application(local, settings, tmp_path)) as url:
         code, printed = await official.run(
             official.inspector, "--cli", f"{url}/mcp/{toolset}", "--transport", "http", "--protocol-era", era,
             "--method", "tools/list", "--strict", home=tmp_path,

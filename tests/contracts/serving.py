@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import uvicorn
 from starlette.applications import Starlette
+from starlette.types import ASGIApp
 
 from knowledge.config import Settings
 from knowledge.engine.api import Engine
@@ -27,9 +29,11 @@ def application(
     *,
     tools: Registry | None = None,
     extend: Callable[[KnowledgeServer], None] | None = None,
-) -> Starlette:
-    """The MCP surface alone, over a real engine; files may be opened below `folder`."""
-    limits = Limits(max_file_bytes=settings.max_file_bytes, wait_s=settings.wait_s, folders=Folders.named("", [folder]))
+) -> ASGIApp:
+    """The MCP surface over a real engine, behind its guard; files may be opened below `folder`."""
+    limits = Limits(
+        max_file_bytes=settings.max_file_bytes, wait_s=settings.wait_s, folders=Folders.named("", [folder])
+    )  # fmt: skip
     surface = McpSurface(tools or registry(), lambda _: engine, limits=limits, toolsets=settings.toolsets)
     if extend is not None:
         extend(surface.server)
@@ -39,20 +43,41 @@ def application(
         async with surface.running():
             yield
 
-    return Starlette(routes=surface.routes, lifespan=lifespan)
+    return front(Starlette(routes=surface.routes, lifespan=lifespan), settings)
+
+
+def _server(app: ASGIApp) -> uvicorn.Server:
+    server = make_server(app)
+    server.config.timeout_graceful_shutdown = 1  # streams of older clients stay open until they are cut
+    return server
 
 
 @asynccontextmanager
-async def serving(app: Starlette, settings: Settings, port: int = 0) -> AsyncIterator[str]:
-    """Serve an application behind its guard; gives its address, at which callers may already queue."""
+async def serving(app: ASGIApp, port: int = 0) -> AsyncIterator[str]:
+    """Serve an application; gives its address, at which callers may already queue."""
     sockets = listen("127.0.0.1", port)
-    server: uvicorn.Server = make_server(front(app, settings))
-    server.config.timeout_graceful_shutdown = 1  # streams of older clients stay open until they are cut
+    server = _server(app)
     task = asyncio.create_task(server.serve(sockets=sockets))
     try:
         yield f"http://127.0.0.1:{sockets[0].getsockname()[1]}"
     finally:
         server.should_exit = True
         await task
+        for socket in sockets:
+            socket.close()
+
+
+@contextmanager
+def serving_beside(app: ASGIApp) -> Iterator[str]:
+    """The same on a thread of its own, so that many tests with loops of their own can share it."""
+    sockets = listen("127.0.0.1", 0)
+    server = _server(app)
+    thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=sockets)), name="served")
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{sockets[0].getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join()
         for socket in sockets:
             socket.close()

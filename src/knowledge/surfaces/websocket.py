@@ -47,16 +47,19 @@ def websocket_endpoint(surface: McpSurface) -> Callable[[WebSocket], Awaitable[N
 async def _serve(surface: McpSurface, socket: WebSocket) -> None:
     incoming, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     write, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
-    async with anyio.create_task_group() as group:
-        group.start_soon(_writer, socket, outgoing)
+    with incoming, read, write, outgoing:
+        async with anyio.create_task_group() as group:
+            group.start_soon(_writer, socket, outgoing)
+            group.start_soon(_listen, socket, incoming, group.cancel_scope)
+            await serve_stream(surface.server, read, write)
+            group.cancel_scope.cancel()
 
-        async def listen() -> None:
-            await _reader(socket, incoming)
-            group.cancel_scope.cancel()  # they left, and with them the wish for an answer
 
-        group.start_soon(listen)
-        await serve_stream(surface.server, read, write)
-        group.cancel_scope.cancel()
+async def _listen(
+    socket: WebSocket, incoming: MemoryObjectSendStream[SessionMessage | Exception], scope: anyio.CancelScope
+) -> None:
+    await _reader(socket, incoming)
+    scope.cancel()  # they left, and with them the wish for an answer
 
 
 async def _reader(socket: WebSocket, incoming: MemoryObjectSendStream[SessionMessage | Exception]) -> None:

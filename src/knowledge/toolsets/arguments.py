@@ -39,7 +39,8 @@ class _Untitled(GenerateJsonSchema):
 
 def arguments_of(function: Callable[..., Any], name: str) -> type[Arguments]:
     """The model of everything that a tool's function takes after its Call."""
-    hints = get_type_hints(function, include_extras=True)
+    # What a tool answers is Json, whose own name for its values the tool's file need not know.
+    hints = get_type_hints(function, localns={"JsonValue": JsonValue}, include_extras=True)
     fields: dict[str, Any] = {}
     for parameter in list(inspect.signature(function).parameters.values())[1:]:
         hint = _integral(hints[parameter.name])

@@ -9,25 +9,16 @@ from knowledge.errors import UnsupportedFormat
 from knowledge.extract.formats import BY_SUFFIX, FORMATS
 from knowledge.model import JsonValue
 
-PRINTED = {"jpeg": "jpg"}
-"""Where a contract prints another name than the type's own."""
-
 
 def canonical(name: str) -> str:
     """The name that contracts print: a photo.jpeg is a jpg, an index.htm is html."""
     known = BY_SUFFIX.get(f".{name}")
-    doc_type = known.doc_type if known else name
-    return PRINTED.get(doc_type, doc_type)
-
-
-def variants(name: str) -> tuple[str, ...]:
-    """Every document type that goes by this printed name."""
-    return (name, *(doc_type for doc_type, printed in PRINTED.items() if printed == name))
+    return known.doc_type if known else name
 
 
 def known_formats(first: Sequence[str] = ()) -> list[str]:
     """Every format that is read, these before the others."""
-    others = sorted({canonical(known.doc_type) for known in FORMATS} - set(first))
+    others = sorted({known.doc_type for known in FORMATS} - set(first))
     return [*first, *others]
 
 

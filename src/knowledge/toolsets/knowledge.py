@@ -32,7 +32,7 @@ from knowledge.toolsets.adding import accept, finish, title_and_tags
 from knowledge.toolsets.arguments import Arguments, Identifier, JsonObject
 from knowledge.toolsets.base import Answered, Call, Rate, Refused, Toolset, nearest
 from knowledge.toolsets.estimate import estimate, remaining
-from knowledge.toolsets.formats import canonical, check_suffix, known_formats, variants
+from knowledge.toolsets.formats import canonical, check_suffix, known_formats
 from knowledge.toolsets.paths import megabytes, open_file
 
 FORMATS = ("pdf", "docx", "pptx", "xlsx", "html", "jpg", "png", "svg")
@@ -181,7 +181,7 @@ def narrowed(filters: Filters) -> Filter:
             raise errors.InvalidParameter(
                 f"Invalid value for 'filters.format': must be one of {listed}", parameter="filters.format"
             )
-        types = variants(name)
+        types = (name,)
     days = filters.date_range or DateRange()
     first, last = moment(days.start, "start", clock.min), moment(days.end, "end", clock.max)
     if first and last and first > last:
@@ -213,7 +213,7 @@ def found(hit: Hit) -> Json:
         "document_id": str(document.uid), "chunk_id": str(chunk.uid), "filename": name_of(document),
         "chunk_text": chunk.text, "relevance_score": round(hit.score, 4),
         "metadata": {
-            "format": canonical(document.doc_type), "page_num": chunk.page, "date_added": stamp(document.created_at),
+            "format": document.doc_type, "page_num": chunk.page, "date_added": stamp(document.created_at),
             "title": document.title, "section": list(chunk.section), "chunk_index": chunk.index,
             "source_path": document.source_path, "url": document.url,
         },
@@ -277,7 +277,7 @@ async def show(
 def listed(document: Document) -> Json:
     processing = document.status is DocumentStatus.PROCESSING
     facts: Json = {
-        "id": str(document.uid), "filename": name_of(document), "format": canonical(document.doc_type),
+        "id": str(document.uid), "filename": name_of(document), "format": document.doc_type,
         "size_bytes": document.size_bytes, "date_added": stamp(document.created_at),
         "chunk_count": document.chunk_count, "processing_status": "processing" if processing else "completed",
         "processing_method": document.method.value, "title": document.title, "tags": list(document.tags),

@@ -37,15 +37,16 @@ def beside(group: TaskGroup) -> Callable[[Work], None]:
 async def serve_stream(server: KnowledgeServer, read: Reading, write: Writing) -> None:
     """Serve one connection until the other side leaves; then what it still waits for is stopped."""
     send, replayed = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-    async with anyio.create_task_group() as group:
-        opening = await _first(read)
-        group.start_soon(_replay, opening, read, send)
-        if opening is None or opens_with_era(opening):
-            options = server.create_initialization_options()
-            await serve_dual_era_loop(server, replayed, write, lifespan_state={}, init_options=options)
-        else:
-            await _serve_plain(server, replayed, write)
-        group.cancel_scope.cancel()
+    with send, replayed:
+        async with anyio.create_task_group() as group:
+            opening = await _first(read)
+            group.start_soon(_replay, opening, read, send)
+            if opening is None or opens_with_era(opening):
+                options = server.create_initialization_options()
+                await serve_dual_era_loop(server, replayed, write, lifespan_state={}, init_options=options)
+            else:
+                await _serve_plain(server, replayed, write)
+            group.cancel_scope.cancel()
 
 
 async def _serve_plain(server: KnowledgeServer, read: Reading, write: Writing) -> None:

@@ -23,6 +23,7 @@ OpenShelves: TypeAlias = Callable[[], AbstractAsyncContextManager[Engine | None]
 
 PER_PAGE = 500
 READING_SECONDS = 60.0
+AGAIN_SECONDS = 60.0
 EMBEDDING_SECONDS = 600.0
 DEPTH = 40
 """How many passages are looked at for the pages that a search answers."""
@@ -65,20 +66,23 @@ class Shelves:
     async def run(self) -> None:
         """Open the engine when it is wanted, and keep its collections as the folder is."""
         await self._wanted.wait()
-        self.state = "opening"
-        try:
-            async with self._open() as engine:
-                if engine is None:
-                    self.state = "words alone"
-                    return
+        while True:
+            try:
+                await self._serve()
+            except KnowledgeError as error:
+                log.warning("the layers are searched by words alone: %s", error)
+            except Exception:
+                log.exception("the layers are searched by words alone")
+            self._engine, self.state = None, "words alone"
+            await asyncio.sleep(AGAIN_SECONDS)  # whoever holds the engine may be gone by then
+
+    async def _serve(self) -> None:
+        if self.state != "words alone":
+            self.state = "opening"
+        async with self._open() as engine:
+            if engine is not None:
                 self._engine = engine
                 await self._feed(engine)
-        except KnowledgeError as error:
-            log.warning("the layers are searched by words alone: %s", error)
-        except Exception:
-            log.exception("the layers are searched by words alone")
-        finally:
-            self._engine, self.state = None, "words alone"
 
     async def _feed(self, engine: Engine) -> None:
         while True:

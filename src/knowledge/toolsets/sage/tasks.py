@@ -24,8 +24,8 @@ SPELLINGS = {
     "c++": "cpp", "c#": "csharp", "postgresql": "sql", "sqlite": "sql",
 }  # fmt: skip
 
-WRITTEN_FOR_IT, OPEN_TO_ALL = 1.0, 0.3
-BY_WORDS, BY_LANGUAGE, BY_PRIORITY = 0.6, 0.4, 0.2
+WRITTEN_FOR_IT, OPEN_TO_ALL, FOR_NOTHING_ELSE = 1.0, 0.3, 0.4
+BY_WORDS, BY_LANGUAGE, BY_PRIORITY = 0.4, 0.2, 0.2
 LEAST = 0.35
 """What weighs less than this is about something else."""
 
@@ -39,7 +39,9 @@ def weigh(page: Page, order: int, relevance: float, task: str, language: str) ->
     """How much a section of this page weighs; None where it has no place in the task's context."""
     if page.languages and language not in page.languages:
         return None
-    purpose = WRITTEN_FOR_IT if task in page.tasks else 0.0 if page.tasks else OPEN_TO_ALL
+    purpose = 0.0 if page.tasks else OPEN_TO_ALL
+    if task in page.tasks:
+        purpose = WRITTEN_FOR_IT + FOR_NOTHING_ELSE / len(page.tasks)
     about = BY_LANGUAGE if page.languages else 0.0
     rank = BY_PRIORITY * (MIDDLE_PRIORITY - page.priority) / (MIDDLE_PRIORITY - 1)
     if purpose + BY_WORDS * relevance < LEAST:

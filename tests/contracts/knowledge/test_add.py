@@ -1,0 +1,205 @@
+"""Contract 000, knowledge-add."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from uuid import UUID, uuid4
+
+import pytest
+
+from tests.contracts.knowledge.conftest import MAX_FILE_MB, Product
+from tests.contracts.knowledge.samples import write
+from tests.contracts.roads import PATIENCE, Body, Road
+
+FORMATS = ["pdf", "docx", "pptx", "xlsx", "html", "jpg", "png", "svg"]
+
+
+def a_note(shelf: Path, text: str, suffix: str = ".md") -> Path:
+    return write(shelf / f"{uuid4().hex}{suffix}", text)
+
+
+async def finished(client: Road, task_id: str) -> Body:
+    """The task when it has ended."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            status = await client.call("knowledge-task-status", task_id=task_id)
+            if status["status"] not in ("queued", "running"):
+                return status
+
+
+@pytest.mark.requirement("000.add.async")
+async def test_an_asynchronous_add_answers_a_task_that_ends_with_the_document(client: Road, shelf: Path) -> None:
+    path = a_note(shelf, "# Kettle\n\nThe kettle is in the kitchen.")
+    answer = await client.call("knowledge-add", file_path=str(path), metadata={"author": "John Doe"})
+    assert set(answer) == {"success", "task_id", "message", "estimated_time_seconds"}
+    assert answer["success"] is True
+    assert answer["message"] == "Document queued for processing"
+    assert UUID(answer["task_id"]).version == 4
+    assert answer["estimated_time_seconds"] > 0
+    status = await finished(client, answer["task_id"])
+    assert status["status"] == "completed"
+    assert status["result"]["filename"] == path.name
+
+
+@pytest.mark.requirement("000.add.sync")
+async def test_a_synchronous_add_answers_the_document(client: Road, shelf: Path) -> None:
+    path = a_note(shelf, "# Kettle\n\nThe kettle is in the kitchen.")
+    answer = await client.call("knowledge-add", file_path=str(path), **{"async": False})
+    assert set(answer) == {
+        "success", "document_id", "filename", "chunks_created", "processing_method", "processing_time_seconds"
+    }  # fmt: skip
+    assert answer["success"] is True
+    assert UUID(answer["document_id"]).version == 4
+    assert answer["filename"] == path.name
+    assert answer["chunks_created"] == 1
+    assert answer["processing_method"] == "text_extraction"
+    assert answer["processing_time_seconds"] > 0
+
+
+@pytest.mark.requirement("000.add.metadata")
+async def test_metadata_gives_title_tags_and_the_rest(client: Road, shelf: Path) -> None:
+    path = a_note(shelf, "The kettle is in the kitchen.")
+    told = {"author": "John Doe", "title": "Kettles", "tags": ["technical", "api-docs"]}
+    await client.call("knowledge-add", file_path=str(path), metadata=told, **{"async": False})
+    [document] = (await client.call("knowledge-show"))["documents"]
+    assert document["title"] == "Kettles"
+    assert document["tags"] == ["technical", "api-docs"]
+    assert document["metadata"]["author"] == "John Doe"
+
+
+@pytest.mark.requirement("000.add.parameters")
+@pytest.mark.parametrize(
+    ("wrong", "parameter"),
+    [
+        ({"file_path": 7}, "file_path"),
+        ({"file_path": ""}, "file_path"),
+        ({"file_path": "a.md", "metadata": "author"}, "metadata"),
+        ({"file_path": "a.md", "metadata": {"tags": 3}}, "metadata.tags"),
+        ({"file_path": "a.md", "force_ocr": "yes"}, "force_ocr"),
+        ({"file_path": "a.md", "async": 1}, "async"),
+    ],
+)
+async def test_an_ill_typed_argument_is_refused_by_name(client: Road, wrong: Body, parameter: str) -> None:
+    answer = await client.call("knowledge-add", **wrong)
+    assert answer["success"] is False
+    assert answer["error"] == "invalid_parameter"
+    assert answer["parameter"] == parameter
+    assert parameter in answer["message"]
+
+
+@pytest.mark.requirement("000.add.missing")
+async def test_a_missing_path_is_refused(client: Road) -> None:
+    for arguments in ({}, {"file_path": None}, {"async": True}):
+        answer = await client.call("knowledge-add", **arguments)
+        assert answer["success"] is False
+        assert answer["error"] == "missing_required_parameter"
+        assert answer["parameter"] == "file_path"
+        assert answer["message"] == "Missing required parameter: file_path"
+
+
+@pytest.mark.requirement("000.add.unknown")
+async def test_an_unknown_argument_is_refused_with_the_valid_names(client: Road) -> None:
+    answer = await client.call("knowledge-add", file_path="a.md", colour="red")
+    assert answer["error"] == "invalid_parameter"
+    assert "colour" in answer["message"]
+    assert answer["valid_parameters"] == ["file_path", "metadata", "force_ocr", "async"]
+
+
+@pytest.mark.requirement("000.add.unsupported_format")
+async def test_an_unknown_format_is_refused_with_the_list_even_without_a_file(client: Road, shelf: Path) -> None:
+    there = write(shelf / "doc.xyz", "words")
+    for path in (there, shelf / "nowhere.xyz", Path("/outside/doc.xyz")):
+        answer = await client.call("knowledge-add", file_path=str(path))
+        assert answer["success"] is False
+        assert answer["error"] == "unsupported_format"
+        assert answer["message"] == ("Unsupported file format: .xyz. Use PDF, DOCX, PPTX, XLSX, HTML, JPG, PNG, or SVG")
+        assert answer["supported_formats"][:8] == FORMATS
+        assert "md" in answer["supported_formats"]
+
+
+@pytest.mark.requirement("000.add.file_too_large")
+async def test_a_file_that_is_too_large_is_refused_with_both_sizes(client: Road, shelf: Path) -> None:
+    path = shelf / "large.txt"
+    path.write_bytes(b"words " * (250 << 10))
+    answer = await client.call("knowledge-add", file_path=str(path))
+    assert answer["success"] is False
+    assert answer["error"] == "file_too_large"
+    assert answer["message"] == f"File size (1.46 MB) exceeds maximum allowed size ({MAX_FILE_MB} MB)"
+    assert answer["max_size_mb"] == MAX_FILE_MB
+    assert answer["file_size_mb"] == 1.46
+
+
+@pytest.mark.requirement("000.add.file_not_found")
+async def test_a_file_that_is_not_there_is_refused(client: Road, shelf: Path) -> None:
+    (shelf / "folder.md").mkdir(exist_ok=True)
+    for path in (shelf / "nowhere.md", shelf / "folder.md"):
+        answer = await client.call("knowledge-add", file_path=str(path))
+        assert answer["success"] is False
+        assert answer["error"] == "file_not_found"
+        assert str(path) in answer["message"]
+
+
+@pytest.mark.requirement("000.add.access_denied")
+async def test_nothing_outside_the_allowed_folders_is_opened(client: Road, shelf: Path, tmp_path: Path) -> None:
+    secret = write(tmp_path / "secret.md", "the secret word")
+    link, folder_link = shelf / f"{uuid4().hex}.md", shelf / uuid4().hex
+    link.symlink_to(secret)
+    folder_link.symlink_to(tmp_path)
+    dotted = f"{shelf}/../{os.path.relpath(secret, shelf.parent)}"
+    for path in (str(secret), dotted, str(link), str(folder_link / "secret.md"), str(tmp_path / "nowhere.md")):
+        answer = await client.call("knowledge-add", file_path=path)
+        assert answer["success"] is False
+        assert answer["error"] == "access_denied"
+    assert (await client.call("knowledge-show"))["total_count"] == 0
+
+
+@pytest.mark.requirement("000.add.pipe")
+async def test_a_pipe_is_no_file_and_holds_nobody_up(client: Road, shelf: Path) -> None:
+    pipe = shelf / f"{uuid4().hex}.md"
+    os.mkfifo(pipe)
+    answer = await client.call("knowledge-add", file_path=str(pipe))
+    assert answer["error"] == "file_not_found"
+
+
+@pytest.mark.requirement("000.add.duplicate")
+async def test_the_same_bytes_again_answer_the_document_that_is_there(client: Road, shelf: Path) -> None:
+    first = await client.call("knowledge-add", file_path=str(a_note(shelf, "the same words")), **{"async": False})
+    again = await client.call("knowledge-add", file_path=str(a_note(shelf, "the same words")))
+    assert again["success"] is True
+    assert again["duplicate"] is True
+    assert again["document_id"] == first["document_id"]
+    assert (await client.call("knowledge-show"))["total_count"] == 1
+
+
+@pytest.mark.requirement("000.add.replace")
+async def test_a_changed_file_replaces_its_document(client: Road, shelf: Path) -> None:
+    path = a_note(shelf, "we meet on monday")
+    first = await client.call("knowledge-add", file_path=str(path), **{"async": False})
+    path.write_text("we meet on tuesday")
+    second = await client.call("knowledge-add", file_path=str(path), **{"async": False})
+    assert second["document_id"] == first["document_id"]
+    [hit] = (await client.call("knowledge-search", query="when do we meet"))["results"]
+    assert "tuesday" in hit["chunk_text"]
+
+
+@pytest.mark.requirement("000.add.failed")
+async def test_a_failed_add_says_why_and_leaves_nothing(client: Road, shelf: Path) -> None:
+    path = a_note(shelf, "   \n\n  ")
+    answer = await client.call("knowledge-add", file_path=str(path), **{"async": False})
+    assert answer["success"] is False
+    assert answer["error"] == "no_text_found"
+    assert answer["message"]
+    status = await client.call("knowledge-status")
+    assert status["knowledge_base"]["document_count"] == 0
+    assert status["knowledge_base"]["total_size_bytes"] == 0
+
+
+@pytest.mark.requirement("000.add.estimate")
+async def test_the_estimate_grows_with_the_file(plain: Road, shelf: Path, product: Product) -> None:
+    small = await plain.call("knowledge-add", file_path=str(a_note(shelf, "few words")))
+    await finished(plain, small["task_id"])
+    large = await plain.call("knowledge-add", file_path=str(a_note(shelf, "many different words " * 9000, ".txt")))
+    assert large["estimated_time_seconds"] > small["estimated_time_seconds"]
+    await product.engine.cancel(UUID(large["task_id"]))

@@ -1,0 +1,200 @@
+"""Every road by which a client reaches the tools: the official client in both eras, plain HTTP, WebSocket, stdio."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias
+
+import httpx
+import websockets
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+
+Body: TypeAlias = dict[str, Any]
+OnProgress: TypeAlias = Callable[[float, str], None]
+
+ROADS = ("modern", "legacy", "plain", "websocket", "stdio")
+PATIENCE = 30.0
+
+
+class Road(Protocol):
+    """Calls a tool and gives the contract's body, having looked at how it was wrapped."""
+
+    async def call(self, tool: str, /, **arguments: Any) -> Body: ...
+
+
+def unwrap(result: Body) -> Body:
+    """The body of a tool result: one text block of JSON, and the same object beside it."""
+    [block] = result["content"]
+    assert block["type"] == "text"
+    body: Body = json.loads(block["text"])
+    assert result["structuredContent"] == body
+    assert result.get("isError", False) is (body.get("success") is False)
+    return body
+
+
+class Official:
+    """The official Python client."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+
+    async def call(self, tool: str, /, **arguments: Any) -> Body:
+        answer = await self.client.call_tool(tool, arguments)
+        return unwrap(answer.model_dump(by_alias=True, mode="json"))
+
+
+@asynccontextmanager
+async def official(url: str, mode: str) -> AsyncIterator[Official]:
+    async with Client(streamable_http_client(url), mode="legacy" if mode == "legacy" else "auto") as client:
+        assert (client.protocol_version >= "2026") is (mode == "modern")
+        yield Official(client)
+
+
+class Plain:
+    """What curl sends: one POST, and nothing that says MCP."""
+
+    def __init__(self, http: httpx.AsyncClient, path: str = "/mcp") -> None:
+        self.http, self.path = http, path
+
+    async def rpc(self, method: str, params: Any = None) -> Body:
+        message: Body = {"jsonrpc": "2.0", "id": "1", "method": method}
+        if params is not None:
+            message["params"] = params
+        response = await self.http.post(self.path, json=message, headers={"accept": ""})
+        answer: Body = response.json()
+        assert answer["jsonrpc"] == "2.0"
+        assert answer["id"] == "1"
+        return answer
+
+    async def call(self, tool: str, /, **arguments: Any) -> Body:
+        return unwrap((await self.rpc("tools/call", {"name": tool, "arguments": arguments}))["result"])
+
+
+class Socket:
+    """A WebSocket without any handshake of MCP's own; notifications are kept as they come."""
+
+    def __init__(self, socket: websockets.ClientConnection) -> None:
+        self.socket = socket
+        self.notifications: list[Body] = []
+        self._ids = itertools.count(1)
+
+    async def send(self, method: str, params: Any = None, *, request_id: int | None = None) -> None:
+        message: Body = {"jsonrpc": "2.0", "method": method}
+        if request_id is not None:
+            message["id"] = request_id
+        if params is not None:
+            message["params"] = params
+        await self.socket.send(json.dumps(message))
+
+    async def receive(self) -> Body:
+        message: Body = json.loads(await asyncio.wait_for(self.socket.recv(), PATIENCE))
+        return message
+
+    async def rpc(self, method: str, params: Any = None) -> Body:
+        wanted = next(self._ids)
+        await self.send(method, params, request_id=wanted)
+        while (message := await self.receive()).get("id") != wanted:
+            self.notifications.append(message)
+        return message
+
+    async def call(self, tool: str, /, **arguments: Any) -> Body:
+        return unwrap((await self.rpc("tools/call", {"name": tool, "arguments": arguments}))["result"])
+
+
+class Process:
+    """The product as a process of its own, over its standard input and output; made once, used by many loops."""
+
+    def __init__(self, data: Path, **environment: str) -> None:
+        command = [sys.executable, "-m", "knowledge", "serve", "--transport", "stdio", "--data", str(data)]
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+            env={**os.environ, **environment},
+        )  # fmt: skip
+        self._ids = itertools.count(1)
+        self._waiting: dict[int, queue.Queue[Body]] = {}
+        self.notifications: list[Body] = []
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            message = json.loads(line)
+            if "id" in message:
+                self._waiting[message["id"]].put(message)
+            else:
+                self.notifications.append(message)
+
+    def ask(self, method: str, params: Any = None) -> Body:
+        assert self._process.stdin is not None
+        wanted, answers = next(self._ids), queue.Queue[Body]()
+        self._waiting[wanted] = answers
+        message = {"jsonrpc": "2.0", "id": wanted, "method": method, "params": params or {}}
+        self._process.stdin.write(json.dumps(message) + "\n")
+        self._process.stdin.flush()
+        return answers.get(timeout=PATIENCE)
+
+    async def rpc(self, method: str, params: Any = None) -> Body:
+        return await asyncio.to_thread(self.ask, method, params)
+
+    async def call(self, tool: str, /, **arguments: Any) -> Body:
+        return unwrap((await self.rpc("tools/call", {"name": tool, "arguments": arguments}))["result"])
+
+    def close(self) -> None:
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.wait(PATIENCE)
+        self._reader.join(PATIENCE)
+        self._process.stdout.close()
+
+
+@asynccontextmanager
+async def road(name: str, url: str, process: Process | None) -> AsyncIterator[Road]:
+    match name:
+        case "modern" | "legacy":
+            async with official(f"{url}/mcp", name) as client:
+                yield client
+        case "plain":
+            async with httpx.AsyncClient(base_url=url, timeout=PATIENCE) as http:
+                yield Plain(http)
+        case "websocket":
+            async with websockets.connect(f"{url.replace('http', 'ws', 1)}/mcp") as socket:
+                yield Socket(socket)
+        case _:
+            assert process is not None
+            yield process
+
+
+@asynccontextmanager
+async def held(opening: AbstractAsyncContextManager[Road]) -> AsyncIterator[Road]:
+    """A road that is opened and closed by a task of its own, as the client's cancel scopes demand of a fixture."""
+    ready: asyncio.Future[Road] = asyncio.get_running_loop().create_future()
+    leave = asyncio.Event()
+
+    async def keep() -> None:
+        try:
+            async with opening as there:
+                ready.set_result(there)
+                await leave.wait()
+        except BaseException as error:
+            if ready.done():
+                raise
+            ready.set_exception(error)
+
+    task = asyncio.create_task(keep())
+    try:
+        yield await ready
+    finally:
+        leave.set()
+        await task
