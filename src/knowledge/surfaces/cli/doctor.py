@@ -47,9 +47,12 @@ def examine(session: Session) -> Iterable[Verdict]:
     if settings.engine_url:  # everything else is the business of the engine that is elsewhere
         yield from engine(session)
         return
-    for check in (checks.folder, checks.disk, checks.database, checks.model, checks.reading, checks.port):
+    for check in (checks.disk, checks.model, checks.reading, checks.port):
         yield from check(settings)
-    yield from engine(session)
+    house = [*checks.folder(settings), *checks.database(settings)]
+    yield from house
+    if all(verdict.ok for verdict in house):  # else opening it would only say the same again
+        yield from engine(session)
 
 
 def print_verdict(verdict: Verdict) -> None:

@@ -1,0 +1,57 @@
+"""The command line as tests type it: in this process, against an engine on a loopback port."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from click.testing import CliRunner, Result
+
+from knowledge.config import Settings
+from knowledge.engine.api import Engine
+from knowledge.surfaces.cli import cli
+from knowledge.surfaces.rest import rest_app
+from knowledge.surfaces.server import front, listen, make_server
+
+LIMIT = 30.0
+
+
+@dataclass(frozen=True)
+class Shell:
+    """What a person at a prompt has: an environment, and commands."""
+
+    environment: dict[str, str | None]
+
+    def run(self, *arguments: object, input: str | bytes | None = None) -> Result:
+        runner = CliRunner(env={"KNOWLEDGE_DATA": None, **self.environment})
+        return runner.invoke(cli, [str(argument) for argument in arguments], input=input, prog_name="knowledge")
+
+    def ok(self, *arguments: object, input: str | bytes | None = None) -> str:
+        """What it printed, once it has succeeded."""
+        result = self.run(*arguments, input=input)
+        assert result.exit_code == 0, result.output
+        return result.stdout
+
+    def json(self, *arguments: object, input: str | bytes | None = None) -> Any:
+        return json.loads(self.ok(*arguments, "--json", input=input))
+
+
+@contextmanager
+def serving(engine: Engine, settings: Settings) -> Iterator[str]:
+    """The engine's REST API on a port of its own, in a thread of its own."""
+    sockets = listen("127.0.0.1", 0)
+    server = make_server(front(rest_app(engine), settings))
+    thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=sockets)))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{sockets[0].getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join(LIMIT)
+        for socket in sockets:
+            socket.close()
