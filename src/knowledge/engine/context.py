@@ -30,7 +30,7 @@ class Part:
 
     @property
     def name(self) -> str:
-        return self.page if self.heading is None else f"{self.page}#{self.heading}"
+        return f"{self.page}#{self.heading or self.title}"
 
     @property
     def place(self) -> tuple[str, int]:
@@ -67,23 +67,24 @@ def choose(parts: Sequence[Part], budget: int, count: Count) -> Chosen:
 
 def render(parts: Sequence[Part]) -> str:
     """The sections under the titles of their pages, in the order of the pages' best ones."""
+    blocks = ("\n\n".join([f"# {found[0].title}", *(part.text for part in found)]) for found in by_page(parts))
+    return "\n\n".join(blocks)
+
+
+def by_page(parts: Sequence[Part]) -> list[list[Part]]:
+    """The pages in the order in which they first appear, the sections of each as they stand there."""
     pages: dict[str, list[Part]] = {}
     for part in parts:
         pages.setdefault(part.page, []).append(part)
-    blocks = ("\n\n".join([f"# {found[0].title}", *_in_order(found)]) for found in pages.values())
-    return "\n\n".join(blocks)
+    return [sorted(found, key=lambda part: part.order) for found in pages.values()]
 
 
 def names(taken: Sequence[Part], parts: Sequence[Part], cut: Sequence[str]) -> tuple[str, ...]:
     """What was taken, by name; a page that is there as a whole is one name."""
     there = {part.place for part in taken if part.name not in cut}
     torn = {part.page for part in parts if part.place not in there}
-    found = (part.name if part.page in torn else part.page for part in taken)
+    found = (part.name if part.page in torn else part.page for page in by_page(taken) for part in page)
     return tuple(dict.fromkeys(found))
-
-
-def _in_order(parts: list[Part]) -> Iterator[str]:
-    return (part.text for part in sorted(parts, key=lambda part: part.order))
 
 
 def _fitting(ranked: Sequence[Part], budget: int, count: Count) -> list[Part]:

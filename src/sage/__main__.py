@@ -1,0 +1,5 @@
+"""`python -m sage`."""
+
+from sage.cli import main
+
+main()

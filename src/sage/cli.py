@@ -1,0 +1,191 @@
+"""The command `sage`: serve the layers, or read them from the shell. Every command also speaks `--json`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from knowledge import __version__
+
+if TYPE_CHECKING:
+    from knowledge.model import Json, JsonValue
+    from knowledge.toolsets.base import Answered
+    from knowledge.toolsets.sage.configuration import Configuration
+
+T = TypeVar("T")
+
+LAYERS = ("core", "guidelines", "frameworks", "practices", "all")
+TASKS = ("coding", "debugging", "reviewing", "planning", "documenting")
+EXIT_CODES = {"INTERNAL": 1, "INVALID_INPUT": 2, "NOT_FOUND": 3, "TIMEOUT": 4}
+
+as_json = click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, "-V", "--version", message="%(prog)s %(version)s")
+def cli() -> None:
+    """Layered knowledge for people and their agents. SAGE_CONFIG names a YAML file with the settings."""
+
+
+@cli.command()
+@click.option("--host", metavar="ADDRESS", help="Serve HTTP on this address.  [default: mcp.host]")
+@click.option("--port", type=click.IntRange(0, 65535), help="Serve HTTP on this port.  [default: mcp.port]")
+@click.option("--json", "as_json", is_flag=True, help="Write each log line as JSON.")
+def serve(host: str | None, port: int | None, as_json: bool) -> None:
+    """Serve MCP: over standard input and output, or over HTTP when an address or a port is given."""
+    import os
+    from dataclasses import replace
+
+    from knowledge.surfaces.sage import serve_http, serve_stdio
+
+    if as_json:
+        os.environ["KNOWLEDGE_LOG_JSON"] = "1"
+    configuration = _configuration()
+    if host is None and port is None:
+        _run(serve_stdio(configuration))
+        return
+    chosen = replace(
+        configuration,
+        host=configuration.host if host is None else host,
+        port=configuration.port if port is None else port,
+    )
+    _run(serve_http(chosen))
+
+
+@cli.command()
+@click.argument("layer", type=click.Choice(LAYERS))
+@click.argument("topic", required=False)
+@click.option("--timeout-ms", type=click.IntRange(1, 600_000), default=2000, show_default=True, help="The time it has.")
+@as_json
+def get(layer: str, topic: str | None, timeout_ms: int, as_json: bool) -> None:
+    """Print a LAYER, or one TOPIC of it."""
+    answer = _ask("sage_get_knowledge", {"layer": layer, "topic": topic, "timeout_ms": timeout_ms}, as_json)
+    click.echo(answer["content"])
+
+
+@cli.command()
+@click.argument("query")
+@click.option("--limit", type=click.IntRange(1, 100), default=10, show_default=True, help="How many results at most.")
+@click.option("--layer", type=click.Choice(LAYERS), default="all", show_default=True, help="Where to look.")
+@as_json
+def search(query: str, limit: int, layer: str, as_json: bool) -> None:
+    """Find the pages that answer QUERY."""
+    answer = _ask("sage_search", {"query": query, "limit": limit, "layer": layer}, as_json)
+    for result in _rows(answer["results"]):
+        click.echo(f"{result['score']:.2f}  {result['path']}  {result['title']}\n      {result['snippet']}")
+    if not answer["total"]:
+        click.echo("Nothing was found.", err=True)
+
+
+@cli.command()
+@click.argument("task", type=click.Choice(TASKS))
+@click.option("--language", default="python", show_default=True, help="The programming language.")
+@click.option("--budget", type=click.IntRange(1, 100_000), default=4000, show_default=True, help="Tokens at most.")
+@as_json
+def context(task: str, language: str, budget: int, as_json: bool) -> None:
+    """Print what a TASK needs, within a budget of tokens."""
+    wanted: Json = {"task_type": task, "language": language, "token_budget": budget}
+    answer = _ask("sage_get_context", wanted, as_json)
+    click.echo(answer["context"])
+    click.echo(f"{answer['token_count']} tokens", err=True)
+
+
+@cli.command()
+@as_json
+def info(as_json: bool) -> None:
+    """Print what there is, and how it is doing."""
+    answer = _ask("sage_info", {}, as_json)
+    base = answer["knowledge_base"]
+    assert isinstance(base, dict)
+    click.echo(
+        f"SAGE {answer['version']}, {answer['status']}: {base['content_files']} pages, {base['total_size_kb']} kB"
+    )
+    for layer, topics in _mapping(base["layers"]).items():
+        click.echo(f"{layer}: {', '.join(str(topic).partition('/')[2] for topic in _list(topics))}")
+    for broken in _rows(base["broken_files"]):
+        click.echo(f"broken: {broken['path']}: {broken['reason']}", err=True)
+
+
+def _ask(tool: str, arguments: Json, as_json: bool) -> Json:
+    """Run a tool as a client would; a refusal ends the program with its reason."""
+    from knowledge.toolsets.base import Refused
+
+    answer = _run(_answer(tool, arguments))
+    refused = isinstance(answer, Refused)
+    body = answer.body if isinstance(answer, Refused) else answer
+    if as_json:
+        click.echo(json.dumps(body, ensure_ascii=False, indent=2))
+        sys.exit(EXIT_CODES[answer.code] if isinstance(answer, Refused) else 0)
+    if refused:
+        _fail(body)
+    return body
+
+
+async def _answer(tool: str, arguments: Json) -> Answered:
+    from knowledge.surfaces.sage import nowhere, open_sage, sage_registry
+    from knowledge.toolsets.base import Call
+    from knowledge.toolsets.sage.service import Sage
+
+    configuration = _configuration()
+    found = sage_registry(configuration).by_name.get(tool)
+    if found is None:
+        raise click.ClickException(f"{tool} is switched off by mcp.capabilities in the configuration.")
+    call = Call(engine=nowhere(), services={Sage: open_sage(configuration)})
+    return await found.run(call, arguments)
+
+
+def _fail(body: Json) -> None:
+    error = _mapping(body["error"])
+    details = _mapping(error["details"])
+    fallback = _mapping(body.get("fallback", {}))
+    if fallback.get("content"):
+        click.echo(fallback["content"])
+    click.echo(" ".join(str(part) for part in (f"{error['message']}.", details.get("hint", "")) if part), err=True)
+    sys.exit(EXIT_CODES[str(error["code"])])
+
+
+def _configuration() -> Configuration:
+    from knowledge.errors import KnowledgeError
+    from knowledge.toolsets.sage.configuration import configured
+
+    try:
+        return configured()
+    except KnowledgeError as error:
+        raise click.ClickException(f"{error}. {error.hint}") from error
+
+
+def _run(work: Coroutine[None, None, T]) -> T:
+    from knowledge.errors import KnowledgeError
+
+    try:
+        return asyncio.run(work)
+    except KnowledgeError as error:
+        raise click.ClickException(f"{error}. {error.hint}") from error
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def _mapping(value: JsonValue) -> Json:
+    assert isinstance(value, dict)
+    return value
+
+
+def _list(value: JsonValue) -> list[JsonValue]:
+    assert isinstance(value, list)
+    return value
+
+
+def _rows(value: JsonValue) -> list[Json]:
+    return [_mapping(item) for item in _list(value)]
+
+
+def main() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+    cli(prog_name="sage")
