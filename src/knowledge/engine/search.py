@@ -134,17 +134,19 @@ def question_vector(embedder: Embedder, text: str) -> Vector:
 
 
 def find(asked: Asked, within: Within, index: Index) -> tuple[Candidates, Asked]:
-    """The candidates of both sides, with both scores for each."""
+    """The candidates of both sides, with both scores for each; who quotes gets what holds the quoted words."""
     by_words = NOTHING if asked.mode is Mode.VECTOR else index.words(asked.words, within, DEPTH)
-    if asked.words.phrases and not len(by_words.ids) and asked.mode is not Mode.VECTOR:
-        note = "No passage holds the quoted words side by side; they were searched for one by one."
-        asked = replace(asked, words=Words(asked.words.terms), notes=(*asked.notes, note))
-        by_words = index.words(asked.words, within, DEPTH)
     by_meaning = NOTHING if asked.vector is None else index.meaning(asked.vector, within, DEPTH)
     found = both_scores(asked, by_words, by_meaning, index)
-    return (only_with_phrases(found) if asked.words.phrases and asked.mode is not Mode.VECTOR else found), asked
+    if asked.mode is Mode.VECTOR or not asked.words.phrases:
+        return found, asked
+    found = only_with_phrases(found)
+    return found, asked if len(found.ids) else replace(asked, notes=(*asked.notes, NO_PHRASE))
 
 
+NO_PHRASE = (
+    "No passage holds the quoted words side by side; ask without the quotation marks to search for each of them."
+)
 NOTHING = Scored(np.empty(0, np.int64), np.empty(0, np.float32))
 
 
@@ -170,7 +172,7 @@ def placed(ids: NDArray[np.int64], found: Scored, *, missing: float) -> tuple[ra
 
 
 def only_with_phrases(found: Candidates) -> Candidates:
-    """Who quotes wants what is quoted: a passage without the phrase scores 0 by words, and goes."""
+    """A passage without the phrase scores 0 by words."""
     kept = found.bm25 > 0.0
     return Candidates(
         found.ids[kept],

@@ -56,9 +56,13 @@ class EmbeddedIndex:
         self._slots = SlotWriter(self._slots_folder())
         self._meaning = MeaningWriter(self._slots_folder(), dimension)
         self._words_ahead = False
-        if manifest is not None:
-            self._load(manifest)
-        self._view = self._published()
+        try:
+            if manifest is not None:
+                self._load(manifest)
+            self._view = self._published()
+        except BaseException:
+            self.close()
+            raise
 
     @classmethod
     def open(cls, folder: Path, dimension: int, fingerprint: str) -> EmbeddedIndex:

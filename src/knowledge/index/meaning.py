@@ -23,9 +23,10 @@ from knowledge.index.view import Selection, Slots
 
 Rows: TypeAlias = NDArray[np.float16]
 
-RESCORED = 300
-"""How many of the scan's best are scored exactly: recall@10 .999 on real vectors."""
-LEAST_RESCORED = 200
+RESCORED, USUAL_DIMENSION = 300, 384
+"""How many of the scan's best are scored exactly: recall@10 .999 on real vectors. Shorter vectors have shorter codes
+that say less, and more of them are looked at for the same cost."""
+LEAST_SHARE_RESCORED = 2 / 3
 FULL_SCAN_RATIO = 0.4
 """When a filter lets fewer through, only their codes are scanned."""
 FIRST_TAIL, TAIL = 4096, 2048
@@ -66,13 +67,13 @@ class MeaningView:
         """Those of the coded slots that are worth an exact look."""
         if self.coded is None or not selection.embedded_count:
             return np.empty(0, np.int64)
-        count, most = len(self.coded.codes), max(RESCORED, limit)
+        count, most = len(self.coded.codes), max(rescored(len(question)), limit)
         share = min(1.0, selection.embedded_count / count)
         if share >= FULL_SCAN_RATIO:
             wanted = most if share == 1.0 else int(1.1 * most / share)
             found = self.coded.nearest_of_all(question, wanted)
             found = found[selection.embedded[found]]
-            if len(found) >= max(LEAST_RESCORED, limit) or wanted >= count:
+            if len(found) >= max(LEAST_SHARE_RESCORED * most, limit) or wanted >= count:
                 return found[:most]
         slots = selection.embedded_slots(count)
         return slots if len(slots) <= most else self.coded.nearest_of(question, slots, most)
@@ -82,6 +83,10 @@ class MeaningView:
             return self.tail[places] @ question
         scores: Vectors = (self.tail @ question)[places]
         return scores
+
+
+def rescored(dimension: int) -> int:
+    return RESCORED * max(1, USUAL_DIMENSION // dimension)
 
 
 WIDENED = np.float32(2.0**112)

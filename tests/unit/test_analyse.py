@@ -1,0 +1,191 @@
+"""Words as people expect them to be found."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from knowledge import analyse
+
+
+def finds(question: str, text: str, language: str | None = None, languages: tuple[str, ...] = ()) -> bool:
+    """Every word of the question stands in the text, in one of its forms."""
+    held = set(analyse.terms(text, language))
+    asked = analyse.question(question, languages or (language or "en",)).terms
+    return bool(asked) and all(any(form in held for form in forms) for forms in asked)
+
+
+@pytest.mark.parametrize(
+    ("question", "text"),
+    [
+        ("PARSE", "to parse a header"),
+        ("naive cafe", "a naïve café"),
+        ("naïve café", "a naive cafe"),
+        ("running", "he runs"),
+        ("parsehttpheader", "calls parseHTTPHeader(x)"),
+        ("http header", "calls parseHTTPHeader(x)"),
+        ("parse_http_header", "calls parseHTTPHeader(x)"),
+        ("path join", "use os.path.join here"),
+        ("os.path.join", "use os.path.join here"),
+        ("b", "the module a.b.c"),
+        ("node.js", "written in NodeJS"),
+        ("sha256", "a SHA256 digest"),
+        ("sha", "a sha256 digest"),
+        ("pdf", "all PDFs"),
+        ("c++", "written in C++, not C"),
+        ("C#", "written in C#."),
+        ("1.2.3", "since version 1.2.3."),
+        ("1.2.3", "since v1.2.3"),
+        ("3.11", "needs Python 3.11.7"),
+        ("2024-05-01", "at 2024-05-01T10:00:00Z"),
+        ("2024", "on 2024-05-01"),
+        ("1995", "from 1990-1995"),
+        ("1000000", "about 1,000,000 people"),
+        ("email", "an e-mail"),
+        ("covid19", "COVID-19"),
+        ("dont", "don't"),
+        ("cat", "the cat's tail"),
+        ("homme", "l'homme"),
+        ("strasse", "Straße"),
+        ("ﬁne", "fine"),
+        ("init", "def __init__(self)"),
+        ("東京", "東京都は日本の首都です"),
+        ("首都", "東京都は日本の首都です"),
+        ("都", "東京都は日本の首都です"),
+        ("ไทย", "ภาษาไทย"),
+        ("한국", "한국어는 재미있다"),
+        ("x", "solve for x"),
+        ("7", "chapter 7"),
+    ],
+)
+def test_a_question_finds_what_people_expect(question: str, text: str) -> None:
+    assert finds(question, text)
+
+
+@pytest.mark.parametrize(
+    ("question", "text"),
+    [("1.2.3", "version 1.2.4"), ("c++", "the letter C"), ("2024-05-01", "2024-05-02"), ("京東", "東京都")],
+)
+def test_a_question_does_not_find_what_only_looks_alike(question: str, text: str) -> None:
+    assert not finds(question, text)
+
+
+def test_an_identifier_is_kept_whole_and_in_parts() -> None:
+    assert analyse.terms("fetchHTTPData", None) == ["fetchhttpdata", "fetch", "http", "data"]
+    assert analyse.terms("tea_pot_lid", None) == ["teapotlid", "tea", "pot", "lid"]
+    assert analyse.terms("a.b.c", None) == ["abc", "a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("language", "question", "text"),
+    [
+        ("de", "Haus", "viele Häuser"),
+        ("de", "hauser", "viele Häuser"),
+        ("fr", "generales", "le secrétaire général"),
+        ("es", "cancion", "las canciones"),
+        ("ru", "книга", "много книг"),
+    ],
+)
+def test_words_are_stemmed_by_the_language_of_the_document(language: str, question: str, text: str) -> None:
+    assert finds(question, text, language)
+
+
+def test_a_question_finds_documents_of_every_language_that_the_index_holds() -> None:
+    both = ("en", "de")
+    assert finds("running", "he runs every day", "en", both)
+    assert finds("Häuser", "ein Haus", "de", both)
+
+
+def test_words_in_another_script_get_that_scripts_stems() -> None:
+    assert finds("книга running", "много книг and runs", None)
+    assert finds("running книги", "runs книга", "ru")
+
+
+def test_repeats_in_a_question_are_kept() -> None:
+    assert analyse.question("tea tea pot", ("en",)).terms == (("tea",), ("tea",), ("pot",))
+
+
+def test_small_words_go_only_where_others_remain() -> None:
+    assert analyse.question("what is the tea", ("en",)).terms == (("tea",),)
+    assert analyse.question("to be or not to be", ("en",)).terms == (
+        ("to",),
+        ("be",),
+        ("or",),
+        ("not",),
+        ("to",),
+        ("be",),
+    )
+
+
+def test_small_words_are_those_of_the_language_that_is_asked_in() -> None:
+    assert ("die",) in analyse.question("how did he die", ("de", "en")).terms
+    assert analyse.question("was ist die Temperatur", ("de", "en")).terms == (("temperatur",),)
+
+
+@pytest.mark.parametrize("text", ['about "green tea" leaves', "about “green tea” leaves", "about «green tea» leaves"])
+def test_quoted_words_are_a_phrase(text: str) -> None:
+    words = analyse.question(text, ("en",))
+    assert words.phrases == ((("green", "tea"),),)
+    assert ("green",) in words.terms
+
+
+def test_a_single_quotation_mark_is_no_phrase() -> None:
+    assert analyse.question('a 19" screen', ("en",)).phrases == ()
+
+
+def test_a_phrase_stands_in_the_text_as_it_is_asked_for() -> None:
+    text, asked = "see the parse_http_header function of 東京都庁", '"the parse_http_header function"'
+    terms = analyse.terms(text, None)
+    ((phrase,),) = analyse.question(asked, ("en",)).phrases
+    assert any(tuple(terms[at : at + len(phrase)]) == phrase for at in range(len(terms)))
+    ((phrase,),) = analyse.question('"京都庁"', ("en",)).phrases
+    assert any(tuple(terms[at : at + len(phrase)]) == phrase for at in range(len(terms)))
+
+
+@pytest.mark.parametrize("text", ["", "   ", "?!…", "😀 🎉"])
+def test_a_question_without_words_has_no_terms(text: str) -> None:
+    assert analyse.question(text, ("en",)).terms == ()
+
+
+def test_a_very_long_question_is_cut_to_its_first_words() -> None:
+    asked = analyse.question(" ".join(f"word{number}" for number in range(5000)), ("en",))
+    assert len(set(asked.terms)) == analyse.MOST_TERMS
+
+
+@given(st.text(max_size=200))
+def test_any_text_gives_terms_without_spaces(text: str) -> None:
+    assert all(term and not any(map(str.isspace, term)) for term in analyse.terms(text, None))
+
+
+@given(st.text(max_size=100))
+def test_a_text_finds_itself(text: str) -> None:
+    held = set(analyse.terms(text, "de"))
+    assert all(any(form in held for form in forms) for forms in analyse.question(text, ("de", "en")).terms)
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("The quick brown fox jumps over the lazy dog and then runs away into the forest.", "en"),
+        ("Der schnelle braune Fuchs springt über den faulen Hund und läuft in den Wald.", "de"),
+        ("Le renard brun saute par-dessus le chien paresseux et s'enfuit dans la forêt.", "fr"),
+        ("東京都は日本の首都です。人口は約千四百万人です。", "ja"),
+        ("Москва является столицей России.", "ru"),
+    ],
+)
+def test_the_language_of_a_text_is_told(text: str, code: str) -> None:
+    assert analyse.language(text) == code
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "buy milk",
+        "for (i = 0; i < n; i++) { a[i] = b[i] * c[i]; if (a[i] > 7) { return -1; } }  // x[0] = {1, 2, 3};",
+        "The fox jumps over the dog and runs into the wood. Der braune Fuchs springt über den Hund in den Wald hinein.",
+    ],
+)
+def test_short_mixed_texts_and_code_have_no_language(text: str) -> None:
+    assert analyse.language(text) is None

@@ -1,0 +1,186 @@
+"""What the embedded index keeps: through a stop, through a crash, and what it no longer trusts."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from knowledge.errors import StorageFailed
+from knowledge.index import embedded, meaning
+from knowledge.index.api import Within
+from tests.unit.small_index import EVERYTHING, by_meaning, by_words, entry, open_index, put, vector
+
+
+def crashed(folder: Path) -> Path:
+    """The folder as a power cut leaves it: copied while the index is in use."""
+    copy = folder.with_name("crashed")
+    shutil.copytree(folder, copy)
+    return copy
+
+
+def test_a_flushed_index_comes_back_as_it_was(tmp_path: Path) -> None:
+    index = open_index(tmp_path / "index")
+    put(index, 4, [entry(1, "green tea", tags=("a",), language="de"), entry(2, "coffee", doc_type="pdf")])
+    index.apply(5, [2], [])
+    index.flush()
+    index.close()
+    again = open_index(tmp_path / "index")
+    assert (again.checkpoint(), again.count(), again.document_chunks()) == (5, 1, {1: 1})
+    assert by_words(again, "tea", Within(owner=0, tags=("a",))) == by_meaning(again, 1) == [1]
+    assert again.languages() == ("de",)
+    put(again, 6, [entry(3, "more tea", tags=("a",))])
+    assert sorted(by_words(again, "tea")) == [1, 3]
+    again.close()
+
+
+def test_a_long_index_comes_back_with_its_codes(tmp_path: Path) -> None:
+    total = meaning.FIRST_TAIL + 300
+    index = open_index(tmp_path / "index")
+    put(index, 1, [entry(number) for number in range(total)])
+    index.flush()
+    put(index, 2, [entry(total)])
+    index.flush()
+    before = by_meaning(index, 7)
+    index.close()
+    again = open_index(tmp_path / "index")
+    assert by_meaning(again, 7) == before
+    assert by_meaning(again, total)[0] == total
+    again.close()
+
+
+def test_what_was_not_flushed_is_applied_again_after_a_crash(tmp_path: Path) -> None:
+    index = open_index(tmp_path / "index")
+    put(index, 1, [entry(1, "tea", document_id=1), entry(2, "coffee")])
+    index.flush()
+    index.apply(2, [1], [entry(3, "milk", document_id=1)])
+    copy = crashed(tmp_path / "index")
+    index.close()
+    again = open_index(copy)
+    assert again.checkpoint() == 1
+    again.apply(2, [1], [entry(3, "milk", document_id=1)])
+    assert (by_words(again, "milk"), by_words(again, "tea"), by_meaning(again, 3)[0]) == ([3], [], 3)
+    assert again.count() == 2
+    again.flush()
+    again.close()
+    last = open_index(copy)
+    assert (last.checkpoint(), last.count()) == (2, 2)
+    last.close()
+
+
+def test_an_index_that_was_never_flushed_asks_for_a_rebuild(tmp_path: Path) -> None:
+    index = open_index(tmp_path / "index")
+    put(index, 1, [entry(1, "tea")])
+    copy = crashed(tmp_path / "index")
+    index.close()
+    again = open_index(copy)
+    assert (again.checkpoint(), again.count(), by_words(again, "tea")) == (-1, 0, [])
+    again.close()
+
+
+def spoil_manifest(folder: Path) -> None:
+    (folder / "manifest.json").write_text("{")
+
+
+def older_version(folder: Path) -> None:
+    manifest = json.loads((folder / "manifest.json").read_text())
+    (folder / "manifest.json").write_text(json.dumps({**manifest, "version": 0}))
+
+
+def flip_a_column(folder: Path) -> None:
+    path = folder / "slots-0" / "chunk.column"
+    data = bytearray(path.read_bytes())
+    data[0] ^= 1
+    path.write_bytes(data)
+
+
+def shorten_vectors(folder: Path) -> None:
+    path = folder / "slots-0" / "vectors.rows"
+    path.write_bytes(path.read_bytes()[:-2])
+
+
+def lose_a_column(folder: Path) -> None:
+    (folder / "slots-0" / "document.column").unlink()
+
+
+def lose_the_words(folder: Path) -> None:
+    shutil.rmtree(folder / "words")
+
+
+def spoil_the_words(folder: Path) -> None:
+    for path in (folder / "words").glob("*"):
+        if path.suffix in (".term", ".idx", ".store", ".fast"):
+            path.write_bytes(b"")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        spoil_manifest,
+        older_version,
+        flip_a_column,
+        shorten_vectors,
+        lose_a_column,
+        lose_the_words,
+        spoil_the_words,
+    ],
+)
+def test_any_damage_means_an_empty_index_that_asks_for_a_rebuild(
+    tmp_path: Path, damage: Callable[[Path], None]
+) -> None:
+    index = open_index(tmp_path / "index")
+    put(index, 1, [entry(1, "tea", tags=("a",)), entry(2, "coffee")])
+    index.flush()
+    index.close()
+    damage(tmp_path / "index")
+    again = open_index(tmp_path / "index")
+    assert (again.checkpoint(), again.count(), by_words(again, "tea"), by_meaning(again, 1)) == (-1, 0, [], [])
+    put(again, 2, [entry(1, "tea")])
+    assert by_words(again, "tea") == [1]
+    again.close()
+
+
+@pytest.mark.parametrize(("dimension", "fingerprint"), [(32, "test/2"), (16, "test/1"), (0, "")])
+def test_another_model_means_a_rebuild(tmp_path: Path, dimension: int, fingerprint: str) -> None:
+    index = open_index(tmp_path / "index")
+    put(index, 1, [entry(1, "tea")])
+    index.flush()
+    index.close()
+    again = open_index(tmp_path / "index", dimension, fingerprint)
+    assert (again.checkpoint(), again.count()) == (-1, 0)
+    again.close()
+
+
+def test_an_index_in_use_is_not_taken_for_a_damaged_one(tmp_path: Path) -> None:
+    index = open_index(tmp_path / "index")
+    put(index, 1, [entry(1, "tea")])
+    index.flush()
+    with pytest.raises(StorageFailed):
+        open_index(tmp_path / "index")
+    assert by_words(index, "tea") == [1]
+    index.close()
+
+
+def test_removed_passages_are_cleared_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embedded, "MANY_DEAD", 50)
+    index = open_index(tmp_path / "index")
+    put(index, 1, [entry(number, f"tea leaf{number}", tags=(f"t{number % 3}",)) for number in range(200)])
+    index.flush()
+    index.apply(2, list(range(0, 200, 2)), [])
+    before = (by_words(index, "leaf151"), by_meaning(index, 151))
+    index.flush()
+    assert not (tmp_path / "index" / "slots-0").exists()
+    assert (by_words(index, "leaf151"), by_meaning(index, 151)) == before
+    put(index, 3, [entry(500, "late tea", tags=("t1",))])
+    index.flush()
+    index.close()
+    again = open_index(tmp_path / "index")
+    assert (again.checkpoint(), again.count()) == (3, 101)
+    tagged = Within(owner=0, tags=("t1",))
+    assert sorted(by_meaning(again, 1, tagged)) == sorted([n for n in range(1, 200, 2) if n % 3 == 1] + [500])
+    assert by_words(again, "leaf151")[0] == 151
+    assert again.meaning(vector(500), EVERYTHING, 1).ids.tolist() == [500]
+    again.close()
