@@ -64,8 +64,8 @@ def asked(text: str, *languages: str) -> Words:
 
 
 def by_words(index: EmbeddedIndex, text: str, within: Within = EVERYTHING, limit: int = 100) -> list[int]:
-    return index.words(asked(text, *index.languages()), within, limit).ids.tolist()
+    return [int(chunk) for chunk in index.words(asked(text, *index.languages()), within, limit).ids]
 
 
 def by_meaning(index: EmbeddedIndex, seed: int, within: Within = EVERYTHING, limit: int = 100) -> list[int]:
-    return index.meaning(vector(seed), within, limit).ids.tolist()
+    return [int(chunk) for chunk in index.meaning(vector(seed), within, limit).ids]

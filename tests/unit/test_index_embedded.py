@@ -196,13 +196,12 @@ def test_searches_go_on_beside_a_writer_and_see_whole_documents(index: EmbeddedI
         return [10 * number + place for place in range(3)]
 
     put(index, 0, [entry(chunk, "tea", document_id=1) for chunk in colour(0)])
-    stop, wrong = threading.Event(), []
+    stop, wrong = threading.Event(), list[list[int]]()
 
     def read() -> None:
         while not stop.is_set():
-            for found in (by_words(index, "tea"), by_meaning(index, 1)):
-                if len(found) != 3 or len({chunk // 10 for chunk in found}) != 1:
-                    wrong.append(found)
+            seen = (by_words(index, "tea"), by_meaning(index, 1))
+            wrong.extend(found for found in seen if len(found) != 3 or len({chunk // 10 for chunk in found}) != 1)
 
     readers = [threading.Thread(target=read) for _ in range(4)]
     for reader in readers:
