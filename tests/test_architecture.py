@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -66,7 +67,12 @@ def floor(name: str) -> int:
     return next((number for number, rooms in enumerate(FLOORS) if name in rooms), -1)
 
 
-def imported(path: Path) -> Iterator[list[str]]:
+@cache
+def imported(path: Path) -> list[list[str]]:
+    return list(_imported(path))
+
+
+def _imported(path: Path) -> Iterator[list[str]]:
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name.split(".") for alias in node.names)

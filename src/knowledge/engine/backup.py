@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import BinaryIO
 
-from knowledge import __version__
+from knowledge import __version__, failpoints
 from knowledge.engine.parts import Parts
 from knowledge.errors import Damaged, NotNow, StorageFailed
 from knowledge.model import Json, now
@@ -65,6 +65,7 @@ class Archive:
             info = tarfile.TarInfo(name)
             info.size, info.mode = size, 0o600
             yield info.tobuf(tarfile.USTAR_FORMAT)
+            failpoints.reached("backup.member")
             yield from _content(source, size)
             if padding := _padded(size) - size:  # an empty piece would read as the end
                 yield b"\0" * padding

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from knowledge import analyse
+from knowledge import analyse, failpoints
 from knowledge.errors import KnowledgeError
 from knowledge.index.api import Entry, Index
 from knowledge.store.changes import ChangeLog
@@ -123,6 +123,7 @@ class Indexer:
         with self._turn:
             while not self._stopping.is_set() and (batch := self._changes.after(self.seq, BATCH)) is not None:
                 self.index.apply(batch.seq, batch.documents, self.entries(batch.documents))
+                failpoints.reached("index.applied")
                 self._reached(batch.seq)
 
     def _reached(self, seq: int) -> None:
@@ -143,6 +144,7 @@ class Indexer:
     def _settle(self) -> None:
         with self._turn:
             self.index.flush()
+            failpoints.reached("index.flushed")
             safe = self.index.checkpoint()
             oldest = self._changes.oldest()
             if oldest is not None and oldest < safe:
@@ -176,9 +178,11 @@ class Indexer:
 
     def _swap(self, fresh: Index, model: StoredModel | None) -> None:
         old, old_folder = self.index, self._current()
+        failpoints.reached("index.built")
         self._write_number(self._number() + 1)
         self.index, self._model = fresh, model
         self._reached(fresh.checkpoint())
+        failpoints.reached("index.swapped")
         old.close()
         shutil.rmtree(old_folder, ignore_errors=True)
 

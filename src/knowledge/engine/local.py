@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from knowledge import __version__
+from knowledge import __version__, failpoints
 from knowledge.crawls import Crawl, NewCrawl
 from knowledge.engine import accept, backup, search, verify
 from knowledge.engine.crawling import starting
@@ -244,6 +244,7 @@ class LocalEngine:
 
     def _freed(self, removed: Removed, candidates: list[str]) -> Removed:
         """Take away the files that nothing names any more, and have the index follow."""
+        failpoints.reached("remove.committed")
         parts = self._parts
         freed = sum(parts.files.discard(sha256, parts.documents.names) for sha256 in candidates)
         parts.indexer.wake()

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from knowledge import failpoints
 from knowledge.embed.base import Embedder
 from knowledge.split import Piece, passage_text
 from knowledge.store.chunks import ChunkStore, StagedChunk
@@ -79,6 +80,7 @@ class Preparation:
         first = self.count - len(self.last)
         self.chunks.stage(self.content_id, first, self.last, self.model_id)
         self.last = []
+        failpoints.reached("ingest.staged")
 
 
 def staged(pieces: Sequence[Piece], title: str, reader: Reader | None, chunks: ChunkStore) -> list[StagedChunk]:

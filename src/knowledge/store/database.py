@@ -15,6 +15,7 @@ from sqlalchemy import Connection, CursorResult, Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool, QueuePool
 
+from knowledge import failpoints
 from knowledge.errors import KnowledgeError, StorageFailed
 from knowledge.store import migrate
 
@@ -134,6 +135,8 @@ class Database:
             with connection.begin():
                 for work, future in batch:
                     outcomes.append((future, *_attempt(connection, work)))
+                failpoints.reached("store.uncommitted")
+            failpoints.reached("store.committed")
         except Exception as error:
             failure = storage_failed(error) if isinstance(error, DBAPIError) else error
             for _, future in batch:

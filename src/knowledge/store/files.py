@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from knowledge import failpoints
 from knowledge.errors import StorageFailed, TooLarge
 
 PIECE = 1 << 20
@@ -101,6 +102,7 @@ class FileStore:
             raise storage_failed(error) from error
         try:
             self._place(incoming.path, received.sha256)
+            failpoints.reached("files.placed")
             yield received
         except OSError as error:
             raise storage_failed(error) from error

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection, Engine, inspect, text
 
+from knowledge import failpoints
 from knowledge.errors import StorageFailed
 from knowledge.store.schema import metadata
 
@@ -31,7 +32,9 @@ def upgrade(engine: Engine, path: Path) -> None:
             schema=found,
         )
     _copy(path, found)
+    failpoints.reached("migrate.copied")
     _migrate(engine)
+    failpoints.reached("migrate.done")
 
 
 def version(connection: Connection) -> str | None:
