@@ -17,6 +17,7 @@ from knowledge.engine.api import Engine
 from knowledge.surfaces.mcp.server import KnowledgeServer
 from knowledge.surfaces.mcp.surface import McpSurface
 from knowledge.surfaces.server import front, listen, make_server
+from knowledge.surfaces.services import Services
 from knowledge.toolsets import registry
 from knowledge.toolsets.base import Limits, Registry
 from knowledge.toolsets.paths import Folders
@@ -34,13 +35,20 @@ def application(
     limits = Limits(
         max_file_bytes=settings.max_file_bytes, wait_s=settings.wait_s, folders=Folders.named("", [folder])
     )  # fmt: skip
-    surface = McpSurface(tools or registry(), lambda _: engine, limits=limits, toolsets=settings.toolsets)
+    services = Services(engine)
+    surface = McpSurface(
+        tools or registry(),
+        lambda _: engine,
+        limits=limits,
+        toolsets=settings.toolsets,
+        services=services.by_kind,
+    )
     if extend is not None:
         extend(surface.server)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        async with surface.running():
+        async with services.running(), surface.running():
             yield
 
     return front(Starlette(routes=surface.routes, lifespan=lifespan), settings)

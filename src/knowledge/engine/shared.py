@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from filelock import FileLock, Timeout
 
@@ -47,6 +47,7 @@ from knowledge.model import (
     Ref,
     Removed,
     Report,
+    Scope,
     Status,
 )
 
@@ -86,6 +87,11 @@ class SharedEngine:
     async def close(self) -> None:
         async with self._turn:
             await self._let_go()
+
+    def scoped(self, scope: Scope) -> Engine | None:
+        """Another view of the engine while this process is it; the holder shows other processes only one."""
+        make = getattr(self._engine, "scoped", None) if self.holds else None
+        return cast("Engine | None", make(scope)) if make is not None else None
 
     # -- finding the engine ---------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from knowledge.surfaces.mcp.limits import limits
 from knowledge.surfaces.mcp.surface import McpSurface
 from knowledge.surfaces.rest import rest_app
 from knowledge.surfaces.server import front
+from knowledge.surfaces.services import Services
 from knowledge.toolsets import registry
 
 
@@ -25,16 +26,20 @@ def http_app(engine: Engine, settings: Settings, ready: Callable[[], bool] | Non
         return engine
 
     app = rest_app(engine, engine_for=engine_for, ready=ready, max_file_bytes=settings.max_file_bytes)
-    add_mcp(app, McpSurface(registry(), engine_for, limits=limits(settings), toolsets=settings.toolsets))
+    services = Services(engine)
+    mcp = McpSurface(
+        registry(), engine_for, limits=limits(settings), toolsets=settings.toolsets, services=services.by_kind
+    )
+    add_mcp(app, mcp, services)
     return front(app, settings)
 
 
-def add_mcp(app: FastAPI, mcp: McpSurface) -> None:
+def add_mcp(app: FastAPI, mcp: McpSurface, services: Services) -> None:
     """Put the MCP routes beside the others, and keep its sessions running for as long as the application does."""
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        async with mcp.running():
+        async with services.running(), mcp.running():
             yield
 
     app.router.routes.extend(mcp.routes)

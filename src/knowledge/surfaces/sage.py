@@ -47,7 +47,7 @@ def settings_now() -> Settings:
     from knowledge.config import Settings
 
     try:
-        return Settings()  # type: ignore[call-arg]
+        return Settings()
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(str(part) for part in first["loc"])

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from knowledge.toolsets import knowledge
 from knowledge.toolsets.base import Registry
+from knowledge.toolsets.sage.tools import tools as sage
 
 
 def registry() -> Registry:
-    return Registry([knowledge.tools])
+    return Registry([knowledge.tools, sage])

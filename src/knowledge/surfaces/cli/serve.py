@@ -58,12 +58,15 @@ async def over_http(settings: Settings) -> None:
 async def over_stdio(settings: Settings) -> None:
     from knowledge.surfaces.cli.connection import engine
     from knowledge.surfaces.mcp.limits import limits
+    from knowledge.surfaces.services import Services
     from knowledge.surfaces.stdio import serve_stdio
     from knowledge.toolsets import registry
 
     allowed = limits(settings, as_the_user=True)
     async with engine(settings) as opened:
-        await serve_stdio(opened, registry(), limits=allowed, toolsets=settings.toolsets)
+        services = Services(opened)
+        async with services.running():
+            await serve_stdio(opened, registry(), limits=allowed, toolsets=settings.toolsets, services=services.by_kind)
 
 
 def greet(address: Address) -> None:

@@ -25,6 +25,8 @@ async def watch(library: Library, changed: Callable[[Changes], None]) -> None:
             await _watch(library, changed)
         except OSError as error:  # the folder itself went away; it may come back
             log.warning("the content folder cannot be watched: %s", error)
+        except Exception:  # pages are still read, only not by themselves
+            log.exception("the content folder is no longer watched")
         await asyncio.sleep(GLANCE_MS / 1000)
 
 
@@ -39,7 +41,6 @@ async def _watch(library: Library, changed: Callable[[Changes], None]) -> None:
         step=STEP_MS,
         rust_timeout=GLANCE_MS,
         yield_on_timeout=True,
-        raise_interrupt=False,
     ):
         if not events and time.monotonic() < rest_until:
             continue
