@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
+
 from serving import Served, serving
 
 DEPTH = 100

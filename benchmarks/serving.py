@@ -42,7 +42,11 @@ def serving(data: Path | None = None, **settings: str) -> Iterator[Served]:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
         probe.close()
-        environment = {**os.environ, "KNOWLEDGE_DATA": str(data or Path(folder) / "data"), "KNOWLEDGE_LOG_LEVEL": "error"}
+        environment = {
+            **os.environ,
+            "KNOWLEDGE_DATA": str(data or Path(folder) / "data"),
+            "KNOWLEDGE_LOG_LEVEL": "error",
+        }
         command = [sys.executable, "-m", "knowledge", "serve", "--port", str(port)]
         process = subprocess.Popen(command, env={**environment, **settings}, stderr=subprocess.DEVNULL)
         try:

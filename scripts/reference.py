@@ -19,10 +19,8 @@ MADE = "<!-- Made by `make docs` from the code; do not edit. -->"
 def settings_page() -> str:
     rows = []
     for name, field in Settings.model_fields.items():
-        alias = field.validation_alias
-        names = (
-            [str(choice) for choice in alias.choices] if hasattr(alias, "choices") else [f"KNOWLEDGE_{name.upper()}"]
-        )
+        choices = getattr(field.validation_alias, "choices", None)
+        names = choices or [f"KNOWLEDGE_{name.upper()}"]
         rows.append(f"| {' or '.join(f'`{one}`' for one in names)} | {_default(field.default)} | {field.description} |")
     head = ["# Settings", "", MADE, "", "All settings are environment variables, read once at the start.", ""]
     return "\n".join([*head, "| variable | default | what it does |", "|---|---|---|", *rows, ""])
