@@ -23,7 +23,7 @@ def run(request: Request, output: int) -> None:
         _write(output, frames.dump_error(errors.ParserTooBig("Reading it takes more memory than is allowed")))
     except BrokenPipeError:
         pass  # the parent has lost interest
-    except Exception as error:
+    except BaseException as error:  # a panic in Rust is not an Exception
         _write(output, frames.dump_error(_unforeseen(error)))
 
 
@@ -43,7 +43,7 @@ def _read(request: Request, output: int) -> None:
         sandbox.allow_seconds(request.limits.seconds_for(size, count))
 
 
-def _unforeseen(error: Exception) -> errors.KnowledgeError:
+def _unforeseen(error: BaseException) -> errors.KnowledgeError:
     """A parser stumbled over this document in a way that nobody thought of; it costs this document only."""
     return errors.Damaged(
         f"It could not be read: {type(error).__name__}: {str(error)[:200]}", reason=type(error).__name__

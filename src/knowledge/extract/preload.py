@@ -1,8 +1,8 @@
-"""Imported by the fork server, so that every child finds the parsers loaded. None of these may start a thread."""
+"""Imported by the fork server, so that every child finds the parsers loaded. None of them may start a thread."""
 
-import charset_normalizer
-import html_to_markdown
-import selectolax.lexbor
-import yaml
+import importlib
 
-__all__ = ["charset_normalizer", "html_to_markdown", "selectolax", "yaml"]
+from knowledge.extract.formats import FORMATS
+
+for _module in sorted({format_.module for format_ in FORMATS}):
+    importlib.import_module(f"knowledge.extract.{_module}")

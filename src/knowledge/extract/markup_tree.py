@@ -1,0 +1,41 @@
+"""XML from strangers: without entities of its own making, and never larger than its archive was allowed to be."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ElementTree
+import zipfile
+import zlib
+
+from knowledge import errors
+
+ENTITY = tuple("<!ENTITY".encode(encoding) for encoding in ("utf-8", "utf-16-le", "utf-16-be"))
+
+
+def parse(data: bytes) -> ElementTree.Element:
+    if any(mark in data for mark in ENTITY):
+        raise errors.Damaged("It declares XML entities, which documents have no use for")
+    try:
+        return ElementTree.fromstring(data)
+    except (ElementTree.ParseError, ValueError, LookupError) as error:
+        raise errors.Damaged(f"Its XML is broken: {error}") from error
+
+
+def member(archive: zipfile.ZipFile, name: str) -> bytes:
+    """The bytes of one member, as many as the archive's directory declared and was measured by."""
+    try:
+        with archive.open(name) as file:
+            return file.read(archive.getinfo(name).file_size)
+    except KeyError:
+        raise errors.Damaged(f"Its part {name[:100]} is missing") from None
+    except (zipfile.BadZipFile, zlib.error, OSError, EOFError, RuntimeError, NotImplementedError) as error:
+        raise errors.Damaged(f"Its part {name[:100]} is damaged: {error}") from error
+
+
+def local(tag: str) -> str:
+    """A tag without its namespace."""
+    return tag.rpartition("}")[2]
+
+
+def words(element: ElementTree.Element | None) -> str | None:
+    """The text of an element as one line."""
+    return " ".join("".join(element.itertext()).split()) or None if element is not None else None

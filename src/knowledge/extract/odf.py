@@ -1,0 +1,60 @@
+"""OpenDocument texts, presentations and spreadsheets, read from their XML."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from xml.etree.ElementTree import Element
+
+from knowledge import errors
+from knowledge.extract import markup_tree, odf_sheets
+from knowledge.extract.archive import open_archive
+from knowledge.extract.base import Extracted, Facts, PageText, Source
+from knowledge.extract.markup_tree import local
+from knowledge.extract.odf_text import blocks
+from knowledge.extract.plain import pages
+from knowledge.model import Json
+
+MANIFEST, CONTENT, META = "META-INF/manifest.xml", "content.xml", "meta.xml"
+FACTS = {"creation-date": "created", "date": "modified", "subject": "subject"}
+
+
+def extract(source: Source, doc_type: str) -> Extracted:
+    with open_archive(source) as archive:
+        names = set(archive.namelist())
+        if MANIFEST in names and b"encryption-data" in markup_tree.member(archive, MANIFEST):
+            raise errors.NeedsPassword("It is protected with a password", filename=source.filename)
+        root = markup_tree.parse(markup_tree.member(archive, CONTENT))
+        about = markup_tree.parse(markup_tree.member(archive, META)) if META in names else Element("none")
+    body = next((element for element in root.iter() if local(element.tag) == "body"), root)
+    if doc_type == "ods":
+        sheets = [element for element in body.iter() if local(element.tag) == "table"]
+        return Extracted(_facts(about, doc_type, len(sheets)), odf_sheets.pages(sheets))
+    if doc_type == "odp":
+        slides = [element for element in body.iter() if local(element.tag) == "page"]
+        return Extracted(_facts(about, doc_type, len(slides)), _slides(slides))
+    return Extracted(_facts(about, doc_type, None), pages(f"{block}\n\n" for block in blocks(body)))
+
+
+def _slides(slides: list[Element]) -> Iterator[PageText]:
+    for number, slide in enumerate(slides, start=1):
+        body = list(blocks(slide))
+        if not any(block.startswith("#") for block in body):
+            body.insert(0, f"## Slide {number}")
+        yield PageText("\n\n".join(body), number)
+
+
+def _facts(about: Element, doc_type: str, count: int | None) -> Facts:
+    found: dict[str, str] = {}
+    for element in about.iter():
+        value = markup_tree.words(element) if len(element) == 0 else None
+        if value:
+            found.setdefault(local(element.tag), value)
+    metadata: Json = {name: found[key] for key, name in FACTS.items() if key in found}
+    return Facts(
+        doc_type,
+        title=found.get("title"),
+        author=found.get("creator") or found.get("initial-creator"),
+        language=found.get("language"),
+        page_count=count,
+        metadata=metadata,
+    )

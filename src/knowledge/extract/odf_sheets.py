@@ -1,0 +1,54 @@
+"""The sheets of an OpenDocument spreadsheet; dates as dates, runs of equal cells as often as they are meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from xml.etree.ElementTree import Element
+
+from knowledge.extract import tables
+from knowledge.extract.base import PageText
+from knowledge.extract.markup_tree import local
+from knowledge.extract.odf_text import attribute, blocks
+
+MOST_COLUMNS, MOST_REPEATS = 1000, 100
+
+
+def pages(sheets: list[Element]) -> Iterator[PageText]:
+    for number, sheet in enumerate(sheets, start=1):
+        title = f"## {attribute(sheet, 'name') or f'Sheet {number}'}\n\n"
+        for piece in tables.pieces(_rows(sheet)):
+            yield PageText(title + piece, number)
+            title = ""
+        if title:
+            yield PageText(title, number)
+
+
+def _rows(sheet: Element) -> Iterator[list[str]]:
+    for row in sheet.iter():
+        if local(row.tag) == "table-row":
+            cells = _cells(row)
+            for _ in range(_repeats(row, "number-rows-repeated") if cells else 0):
+                yield cells
+
+
+def _cells(row: Element) -> list[str]:
+    cells: list[str] = []
+    for cell in row:
+        if local(cell.tag) in ("table-cell", "covered-table-cell") and len(cells) < MOST_COLUMNS:
+            value = _value(cell)
+            cells += [value] * _repeats(cell, "number-columns-repeated")
+    while cells and not cells[-1]:
+        cells.pop()
+    return cells
+
+
+def _value(cell: Element) -> str:
+    date = attribute(cell, "date-value")
+    if date:
+        return date.replace("T", " ")
+    return " ".join(" ".join(blocks(cell)).split())
+
+
+def _repeats(element: Element, name: str) -> int:
+    count = attribute(element, name) or "1"
+    return min(MOST_REPEATS, int(count)) if count.isdigit() else 1

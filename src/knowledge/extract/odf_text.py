@@ -1,0 +1,91 @@
+"""The text of an OpenDocument as blocks of Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from xml.etree.ElementTree import Element
+
+from knowledge.extract import tables
+from knowledge.extract.markup_tree import local
+
+SILENT = {"annotation", "annotation-end", "tracked-changes", "sequence-decls", "forms", "settings", "desc", "title"}
+TITLES = {"title", "subtitle"}
+
+
+def blocks(element: Element) -> Iterator[str]:
+    for child in element:
+        yield from (block for block in _block(child) if block.strip())
+
+
+def _block(element: Element) -> Iterator[str]:
+    name = local(element.tag)
+    if name in SILENT:
+        return
+    if name == "h":
+        level = attribute(element, "outline-level")
+        yield f"{'#' * min(6, int(level) if level and level.isdigit() else 1)} {inline(element).strip()}"
+    elif name == "p":
+        yield inline(element).strip()
+        yield from _boxes(element)
+    elif name == "list":
+        yield "\n".join(_items(element, 0))
+    elif name == "table":
+        yield tables.table(rows(element))
+    elif name == "notes":
+        notes = " ".join(block for block in blocks(element) if block)
+        yield f"Notes: {notes}" if notes else ""
+    elif name == "frame" and attribute(element, "class") in TITLES:
+        yield "## " + " ".join(" ".join(blocks(element)).split())
+    else:
+        yield from blocks(element)
+
+
+def _boxes(element: Element) -> Iterator[str]:
+    """Text boxes that are anchored in a paragraph follow it."""
+    for child in element.iter():
+        if local(child.tag) == "text-box":
+            yield from blocks(child)
+
+
+def inline(element: Element) -> str:
+    parts = [element.text or ""]
+    for child in element:
+        parts += [_within(child), child.tail or ""]
+    return "".join(parts)
+
+
+def _within(element: Element) -> str:
+    name = local(element.tag)
+    if name == "s":
+        count = attribute(element, "c")
+        return " " * min(100, int(count) if count and count.isdigit() else 1)
+    if name in ("tab", "line-break"):
+        return "\t" if name == "tab" else "\n"
+    if name == "note":
+        note = next((child for child in element if local(child.tag) == "note-body"), element)
+        return f" [{' '.join(blocks(note))}]"
+    if name in SILENT or name in ("frame", "custom-shape"):
+        return ""
+    return inline(element)
+
+
+def _items(element: Element, depth: int) -> Iterator[str]:
+    for item in element:
+        if local(item.tag) not in ("list-item", "list-header"):
+            continue
+        for child in item:
+            if local(child.tag) == "list":
+                yield from _items(child, depth + 1)
+            elif text := " ".join(" ".join(_block(child)).split()):
+                yield f"{'  ' * depth}- {text}"
+
+
+def rows(element: Element) -> Iterator[list[str]]:
+    for row in element.iter():
+        if local(row.tag) == "table-row":
+            yield [" ".join(" ".join(blocks(cell)).split()) for cell in row if local(cell.tag).endswith("table-cell")]
+
+
+def attribute(element: Element, name: str) -> str | None:
+    """An attribute by its name alone; no two namespaces of OpenDocument use one name for different things."""
+    return next((value for key, value in element.items() if local(key) == name), None)

@@ -1,0 +1,41 @@
+"""What an Office document says about itself, in a small XML file beside its text."""
+
+from __future__ import annotations
+
+from knowledge import errors
+from knowledge.extract import markup_tree
+from knowledge.extract.archive import open_archive
+from knowledge.extract.base import Facts, Source
+from knowledge.model import Json
+
+CORE = "docProps/core.xml"
+NAMES = {"created": "created", "modified": "modified", "subject": "subject", "keywords": "keywords"}
+
+
+def office_facts(source: Source, doc_type: str, page_count: int | None = None) -> Facts:
+    values = _core(source) if doc_type in ("docx", "pptx", "xlsx") else {}
+    return Facts(
+        doc_type,
+        title=values.get("title"),
+        author=values.get("creator"),
+        language=values.get("language"),
+        page_count=page_count,
+        metadata=_metadata(values),
+    )
+
+
+def _metadata(values: dict[str, str]) -> Json:
+    return {name: values[key] for key, name in NAMES.items() if key in values}
+
+
+def _core(source: Source) -> dict[str, str]:
+    """Missing or broken properties are no reason to refuse a document."""
+    with open_archive(source) as archive:
+        if CORE not in archive.namelist():
+            return {}
+        try:
+            root = markup_tree.parse(markup_tree.member(archive, CORE))
+        except errors.Damaged:
+            return {}
+    found = ((markup_tree.local(element.tag), markup_tree.words(element)) for element in root)
+    return {name: value for name, value in found if value}

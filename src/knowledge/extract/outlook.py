@@ -1,0 +1,55 @@
+"""Outlook's own messages, read with python-oxmsg like any other mail."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+
+from oxmsg import Message
+
+from knowledge import errors
+from knowledge.extract.attachments import Attachment, attachment_pages
+from knowledge.extract.base import Extracted, Facts, PageText, Source
+from knowledge.extract.html import fragment_markdown
+from knowledge.extract.plain import pages
+from knowledge.model import Json
+
+
+def extract(source: Source, doc_type: str) -> Extracted:
+    try:
+        message = Message.load(io.BytesIO(source.read()))
+        return Extracted(_facts(message, doc_type), _pages(message, source))
+    except (OSError, KeyError, ValueError, IndexError) as error:
+        raise errors.Damaged(f"It is no message that can be opened: {error}", filename=source.filename) from error
+
+
+def _recipients(message: Message) -> str:
+    return ", ".join(f"{person.name} <{person.email_address}>" for person in message.recipients)
+
+
+def _facts(message: Message, doc_type: str) -> Facts:
+    metadata: Json = {}
+    if recipients := _recipients(message):
+        metadata["to"] = recipients
+    if message.sent_date:
+        metadata["created"] = message.sent_date.isoformat()
+    return Facts(doc_type, title=message.subject or None, author=message.sender, metadata=metadata)
+
+
+def _pages(message: Message, source: Source) -> Iterator[PageText]:
+    values = {
+        "From": message.sender,
+        "To": _recipients(message),
+        "Date": message.sent_date.isoformat() if message.sent_date else None,
+    }
+    lines = [f"{name}: {value}" for name, value in values.items() if value]
+    subject = [f"# {message.subject}\n\n"] if message.subject else []
+    yield from pages([*subject, "\n".join(lines) + "\n\n", _body(message) + "\n\n"])
+    found = [Attachment(item.file_name or "attachment", item.file_bytes or b"") for item in message.attachments]
+    yield from attachment_pages([item for item in found if item.content], source)
+
+
+def _body(message: Message) -> str:
+    if message.body and message.body.strip():
+        return str(message.body).strip()
+    return fragment_markdown(message.html_body).strip() if message.html_body else ""

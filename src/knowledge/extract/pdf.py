@@ -1,0 +1,87 @@
+"""PDF: per page the better of two readings of its text layer, or what can be recognised where there is none.
+
+liteparse gives structure (columns, headings, tables); pdfium gives every character. Where liteparse lost too many words
+pdfium's plain text is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pypdfium2 as pdfium
+
+from knowledge import errors
+from knowledge.extract import ocr, pdf_layout, pdf_scan
+from knowledge.extract.base import Extracted, PageText, Source
+from knowledge.extract.pdf_facts import pdf_facts
+from knowledge.extract.pdf_lost import LostLines
+from knowledge.extract.pdf_outline import Outline
+from knowledge.extract.pdf_words import better, plain_text
+from knowledge.model import Method
+
+MOST_PAGES = 50_000
+
+
+def extract(source: Source, doc_type: str) -> Extracted:
+    document = _open(source)
+    count = len(document)
+    if count > MOST_PAGES:
+        raise errors.ParserTooBig(f"It has {count} pages", pages=count, limit=MOST_PAGES)
+    if count == 0:
+        raise errors.NoText("It has no pages", filename=source.filename)
+    if source.force_ocr:
+        ocr.check_languages(source.ocr_languages)
+    return Extracted(pdf_facts(document, doc_type), _pages(document, source))
+
+
+def _open(source: Source) -> pdfium.PdfDocument:
+    try:
+        return pdfium.PdfDocument(source.path if source.content is None else source.content)
+    except pdfium.PdfiumError as error:
+        if "password" in str(error).lower():
+            raise errors.NeedsPassword("It is protected with a password", filename=source.filename) from error
+        raise errors.Damaged(f"It cannot be opened as a PDF: {error}", filename=source.filename) from error
+
+
+def _pages(document: pdfium.PdfDocument, source: Source) -> Iterator[PageText]:
+    if source.force_ocr:
+        yield from (_recognised(document, index, source, "") for index in range(len(document)))
+        return
+    outline, lost = Outline(document), LostLines()
+    forms = document.get_formtype() != 0
+    for index, markdown in enumerate(pdf_layout.pages(source, len(document), forms)):
+        yield _page(document, index, markdown, outline, lost, source)
+
+
+def _page(
+    document: pdfium.PdfDocument, index: int, markdown: str, outline: Outline, lost: LostLines, source: Source
+) -> PageText:
+    try:
+        page = document[index]
+        try:
+            plain = plain_text(page)
+            text = better(markdown, plain, page.get_rotation() != 0)
+            text = lost.restore(text, plain)
+            scanned = pdf_scan.needs_recognition(page, text)
+        finally:
+            page.close()
+    except pdfium.PdfiumError as error:
+        if markdown:
+            return PageText(markdown, index + 1)
+        return PageText("", index + 1, warning=f"Page {index + 1} could not be read: {error}")
+    if scanned:
+        return _recognised(document, index, source, text)
+    return PageText(outline.apply(index, text), index + 1)
+
+
+def _recognised(document: pdfium.PdfDocument, index: int, source: Source, text: str) -> PageText:
+    try:
+        ocr.check_languages(source.ocr_languages)
+        found = ocr.recognise(pdf_scan.render(document, index), source.ocr_languages).text
+    except errors.MissingDependency:
+        raise
+    except (errors.KnowledgeError, pdfium.PdfiumError, RuntimeError, OSError, ValueError) as error:
+        return PageText(text, index + 1, warning=f"Page {index + 1} could not be recognised: {error}")
+    if len(found) > len(text):
+        return PageText(found, index + 1, Method.OCR)
+    return PageText(text, index + 1)

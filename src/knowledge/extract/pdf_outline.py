@@ -1,0 +1,55 @@
+"""The outline of a PDF, so that its entries become headings where they stand on their pages."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+
+import pypdfium2 as pdfium
+
+MOST_ENTRIES = 5_000
+NUMBERING = re.compile(r"^[\s\d.:§)(-]+|[\s.:]+$")
+HEADING = re.compile(r"^#{1,6}\s+")
+
+
+class Outline:
+    def __init__(self, document: pdfium.PdfDocument) -> None:
+        self._entries: dict[int, list[tuple[int, str]]] = defaultdict(list)
+        try:
+            for _, bookmark in zip(range(MOST_ENTRIES), document.get_toc(max_depth=6), strict=False):
+                self._add(bookmark)
+        except (pdfium.PdfiumError, UnicodeDecodeError):
+            pass  # a broken outline is no outline; the text is not touched by it
+
+    def _add(self, bookmark: pdfium.PdfBookmark) -> None:
+        destination = bookmark.get_dest()
+        index = destination.get_index() if destination is not None else None
+        title = " ".join(bookmark.get_title().split())
+        if index is not None and title:
+            self._entries[index].append((min(6, bookmark.level + 1), title))
+
+    def apply(self, index: int, text: str) -> str:
+        """The text of a page with its entries as headings; one that is nowhere on the page is set above it."""
+        if index not in self._entries:
+            return text
+        lines = text.split("\n")
+        missing = []
+        for level, title in self._entries[index]:
+            place = _find(lines, title)
+            if place is None:
+                missing.append(f"{'#' * level} {title}")
+            else:
+                lines[place] = f"{'#' * level} {HEADING.sub('', lines[place]).strip().strip('*')}"
+        return "\n\n".join([*missing, "\n".join(lines)])
+
+
+def _find(lines: list[str], title: str) -> int | None:
+    wanted = _bare(title)
+    if not wanted:
+        return None
+    return next((place for place, line in enumerate(lines) if _bare(HEADING.sub("", line)) == wanted), None)
+
+
+def _bare(line: str) -> str:
+    """A line without its number, its emphasis and its case."""
+    return NUMBERING.sub("", line.replace("*", "")).strip().casefold()

@@ -1,0 +1,100 @@
+"""Spreadsheets: each sheet a page, its rows a table in pieces that repeat the header; dates are dates."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from knowledge.extract import markup_tree
+from knowledge.extract.archive import open_archive
+from knowledge.extract.base import Extracted, PageText, Source
+from knowledge.extract.office import open_office
+from knowledge.extract.office_facts import office_facts
+from knowledge.extract.tables import LARGEST
+
+WORKBOOK = "xl/workbook.xml"
+CELL = re.compile(r"(?<!\\)\|")
+RULE = re.compile(r"^\|(?: --- \|)+$")
+LEADING = 8
+"""Rows above the header that may hold a title or a note."""
+
+
+@dataclass(slots=True)
+class Sheet:
+    name: str
+    lines: list[str] = field(default_factory=list)
+
+
+def extract(source: Source, doc_type: str) -> Extracted:
+    with open_office(source, doc_type) as document:
+        text: str = document.to_markdown()
+    sheets = split_sheets(text, _names(source) if doc_type == "xlsx" else None)
+    return Extracted(office_facts(source, doc_type, len(sheets)), _pages(sheets))
+
+
+def _names(source: Source) -> list[str]:
+    with open_archive(source) as archive:
+        root = markup_tree.parse(markup_tree.member(archive, WORKBOOK))
+    return [element.get("name", "") for element in root.iter() if markup_tree.local(element.tag) == "sheet"]
+
+
+def split_sheets(text: str, names: list[str] | None) -> list[Sheet]:
+    """A line that names a sheet opens it. Without a list of names every heading does; cells stand between bars."""
+    sheets: list[Sheet] = []
+    for line in text.split("\n"):
+        title = line[3:].replace("\\", "").strip() if line.startswith("## ") else None
+        if title is not None and (names is None or title in names[len(sheets) :]):
+            sheets.append(Sheet(title))
+        elif sheets:
+            sheets[-1].lines.append(line)
+        elif line.strip():
+            sheets.append(Sheet("Sheet 1", [line]))
+    return sheets
+
+
+def _pages(sheets: list[Sheet]) -> Iterator[PageText]:
+    for number, sheet in enumerate(sheets, start=1):
+        title = f"## {sheet.name}\n\n"
+        for piece in _pieces(sheet.lines):
+            yield PageText(title + piece, number)
+            title = ""
+        if title:
+            yield PageText(title, number)
+        sheet.lines.clear()
+
+
+def _pieces(lines: list[str]) -> Iterator[str]:
+    rows = [line for line in lines if line.strip() and not RULE.match(line)]
+    place = header_place(rows)
+    above = [_plain(row) for row in rows[:place]]
+    gathered: list[str] = [*(line for line in above if line), ""] if any(above) else []
+    size = 0
+    header: list[str] = []
+    for row in rows[place:]:
+        if not row.startswith("|"):  # a chart, or a note below the cells
+            gathered.append(row)
+            header = []
+        elif not header:
+            header = [row, "|" + " --- |" * (len(CELL.split(row)) - 2)]
+            gathered += header
+        elif _plain(row):
+            gathered.append(row)
+        size += len(row)
+        if size > LARGEST:
+            yield "\n".join(gathered)
+            gathered, size = list(header), 0
+    if len(gathered) > len(header) or (gathered and size):
+        yield "\n".join(gathered)
+
+
+def header_place(rows: list[str]) -> int:
+    """The first row that fills at least half as many cells as the fullest of the first rows."""
+    filled = [sum(bool(cell.strip()) for cell in CELL.split(row)) for row in rows[:LEADING]]
+    fullest = max(filled, default=0)
+    return next((place for place, count in enumerate(filled) if 2 * count >= fullest), 0)
+
+
+def _plain(row: str) -> str:
+    """What stands in a row, without its bars."""
+    return " ".join(cell.strip() for cell in CELL.split(row) if cell.strip())

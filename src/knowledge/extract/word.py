@@ -1,0 +1,31 @@
+"""Word documents: headings, lists, tables, footnotes and comments as Markdown."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from knowledge.extract.base import Extracted, Source
+from knowledge.extract.markdown import first_heading
+from knowledge.extract.office import open_office
+from knowledge.extract.office_facts import office_facts
+from knowledge.extract.plain import pages
+
+EMPTY_HEADING = re.compile(r"^#{1,6}[ \t*_]*$", re.MULTILINE)
+RAISED = re.compile(r"</?(?:sup|sub|u)>")
+LINK = re.compile(r"(?<!!)\[([^\]\[]+)\]\([^()\s]*\)")
+IMAGE = re.compile(r"!\[([^\]]*)\]\([^)]*\)")
+BLANKS = re.compile(r"\n{3,}")
+
+
+def extract(source: Source, doc_type: str) -> Extracted:
+    with open_office(source, doc_type) as document:
+        text = _tidy(document.to_markdown())
+    facts = office_facts(source, doc_type)
+    return Extracted(replace(facts, title=facts.title or first_heading(text)), pages([text]))
+
+
+def _tidy(text: str) -> str:
+    """Links keep their words only, pictures their description, and headings without words go."""
+    text = IMAGE.sub(r"\1", LINK.sub(r"\1", RAISED.sub("", text)))
+    return BLANKS.sub("\n\n", EMPTY_HEADING.sub("", text))
