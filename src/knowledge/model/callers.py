@@ -1,0 +1,35 @@
+"""Who is asking, and whose shelves they see."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from knowledge.model.values import LOCAL_OWNER
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Whose shelves an engine looks at: one owner's, and single collections of others."""
+
+    owner: int = LOCAL_OWNER
+    collections: frozenset[int] = frozenset()
+
+
+class CallerKind(StrEnum):
+    LOCAL = "local"
+    """Reached us without a key: over loopback, stdio or the command line."""
+    KEY = "key"
+    """Bears the operator's own key."""
+    ACCOUNT = "account"
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who is asking."""
+
+    kind: CallerKind = CallerKind.LOCAL
+    owner: int = LOCAL_OWNER
+    name: str = ""
+    key: str | None = field(default=None, repr=False)
+    """An account's own key, to be passed on to a remote engine; never shown."""

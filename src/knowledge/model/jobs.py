@@ -1,0 +1,68 @@
+"""Work that goes on after the request has been answered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from uuid import UUID
+
+from knowledge.model.values import Json
+
+
+class JobStatus(StrEnum):
+    QUEUED = "queued"
+    PROCESSING = "processing"
+    COMPLETED = "completed"
+    PARTIAL = "partial"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def ended(self) -> bool:
+        return self not in (JobStatus.QUEUED, JobStatus.PROCESSING)
+
+
+class JobKind(StrEnum):
+    ADD = "add"
+    """A new document, or other bytes for one at the same path."""
+    UPDATE = "update"
+    """Another text for a note."""
+    EMBED = "embed"
+    """The same text again under another title."""
+    CRAWL = "crawl"
+
+
+@dataclass(frozen=True, slots=True)
+class JobError:
+    code: str
+    message: str
+    hint: str = ""
+    details: Json = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    id: int
+    uid: UUID
+    kind: JobKind
+    owner: int
+    filename: str
+    status: JobStatus
+    step: str
+    done: int
+    total: int
+    error: JobError | None
+    warnings: tuple[str, ...]
+    document_id: int | None
+    document_uid: UUID | None
+    chunk_count: int
+    created_at: datetime
+    started_at: datetime | None
+    completed_at: datetime | None
+
+    @property
+    def progress(self) -> float:
+        if self.status in (JobStatus.COMPLETED, JobStatus.PARTIAL):
+            return 1.0
+        return round(min(self.done / self.total, 0.99), 4) if self.total else 0.0
