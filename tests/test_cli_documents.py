@@ -159,7 +159,8 @@ def test_nothing_found_is_no_failure(shell: Shell) -> None:
 
 
 def test_there_is_no_passage_to_open_where_none_was_found(shell: Shell) -> None:
-    assert shell.run("search", "tea", "--open", "1").exit_code == faults.MISSING
+    result = shell.run("search", "tea", "--open", "1")
+    assert result.exit_code == faults.MISSING, result.output
 
 
 def test_one_passage_is_read_with_its_neighbours(shell: Shell, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import logging
 import shutil
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +32,14 @@ OpenIndex = Callable[[Path, StoredModel | None], Index]
 Applied = Callable[[int], None]
 
 
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """An index and the model that made its vectors: swapped together, so that no search ever mixes two models."""
+
+    index: Index
+    model: StoredModel | None
+
+
 class Indexer:
     """`index` is what searches use; it may be swapped for a new one at any time."""
 
@@ -44,7 +53,7 @@ class Indexer:
         documents: DocumentStore,
         applied: Applied,
     ) -> None:
-        self._folder, self._open, self._model = folder, open_index, model
+        self._folder, self._open = folder, open_index
         self._changes, self._chunks, self._documents, self._applied = changes, chunks, documents, applied
         self._wake, self._stopping = threading.Event(), threading.Event()
         self._turn = threading.RLock()  # one of following and rebuilding at a time
@@ -53,7 +62,7 @@ class Indexer:
         self.trouble: str | None = None
         folder.mkdir(parents=True, exist_ok=True)
         self._clear_away()
-        self.index = open_index(self._current(), model)
+        self.serving = Serving(open_index(self._current(), model), model)
         self.seq = self.index.checkpoint()
         self._thread = threading.Thread(target=self._follow, name="indexer", daemon=True)
 
@@ -79,9 +88,13 @@ class Indexer:
         self.index.close()
 
     @property
+    def index(self) -> Index:
+        return self.serving.index
+
+    @property
     def model(self) -> StoredModel | None:
         """The model whose vectors the index holds."""
-        return self._model
+        return self.serving.model
 
     @property
     def behind(self) -> int:
@@ -102,7 +115,7 @@ class Indexer:
 
     def _follow(self) -> None:
         if self._must_rebuild():
-            self._attempt(lambda: self.rebuild(self._model))
+            self._attempt(lambda: self.rebuild(self.model))
         while not self._stopping.is_set():
             if not self._wake.wait(IDLE_SECONDS):
                 self._attempt(self._settle)
@@ -122,7 +135,7 @@ class Indexer:
         """Apply all changes that there are."""
         with self._turn:
             while not self._stopping.is_set() and (batch := self._changes.after(self.seq, BATCH)) is not None:
-                self.index.apply(batch.seq, batch.documents, self.entries(batch.documents))
+                self.index.apply(batch.seq, batch.documents, self._entries(batch.documents, self.model))
                 failpoints.reached("index.applied")
                 self._reached(batch.seq)
 
@@ -152,25 +165,22 @@ class Indexer:
 
     # -- building -------------------------------------------------------------------------------
 
-    def entries(self, document_ids: Sequence[int]) -> Iterator[Entry]:
-        model_id = self._model.id if self._model else 0
-        return map(entry_of, self._chunks.indexable(document_ids, model_id))
+    def _entries(self, document_ids: Sequence[int], model: StoredModel | None) -> Iterator[Entry]:
+        return map(entry_of, self._chunks.indexable(document_ids, model.id if model else 0))
 
     def _build(self, model: StoredModel | None) -> Index:
         target = self._folder / f"{self._number() + 1:06d}"
         shutil.rmtree(target, ignore_errors=True)
         fresh = self._open(target, model)
-        before, self._model = self._model, model
         try:
             newest = self._changes.newest()
             identities = sorted(self._documents.chunk_counts())
             for first in range(0, len(identities), REBUILD_BATCH):
                 part = identities[first : first + REBUILD_BATCH]
-                fresh.apply(newest, part, self.entries(part))
+                fresh.apply(newest, part, self._entries(part, model))
             fresh.apply(newest, (), ())
             fresh.flush()
         except BaseException:
-            self._model = before
             fresh.close()
             shutil.rmtree(target, ignore_errors=True)
             raise
@@ -180,7 +190,7 @@ class Indexer:
         old, old_folder = self.index, self._current()
         failpoints.reached("index.built")
         self._write_number(self._number() + 1)
-        self.index, self._model = fresh, model
+        self.serving = Serving(fresh, model)
         self._reached(fresh.checkpoint())
         failpoints.reached("index.swapped")
         old.close()

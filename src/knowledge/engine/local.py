@@ -80,14 +80,8 @@ class LocalEngine:
         return await self._run(lambda: self._search(query))
 
     def _search(self, query: Query) -> Answer:
-        parts = self._parts
-        return search.search(
-            query,
-            self._within(query),
-            index=parts.indexer.index,
-            passages=parts.documents,
-            embedder=parts.embedder(),
-        )
+        index, embedder = self._parts.searching()
+        return search.search(query, self._within(query), index=index, passages=self._parts.documents, embedder=embedder)
 
     def _within(self, query: Query) -> Within:
         """The scope and the filter as numbers; a name that is not there is an error, not an empty answer."""

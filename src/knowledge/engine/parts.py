@@ -19,6 +19,7 @@ from knowledge.engine.ingest import Ingest
 from knowledge.engine.vectors import VectorKeeper
 from knowledge.engine.workers import Workers
 from knowledge.extract.worker import Parsers
+from knowledge.index.api import Index
 from knowledge.split import Splitter
 from knowledge.store.changes import ChangeLog
 from knowledge.store.chunks import ChunkStore
@@ -122,12 +123,12 @@ class Parts:
         self.parsers.close()
         self.database.close()
 
-    def embedder(self) -> Embedder | None:
-        """The model, if it is loaded and made the vectors that the index holds; a wrong answer would be worse."""
-        embedder, held = self.model.ready(), self.indexer.model
-        if embedder is None or held is None or held.fingerprint != embedder.fingerprint:
-            return None
-        return embedder
+    def searching(self) -> tuple[Index, Embedder | None]:
+        """The index, and the model if it is loaded and made the vectors in it; a wrong answer would be worse."""
+        embedder, serving = self.model.ready(), self.indexer.serving
+        if embedder is None or serving.model is None or serving.model.fingerprint != embedder.fingerprint:
+            return serving.index, None
+        return serving.index, embedder
 
     def sweep(self, older_than: float) -> None:
         """Take away what no row names: staged passages of dead jobs, originals nobody needs."""
