@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from knowledge import analyse, app
 from knowledge.config import Settings
 from knowledge.embed.base import Embedder, Vectors
 from knowledge.embed.loading import Choice, Model
+from knowledge.engine.crawling.options import CrawlOptions
 from knowledge.engine.local import LocalEngine
 from knowledge.engine.parts import Parts
 from knowledge.extract.worker import Parsers
@@ -64,10 +66,16 @@ class SharedParsers(Parsers):
 
 
 def small_engine(
-    settings: Settings, *, parsers: Parsers | None = None, embedder: Embedder | None = None, model: Model | None = None
+    settings: Settings,
+    *,
+    parsers: Parsers | None = None,
+    embedder: Embedder | None = None,
+    model: Model | None = None,
+    crawl: CrawlOptions | None = None,
 ) -> LocalEngine:
     """The embedded engine with all its parts, but for a model without weights; not yet started."""
     choice = app.model_choice(settings)
     chosen = model or GivenModel(embedder or BagOfWords(), settings.data)
-    parts = Parts(app.options(settings), parsers or app.parsers(settings), chosen, app.splitter(choice), app.open_index)
+    options = app.options(settings) if crawl is None else replace(app.options(settings), crawl=crawl)
+    parts = Parts(options, parsers or app.parsers(settings), chosen, app.splitter(choice), app.open_index)
     return LocalEngine(parts)

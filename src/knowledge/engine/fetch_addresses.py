@@ -16,17 +16,22 @@ Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 RESOLVE_SECONDS = 10.0
 
-FORBIDDEN: tuple[Network, ...] = tuple(
-    ipaddress.ip_network(network)
+FORBIDDEN = tuple(
+    ipaddress.IPv4Network(network)
     for network in (
+        "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24",
+        "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24",
+        "224.0.0.0/4", "240.0.0.0/4",
         "168.63.129.16/32",  # a cloud's metadata service on an address that is otherwise public
-        "192.88.99.0/24",  # relays to private networks, long withdrawn
-        "fec0::/10",  # site-local, withdrawn, still routed in places
-        "3fff::/20",
-        "5f00::/16",
     )
+)  # fmt: skip
+"""Everything of IPv4 that is not the public internet. Written out, since Python's own idea of it changes by version."""
+GLOBAL = ipaddress.IPv6Network("2000::/3")
+"""All of IPv6 that is public, but for what is set aside inside it."""
+SET_ASIDE = tuple(
+    ipaddress.IPv6Network(network) for network in ("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")
 )
-"""What the standard library takes for public and is not."""
+"""Tunnels, which lead to wherever the IPv4 address inside them lies, protocols and examples."""
 
 TRANSLATED = tuple(
     ipaddress.IPv6Network(network)
@@ -71,30 +76,20 @@ def _host_name(part: str) -> str:
 
 
 def is_public(address: Address) -> bool:
-    """Whether everything that this address leads to lies on the public internet."""
-    return all(_public(place) for place in [address, *embedded(address)])
-
-
-def _public(address: Address) -> bool:
-    if any(address.version == network.version and address in network for network in FORBIDDEN):
-        return False
-    if isinstance(address, IPv6Address) and any(address in network for network in TRANSLATED):
-        return int(address) > 0xFFFF  # neither :: nor ::1; the IPv4 address inside is judged by itself
-    return address.is_global and not address.is_multicast and not address.is_reserved
+    """Whether an address, and whatever it stands for, lies on the public internet."""
+    if isinstance(address, IPv4Address):
+        return not any(address in network for network in FORBIDDEN)
+    inner = embedded(address)
+    if inner:
+        return all(map(is_public, inner))
+    return address in GLOBAL and not any(address in network for network in SET_ASIDE)
 
 
 def embedded(address: Address) -> list[Address]:
-    """The IPv4 addresses that an IPv6 address stands for."""
-    if isinstance(address, IPv4Address):
-        return []
-    found: list[Address] = []
-    if any(address in network for network in TRANSLATED):
-        found.append(IPv4Address(int(address) & 0xFFFFFFFF))
-    if address.sixtofour is not None:
-        found.append(address.sixtofour)
-    if address.teredo is not None:
-        found += address.teredo
-    return found
+    """The IPv4 address that an IPv6 address is only another way of writing."""
+    if isinstance(address, IPv6Address) and any(address in network for network in TRANSLATED):
+        return [IPv4Address(int(address) & 0xFFFFFFFF)]
+    return []
 
 
 async def resolve(host: str, port: int, allowed: Allowed) -> list[Address]:

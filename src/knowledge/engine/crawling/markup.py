@@ -57,8 +57,8 @@ def look(text: str, url: str, robots_header: str = "") -> Sight:
         elif tag == "script":
             scripts = True
         elif tag in ("a", "area", "iframe", "frame") and len(links) < MOST_LINKS:
-            found = absolute(base, attributes.get("src" if "frame" in tag else "href", "#"))
-            if found is not None:
+            target = attributes.get("src" if "frame" in tag else "href")
+            if target is not None and (found := absolute(base, target)) is not None:
                 links[found] = None
     said = {wish.strip() for wish in wishes.split(",")}
     links.pop(url, None)

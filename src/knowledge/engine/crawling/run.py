@@ -26,6 +26,7 @@ TIMES_GONE = 2
 LAST = 1000
 """The depth of pages that nothing links to any more: they are looked at after all others."""
 MOST_ON_THEIR_WAY = 16
+FEWEST_LOOKED_FOR = 20
 TRIES_BESIDES = 20
 
 Tell = Callable[[str, int, int], None]
@@ -260,10 +261,12 @@ class Run:
 
     async def _look_for_the_missing(self) -> None:
         """Nothing links to a page that is gone, so those not met are asked after, without their content."""
-        for page in (await self._unseen())[: self.plan.max_pages]:
+        for page in (await self._unseen())[: max(self.plan.max_pages, FEWEST_LOOKED_FOR)]:
             self._tell(f"Looking for {page.url}", self._crawled, self.plan.max_pages)
             status = await self.visitor.still_there(page.url)
-            if status in GONE:
+            if status is not None and 200 <= status < 300:
+                await self.books.back(page.name)
+            elif status in GONE:
                 missing = await self._missing(page.name, page.url, f"HTTP {status}", status)
                 spot = await self.books.spot(page.name)
                 if spot is None:

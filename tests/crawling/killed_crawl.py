@@ -1,0 +1,22 @@
+"""A process that crawls until it is killed: the folder and the address come as arguments."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+from knowledge.config import Settings
+from knowledge.crawls import NewCrawl
+from knowledge.testing import small_engine
+
+
+async def main(folder: str, url: str) -> None:
+    settings = Settings(data=Path(folder), workers=2, crawl_delay=0, crawl_allow="127.0.0.1")
+    engine = small_engine(settings)
+    engine.start()
+    job = await engine.crawl(NewCrawl(url=url, recursive=True, max_pages=20))
+    await engine.wait(job.id, 60)
+
+
+asyncio.run(main(*sys.argv[1:]))

@@ -1,0 +1,43 @@
+"""Crawling in one line, for tests."""
+
+from __future__ import annotations
+
+from knowledge.crawls import Crawl, CrawledPage, NewCrawl
+from knowledge.engine.api import Engine
+from knowledge.model import CollectionRef, DocumentFilter
+
+LIMIT = 60.0
+
+
+async def crawled(
+    engine: Engine,
+    url: str,
+    *,
+    recursive: bool = True,
+    max_pages: int = 20,
+    collection: CollectionRef | None = None,
+    exclude: tuple[str, ...] = (),
+) -> Crawl:
+    """The report of a crawl that has ended."""
+    new = NewCrawl(url=url, recursive=recursive, max_pages=max_pages, collection=collection, exclude=exclude)
+    job = await engine.wait((await engine.crawl(new)).id, LIMIT)
+    assert job.status.ended, job
+    return await engine.crawl_report(job.id)
+
+
+def outcomes(crawl: Crawl) -> dict[str, str]:
+    """What became of each path: its reason, or its outcome where there is none."""
+    return {path_of(page): str(page.reason or page.outcome) for page in crawl.pages}
+
+
+def path_of(page: CrawledPage) -> str:
+    return "/" + page.url.split("/", 3)[3]
+
+
+def at(crawl: Crawl, path: str) -> CrawledPage:
+    return next(page for page in crawl.pages if path_of(page) == path)
+
+
+async def titles(engine: Engine) -> list[str]:
+    found = await engine.documents(DocumentFilter(sort="title", descending=False, per_page=100))
+    return [document.title for document in found.items]

@@ -1,0 +1,92 @@
+"""Addresses of pages: one name for each, and no way into a trap."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from knowledge.engine.crawling.addresses import absolute, canonical, excluded, is_trap, markdown_twins, same_site
+
+BASE = "https://docs.example.com/guide/start"
+
+
+@pytest.mark.parametrize(
+    ("link", "address"),
+    [
+        ("next", "https://docs.example.com/guide/next"),
+        ("../up/./down/", "https://docs.example.com/up/down/"),
+        ("https://docs.example.com/a/../../../b", "https://docs.example.com/b"),
+        ("/a/%2e%2e/b", "https://docs.example.com/b"),
+        ("#part", "https://docs.example.com/guide/start"),
+        ("?page=2#x", "https://docs.example.com/guide/start?page=2"),
+        ("//other.example/x", "https://other.example/x"),
+        ("HTTPS://Docs.Example.com:443/X", "https://docs.example.com/X"),
+        ("http://docs.example.com:8080/x", "http://docs.example.com:8080/x"),
+        ("/ä b?q=ü", "https://docs.example.com/%C3%A4%20b?q=%C3%BC"),
+        ("/%7euser/%c3%a4", "https://docs.example.com/~user/%C3%A4"),
+        ("http://bücher.example/", "http://xn--bcher-kva.example/"),
+        ("/x;jsessionid=123?y=1", "https://docs.example.com/x?y=1"),
+        (" \n/with\tspace ", "https://docs.example.com/withspace"),
+        ("mailto:someone@example.com", None),
+        ("javascript:void(0)", None),
+        ("file:///etc/passwd", None),
+        ("data:text/html,hello", None),
+        ("http://user:word@docs.example.com/", None),
+        ("http://docs.example.com:port/", None),
+        ("/" + "long" * 1000, None),
+    ],
+)
+def test_a_link_leads_to_one_address_or_to_none(link: str, address: str | None) -> None:
+    assert absolute(BASE, link) == address
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "https://www.docs.example.com/a?x=1&y=2",
+        "https://docs.example.com/a/?y=2&x=1",
+        "https://docs.example.com/a?y=2&x=1&utm_source=mail&fbclid=7",
+        "https://docs.example.com/a/index.html?x=1&y=2",
+    ],
+)
+def test_a_page_has_one_name_however_it_is_linked(other: str) -> None:
+    assert canonical(other) == canonical("https://docs.example.com/a?x=1&y=2")
+
+
+def test_pages_that_differ_in_a_parameter_are_two() -> None:
+    assert canonical("https://e.example/a?id=1") != canonical("https://e.example/a?id=2")
+
+
+@given(st.text(max_size=60))
+def test_no_link_can_be_written_that_breaks_anything(link: str) -> None:
+    url = absolute(BASE, link)
+    if url is not None:
+        assert url.isascii()
+        assert absolute(url, url) == url, "written out twice it is the same"
+        assert canonical(canonical(url)) == canonical(url)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "hit"),
+    [("/archive/", True), ("*/archive/*", True), ("/archive/20??/*", True), ("*.pdf", False), ("/Archive/", False)],
+)
+def test_patterns_are_parts_of_an_address_or_globs(pattern: str, hit: bool) -> None:
+    assert (excluded("https://e.example/archive/2024/old", (pattern,)) == pattern) is hit
+
+
+def test_a_path_that_repeats_itself_is_a_trap() -> None:
+    assert is_trap("https://e.example/a/b/a/b/a/b/a/b")
+    assert not is_trap("https://e.example/2024/01/01/a")
+
+
+def test_www_is_the_same_site_and_another_port_is_not() -> None:
+    assert same_site("example.com", "https://www.example.com/x")
+    assert not same_site("example.com", "https://docs.example.com/x")
+    assert not same_site("example.com", "https://example.com:8443/x")
+
+
+def test_a_markdown_file_beside_a_page_is_that_page_again() -> None:
+    assert "https://e.example/guide.html" in markdown_twins("https://e.example/guide.html.md")
+    assert "https://e.example/guide" in markdown_twins("https://e.example/guide.md")
+    assert markdown_twins("https://e.example/guide.html") == ()
