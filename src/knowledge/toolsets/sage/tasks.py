@@ -24,7 +24,7 @@ SPELLINGS = {
     "c++": "cpp", "c#": "csharp", "postgresql": "sql", "sqlite": "sql",
 }  # fmt: skip
 
-WRITTEN_FOR_IT, OPEN_TO_ALL, FOR_NOTHING_ELSE = 1.0, 0.3, 0.4
+WRITTEN_FOR_IT, OPEN_TO_ALL, FOR_NOTHING_ELSE = 1.0, 0.4, 0.4
 BY_WORDS, BY_LANGUAGE, BY_PRIORITY = 0.4, 0.2, 0.2
 LEAST = 0.35
 """What weighs less than this is about something else."""

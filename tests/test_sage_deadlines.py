@@ -1,0 +1,203 @@
+"""T1 to T5 are real deadlines: a slow disk and a slow index make answers smaller, not later."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import AsyncIterator, Awaitable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from knowledge.engine.api import Engine
+from knowledge.engine.disk import Disk
+from knowledge.engine.gather import gather
+from knowledge.engine.layers import Library
+from knowledge.engine.local import LocalEngine
+from knowledge.errors import DeadlineExceeded
+from knowledge.model import SAGE_OWNER, Answer, Query, Scope
+from knowledge.toolsets.sage import contexts, searching
+from knowledge.toolsets.sage.levels import LEVELS, Deadline, level_of
+from knowledge.toolsets.sage.service import Sage
+from knowledge.toolsets.sage.shelves import Shelves
+from tests.sage_folder import SlowDisk, make_sage, until, words, write_pages
+
+MARGIN = 1.2
+"""How much longer than a plain sleep of the same length an answer may take."""
+FOREVER = 60.0
+
+
+@pytest.fixture(autouse=True)
+def no_read_outlives_its_test() -> Iterator[None]:
+    yield
+    SlowDisk.mend_all()
+    for thread in threading.enumerate():
+        if thread.name == "gather":
+            thread.join(FOREVER)
+
+
+async def missed(work: Awaitable[object]) -> tuple[DeadlineExceeded, float]:
+    began = time.monotonic()
+    with pytest.raises(DeadlineExceeded) as refused:
+        await work
+    return refused.value, time.monotonic() - began
+
+
+async def slept(milliseconds: int) -> float:
+    began = time.monotonic()
+    await asyncio.sleep(milliseconds / 1000)
+    return time.monotonic() - began
+
+
+@pytest.mark.requirement("003.time.levels")
+async def test_each_level_answers_within_its_time_with_what_was_ready(tmp_path: Path) -> None:
+    def sage(**quick: Any) -> Sage:
+        return make_sage(SlowDisk(write_pages(tmp_path), FOREVER, **quick))
+
+    ready = sage(quick=("core/defaults.md", "core/principles.md"))
+    ways = {
+        "T2": sage().knowledge("core", "principles", 600_000),
+        "T3": searching.search(ready, "deadline", 10),
+        "T4": sage(quick=("core/defaults.md",)).knowledge("core", None, 600_000),
+        "T5": contexts.context(sage(quick=("core/defaults.md", "core/principles.md")), "coding", "python", 1000),
+    }
+    controls = asyncio.gather(*(slept(LEVELS[level]) for level in ways))
+    answers = await asyncio.gather(*(missed(way) for way in ways.values()))
+    for level, (error, seconds), control in zip(ways, answers, await controls, strict=True):
+        assert seconds / control < MARGIN, level
+        assert error.details["timeout_level"] == level
+        assert str(error) == f"Operation exceeded {level} timeout ({LEVELS[level]}ms)"
+        fallback = error.details["fallback"]
+        assert isinstance(fallback, dict) and fallback["complete"] is False
+    fallbacks: list[Any] = [error.details["fallback"] for error, _ in answers]
+    assert fallbacks[0]["content"] == ""
+    assert fallbacks[1]["mode"] == "words"
+    assert fallbacks[2]["content"].startswith("# Defaults")
+    assert fallbacks[2]["files"] == ["content/core/defaults.md"]
+    assert "# Defaults" in fallbacks[3]["content"] and "# Core Principles" in fallbacks[3]["content"]
+
+
+@pytest.mark.requirement("003.time.shorter")
+@pytest.mark.parametrize("timeout_ms", [1, 30, 150, 300])
+async def test_a_timeout_below_the_floor_of_its_level_is_honoured(tmp_path: Path, timeout_ms: int) -> None:
+    sage = make_sage(SlowDisk(write_pages(tmp_path), FOREVER, walk_seconds=FOREVER))
+    (error, seconds), control = await asyncio.gather(missed(sage.knowledge("core", None, timeout_ms)), slept(300))
+    assert seconds / control < MARGIN
+    assert error.details["timeout_ms"] == timeout_ms
+    assert error.details["timeout_level"] == level_of(timeout_ms)
+
+
+@pytest.mark.requirement("003.time.cache_only")
+async def test_t1_answers_from_memory_and_never_touches_the_disk(tmp_path: Path) -> None:
+    disk = SlowDisk(write_pages(tmp_path), 0.0)
+    sage = make_sage(disk)
+    error, _ = await missed(sage.knowledge("core", "principles", 100))
+    assert disk.reads == []
+    assert error.details["timeout_level"] == "T1"
+    await sage.knowledge("core", "principles", 2000)
+    answer: Any = await sage.knowledge("core", "principles", 100)
+    assert answer["metadata"]["from_cache"] is True
+    assert disk.reads == ["core/principles.md"]
+    error, _ = await missed(sage.knowledge("core", None, 100))
+    partial: Any = error.details["fallback"]
+    assert partial["files"] == ["content/core/principles.md"]
+    assert disk.reads == ["core/principles.md"]
+
+
+async def test_what_was_read_too_late_is_there_the_next_time(tmp_path: Path) -> None:
+    disk = SlowDisk(write_pages(tmp_path), 0.25)
+    sage = make_sage(disk)
+    await missed(sage.knowledge("core", "defaults", 150))
+    await until(lambda: sage.library.cached("core/defaults.md") is not None)
+    answer: Any = await sage.knowledge("core", "defaults", 2000)
+    assert answer["metadata"]["from_cache"] is True
+
+
+@pytest.mark.requirement("003.time.cancelled")
+async def test_the_rest_of_the_work_is_cancelled_when_the_time_is_up(tmp_path: Path) -> None:
+    disk = SlowDisk(write_pages(tmp_path), 0.2)
+    await missed(make_sage(disk).knowledge("all", None, 300))
+    await until(lambda: all(thread.name != "gather" for thread in threading.enumerate()))
+    assert len(disk.reads) < 5
+
+
+@pytest.mark.requirement("003.time.counted")
+async def test_timeouts_are_logged_and_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    sage = make_sage(SlowDisk(write_pages(tmp_path), FOREVER))
+    with caplog.at_level(logging.WARNING, "knowledge"):
+        await missed(sage.knowledge("core", "principles", 150))
+        await missed(sage.knowledge("core", "principles", 50))
+    info: Any = await sage.info()
+    assert info["timeouts"] == {"total": 2, "T1": 1, "T2": 1, "T3": 0, "T4": 0, "T5": 0}
+    assert len([record for record in caplog.records if record.message == "a deadline was missed"]) == 2
+
+
+@pytest.mark.requirement("003.config.timeout_ms")
+async def test_the_operators_ceiling_holds_for_every_call(tmp_path: Path) -> None:
+    sage = make_sage(SlowDisk(write_pages(tmp_path), FOREVER), ceiling_ms=200)
+    calls = (
+        sage.knowledge("core", None, 5000),
+        searching.search(sage, "x", 1),
+        contexts.context(sage, "coding", "", 9),
+    )
+    answers = await asyncio.gather(*map(missed, calls))
+    assert [error.details["timeout_ms"] for error, _ in answers] == [200, 200, 200]
+
+
+class SlowIndex:
+    """An engine whose search never answers."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.asked = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._engine, name)
+
+    async def search(self, query: Query) -> Answer:
+        self.asked += 1
+        await asyncio.Event().wait()
+        raise AssertionError
+
+
+@pytest.mark.requirement("003.time.slow_index")
+async def test_an_index_that_does_not_answer_is_replaced_by_words_in_time(tmp_path: Path, local: LocalEngine) -> None:
+    library = Library(Disk(write_pages(tmp_path / "content")))
+    slow = SlowIndex(local.scoped(Scope(SAGE_OWNER)))
+
+    @asynccontextmanager
+    async def open_shelves() -> AsyncIterator[Engine]:
+        yield slow
+
+    shelves = Shelves(library, open_shelves)
+    sage = Sage(library, words, shelves=shelves)
+    async with sage.running(search_soon=True):
+        await until(lambda: shelves.ready)
+        (error, seconds), control = await asyncio.gather(
+            missed(searching.search(sage, "deadline", 5)), slept(LEVELS["T3"])
+        )
+    assert slow.asked == 1
+    assert seconds / control < MARGIN
+    fallback: Any = error.details["fallback"]
+    assert fallback["results"][0]["path"] == "content/frameworks/resilience/timeout_patterns.md"
+
+
+async def test_a_fault_in_a_step_is_told_and_not_taken_for_a_late_answer() -> None:
+    def steps() -> Any:
+        yield 1
+        raise TimeoutError("the disk's own")
+
+    with pytest.raises(TimeoutError, match="own"):
+        await gather(steps(), FOREVER)
+
+
+def test_a_deadline_knows_its_level() -> None:
+    assert [level_of(ms) for ms in (1, 100, 101, 500, 2000, 2001, 5000, 10_000)] == [
+        "T1", "T1", "T2", "T2", "T3", "T4", "T4", "T5",
+    ]  # fmt: skip
+    assert Deadline.of("T4", 2000, None).milliseconds == 2000
+    assert Deadline.of("T2", 600_000).milliseconds == 500

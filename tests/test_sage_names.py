@@ -1,0 +1,156 @@
+"""Loose names, and that none of them leads out of the content folder."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from knowledge.engine.disk import LARGEST, Disk
+from knowledge.engine.layers import Library
+from knowledge.engine.topics import resolve
+from knowledge.errors import Damaged, NotFound
+from knowledge.toolsets.sage.configuration import SHIPPED
+
+PATHS = (
+    "core/defaults.md",
+    "core/principles.md",
+    "frameworks/autonomy.md",
+    "frameworks/resilience/retries.md",
+    "frameworks/resilience/timeout_patterns.md",
+    "guidelines/ai_collaboration.md",
+    "guidelines/python.md",
+    "practices/engineering.md",
+)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "path"),
+    [
+        ("principles", "core/principles.md"),
+        ("Principles", "core/principles.md"),
+        (" principles.md ", "core/principles.md"),
+        ("core/principles", "core/principles.md"),
+        ("content/core/principles.md", "core/principles.md"),
+        ("timeout", "frameworks/resilience/timeout_patterns.md"),
+        ("timeout-patterns", "frameworks/resilience/timeout_patterns.md"),
+        ("Timeout Patterns", "frameworks/resilience/timeout_patterns.md"),
+        ("resilience/timeout", "frameworks/resilience/timeout_patterns.md"),
+        ("patterns timeout", "frameworks/resilience/timeout_patterns.md"),
+        ("ai-collaboration", "guidelines/ai_collaboration.md"),
+        ("ＡＩ collaboration", "guidelines/ai_collaboration.md"),
+        ("collab", "guidelines/ai_collaboration.md"),
+        ("engineer", "practices/engineering.md"),
+    ],
+)
+@pytest.mark.requirement("003.names.loose")
+def test_a_loose_name_finds_the_one_right_file(wanted: str, path: str) -> None:
+    assert resolve(wanted, PATHS) == (path,)
+
+
+def test_the_name_of_a_folder_means_everything_in_it() -> None:
+    assert resolve("resilience", PATHS) == (
+        "frameworks/resilience/retries.md",
+        "frameworks/resilience/timeout_patterns.md",
+    )
+
+
+@pytest.mark.requirement("003.names.near")
+def test_a_mistyped_name_is_told_what_comes_near() -> None:
+    with pytest.raises(NotFound) as refused:
+        resolve("autonmy", PATHS)
+    assert refused.value.details["near"] == ["frameworks/autonomy"]
+
+
+def test_a_name_that_could_mean_two_files_means_none_and_both_are_named() -> None:
+    with pytest.raises(NotFound) as refused:
+        resolve("p", ("core/plan.md", "core/python.md"))
+    assert refused.value.details["near"]
+
+
+ESCAPES = (
+    "..", "../secret", "../../etc/passwd", "core/../../secret", "..\\secret", "/etc/passwd", "C:\\secret.md",
+    "core/./../../secret", "....//secret", "%2e%2e/secret", "．．/secret", "secret.md", "~/secret", "file:///etc/passwd",
+    "", " ", "/", "\\", ".", "link", "outside",
+)  # fmt: skip
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "secret.md").write_text("# Secret\n\nhidden", "utf-8")
+    content = tmp_path / "content"
+    (content / "core").mkdir(parents=True)
+    (content / "core" / "open.md").write_text("# Open\n\nfor all", "utf-8")
+    (content / "core" / "link.md").symlink_to(tmp_path / "secret.md")
+    (content / "core" / "outside").symlink_to(tmp_path, target_is_directory=True)
+    (content / "core" / "inside.md").symlink_to(content / "core" / "open.md")
+    (content / "core" / ".hidden.md").write_text("# Hidden\n\nhidden", "utf-8")
+    return content
+
+
+@pytest.mark.requirement("003.names.inside")
+@pytest.mark.parametrize("wanted", ESCAPES)
+def test_no_spelling_reads_a_file_outside_the_folder(folder: Path, wanted: str) -> None:
+    library = Library(Disk(folder))
+    assert library.paths() == ("core/inside.md", "core/open.md")
+    with pytest.raises(NotFound):
+        resolve(wanted, library.paths())
+
+
+@given(st.text(max_size=60))
+def test_whatever_is_asked_for_only_names_that_exist_are_answered(wanted: str) -> None:
+    try:
+        assert set(resolve(wanted, PATHS)) <= set(PATHS)
+    except NotFound as refused:
+        assert refused.details["near"] is not None
+
+
+def test_a_file_that_turns_into_a_link_after_it_was_found_is_not_read(folder: Path) -> None:
+    library = Library(Disk(folder))
+    library.paths()
+    (folder / "core" / "open.md").unlink()
+    (folder / "core" / "open.md").symlink_to(folder.parent / "secret.md")
+    with pytest.raises(NotFound):
+        library.page("core/open.md")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_a_named_pipe_holds_nobody_up(folder: Path) -> None:
+    os.mkfifo(folder / "core" / "pipe.md")
+    assert "core/pipe.md" not in Library(Disk(folder)).paths()
+
+
+def test_a_page_that_is_too_large_is_broken(folder: Path) -> None:
+    (folder / "core" / "large.md").write_bytes(b"x" * (LARGEST + 1))
+    library = Library(Disk(folder))
+    with pytest.raises(Damaged):
+        library.page(next(path for path in library.paths() if "large" in path))
+    assert "1 MiB" in library.broken["core/large.md"]
+
+
+@pytest.mark.requirement("003.content.topics")
+@pytest.mark.parametrize(
+    ("layer", "topic"),
+    [
+        ("core", "principles"), ("core", "defaults"), ("guidelines", "python"), ("guidelines", "ai_collaboration"),
+        ("frameworks", "autonomy"), ("frameworks", "timeout"), ("practices", "engineering"),
+        ("practices", "documentation"),
+    ],
+)  # fmt: skip
+def test_the_topics_that_the_contract_names_ship_with_the_product(layer: str, topic: str) -> None:
+    library = Library(Disk(SHIPPED))
+    [path] = resolve(topic, library.paths(layer))
+    assert len(library.page(path).body) > 500
+
+
+def test_every_shipped_page_is_sound_and_says_what_it_is_for() -> None:
+    library = Library(Disk(SHIPPED))
+    pages = list(library.load())
+    assert len(pages) >= 30
+    assert library.broken == {}
+    for page in pages:
+        assert page.body.startswith(f"# {page.title}\n"), page.path
+        assert page.summary and page.tasks, page.path
