@@ -89,9 +89,17 @@ def fill(server: Served, judged: Judged) -> None:
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(add, documents))
-    while sum(server.http.get("/api/v1/status").json()["queue"][state] for state in ("queued", "processing")):
+    while waiting(server):
         time.sleep(0.5)
     print(f"{judged.name}: {len(documents)} documents in {time.perf_counter() - began:.0f} s", flush=True)
+
+
+def waiting(server: Served) -> int:
+    """How many jobs have not ended."""
+    answer = server.http.get("/api/v1/status")
+    answer.raise_for_status()
+    queue: dict[str, int] = answer.json()["queue"]
+    return queue["queued"] + queue["processing"]
 
 
 def ask(http: httpx.Client, collection: str, question: str, mode: str) -> tuple[list[str], float]:

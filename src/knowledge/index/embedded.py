@@ -246,13 +246,21 @@ class EmbeddedIndex:
         return dict(zip(documents.tolist(), counts.tolist(), strict=True))
 
     def size_bytes(self) -> int:
-        return sum(path.stat().st_size for path in self._folder.rglob("*") if path.is_file())
+        return sum(map(size_of, self._folder.rglob("*")))
 
     def close(self) -> None:
         with self._turn:
             self._words.close()
             self._slots.close()
             self._meaning.close()
+
+
+def size_of(path: Path) -> int:
+    """The bytes of a file; 0 for a folder, and for a file that a merge took away meanwhile."""
+    try:
+        return path.stat().st_size if path.is_file() else 0
+    except OSError:
+        return 0
 
 
 def batches(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
