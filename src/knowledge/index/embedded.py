@@ -7,6 +7,7 @@ again. docs/explanation/search.md says how it is kept on disk and what happens w
 from __future__ import annotations
 
 import logging
+import os
 import shutil
 import threading
 from collections.abc import Iterable, Iterator, Sequence
@@ -246,7 +247,8 @@ class EmbeddedIndex:
         return dict(zip(documents.tolist(), counts.tolist(), strict=True))
 
     def size_bytes(self) -> int:
-        return sum(map(size_of, self._folder.rglob("*")))
+        files = (Path(folder, name) for folder, _, names in os.walk(self._folder) for name in names)
+        return sum(map(size_of, files))
 
     def close(self) -> None:
         with self._turn:
@@ -256,9 +258,9 @@ class EmbeddedIndex:
 
 
 def size_of(path: Path) -> int:
-    """The bytes of a file; 0 for a folder, and for a file that a merge took away meanwhile."""
+    """The bytes of a file; 0 for one that a merge took away meanwhile."""
     try:
-        return path.stat().st_size if path.is_file() else 0
+        return path.stat().st_size
     except OSError:
         return 0
 

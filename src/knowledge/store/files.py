@@ -91,8 +91,8 @@ class FileStore:
             raise storage_failed(error) from error
 
     @contextmanager
-    def adopt(self, incoming: Incoming) -> Iterator[Received]:
-        """Put a finished file in its place and hold it there until its row is written."""
+    def adopt(self, incoming: Incoming, named: Callable[[str], bool]) -> Iterator[Received]:
+        """Put a finished file in its place and hold it there until its row is written; without a row it goes again."""
         try:
             received = incoming.finish()
             with self._lock:
@@ -100,18 +100,25 @@ class FileStore:
         except OSError as error:
             incoming.discard()
             raise storage_failed(error) from error
+        written = False
         try:
             self._place(incoming.path, received.sha256)
             failpoints.reached("files.placed")
             yield received
+            written = True
         except OSError as error:
             raise storage_failed(error) from error
         finally:
             incoming.path.unlink(missing_ok=True)
-            with self._lock:
-                self._pins[received.sha256] -= 1
-                if not self._pins[received.sha256]:
-                    del self._pins[received.sha256]
+            self._unpin(received.sha256)
+            if not written:
+                self.discard(received.sha256, named)
+
+    def _unpin(self, sha256: str) -> None:
+        with self._lock:
+            self._pins[sha256] -= 1
+            if not self._pins[sha256]:
+                del self._pins[sha256]
 
     def discard(self, sha256: str, named: Callable[[str], bool]) -> int:
         """Remove a file that no row names any more; answers the bytes that this freed."""
@@ -139,9 +146,6 @@ class FileStore:
         for folder in sorted(self.root.iterdir()):
             if folder.is_dir() and folder != self._incoming:
                 yield from sorted(folder.iterdir())
-
-    def size_bytes(self) -> int:
-        return sum(path.stat().st_size for path in self.all())
 
     def _place(self, incoming: Path, sha256: str) -> None:
         path = self.path(sha256)
