@@ -14,7 +14,7 @@ from knowledge.store.files import FileStore
 def keep(files: FileStore, data: bytes) -> str:
     incoming = files.incoming(1 << 20)
     incoming.write(data)
-    with files.adopt(incoming) as received:
+    with files.adopt(incoming, lambda _: True) as received:
         return received.sha256
 
 
@@ -39,9 +39,20 @@ def test_a_file_that_is_about_to_be_named_is_not_taken_away(tmp_path: Path) -> N
     files = FileStore(tmp_path)
     incoming = files.incoming(100)
     incoming.write(b"pinned")
-    with files.adopt(incoming) as received:
+    with files.adopt(incoming, lambda _: True) as received:
         assert files.discard(received.sha256, lambda _: False) == 0
         assert files.path(received.sha256).exists()
+
+
+def test_a_file_whose_row_was_refused_goes_again(tmp_path: Path) -> None:
+    files = FileStore(tmp_path)
+    kept = keep(files, b"named already")
+    for data in (b"unwanted", b"named already"):
+        incoming = files.incoming(100)
+        incoming.write(data)
+        with pytest.raises(ValueError, match="refused"), files.adopt(incoming, lambda sha256: sha256 == kept):
+            raise ValueError("refused")
+    assert [path.name for path in files.all()] == [kept]
 
 
 def test_a_file_over_the_limit_is_refused_with_both_sizes(tmp_path: Path) -> None:

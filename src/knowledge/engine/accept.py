@@ -52,7 +52,7 @@ def check_tags(tags: tuple[str, ...]) -> None:
 
 def accept(parts: Parts, new: NewDocument, incoming: Incoming, scope: Scope) -> Job:
     """Queue the job for bytes that have arrived; the same bytes in the same collection raise Duplicate."""
-    with parts.files.adopt(incoming) as received:
+    with parts.files.adopt(incoming, parts.documents.names) as received:
         if isinstance(new, NewFile):
             formats.identify(parts.files.path(received.sha256), clean_filename(new.filename))
         job = parts.database.write(lambda connection: _queue(connection, new, received, scope))
@@ -67,7 +67,7 @@ def check_note(document: Document) -> None:
 
 def accept_update(parts: Parts, note: Document, text: str, incoming: Incoming, scope: Scope) -> Job:
     """Queue another text for a note."""
-    with parts.files.adopt(incoming) as received:
+    with parts.files.adopt(incoming, parts.documents.names) as received:
         title = None if _named_after_its_text(parts, note) else note.title
         origin = Origin(Kind.NOTE, title, note.source_path, note.url, note.tags, note.metadata, received.size)
         job = NewJob(
