@@ -11,7 +11,7 @@ from starlette.responses import Response
 from knowledge.surfaces.answers import answer
 from knowledge.surfaces.rest.bodies import read_json
 from knowledge.surfaces.rest.context import engine_of
-from knowledge.surfaces.rest.openapi import answers, takes
+from knowledge.surfaces.rest.openapi import CollectionName, answers, takes
 from knowledge.surfaces.rest.routes import Route
 from knowledge.wire import (
     CollectionEditBody,
@@ -46,7 +46,7 @@ async def create(request: Request) -> Response:
 
 
 @router.get("/collections/{ref}", responses=answers(CollectionShape, 404))
-async def collection(request: Request, ref: str) -> Response:
+async def collection(request: Request, ref: CollectionName) -> Response:
     """Show one collection, by name, number or UUID; `collection:NAME` is a name whatever it looks like."""
     return answer(dump_collection(await engine_of(request).collection(load_collection_ref(ref))))
 
@@ -56,7 +56,7 @@ async def collection(request: Request, ref: str) -> Response:
     openapi_extra=takes(CollectionEditBody),
     responses=answers(CollectionShape, 404, 409, 415),
 )
-async def edit(request: Request, ref: str) -> Response:
+async def edit(request: Request, ref: CollectionName) -> Response:
     """Change a collection; what is not given stays as it is."""
     body = await read_json(request, CollectionEditBody)
     changed = await engine_of(request).edit_collection(load_collection_ref(ref), body.to_edit())
@@ -64,6 +64,6 @@ async def edit(request: Request, ref: str) -> Response:
 
 
 @router.delete("/collections/{ref}", responses=answers(RemovedShape, 404))
-async def remove(request: Request, ref: str) -> Response:
+async def remove(request: Request, ref: CollectionName) -> Response:
     """Remove a collection with everything that stands in it."""
     return answer(dump_removed(await engine_of(request).remove_collection(load_collection_ref(ref))))

@@ -16,7 +16,7 @@ from knowledge.model import DEFAULT_COLLECTION, CollectionRef, Original, Ref
 from knowledge.surfaces.answers import answer
 from knowledge.surfaces.rest.bodies import read_json
 from knowledge.surfaces.rest.context import engine_of
-from knowledge.surfaces.rest.openapi import answers, streams, takes
+from knowledge.surfaces.rest.openapi import Id, answers, streams, takes
 from knowledge.surfaces.rest.routes import Route
 from knowledge.wire import (
     ChunkRange,
@@ -52,7 +52,7 @@ async def clear(request: Request, confirm: Annotated[bool, Query()] = False) -> 
 
 
 @router.get("/documents/{id}", responses=answers(DocumentWithChunksShape, 404))
-async def document(request: Request, id: str, part: Annotated[ChunkRange, Query()]) -> Response:
+async def document(request: Request, id: Id, part: Annotated[ChunkRange, Query()]) -> Response:
     """Show one document, by its number or UUID, with its passages."""
     engine, ref = engine_of(request), load_ref(id)
     found = await engine.document(ref)
@@ -62,7 +62,7 @@ async def document(request: Request, id: str, part: Annotated[ChunkRange, Query(
 
 
 @router.get("/documents/{id}/file", response_class=StreamingResponse, responses=streams(404))
-async def file(request: Request, id: str) -> Response:
+async def file(request: Request, id: Id) -> Response:
     """Fetch the original bytes."""
     original = await engine_of(request).original(load_ref(id))
     return StreamingResponse(pieces(original), headers=file_headers(original.filename, original.size))
@@ -73,14 +73,14 @@ async def file(request: Request, id: str) -> Response:
     openapi_extra=takes(DocumentEditBody),
     responses=answers(DocumentShape, 404, 409, 415),
 )
-async def edit(request: Request, id: str) -> Response:
+async def edit(request: Request, id: Id) -> Response:
     """Change title, address, metadata, tags or collection; what is not given stays as it is."""
     body = await read_json(request, DocumentEditBody)
     return answer(dump_document(await engine_of(request).edit(load_ref(id), body.to_edit())))
 
 
 @router.put("/documents/{id}/tags", openapi_extra=takes(TagsBody), responses=answers(DocumentShape, 404, 415))
-async def tags(request: Request, id: str) -> Response:
+async def tags(request: Request, id: Id) -> Response:
     """Add tags and remove others; a `collection:NAME` among them moves the document."""
     body, ref = await read_json(request, TagsBody), load_ref(id)
     edit = body.to_edit(await _destination(request, ref, body))
@@ -97,7 +97,7 @@ async def _destination(request: Request, ref: Ref, body: TagsBody) -> Collection
 
 
 @router.delete("/documents/{id}", responses=answers(RemovedShape, 404))
-async def remove(request: Request, id: str) -> Response:
+async def remove(request: Request, id: Id) -> Response:
     """Remove one document with everything that was made from it."""
     return answer(dump_removed(await engine_of(request).remove(load_ref(id))))
 

@@ -16,7 +16,7 @@ from knowledge.surfaces.answers import answer
 from knowledge.surfaces.rest.bodies import content_type, read_json
 from knowledge.surfaces.rest.context import context_of, engine_of
 from knowledge.surfaces.rest.forms import content_of, file_of, filename_of, read_form, texts
-from knowledge.surfaces.rest.openapi import ADDING, answers
+from knowledge.surfaces.rest.openapi import ADDING, Id, answers
 from knowledge.surfaces.rest.routes import Route
 from knowledge.surfaces.rest.validation import refuse
 from knowledge.wire import AddBody, FileFields, JobListing, dump_accepted, dump_job, dump_jobs, load_ref
@@ -89,18 +89,18 @@ async def jobs(request: Request, wanted: Annotated[JobListing, Query()]) -> Resp
 
 
 @router.get("/jobs/{id}", responses=answers(JobShape, 404))
-async def job(request: Request, id: str) -> Response:
+async def job(request: Request, id: Id) -> Response:
     """Show one job, by its number or UUID."""
     return answer(dump_job(await engine_of(request).job(load_ref(id))))
 
 
 @router.post("/jobs/{id}/cancel", responses=answers(JobShape, 404, 409))
-async def cancel(request: Request, id: str) -> Response:
+async def cancel(request: Request, id: Id) -> Response:
     """Stop a job; what it had done is taken back."""
     return answer(dump_job(await engine_of(request).cancel(load_ref(id))))
 
 
 @router.post("/jobs/{id}/retry", responses=answers(JobShape, 404, 409))
-async def retry(request: Request, id: str) -> Response:
+async def retry(request: Request, id: Id) -> Response:
     """Queue a failed or cancelled job again."""
     return answer(dump_job(await engine_of(request).retry(load_ref(id))))

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from knowledge.surfaces.answers import answer
 from knowledge.surfaces.rest.bodies import read_json
 from knowledge.surfaces.rest.context import engine_of
-from knowledge.surfaces.rest.openapi import answers, takes
+from knowledge.surfaces.rest.openapi import Id, answers, takes
 from knowledge.surfaces.rest.routes import Route
 from knowledge.wire import NoteBody, dump_document, load_ref
 from knowledge.wire.shapes import DocumentShape
@@ -18,7 +18,7 @@ router = APIRouter(route_class=Route, tags=["notes"])
 
 
 @router.patch("/notes/{id}", openapi_extra=takes(NoteBody), responses=answers(DocumentShape, 404, 409, 415))
-async def update(request: Request, id: str) -> Response:
+async def update(request: Request, id: Id) -> Response:
     """Give a note another text; answered when it can be found."""
     body = await read_json(request, NoteBody)
     return answer(dump_document(await engine_of(request).update_note(load_ref(id), body.text)))
