@@ -11,6 +11,7 @@ from typing import Protocol, cast
 from knowledge import errors
 from knowledge.extract import code
 from knowledge.extract.base import Extracted, PageText, Source
+from knowledge.extract.identify import identify_content
 from knowledge.model import JsonValue
 
 
@@ -103,8 +104,6 @@ def identify(path: Path, filename: str) -> str:
 
 
 def identify_source(source: Source) -> str:
-    from knowledge.extract.identify import identify_content
-
     doc_type = identify_content(source, check_suffix(source.filename).doc_type)
     if doc_type not in BY_TYPE:
         check_suffix(f"document.{doc_type}")

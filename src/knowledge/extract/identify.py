@@ -10,6 +10,7 @@ import re
 import zipfile
 
 from knowledge import errors
+from knowledge.extract.archive import open_archive
 from knowledge.extract.base import Source
 from knowledge.extract.charset import looks_binary
 
@@ -80,8 +81,6 @@ def _refuse_lies(source: Source, head: bytes, named: str) -> None:
 
 def _zipped(source: Source) -> str:
     """Office, OpenDocument and EPUB are zip archives; their members tell which."""
-    from knowledge.extract.archive import open_archive
-
     with open_archive(source) as archive:
         names = set(archive.namelist())
         kind = _declared(archive) if "mimetype" in names else ""

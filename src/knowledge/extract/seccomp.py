@@ -72,17 +72,17 @@ AARCH64 = Calls(
     signals=(129, 131),
 )
 MACHINES = {"x86_64": X86_64, "aarch64": AARCH64}
+HERE = MACHINES.get(platform.machine())
 
 
 def lock() -> bool:
     """Put the filter on this process, for good; False where the platform has none."""
-    calls = MACHINES.get(platform.machine())
-    if calls is None or struct.calcsize("P") != 8:
+    if HERE is None or struct.calcsize("P") != 8:
         return False
-    program = _program(calls)
+    program = _program(HERE)
     steps = ctypes.create_string_buffer(program, len(program))
     filter_ = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(steps))
-    libc = ctypes.CDLL(None, use_errno=True)
+    libc = ctypes.CDLL(None)
     if libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
         return False
     return bool(libc.prctl(PR_SET_SECCOMP, MODE_FILTER, filter_, 0, 0) == 0)
