@@ -19,7 +19,7 @@ from knowledge.surfaces.sage import layers_of, shelves_on
 from knowledge.toolsets.sage import searching
 from knowledge.toolsets.sage.service import Sage
 from knowledge.toolsets.sage.shelves import Shelves
-from tests.sage_folder import make_sage, until, words, write_pages
+from tests.contracts.sage.folder import make_sage, until, words, write_pages
 
 TIMEOUTS = "content/frameworks/resilience/timeout_patterns.md"
 

@@ -24,7 +24,7 @@ from knowledge.toolsets.sage import contexts, searching
 from knowledge.toolsets.sage.levels import LEVELS, Deadline, level_of
 from knowledge.toolsets.sage.service import Sage
 from knowledge.toolsets.sage.shelves import Shelves
-from tests.sage_folder import SlowDisk, make_sage, until, words, write_pages
+from tests.contracts.sage.folder import SlowDisk, make_sage, until, words, write_pages
 
 MARGIN = 1.2
 """How much longer than a plain sleep of the same length an answer may take."""

@@ -11,7 +11,7 @@ from knowledge.engine.disk import Disk
 from knowledge.engine.layers import Library
 from knowledge.engine.pages import read_page, sections
 from knowledge.errors import Damaged, NotFound
-from tests.sage_folder import make_sage, until, write_pages
+from tests.contracts.sage.folder import make_sage, until, write_pages
 
 PRINCIPLES = "core/principles.md"
 

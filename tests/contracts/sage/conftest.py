@@ -1,0 +1,62 @@
+"""The layers that ship with the product, served over HTTP; one server for all tests of this contract."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+
+from knowledge.config import Settings
+from knowledge.engine.context import Count
+from knowledge.surfaces.sage import load_count, open_sage, sage_app
+from knowledge.toolsets.sage.configuration import Configuration
+from tests.contracts.roads import Body, held
+from tests.contracts.serving import serving_beside
+
+
+@pytest.fixture(scope="session")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    settings = Settings(data=tmp_path_factory.mktemp("sage"))
+    configuration = Configuration()
+    with serving_beside(sage_app(open_sage(configuration), configuration, settings)) as address:
+        yield f"{address}/mcp"
+
+
+@pytest.fixture(scope="session")
+def count() -> Count:
+    """The model's own tokenizer, loaded once more, so that the server's word is not taken for it."""
+    return load_count()
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    client: Client
+
+    async def call(self, tool: str, /, **arguments: Any) -> Body:
+        """What a tool answers, having looked at how it is wrapped."""
+        result = (await self.client.call_tool(tool, arguments)).model_dump(by_alias=True, mode="json")
+        [block] = result["content"]
+        body: Body = json.loads(block["text"])
+        assert result["structuredContent"] == body
+        assert result.get("isError", False) is ("error" in body)
+        return body
+
+
+@asynccontextmanager
+async def opened(url: str, mode: str) -> AsyncIterator[Tools]:
+    async with Client(streamable_http_client(url), mode="legacy" if mode == "legacy" else "auto") as client:
+        yield Tools(client)
+
+
+@pytest.fixture(params=["modern", "legacy"])
+async def tools(request: pytest.FixtureRequest, url: str) -> AsyncIterator[Tools]:
+    """The tools, in both eras of the protocol."""
+    async with held(opened(url, request.param)) as there:
+        assert isinstance(there, Tools)
+        yield there

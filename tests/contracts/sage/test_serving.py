@@ -1,0 +1,113 @@
+"""Contract 003: the configuration, and what the operator switches and limits by it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from knowledge.config import Settings
+from knowledge.errors import InvalidParameter
+from knowledge.surfaces.sage import nowhere, open_sage, sage_app, sage_registry
+from knowledge.toolsets.base import Call
+from knowledge.toolsets.sage.configuration import CAPABILITIES, SHIPPED, Configuration, configured, read
+from knowledge.toolsets.sage.service import Sage
+from tests.contracts.sage.folder import SlowDisk, make_sage, write_pages
+from tests.contracts.serving import serving
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.mark.requirement("003.config.keys")
+def test_the_shipped_configuration_has_every_key_of_the_contract() -> None:
+    found = read(ROOT / "config" / "services" / "mcp.yaml")
+    assert found == Configuration(
+        host="localhost", port=8000, timeout_ms=5000, max_connections=10, capabilities=CAPABILITIES
+    )  # fmt: skip
+
+
+@pytest.mark.requirement("003.config.content")
+def test_another_folder_is_named_relative_to_the_file(tmp_path: Path) -> None:
+    write_pages(tmp_path / "mine")
+    file = tmp_path / "sage.yaml"
+    file.write_text("sage:\n  content: mine\nsomething_else: 1\n", "utf-8")
+    assert configured({"SAGE_CONFIG": str(file)}).content == tmp_path / "mine"
+    assert configured({}).content == SHIPPED
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("mcp: [", "not YAML"), ("- a", "sections"), ("mcp:\n  prot: 1", "mcp.prot"), ("mcp:\n  port: x", "mcp.port"),
+        ("mcp:\n  max_connections: 0", "max_connections"), ("mcp:\n  timeout_ms: true", "timeout_ms"),
+        ("mcp:\n  capabilities: [fly]", "capabilities"), ("sage:\n  content: nowhere", "sage.content"),
+    ],
+)  # fmt: skip
+def test_a_wrong_configuration_is_refused_with_the_key_at_fault(tmp_path: Path, text: str, named: str) -> None:
+    (tmp_path / "sage.yaml").write_text(text, "utf-8")
+    with pytest.raises(InvalidParameter, match=named):
+        read(tmp_path / "sage.yaml")
+    with pytest.raises(InvalidParameter, match="cannot be read"):
+        read(tmp_path / "missing.yaml")
+
+
+@pytest.mark.requirement("003.config.capabilities")
+@pytest.mark.parametrize(
+    ("capability", "tool", "prompts", "resources"),
+    [
+        ("knowledge_retrieval", "sage_get_knowledge", 0, True),
+        ("search", "sage_search", 0, False),
+        ("context_management", "sage_get_context", 1, False),
+    ],
+)
+def test_capabilities_switch_tools_on_and_off(capability: str, tool: str, prompts: int, resources: bool) -> None:
+    registry = sage_registry(Configuration(capabilities=(capability,)))
+    assert list(registry.by_name) == [tool, "sage_info"]
+    toolset = registry.toolsets["sage"]
+    assert len(toolset.prompts) == prompts
+    assert (toolset.resources is not None) is resources
+
+
+@pytest.mark.requirement("003.config.max_connections")
+async def test_more_requests_than_allowed_are_answered_with_503(tmp_path: Path) -> None:
+    configuration = Configuration(max_connections=2)
+    disk = SlowDisk(write_pages(tmp_path / "content"), 30.0)
+    app = sage_app(make_sage(disk), configuration, Settings(data=tmp_path / "data"))
+    message: dict[str, Any] = {
+        "jsonrpc": "2.0", "id": 7, "method": "tools/call",
+        "params": {"name": "sage_get_knowledge", "arguments": {"layer": "core", "timeout_ms": 1500}},
+    }  # fmt: skip
+    async with serving(app) as url, httpx.AsyncClient(base_url=url, timeout=60) as http:
+        answers = await asyncio.gather(*(http.post("/mcp", json=message) for _ in range(5)))
+        refused = [answer for answer in answers if answer.status_code == 503]
+        assert len(refused) == 3
+        assert refused[0].json()["id"] == 7
+        assert (await http.get("/health")).json() == {"status": "healthy"}
+        assert (await http.post("/mcp", json={**message, "method": "tools/list", "params": {}})).status_code == 200
+    SlowDisk.mend_all()
+
+
+async def test_a_page_from_elsewhere_may_not_use_it(tmp_path: Path) -> None:
+    app = sage_app(open_sage(Configuration()), Configuration(), Settings(data=tmp_path / "data"))
+    async with serving(app) as url, httpx.AsyncClient(base_url=url) as http:
+        body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+        assert (await http.post("/mcp", json=body, headers={"origin": "https://example.org"})).status_code == 403
+        assert (await http.post("/mcp", json=body)).status_code == 200
+
+
+@pytest.mark.requirement("003.errors.internal")
+async def test_a_fault_of_ours_is_internal_and_its_text_is_not_shown(tmp_path: Path) -> None:
+    class Faulty(SlowDisk):
+        def read(self, path: str) -> bytes:
+            raise RuntimeError("the inside of the program")
+
+    sage = make_sage(Faulty(write_pages(tmp_path), 0))
+    tool = sage_registry(Configuration()).by_name["sage_get_knowledge"]
+    answer: Any = await tool.run(Call(engine=nowhere(), services={Sage: sage}), {"layer": "core"})
+    assert answer.body["error"]["code"] == "INTERNAL"
+    assert "inside" not in str(answer.body)
+    assert os.fspath(tmp_path) not in str(answer.body)
