@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from knowledge.crawls import Crawl
 from knowledge.engine.local import LocalEngine
 from knowledge.model import DocumentFilter, JobFilter, JobKind, JobStatus, Query
@@ -17,6 +19,7 @@ async def adding_jobs(engine: LocalEngine) -> int:
     return (await engine.jobs(JobFilter(kind=JobKind.ADD))).total
 
 
+@pytest.mark.requirement("002.crawler.unchanged")
 async def test_unchanged_pages_are_asked_for_by_their_etag_and_their_links_remembered(
     site: Site, local: LocalEngine
 ) -> None:
@@ -35,6 +38,7 @@ async def test_unchanged_pages_are_asked_for_by_their_etag_and_their_links_remem
     assert await adding_jobs(local) == 2, "nothing was read or embedded the second time"
 
 
+@pytest.mark.requirement("002.crawler.changed")
 async def test_a_changed_page_replaces_its_document(site: Site, local: LocalEngine) -> None:
     site.put("/", "/a")
     site.put("/a", title="Before")
@@ -57,6 +61,7 @@ async def test_a_document_that_was_removed_comes_back(site: Site, local: LocalEn
     assert outcomes(second) == {"/": "created"}
 
 
+@pytest.mark.requirement("002.crawler.gone")
 async def test_a_page_that_is_gone_keeps_its_document_until_it_is_gone_twice(site: Site, local: LocalEngine) -> None:
     site.put("/", "/a", "/b")
     site.put("/a")

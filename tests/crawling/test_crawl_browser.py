@@ -40,6 +40,7 @@ def test_a_browser_that_is_not_there_is_refused_with_its_path() -> None:
     assert find_browser("") is None
 
 
+@pytest.mark.requirement("002.crawler.rendered")
 @with_browser
 async def test_a_page_written_by_a_script_is_rendered_and_followed(site: Site, local: LocalEngine) -> None:
     site.pages["/"] = Reply(SHELL)
@@ -52,6 +53,7 @@ async def test_a_page_written_by_a_script_is_rendered_and_followed(site: Site, l
     assert "Rendered tea is steeping in the kitchen" in chunk.text
 
 
+@pytest.mark.requirement("002.crawler.browser_addresses")
 @with_browser
 async def test_inside_the_browser_the_same_addresses_are_forbidden(site: Site) -> None:
     with serving() as inside:

@@ -58,6 +58,7 @@ async def until_created(engine: LocalEngine, job_id: int, pages: int) -> None:
             await asyncio.sleep(0.01)
 
 
+@pytest.mark.requirement("002.crawler.progress")
 async def test_a_crawl_tells_how_far_it_is(site: Site, local: LocalEngine, gate: Gate) -> None:
     site.put("/", "/a", "/slow")
     site.put("/a")
@@ -73,6 +74,7 @@ async def test_a_crawl_tells_how_far_it_is(site: Site, local: LocalEngine, gate:
     assert (await local.wait(job.id, LIMIT)).status is JobStatus.COMPLETED
 
 
+@pytest.mark.requirement("002.crawler.cancel")
 async def test_a_crawl_is_cancelled_within_a_second_while_it_waits_for_a_page(
     site: Site, local: LocalEngine, gate: Gate
 ) -> None:
@@ -102,6 +104,7 @@ class TestWithALongDelay:
         async with asyncio.timeout(5):
             assert (await local.cancel(job.id)).status is JobStatus.CANCELLED
 
+    @pytest.mark.requirement("002.crawler.workers")
     async def test_waiting_crawls_keep_nobody_else_from_working(self, site: Site, local: LocalEngine) -> None:
         for number in range(4):
             await local.crawl(NewCrawl(url=f"{site.url}/{number}"))
@@ -173,6 +176,7 @@ async def test_a_crawl_goes_on_in_the_next_process(
     await finished_by_the_next(site, settings, parsers, crawl, job.id)
 
 
+@pytest.mark.requirement("002.crawler.resume")
 async def test_a_crawl_goes_on_after_a_kill(
     site: Site, settings: Settings, parsers: SharedParsers, gate: Gate, crawl: CrawlOptions
 ) -> None:

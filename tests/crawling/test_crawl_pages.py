@@ -14,6 +14,7 @@ from tests.crawls import at, crawled, outcomes, titles
 from tests.web_site import Reply, Site, page
 
 
+@pytest.mark.requirement("002.crawler.breadth_first")
 async def test_a_crawl_goes_breadth_first_and_visits_each_page_once(site: Site, engine: Engine) -> None:
     site.put("/", "/a", "/b")
     site.put("/a", "/a/deep", "/b/", "/b#part", "/")
@@ -27,6 +28,7 @@ async def test_a_crawl_goes_breadth_first_and_visits_each_page_once(site: Site, 
     assert (crawl.counts.crawled, crawl.counts.created, crawl.counts.failed) == (6, 6, 0)
 
 
+@pytest.mark.requirement("002.crawler.document")
 async def test_a_crawled_page_is_a_document_with_its_address(site: Site, engine: Engine) -> None:
     site.put("/guide", title="The guide to tea", text="Green tea wants water of eighty degrees.")
     crawl = await crawled(engine, site.url + "/guide", recursive=False)
@@ -41,6 +43,7 @@ async def test_a_crawled_page_is_a_document_with_its_address(site: Site, engine:
     assert at(crawl, "/guide").document_uid == document.uid
 
 
+@pytest.mark.requirement("002.crawler.single")
 async def test_without_recursion_one_page_is_crawled(site: Site, engine: Engine) -> None:
     site.put("/", "/a")
     site.put("/a")
@@ -49,6 +52,7 @@ async def test_without_recursion_one_page_is_crawled(site: Site, engine: Engine)
     assert crawl.counts.crawled == 1
 
 
+@pytest.mark.requirement("002.crawler.max_pages")
 async def test_max_pages_is_kept_and_what_was_left_is_counted(site: Site, engine: Engine) -> None:
     site.put("/", *(f"/page{number}" for number in range(10)))
     for number in range(10):
@@ -58,6 +62,7 @@ async def test_max_pages_is_kept_and_what_was_left_is_counted(site: Site, engine
     assert any("7 more addresses" in warning for warning in crawl.job.warnings)
 
 
+@pytest.mark.requirement("002.crawler.traps")
 async def test_a_trap_of_endless_links_ends(site: Site, engine: Engine) -> None:
     site.put("/", "/day/1")
     site.otherwise = lambda asked: (
@@ -70,6 +75,7 @@ async def test_a_trap_of_endless_links_ends(site: Site, engine: Engine) -> None:
     assert "endless path" in outcomes(crawl).values()
 
 
+@pytest.mark.requirement("002.crawler.reasons")
 async def test_every_address_that_was_left_out_has_its_reason(site: Site, engine: Engine) -> None:
     site.put("/", "/ok", "/private/x", "/archive/old", "/photo.jpg", "/feed", "/gone", "/copy", "https://example.com/x")
     site.put("/ok", title="Same")
@@ -95,6 +101,7 @@ async def test_every_address_that_was_left_out_has_its_reason(site: Site, engine
     assert crawl.job.status is JobStatus.PARTIAL
 
 
+@pytest.mark.requirement("002.crawler.canonical")
 async def test_a_page_known_by_another_address_is_taken_once(site: Site, engine: Engine) -> None:
     head = f'<link rel="canonical" href="{site.url}/tea">'
     site.put("/", "/tea?sort=a", "/tea?sort=b")
@@ -104,6 +111,7 @@ async def test_a_page_known_by_another_address_is_taken_once(site: Site, engine:
     assert outcomes(crawl) == {"/": "created", "/tea?sort=a": "created", "/tea?sort=b": "duplicate"}
 
 
+@pytest.mark.requirement("002.crawler.noindex")
 async def test_a_page_that_asks_not_to_be_indexed_is_left_out_but_followed(site: Site, engine: Engine) -> None:
     site.put("/", "/hidden")
     site.put("/hidden", "/below", head='<meta name="robots" content="noindex">')
@@ -112,6 +120,7 @@ async def test_a_page_that_asks_not_to_be_indexed_is_left_out_but_followed(site:
     assert outcomes(crawl) == {"/": "created", "/hidden": "robots", "/below": "created"}
 
 
+@pytest.mark.requirement("002.crawler.sitemaps")
 async def test_pages_that_nothing_links_to_are_found_in_sitemaps(site: Site, engine: Engine) -> None:
     site.put("/docs/")
     for path in ("/docs/a", "/docs/b", "/elsewhere"):
@@ -129,6 +138,7 @@ async def test_pages_that_nothing_links_to_are_found_in_sitemaps(site: Site, eng
     assert pages == ["/docs/", "/docs/a", "/docs/b", "/elsewhere"], "what lies below the first page comes first"
 
 
+@pytest.mark.requirement("002.crawler.llms_txt")
 async def test_pages_named_in_llms_txt_are_crawled_and_their_twins_are_not(site: Site, engine: Engine) -> None:
     site.put("/", "/guide.html")
     site.put("/guide.html")
@@ -143,6 +153,7 @@ async def test_pages_named_in_llms_txt_are_crawled_and_their_twins_are_not(site:
     assert "/guide.html.md" not in site.paths()
 
 
+@pytest.mark.requirement("002.crawler.files")
 async def test_files_on_the_site_are_read_like_any_other_file(site: Site, engine: Engine) -> None:
     site.put("/", "/notes.txt", "/table.csv", "/download")
     site.pages["/notes.txt"] = Reply("Notes about kettles", content_type="text/plain")
@@ -154,6 +165,7 @@ async def test_files_on_the_site_are_read_like_any_other_file(site: Site, engine
     assert {document.doc_type for document in found.items} == {"html", "txt", "csv", "md"}
 
 
+@pytest.mark.requirement("002.crawler.encodings")
 async def test_wrong_encodings_are_read_rightly(site: Site, engine: Engine) -> None:
     site.put("/", "/koi", "/lying")
     russian = "Чай на кухне остывает, а дождь за окном всё идёт и идёт."
@@ -202,6 +214,7 @@ async def test_what_is_no_web_address_is_refused_at_once(engine: Engine, url: st
     assert (await engine.collections()).total == 0
 
 
+@pytest.mark.requirement("002.crawler.private")
 @pytest.mark.parametrize("host", ["10.0.0.1", "169.254.169.254", "0xa9fea9fe", "[::1]", "192.168.1.1:8080"])
 async def test_a_private_address_is_refused_at_once(engine: Engine, host: str) -> None:
     with pytest.raises(AddressForbidden, match="not a public address"):

@@ -25,6 +25,7 @@ def to(location: str, status: int = 302) -> Reply:
 # -- redirects ----------------------------------------------------------------------------------
 
 
+@pytest.mark.requirement("002.crawler.redirects")
 async def test_a_moved_page_is_taken_from_where_it_is_now(site: Site, local: LocalEngine) -> None:
     site.put("/", "/old", "/new")
     site.pages["/old"] = to("/new", 301)
@@ -60,6 +61,7 @@ async def test_other_pages_may_not_lead_off_the_site(site: Site, local: LocalEng
         assert other.asked == []
 
 
+@pytest.mark.requirement("002.crawler.circles")
 async def test_redirects_in_a_circle_are_a_failure_with_that_reason(site: Site, local: LocalEngine) -> None:
     site.pages["/"] = to("/b")
     site.pages["/b"] = to("/")
@@ -82,6 +84,7 @@ INSIDE = [
 ]  # fmt: skip
 
 
+@pytest.mark.requirement("002.crawler.redirect_inside")
 @pytest.mark.parametrize("inside", INSIDE)
 async def test_a_redirect_to_an_address_inside_is_not_followed(site: Site, local: LocalEngine, inside: str) -> None:
     site.pages["/"] = to(inside)
@@ -109,6 +112,7 @@ async def test_a_name_that_leads_inside_is_refused_when_it_is_resolved(site: Sit
 # -- robots -------------------------------------------------------------------------------------
 
 
+@pytest.mark.requirement("002.crawler.robots")
 async def test_robots_are_obeyed_by_our_own_name_first(site: Site, local: LocalEngine) -> None:
     rules = "User-agent: *\nDisallow:\n\nUser-agent: KnowledgeServer\nDisallow: /b\nAllow: /b/open"
     site.pages["/robots.txt"] = Reply(rules, content_type="text/plain")
@@ -147,6 +151,7 @@ async def test_a_redirect_does_not_lead_around_robots(site: Site, local: LocalEn
     assert "robots" in outcomes(crawl).values()
 
 
+@pytest.mark.requirement("002.crawler.delay")
 async def test_the_delay_of_robots_is_kept_between_two_pages(site: Site, local: LocalEngine) -> None:
     site.pages["/robots.txt"] = Reply("User-agent: *\nCrawl-delay: 0.4", content_type="text/plain")
     moments: list[float] = []
@@ -164,6 +169,7 @@ async def test_the_delay_of_robots_is_kept_between_two_pages(site: Site, local: 
 # -- busy and broken ----------------------------------------------------------------------------
 
 
+@pytest.mark.requirement("002.crawler.busy")
 @pytest.mark.parametrize("status", [429, 503, 500])
 async def test_a_busy_site_is_asked_again_when_it_says(site: Site, local: LocalEngine, status: int) -> None:
     answers = [Reply("", status, {"Retry-After": "0"}), Reply("", status), Reply(page("Here at last"))]
@@ -189,6 +195,7 @@ async def test_a_site_that_wants_an_hour_is_not_waited_for(site: Site, local: Lo
     assert site.paths() == ["/"]
 
 
+@pytest.mark.requirement("002.crawler.empty")
 async def test_an_empty_page_is_a_failure_with_that_reason(site: Site, local: LocalEngine) -> None:
     site.put("/", "/empty", "/blank")
     site.pages["/empty"] = Reply("")
@@ -197,6 +204,7 @@ async def test_an_empty_page_is_a_failure_with_that_reason(site: Site, local: Lo
     assert {outcomes(crawl)["/empty"], outcomes(crawl)["/blank"]} <= {"empty after extraction", "duplicate"}
 
 
+@pytest.mark.requirement("002.crawler.nothing")
 async def test_a_crawl_without_a_document_has_failed_and_says_why(site: Site, local: LocalEngine) -> None:
     site.pages["/"] = Reply("<html><body></body></html>")
     crawl = await crawled(local, site.url + "/")
@@ -206,6 +214,7 @@ async def test_a_crawl_without_a_document_has_failed_and_says_why(site: Site, lo
     assert "empty after extraction" in crawl.job.error.message
 
 
+@pytest.mark.requirement("002.crawler.needs_a_browser")
 async def test_a_page_written_by_a_script_needs_a_browser(site: Site, local: LocalEngine) -> None:
     site.pages["/"] = Reply('<html><title>App</title><body><div id="root"></div><script src="/a.js"></script></body>')
     crawl = await crawled(local, site.url + "/")
@@ -224,6 +233,7 @@ class TestLimits:
     def crawl(self, crawl: CrawlOptions) -> CrawlOptions:
         return replace(crawl, max_page_bytes=20_000, max_bytes=30_000, patience=Patience(2, 0.5, 1))
 
+    @pytest.mark.requirement("002.crawler.too_large")
     async def test_pages_that_are_too_large_are_left_out(self, site: Site, local: LocalEngine) -> None:
         site.put("/", "/large", "/bomb")
         site.pages["/large"] = Reply(page("Large", text="tea " * 10_000))
@@ -232,6 +242,7 @@ class TestLimits:
         crawl = await crawled(local, site.url + "/")
         assert outcomes(crawl) == {"/": "created", "/large": "too large", "/bomb": "too large"}
 
+    @pytest.mark.requirement("002.crawler.enough")
     async def test_a_crawl_ends_when_it_has_brought_enough(self, site: Site, local: LocalEngine) -> None:
         site.put("/", *(f"/{number}" for number in range(9)))
         for number in range(9):

@@ -59,6 +59,7 @@ async def test_a_forbidden_address_is_never_connected_to(site: Site, host: str) 
     assert site.asked == []
 
 
+@pytest.mark.requirement("002.crawler.rebinding")
 async def test_a_name_that_changes_its_meaning_is_asked_only_once(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """A name that is public when it is checked and private when it is used would lead inside; it is looked up once."""
     answers = iter(["93.184.216.34", "127.0.0.1"])

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from knowledge.toolsets import knowledge
 from knowledge.toolsets.base import Registry
+from knowledge.toolsets.rag.tools import tools as rag
 from knowledge.toolsets.sage.tools import tools as sage
 
 
 def registry() -> Registry:
-    return Registry([knowledge.tools, sage])
+    return Registry([knowledge.tools, rag, sage])

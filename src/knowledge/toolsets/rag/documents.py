@@ -1,0 +1,241 @@
+"""manage_document: files in, and everything that can be done with them afterwards."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from uuid import UUID
+
+from pydantic import Field
+
+from knowledge.engine.api import Engine
+from knowledge.errors import BY_CODE, DocumentNotFound, Duplicate, Internal, InvalidParameter
+from knowledge.model import (
+    DEFAULT_COLLECTION,
+    Collection,
+    CollectionRef,
+    Document,
+    DocumentEdit,
+    DocumentFilter,
+    Job,
+    Json,
+    JsonValue,
+    NewFile,
+)
+from knowledge.toolsets.adding import title_and_tags
+from knowledge.toolsets.arguments import Identifier, JsonObject
+from knowledge.toolsets.base import Call, Rate
+from knowledge.toolsets.formats import check_suffix
+from knowledge.toolsets.paths import open_file
+from knowledge.toolsets.rag.sources import find_source
+from knowledge.toolsets.rag.words import (
+    LONGEST_TITLE,
+    MOST_ITEMS,
+    as_ref,
+    bounded,
+    cut,
+    cut_values,
+    required,
+    stamp,
+    tools,
+    unknown_action,
+)
+
+ACTIONS = ("create", "get", "list", "update", "delete")
+FIRST = ("pdf", "html", "txt", "md", "docx")
+"""The formats that a refusal names before the others."""
+
+
+@tools.tool("manage_document", destructive=True, rate=Rate.UPLOAD)
+async def manage_document(
+    call: Call,
+    action: Annotated[str, Field(description='Operation - "create", "update", "delete", "get", "list"')],
+    document_id: Annotated[Identifier | None, Field(description="Document UUID for get/update/delete")] = None,
+    file_path: Annotated[
+        str | None, Field(description="Local file path for create (PDF, HTML, TXT, etc.)", max_length=4096)
+    ] = None,
+    source_id: Annotated[Identifier | None, Field(description="Source UUID to associate with document")] = None,
+    title: Annotated[
+        str | None, Field(description="Document title (optional, extracted from file if not provided)", max_length=500)
+    ] = None,
+    url: Annotated[
+        str | None, Field(description="Original URL if document was fetched from web", max_length=2000)
+    ] = None,
+    metadata: Annotated[JsonObject | None, Field(description="Additional metadata (tags, author, date, etc.)")] = None,
+    page: Annotated[int, Field(description="Page number for list operation (default 1)")] = 1,
+    per_page: Annotated[int, Field(description="Items per page for list (max 20)")] = 10,
+) -> Json:
+    """Manage documents: create (upload a file), get, list, update, delete.
+    Deleting a document also deletes its chunks and vectors."""
+    match action:
+        case "create" if not file_path:
+            required(
+                "file_path", "create",
+                "Provide file_path to upload document: manage_document(action='create', file_path='...')",
+            )  # fmt: skip
+        case "create":
+            return await _create(call, str(file_path), source_id, title, url, metadata or {})
+        case "list":
+            return await _list(call.engine, source_id, max(page, 1), bounded(per_page, MOST_ITEMS))
+        case "get" | "update" | "delete" if not document_id:
+            required("document_id", action, f"Provide document_id: manage_document(action='{action}', ...)")
+        case "get":
+            document = await find_document(call.engine, str(document_id))
+            return {"success": True, "document": shown(document, await source_of(call.engine, document))}
+        case "update":
+            return await _update(call.engine, str(document_id), title, url, metadata, source_id)
+        case "delete":
+            return await _delete(call.engine, str(document_id))
+    raise unknown_action(action, ACTIONS)
+
+
+async def _create(
+    call: Call, file_path: str, source_id: str | None, title: str | None, url: str | None, metadata: Json
+) -> Json:
+    check_suffix(file_path, FIRST)
+    collection: CollectionRef = DEFAULT_COLLECTION
+    if source_id is not None:
+        collection = (await find_source(call.engine, source_id)).id
+    named, tags, rest = title_and_tags(metadata)
+    try:
+        async with open_file(file_path, call.limits.folders, call.limits.max_file_bytes) as file:
+            job = await call.engine.add(
+                NewFile(
+                    filename=file.path.name,
+                    content=file.content,
+                    title=title or named,
+                    collection=collection,
+                    tags=tags,
+                    metadata=rest,
+                    source_path=str(file.path),
+                    url=url,
+                )
+            )
+    except Duplicate as error:
+        return await _there_already(call.engine, error)
+    ended = await call.engine.wait(job.uid, call.limits.wait_s, call.report)
+    return await _created(call.engine, ended)
+
+
+async def _created(engine: Engine, job: Job) -> Json:
+    """The finished document, the reason why there is none, or that it goes on."""
+    if not job.status.ended:
+        document: Json = {"id": None, "title": job.filename, "status": "processing", "chunks_created": 0}
+        message = f"Still processing as job {job.uid}; use manage_document(action='list') to see when it is there"
+        return {"success": True, "document": document, "job_id": str(job.uid), "message": message}
+    if job.error is not None:
+        kind = BY_CODE.get(job.error.code, Internal)
+        raise kind(f"{job.filename}: {job.error.message}", hint=job.error.hint, **job.error.details)
+    if job.document_id is None:
+        raise BY_CODE["cancelled"](f"{job.filename}: the job was cancelled")
+    found = await engine.document(job.document_id)
+    body = created(found, await source_of(engine, found))
+    message = f"Document ingested successfully with {found.chunk_count} chunks"
+    if job.warnings:
+        message = f"Document ingested with {found.chunk_count} chunks; {'; '.join(job.warnings)}"
+    return {"success": True, "document": body, "message": message}
+
+
+async def _there_already(engine: Engine, error: Duplicate) -> Json:
+    document = await engine.document(int(str(error.details["document_id"])))
+    return {
+        "success": True, "document": created(document, await source_of(engine, document)), "duplicate": True,
+        "message": f"The same document is already there with {document.chunk_count} chunks",
+    }  # fmt: skip
+
+
+async def _list(engine: Engine, source_id: str | None, page: int, per_page: int) -> Json:
+    source = await find_source(engine, source_id) if source_id else None
+    wanted = DocumentFilter(collection=source.id if source else None, page=page, per_page=per_page)
+    found = await engine.documents(wanted)
+    sources = {each: await engine.collection(each) for each in {item.collection_id for item in found.items}}
+    return {
+        "success": True, "documents": [listed(item, sources[item.collection_id]) for item in found.items],
+        "total_count": found.total, "count": len(found.items), "page": page, "per_page": per_page,
+    }  # fmt: skip
+
+
+async def _update(
+    engine: Engine,
+    document_id: str,
+    title: str | None,
+    url: str | None,
+    metadata: Json | None,
+    source_id: str | None,
+) -> Json:
+    document = await find_document(engine, document_id)
+    if title is None and url is None and metadata is None and source_id is None:
+        required(
+            "title, url or metadata", "update",
+            "Provide what is to change: manage_document(action='update', title='...')",
+        )  # fmt: skip
+    named, tags, rest = title_and_tags(metadata or {})
+    if title is not None and not title.strip():
+        raise InvalidParameter("Invalid title value", hint="Provide a title that is not empty", parameter="title")
+    edit = DocumentEdit(
+        title=title or named, url=url, metadata=rest if metadata is not None else None, add_tags=tags,
+        collection=(await find_source(engine, source_id)).id if source_id else None,
+    )  # fmt: skip
+    edited = await engine.edit(document.id, edit)
+    return {
+        "success": True, "document": shown(edited, await source_of(engine, edited)),
+        "message": "Document updated successfully",
+    }  # fmt: skip
+
+
+async def _delete(engine: Engine, document_id: str) -> Json:
+    document = await find_document(engine, document_id)
+    removed = await engine.remove(document.id)
+    return {
+        "success": True, "message": "Document and associated chunks deleted successfully",
+        "document_id": str(document.uid), "chunks_deleted": removed.chunks,
+    }  # fmt: skip
+
+
+async def find_document(engine: Engine, document_id: str) -> Document:
+    ref = as_ref(document_id)
+    if ref is not None:
+        try:
+            return await engine.document(ref)
+        except DocumentNotFound:
+            pass
+    raise DocumentNotFound(f"Document not found: {document_id}", document_id=document_id)
+
+
+async def source_of(engine: Engine, document: Document) -> UUID:
+    return (await engine.collection(document.collection_id)).uid
+
+
+def _facts(document: Document, source_id: UUID) -> Json:
+    return {
+        "id": str(document.uid), "title": cut(document.title, LONGEST_TITLE), "source_id": str(source_id),
+        "document_type": document.doc_type, "url": document.url,
+    }  # fmt: skip
+
+
+def _metadata(document: Document) -> Json:
+    known: Json = {"pages": document.page_count} if document.page_count else {}
+    tags: dict[str, JsonValue] = {"tags": list(document.tags)} if document.tags else {}
+    return {**known, **tags, **cut_values(document.metadata)}
+
+
+def created(document: Document, source_id: UUID) -> Json:
+    return {
+        **_facts(document, source_id), "chunks_created": document.chunk_count, "status": document.status.value,
+        "created_at": stamp(document.created_at), "metadata": _metadata(document),
+    }  # fmt: skip
+
+
+def shown(document: Document, source_id: UUID) -> Json:
+    body: Json = {
+        **_facts(document, source_id), "chunks_count": document.chunk_count, "status": document.status.value,
+        "created_at": stamp(document.created_at), "updated_at": stamp(document.updated_at),
+        "metadata": _metadata(document), "source_path": document.source_path, "size_bytes": document.size_bytes,
+    }  # fmt: skip
+    return {**body, "warnings": list(document.warnings)} if document.warnings else body
+
+
+def listed(document: Document, source: Collection) -> Json:
+    return {
+        **_facts(document, source.uid), "chunks_count": document.chunk_count, "status": document.status.value,
+        "created_at": stamp(document.created_at),
+    }  # fmt: skip

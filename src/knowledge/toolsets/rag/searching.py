@@ -1,0 +1,78 @@
+"""search_knowledge_base: by meaning, by both, or by both and then read again."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from knowledge.engine.api import Engine
+from knowledge.errors import CollectionNotFound, InvalidParameter
+from knowledge.model import Filter, Hit, Json, Mode, Query
+from knowledge.toolsets.arguments import Identifier
+from knowledge.toolsets.base import Call
+from knowledge.toolsets.rag.sources import find_source
+from knowledge.toolsets.rag.words import LONGEST_TITLE, bounded, cut, required, tools
+
+MOST_MATCHES = 50
+MODES = {"vector": Mode.VECTOR, "hybrid": Mode.HYBRID, "rerank": Mode.RERANK}
+
+
+@tools.tool("search_knowledge_base", read_only=True)
+async def search_knowledge_base(
+    call: Call,
+    query: Annotated[str, Field(description="Natural language search query", max_length=10_000)],
+    source_id: Annotated[Identifier | None, Field(description="Optional filter to specific source/collection")] = None,
+    match_count: Annotated[int, Field(description="Number of results to return (max 50)")] = 10,
+    search_type: Annotated[
+        str,
+        Field(description='Search strategy - "vector" (fast), "hybrid" (better recall), "rerank" (highest quality)'),
+    ] = "hybrid",
+    similarity_threshold: Annotated[
+        float, Field(description="Minimum relevance (0.0-1.0): results below it are left out")
+    ] = 0.05,
+) -> Json:
+    """Search documents with vector or hybrid search."""
+    if not query.strip():
+        required("query", "search", "Provide what to look for: search_knowledge_base(query='...')")
+    if search_type not in MODES:
+        raise InvalidParameter(
+            f"Invalid search_type: {search_type}", hint="Use 'vector', 'hybrid', or 'rerank'", parameter="search_type"
+        )
+    limit, threshold = bounded(match_count, MOST_MATCHES), min(max(similarity_threshold, 0.0), 1.0)
+    within = ((await find_source(call.engine, source_id)).id,) if source_id else ()
+    wanted = Query(
+        text=query, limit=limit, mode=MODES[search_type], threshold=threshold, filter=Filter(collections=within)
+    )  # fmt: skip
+    answer = await call.engine.search(wanted)
+    sources = await _sources(call.engine, answer.hits)
+    results = [found(hit, search_type, sources[hit.document.collection_id]) for hit in answer.hits]
+    body: Json = {
+        "success": True, "results": [*results], "count": len(results), "search_type": search_type, "query": query,
+        "match_count": limit, "similarity_threshold": threshold,
+    }  # fmt: skip
+    return {**body, "notes": list(answer.notes)} if answer.notes else body
+
+
+async def _sources(engine: Engine, hits: tuple[Hit, ...]) -> dict[int, str]:
+    """The id of each hit's source, as the contract shows it."""
+    found: dict[int, str] = {}
+    for identity in {hit.document.collection_id for hit in hits}:
+        try:
+            found[identity] = str((await engine.collection(identity)).uid)
+        except CollectionNotFound:  # it was deleted a moment ago
+            found[identity] = ""
+    return found
+
+
+def found(hit: Hit, search_type: str, source_id: str) -> Json:
+    document, chunk = hit.document, hit.chunk
+    return {
+        "chunk_id": str(chunk.uid), "document_id": str(document.uid),
+        "document_title": cut(document.title, LONGEST_TITLE), "text": cut(chunk.text), "score": round(hit.score, 4),
+        "match_type": search_type, "matched_by": hit.matched_by,
+        "metadata": {
+            "source_id": source_id, "chunk_index": chunk.index, "url": document.url, "page": chunk.page,
+            "section": list(chunk.section), "document_type": document.doc_type, "source_path": document.source_path,
+        },
+    }  # fmt: skip

@@ -1,0 +1,119 @@
+"""How contract 002 speaks: its refusals, each with the next call to make, and its small forms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import NoReturn
+from uuid import UUID
+
+from knowledge import errors
+from knowledge.errors import InvalidParameter, KnowledgeError, MissingParameter
+from knowledge.model import CollectionRef, Json, JsonValue, Ref
+from knowledge.toolsets.base import Refused, Toolset, Voice, nearest
+
+LONGEST_TEXT, LONGEST_TITLE, MOST_ITEMS = 1000, 200, 20
+
+SUGGESTIONS: dict[type[KnowledgeError], str] = {
+    KnowledgeError: "Check the parameters and try again",
+    errors.CollectionNotFound: "Use manage_source(action='list') to see available sources",
+    errors.DocumentNotFound: "Verify document_id or use manage_document(action='list')",
+    errors.JobNotFound: "Verify job_id or use manage_crawl_job(action='list')",
+    errors.FileNotFound: "Check the path on the server's machine, then call manage_document(action='create') again",
+    errors.AccessDenied: "Put the file below an allowed folder (KNOWLEDGE_FILES), then call "
+    "manage_document(action='create') again",
+    errors.AddressForbidden: "Call crawl_website with a public address, or have the operator list this one in "
+    "KNOWLEDGE_CRAWL_ALLOW",
+    errors.TooLarge: "Split the file, then call manage_document(action='create') for each part",
+    errors.UnsupportedFormat: "Convert the file, then call manage_document(action='create') again",
+    errors.Unreadable: "Save the file again in its own program, then call manage_document(action='create') again",
+    errors.NeedsPassword: "Save a copy without the password, then call manage_document(action='create') with it",
+    errors.NameTaken: "Choose another title, or use manage_source(action='list') to find the one that is there",
+    errors.EmptyQuery: "Ask with at least one word: search_knowledge_base(query='...')",
+    errors.ModelUnavailable: "Use search_knowledge_base(search_type='hybrid'), which goes by words until the model is "
+    "there",
+    errors.RateLimited: "Wait a moment and call again",
+    errors.Unavailable: "Wait a moment and call again",
+    errors.Internal: "Try again; the server's log has the details",
+}
+
+
+def refuse(error: KnowledgeError) -> Refused:
+    return refusal(str(error), suggestion_for(error), error.code)
+
+
+def refusal(message: str, suggestion: str, code: str) -> Refused:
+    return Refused({"success": False, "error": message, "suggestion": suggestion}, code=code)
+
+
+def suggestion_for(error: KnowledgeError) -> str:
+    """What the error itself advises where the caller's own words were wrong; else the way back to what there is."""
+    if isinstance(error, errors.Invalid) and error.hint and not isinstance(error, errors.EmptyQuery):
+        return error.hint
+    suggestion = nearest(type(error), SUGGESTIONS)
+    if isinstance(error, errors.UnsupportedFormat) and error.hint:
+        return f"{suggestion}. {error.hint}"
+    return suggestion
+
+
+def naming(tool: str) -> Voice:
+    """A voice whose every suggestion names a call: this tool's own where it would name none."""
+
+    def voice(error: KnowledgeError) -> Refused:
+        message = str(error)
+        if isinstance(error, MissingParameter) and error.hint.startswith("Give a value"):
+            message = f"{error.details['parameter']} is required for this operation"
+        suggestion = suggestion_for(error)
+        if "(" not in suggestion:
+            suggestion = f"{suggestion.rstrip('.')}: {tool}(...)"
+        return refusal(message, suggestion, error.code)
+
+    return voice
+
+
+tools = Toolset(name="rag", voice=refuse)
+
+
+def required(name: str, action: str, suggestion: str) -> NoReturn:
+    raise MissingParameter(f"{name} required for {action}", hint=suggestion, parameter=name)
+
+
+def unknown_action(action: str, valid: tuple[str, ...]) -> InvalidParameter:
+    listed = ", ".join(f"'{name}'" for name in valid[:-1])
+    return InvalidParameter(
+        f"Unknown action: {action}", hint=f"Use {listed}, or '{valid[-1]}'", parameter="action", valid=list(valid)
+    )
+
+
+def bounded(value: int, most: int) -> int:
+    """A number brought into range; the answer shows it."""
+    return min(max(value, 1), most)
+
+
+def cut(text: str, most: int = LONGEST_TEXT) -> str:
+    return text if len(text) <= most else text[: most - 3] + "..."
+
+
+def cut_values(value: Mapping[str, JsonValue]) -> Json:
+    """Metadata with its long texts cut."""
+    return {key: cut(item) if isinstance(item, str) else item for key, item in value.items()}
+
+
+def stamp(when: datetime) -> str:
+    return when.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def as_ref(text: str) -> Ref | None:
+    """A number or a UUID, as a caller writes it; None when it is neither."""
+    if text.isascii() and text.isdigit():
+        return int(text) if len(text) < 19 else None
+    try:
+        return UUID(text)
+    except ValueError:
+        return None
+
+
+def source_ref(text: str) -> CollectionRef:
+    """A source by its id, or by its name."""
+    ref = as_ref(text)
+    return text if ref is None else ref

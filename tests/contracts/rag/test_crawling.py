@@ -1,0 +1,144 @@
+"""crawl_website and manage_crawl_job."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+from tests.contracts.roads import Plain, Road
+from tests.web_site import Asked, Reply, Site, page
+
+LIMIT = 30.0
+
+
+async def ended(client: Road, job_id: str) -> dict[str, Any]:
+    """The crawl job when it is over."""
+    async with asyncio.timeout(LIMIT):
+        while True:
+            answer: dict[str, Any] = await client.call("manage_crawl_job", action="get", job_id=job_id, per_page=20)
+            if answer["crawl_job"]["status"] not in ("running", "queued"):
+                return answer
+            await asyncio.sleep(0.05)
+
+
+@pytest.mark.requirement("002.crawl.started")
+async def test_a_crawl_is_answered_at_once_with_its_job(client: Road, site: Site) -> None:
+    site.put("/docs/")
+    answer = await client.call(
+        "crawl_website", url=site.url + "/docs/", recursive=True, max_pages=50, title="Example Docs"
+    )
+    job = answer["crawl_job"]
+    assert set(job) == {
+        "id", "source_id", "url", "status", "pages_crawled", "pages_pending", "max_pages", "recursive", "created_at",
+    }  # fmt: skip
+    assert (job["status"], job["max_pages"], job["recursive"]) == ("running", 50, True)
+    assert f"manage_crawl_job(action='get', job_id='{job['id']}')" in answer["message"]
+    source = (await client.call("manage_source", action="get", source_id=job["source_id"]))["source"]
+    assert (source["title"], source["source_type"], source["url"]) == ("Example Docs", "crawl", site.url + "/docs/")
+    await ended(client, job["id"])
+
+
+@pytest.mark.requirement("002.crawl.completed")
+async def test_a_completed_crawl_tells_what_it_brought(client: Road, site: Site) -> None:
+    site.put("/", "/a", "/gone", "/tag/x")
+    site.put("/a", text="Async context managers close their doors behind them.")
+    answer = await client.call("crawl_website", url=site.url + "/", recursive=True, exclude_patterns=["/tag/"])
+    done = await ended(client, answer["crawl_job"]["id"])
+    job = done["crawl_job"]
+    assert (job["status"], job["pages_crawled"], job["pages_failed"], job["pages_skipped"]) == ("completed", 2, 1, 1)
+    assert (job["documents_created"], job["total_chunks"]) == (2, 2)
+    assert job["started_at"] <= job["completed_at"]
+    assert done["message"] == "Crawl completed: 2 pages crawled, 2 documents created"
+    assert job["reasons"] == {"HTTP status": 1, "excluded": 1}
+    assert [page["reason"] for page in job["pages"]] == ["HTTP status", "excluded", None, None]
+    found = await client.call("search_knowledge_base", query="context managers", source_id=job["source_id"])
+    assert found["results"][0]["metadata"]["url"] == site.url + "/a"
+
+
+@pytest.mark.requirement("002.crawl.max_pages")
+@pytest.mark.parametrize(("given", "used"), [(500, 100), (0, 1)])
+async def test_the_number_of_pages_is_brought_into_range_and_shown(
+    tools: Plain, site: Site, given: int, used: int
+) -> None:
+    site.put("/")
+    answer = await tools.call("crawl_website", url=site.url + "/", max_pages=given)
+    assert answer["crawl_job"]["max_pages"] == used
+    await ended(tools, answer["crawl_job"]["id"])
+
+
+@pytest.mark.requirement("002.crawl.existing_source")
+async def test_pages_can_be_added_to_an_existing_source(tools: Plain, site: Site) -> None:
+    site.put("/new-section/")
+    source = (await tools.call("manage_source", action="create", title="Docs", source_type="crawl"))["source"]["id"]
+    answer = await tools.call("crawl_website", url=site.url + "/new-section/", source_id=source)
+    assert answer["crawl_job"]["source_id"] == source
+    await ended(tools, answer["crawl_job"]["id"])
+    assert (await tools.call("manage_source", action="get", source_id=source))["source"]["documents_count"] == 1
+
+
+@pytest.mark.requirement("002.crawl.domain_title")
+async def test_a_new_source_is_named_after_the_site(tools: Plain, site: Site) -> None:
+    site.put("/")
+    job = (await tools.call("crawl_website", url=site.url + "/"))["crawl_job"]
+    source = (await tools.call("manage_source", action="get", source_id=job["source_id"]))["source"]
+    assert source["title"] == "127.0.0.1"
+    await ended(tools, job["id"])
+
+
+@pytest.mark.requirement("002.crawl.nothing")
+async def test_a_crawl_that_brings_nothing_has_failed_and_says_why(tools: Plain, site: Site) -> None:
+    job = (await tools.call("crawl_website", url=site.url + "/missing"))["crawl_job"]
+    done = await ended(tools, job["id"])
+    assert done["crawl_job"]["status"] == "failed"
+    assert "HTTP 404" in done["crawl_job"]["error_message"]
+    assert done["message"].startswith("Crawl failed: No page of")
+
+
+@pytest.mark.requirement("002.crawl.url")
+@pytest.mark.parametrize("url", ["ftp://example.com", "example.com", "file:///etc/passwd", "javascript:alert(1)"])
+async def test_what_is_no_web_address_is_refused_in_the_contracts_words(tools: Plain, url: str) -> None:
+    answer = await tools.call("crawl_website", url=url)
+    assert answer["error"] == "Invalid URL: must start with http:// or https://"
+    assert answer["suggestion"].startswith("Provide fully qualified URL")
+
+
+@pytest.mark.requirement("002.crawl.forbidden")
+@pytest.mark.parametrize("host", ["169.254.169.254", "10.1.2.3", "[::1]", "2852039166", "0x7f000002"])
+async def test_addresses_inside_are_refused_at_once(tools: Plain, host: str) -> None:
+    answer = await tools.call("crawl_website", url=f"http://{host}/")
+    assert "not a public address" in answer["error"]
+
+
+@pytest.mark.requirement("002.crawl_job.cancel")
+async def test_a_crawl_can_be_cancelled_and_not_twice(client: Road, site: Site) -> None:
+    reached, leave = threading.Event(), threading.Event()
+
+    def slow(asked: Asked) -> Reply:
+        reached.set()
+        leave.wait(LIMIT)
+        return Reply(page("Late"))
+
+    site.pages["/"] = slow
+    job = (await client.call("crawl_website", url=site.url + "/"))["crawl_job"]["id"]
+    assert await asyncio.to_thread(reached.wait, LIMIT)
+    stopped = await client.call("manage_crawl_job", action="cancel", job_id=job)
+    leave.set()
+    assert stopped["crawl_job"]["status"] == "cancelled"
+    again = await client.call("manage_crawl_job", action="cancel", job_id=job)
+    assert "already ended: it is cancelled" in again["error"]
+    assert f"job_id='{job}'" in again["suggestion"]
+
+
+@pytest.mark.requirement("002.crawl_job.list")
+async def test_crawl_jobs_are_listed_newest_first(tools: Plain, site: Site) -> None:
+    site.put("/")
+    jobs = [(await tools.call("crawl_website", url=site.url + "/"))["crawl_job"]["id"] for _ in range(2)]
+    listed = await tools.call("manage_crawl_job", action="list", per_page=50)
+    assert [job["id"] for job in listed["crawl_jobs"]][:2] == jobs[::-1]
+    assert listed["per_page"] == 20
+    assert listed["total_count"] >= 2
+    for job in jobs:
+        await ended(tools, job)
