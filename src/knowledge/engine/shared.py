@@ -1,32 +1,15 @@
-"""One data folder, many processes: whoever has the lock is the engine, the others use it, and one follows it."""
+"""One data folder, many processes: every verb goes to whoever is the engine now, and again when that one ends."""
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from pathlib import Path
-from typing import TypeVar, cast
-
-from filelock import FileLock, Timeout
+from typing import Protocol, TypeVar, runtime_checkable
 
 from knowledge.crawls import Crawl, NewCrawl
-from knowledge.engine import card as cards
 from knowledge.engine.api import Engine
-from knowledge.engine.line import open_http
-from knowledge.engine.remote import RemoteEngine
-from knowledge.errors import (
-    CollectionNotFound,
-    DeadlineExceeded,
-    DocumentNotFound,
-    EngineUnreachable,
-    KnowledgeError,
-    StorageFailed,
-    Unauthenticated,
-    Unavailable,
-)
+from knowledge.engine.seat import PATIENCE, Seat
+from knowledge.errors import CollectionNotFound, DocumentNotFound, EngineUnreachable, Unavailable
 from knowledge.model import (
     Answer,
     Chunk,
@@ -51,125 +34,44 @@ from knowledge.model import (
     Status,
 )
 
-log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-PATIENCE = 30.0
-"""How long we look for an engine before we say that there is none."""
-GLANCE = 0.03
 
-OpenLocal = Callable[[], AbstractAsyncContextManager[Engine]]
-"""Opens the embedded engine on the folder and tells the others where it is."""
+@runtime_checkable
+class Scoped(Protocol):
+    """An engine that can look through another scope."""
+
+    def scoped(self, scope: Scope) -> Engine: ...
 
 
 class SharedEngine:
-    """An engine that is always there: ours while we hold the folder's lock, otherwise the holder's."""
+    """An engine that is always there. Every write may be repeated: it carries a uid, or says the same thing twice."""
 
-    def __init__(self, folder: Path, open_local: OpenLocal) -> None:
-        self._folder, self._open_local = folder, open_local
-        self._turn = asyncio.Lock()
-        self._engine: Engine | None = None
-        self._stack = AsyncExitStack()
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            self._lock = FileLock(folder / "engine.lock", timeout=0, thread_local=False, fallback_to_soft=False)
-        except OSError as error:
-            raise _unusable(folder, error) from error
+    def __init__(self, seat: Seat, scope: Scope | None = None) -> None:
+        self._seat, self._scope = seat, scope
 
-    @property
-    def holds(self) -> bool:
-        """Whether this process is the engine."""
-        return bool(self._lock.is_locked)
-
-    async def open(self) -> None:
-        await self._current()
-
-    async def close(self) -> None:
-        async with self._turn:
-            await self._let_go()
-
-    def scoped(self, scope: Scope) -> Engine | None:
-        """Another view of the engine while this process is it; the holder shows other processes only one."""
-        make = getattr(self._engine, "scoped", None) if self.holds else None
-        return cast("Engine | None", make(scope)) if make is not None else None
-
-    # -- finding the engine ---------------------------------------------------------------------
-
-    async def _current(self) -> Engine:
-        async with self._turn:
-            if self._engine is None:
-                self._engine = await self._find()
-            return self._engine
-
-    async def _find(self) -> Engine:
-        """Take the lock, or reach whoever has it; two that start at once settle it here."""
-        deadline = time.monotonic() + PATIENCE
-        while time.monotonic() < deadline:
-            if self._take():
-                return await self._become()
-            if (engine := await self._reach()) is not None:
-                return engine
-            await asyncio.sleep(GLANCE)
-        raise Unavailable(
-            f"Another process holds the data folder {self._folder} and does not answer",
-            hint="Wait until it has ended, or stop it; 'knowledge doctor' tells which one it is.",
-        )
-
-    def _take(self) -> bool:
-        try:
-            self._lock.acquire(timeout=0)
-        except Timeout:
-            return False
-        except OSError as error:
-            raise _unusable(self._folder, error) from error
-        return True
-
-    async def _become(self) -> Engine:
-        try:
-            return await self._stack.enter_async_context(self._open_local())
-        except BaseException:
-            self._lock.release()
-            raise
-
-    async def _reach(self) -> Engine | None:
-        card = cards.read(self._folder)
-        if card is None:
-            return None
-        engine = RemoteEngine(open_http(card.url, card.token))
-        try:
-            await engine.status()
-        except (EngineUnreachable, Unauthenticated, DeadlineExceeded):  # an old card: its writer is gone
-            await engine.close()
-            return None
-        self._stack.push_async_callback(engine.close)
-        return engine
-
-    async def _let_go(self) -> None:
-        self._engine = None
-        try:
-            await self._stack.aclose()
-        finally:
-            self._stack = AsyncExitStack()
-            if self._lock.is_locked:
-                self._lock.release()
-
-    async def _lost(self, engine: Engine) -> None:
-        async with self._turn:
-            if self._engine is engine:
-                log.info("the engine of this data folder has ended; looking for the next one")
-                await self._let_go()
+    def scoped(self, scope: Scope) -> SharedEngine:
+        """Another view of the same engine; only the process that is the engine can give it."""
+        return SharedEngine(self._seat, scope)
 
     async def _ask(self, verb: Callable[[Engine], Awaitable[T]]) -> T:
-        """Ask the engine; when it ends under our hands, ask the next one. Every write may be repeated."""
+        """Ask the engine; when it ends under our hands, ask the next one."""
         deadline = time.monotonic() + PATIENCE
         while True:
-            engine = await self._current()
+            engine = await self._seat.engine()
             try:
-                return await verb(engine)
+                return await verb(self._seen(engine))
             except EngineUnreachable:
-                if self.holds or time.monotonic() > deadline:
+                if self._seat.ours or time.monotonic() > deadline:
                     raise
-            await self._lost(engine)
+            await self._seat.lost(engine)
+
+    def _seen(self, engine: Engine) -> Engine:
+        if self._scope is None:
+            return engine
+        if not isinstance(engine, Scoped):
+            raise Unavailable("Another process is the engine of this data folder, and shows only its owner's documents")
+        return engine.scoped(self._scope)
 
     # -- the verbs ------------------------------------------------------------------------------
 
@@ -275,11 +177,3 @@ def _twice(verb: Callable[[Engine], Awaitable[Removed]], gone: Removed) -> Calla
             return gone
 
     return attempt
-
-
-def _unusable(folder: Path, error: OSError) -> KnowledgeError:
-    return StorageFailed(
-        f"The data folder {folder} cannot be used: {error.strerror or error}",
-        hint="Choose another one with --data or KNOWLEDGE_DATA, or give yourself the right to write there.",
-        folder=str(folder),
-    )

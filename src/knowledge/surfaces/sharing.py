@@ -6,13 +6,14 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
-from knowledge import app
+from pydantic import SecretStr
+
 from knowledge.config import Settings
 from knowledge.engine import card as cards
 from knowledge.engine.api import Engine
 from knowledge.engine.line import open_http
-from knowledge.engine.local import LocalEngine
 from knowledge.engine.remote import RemoteEngine
+from knowledge.engine.seat import Seat
 from knowledge.engine.shared import SharedEngine
 
 SHORT = 0.5
@@ -21,27 +22,46 @@ SHORT = 0.5
 
 @asynccontextmanager
 async def open_engine(settings: Settings) -> AsyncIterator[Engine]:
-    """The engine elsewhere that the settings name, or the one of the data folder, ours or another process's."""
+    """The engine, when it answers."""
+    async with opening(settings) as (engine, opened):
+        await opened
+        yield engine
+
+
+@asynccontextmanager
+async def opening(settings: Settings) -> AsyncIterator[tuple[Engine, asyncio.Task[None]]]:
+    """The engine elsewhere that the settings name, or the one of the data folder, ours or another process's.
+
+    It may be asked at once; the task ends when it is there, or with the reason why it cannot be.
+    """
     if settings.engine_url:
         key = settings.api_key.get_secret_value() if settings.api_key else None
         remote = RemoteEngine(open_http(settings.engine_url, key))
         try:
-            yield remote
+            yield remote, asyncio.create_task(asyncio.sleep(0))
         finally:
             await remote.close()
         return
-    shared = SharedEngine(settings.data, lambda: holding(settings))
+    seat = Seat(settings.data, lambda: holding(settings))
+    opened = asyncio.create_task(_opened(seat))
     try:
-        await shared.open()
-        yield shared
+        yield SharedEngine(seat), opened
     finally:
-        await shared.close()
+        opened.cancel()
+        await asyncio.wait({opened})
+        await seat.close()
+
+
+async def _opened(seat: Seat) -> None:
+    await seat.engine()
 
 
 @asynccontextmanager
 async def holding(settings: Settings) -> AsyncIterator[Engine]:
     """The embedded engine, served to other processes of this user on a loopback port with a token of its own."""
-    engine = await asyncio.to_thread(app.open_engine, settings)
+    from knowledge.app import open_engine as open_local
+
+    engine = await asyncio.to_thread(open_local, settings)
     await asyncio.to_thread(engine.start)
     sharing = asyncio.create_task(_share(engine, settings))
     try:
@@ -53,13 +73,13 @@ async def holding(settings: Settings) -> AsyncIterator[Engine]:
         await asyncio.to_thread(engine.close)
 
 
-async def _share(engine: LocalEngine, settings: Settings) -> None:
+async def _share(engine: Engine, settings: Settings) -> None:
     await asyncio.sleep(SHORT)
     from knowledge.surfaces.rest import rest_app
     from knowledge.surfaces.server import front, listen, make_server
 
     token = cards.new_token()
-    own = settings.model_copy(update={"api_key": _secret(token), "mcp_api_key": None, "cors_origins": ""})
+    own = settings.model_copy(update={"api_key": SecretStr(token), "mcp_api_key": None, "cors_origins": ""})
     sockets = listen("127.0.0.1", 0)
     server = make_server(front(rest_app(engine, max_file_bytes=settings.max_file_bytes), own))
     card = cards.Card.new(f"http://127.0.0.1:{sockets[0].getsockname()[1]}", token)
@@ -70,9 +90,3 @@ async def _share(engine: LocalEngine, settings: Settings) -> None:
         cards.remove(settings.data, card)
         for taken in sockets:
             taken.close()
-
-
-def _secret(text: str) -> object:
-    from pydantic import SecretStr
-
-    return SecretStr(text)

@@ -1,4 +1,4 @@
-"""Where the commands get their engine: the one elsewhere that was named, or one in this process."""
+"""Where the commands get their engine: the one elsewhere that was named, or the data folder's, whoever holds it."""
 
 from __future__ import annotations
 
@@ -11,22 +11,7 @@ from knowledge.engine.api import Engine
 
 @asynccontextmanager
 async def engine(settings: Settings) -> AsyncIterator[Engine]:
-    if settings.engine_url:
-        from knowledge.engine.remote import connect
+    from knowledge.surfaces.sharing import open_engine
 
-        remote = connect(settings.engine_url, settings.api_key.get_secret_value() if settings.api_key else None)
-        try:
-            yield remote
-        finally:
-            await remote.close()
-        return
-    import anyio.to_thread
-
-    from knowledge.app import open_engine
-
-    local = open_engine(settings)
-    try:
-        local.start()
-        yield local
-    finally:
-        await anyio.to_thread.run_sync(local.close)
+    async with open_engine(settings) as opened:
+        yield opened

@@ -47,12 +47,22 @@ def serve(session: Session, host: str | None, port: int | None, toolsets: str | 
 
 
 async def over_http(settings: Settings) -> None:
-    from knowledge.surfaces.cli.connection import engine
+    """Listen at once; until the engine is there, /health says so. Why it cannot be there ends the server."""
+    from knowledge.surfaces.auth import check_binding
     from knowledge.surfaces.http import http_app
     from knowledge.surfaces.server import serve as listen
+    from knowledge.surfaces.sharing import opening
 
-    async with engine(settings) as opened:
-        await listen(http_app(opened, settings), settings.host, settings.port, greet)
+    check_binding(settings)
+    async with opening(settings) as (engine, opened):
+        app = http_app(engine, settings, ready=opened.done)
+        serving = asyncio.create_task(listen(app, settings.host, settings.port, greet))
+        await asyncio.wait({serving, opened}, return_when=asyncio.FIRST_COMPLETED)
+        if opened.done() and opened.exception() is not None:
+            serving.cancel()
+            await asyncio.wait({serving})
+            opened.result()
+        await serving
 
 
 async def over_stdio(settings: Settings) -> None:
