@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from knowledge.toolsets import knowledge
-from knowledge.toolsets.base import Registry
-from knowledge.toolsets.rag.tools import tools as rag
-from knowledge.toolsets.sage.tools import tools as sage
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from knowledge.toolsets.base import Registry
 
 
 def registry() -> Registry:
+    # Imported here, since a process that serves one contract should not pay for the others.
+    from knowledge.toolsets import knowledge
+    from knowledge.toolsets.base import Registry
+    from knowledge.toolsets.rag.tools import tools as rag
+    from knowledge.toolsets.sage.tools import tools as sage
+
     return Registry([knowledge.tools, rag, sage])
