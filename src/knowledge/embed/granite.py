@@ -43,7 +43,7 @@ class Granite:
         text = Tokenizer.from_str(source.tokenizer)
         text.enable_truncation(WINDOW)
         self._batches = Batches(
-            text, Transformer(_weights(source), Pooling.FIRST, arithmetic), DIMENSION, PADDING, threads
+            text, Transformer(weights(source), Pooling.FIRST, arithmetic), DIMENSION, PADDING, threads
         )
 
     def embed(self, passages: Sequence[str]) -> Vectors:
@@ -61,7 +61,7 @@ def tokenizer(path: Path | None = None) -> Tokenizer:
     return Tokenizer.from_str(pack.read(path or pack.pack_path()).tokenizer)
 
 
-def _weights(source: pack.Pack) -> Weights:
+def weights(source: pack.Pack) -> Weights:
     positions = source.arrays["pos_emb"][source.position_offset :] + source.arrays["type_emb"][0]
     return Weights(
         words=source.quantised["word_emb"].rows,
@@ -85,7 +85,7 @@ def _layer(source: pack.Pack, prefix: str) -> Layer:
 
 
 def _linear(source: pack.Pack, name: str) -> Linear:
-    return Linear(source.quantised[name + ".w"].floats().T, source.arrays[name + ".b"])
+    return Linear(source.quantised[name + ".w"].columns(), source.arrays[name + ".b"])
 
 
 def _norm(source: pack.Pack, name: str) -> Norm:

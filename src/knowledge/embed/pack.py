@@ -38,8 +38,10 @@ class Quantised:
     def rows(self, ids: NDArray[np.int32]) -> Floats:
         return (self.values[ids] * self.scales[ids]).reshape(*ids.shape, -1)
 
-    def floats(self) -> Floats:
-        return (self.values * self.scales).reshape(self.values.shape[0], -1)
+    def columns(self) -> Floats:
+        """The whole as floats, each row as a column: the way in which a product wants it."""
+        turned = np.multiply(self.values.transpose(1, 2, 0), self.scales.transpose(1, 2, 0), order="C")
+        return turned.reshape(-1, self.values.shape[0])
 
 
 @dataclass(frozen=True, slots=True)
