@@ -27,6 +27,8 @@ REBUILD_BATCH = 50
 DAY = 86_400_000_000
 IDLE_SECONDS = 2.0
 """After so long without a change everything is made durable and the log is cut."""
+UNSETTLED = 2000
+"""After so many changes too: they are what the next start has to see again after a crash."""
 
 OpenIndex = Callable[[Path, StoredModel | None], Index]
 Applied = Callable[[int], None]
@@ -67,6 +69,9 @@ class Indexer:
         self._thread = threading.Thread(target=self._follow, name="indexer", daemon=True)
 
     def start(self) -> None:
+        """See what the last process left unseen, so that what was acknowledged is found from the start, and follow."""
+        if not self._must_rebuild():
+            self._attempt(self.catch_up)
         self._thread.start()
         self.wake()
 
@@ -138,6 +143,8 @@ class Indexer:
                 self.index.apply(batch.seq, batch.documents, self._entries(batch.documents, self.model))
                 failpoints.reached("index.applied")
                 self._reached(batch.seq)
+                if batch.seq - self.index.checkpoint() > UNSETTLED:
+                    self._settle()
 
     def _reached(self, seq: int) -> None:
         self.seq = seq

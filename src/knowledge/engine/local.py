@@ -17,7 +17,7 @@ from knowledge.crawls import Crawl, NewCrawl
 from knowledge.engine import accept, backup, search, verify
 from knowledge.engine.crawling import starting
 from knowledge.engine.parts import Parts
-from knowledge.errors import BY_CODE, DeadlineExceeded, Internal, NotNow, StorageFailed
+from knowledge.errors import BY_CODE, DeadlineExceeded, EngineUnreachable, Internal, NotNow, StorageFailed
 from knowledge.index.api import Within
 from knowledge.model import (
     Answer,
@@ -68,10 +68,13 @@ class LocalEngine:
 
     def close(self) -> None:
         """Finish what is being written, queue again what is running, and let go of the data folder."""
+        self._parts.closing = True
         self._threads.shutdown(wait=True)
         self._parts.close()
 
     async def _run(self, work: Callable[[], T]) -> T:
+        if self._parts.closing:
+            raise EngineUnreachable("The engine is being closed")
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     # -- finding --------------------------------------------------------------------------------
@@ -81,7 +84,14 @@ class LocalEngine:
 
     def _search(self, query: Query) -> Answer:
         index, embedder = self._parts.searching()
-        return search.search(query, self._within(query), index=index, passages=self._parts.documents, embedder=embedder)
+        return search.search(
+            query,
+            self._within(query),
+            index=index,
+            passages=self._parts.documents,
+            embedder=embedder,
+            reranker=self._parts.reranker,
+        )
 
     def _within(self, query: Query) -> Within:
         """The scope and the filter as numbers; a name that is not there is an error, not an empty answer."""

@@ -16,6 +16,7 @@ from knowledge.engine.crawling.crawler import Crawler
 from knowledge.engine.crawling.options import CrawlOptions
 from knowledge.engine.indexing import Indexer, OpenIndex
 from knowledge.engine.ingest import Ingest
+from knowledge.engine.rerank import open_reranker
 from knowledge.engine.vectors import VectorKeeper
 from knowledge.engine.workers import Workers
 from knowledge.extract.worker import Parsers
@@ -51,6 +52,8 @@ class Options:
     wait_seconds: float
     ocr_languages: str
     crawl: CrawlOptions = field(default_factory=CrawlOptions)
+    reranker: str = "default"
+    rerank_ms: int = 300
 
 
 class Parts:
@@ -61,6 +64,7 @@ class Parts:
     ) -> None:
         self.options, self.parsers, self.model = options, parsers, model
         self.began = time.monotonic()
+        self.closing = False
         self.board = Board()
         self.database = Database(options.data / "knowledge.db")
         self.files = FileStore(options.data / "files")
@@ -96,6 +100,7 @@ class Parts:
         self.workers = Workers(options.workers, self.jobs, self.ingest, self.board, self.indexer, self.files)
         self.vectors = VectorKeeper(model, self.models, self.chunks, self.documents, self.indexer)
         self.crawler = Crawler(self, options.crawl)
+        self.reranker = open_reranker(options.reranker, model.choice.int8, options.rerank_ms)
         self._closing = threading.Event()
         self._sweeper = threading.Thread(target=self._sweep_now_and_then, name="sweeper", daemon=True)
 

@@ -62,19 +62,24 @@ async def holding(settings: Settings) -> AsyncIterator[Engine]:
     from knowledge.app import open_engine as open_local
 
     engine = await asyncio.to_thread(open_local, settings)
-    await asyncio.to_thread(engine.start)
-    sharing = asyncio.create_task(_share(engine, settings))
+    stop = asyncio.Event()
     try:
-        yield engine
+        await asyncio.to_thread(engine.start)
+        sharing = asyncio.create_task(_share(engine, settings, stop))
+        try:
+            yield engine
+        finally:
+            stop.set()  # guests are answered to the end, and then told nothing more
+            await asyncio.wait({sharing})
     finally:
-        sharing.cancel()
-        with suppress(asyncio.CancelledError):
-            await sharing
         await asyncio.to_thread(engine.close)
 
 
-async def _share(engine: Engine, settings: Settings) -> None:
-    await asyncio.sleep(SHORT)
+async def _share(engine: Engine, settings: Settings, stop: asyncio.Event) -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(SHORT):
+            await stop.wait()
+            return
     from knowledge.surfaces.rest import rest_app
     from knowledge.surfaces.server import front, listen, make_server
 
@@ -83,10 +88,11 @@ async def _share(engine: Engine, settings: Settings) -> None:
     sockets = listen("127.0.0.1", 0)
     server = make_server(front(rest_app(engine, max_file_bytes=settings.max_file_bytes), own))
     card = cards.Card.new(f"http://127.0.0.1:{sockets[0].getsockname()[1]}", token)
+    serving = asyncio.create_task(server.serve(sockets=sockets))
     cards.write(settings.data, card)
     try:
-        await server.serve(sockets=sockets)
+        await stop.wait()
     finally:
         cards.remove(settings.data, card)
-        for taken in sockets:
-            taken.close()
+        server.stop()
+        await asyncio.wait({serving})

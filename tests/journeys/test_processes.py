@@ -1,0 +1,225 @@
+"""Several processes on one data folder: one is the engine, the others use it, and one of them follows it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from knowledge.engine import card as cards
+from knowledge.engine.api import Engine
+from knowledge.engine.line import open_http
+from knowledge.engine.local import LocalEngine
+from knowledge.engine.remote import RemoteEngine
+from knowledge.engine.seat import Seat
+from knowledge.engine.shared import SharedEngine
+from knowledge.errors import NotNow, StorageFailed
+from knowledge.model import DocumentFilter, JobStatus, Mode, NewCollection, NewNote, Query
+from tests.acting import add_note, found
+
+HOLDER = Path(__file__).with_name("holder.py")
+
+
+def seat_of(data: Path) -> Seat:
+    """A seat that may only be a guest: to become the engine fails the test."""
+
+    @asynccontextmanager
+    async def never() -> AsyncIterator[Engine]:
+        raise AssertionError("this process should have found the other one")
+        yield  # pragma: no cover
+
+    return Seat(data, never)
+
+
+def seat_in_process(data: Path, opened: list[LocalEngine]) -> Seat:
+    """A seat whose process becomes the engine without serving it to others."""
+
+    @asynccontextmanager
+    async def become() -> AsyncIterator[Engine]:
+        from knowledge.config import Settings
+        from knowledge.testing import small_engine
+
+        engine = small_engine(Settings(data=data, workers=1))
+        engine.start()
+        opened.append(engine)
+        try:
+            yield engine
+        finally:
+            await asyncio.to_thread(engine.close)
+
+    return Seat(data, become)
+
+
+@asynccontextmanager
+async def holder(data: Path) -> AsyncIterator[subprocess.Popen[str]]:
+    """Another process that holds the folder and serves it."""
+    with subprocess.Popen([sys.executable, str(HOLDER), str(data)], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert (await asyncio.to_thread(process.stdout.readline)).strip() == "holding"
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+async def test_a_second_process_uses_the_first(tmp_path: Path) -> None:
+    async with holder(tmp_path / "data"):
+        seat = seat_of(tmp_path / "data")
+        engine = SharedEngine(seat)
+        note = await add_note(engine, "kept by another process")
+        assert await found(engine, "another process") == [note.id]
+        assert not seat.ours
+        await seat.close()
+
+
+async def test_a_guest_takes_over_when_the_holder_is_killed(tmp_path: Path) -> None:
+    opened: list[LocalEngine] = []
+    seat = seat_in_process(tmp_path / "data", opened)
+    async with holder(tmp_path / "data") as process:
+        engine = SharedEngine(seat)
+        note = await add_note(engine, "it will outlive its engine")
+        process.send_signal(signal.SIGKILL)
+        await asyncio.to_thread(process.wait)
+        assert await found(engine, "outlive") == [note.id]
+        assert seat.ours and len(opened) == 1
+        again = await add_note(engine, "kept by the next engine")
+        assert again.id != note.id
+        assert await engine.verify() == []
+    await seat.close()
+
+
+async def test_the_card_is_for_its_owner_alone_and_goes_with_the_holder(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    async with holder(data) as process:
+        path = data / cards.NAME
+        if os.name == "posix":
+            assert path.stat().st_mode & 0o777 == 0o600
+        card = cards.read(data)
+        assert card is not None and card.pid == process.pid
+        stranger = RemoteEngine(open_http(card.url, "a wrong key"))
+        with pytest.raises(Exception, match="key is wrong"):
+            await stranger.status()
+        await stranger.close()
+        process.terminate()
+        await asyncio.to_thread(process.wait)
+        assert not path.exists()
+
+
+def a_card(**other: object) -> str:
+    card = {"url": "http://127.0.0.1:1", "token": "x", "pid": 1, "product": cards.PRODUCT, "version": "0", "wire": 1}
+    return json.dumps({**card, **other})
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "{", "[]", '{"url": "http://127.0.0.1:1"}', a_card(), a_card(url="http://evil.example"), a_card(product="?")],
+    ids=["empty", "broken", "a list", "half", "a dead holder", "another host", "another product"],
+)
+async def test_an_old_or_forged_card_is_no_obstacle(tmp_path: Path, content: str) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / cards.NAME).write_text(content)
+    opened: list[LocalEngine] = []
+    seat = seat_in_process(data, opened)
+    assert (await add_note(SharedEngine(seat), "in spite of the card")).id == 1
+    assert len(opened) == 1
+    await seat.close()
+
+
+async def test_another_version_is_a_sentence(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    async with holder(data):
+        card = json.loads((data / cards.NAME).read_text())
+        (data / cards.NAME).write_text(json.dumps({**card, "wire": 99, "version": "9.9"}))
+        seat = seat_of(data)
+        with pytest.raises(NotNow, match=r"Version 9\.9"):
+            await seat.engine()
+        await seat.close()
+
+
+async def test_many_that_start_at_once_find_one_engine(tmp_path: Path) -> None:
+    """Processes, not threads: the lock is the operating system's."""
+    data = tmp_path / "data"
+    command = [sys.executable, str(HOLDER), str(data), "note"]
+    processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    for process in processes:
+        out, _ = await asyncio.to_thread(process.communicate)
+        assert process.returncode == 0 and out.strip().endswith("kept")
+    opened: list[LocalEngine] = []
+    seat = seat_in_process(data, opened)
+    assert (await SharedEngine(seat).documents(DocumentFilter())).total == 3
+    assert await SharedEngine(seat).verify() == []
+    await seat.close()
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may write everywhere")
+async def test_a_folder_without_the_right_to_write_is_a_sentence(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir(mode=0o500)
+    seat = seat_in_process(data, [])
+    with pytest.raises(StorageFailed, match="cannot be used"):
+        await seat.engine()
+
+
+async def test_a_file_where_the_folder_should_be_is_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("not a folder")
+    with pytest.raises(StorageFailed, match="cannot be used"):
+        seat_in_process(tmp_path / "data", [])
+
+
+async def test_asking_twice_makes_one_collection(local: LocalEngine) -> None:
+    new = NewCollection(title="Once")
+    first = await local.create_collection(new)
+    assert await local.create_collection(new) == first
+
+
+async def test_five_processes_write_while_the_holder_is_killed(tmp_path: Path) -> None:
+    """Whoever was told "kept" finds it, whichever process was the engine then."""
+    data = tmp_path / "data"
+    command = [sys.executable, str(HOLDER), str(data), "write"]
+    processes = [subprocess.Popen([*command, str(number)], stdout=subprocess.PIPE, text=True) for number in range(5)]
+    holder_pid = await the_holder(data)
+    os.kill(holder_pid, signal.SIGKILL)
+    kept: list[str] = []
+    for process in processes:
+        out, _ = await asyncio.to_thread(process.communicate)
+        kept += [line.removeprefix("kept ") for line in out.splitlines() if line.startswith("kept ")]
+        assert process.returncode == 0 or process.pid == holder_pid
+    opened: list[LocalEngine] = []
+    seat = seat_in_process(data, opened)
+    engine = SharedEngine(seat)
+    for word in kept:
+        answer = await engine.search(Query(text=word, mode=Mode.TEXT))
+        assert any(word in hit.chunk.text for hit in answer.hits), word
+    assert len(kept) >= 4 * 5
+    assert await engine.verify() == []
+    await seat.close()
+
+
+async def the_holder(data: Path) -> int:
+    """The process that tells where it is, once one does."""
+    async with asyncio.timeout(60):
+        while (card := await asyncio.to_thread(cards.read, data)) is None:
+            await asyncio.sleep(0.02)
+    return card.pid
+
+
+async def test_a_job_goes_on_under_the_next_engine(tmp_path: Path) -> None:
+    opened: list[LocalEngine] = []
+    seat = seat_in_process(tmp_path / "data", opened)
+    async with holder(tmp_path / "data") as process:
+        engine = SharedEngine(seat)
+        job = await engine.add(NewNote(text="\n\n".join(f"Paragraph {number} of many." for number in range(3000))))
+        process.send_signal(signal.SIGKILL)
+        await asyncio.to_thread(process.wait)
+        ended = await engine.wait(job.uid, 120)
+        assert ended.status is JobStatus.COMPLETED
+    await seat.close()
