@@ -84,4 +84,4 @@ def opens_with_era(item: SessionMessage | Exception) -> bool:
         return True
     meta = (message.params or {}).get("_meta")
     modern = isinstance(meta, dict) and types.PROTOCOL_VERSION_META_KEY in meta
-    return modern or message.method in ("initialize", "notifications/initialized", "server/discover", "ping")
+    return modern or message.method in ("initialize", "notifications/initialized", "server/discover")

@@ -1,0 +1,266 @@
+"""Contract 000: progress and cancellation, on every connection that has them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from uuid import UUID, uuid4
+
+import httpx
+import pytest
+import websockets
+
+from knowledge.model import JobStatus
+from tests.contracts.knowledge.conftest import Product, empty
+from tests.contracts.knowledge.samples import pdf
+from tests.contracts.roads import PATIENCE, Body, Plain, Process, Socket, official
+
+PAGES = 10
+LONG = 40_000
+
+
+def pages(shelf: Path, count: int = PAGES) -> Path:
+    path = shelf / f"{uuid4().hex}.pdf"
+    pdf(path, *(f"Page {number} speaks of {uuid4().hex}" for number in range(1, count + 1)))
+    return path
+
+
+def long_text(shelf: Path) -> Path:
+    """Far more work than a test will wait for."""
+    path = shelf / f"{uuid4().hex}.txt"
+    path.write_text(" ".join(f"word{number}" for number in range(LONG)))
+    return path
+
+
+def check_climb(reports: list[tuple[float, str]], wanted: set[str]) -> None:
+    shares = [share for share, _ in reports]
+    assert shares == sorted(set(shares)), "progress must grow"
+    assert all(0 <= share <= 1 for share in shares)
+    assert {message for _, message in reports} & wanted, reports
+
+
+WORDS = {f"Processing page {number} of {PAGES}" for number in range(1, PAGES + 1)}
+
+
+@pytest.mark.requirement("000.progress.sync")
+@pytest.mark.parametrize("mode", ["modern", "legacy"])
+async def test_a_synchronous_add_tells_the_official_client_how_far_it_is(
+    mode: str, product: Product, shelf: Path
+) -> None:
+    reports: list[tuple[float, str]] = []
+
+    async def hear(progress: float, total: float | None, message: str | None) -> None:
+        assert total == 1.0
+        reports.append((progress, message or ""))
+
+    arguments = {"file_path": str(pages(shelf)), "async": False}
+    async with official(f"{product.url}/mcp", mode) as there:
+        answer = await there.client.call_tool("knowledge-add", arguments, progress_callback=hear)
+    assert answer.structured_content is not None and answer.structured_content["success"] is True
+    check_climb(reports, WORDS)
+
+
+@pytest.mark.requirement("000.progress.sync")
+async def test_a_synchronous_add_tells_a_websocket_how_far_it_is(product: Product, shelf: Path) -> None:
+    async with websockets.connect(f"{product.url.replace('http', 'ws', 1)}/mcp") as connection:
+        socket = Socket(connection)
+        call = {"name": "knowledge-add", "arguments": {"file_path": str(pages(shelf)), "async": False}}
+        answer = await socket.rpc("tools/call", {**call, "_meta": {"progressToken": "mine"}})
+    assert answer["result"]["structuredContent"]["success"] is True
+    assert {message["method"] for message in socket.notifications} == {"notifications/progress"}
+    assert {message["params"]["progressToken"] for message in socket.notifications} == {"mine"}
+    check_climb([(item["params"]["progress"], item["params"]["message"]) for item in socket.notifications], WORDS)
+
+
+@pytest.mark.requirement("000.progress.async")
+async def test_an_asynchronous_add_tells_the_websocket_that_started_it_and_no_other(
+    product: Product, shelf: Path
+) -> None:
+    address = f"{product.url.replace('http', 'ws', 1)}/mcp"
+    async with websockets.connect(address) as first, websockets.connect(address) as second:
+        starter, other = Socket(first), Socket(second)
+        await other.rpc("ping")
+        added = await starter.call("knowledge-add", file_path=str(pages(shelf)))
+        last: Body = {}
+        while last.get("progress") != 1.0:
+            last = (await starter.receive())["params"]
+            assert last["progressToken"] == added["task_id"]
+        assert last["message"] == "Completed"
+        assert (await other.rpc("ping"))["result"] == {}
+        assert other.notifications == []
+
+
+@pytest.mark.requirement("000.progress.async")
+async def test_an_asynchronous_add_tells_a_session_of_the_older_era(product: Product, shelf: Path) -> None:
+    accept = {"accept": "application/json, text/event-stream"}
+    opening = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    async with httpx.AsyncClient(base_url=product.url, timeout=PATIENCE, headers=accept) as http:
+        hello = await http.post("/mcp", json={"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": opening})
+        session = {"mcp-session-id": hello.headers["mcp-session-id"]}
+        await http.post("/mcp", json={"jsonrpc": "2.0", "method": "notifications/initialized"}, headers=session)
+        async with http.stream("GET", "/mcp", headers=session) as stream:
+            call = {"name": "knowledge-add", "arguments": {"file_path": str(pages(shelf))}}
+            message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
+            answered = await http.post("/mcp", json=message, headers=session)
+            data = next(line for line in answered.text.splitlines() if line.startswith("data: {"))
+            task = json.loads(data[6:])["result"]["structuredContent"]["task_id"]
+            async for line in stream.aiter_lines():
+                if line.startswith("data: {"):
+                    params = json.loads(line[6:])["params"]
+                    assert params["progressToken"] == task
+                    if params["progress"] == 1.0:
+                        break
+        await http.delete("/mcp", headers=session)
+
+
+@pytest.mark.requirement("000.progress.async")
+async def test_an_asynchronous_add_tells_a_process_over_stdio(process: Process, shelf: Path) -> None:
+    added = await process.call("knowledge-add", file_path=str(pages(shelf)))
+    async with asyncio.timeout(PATIENCE):
+        while not any(
+            message["params"]["progressToken"] == added["task_id"] and message["params"]["progress"] == 1.0
+            for message in process.notifications
+        ):
+            await process.rpc("ping")
+
+
+@pytest.mark.requirement("000.task.running")
+async def test_a_running_task_says_how_far_it_is(product: Product, shelf: Path) -> None:
+    async with httpx.AsyncClient(base_url=product.url, timeout=PATIENCE) as http:
+        plain = Plain(http)
+        added = await plain.call("knowledge-add", file_path=str(long_text(shelf)))
+        async with asyncio.timeout(PATIENCE):
+            while (status := await plain.call("knowledge-task-status", task_id=added["task_id"]))[
+                "status"
+            ] != "running":
+                pass
+        assert status["success"] is True
+        assert 0 <= status["progress"] < 1
+        assert status["current_step"]
+        assert status["completed_steps"] <= status["total_steps"] or status["total_steps"] == 0
+        assert status["elapsed_time_seconds"] >= 0
+        assert status["estimated_remaining_seconds"] > 0
+        await product.engine.cancel(UUID(added["task_id"]))
+
+
+async def nothing_left(product: Product) -> None:
+    """Neither in the store nor in the index nor on disk."""
+    status = await product.engine.status()
+    assert (status.documents, status.chunks, status.queued, status.processing) == (0, 0, 0, 0)
+    assert [path for path in (product.settings.data / "files").rglob("*") if path.is_file()] == []
+    assert await product.engine.verify() == []
+
+
+@pytest.mark.requirement("000.cancel.request")
+@pytest.mark.parametrize("way", ["plain", "websocket"])
+async def test_a_cancelled_task_leaves_nothing_behind(way: str, product: Product, shelf: Path) -> None:
+    async with (
+        httpx.AsyncClient(base_url=product.url, timeout=PATIENCE) as http,
+        websockets.connect(f"{product.url.replace('http', 'ws', 1)}/mcp") as connection,
+    ):
+        there: Plain | Socket = Plain(http) if way == "plain" else Socket(connection)
+        await empty(there)
+        task = (await there.call("knowledge-add", file_path=str(long_text(shelf))))["task_id"]
+        answer = (await there.rpc("tools/cancel", {"taskId": task}))["result"]
+        assert answer["success"] is True
+        assert (answer["task_id"], answer["status"]) == (task, "cancelled")
+        status = await there.call("knowledge-task-status", task_id=task)
+        assert (status["success"], status["status"], status["error"]) == (False, "cancelled", "cancelled")
+        again = (await there.rpc("tools/cancel", {"taskId": task}))["result"]
+        assert (again["success"], again["error"]) == (False, "conflict")
+    await nothing_left(product)
+
+
+@pytest.mark.requirement("000.cancel.notification")
+@pytest.mark.parametrize("way", ["plain", "websocket"])
+async def test_a_task_is_cancelled_by_a_notification_too(way: str, product: Product, shelf: Path) -> None:
+    async with (
+        httpx.AsyncClient(base_url=product.url, timeout=PATIENCE) as http,
+        websockets.connect(f"{product.url.replace('http', 'ws', 1)}/mcp") as connection,
+    ):
+        plain, socket = Plain(http), Socket(connection)
+        await empty(plain)
+        task = (await plain.call("knowledge-add", file_path=str(long_text(shelf))))["task_id"]
+        message = {"jsonrpc": "2.0", "method": "tools/cancel", "params": {"taskId": task}}
+        if way == "plain":
+            answer = await http.post("/mcp", json=message)
+            assert (answer.status_code, answer.content) == (202, b"")
+        else:
+            await socket.send("tools/cancel", {"taskId": task})
+        ended = await product.engine.wait(UUID(task), PATIENCE)
+    assert ended.status is JobStatus.CANCELLED
+    await nothing_left(product)
+
+
+@pytest.mark.requirement("000.cancel.unknown")
+async def test_an_unknown_task_cannot_be_cancelled(product: Product) -> None:
+    async with httpx.AsyncClient(base_url=product.url, timeout=PATIENCE) as http:
+        plain = Plain(http)
+        answer = (await plain.rpc("tools/cancel", {"taskId": str(uuid4())}))["result"]
+        assert (answer["success"], answer["error"]) == (False, "task_not_found")
+        error = (await plain.rpc("tools/cancel", {}))["error"]
+        assert error["code"] == -32602
+        assert error["data"] == {
+            "error_type": "invalid_params",
+            "details": {"method": "tools/cancel", "parameters": ["taskId"]},
+        }
+
+
+async def begun(product: Product) -> UUID:
+    """The job that somebody's call has started."""
+    from knowledge.model import JobFilter
+
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            for status in (JobStatus.QUEUED, JobStatus.PROCESSING):
+                page = await product.engine.jobs(JobFilter(status=status))
+                if page.items:
+                    return page.items[0].uid
+            await asyncio.sleep(0)
+
+
+@pytest.mark.requirement("000.cancel.hang_up")
+@pytest.mark.parametrize("way", ["modern", "legacy", "plain", "websocket"])
+async def test_a_client_that_leaves_takes_its_synchronous_add_back(way: str, product: Product, shelf: Path) -> None:
+    arguments = {"file_path": str(long_text(shelf)), "async": False}
+    params = {"name": "knowledge-add", "arguments": arguments}
+    async with httpx.AsyncClient(base_url=product.url, timeout=PATIENCE) as http:
+        await empty(Plain(http))
+
+        async def add() -> None:
+            if way in ("modern", "legacy"):
+                async with official(f"{product.url}/mcp", way) as there:
+                    await there.client.call_tool("knowledge-add", arguments)
+            elif way == "plain":
+                await Plain(http).rpc("tools/call", params)
+            else:
+                async with websockets.connect(f"{product.url.replace('http', 'ws', 1)}/mcp") as connection:
+                    await Socket(connection).rpc("tools/call", params)
+
+        task = asyncio.create_task(add())
+        job = await begun(product)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        ended = await product.engine.wait(job, PATIENCE)
+    assert ended.status is JobStatus.CANCELLED
+    await nothing_left(product)
+
+
+@pytest.mark.requirement("000.cancel.request_notification")
+async def test_a_cancelled_request_takes_its_synchronous_add_back(product: Product, shelf: Path) -> None:
+    async with (
+        httpx.AsyncClient(base_url=product.url, timeout=PATIENCE) as http,
+        websockets.connect(f"{product.url.replace('http', 'ws', 1)}/mcp") as connection,
+    ):
+        await empty(Plain(http))
+        socket = Socket(connection)
+        arguments = {"file_path": str(long_text(shelf)), "async": False}
+        await socket.send("tools/call", {"name": "knowledge-add", "arguments": arguments}, request_id=7)
+        job = await begun(product)
+        await socket.send("notifications/cancelled", {"requestId": 7, "reason": "enough"})
+        ended = await product.engine.wait(job, PATIENCE)
+        assert ended.status is JobStatus.CANCELLED
+        assert (await socket.rpc("ping"))["result"] == {}
+    await nothing_left(product)

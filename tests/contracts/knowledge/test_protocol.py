@@ -1,0 +1,232 @@
+"""Contract 000: registration, versions, errors and transports."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+import websockets
+
+from tests.contracts.knowledge.conftest import Product
+from tests.contracts.roads import PATIENCE, Body, Plain, Process, Socket, official
+
+TOOLS = [
+    "knowledge-add", "knowledge-search", "knowledge-remove", "knowledge-show", "knowledge-clear", "knowledge-status",
+    "knowledge-task-status",
+]  # fmt: skip
+VERSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
+CLIENT = {"name": "test", "version": "1"}
+
+
+def post(product: Product, content: Any, **headers: str) -> httpx.Response:
+    body = content if isinstance(content, bytes) else json.dumps(content).encode()
+    head = {"content-type": "application/json", **{name.replace("_", "-"): value for name, value in headers.items()}}
+    return httpx.post(f"{product.url}/mcp", content=body, headers=head, timeout=PATIENCE)
+
+
+@pytest.mark.requirement("000.protocol.registration")
+@pytest.mark.parametrize("mode", ["modern", "legacy"])
+async def test_the_seven_tools_are_registered_with_their_schemas(mode: str, product: Product) -> None:
+    async with official(f"{product.url}/mcp", mode) as there:
+        tools = (await there.client.list_tools()).tools
+    assert [tool.name for tool in tools] == TOOLS
+    add = tools[0]
+    assert add.description == "Add a document or image to the knowledge base for semantic search"
+    kinds = {name: schema["type"] for name, schema in add.input_schema["properties"].items()}
+    assert kinds == {"file_path": "string", "metadata": "object", "force_ocr": "boolean", "async": "boolean"}
+    assert add.input_schema["required"] == ["file_path"]
+    assert add.input_schema["properties"]["async"]["default"] is True
+    for tool in tools:
+        assert tool.description and tool.annotations is not None
+
+
+@pytest.mark.requirement("000.protocol.registration")
+async def test_the_seven_tools_are_registered_over_stdio(process: Process) -> None:
+    tools = (await process.rpc("tools/list"))["result"]["tools"]
+    assert [tool["name"] for tool in tools] == TOOLS
+
+
+@pytest.mark.requirement("000.protocol.version")
+@pytest.mark.parametrize("version", [*VERSIONS, "1999-01-01"])
+def test_the_version_that_a_client_asks_for_is_spoken_where_it_is_known(version: str, product: Product) -> None:
+    params = {"protocolVersion": version, "capabilities": {}, "clientInfo": CLIENT}
+    answer = post(product, {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}).json()["result"]
+    assert answer["protocolVersion"] == (version if version in VERSIONS else VERSIONS[-1])
+    assert answer["capabilities"]["tools"] == {"listChanged": True}
+    assert answer["capabilities"]["prompts"] == {"listChanged": False}
+    assert answer["serverInfo"]["name"] == "knowledge-server"
+    assert answer["serverInfo"]["version"]
+
+
+@pytest.mark.requirement("000.protocol.http")
+def test_plain_http_needs_nothing_but_the_message(product: Product) -> None:
+    call = {"name": "knowledge-search", "arguments": {"query": "authentication", "top_k": 5}}
+    response = post(product, {"jsonrpc": "2.0", "id": "1", "method": "tools/call", "params": call})
+    assert response.status_code == 200
+    assert response.headers["content-type"] == "application/json"
+    answer = response.json()
+    assert (answer["jsonrpc"], answer["id"]) == ("2.0", "1")
+    [block] = answer["result"]["content"]
+    assert block["type"] == "text"
+    assert "success" in json.loads(block["text"])
+
+
+@pytest.mark.requirement("000.protocol.websocket")
+@pytest.mark.parametrize("opening", ["plain", "legacy", "modern"])
+async def test_a_websocket_speaks_every_era(opening: str, product: Product) -> None:
+    address = f"{product.url.replace('http', 'ws', 1)}/mcp"
+    meta: Body = {}
+    async with websockets.connect(address, subprotocols=[websockets.Subprotocol("mcp")]) as connection:
+        assert connection.subprotocol == "mcp"
+        socket = Socket(connection)
+        if opening == "legacy":
+            params = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": CLIENT}
+            assert (await socket.rpc("initialize", params))["result"]["protocolVersion"] == "2025-06-18"
+            await socket.send("notifications/initialized")
+        if opening == "modern":
+            prefix = "io.modelcontextprotocol"
+            meta = {"_meta": {f"{prefix}/protocolVersion": "2026-07-28", f"{prefix}/clientCapabilities": {}}}
+            discovered = (await socket.rpc("server/discover", meta))["result"]
+            assert discovered["supportedVersions"] == ["2026-07-28"]
+        tools = (await socket.rpc("tools/list", meta))["result"]["tools"]
+    assert [tool["name"] for tool in tools] == TOOLS
+
+
+FAULTS = [
+    (b"{nope", -32700, "parse_error"),
+    (b'{"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"a": NaN}}', -32700, "parse_error"),
+    (b"[" * 100_000, -32700, "parse_error"),
+    (b"[]", -32600, "invalid_request"),
+    (b"7", -32600, "invalid_request"),
+    (b'{"jsonrpc": "1.0", "id": 1, "method": "ping"}', -32600, "invalid_request"),
+    (b'{"jsonrpc": "2.0", "id": 1}', -32600, "invalid_request"),
+    (b'{"jsonrpc": "2.0", "id": 1, "method": 7}', -32600, "invalid_request"),
+    (b'{"jsonrpc": "2.0", "id": {}, "method": "ping"}', -32600, "invalid_request"),
+    (b'{"jsonrpc": "2.0", "id": 1, "method": "tools/dance"}', -32601, "method_not_found"),
+    (b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": []}', -32602, "invalid_params"),
+    (b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {}}', -32602, "invalid_params"),
+    (b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "x"}}', -32602, "unknown_tool"),
+    (
+        b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "knowledge-add", "arguments": 3}}',
+        -32602,
+        "invalid_params",
+    ),
+]
+
+
+@pytest.mark.requirement("000.protocol.faults")
+@pytest.mark.parametrize(("body", "code", "kind"), FAULTS)
+def test_a_fault_of_the_protocol_has_its_code_its_type_and_details(
+    body: bytes, code: int, kind: str, product: Product
+) -> None:
+    answer = post(product, body).json()
+    assert answer["jsonrpc"] == "2.0"
+    assert answer["error"]["code"] == code
+    assert answer["error"]["message"]
+    assert answer["error"]["data"]["error_type"] == kind
+    assert isinstance(answer["error"]["data"]["details"], dict)
+
+
+@pytest.mark.requirement("000.protocol.faults")
+@pytest.mark.parametrize(("body", "code", "kind"), FAULTS)
+async def test_a_websocket_words_its_faults_alike_and_stays_open(
+    body: bytes, code: int, kind: str, product: Product
+) -> None:
+    async with websockets.connect(f"{product.url.replace('http', 'ws', 1)}/mcp") as connection:
+        socket = Socket(connection)
+        await socket.rpc("ping")
+        await connection.send(body.decode())
+        answer = await socket.receive()
+        assert (answer["error"]["code"], answer["error"]["data"]["error_type"]) == (code, kind)
+        assert (await socket.rpc("ping"))["result"] == {}
+
+
+@pytest.mark.requirement("000.protocol.faults")
+@pytest.mark.parametrize("session", [True, False])
+async def test_the_eras_of_the_protocol_carry_the_same_types_and_details(session: bool, product: Product) -> None:
+    from mcp import MCPError
+
+    async with official(f"{product.url}/mcp", "legacy" if session else "modern") as there:
+        with pytest.raises(MCPError) as caught:
+            await there.client.call_tool("knowledge-dance", {})
+    assert caught.value.error.code == -32602
+    assert caught.value.error.data["error_type"] == "unknown_tool"
+    assert caught.value.error.data["details"]["tools"] == TOOLS
+
+
+@pytest.mark.requirement("000.protocol.faults")
+def test_what_the_sdk_refuses_is_explained_too(product: Product) -> None:
+    modern = {"mcp_protocol_version": "2026-07-28", "accept": "application/json, text/event-stream"}
+    gone = {"mcp_session_id": "gone", "accept": "application/json, text/event-stream"}
+    ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+    for response, status in ((post(product, b"{", **modern), 400), (post(product, ping, **gone), 404)):
+        assert response.status_code == status
+        assert set(response.json()["error"]["data"]) == {"error_type", "details"}
+
+
+@pytest.mark.requirement("000.protocol.notification")
+def test_a_notification_gets_no_answer(product: Product) -> None:
+    for method in ("notifications/initialized", "notifications/unheard-of"):
+        response = post(product, {"jsonrpc": "2.0", "method": method})
+        assert (response.status_code, response.content) == (202, b"")
+
+
+@pytest.mark.requirement("000.protocol.contract_test")
+async def test_the_documents_own_contract_test_passes(product: Product, shelf: Any) -> None:
+    from tests.contracts.knowledge.samples import write
+
+    async with httpx.AsyncClient(base_url=product.url, timeout=PATIENCE) as http:
+        call_tool = Plain(http).call
+
+        response = await call_tool("knowledge-add", file_path=str(write(shelf / "doc.pdf", "words")), **{"async": True})
+        assert response["success"] is True
+        assert "task_id" in response or response["duplicate"] is True
+
+        response = await call_tool("knowledge-add")
+        assert response["success"] is False
+        assert response["error"] == "missing_required_parameter"
+
+        response = await call_tool("knowledge-add", file_path="/test/doc.xyz")
+        assert response["error"] == "unsupported_format"
+
+
+EXAMPLES: list[tuple[str, Body]] = [
+    (
+        "knowledge-add",
+        {
+            "file_path": "/path/to/document.pdf",
+            "metadata": {"author": "John Doe", "tags": ["technical", "api-docs"]},
+            "async": True,
+        },
+    ),
+    (
+        "knowledge-search",
+        {
+            "query": "How to set up vector database?",
+            "top_k": 5,
+            "min_relevance": 0.5,
+            "filters": {"format": "pdf", "date_range": {"start": "2025-01-01", "end": "2025-12-31"}},
+        },
+    ),
+    ("knowledge-remove", {"document_id": "uuid-v4-doc-id", "confirm": True}),
+    ("knowledge-show", {"limit": 50, "offset": 0, "sort_by": "date_added", "sort_order": "desc"}),
+    ("knowledge-clear", {"confirm": True, "confirmation_phrase": "DELETE ALL"}),
+    ("knowledge-status", {}),
+    ("knowledge-task-status", {"task_id": "8b5fbd2c-6f3c-4f83-9a3c-0a7a3d3f5b11"}),
+]
+EXPECTED: dict[str, set[str | None]] = {
+    "knowledge-add": {"access_denied"},
+    "knowledge-search": {"empty_knowledge_base", None},
+    "knowledge-remove": {"document_not_found"},
+    "knowledge-task-status": {"task_not_found"},
+}
+
+
+@pytest.mark.requirement("000.protocol.examples")
+@pytest.mark.parametrize(("tool", "parameters"), EXAMPLES)
+async def test_each_example_of_the_document_is_understood(tool: str, parameters: Body, product: Product) -> None:
+    async with httpx.AsyncClient(base_url=product.url, timeout=PATIENCE) as http:
+        answer = await Plain(http).call(tool, **parameters)
+    assert answer.get("error") in EXPECTED.get(tool, {None}), answer

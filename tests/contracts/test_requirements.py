@@ -1,0 +1,45 @@
+"""Every requirement has a test that names it, and no test names one that is not there."""
+
+from __future__ import annotations
+
+import ast
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+
+def requirements() -> set[str]:
+    with (HERE / "requirements.toml").open("rb") as file:
+        listed = tomllib.load(file)
+    return {f"{contract}.{name}" for contract, table in listed.items() for name in flat(table)}
+
+
+def flat(table: dict[str, object], prefix: str = "") -> Iterator[str]:
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from flat(value, f"{prefix}{key}.")
+        else:
+            assert isinstance(value, str) and value.endswith("."), f"{prefix}{key} is not a sentence"
+            yield f"{prefix}{key}"
+
+
+def named() -> set[str]:
+    """What the tests name, read from their marks."""
+    return {
+        argument.value
+        for path in HERE.parent.rglob("test_*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "requirement"
+        for argument in node.args
+        if isinstance(argument, ast.Constant) and isinstance(argument.value, str)
+    }
+
+
+def test_every_requirement_is_shown_by_a_test() -> None:
+    assert sorted(requirements() - named()) == []
+
+
+def test_no_test_names_a_requirement_that_is_not_written_down() -> None:
+    assert sorted(named() - requirements()) == []
