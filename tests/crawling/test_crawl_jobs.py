@@ -54,7 +54,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 async def until_created(engine: LocalEngine, job_id: int, pages: int) -> None:
     async with asyncio.timeout(LIMIT):
-        while (await engine.crawl_report(job_id)).counts.created < pages:  # noqa: ASYNC110
+        while (await engine.crawl_report(job_id)).counts.created < pages:
             await asyncio.sleep(0.01)
 
 

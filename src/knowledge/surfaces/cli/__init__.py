@@ -4,6 +4,7 @@ from knowledge.surfaces.cli.add import add
 from knowledge.surfaces.cli.backup import backup, restore
 from knowledge.surfaces.cli.collections import collections
 from knowledge.surfaces.cli.completion import completion
+from knowledge.surfaces.cli.crawl import crawl
 from knowledge.surfaces.cli.doctor import doctor
 from knowledge.surfaces.cli.editing import move, tag
 from knowledge.surfaces.cli.extract import extract
@@ -20,7 +21,7 @@ from knowledge.surfaces.cli.upkeep import reindex, status, verify
 __all__ = ["cli"]
 
 for command in (
-    *(add, note, search, show, read, tag, move, remove, extract),
+    *(add, note, crawl, search, show, read, tag, move, remove, extract),
     *(collections, jobs),
     *(serve, status, verify, reindex, backup, restore, doctor, completion),
 ):
