@@ -41,6 +41,8 @@ def options(settings: Settings) -> Options:
         wait_seconds=settings.wait_s,
         ocr_languages=settings.ocr_languages,
         crawl=crawl_options(settings),
+        reranker=settings.reranker,
+        rerank_ms=settings.rerank_ms,
     )
 
 

@@ -71,10 +71,15 @@ class Transformer:
         self._session = _Builder(weights, int8, only_first=pooling is Pooling.FIRST).graph.session()
 
     def __call__(self, ids: Numbers, lengths: Numbers) -> Floats:
+        return pool(self.tokens(ids, lengths), lengths, self._pooling)
+
+    def tokens(self, ids: Numbers, lengths: Numbers) -> Floats:
+        """The vector of every token; of the first alone where the pooling takes no other."""
         embedded = self._words(ids)
         embedded += self._positions[: ids.shape[1]]
         (tokens,) = self._session.run(["tokens"], {"embedded": embedded, "lengths": lengths})
-        return pool(tokens, lengths, self._pooling)
+        found: Floats = tokens
+        return found
 
 
 class _Builder:

@@ -18,9 +18,11 @@ from knowledge import analyse
 from knowledge.embed.base import Embedder
 from knowledge.engine import rank
 from knowledge.engine.rank import Candidates, Ranking
+from knowledge.engine.rerank import BEST, Passage, Reranker
 from knowledge.errors import EmptyQuery, ModelUnavailable, Unavailable
 from knowledge.index.api import Index, Scored, Within, Words
 from knowledge.model import Answer, Chunk, Document, Hit, Json, JsonValue, Mode, Query
+from knowledge.split import passage_text
 
 DEPTH = 100
 """How many candidates each side brings: always the same, so that pages never repeat or skip a passage."""
@@ -35,7 +37,15 @@ class Passages(Protocol):
     def hits(self, chunk_ids: Sequence[int]) -> dict[int, tuple[Chunk, Document]]: ...
 
 
-def search(query: Query, within: Within, *, index: Index, passages: Passages, embedder: Embedder | None) -> Answer:
+def search(
+    query: Query,
+    within: Within,
+    *,
+    index: Index,
+    passages: Passages,
+    embedder: Embedder | None,
+    reranker: Reranker | None = None,
+) -> Answer:
     """The passages that answer a question, best first."""
     costs = Costs()
     with costs.step("embed"):
@@ -44,6 +54,9 @@ def search(query: Query, within: Within, *, index: Index, passages: Passages, em
         found, asked = find(asked, within, index)
     with costs.step("rank"):
         ranking = fuse(found, asked)
+    if query.mode is Mode.RERANK and asked.mode is Mode.HYBRID:
+        with costs.step("rerank"):
+            ranking, asked = read_again(query, asked, found, ranking, index=index, passages=passages, reranker=reranker)
     with costs.step("join"):
         page = join(query, found, ranking, passages)
     return shape(query, asked, found, ranking, page, costs)
@@ -77,7 +90,7 @@ def understand(query: Query, index: Index, embedder: Embedder | None) -> Asked:
         return without_model(query, words, str(error))
     if query.mode is Mode.VECTOR:
         return Asked(Mode.VECTOR, words, vector, embedder.name)
-    return reranked(query, Asked(Mode.HYBRID, words, vector, embedder.name))
+    return Asked(Mode.HYBRID, words, vector, embedder.name)
 
 
 def refuse_empty(query: Query, words: Words, embedder: Embedder | None) -> None:
@@ -93,12 +106,6 @@ def without_model(query: Query, words: Words, reason: str) -> Asked:
     if not words.terms:
         raise EmptyQuery("The question holds no word to search for", query=query.text[:200])
     return Asked(Mode.TEXT, words, None, "", (f"{reason}; these are the hits by words alone.",))
-
-
-def reranked(query: Query, asked: Asked) -> Asked:
-    if query.mode is not Mode.RERANK:
-        return asked
-    return replace(asked, notes=(*asked.notes, "Reranking is not available; this is the fused order."))
 
 
 class QuestionCache:
@@ -195,6 +202,33 @@ def fuse(found: Candidates, asked: Asked) -> Ranking:
             return rank.meaning_alone(found, rank.calibration(asked.model))
         case _:
             return rank.hybrid(found, rank.calibration(asked.model))
+
+
+def read_again(
+    query: Query,
+    asked: Asked,
+    found: Candidates,
+    ranking: Ranking,
+    *,
+    index: Index,
+    passages: Passages,
+    reranker: Reranker | None,
+) -> tuple[Ranking, Asked]:
+    """The best few passages in a better order; where that is not possible, the order as it was and a note."""
+    if reranker is None:
+        return ranking, replace(asked, notes=(*asked.notes, "Reranking is switched off; this is the fused order."))
+    first = ranking.order[:BEST].tolist()
+    joined = passages.hits(found.ids[first].tolist()) if first else {}
+    there = [place for place in first if int(found.ids[place]) in joined]
+    best = [
+        Passage(chunk.id, passage_text(document.title, chunk.section, chunk.text))
+        for chunk, document in (joined[int(found.ids[place])] for place in there)
+    ]
+    order = np.concatenate([np.array(there, np.int64), ranking.order[len(first) :]])
+    better, note = reranker.rerank(query, asked.model, replace(ranking, order=order), best, index)
+    if note is not None:
+        return better, replace(asked, notes=(*asked.notes, note))
+    return better, replace(asked, mode=Mode.RERANK)
 
 
 @dataclass(frozen=True, slots=True)
