@@ -1,0 +1,210 @@
+"""Reranking: a better order within a budget, or the order as it was and why."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from knowledge.engine.rank import Numbers, Ranking
+from knowledge.engine.rerank import (
+    DEFAULT_MODEL,
+    Case,
+    Judge,
+    LateInteraction,
+    Passage,
+    Reranker,
+    even_scale,
+    open_reranker,
+    reordered,
+)
+from knowledge.errors import InvalidParameter
+from knowledge.index.api import Index, Words
+from knowledge.model import Mode, Query
+
+QUERY = Query(text="what is the capital city of france", mode=Mode.RERANK, budget_ms=20_000)
+
+
+class Shelf:
+    """Just enough of an index: every word is as rare as it is long."""
+
+    def languages(self) -> tuple[str, ...]:
+        return ("en",)
+
+    def ceiling(self, words: Words) -> float:
+        return 2.2 * sum(len(forms[0]) for forms in words.terms)
+
+
+SHELF: Index = Shelf()  # type: ignore[assignment]
+
+
+def ranking(*relevance: float) -> Ranking:
+    given = np.array(relevance)
+    return Ranking(np.argsort(-given, kind="stable"), given.copy(), given, calibrated=True)
+
+
+def passages(*texts: str) -> list[Passage]:
+    return [Passage(number, text) for number, text in enumerate(texts)]
+
+
+class Fixed:
+    def __init__(self, *scores: float) -> None:
+        self._scores = np.array(scores)
+
+    def judge(self, case: Case) -> Numbers | None:
+        return self._scores
+
+
+class Slow:
+    def judge(self, case: Case) -> Numbers | None:
+        return None
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=30), st.data())
+def test_relevance_falls_from_first_to_last_in_the_new_order(relevance: list[float], data: st.DataObject) -> None:
+    before = ranking(*relevance)
+    count = data.draw(st.integers(1, len(relevance)))
+    scores = np.array(data.draw(st.lists(st.floats(-5, 5), min_size=count, max_size=count)))
+    after = reordered(before, scores)
+    ordered = after.relevance[after.order]
+    assert (np.diff(ordered) <= 0).all()
+    assert sorted(after.order.tolist()) == sorted(before.order.tolist())
+    assert sorted(ordered.tolist()) == sorted(relevance), "no relevance is invented"
+    assert after.order[count:].tolist() == before.order[count:].tolist()
+
+
+def test_a_fused_score_is_won_back_from_its_relevance() -> None:
+    score = np.array([0.1, 0.4, 0.8])
+    relevance = 1 / (1 + np.exp(-(-3.94 + 10.94 * score)))
+    assert even_scale(relevance) == pytest.approx(score)
+
+
+def test_the_judge_decides_the_order() -> None:
+    reranker = Reranker(lambda: Fixed(0.1, 0.9, 0.5), 300)
+    after, note = reranker.rerank(QUERY, "any", ranking(0.9, 0.8, 0.7, 0.6), passages("a", "b", "c"), SHELF)
+    assert note is None
+    assert after.order.tolist() == [1, 2, 0, 3]
+    assert after.relevance[after.order].tolist() == [0.9, 0.8, 0.7, 0.6]
+
+
+def test_a_budget_that_runs_out_leaves_the_fused_order_and_says_so() -> None:
+    before = ranking(0.9, 0.8)
+    after, note = Reranker(Slow, 300).rerank(replace(QUERY, budget_ms=7), "any", before, passages("a", "b"), SHELF)
+    assert after is before
+    assert note == "Reranking took longer than 7 ms; this is the fused order."
+
+
+def test_a_reranker_that_is_still_loading_is_not_waited_for_beyond_the_budget() -> None:
+    leave = threading.Event()
+
+    def load() -> Judge:
+        leave.wait(30)
+        return Fixed(1.0, 2.0)
+
+    reranker = Reranker(load, 1)
+    before = ranking(0.9, 0.8)
+    after, note = reranker.rerank(replace(QUERY, budget_ms=None), "any", before, passages("a", "b"), SHELF)
+    assert after is before
+    assert note is not None and "still being loaded" in note
+    leave.set()
+    after, note = reranker.rerank(QUERY, "any", before, passages("a", "b"), SHELF)
+    assert (after.order.tolist(), note) == ([1, 0], None)
+
+
+def test_a_reranker_that_cannot_be_loaded_says_why(tmp_path: Path) -> None:
+    reranker = open_reranker(f"dir:{tmp_path}", "auto", 5000)
+    _, note = reranker.rerank(QUERY, "any", ranking(0.9), passages("a"), SHELF)
+    assert note is not None and "holds no cross-encoder" in note
+
+
+def test_it_can_be_switched_off_and_fits_one_model_only() -> None:
+    before = ranking(0.9, 0.8)
+    _, off = open_reranker("none", "auto", 300).rerank(QUERY, DEFAULT_MODEL, before, passages("a", "b"), SHELF)
+    _, other = open_reranker("default", "auto", 300).rerank(QUERY, "another", before, passages("a", "b"), SHELF)
+    assert off is not None and "switched off" in off
+    assert other is not None and "not available with the model another" in other
+
+
+def test_an_unknown_setting_is_refused() -> None:
+    with pytest.raises(InvalidParameter, match="KNOWLEDGE_RERANKER"):
+        open_reranker("magic", "auto", 300)
+
+
+TEXTS = (
+    "The capital market of France is large.",
+    "Bread is made of flour, water and salt.",
+    "Paris is the capital city of France.",
+    "Lyon is a city in France.",
+)
+
+
+@pytest.fixture(scope="module")
+def word_by_word() -> LateInteraction:
+    from knowledge.embed.tokens import GraniteTokens
+
+    return LateInteraction(GraniteTokens())
+
+
+def test_word_by_word_the_passage_that_answers_comes_first(word_by_word: LateInteraction) -> None:
+    reranker = Reranker(lambda: word_by_word, 300)
+    after, note = reranker.rerank(QUERY, "any", ranking(0.72, 0.7, 0.69, 0.68), passages(*TEXTS), SHELF)
+    assert note is None
+    assert after.order[0] == 2
+    assert after.order[-1] == 1
+
+
+def test_what_was_read_in_time_is_kept_for_the_next_question(word_by_word: LateInteraction) -> None:
+    given = [Passage(900 + number, text * 30) for number, text in enumerate(TEXTS)]
+    late = Case(QUERY.text, given, np.array([0.7, 0.69, 0.68, 0.67]), SHELF, deadline=0.0)
+    assert word_by_word.judge(late) is None
+    assert word_by_word.judge(replace(late, deadline=float("inf"))) is not None
+    assert word_by_word.judge(late) is not None, "nothing had to be read again"
+
+
+def test_token_vectors_are_of_unit_length_and_one_for_each_token() -> None:
+    from knowledge.embed.tokens import GraniteTokens
+
+    tokens = GraniteTokens()
+    asked = tokens.question("kettle whistles")
+    assert len(asked.vectors) == len(asked.spans)
+    assert np.linalg.norm(asked.vectors, axis=1) == pytest.approx(1.0, abs=1e-3)
+    (one,) = tokens.vectors(tokens.ids(["kettle whistles"]))
+    assert one.shape == asked.vectors.shape
+
+
+def cross_encoder(folder: Path) -> None:
+    """A model that scores a pair by how many tokens it has, in the form in which such models come."""
+    from onnx import TensorProto, helper, save
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+
+    ids = helper.make_tensor_value_info("input_ids", TensorProto.INT64, ["batch", "length"])
+    mask = helper.make_tensor_value_info("attention_mask", TensorProto.INT64, ["batch", "length"])
+    logits = helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["batch", 1])
+    nodes = [
+        helper.make_node("Mul", ["input_ids", "attention_mask"], ["seen"]),
+        helper.make_node("Cast", ["seen"], ["numbers"], to=TensorProto.FLOAT),
+        helper.make_node("ReduceMax", ["numbers"], ["logits"], axes=[1], keepdims=1),
+    ]
+    graph = helper.make_graph(nodes, "cross", [ids, mask], [logits])
+    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), folder / "model.onnx")
+    words = {"[UNK]": 0, "tea": 1, "green": 2, "best": 3}
+    tokenizer = Tokenizer(models.WordLevel(words, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.post_processor = processors.TemplateProcessing(single="$A", pair="$A $B:1", special_tokens=[])
+    tokenizer.save(str(folder / "tokenizer.json"))
+
+
+def test_a_cross_encoder_out_of_a_folder_decides_alone(tmp_path: Path) -> None:
+    cross_encoder(tmp_path)
+    reranker = open_reranker(f"dir:{tmp_path}", "auto", 20_000)
+    given = passages("tea", "green tea", "the best tea", "no", "none", "nothing")
+    after, note = reranker.rerank(
+        replace(QUERY, text="tea"), "any", ranking(0.9, 0.8, 0.7, 0.6, 0.5, 0.4), given, SHELF
+    )
+    assert note is None
+    assert after.order[:2].tolist() == [2, 1]
