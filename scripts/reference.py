@@ -10,6 +10,7 @@ from pydantic_core import PydanticUndefined
 
 from knowledge.config import Settings
 from knowledge.errors import KnowledgeError
+from knowledge.surfaces.cli.reference import commands_page
 from knowledge.toolsets import registry
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
@@ -79,6 +80,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "settings.md": settings_page,
     "errors.md": errors_page,
     "tools.md": tools_page,
+    "cli.md": lambda: commands_page(MADE),
 }
 
 

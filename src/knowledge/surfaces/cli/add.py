@@ -119,7 +119,7 @@ def run(session: Session, sources: Sources, about: About, stdin: str | None, tal
 
 def tell(session: Session, tally: Tally, seconds: float) -> None:
     if session.as_json:
-        print_json(summary.summary_json(tally))
+        print_json(summary.dump_tally(tally))
     else:
         summary.print_summary(tally, seconds)
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from typing import TYPE_CHECKING
 
 import click
 
 from knowledge.engine.api import Engine
-from knowledge.model import Document, DocumentEdit, JsonValue
+from knowledge.model import Document, DocumentEdit
 from knowledge.surfaces.cli.command import common, examples, pass_session
 from knowledge.surfaces.cli.references import collection_ref, find_document, find_documents
 from knowledge.surfaces.cli.screen import clean, count, print_json
 from knowledge.surfaces.cli.session import Session
+
+if TYPE_CHECKING:
+    from knowledge.surfaces.cli.shapes import EditedShape
 
 
 @click.command(epilog=examples("knowledge move 12 13 archive", "knowledge move 'Old report' archive"))
@@ -63,4 +66,5 @@ def tag(session: Session, document: str, tags: tuple[str, ...], removed: tuple[s
 def print_documents(documents: Sequence[Document]) -> None:
     from knowledge.wire import dump_document
 
-    print_json({"documents": cast(JsonValue, [dump_document(document) for document in documents])})
+    shape: EditedShape = {"documents": [dump_document(document) for document in documents]}
+    print_json(shape)

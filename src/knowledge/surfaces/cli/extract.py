@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import click
 
 from knowledge.errors import FileNotFound
-from knowledge.model import Json, JsonValue
 from knowledge.surfaces.cli.command import common, examples, pass_session
 from knowledge.surfaces.cli.screen import clean, print_json, say
 from knowledge.surfaces.cli.session import Session
 
 if TYPE_CHECKING:
     from knowledge.extract.base import Facts, PageText
+    from knowledge.surfaces.cli.shapes import ExtractedShape, PageShape
 
 
 @click.command(
@@ -32,7 +32,7 @@ def extract(session: Session, file: Path, force_ocr: bool) -> None:
         raise FileNotFound(f"There is no file {file}", hint="Check the path.", file_path=str(file))
     facts, pages = read_file(session, file, force_ocr)
     if session.as_json:
-        print_json(extracted_json(facts, pages))
+        print_json(dump_extracted(facts, pages))
         return
     for page in pages:
         if page.number is not None:
@@ -53,8 +53,8 @@ def read_file(session: Session, file: Path, force_ocr: bool) -> tuple[Facts, lis
         return parsing.facts, list(parsing)
 
 
-def extracted_json(facts: Facts, pages: list[PageText]) -> Json:
-    listed: list[JsonValue] = [
+def dump_extracted(facts: Facts, pages: list[PageText]) -> ExtractedShape:
+    listed: list[PageShape] = [
         {"number": page.number, "text": page.text, "method": page.method.value, "warning": page.warning}
         for page in pages
     ]
@@ -64,7 +64,7 @@ def extracted_json(facts: Facts, pages: list[PageText]) -> Json:
         "author": facts.author,
         "language": facts.language,
         "page_count": facts.page_count,
-        "tags": cast(JsonValue, list(facts.tags)),
+        "tags": list(facts.tags),
         "metadata": facts.metadata,
         "pages": listed,
     }

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from typing import TYPE_CHECKING
 
 import click
 
 from knowledge.engine.api import Engine
-from knowledge.model import Job, JobFilter, JobStatus, JsonValue, Page
+from knowledge.model import Job, JobFilter, JobStatus, Page
 from knowledge.surfaces.cli.command import common, examples, pass_session
 from knowledge.surfaces.cli.faults import sentence
 from knowledge.surfaces.cli.references import job_ref
 from knowledge.surfaces.cli.screen import clean, moment, print_json, print_table, say
 from knowledge.surfaces.cli.session import Session
+
+if TYPE_CHECKING:
+    from knowledge.surfaces.cli.shapes import TouchedJobsShape
 
 
 @click.group(
@@ -98,7 +101,8 @@ def print_jobs(session: Session, found: Sequence[Job]) -> None:
     if session.as_json:
         from knowledge.wire import dump_job
 
-        print_json({"jobs": cast(JsonValue, [dump_job(job) for job in found])})
+        shape: TouchedJobsShape = {"jobs": [dump_job(job) for job in found]}
+        print_json(shape)
     else:
         print_rows(found)
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import cast
+from typing import TYPE_CHECKING
 
 import click
 
-from knowledge.model import Json, JsonValue
 from knowledge.surfaces.cli import faults
 from knowledge.surfaces.cli.faults import sentence
 from knowledge.surfaces.cli.screen import clean, count
 from knowledge.surfaces.cli.tally import Fate, Outcome, Tally
+
+if TYPE_CHECKING:
+    from knowledge.surfaces.cli.shapes import AddShape, OutcomeShape
 
 GO_ON = "Run the same command again to go on; what is already there is left alone."
 
@@ -63,20 +65,26 @@ def duration(seconds: float) -> str:
     return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
-def summary_json(tally: Tally) -> Json:
-    listed = {fate.value: cast(JsonValue, [outcome_json(outcome) for outcome in tally.of(fate)]) for fate in Fate}
-    skipped: Json = {"unsupported": cast(JsonValue, dict(tally.unsupported)), "empty": tally.empty}
-    return {**listed, "skipped": skipped, "not_begun": tally.not_begun, "interrupted": tally.interrupted}
+def dump_tally(tally: Tally) -> AddShape:
+    return {
+        "added": list(map(dump_outcome, tally.of(Fate.ADDED))),
+        "unchanged": list(map(dump_outcome, tally.of(Fate.UNCHANGED))),
+        "accepted": list(map(dump_outcome, tally.of(Fate.ACCEPTED))),
+        "failed": list(map(dump_outcome, tally.of(Fate.FAILED))),
+        "skipped": {"unsupported": dict(tally.unsupported), "empty": tally.empty},
+        "not_begun": tally.not_begun,
+        "interrupted": tally.interrupted,
+    }
 
 
-def outcome_json(outcome: Outcome) -> Json:
+def dump_outcome(outcome: Outcome) -> OutcomeShape:
     from knowledge.wire import dump_error, dump_job
 
-    shape: Json = {"name": outcome.name, "document_id": outcome.document_id}
+    shape: OutcomeShape = {"name": outcome.name, "document_id": outcome.document_id}
     if outcome.job is not None:
-        shape["job"] = cast(JsonValue, dump_job(outcome.job))
+        shape["job"] = dump_job(outcome.job)
     if outcome.error is not None:
-        shape.update(cast(Json, dump_error(outcome.error)))
+        shape["error"] = dump_error(outcome.error)["error"]
     return shape
 
 

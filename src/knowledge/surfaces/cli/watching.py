@@ -25,12 +25,14 @@ from knowledge.surfaces.cli.references import absolute, every_document
 from knowledge.surfaces.cli.screen import clean, count, say
 from knowledge.surfaces.cli.session import Session
 from knowledge.surfaces.cli.sources import Sources, Walk
-from knowledge.surfaces.cli.summary import outcome_json, reason
+from knowledge.surfaces.cli.summary import dump_outcome, reason
 from knowledge.surfaces.cli.tally import Fate, Outcome, Tally
 from knowledge.surfaces.cli.uploading import Parcel, Upload
 
 if TYPE_CHECKING:
     from watchfiles import Change
+
+    from knowledge.surfaces.cli.shapes import WatchShape
 
 DEBOUNCE_MS = 300
 
@@ -110,11 +112,11 @@ class Watch:
 
     async def _remove(self, work: Plan) -> None:
         for path in work.remove:
+            number = self.stored.pop(path)
             with suppress(DocumentNotFound):
-                await self.engine.remove(self.stored[path])
-            del self.stored[path]
+                await self.engine.remove(number)
             self.handled.pop(path, None)
-            self._tell("removed  ", path, {"event": "removed", "name": path})
+            self._tell("removed", Outcome(path, Fate.ADDED, document_id=number))
         if work.remove:
             self._forget_copies()
 
@@ -144,11 +146,11 @@ class Watch:
             changed = outcome.name in self.stored
             self.stored[outcome.name] = outcome.document_id
             self.copies.discard(outcome.name)
-            self._tell("changed  " if changed else "added    ", outcome.name, outcome_json(outcome))
+            self._tell("changed" if changed else "added", outcome)
         elif outcome.fate is Fate.UNCHANGED and outcome.name not in self.stored:
             self.copies.add(outcome.name)
         elif outcome.fate is Fate.FAILED:
-            self._tell("failed   ", f"{outcome.name}: {reason(outcome)}", outcome_json(outcome))
+            self._tell("failed", outcome)
 
     def _forget_copies(self, but: Collection[str] = ()) -> None:
         for path in self.copies.difference(but):
@@ -162,8 +164,13 @@ class Watch:
     def _is_below(self, path: str) -> bool:
         return any(Path(path).is_relative_to(root) for root in self.roots)
 
-    def _tell(self, what: str, line: str, shape: object) -> None:
-        click.echo(json.dumps(shape) if self.as_json else clean(f"{what} {line}"))
+    def _tell(self, event: str, outcome: Outcome) -> None:
+        if self.as_json:
+            shape: WatchShape = {"event": event, **dump_outcome(outcome)}
+            click.echo(json.dumps(shape))
+        else:
+            why = f": {reason(outcome)}" if outcome.error else ""
+            click.echo(clean(f"{event:8} {outcome.name}{why}"))
         sys.stdout.flush()
 
 
