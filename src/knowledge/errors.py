@@ -13,7 +13,7 @@ KnowledgeError
 ├── TooLarge                    413
 ├── UnsupportedFormat           415
 ├── Unreadable                  422  a file from which no text could be won
-│   ├── NeedsPassword · Damaged · NoText · OcrFailed
+│   ├── NeedsPassword · Damaged · NoText · OcrFailed (OcrLanguageMissing, which is a MissingDependency too)
 │   └── ParserDied · ParserTooSlow · ParserTooBig
 ├── RateLimited                 429
 ├── Cancelled                   409
@@ -273,6 +273,10 @@ class MissingDependency(KnowledgeError):
     code, status = "missing_dependency", 501
 
 
+class OcrLanguageMissing(OcrFailed, MissingDependency):
+    code = "ocr_language_missing"
+
+
 class Internal(KnowledgeError):
     code, status = "internal", 500
     default_hint = "The server's log has the details."
@@ -282,7 +286,8 @@ def tree(root: type[KnowledgeError] = KnowledgeError) -> Iterator[type[Knowledge
     """The root and everything below it, in the order in which it was written."""
     yield root
     for child in root.__subclasses__():
-        yield from tree(child)
+        if child.__bases__[0] is root:  # a child of two stands below the first
+            yield from tree(child)
 
 
 BY_CODE: dict[str, type[KnowledgeError]] = {error.code: error for error in tree()}

@@ -38,8 +38,8 @@ def check_languages(languages: str) -> None:
     """Refuse with the line that installs what is missing."""
     for language in languages.split("+"):
         if not (data_folder() / f"{language}.traineddata").exists():
-            raise errors.MissingDependency(
-                f"Text recognition has no data for the language '{language}'",
+            raise errors.OcrLanguageMissing(
+                f"OCR processing failed: there is no data for the language '{language}'",
                 hint=f"pip install tessdata.{language}",
                 language=language,
             )
@@ -109,4 +109,6 @@ def _api(languages: str) -> tesserocr.PyTessBaseAPI:
     import tesserocr
 
     mode = tesserocr.PSM.OSD_ONLY if languages == "osd" else tesserocr.PSM.AUTO
-    return tesserocr.PyTessBaseAPI(path=str(data_folder()), lang=languages, psm=mode)
+    api = tesserocr.PyTessBaseAPI(path=str(data_folder()), lang=languages, psm=mode)
+    api.SetVariable("debug_file", "")  # else it writes to /dev/null, which a confined child may not open
+    return api
