@@ -14,7 +14,6 @@ from knowledge.extract.base import PageText, Source
 from knowledge.extract.limits import Limits
 from knowledge.extract.worker import Parsers
 
-HOSTILE = Path(__file__).parent.parent / "data" / "extract"
 LIMITS = Limits(seconds=20, memory_bytes=200 << 20)
 SHORT = Limits(seconds=0.5, seconds_per_page=0, memory_bytes=200 << 20)
 
@@ -22,13 +21,14 @@ Make = Callable[..., Parsers]
 
 
 @pytest.fixture(params=["forked", "spawned"])
-def make(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
+def make(request: pytest.FixtureRequest) -> Iterator[Make]:
     """Parsers that run one misbehaving function, in a forked child and in a spawned one."""
-    monkeypatch.syspath_prepend(HOSTILE)
     made: list[Parsers] = []
 
     def parsers(name: str, limits: Limits = LIMITS) -> Parsers:
-        made.append(Parsers(limits, parser=f"hostile_parsers:{name}", fork=request.param == "forked"))
+        made.append(
+            Parsers(limits, parser=f"tests.data.extract.hostile_parsers:{name}", fork=request.param == "forked")
+        )
         made[-1].start()
         return made[-1]
 

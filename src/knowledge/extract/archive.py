@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import zipfile
 
 from knowledge import errors
@@ -16,7 +17,7 @@ HARMLESS = 32 << 20
 
 def open_archive(source: Source) -> zipfile.ZipFile:
     try:
-        archive = zipfile.ZipFile(source.open())
+        archive = zipfile.ZipFile(source.path if source.content is None else io.BytesIO(source.content))
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
         raise errors.Damaged(f"Its container is damaged: {error}", filename=source.filename) from error
     try:

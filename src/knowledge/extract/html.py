@@ -27,6 +27,8 @@ CONSENT = re.compile(r"(?i)(cookie|consent|gdpr)")
 EDGES = "body > header, body > footer, body > div > header, body > div > footer, footer"
 MAIN = ("main", "[role=main]", "article", "#content", "#main", "#main-content", ".content")
 SKIP = ("skip to", "jump to")
+MOST_LOOKS = 300
+"""Each look weighs all that is inside, so that many of them would be slow on a page that is nested deeply."""
 ANCHOR = re.compile(r"(?m)^(#{1,6} .*?)[ \u200b]*(?:[¶§🔗]|[ \u200b]#)?[ \u200b]*$")
 """The mark behind a heading that links to itself."""
 BLANKS = re.compile(r"\n{3,}")
@@ -84,12 +86,15 @@ def _consent(tree: LexborHTMLParser) -> list[LexborNode]:
 
 def _drop_menus(body: LexborNode) -> None:
     """What stands above the first heading and consists of links is a menu, whatever its author called it."""
-    unwanted = []
+    unwanted: list[LexborNode] = []
+    looked_at = 0
     for node in body.traverse():
-        if node.tag in ("h1", "h2", "h3"):
+        if node.tag in ("h1", "h2", "h3") or looked_at > MOST_LOOKS:
             break
-        if node.tag in ("ul", "ol", "table", "div", "p", "a") and _is_menu(node):
-            unwanted.append(node)
+        if node.tag in ("ul", "ol", "table", "div", "p", "a"):
+            looked_at += 1
+            if _is_menu(node):
+                unwanted.append(node)
     for node in unwanted:
         if node.parent is not None:
             node.decompose()

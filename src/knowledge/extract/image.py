@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import warnings
 from collections.abc import Iterator
 
@@ -30,10 +31,14 @@ def open_image(source: Source) -> Image.Image:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            image = Image.open(source.open())
+            image = Image.open(source.path if source.content is None else io.BytesIO(source.content))
     except (UnidentifiedImageError, OSError, ValueError, SyntaxError) as error:
         raise errors.Damaged(f"It is no image that can be opened: {error}", filename=source.filename) from error
-    measure(image)
+    try:
+        measure(image)
+    except errors.ParserTooBig:
+        image.close()
+        raise
     return image
 
 
@@ -64,8 +69,9 @@ def _facts(image: Image.Image, doc_type: str, count: int) -> Facts:
 
 
 def _pages(image: Image.Image, count: int, source: Source) -> Iterator[PageText]:
-    for number, frame in zip(range(1, count + 1), ImageSequence.Iterator(image), strict=False):
-        yield _page(frame, number, source)
+    with image:
+        for number, frame in zip(range(1, count + 1), ImageSequence.Iterator(image), strict=False):
+            yield _page(frame, number, source)
 
 
 def _page(frame: Image.Image, number: int, source: Source) -> PageText:

@@ -1,0 +1,313 @@
+"""Documents made by hand, good and hostile, for the tests of the extractors."""
+
+from __future__ import annotations
+
+import io
+import struct
+import zipfile
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from PIL import Image, ImageDraw, ImageFont
+
+A4 = (595, 842)
+
+
+def zipped(members: Mapping[str, str | bytes], *, stored: Sequence[str] = ()) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            kind = zipfile.ZIP_STORED if name in stored else zipfile.ZIP_DEFLATED
+            archive.writestr(zipfile.ZipInfo(name), content, kind)
+    return buffer.getvalue()
+
+
+# -- PDF ----------------------------------------------------------------------------------------
+
+
+class Pdf:
+    """Just enough of the format: pages of Helvetica, an outline, pictures, document information."""
+
+    def __init__(self) -> None:
+        self._objects: list[bytes] = []
+        self._pages: list[int] = []
+        self.font = self.add(b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>")
+        self.tree = self.add(b"")
+        self.extra = b""
+        self.info = b""
+
+    def add(self, body: bytes) -> int:
+        self._objects.append(body)
+        return len(self._objects)
+
+    def stream(self, content: bytes, about: bytes = b"") -> int:
+        head = b"<< /Length %d %s >>" % (len(content), about)
+        return self.add(head + b"\nstream\n" + content + b"\nendstream")
+
+    def text(self, *lines: tuple[int, int, int, str], rotate: int = 0) -> None:
+        """A page with lines of text: x, y from the bottom, size, words."""
+        drawn = [b"BT /F1 %d Tf %d %d Td (%s) Tj ET" % (size, x, y, _escaped(words)) for x, y, size, words in lines]
+        self.page(b"\n".join(drawn), rotate=rotate)
+
+    def page(self, content: bytes, resources: bytes = b"", rotate: int = 0) -> None:
+        body = self.stream(content)
+        self._pages.append(
+            self.add(
+                b"<< /Type /Page /Parent %d 0 R /MediaBox [0 0 %d %d] /Rotate %d /Contents %d 0 R "
+                b"/Resources << /Font << /F1 %d 0 R >> %s >> >>" % (self.tree, *A4, rotate, body, self.font, resources)
+            )
+        )
+
+    def picture(self, image: Image.Image) -> None:
+        """A page that is one picture and nothing else, as a scanner makes it."""
+        grey = image.convert("L")
+        data = zlib.compress(grey.tobytes())
+        number = self.stream(
+            data,
+            b"/Type /XObject /Subtype /Image /Width %d /Height %d /ColorSpace /DeviceGray /BitsPerComponent 8 "
+            b"/Filter /FlateDecode" % grey.size,
+        )
+        self.page(b"q %d 0 0 %d 0 0 cm /Im Do Q" % A4, b"/XObject << /Im %d 0 R >>" % number)
+
+    def outline(self, *entries: tuple[str, int]) -> None:
+        first = len(self._objects) + 2
+        root = self.add(b"<< /Type /Outlines /First %d 0 R /Last %d 0 R >>" % (first, first + len(entries) - 1))
+        for place, (title, page) in enumerate(entries):
+            following = b"/Next %d 0 R" % (first + place + 1) if place + 1 < len(entries) else b""
+            self.add(
+                b"<< /Title (%s) /Parent %d 0 R /Dest [%d 0 R /Fit] %s >>"
+                % (_escaped(title), root, self._pages[page - 1], following)
+            )
+        self.extra += b" /Outlines %d 0 R" % root
+
+    def made(self, count: int | None = None) -> bytes:
+        """The file; a count makes the page tree list its pages that often."""
+        kids = self._pages * (count or 1)
+        listed = b" ".join(b"%d 0 R" % number for number in kids)
+        self._objects[self.tree - 1] = b"<< /Type /Pages /Count %d /Kids [%s] >>" % (len(kids), listed)
+        catalog = self.add(b"<< /Type /Catalog /Pages %d 0 R /Lang (en-GB) %s >>" % (self.tree, self.extra))
+        info = self.add(b"<< %s >>" % self.info)
+        return self._written(catalog, info)
+
+    def _written(self, catalog: int, info: int) -> bytes:
+        out = bytearray(b"%PDF-1.7\n")
+        places = []
+        for number, body in enumerate(self._objects, start=1):
+            places.append(len(out))
+            out += b"%d 0 obj\n%s\nendobj\n" % (number, body)
+        table = b"".join(b"%010d 00000 n \n" % place for place in places)
+        start = len(out)
+        size = len(self._objects) + 1
+        out += b"xref\n0 %d\n0000000000 65535 f \n%s" % (size, table)
+        out += b"trailer\n<< /Size %d /Root %d 0 R /Info %d 0 R >>\nstartxref\n%d\n%%%%EOF" % (
+            size,
+            catalog,
+            info,
+            start,
+        )
+        return bytes(out)
+
+
+def _escaped(words: str) -> bytes:
+    data = words.encode("cp1252")
+    return data.replace(b"\\", b"\\\\").replace(b"(", b"\\(").replace(b")", b"\\)")
+
+
+# -- pictures -----------------------------------------------------------------------------------
+
+
+def picture(*lines: str, size: tuple[int, int] = (1654, 1000), turned: float = 0) -> Image.Image:
+    """Black words on white, as a scanner would see them."""
+    image = Image.new("L", size, 255)
+    draw = ImageDraw.Draw(image)
+    font = ImageFont.load_default(size=38)
+    for place, line in enumerate(lines):
+        draw.text((120, 100 + 70 * place), line, fill=0, font=font)
+    return image.rotate(turned, expand=True, fillcolor=255, resample=Image.Resampling.BICUBIC) if turned else image
+
+
+def encoded(image: Image.Image, kind: str, **options: object) -> bytes:
+    buffer = io.BytesIO()
+    image.save(buffer, kind, **options)
+    return buffer.getvalue()
+
+
+def png_claiming(width: int, height: int) -> bytes:
+    """A few bytes that claim to be a picture of any size."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack("!I", len(data)) + kind + data + struct.pack("!I", zlib.crc32(kind + data))
+
+    head = struct.pack("!IIBBBBB", width, height, 1, 0, 0, 0, 0)
+    return (
+        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(bytes(1000))) + chunk(b"IEND", b"")
+    )
+
+
+# -- OpenDocument and EPUB ----------------------------------------------------------------------
+
+SPACES = " ".join(
+    f'xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{kind}:1.0"'
+    for name, kind in (
+        ("office", "office"),
+        ("text", "text"),
+        ("table", "table"),
+        ("draw", "drawing"),
+        ("presentation", "presentation"),
+        ("meta", "meta"),
+    )
+)
+
+
+def opendocument(kind: str, body: str, *, manifest: str = "<manifest/>") -> bytes:
+    content = f"<office:document-content {SPACES}><office:body>{body}</office:body></office:document-content>"
+    meta = (
+        f'<office:document-meta {SPACES} xmlns:dc="http://purl.org/dc/elements/1.1/"><office:meta>'
+        "<dc:title>The title</dc:title><meta:initial-creator>Ada</meta:initial-creator><dc:language>en</dc:language>"
+        "<meta:creation-date>2024-03-01T10:00:00</meta:creation-date></office:meta></office:document-meta>"
+    )
+    members = {
+        "mimetype": f"application/vnd.oasis.opendocument.{kind}",
+        "content.xml": content,
+        "meta.xml": meta,
+        "META-INF/manifest.xml": manifest,
+    }
+    return zipped(members, stored=["mimetype"])
+
+
+def epub(chapters: Mapping[str, str], **more: str) -> bytes:
+    items = "".join(
+        f'<item id="c{place}" href="{name}" media-type="application/xhtml+xml"/>' for place, name in enumerate(chapters)
+    )
+    spine = "".join(f'<itemref idref="c{place}"/>' for place in range(len(chapters)))
+    package = (
+        '<package xmlns="http://www.idpf.org/2007/opf" xmlns:dc="http://purl.org/dc/elements/1.1/"><metadata>'
+        "<dc:title>A Book</dc:title><dc:creator>Ada</dc:creator><dc:language>en</dc:language></metadata>"
+        f"<manifest>{items}</manifest><spine>{spine}</spine></package>"
+    )
+    container = '<container><rootfiles><rootfile full-path="OPS/book.opf"/></rootfiles></container>'
+    pages = {f"OPS/{name}": f"<html><body>{body}</body></html>" for name, body in chapters.items()}
+    members = {"mimetype": "application/epub+zip", "META-INF/container.xml": container, "OPS/book.opf": package}
+    return zipped({**members, **pages, **more}, stored=["mimetype"])
+
+
+# -- compound files: Outlook's messages, and the older Office formats -----------------------------
+
+SECTOR, SMALL_SECTOR, FREE, END, FAT = 512, 64, 0xFFFFFFFF, 0xFFFFFFFE, 0xFFFFFFFD
+Folder = Mapping[str, "bytes | Folder"]
+
+
+@dataclass
+class Entry:
+    """One line of the directory."""
+
+    name: str
+    kind: int
+    right: int = FREE
+    child: int = FREE
+    start: int = 0
+    size: int = 0
+
+    def packed(self) -> bytes:
+        name = self.name.encode("utf-16-le") + b"\0\0"
+        head = struct.pack("<64sHBBIII", name, len(name), self.kind, 1, FREE, self.right, self.child)
+        return head + bytes(36) + struct.pack("<IQ", self.start, self.size)
+
+
+def compound(root: Folder) -> bytes:
+    """A compound file with streams and folders, all of them small enough for the part for small streams."""
+    entries = [Entry("Root Entry", 5)]
+    small = bytearray()
+    chain: list[int] = []
+
+    def put(folder: Folder, parent: int) -> None:
+        numbers = []
+        for name, content in folder.items():
+            numbers.append(len(entries))
+            if isinstance(content, bytes):
+                start = len(chain)
+                count = max(1, -(-len(content) // SMALL_SECTOR))
+                chain.extend([*range(start + 1, start + count), END])
+                small.extend(content.ljust(count * SMALL_SECTOR, b"\0"))
+                entries.append(Entry(name, 2, start=start, size=len(content)))
+            else:
+                entries.append(Entry(name, 1))
+                put(content, numbers[-1])
+        for one, following in pairwise(numbers):
+            entries[one].right = following
+        entries[parent].child = numbers[0]
+
+    put(root, 0)
+    return _compound(entries, bytes(small), chain)
+
+
+def _compound(entries: list[Entry], small: bytes, chain: list[int]) -> bytes:
+    def sectors(data: bytes) -> list[bytes]:
+        padded = data.ljust(-(-len(data) // SECTOR) * SECTOR, b"\0")
+        return [padded[place : place + SECTOR] for place in range(0, len(padded), SECTOR)]
+
+    small_table = struct.pack(f"<{len(chain)}I", *chain)
+    small_table += b"\xff" * (-len(small_table) % SECTOR)
+    stream, table = sectors(small), sectors(small_table)
+    entries[0].start, entries[0].size = 1 + len(table), len(small)
+    folder = sectors(b"".join(entry.packed() for entry in entries))
+    links = [FAT]
+    for part in (table, stream, folder):
+        first = len(links)
+        links += [*range(first + 1, first + len(part)), END]
+    fat = struct.pack(f"<{len(links)}I", *links).ljust(SECTOR, b"\xff")
+    header = bytes.fromhex("d0cf11e0a1b11ae1") + bytes(16) + struct.pack("<HHHHH", 0x3E, 3, 0xFFFE, 9, 6) + bytes(6)
+    header += struct.pack("<IIIIIIIIII", 0, 1, 1 + len(table) + len(stream), 0, 4096, 1, len(table), END, 0, 0)
+    header += b"\xff" * 4 * 108
+    return header[:SECTOR] + b"".join([fat, *table, *stream, *folder])
+
+
+def outlook_message(subject: str, body: str, attachment: tuple[str, bytes]) -> bytes:
+    def words(value: str) -> bytes:
+        return value.encode("utf-16-le")
+
+    def properties(head: int, *entries: tuple[int, int, bytes]) -> bytes:
+        return bytes(head) + b"".join(struct.pack("<HHI8s", kind, tag, 6, value) for tag, kind, value in entries)
+
+    def size(value: bytes) -> bytes:
+        return struct.pack("<II", len(value) + 2, 0)
+
+    sent = struct.pack("<Q", 133_500_000_000_000_000)
+    name, content = attachment
+    files = {
+        "__substg1.0_3707001F": words(name),
+        "__substg1.0_37010102": content,
+        "__properties_version1.0": properties(
+            8, (0x3707, 0x1F, size(words(name))), (0x3701, 0x102, size(content)), (0x3705, 3, struct.pack("<II", 1, 0))
+        ),
+    }
+    person = {
+        "__substg1.0_3001001F": words("Grace"),
+        "__substg1.0_3003001F": words("grace@example.org"),
+        "__substg1.0_39FE001F": words("grace@example.org"),
+        "__properties_version1.0": properties(
+            8, (0x3001, 0x1F, size(words("Grace"))), (0x39FE, 0x1F, size(words("grace@example.org")))
+        ),
+    }
+    return compound(
+        {
+            "__substg1.0_001A001F": words("IPM.Note"),
+            "__substg1.0_0037001F": words(subject),
+            "__substg1.0_1000001F": words(body),
+            "__substg1.0_0C1A001F": words("Ada"),
+            "__substg1.0_5D01001F": words("ada@example.org"),
+            "__properties_version1.0": properties(
+                32,
+                (0x001A, 0x1F, size(words("IPM.Note"))),
+                (0x0037, 0x1F, size(words(subject))),
+                (0x1000, 0x1F, size(words(body))),
+                (0x0C1A, 0x1F, size(words("Ada"))),
+                (0x5D01, 0x1F, size(words("ada@example.org"))),
+                (0x0039, 0x40, sent),
+            ),
+            "__recip_version1.0_#00000000": person,
+            "__attach_version1.0_#00000000": files,
+        }
+    )
