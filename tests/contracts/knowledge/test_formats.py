@@ -5,10 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from uuid import uuid4
 
+import httpx
 import pytest
 
+from knowledge.config import Settings
+from knowledge.testing import SharedParsers, small_engine
 from tests.contracts.knowledge.samples import scan, write
-from tests.contracts.roads import Body, Road
+from tests.contracts.knowledge.test_add import finished
+from tests.contracts.roads import Body, Plain, Road
+from tests.contracts.serving import application, serving
 
 FORMATS = ["pdf", "docx", "pptx", "xlsx", "html", "jpg", "png", "svg"]
 
@@ -56,3 +61,41 @@ async def test_force_ocr_reads_what_can_be_seen_although_there_is_text(plain: Ro
     assert added["processing_method"] == "ocr"
     answer = await plain.call("knowledge-search", query="kettle")
     assert "kettle" in answer["results"][0]["chunk_text"].lower()
+
+
+@pytest.mark.requirement("000.add.ocr_failed")
+async def test_recognition_that_is_not_to_be_had_is_ocr_failed(
+    parsers: SharedParsers, shelf: Path, tmp_path: Path
+) -> None:
+    settings = Settings(data=tmp_path / "data", workers=1, ocr_languages="tlh")
+    engine = small_engine(settings, parsers=parsers)
+    engine.start()
+    path = write(shelf / f"{uuid4().hex}.png", "Boiling kettle")
+    async with serving(application(engine, settings, shelf)) as url, httpx.AsyncClient(base_url=url) as http:
+        there = Plain(http)
+        added = await there.call("knowledge-add", file_path=str(path))
+        status = await finished(there, added["task_id"])
+        empty = await there.call("knowledge-show")
+    engine.close()
+    assert (status["success"], status["status"], status["error"]) == (False, "failed", "ocr_failed")
+    assert status["message"] == "OCR processing failed: there is no data for the language 'tlh'"
+    assert empty["total_count"] == 0
+
+
+@pytest.mark.requirement("000.add.wait")
+async def test_a_synchronous_add_that_takes_too_long_goes_on_as_a_task(
+    parsers: SharedParsers, shelf: Path, tmp_path: Path
+) -> None:
+    settings = Settings(data=tmp_path / "data", workers=1, wait_s=0.01)
+    engine = small_engine(settings, parsers=parsers)
+    engine.start()
+    path = write(shelf / f"{uuid4().hex}.pdf", "The kettle is in the kitchen")
+    async with serving(application(engine, settings, shelf)) as url, httpx.AsyncClient(base_url=url) as http:
+        there = Plain(http)
+        answer = await there.call("knowledge-add", file_path=str(path), **{"async": False})
+        ended = await finished(there, answer["task_id"])
+    engine.close()
+    assert answer["success"] is True
+    assert answer["status"] in ("queued", "running")
+    assert "Still processing" in answer["message"]
+    assert ended["status"] == "completed"
