@@ -11,6 +11,7 @@ from pydantic_core import PydanticUndefined
 from knowledge.config import Settings
 from knowledge.errors import KnowledgeError
 from knowledge.surfaces.cli.reference import commands_page
+from knowledge.surfaces.rest.reference import rest_page
 from knowledge.toolsets import registry
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
@@ -81,6 +82,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "errors.md": errors_page,
     "tools.md": tools_page,
     "cli.md": lambda: commands_page(MADE),
+    "rest.md": lambda: rest_page(MADE),
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from typing import Annotated, Literal
 from uuid import UUID
 
 from pydantic import BeforeValidator, Field, JsonValue
@@ -58,7 +58,7 @@ class FileFields(AddBody):
 
     note: str = ""
     filename: str | None = Field(None, description="Instead of the name that the file was sent with.")
-    kind: Kind = Field(Kind.FILE, description="file, or page for one that came from the web.")
+    kind: Literal["file", "page"] = Field("file", description="file, or page for one that came from the web.")
 
     def to_file(self, filename: str, content: Content) -> NewFile:
         shared = self.to_note()
@@ -71,7 +71,7 @@ class FileFields(AddBody):
             metadata=shared.metadata,
             source_path=shared.source_path,
             url=shared.url,
-            kind=self.kind,
+            kind=Kind(self.kind),
             force_ocr=self.force_ocr,
             job_uid=shared.job_uid,
         )

@@ -118,8 +118,6 @@ def _as_field(name: str, field: OpenApi) -> OpenApi:
     """A form holds text: metadata is JSON in it."""
     if name == "metadata":
         return {"type": "string", "description": "A JSON object, as text."}
-    if name == "kind":
-        return {"type": "string", "enum": ["file", "page", "note"], "description": field.get("description", "")}
     return {key: value for key, value in field.items() if key != "default"}
 
 
