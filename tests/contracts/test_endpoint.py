@@ -1,0 +1,369 @@
+"""The MCP endpoint itself: who sees what, who is let in, what survives."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import websockets
+from mcp import Client, MCPError
+from mcp.client.streamable_http import streamable_http_client
+from pydantic import SecretStr
+
+from knowledge.config import Settings
+from knowledge.engine.local import LocalEngine
+from knowledge.errors import InvalidParameter
+from knowledge.model import Json
+from knowledge.surfaces.mcp.views import Views
+from knowledge.toolsets import knowledge
+from knowledge.toolsets.base import Answered, Call, Registry, Toolset
+from tests.contracts.roads import PATIENCE
+from tests.contracts.serving import application, serving
+
+READ_ONLY = ["knowledge-search", "knowledge-show", "knowledge-status", "knowledge-task-status"]
+BOTH = "application/json, text/event-stream"
+
+
+def other_tools() -> Toolset:
+    """A second contract, small."""
+    tools = Toolset(name="other", voice=knowledge.refuse, flat=True)
+
+    async def look(call: Call) -> Json:
+        """Look at something"""
+        return {"seen": True}
+
+    async def change(call: Call) -> Json:
+        """Change something"""
+        raise RuntimeError("a secret that nobody should read")
+
+    async def refuse(call: Call) -> Answered:
+        """Refuse on the JSON-RPC plane"""
+        from knowledge.toolsets.base import Refused
+
+        return Refused({"message": "Query cannot be empty"}, code="validation.empty_query", status=422)
+
+    for function in (look, change, refuse):
+        function.__annotations__ = {"call": Call, "return": Any}
+    tools.tool("other_look", read_only=True)(look)
+    tools.tool("other_change")(change)
+    tools.tool("other_refuse", read_only=True)(refuse)
+    return tools
+
+
+def two() -> Registry:
+    return Registry([knowledge.tools, other_tools()])
+
+
+async def names(http: httpx.AsyncClient, path: str = "/mcp", **headers: str) -> list[str]:
+    answer = await http.post(path, json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, headers=headers)
+    assert answer.status_code == 200, answer.text
+    return [tool["name"] for tool in answer.json()["result"]["tools"]]
+
+
+async def call(http: httpx.AsyncClient, tool: str, path: str = "/mcp", **headers: str) -> httpx.Response:
+    params = {"name": tool, "arguments": {}}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    return await http.post(path, json=message, headers=headers)
+
+
+# -- what is seen -------------------------------------------------------------------------------
+
+
+async def test_the_path_and_the_headers_choose_among_the_toolsets(
+    local: LocalEngine, settings: Settings, tmp_path: Path
+) -> None:
+    app = application(local, settings, tmp_path, tools=two())
+    async with serving(app) as url, httpx.AsyncClient(base_url=url) as http:
+        seven = await names(http)
+        assert len(seven) == 7 and all(name.startswith("knowledge-") for name in seven)
+        assert await names(http, "/mcp/knowledge") == await names(http, "/mcp/knowledge/") == seven
+        others = ["other_look", "other_change", "other_refuse"]
+        assert await names(http, "/mcp/other") == others
+        assert await names(http, "/mcp/other/readonly") == ["other_look", "other_refuse"]
+        assert await names(http, "/mcp/readonly") == READ_ONLY
+        assert await names(http, **{"X-MCP-Toolsets": "other"}) == others
+        assert await names(http, **{"X-MCP-Toolsets": "other, knowledge"}) == [*seven, *others]
+        assert await names(http, **{"X-MCP-Toolsets": "all"}) == [*seven, *others]
+        assert await names(http, **{"X-MCP-Toolsets": "nobody"}) == []
+        assert await names(http, "/mcp/other", **{"X-MCP-Toolsets": "knowledge"}) == others
+        assert await names(http, **{"X-MCP-Readonly": "true"}) == READ_ONLY
+        assert await names(http, "/mcp/readonly", **{"X-MCP-Readonly": "false"}) == READ_ONLY
+        assert (await call(http, "x", "/mcp/nobody")).status_code == 404
+
+
+async def test_a_request_can_only_narrow_what_the_operator_allowed(
+    local: LocalEngine, settings: Settings, tmp_path: Path
+) -> None:
+    allowed = settings.model_copy(update={"toolsets": "other"})
+    app = application(local, allowed, tmp_path, tools=two())
+    async with serving(app) as url, httpx.AsyncClient(base_url=url) as http:
+        assert len(await names(http)) == 3
+        assert len(await names(http, **{"X-MCP-Toolsets": "all"})) == 3
+        assert await names(http, **{"X-MCP-Toolsets": "knowledge"}) == []
+        assert (await call(http, "x", "/mcp/knowledge")).status_code == 404
+        answer = (await call(http, "knowledge-status", **{"X-MCP-Toolsets": "knowledge"})).json()
+        assert answer["error"]["data"]["error_type"] == "unknown_tool"
+        cancel = {"jsonrpc": "2.0", "id": 1, "method": "tools/cancel", "params": {"taskId": "1"}}
+        assert (await http.post("/mcp", json=cancel)).json()["error"]["code"] == -32601
+
+
+async def test_a_read_only_caller_cannot_call_what_it_does_not_see(
+    local: LocalEngine, settings: Settings, tmp_path: Path
+) -> None:
+    app = application(local, settings, tmp_path, tools=two())
+    async with serving(app) as url, httpx.AsyncClient(base_url=url) as http:
+        answer = (await call(http, "knowledge-clear", "/mcp/readonly")).json()
+        assert answer["error"]["code"] == -32602
+        async with Client(streamable_http_client(f"{url}/mcp/readonly")) as client:
+            assert [tool.name for tool in (await client.list_tools()).tools] == READ_ONLY
+            with pytest.raises(MCPError):
+                await client.call_tool("knowledge-clear", {"confirm": True, "confirmation_phrase": "DELETE ALL"})
+
+
+def test_an_unknown_toolset_is_refused_at_the_start() -> None:
+    with pytest.raises(InvalidParameter) as caught:
+        Views.of("knowledge,nobody", ["knowledge", "other"])
+    assert "nobody" in str(caught.value)
+    assert "knowledge, other" in caught.value.hint
+
+
+# -- what is said -------------------------------------------------------------------------------
+
+
+async def test_a_crash_inside_a_tool_is_an_internal_error_that_shows_nothing(
+    local: LocalEngine, settings: Settings, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = application(local, settings, tmp_path, tools=two())
+    async with serving(app) as url, httpx.AsyncClient(base_url=url) as http:
+        answer = await call(http, "other_change", "/mcp/other")
+    result = answer.json()["result"]
+    assert result["isError"] is True
+    assert result["structuredContent"]["error"] == "internal_error"
+    assert "secret" not in answer.text
+    assert "secret" in caplog.text
+
+
+async def test_a_flat_contract_answers_plain_callers_at_the_top_of_the_result(
+    local: LocalEngine, settings: Settings, tmp_path: Path
+) -> None:
+    app = application(local, settings, tmp_path, tools=two())
+    async with serving(app) as url, httpx.AsyncClient(base_url=url) as http:
+        result = (await call(http, "other_look", "/mcp/other")).json()["result"]
+    assert result["seen"] is True
+    assert json.loads(result["content"][0]["text"]) == {"seen": True}
+
+
+async def test_a_contract_may_refuse_on_the_json_rpc_plane(
+    local: LocalEngine, settings: Settings, tmp_path: Path
+) -> None:
+    app = application(local, settings, tmp_path, tools=two())
+    async with serving(app) as url, httpx.AsyncClient(base_url=url) as http:
+        answer = await call(http, "other_refuse", "/mcp/other")
+        assert answer.status_code == 422
+        assert answer.headers["x-mcp-error-code"] == "validation.empty_query"
+        error = answer.json()["error"]
+        assert (error["code"], error["message"]) == (422, "Query cannot be empty")
+        assert error["data"]["http_status"] == 422
+        async with Client(streamable_http_client(f"{url}/mcp/other")) as client:
+            with pytest.raises(MCPError) as caught:
+                await client.call_tool("other_refuse", {})
+        assert caught.value.error.code == 422
+
+
+# -- who is let in ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", ["/mcp", "/mcp/knowledge", "/mcp/readonly"])
+async def test_pages_and_names_from_elsewhere_are_kept_out(
+    path: str, local: LocalEngine, settings: Settings, tmp_path: Path
+) -> None:
+    ping = {"jsonrpc": "2.0", "id": 7, "method": "ping"}
+    modern = {"mcp-protocol-version": "2026-07-28", "accept": BOTH}
+    async with serving(application(local, settings, tmp_path)) as url, httpx.AsyncClient(base_url=url) as http:
+        for bad in ({"origin": "http://evil.example"}, {"host": "evil.example"}, {"origin": "null"}):
+            for more in ({}, modern, {"mcp-session-id": "x", "accept": BOTH}):
+                answer = await http.post(path, json=ping, headers={**bad, **more})
+                assert answer.status_code == 403
+                assert answer.json()["id"] == 7
+        assert (await http.post(path, json=ping, headers={"origin": url})).status_code == 200
+        address = f"{url.replace('http', 'ws', 1)}{path}"
+        with pytest.raises(websockets.InvalidStatus):
+            await websockets.connect(address, origin=websockets.Origin("http://evil.example"))
+        async with websockets.connect(address, origin=websockets.Origin(url)):
+            pass
+
+
+def raw(headers: dict[str, str]) -> httpx.Headers:
+    """Headers as bytes, for those that are not ASCII."""
+    return httpx.Headers([(name.encode(), value.encode("latin-1")) for name, value in headers.items()])
+
+
+async def test_a_key_is_asked_for_on_every_leg(local: LocalEngine, settings: Settings, tmp_path: Path) -> None:
+    locked = settings.model_copy(update={"mcp_api_key": SecretStr("opensesame")})
+    async with serving(application(local, locked, tmp_path)) as url, httpx.AsyncClient(base_url=url) as http:
+        ping = {"jsonrpc": "2.0", "id": 7, "method": "ping"}
+        for head in ({}, {"authorization": "Bearer wrong"}, {"x-api-key": "wrong"}, {"x-api-key": "ünï"}):
+            answer = await http.post("/mcp", json=ping, headers=raw(head))
+            assert answer.status_code == 401
+            assert answer.headers["www-authenticate"] == "Bearer"
+            assert answer.headers["x-mcp-error-code"] == "unauthenticated"
+            assert (answer.json()["id"], answer.json()["error"]["code"]) == (7, 401)
+        for head in ({"authorization": "Bearer opensesame"}, {"x-api-key": "opensesame"}):
+            assert (await http.post("/mcp", json=ping, headers=head)).json()["result"] == {}
+        address = f"{url.replace('http', 'ws', 1)}/mcp"
+        with pytest.raises(websockets.InvalidStatus):
+            await websockets.connect(address)
+        async with websockets.connect(address, additional_headers={"authorization": "Bearer opensesame"}):
+            pass
+
+
+async def test_no_oauth_is_promised(local: LocalEngine, settings: Settings, tmp_path: Path) -> None:
+    async with serving(application(local, settings, tmp_path)) as url, httpx.AsyncClient(base_url=url) as http:
+        for name in ("oauth-protected-resource", "oauth-protected-resource/mcp", "oauth-authorization-server"):
+            assert (await http.get(f"/.well-known/{name}")).status_code == 404
+
+
+# -- sizes and blanks ---------------------------------------------------------------------------
+
+
+async def test_a_body_over_four_mebibytes_is_refused_before_it_is_read(
+    local: LocalEngine, settings: Settings, tmp_path: Path
+) -> None:
+    async with serving(application(local, settings, tmp_path)) as url:
+        for leg in ("", "mcp-protocol-version: 2026-07-28\r\n", "mcp-session-id: x\r\n"):
+            host, port = url.removeprefix("http://").split(":")
+            reader, writer = await asyncio.open_connection(host, int(port))
+            head = f"POST /mcp HTTP/1.1\r\nhost: {host}:{port}\r\ncontent-type: application/json\r\n"
+            writer.write(f"{head}content-length: {(4 << 20) + 1}\r\n{leg}\r\n".encode())
+            status = await asyncio.wait_for(reader.readline(), PATIENCE)  # not one byte of the body was sent
+            assert b" 413 " in status
+            writer.close()
+
+
+async def test_a_body_without_a_length_is_cut_off_at_four_mebibytes(
+    local: LocalEngine, settings: Settings, tmp_path: Path
+) -> None:
+    async def endless() -> Any:
+        for _ in range(6):
+            yield b" " * (1 << 20)
+
+    async with serving(application(local, settings, tmp_path)) as url, httpx.AsyncClient(base_url=url) as http:
+        for leg in ({}, {"mcp-protocol-version": "2026-07-28"}, {"mcp-session-id": "x"}):
+            answer = await http.post("/mcp", content=endless(), headers={"content-type": "application/json", **leg})
+            assert answer.status_code == 413
+            assert "error" in answer.json()
+
+
+async def test_blanks_around_header_values_do_not_matter(
+    local: LocalEngine, settings: Settings, tmp_path: Path
+) -> None:
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "knowledge-status", "_meta": meta}}
+    content = json.dumps(body).encode()
+    async with serving(application(local, settings, tmp_path)) as url:
+        host, port = url.removeprefix("http://").split(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        lines = [
+            "POST /mcp HTTP/1.1", f"host: {host}:{port}", "content-type: application/json", f"accept: {BOTH}",
+            "mcp-protocol-version:   2026-07-28 \t", "mcp-method: tools/call  ", "mcp-name: \tknowledge-status   ",
+            f"content-length: {len(content)}", "connection: close", "", "",
+        ]  # fmt: skip
+        writer.write("\r\n".join(lines).encode() + content)
+        answer = await asyncio.wait_for(reader.read(), PATIENCE)
+        writer.close()
+    assert b" 200 " in answer.splitlines()[0]
+    assert b'"success":true' in answer.replace(b'\\"', b'"')
+
+
+# -- restarts and company -----------------------------------------------------------------------
+
+
+async def test_a_restart_is_survived(local: LocalEngine, settings: Settings, tmp_path: Path) -> None:
+    async with serving(application(local, settings, tmp_path)) as url:
+        port = int(url.rsplit(":", 1)[1])
+        opening = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+        async with httpx.AsyncClient(base_url=url, headers={"accept": BOTH}) as http:
+            hello = await http.post(
+                "/mcp", json={"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": opening}
+            )  # fmt: skip
+        session = hello.headers["mcp-session-id"]
+        modern = streamable_http_client(f"{url}/mcp")
+    async with serving(application(local, settings, tmp_path), port) as url:
+        async with httpx.AsyncClient(base_url=url, headers={"accept": BOTH}) as http:
+            again = await http.post(
+                "/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, headers={"mcp-session-id": session}
+            )
+            assert again.status_code == 404  # the sign for a client to initialise again
+        async with Client(modern) as client:
+            assert len((await client.list_tools()).tools) == 7
+
+
+async def test_a_modern_client_does_not_notice_a_restart(
+    local: LocalEngine, settings: Settings, tmp_path: Path
+) -> None:
+    """The client's connection stands while the server behind the address is another one."""
+    ready, restarted = asyncio.Event(), asyncio.Event()
+    port = 0
+
+    async def serve_twice() -> None:
+        nonlocal port
+        async with serving(application(local, settings, tmp_path)) as url:
+            port = int(url.rsplit(":", 1)[1])
+            ready.set()
+            await first_done.wait()
+        async with serving(application(local, settings, tmp_path), port):
+            restarted.set()
+            await second_done.wait()
+
+    first_done, second_done = asyncio.Event(), asyncio.Event()
+    server = asyncio.create_task(serve_twice())
+    await ready.wait()
+    async with Client(streamable_http_client(f"http://127.0.0.1:{port}/mcp")) as client:
+        assert (await client.call_tool("knowledge-status", {})).is_error is False
+        first_done.set()
+        await restarted.wait()
+        assert (await client.call_tool("knowledge-status", {})).is_error is False
+    second_done.set()
+    await server
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_ten_clients_at_once_are_served_alike(
+    mode: str, local: LocalEngine, settings: Settings, tmp_path: Path
+) -> None:
+    together = asyncio.Barrier(10)
+
+    async def one(url: str) -> int:
+        async with Client(
+            streamable_http_client(f"{url}/mcp"), mode="legacy" if mode == "legacy" else "auto"
+        ) as client:
+            await together.wait()
+            answers = [await client.call_tool("knowledge-status", {}) for _ in range(3)]
+            assert not any(answer.is_error for answer in answers)
+            return len((await client.list_tools()).tools)
+
+    async with serving(application(local, settings, tmp_path)) as url:
+        assert await asyncio.gather(*(one(url) for _ in range(10))) == [7] * 10
+
+
+async def test_a_session_belongs_to_the_key_that_opened_it(
+    local: LocalEngine, settings: Settings, tmp_path: Path
+) -> None:
+    locked = settings.model_copy(update={"mcp_api_key": SecretStr("opensesame")})
+    opening = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    message = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": opening}
+    async with serving(application(local, locked, tmp_path)) as url, httpx.AsyncClient(base_url=url) as http:
+        hello = await http.post("/mcp", json=message, headers={"accept": BOTH, "x-api-key": "opensesame"})
+        session = hello.headers["mcp-session-id"]
+        listing = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+        with_session = {"accept": BOTH, "mcp-session-id": session}
+        assert (await http.post("/mcp", json=listing, headers=with_session)).status_code == 401
+        mine = await http.post("/mcp", json=listing, headers={**with_session, "x-api-key": "opensesame"})
+        assert mine.status_code == 200
