@@ -7,8 +7,9 @@ import json
 import logging
 import signal
 import sys
+import tracemalloc
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import httpx
 import pytest
@@ -19,11 +20,16 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from knowledge.config import Settings
-from knowledge.errors import Unavailable
+from knowledge.engine.local import LocalEngine
+from knowledge.engine.remote import connect
+from knowledge.errors import NotNow, TooLarge, Unavailable
+from knowledge.model import Content, NewFile
 from knowledge.surfaces.logs import JsonLines, RequestLog, TextLines
+from knowledge.surfaces.rest import rest_app
 from knowledge.surfaces.server import Address, Server, front, listen, make_server
 
 LIMIT = 10.0
+MEGABYTES = 32
 
 
 @asynccontextmanager
@@ -86,6 +92,36 @@ async def test_a_stop_finishes_what_is_being_answered(number: signal.Signals) ->
         go_on.set()
         assert (await asyncio.wait_for(answer, LIMIT)).text == "finished"
         await asyncio.wait_for(task, LIMIT)
+
+
+async def test_a_file_that_is_too_large_is_refused_in_words_and_not_by_a_broken_line(local: LocalEngine) -> None:
+    big = Content(_megabytes)
+    async with served(rest_app(local, max_file_bytes=1 << 20)) as (url, _, _):
+        engine = connect(url)
+        with pytest.raises(TooLarge, match="larger than"):
+            await engine.add(NewFile(filename="big.txt", content=big))
+        assert (await engine.status()).documents == 0
+        await engine.close()
+
+
+async def test_a_large_file_goes_through_without_standing_in_memory(local: LocalEngine) -> None:
+    async with served(rest_app(local)) as (url, _, _):
+        engine = connect(url)
+        tracemalloc.start()
+        try:
+            job = await engine.add(NewFile(filename="big.txt", content=Content(_megabytes)))
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert peak < MEGABYTES << 19  # less than half of it, on both sides together
+        with suppress(NotNow):
+            await engine.cancel(job.id)
+        await engine.close()
+
+
+async def _megabytes() -> AsyncIterator[bytes]:
+    for _ in range(MEGABYTES):
+        yield b"tea with milk at four \n" * 45590
 
 
 async def test_one_line_a_request_without_the_question_or_the_key(caplog: pytest.LogCaptureFixture) -> None:
