@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from knowledge.index.api import Words
-from knowledge.index.slots import COUNT_BITS, term_hash
+from knowledge.index.slots import COUNT_BITS, MOST_COUNTED, term_hash
 from knowledge.index.view import Slots, SlotView, ranges
 
 K1, B = 1.2, 0.75
@@ -50,32 +50,48 @@ def asked(words: Words) -> list[Asked]:
 
 def bm25(view: SlotView, question: list[Asked], weight: Idf, slots: Slots) -> NDArray[np.float32]:
     """The score of each slot; a word counts by its best form."""
-    hashes = sorted({term_hash(form) for word in question for form in word.forms})
-    shares = _saturated_counts(view, np.asarray(hashes, np.uint32), slots)
-    places = {value: place for place, value in enumerate(hashes)}
+    passages = Packed.of(view, slots)
     scores = np.zeros(len(slots), np.float32)
     for word in question:
-        best = np.zeros(len(slots), np.float32)
-        for form in word.forms:
-            np.maximum(best, shares[places[term_hash(form)]] * np.float32(weight(form)), out=best)
-        scores += word.repeats * best
+        if len(word.forms) == 1:
+            places, shares = passages.shares(word.forms[0])
+            scores[places] += shares * np.float32(word.repeats * weight(word.forms[0]))
+        else:
+            scores += word.repeats * _best_form(passages, word.forms, weight)
     return scores
 
 
-def _saturated_counts(view: SlotView, hashes: NDArray[np.uint32], slots: Slots) -> NDArray[np.float32]:
-    """For each hash and slot the part of BM25 that depends on the passage, between 0 and 2.2."""
-    begins = view.columns.start[slots]
-    sizes = view.ends(slots) - begins
-    packed = view.packed_terms[ranges(begins, sizes)]
-    owners = np.repeat(np.arange(len(slots)), sizes)
-    found = packed >> COUNT_BITS
-    places = np.minimum(np.searchsorted(hashes, found), len(hashes) - 1)
-    matched = np.flatnonzero(hashes[places] == found)
-    counts = (packed[matched] & ((1 << COUNT_BITS) - 1)).astype(np.float32)
-    owner = owners[matched]
-    shares = np.zeros((len(hashes), len(slots)), np.float32)
-    shares[places[matched], owner] = (K1 + 1) * counts / (counts + _length_penalty(view, slots)[owner])
-    return shares
+def _best_form(passages: Packed, forms: tuple[str, ...], weight: Idf) -> NDArray[np.float32]:
+    best = np.zeros(len(passages.ends), np.float32)
+    for form in forms:
+        places, shares = passages.shares(form)
+        best[places] = np.maximum(best[places], shares * np.float32(weight(form)))
+    return best
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """The packed terms of some passages, one after the other."""
+
+    terms: NDArray[np.uint32]
+    hashes: NDArray[np.uint32]
+    ends: NDArray[np.int64]
+    penalty: NDArray[np.float32]
+
+    @classmethod
+    def of(cls, view: SlotView, slots: Slots) -> Packed:
+        begins = view.columns.start[slots]
+        sizes = view.ends(slots) - begins
+        terms = view.packed_terms[ranges(begins, sizes)]
+        return cls(terms, terms >> np.uint32(COUNT_BITS), np.cumsum(sizes), _length_penalty(view, slots))
+
+    def shares(self, form: str) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """Which passages hold a term, and the part of BM25 that depends on the passage, between 0 and 2.2."""
+        found = (self.hashes == term_hash(form)).nonzero()[0]
+        passages = self.ends.searchsorted(found, side="right")
+        counts = (self.terms[found] & MOST_COUNTED).astype(np.float32)
+        shares: NDArray[np.float32] = np.float32(K1 + 1) * counts / (counts + self.penalty[passages])
+        return passages, shares
 
 
 def _length_penalty(view: SlotView, slots: Slots) -> NDArray[np.float32]:

@@ -17,6 +17,7 @@ from knowledge.index.view import Columns, Lookup, SlotView, ranges
 
 COUNT_BITS = 6
 """A term is kept as 26 bits of its hash and 6 bits of how often it stands in the passage."""
+MOST_COUNTED = (1 << COUNT_BITS) - 1
 DEFAULT_LANGUAGE = "en"
 """Whose stems a passage has whose language is not known."""
 MOST_RECENT = 4096
@@ -270,6 +271,5 @@ def term_hash(term: str) -> int:
 
 def pack(terms: Sequence[str]) -> NDArray[np.uint32]:
     """The terms of a passage as numbers: what is needed to score it without asking tantivy."""
-    most = (1 << COUNT_BITS) - 1
-    packed = [term_hash(term) << COUNT_BITS | min(count, most) for term, count in Counter(terms).items()]
+    packed = [term_hash(term) << COUNT_BITS | min(count, MOST_COUNTED) for term, count in Counter(terms).items()]
     return np.asarray(packed, np.uint32)

@@ -39,6 +39,19 @@ class Lookup:
     slots: Slots
     recent: dict[int, int]
 
+    def slots_of(self, ids: NDArray[np.int64]) -> Slots:
+        if len(self.ids):
+            places = np.searchsorted(self.ids, ids)
+            places[places == len(self.ids)] = 0
+            slots = self.slots[places]
+            slots[self.ids[places] != ids] = -1
+        else:
+            slots = np.full(len(ids), -1, np.int64)
+        if self.recent:
+            newer = np.asarray([self.recent.get(chunk, -1) for chunk in ids.tolist()], np.int64)
+            slots = np.where(newer >= 0, newer, slots)
+        return slots
+
 
 @dataclass(frozen=True, slots=True)
 class Columns:
@@ -80,16 +93,12 @@ class SlotView:
 
     def slots_of(self, ids: NDArray[np.int64]) -> Slots:
         """The slot of each passage; -1 for one that is not here."""
-        lookup, slots = self.lookup, np.full(len(ids), -1, np.int64)
-        if len(lookup.ids):
-            places = np.minimum(np.searchsorted(lookup.ids, ids), len(lookup.ids) - 1)
-            slots = np.where(lookup.ids[places] == ids, lookup.slots[places], -1)
-        if lookup.recent:
-            newer = [lookup.recent.get(chunk, -1) for chunk in ids.tolist()]
-            slots = np.where(np.asarray(newer, np.int64) >= 0, newer, slots)
-        here = (slots >= 0) & (slots < len(self.alive))
-        here[here] = self.alive[slots[here]]
-        return np.where(here, slots, -1)
+        if not self.live:
+            return np.full(len(ids), -1, np.int64)
+        slots = self.lookup.slots_of(ids)
+        slots[slots >= len(self.alive)] = -1  # added after this view was published
+        slots[~self.alive[slots]] = -1
+        return slots
 
     def ends(self, slots: Slots) -> NDArray[np.int64]:
         """Where the packed terms of each slot end: where those of the next begin."""
@@ -141,5 +150,5 @@ def one_of(column: NDArray[np.int64] | NDArray[np.int32], wanted: tuple[int, ...
 
 def ranges(begins: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
     """The numbers from each begin on, as many as its size says, one range after the other."""
-    offsets = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    return np.repeat(begins, sizes) + offsets
+    ends = np.cumsum(sizes)
+    return np.repeat(begins - ends + sizes, sizes) + np.arange(ends[-1] if len(ends) else 0)

@@ -1,0 +1,280 @@
+"""What a search costs, and what it costs to keep it possible, beside other embedded engines in the same run.
+
+    python benchmarks/search.py [--passages 10000 100000] [--large] [--peers-python PATH] [--peers NAME ...]
+
+Text and vectors are made up (see search_data.py). The cost of embedding the question is left out: that is another
+benchmark. Peers are measured by another interpreter that has them installed, over the same passages and questions.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from knowledge import analyse
+from knowledge.embed.base import Vectors
+from knowledge.engine import search
+from knowledge.index.api import Entry, Within
+from knowledge.index.embedded import EmbeddedIndex
+from knowledge.model import Chunk, Document, Query
+from search_data import COLLECTIONS, Recipe
+
+QUESTIONS, EXACT_QUESTIONS, NOTE_CHUNKS, BATCH = 200, 60, 10, 5000
+FINGERPRINT = "benchmark"
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """CPU milliseconds are medians over the questions, on one thread."""
+
+    name: str
+    passages: int
+    hybrid_ms: float
+    filtered_ms: float
+    recall: float
+    build_seconds: float
+    note_ms: float | None = None
+    words_ms: float | None = None
+    meaning_ms: float | None = None
+    open_ms: float | None = None
+    first_ms: float | None = None
+    anonymous_bytes: float | None = None
+    mapped_bytes: float | None = None
+    disk_bytes: float | None = None
+
+
+class Given:
+    """The vectors of the questions, made beforehand."""
+
+    name, fingerprint, max_tokens, languages = "granite-embedding-30m-english", FINGERPRINT, 256, frozenset({"en"})
+
+    def __init__(self, questions: list[list[str]], vectors: NDArray[np.float32]) -> None:
+        self.dimension = vectors.shape[1]
+        self._vectors = {" ".join(words): vector for words, vector in zip(questions, vectors, strict=True)}
+
+    def embed(self, passages: Sequence[str]) -> Vectors:
+        raise NotImplementedError
+
+    def embed_question(self, question: str) -> Vectors:
+        vector: Vectors = self._vectors[question]
+        return vector.reshape(1, -1)
+
+
+class Everything:
+    """A truth that has every passage; joining to the store is measured with the store."""
+
+    def hits(self, chunk_ids: Sequence[int]) -> dict[int, tuple[Chunk, Document]]:
+        return dict.fromkeys(chunk_ids, (None, None))  # type: ignore[arg-type]
+
+
+# -- building -----------------------------------------------------------------------------------
+
+
+def entries(recipe: Recipe) -> Iterator[Entry]:
+    rows = (row for block in recipe.vectors() for row in block.astype(np.float16))
+    for number, (words, row) in enumerate(zip(recipe.texts(), rows, strict=True)):
+        yield one_entry(number, words, row)
+
+
+def one_entry(number: int, words: list[str], row: NDArray[np.float16]) -> Entry:
+    return Entry(number, number // NOTE_CHUNKS, number % COLLECTIONS, 0, "md", 20_000, ("tag",), words, row)
+
+
+def build(recipe: Recipe, folder: Path) -> tuple[EmbeddedIndex, float]:
+    """A new index, and the CPU seconds of building it, without those of making up its contents."""
+    index = EmbeddedIndex.open(folder, recipe.dimension, FINGERPRINT)
+    spent, batch = 0.0, list[Entry]()
+    for entry in entries(recipe):
+        batch.append(entry)
+        if len(batch) == BATCH:
+            spent += apply(index, batch)
+            batch = []
+    spent += apply(index, batch)
+    before = time.process_time()
+    index.flush()
+    index.close()  # waits for tantivy to merge
+    return EmbeddedIndex.open(folder, recipe.dimension, FINGERPRINT), spent + time.process_time() - before
+
+
+def apply(index: EmbeddedIndex, batch: list[Entry]) -> float:
+    before = time.process_time()
+    index.apply(1, sorted({entry.document_id for entry in batch}), batch)
+    return time.process_time() - before
+
+
+# -- measuring ----------------------------------------------------------------------------------
+
+
+def median_ms(work: Callable[[int], object], times: int = QUESTIONS) -> float:
+    for number in range(10):
+        work(number)
+    spent = []
+    for number in range(times):
+        before = time.thread_time()
+        work(number)
+        spent.append(time.thread_time() - before)
+    return float(np.median(spent)) * 1000
+
+
+def recall(recipe: Recipe, found: Callable[[int], list[int]], questions: NDArray[np.float32]) -> float:
+    """How many of the exact ten nearest are among the ten found."""
+    best = [list[tuple[float, int]]() for _ in range(EXACT_QUESTIONS)]
+    for block_number, block in enumerate(recipe.vectors()):
+        scores = questions[:EXACT_QUESTIONS] @ block.T
+        for number, row in enumerate(scores):
+            places = np.argpartition(-row, min(10, len(row) - 1))[:10]
+            best[number] += [(float(row[place]), block_number * 10_000 + int(place)) for place in places]
+    exact = [{chunk for _, chunk in sorted(each, reverse=True)[:10]} for each in best]
+    return float(np.mean([len(exact[number] & set(found(number))) / 10 for number in range(EXACT_QUESTIONS)]))
+
+
+def measure(recipe: Recipe, folder: Path) -> Figures:
+    index, build_seconds = build(recipe, folder)
+    words, vectors = recipe.questions(QUESTIONS), recipe.question_vectors(QUESTIONS)
+    embedder, truth = Given(words, vectors), Everything()
+    everything = Within(owner=0)
+
+    def ask(number: int, within: Within) -> object:
+        query = Query(text=" ".join(words[number]))
+        return search.search(query, within, index=index, passages=truth, embedder=embedder)
+
+    asked = [analyse.question(" ".join(each), ("en",)) for each in words]
+    figures = Figures(
+        "ours",
+        recipe.passages,
+        hybrid_ms=median_ms(lambda n: ask(n, everything)),
+        filtered_ms=median_ms(lambda n: ask(n, Within(owner=0, collections=(n % COLLECTIONS,)))),
+        recall=recall(recipe, lambda n: index.meaning(vectors[n], everything, 10).ids.tolist(), vectors),
+        build_seconds=build_seconds,
+        words_ms=median_ms(lambda n: index.words(asked[n], everything, 100)),
+        meaning_ms=median_ms(lambda n: index.meaning(vectors[n], everything, 100)),
+        note_ms=note_cost(index, recipe),
+        disk_bytes=index.size_bytes() / recipe.passages,
+    )
+    index.flush()
+    index.close()
+    return Figures(**{**asdict(figures), **opened_elsewhere(recipe, folder)})
+
+
+def note_cost(index: EmbeddedIndex, recipe: Recipe, times: int = 20) -> float:
+    """A note of ten passages until it can be found; tantivy's own threads are counted."""
+    given = [entry for entry, _ in zip(entries(recipe), range(times * NOTE_CHUNKS), strict=False)]
+    spent = []
+    for first in range(0, len(given), NOTE_CHUNKS):
+        note = given[first : first + NOTE_CHUNKS]
+        before = time.process_time()
+        index.apply(2, [note[0].document_id], note)
+        spent.append(time.process_time() - before)
+    return float(np.median(spent)) * 1000
+
+
+def opened_elsewhere(recipe: Recipe, folder: Path) -> dict[str, float]:
+    """What a new process pays for this index: time to open it and to answer first, and memory after many questions."""
+    command = [sys.executable, __file__, "--open", str(folder), "--passages", str(recipe.passages)]
+    found: dict[str, float] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    return found
+
+
+def open_and_ask(recipe: Recipe, folder: Path) -> dict[str, float]:
+    import faiss  # so that its code is not counted as the index's memory
+
+    words, vectors = recipe.questions(QUESTIONS), recipe.question_vectors(QUESTIONS)
+    asked = [analyse.question(" ".join(each), ("en",)) for each in words]
+    faiss.omp_set_num_threads(1)
+    before, memory_before = time.process_time(), memory()
+    index = EmbeddedIndex.open(folder, recipe.dimension, FINGERPRINT)
+    opened = time.process_time()
+    for number in range(QUESTIONS):
+        index.words(asked[number], Within(owner=0), 100)
+        index.meaning(vectors[number], Within(owner=0), 100)
+        if number == 0:
+            first = time.process_time()
+    anonymous, mapped = (after - begun for after, begun in zip(memory(), memory_before, strict=True))
+    index.close()
+    return {
+        "open_ms": (opened - before) * 1000,
+        "first_ms": (first - opened) * 1000,
+        "anonymous_bytes": anonymous / recipe.passages,
+        "mapped_bytes": mapped / recipe.passages,
+    }
+
+
+def memory() -> tuple[int, int]:
+    """Resident bytes of our own, and of mapped files, which the system may take back; Linux only."""
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+    except OSError:
+        return 0, 0
+    sizes = {line.split(":")[0]: int(line.split()[1]) * 1024 for line in lines if line.startswith("Rss")}
+    return sizes["RssAnon"], sizes["RssFile"]
+
+
+# -- peers, and the table -----------------------------------------------------------------------
+
+
+def peers(python: str, names: list[str], passages: int) -> Iterator[Figures]:
+    script = Path(__file__).with_name("search_peers.py")
+    for name in names:
+        command = [python, str(script), name, str(passages)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=3600)
+        if done.returncode:
+            reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+            print(f"   {name} was left out: {reason}")
+            continue
+        yield Figures(**json.loads(done.stdout.strip().splitlines()[-1]))
+
+
+def show(ours: Figures) -> None:
+    row = asdict(ours)
+    print(f"\n{ours.passages} passages")
+    for key, value in row.items():
+        if isinstance(value, float):
+            print(f"   {key:18} {value:10.3f}")
+
+
+def show_beside(ours: Figures, peer: Figures) -> None:
+    print(
+        f"   {peer.name:14} hybrid {peer.hybrid_ms:8.2f} ms ({peer.hybrid_ms / ours.hybrid_ms:6.1f} times ours)   "
+        f"filtered {peer.filtered_ms:8.2f} ms ({peer.filtered_ms / ours.filtered_ms:6.1f})   "
+        f"recall@10 {peer.recall:.3f}   "
+        f"build {peer.build_seconds:7.1f} s ({peer.build_seconds / ours.build_seconds:4.1f})",
+        flush=True,
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--passages", type=int, nargs="+", default=[10_000, 100_000])
+    parser.add_argument("--large", action="store_true", help="a million passages too")
+    parser.add_argument("--peers-python", help="an interpreter that has the peers installed")
+    parser.add_argument(
+        "--peers", nargs="*", default=["qdrant-edge", "zvec", "lancedb", "sqlite-vec", "chroma", "fts5-numpy"]
+    )
+    parser.add_argument("--open", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.open:
+        print(json.dumps(open_and_ask(Recipe(options.passages[0]), options.open)))
+        return
+    for passages in [*options.passages, *([1_000_000] if options.large else [])]:
+        with tempfile.TemporaryDirectory() as folder:
+            ours = measure(Recipe(passages), Path(folder) / "index")
+        show(ours)
+        if options.peers_python:
+            for peer in peers(options.peers_python, options.peers, passages):
+                show_beside(ours, peer)
+        else:
+            print("   no peers: give --peers-python")
+
+
+if __name__ == "__main__":
+    main()

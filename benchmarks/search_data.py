@@ -1,0 +1,81 @@
+"""A collection made up for measuring: words that follow Zipf's law, and vectors in clusters around a common mean.
+
+The vectors resemble those of a real model: unrelated ones have a cosine of about .6, the nearest of about .9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+VOCABULARY, LENGTH, QUESTION_WORDS = 60_000, 120, 6
+COMMON = 30
+"""The most frequent words stand for those that a question drops."""
+BLOCK = 10_000
+COLLECTIONS = 20
+"""Passages are dealt out in turn, so one collection is a filter of 5 %."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    passages: int
+    dimension: int = 384
+    seed: int = 1
+
+    def texts(self) -> Iterator[list[str]]:
+        """The words of each passage."""
+        generator = np.random.default_rng(self.seed)
+        chances = np.cumsum(_zipf(1.05))
+        for first in range(0, self.passages, BLOCK):
+            count = min(BLOCK, self.passages - first)
+            numbers = np.searchsorted(chances, generator.random((count, LENGTH)))
+            yield from ([f"w{number}" for number in row] for row in numbers.tolist())
+
+    def questions(self, count: int) -> list[list[str]]:
+        chances = _zipf(0.8)
+        chances[:COMMON] = 0
+        generator = np.random.default_rng(self.seed + 1)
+        numbers = generator.choice(VOCABULARY, (count, QUESTION_WORDS), p=chances / chances.sum())
+        return [[f"w{number}" for number in row] for row in numbers.tolist()]
+
+    def vectors(self) -> Iterator[NDArray[np.float32]]:
+        """Blocks of rows of unit length."""
+        generator = np.random.default_rng(self.seed + 2)
+        clusters = _Clusters(self, np.random.default_rng(self.seed + 3))
+        for first in range(0, self.passages, BLOCK):
+            yield clusters.draw(generator, min(BLOCK, self.passages - first))
+
+    def question_vectors(self, count: int) -> NDArray[np.float32]:
+        clusters = _Clusters(self, np.random.default_rng(self.seed + 3))
+        return clusters.draw(np.random.default_rng(self.seed + 4), count)
+
+
+class _Clusters:
+    def __init__(self, recipe: Recipe, generator: np.random.Generator) -> None:
+        dimension = recipe.dimension
+        self._spread = np.power(np.arange(1, dimension + 1, dtype=np.float32), np.float32(-0.3))
+        self._turn = np.linalg.qr(generator.standard_normal((dimension, dimension)))[0].astype(np.float32)
+        self._centers = self._scattered(generator, max(64, min(20_000, recipe.passages // 100)))
+        mean = generator.standard_normal(dimension, dtype=np.float32)
+        length = 1.6 * float(np.linalg.norm(self._centers, axis=1).mean() / np.linalg.norm(mean))
+        self._mean = mean * np.float32(length)
+
+    def _scattered(self, generator: np.random.Generator, count: int) -> NDArray[np.float32]:
+        drawn = generator.standard_normal((count, len(self._spread)), dtype=np.float32) * self._spread
+        turned: NDArray[np.float32] = drawn @ self._turn
+        return turned
+
+    def draw(self, generator: np.random.Generator, count: int) -> NDArray[np.float32]:
+        chosen = self._centers[generator.integers(0, len(self._centers), count)]
+        rows = chosen + 0.75 * self._scattered(generator, count) + self._mean
+        unit: NDArray[np.float32] = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+        return unit
+
+
+def _zipf(power: float) -> NDArray[np.float64]:
+    chances = 1.0 / np.arange(1, VOCABULARY + 1) ** power
+    scaled: NDArray[np.float64] = chances / chances.sum()
+    return scaled
