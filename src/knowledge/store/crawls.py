@@ -12,10 +12,11 @@ from sqlalchemy import Connection, bindparam, case, delete, func, insert, select
 from knowledge.crawls import Counts, Crawl, CrawledPage, NewCrawl, Outcome, Reason
 from knowledge.errors import CollectionNotFound, JobNotFound
 from knowledge.model import Collection, Job, JobFilter, JobKind, Json, NewCollection, Page, Ref, Scope
-from knowledge.store import collections, jobs, schema
+from knowledge.store import collections, jobs, schema, site_pages
 from knowledge.store.collections import CollectionStore
 from knowledge.store.database import Database
 from knowledge.store.jobs import BULK, JobStore, NewJob
+from knowledge.store.site_pages import SitePage
 
 W, P = schema.crawls.c, schema.crawl_pages.c
 PENDING, TAKING, DONE = "pending", "taking", "done"
@@ -191,14 +192,14 @@ class CrawlStore:
 
     # -- what becomes of an address -------------------------------------------------------------
 
-    def hand_over(self, spot: Spot, known_as: str, page_job_uid: UUID, size: int) -> None:
+    def hand_over(self, plan: Plan, spot: Spot, page: SitePage, page_job_uid: UUID, size: int) -> None:
         """Note the job that takes a page in, before it is made: after a kill the two find each other again."""
 
         def work(connection: Connection) -> None:
-            values = {"state": TAKING, "known_as": known_as, "page_job_uid": page_job_uid}
+            values = {"state": TAKING, "known_as": page.name, "page_job_uid": page_job_uid}
             connection.execute(update(schema.crawl_pages).where(P.id == spot.id).values(**values))
-            job_id = select(P.job_id).where(P.id == spot.id).scalar_subquery()
-            connection.execute(update(schema.crawls).where(W.job_id == job_id).values(bytes=W.bytes + size))
+            connection.execute(update(schema.crawls).where(W.job_id == plan.job_id).values(bytes=W.bytes + size))
+            site_pages.remember(connection, plan.collection_id, page)
 
         self._database.write(work)
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
 from knowledge.store import schema
 from knowledge.store.database import Database
 from knowledge.store.time import stamp
 
 S, D = schema.site_pages.c, schema.documents.c
+_DOCUMENT_AT = select(D.id).where(D.collection_id == bindparam("collection_id"), D.source_path == bindparam("name"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,23 +42,11 @@ class SitePageStore:
         with self._database.read() as connection:
             return [_site_page(row) for row in connection.execute(wanted)]
 
-    def remember(self, collection_id: int, page: SitePage) -> None:
-        def work(connection: Connection) -> None:
-            _forget(connection, collection_id, page.name)
-            connection.execute(
-                insert(schema.site_pages).values(
-                    collection_id=collection_id,
-                    name=page.name,
-                    url=page.url,
-                    etag=page.etag,
-                    last_modified=page.last_modified,
-                    links=list(page.links),
-                    gone=0,
-                    seen_at=stamp(),
-                )
-            )
-
-        self._database.write(work)
+    def document_at(self, collection_id: int, name: str) -> int | None:
+        """The document that stands at this name now."""
+        here = {"collection_id": collection_id, "name": name}
+        with self._database.read() as connection:
+            return connection.execute(_DOCUMENT_AT, here).scalar()
 
     def distrust(self, collection_id: int, name: str) -> None:
         """Ask for the whole page the next time: what was fetched last could not be taken in."""
@@ -85,6 +74,23 @@ class SitePageStore:
     def _change(self, collection_id: int, name: str, **values: Any) -> None:
         here = update(schema.site_pages).where(S.collection_id == collection_id, S.name == name)
         self._database.write(lambda connection: connection.execute(here.values(**values)))
+
+
+def remember(connection: Connection, collection_id: int, page: SitePage) -> None:
+    """Write down a page that is about to be taken in."""
+    _forget(connection, collection_id, page.name)
+    connection.execute(
+        insert(schema.site_pages).values(
+            collection_id=collection_id,
+            name=page.name,
+            url=page.url,
+            etag=page.etag,
+            last_modified=page.last_modified,
+            links=list(page.links),
+            gone=0,
+            seen_at=stamp(),
+        )
+    )
 
 
 def forget_all(connection: Connection, collection_id: int) -> None:

@@ -62,8 +62,14 @@ class Books:
     async def close(self, spot: Spot, page: CrawledPage, known_as: str | None = None) -> None:
         await self._run(lambda: self._crawls.close(spot, page, known_as))
 
-    async def is_taken(self, spot: Spot, known_as: str) -> bool:
-        return await self._run(lambda: self._crawls.is_taken(self._plan.job_id, known_as, spot.id))
+    async def before(self, spot: Spot, name: str) -> tuple[bool, int | None]:
+        """Whether another address of this crawl is this very page, and the document that stands there already."""
+        return await self._run(
+            lambda: (
+                self._crawls.is_taken(self._plan.job_id, name, spot.id),
+                self._sites.document_at(self._plan.collection_id, name),
+            )
+        )
 
     # -- pages on their way in ------------------------------------------------------------------
 
@@ -71,9 +77,8 @@ class Books:
         """Hand a page to a job; what is remembered of it is written with it. May raise Duplicate."""
 
         def work() -> Job:
-            self._crawls.hand_over(spot, found.name, job_uid, len(found.body))
             page = SitePage(found.name, found.url, found.etag, found.last_modified, found.links)
-            self._sites.remember(self._plan.collection_id, page)
+            self._crawls.hand_over(self._plan, spot, page, job_uid, len(found.body))
             return self._taker.take(found, job_uid)
 
         return await self._run(work)
@@ -105,9 +110,6 @@ class Books:
         except DocumentNotFound:
             return None
 
-    async def document_at(self, name: str) -> Document | None:
-        return await self._run(lambda: self._taker.at(name))
-
     # -- what is remembered between crawls ------------------------------------------------------
 
     async def recall(self, name: str) -> SitePage | None:
@@ -126,7 +128,8 @@ class Books:
         """How often in a row a page was not there, and the document that it was."""
 
         def work() -> tuple[int, Document | None]:
-            return self._sites.gone(self._plan.collection_id, name), self._taker.at(name)
+            times, document = self._sites.gone(self._plan.collection_id, name), self._taker.at(name)
+            return times, document
 
         return await self._run(work)
 

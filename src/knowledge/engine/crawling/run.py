@@ -176,11 +176,11 @@ class Run:
     # -- taking in ------------------------------------------------------------------------------
 
     async def _take(self, spot: Spot, found: Found) -> None:
-        if await self.books.is_taken(spot, found.name):
+        taken, before = await self.books.before(spot, found.name)
+        if taken:
             await self.books.close(spot, verdicts.skipped(found.url, Reason.DUPLICATE, f"It is {found.name}"))
             return
         self._bytes += len(found.body)
-        before = await self.books.document_at(found.name)
         try:
             job = await self.books.take(spot, found, new_uid())
         except Duplicate as error:
@@ -191,10 +191,11 @@ class Run:
         else:
             self._follow(spot, found.name, job, existed=before is not None)
 
-    async def _there_already(self, spot: Spot, found: Found, before: Document | None, error: Duplicate) -> None:
-        if before is not None and before.id == error.details["document_id"]:
+    async def _there_already(self, spot: Spot, found: Found, before: int | None, error: Duplicate) -> None:
+        if before is not None and before == error.details["document_id"]:
             self._crawled += 1
-            page = _page(found.url, Outcome.UNCHANGED, before, "Its content has not changed since the last crawl")
+            document = await self.books.document(before)
+            page = _page(found.url, Outcome.UNCHANGED, document, "Its content has not changed since the last crawl")
         else:
             twin = error.details["title"]
             page = verdicts.skipped(found.url, Reason.DUPLICATE, f"It has the same content as '{twin}'")

@@ -1,0 +1,182 @@
+"""What a crawl costs beyond the work itself: a site of local pages, crawled, and the same pages in one plain loop.
+
+    python benchmarks/crawl.py [--pages 100] [--paragraphs 6]
+
+The loop fetches each page over the same loopback, extracts and splits it in this process, and embeds its passages: no
+jobs, no children, no store, no index, no politeness. The crawl does all of that besides, in a server's engine; its
+children's time is counted too. The site itself runs in a process of its own and is counted in neither.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import random
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+SITE = """
+import http.server, sys
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    def log_message(self, *args): pass
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), lambda *a: Quiet(*a, directory=sys.argv[1]))
+print(server.server_address[1], flush=True)
+server.serve_forever()
+"""
+SITES: set[int] = set()
+WORDS = """
+the a of and to in tea kettle water leaf cup garden rain window harvest mountain village river market trade route
+steam copper porcelain morning evening season monsoon valley slope picker basket drying rolling oxidation aroma
+colour taste bitter sweet strong light export ship harbour customs paper record century method system analysis
+"""
+
+
+@dataclass(frozen=True)
+class Cost:
+    cpu: float
+    wall: float
+    passages: int
+
+
+def build(folder: Path, pages: int, paragraphs: int) -> None:
+    """Pages of their own words, each linked from the first."""
+    chance, words = random.Random(7), WORDS.split()
+
+    def sentence() -> str:
+        return " ".join(chance.choices(words, k=chance.randint(8, 18))).capitalize() + "."
+
+    def paragraph() -> str:
+        return "<p>" + " ".join(sentence() for _ in range(chance.randint(4, 8))) + "</p>"
+
+    for number in range(pages):
+        links = (
+            "".join(f'<a href="/{other}.html">page {other}</a> ' for other in range(1, pages)) if number == 0 else ""
+        )
+        parts = "".join(f"<h2>Part {part} of {number}</h2>{paragraph()}" for part in range(paragraphs))
+        name = "index" if number == 0 else str(number)
+        navigation = (
+            "<nav>" + "".join(f'<a href="/{item}.html">{item}</a>' for item in range(1, min(pages, 10))) + "</nav>"
+        )
+        html = f"<!doctype html><html lang=en><title>Page {number}</title><body>{navigation}<main>{parts}{links}</main>"
+        (folder / f"{name}.html").write_text(html)
+
+
+@contextmanager
+def site(folder: Path) -> Iterator[str]:
+    process = subprocess.Popen([sys.executable, "-c", SITE, str(folder)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    SITES.add(process.pid)
+    try:
+        yield f"http://127.0.0.1:{int(process.stdout.readline())}"
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def cpu() -> float:
+    """This process with its threads and children, living and ended, but for the site."""
+    own, ended = (resource.getrusage(which) for which in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return own.ru_utime + own.ru_stime + ended.ru_utime + ended.ru_stime + sum(map(ticks, children()))
+
+
+def children() -> set[int]:
+    listed = (path.read_text().split() for path in Path("/proc/self/task").glob("*/children"))
+    return {int(pid) for line in listed for pid in line} - SITES
+
+
+def ticks(pid: int) -> float:
+    """What a child, and the children that it has waited for, have used so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+
+
+def plain_loop(url: str, folder: Path) -> Cost:
+    from knowledge.embed.granite import Granite, tokenizer
+    from knowledge.extract import formats
+    from knowledge.extract.base import Source
+    from knowledge.split import Splitter, passage_text
+
+    model, counting = Granite(), tokenizer()
+    warm = Splitter(counting)
+    model.embed(["warm"])
+    names = [path.name for path in sorted(folder.glob("*.html"))]
+    began, spent, passages = time.perf_counter(), cpu(), 0
+    for name in names:
+        with urllib.request.urlopen(f"{url}/{name}") as response:
+            data = response.read()
+        extracted = formats.extract(Source(folder / name, name, content=data))
+        splitter = Splitter(counting)
+        pieces = [piece for page in extracted.pages for piece in splitter.feed(page)]
+        pieces += splitter.finish()
+        model.embed([passage_text(extracted.facts.title or name, piece.section, piece.text) for piece in pieces])
+        passages += len(pieces)
+    del warm
+    return Cost(cpu() - spent, time.perf_counter() - began, passages)
+
+
+async def whole_crawl(url: str, pages: int, data: Path) -> tuple[Cost, Cost]:
+    """The first crawl, and the same again when nothing has changed."""
+    from knowledge import app
+    from knowledge.config import Settings
+
+    settings = Settings(data=data, crawl_delay=0, crawl_allow="127.0.0.1")
+    engine = app.open_engine(settings)
+    began_start = cpu()
+    engine.start()
+    try:
+        await asyncio.to_thread(engine._parts.model.wait, 60)  # loading is no part of either
+        engine._parts.ingest.splitter()
+        first = await timed(engine, url, pages, None)
+        second = await timed(engine, url, pages, first[1])
+    finally:
+        await asyncio.to_thread(engine.close)
+    print(f"(start and stop of the engine: {cpu() - began_start - first[0].cpu - second[0].cpu:.2f} CPU s)")
+    return first[0], second[0]
+
+
+async def timed(engine: object, url: str, pages: int, collection: int | None) -> tuple[Cost, int]:
+    from knowledge.crawls import NewCrawl
+    from knowledge.engine.local import LocalEngine
+
+    assert isinstance(engine, LocalEngine)
+    spent, began = cpu(), time.perf_counter()
+    new = NewCrawl(url=url + "/", recursive=True, max_pages=pages, collection=collection)
+    job = await engine.wait((await engine.crawl(new)).id, 600)
+    cost = Cost(cpu() - spent, time.perf_counter() - began, job.chunk_count)
+    report = await engine.crawl_report(job.id)
+    assert report.counts.crawled == pages, report.counts
+    assert report.collection is not None
+    return cost, report.collection.id
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pages", type=int, default=100)
+    parser.add_argument("--paragraphs", type=int, default=6)
+    arguments = parser.parse_args()
+    os.environ.setdefault("KNOWLEDGE_LOG_LEVEL", "error")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name) / "site"
+        folder.mkdir()
+        build(folder, arguments.pages, arguments.paragraphs)
+        with site(folder) as url:
+            floor = plain_loop(url, folder)
+            first, again = asyncio.run(whole_crawl(url, arguments.pages, Path(name) / "data"))
+    print(f"{arguments.pages} pages           CPU s   wall s  passages   of the loop")
+    for title, cost in (("plain loop", floor), ("crawl", first), ("crawl again", again)):
+        print(f"{title:16}{cost.cpu:9.2f}{cost.wall:9.2f}{cost.passages:10}{cost.cpu / floor.cpu:12.2f}x")
+
+
+if __name__ == "__main__":
+    main()
