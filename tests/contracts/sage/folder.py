@@ -62,7 +62,7 @@ class SlowDisk(Disk):
 async def until(true: Callable[[], bool], seconds: float = 60.0) -> None:
     """Wait for something that tells nobody when it happens."""
     async with asyncio.timeout(seconds):
-        while not true():  # noqa: ASYNC110
+        while not true():
             await asyncio.sleep(0.01)
 
 

@@ -108,6 +108,14 @@ async def test_t1_answers_from_memory_and_never_touches_the_disk(tmp_path: Path)
     assert disk.reads == ["core/principles.md"]
 
 
+async def test_a_running_server_has_its_pages_in_memory_before_anybody_asks(tmp_path: Path) -> None:
+    sage = make_sage(Disk(write_pages(tmp_path)))
+    async with sage.running():
+        await until(lambda: len(list(sage.library.pages())) == 5)
+        answer: Any = await sage.knowledge("all", None, 100)
+    assert answer["metadata"]["files_loaded"] == 5
+
+
 async def test_what_was_read_too_late_is_there_the_next_time(tmp_path: Path) -> None:
     disk = SlowDisk(write_pages(tmp_path), 0.25)
     sage = make_sage(disk)

@@ -91,6 +91,21 @@ async def test_more_requests_than_allowed_are_answered_with_503(tmp_path: Path) 
     SlowDisk.mend_all()
 
 
+@pytest.mark.requirement("003.errors.timeout")
+async def test_a_missed_deadline_is_answered_in_the_contracts_form(tmp_path: Path) -> None:
+    sage = make_sage(SlowDisk(write_pages(tmp_path), 30.0, quick=("core/defaults.md",)))
+    tool = sage_registry(Configuration()).by_name["sage_get_knowledge"]
+    call = Call(engine=nowhere(), services={Sage: sage})
+    answer: Any = await tool.run(call, {"layer": "core", "timeout_ms": 300})
+    SlowDisk.mend_all()
+    assert answer.code == answer.body["error"]["code"] == "TIMEOUT"
+    assert answer.body["error"]["message"] == "Operation exceeded T2 timeout (300ms)"
+    assert answer.body["error"]["details"]["timeout_level"] == "T2"
+    assert answer.body["error"]["details"]["elapsed_ms"] >= 300
+    assert answer.body["fallback"]["content"].startswith("# Defaults")
+    assert answer.body["fallback"]["complete"] is False
+
+
 async def test_a_page_from_elsewhere_may_not_use_it(tmp_path: Path) -> None:
     app = sage_app(open_sage(Configuration()), Configuration(), Settings(data=tmp_path / "data"))
     async with serving(app) as url, httpx.AsyncClient(base_url=url) as http:

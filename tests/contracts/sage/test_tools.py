@@ -117,20 +117,6 @@ async def test_wrong_arguments_are_refused_in_the_contracts_words(
     assert error["message"]
 
 
-@pytest.mark.requirement("003.errors.timeout")
-async def test_a_missed_deadline_is_answered_in_the_contracts_form(tools: Tools) -> None:
-    body = await tools.call("sage_get_knowledge", layer="practices", timeout_ms=1)
-    if "error" not in body:  # another test has brought this layer into memory, and then 1 ms is enough
-        assert body["metadata"]["from_cache"] is True
-        return
-    assert body["error"]["code"] == "TIMEOUT"
-    assert body["error"]["message"] == "Operation exceeded T1 timeout (1ms)"
-    assert body["error"]["details"]["timeout_level"] == "T1"
-    assert body["error"]["details"]["elapsed_ms"] >= 0
-    assert body["fallback"]["complete"] is False
-    assert isinstance(body["fallback"]["content"], str)
-
-
 @pytest.mark.requirement("003.search.answer")
 async def test_a_search_answers_pages_best_first(tools: Tools) -> None:
     answer = await tools.call("sage_search", query="timeout", limit=5)

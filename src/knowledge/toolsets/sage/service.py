@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
@@ -16,13 +17,16 @@ from knowledge.engine.context import Count
 from knowledge.engine.gather import gather
 from knowledge.engine.layers import ALL, LAYERS, Changes, Library
 from knowledge.engine.pages import Page
-from knowledge.errors import NotFound, Unreadable
+from knowledge.errors import KnowledgeError, NotFound, Unreadable
 from knowledge.model import Json, JsonValue
 from knowledge.toolsets.sage.levels import LAYER, TOPIC, Deadline, Timeouts
 from knowledge.toolsets.sage.shelves import Shelves
 from knowledge.toolsets.sage.watching import watch
 from knowledge.toolsets.sage.words import PageWords
 
+log = logging.getLogger(__name__)
+
+WARM_UP_SECONDS, WARM_UP_BYTES = 60.0, 8 << 20
 BETWEEN = "\n\n---\n\n"
 
 
@@ -59,12 +63,25 @@ class Sage:
             self.shelves.want()
         async with anyio.create_task_group() as group:
             group.start_soon(watch, self.library, self._changed)
+            group.start_soon(self._warm_up)
             if self.shelves is not None:
                 group.start_soon(self.shelves.run)
             try:
                 yield
             finally:
                 group.cancel_scope.cancel()
+
+    async def _warm_up(self) -> None:
+        """Bring the pages into memory, so that T1 can answer from it; a large folder is read as it is used."""
+        try:
+            await gather(self._small_enough(), WARM_UP_SECONDS)
+        except (OSError, KnowledgeError) as error:  # whoever asks for a page will hear of it
+            log.warning("the pages could not be read beforehand: %s", error)
+
+    def _small_enough(self) -> Iterator[Page]:
+        self.library.paths()
+        if self.library.size_bytes <= WARM_UP_BYTES:
+            yield from self.library.load()
 
     def deadline(self, level: str, timeout_ms: int | None = None) -> Deadline:
         return Deadline.of(level, self._ceiling_ms, timeout_ms)
