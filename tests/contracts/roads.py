@@ -122,7 +122,7 @@ class Process:
             env={**os.environ, **environment},
         )  # fmt: skip
         self._ids = itertools.count(1)
-        self._waiting: dict[int, queue.Queue[Body]] = {}
+        self._waiting: dict[str, queue.Queue[Body]] = {}
         self.notifications: list[Body] = []
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -131,19 +131,22 @@ class Process:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             message = json.loads(line)
-            if "id" in message:
-                self._waiting[message["id"]].put(message)
-            else:
+            waiting = self._waiting.get(str(message.get("id")))
+            if waiting is not None:
+                waiting.put(message)
+            elif "id" not in message:
                 self.notifications.append(message)
 
     def ask(self, method: str, params: Any = None) -> Body:
-        assert self._process.stdin is not None
-        wanted, answers = next(self._ids), queue.Queue[Body]()
+        wanted, answers = f"request-{next(self._ids)}", queue.Queue[Body]()
         self._waiting[wanted] = answers
-        message = {"jsonrpc": "2.0", "id": wanted, "method": method, "params": params or {}}
-        self._process.stdin.write(json.dumps(message) + "\n")
-        self._process.stdin.flush()
+        self.write(json.dumps({"jsonrpc": "2.0", "id": wanted, "method": method, "params": params or {}}))
         return answers.get(timeout=PATIENCE)
+
+    def write(self, line: str) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{line}\n")
+        self._process.stdin.flush()
 
     async def rpc(self, method: str, params: Any = None) -> Body:
         return await asyncio.to_thread(self.ask, method, params)

@@ -64,34 +64,31 @@ async def _listen(
 
 async def _reader(socket: WebSocket, incoming: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
     async with incoming:
-        while (message := await socket.receive())["type"] == "websocket.receive":
-            text = message.get("text")
-            raw = text if text is not None else (message.get("bytes") or b"").decode("utf-8", "replace")
+        while (event := await socket.receive())["type"] == "websocket.receive":
+            text = event.get("text")
+            raw = text if text is not None else (event.get("bytes") or b"").decode("utf-8", "replace")
             if len(raw) > MAX_BODY:
                 await socket.close(TOO_BIG)
                 return
-            if (reply := _unreadable(raw)) is not None:
-                await socket.send_text(json.dumps(reply.body))
-                continue
-            parsed = types.jsonrpc_message_adapter.validate_json(raw, by_name=False)
-            await incoming.send(SessionMessage(parsed, metadata=ServerMessageMetadata(request_context=socket)))
+            message = _understood(raw)
+            if isinstance(message, jsonrpc.Reply):
+                await socket.send_text(json.dumps(message.body))
+            else:
+                await incoming.send(SessionMessage(message, metadata=ServerMessageMetadata(request_context=socket)))
 
 
-def _unreadable(raw: str) -> jsonrpc.Reply | None:
-    """The answer to what is no message at all; None when it is one."""
+def _understood(raw: str) -> types.JSONRPCMessage | jsonrpc.Reply:
+    """A message, or the answer to what is none."""
     try:
-        message = jsonrpc.parse(raw.encode("utf-8", "replace"))
+        parsed = jsonrpc.parse(raw.encode("utf-8", "replace"))
     except ValueError:
         return jsonrpc.refusal(types.PARSE_ERROR, "Parse error")
-    if isinstance(message, dict) and ("result" in message or "error" in message):
-        return None
-    if (reason := jsonrpc.wrong(message)) is not None:
-        return reason
+    answers = isinstance(parsed, dict) and "method" not in parsed and ("result" in parsed or "error" in parsed)
+    reply = None if answers else jsonrpc.wrong(parsed)
     try:
-        types.jsonrpc_message_adapter.validate_json(raw, by_name=False)
+        return reply or types.jsonrpc_message_adapter.validate_json(raw, by_name=False)
     except ValidationError:
         return jsonrpc.refusal(types.INVALID_REQUEST, "Invalid Request")
-    return None
 
 
 async def _writer(socket: WebSocket, outgoing: MemoryObjectReceiveStream[SessionMessage]) -> None:
