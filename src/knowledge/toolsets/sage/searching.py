@@ -34,6 +34,14 @@ class Result:
 
 async def search(sage: Sage, query: str, limit: int, layer: str = ALL) -> Json:
     """The pages that answer a question, best first, each with its best passage."""
+    try:
+        return await _search(sage, query, limit, layer)
+    finally:
+        if sage.shelves is not None:  # after the answer, which should not have to share the processor with a start
+            sage.shelves.want()
+
+
+async def _search(sage: Sage, query: str, limit: int, layer: str) -> Json:
     deadline = sage.deadline(STANDARD)
     found, late = await _by_index(sage, query, layer, deadline)
     mode = "words" if found is None else "hybrid"
@@ -51,10 +59,7 @@ async def search(sage: Sage, query: str, limit: int, layer: str = ALL) -> Json:
 
 async def _by_index(sage: Sage, query: str, layer: str, deadline: Deadline) -> tuple[list[Result] | None, bool]:
     """None where the index cannot be asked; and whether it was asked and did not answer in time."""
-    if sage.shelves is None:
-        return None, False
-    sage.shelves.want()
-    if not sage.shelves.ready:
+    if sage.shelves is None or not sage.shelves.ready:
         return None, False
     try:
         async with asyncio.timeout(deadline.left(FOR_THE_INDEX)):
