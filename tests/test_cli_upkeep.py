@@ -147,6 +147,20 @@ def test_the_doctor_names_what_mends_a_broken_database(tmp_path: Path) -> None:
     assert "cannot be read" in wrong["database"]["says"] and "knowledge restore" in wrong["database"]["mend"]
 
 
+def test_a_broken_database_is_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "knowledge.db").write_bytes(b"this is no database " * 100)
+    result = Shell({"KNOWLEDGE_EMBEDDING": "none"}).run("status", "--data", tmp_path)
+    assert result.exit_code == faults.FAILED
+    assert result.stderr.startswith("The database could not be used") and len(result.stderr.splitlines()) == 1
+
+
+def test_the_doctor_looks_at_a_knowledge_base_that_is_in_use(shell: Shell) -> None:
+    shell.ok("note", "Tea is at four.")
+    checked = shell.json("doctor")
+    assert checked["healthy"]
+    assert "The engine answers: 1 document." in [check["says"] for check in checked["checks"]]
+
+
 def test_the_doctor_finds_nothing_wrong_with_a_new_installation(tmp_path: Path) -> None:
     checked = Shell({"KNOWLEDGE_PORT": "0"}).json("doctor", "--data", tmp_path / "data")
     assert checked["healthy"], [check for check in checked["checks"] if not check["ok"]]

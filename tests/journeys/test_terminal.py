@@ -116,7 +116,12 @@ def readme_commands() -> list[str]:
 
 
 def test_the_commands_of_the_readme_do_what_it_says(person: Person) -> None:
+    """The server in one terminal, the commands in another."""
     note, add, search, status = readme_commands()
+    server = person.type("knowledge serve --port 0")
+    server.see(r"Knowledge Server listens on http://127\.0\.0\.1:\d+\n")
+    server.see(r"Add a document: +knowledge add FILE\n")
+    server.see(r"Connect an agent: +claude mcp add --transport http knowledge http://127\.0\.0\.1:\d+/mcp\n")
     assert "Kept as document 1: The office kettle is descaled" in person.sees(note)
     assert re.search(r"Added 1 document \(\d+ passages\) in [\d.]+ s\.", person.sees(add))
 
@@ -128,6 +133,11 @@ def test_the_commands_of_the_readme_do_what_it_says(person: Person) -> None:
 
     told = person.sees(status)
     assert re.search(r"health +healthy", told) and re.search(r"documents +2\b", told)
+
+    server.press(CTRL_C)
+    assert server.end() == 0, server.seen
+    assert "Traceback" not in server.seen
+    assert "The office kettle" in person.sees(search), "nothing is lost when the server has gone"
 
 
 def test_no_colour_where_it_is_not_wanted(person: Person) -> None:
@@ -160,10 +170,10 @@ def test_ctrl_c_stops_cleanly_and_says_what_was_kept(person: Person) -> None:
     plain = {"KNOWLEDGE_EMBEDDING": "none"}
     papers = person.folder / "papers"
     papers.mkdir()
-    for number in range(600):
+    for number in range(200):
         (papers / f"{number:03}.txt").write_text(f"Paper number {number} is about cups of tea.")
     adding = person.type("knowledge add papers", **plain)
-    adding.see(r"[1-9]\d*/600 ")
+    adding.see(r"[1-9]\d*/200 ")
     adding.press(CTRL_C)
     assert adding.end() == 130, adding.seen
     assert re.search(r"Stopped\. \d+ files were not begun\. Run the same command again", adding.seen), adding.seen
@@ -171,7 +181,7 @@ def test_ctrl_c_stops_cleanly_and_says_what_was_kept(person: Person) -> None:
 
     again = person.sees("knowledge add papers", **plain)
     assert re.search(r"Added \d+ documents", again) and "failed" not in again
-    assert re.search(r"documents +600\b", person.sees("knowledge status", **plain))
+    assert re.search(r"documents +200\b", person.sees("knowledge status", **plain))
     assert "Everything agrees" in person.sees("knowledge verify", **plain)
 
 

@@ -55,7 +55,10 @@ class Database:
         self._readers = sqlite_engine(path, transactions=None)
         self._queue: queue.SimpleQueue[tuple[Work[Any], Future[Any]] | None] = queue.SimpleQueue()
         self._closed = False
-        migrate.upgrade(self._writer, path)
+        try:
+            migrate.upgrade(self._writer, path)
+        except DBAPIError as error:
+            raise storage_failed(error) from error
         self._thread = threading.Thread(target=self._serve, name="store-writer", daemon=True)
         self._thread.start()
 

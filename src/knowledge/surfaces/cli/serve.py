@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 @pass_session
 def serve(session: Session, host: str | None, port: int | None, toolsets: str | None, transport: str) -> None:
     """Start the server, until Ctrl-C."""
-    given = {"data": session.data, "host": host, "port": port, "toolsets": toolsets}
+    given = {"data": session.folder, "host": host, "port": port, "toolsets": toolsets}
     settings = read_settings({name: value for name, value in given.items() if value is not None})
     from knowledge.surfaces.logs import configure
 

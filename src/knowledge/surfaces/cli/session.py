@@ -26,9 +26,14 @@ class Session:
     as_json: bool = False
     debug: bool = False
 
+    @property
+    def folder(self) -> Path | None:
+        """The data folder that was named, from the root."""
+        return None if self.data is None else self.data.expanduser().absolute()
+
     @cached_property
     def settings(self) -> Settings:
-        return read_settings({} if self.data is None else {"data": self.data.expanduser().absolute()})
+        return read_settings({} if self.folder is None else {"data": self.folder})
 
     def run(self, work: Callable[[Engine], Awaitable[T]]) -> T:
         """Open the engine, do this with it, and close it."""
