@@ -12,7 +12,7 @@ from knowledge import app
 from knowledge.config import Settings
 from knowledge.engine.crawling.manners import Retrying
 from knowledge.engine.crawling.options import CrawlOptions
-from knowledge.engine.fetch import Patience
+from knowledge.engine.fetch_patience import Patience
 from knowledge.engine.local import LocalEngine
 from knowledge.testing import SharedParsers, small_engine
 from tests.web_site import Site, serving

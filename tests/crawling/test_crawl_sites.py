@@ -11,7 +11,7 @@ from itertools import pairwise
 import pytest
 
 from knowledge.engine.crawling.options import CrawlOptions
-from knowledge.engine.fetch import Patience
+from knowledge.engine.fetch_patience import Patience
 from knowledge.engine.local import LocalEngine
 from knowledge.model import JobStatus
 from tests.crawls import at, crawled, outcomes

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge.engine.crawling.content import filename_of, format_of, text_of, true_charset, with_charset
+from knowledge.engine.crawling.content import as_utf8, filename_of, format_of, text_of, true_charset, with_charset
 from knowledge.engine.crawling.manners import Retrying, retry_after
 from knowledge.engine.crawling.markup import known_as, look
 from knowledge.engine.crawling.sitemaps import locations
@@ -150,3 +150,8 @@ def test_waits_grow_and_end() -> None:
     assert [patient.wait(attempt, None) for attempt in range(4)] == [1, 2, 4, None]
     assert patient.wait(0, 30) == 30
     assert patient.wait(0, 3600) is None, "a site that wants an hour is not waited for"
+
+
+def test_a_plain_text_in_an_encoding_that_only_its_site_knows_is_written_anew() -> None:
+    assert as_utf8(RUSSIAN.encode("koi8-r"), "koi8-r").decode() == RUSSIAN
+    assert as_utf8(RUSSIAN.encode(), "koi8-r").decode() == RUSSIAN

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from knowledge.engine.fetch import USER_AGENT, Fetcher, Patience, check_url
+from knowledge.engine.fetch import USER_AGENT, Fetcher, check_url
 from knowledge.engine.fetch_addresses import Allowed
+from knowledge.engine.fetch_patience import Patience
 from knowledge.errors import AddressForbidden, DeadlineExceeded, FetchFailed, InvalidParameter, TooLarge
 from tests.web_site import Reply, Site, serving
 

@@ -15,6 +15,7 @@ from knowledge import __version__
 from knowledge.engine.fetch_addresses import Allowed
 from knowledge.engine.fetch_bodies import Limit, read_body
 from knowledge.engine.fetch_network import CheckedNetwork
+from knowledge.engine.fetch_patience import Patience
 from knowledge.errors import DeadlineExceeded, FetchFailed, InvalidParameter
 
 PRODUCT = "KnowledgeServer"
@@ -28,17 +29,6 @@ HEADERS = {
     "Accept-Encoding": "gzip, deflate",
     "Accept-Language": "en;q=0.9, *;q=0.5",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Patience:
-    """How long each step may take, in seconds."""
-
-    connect: float = 10.0
-    read: float = 20.0
-    """Between two pieces."""
-    whole: float = 60.0
-    """From the first step to the last byte."""
 
 
 @dataclass(frozen=True, slots=True)

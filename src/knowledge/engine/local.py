@@ -15,7 +15,6 @@ from typing import TypeVar
 from knowledge import __version__, failpoints
 from knowledge.crawls import Crawl, NewCrawl
 from knowledge.engine import accept, backup, search, verify
-from knowledge.engine.crawling import starting
 from knowledge.engine.parts import Parts
 from knowledge.errors import BY_CODE, DeadlineExceeded, EngineUnreachable, Internal, NotNow, StorageFailed
 from knowledge.index.api import Within
@@ -31,6 +30,7 @@ from knowledge.model import (
     Finding,
     Job,
     JobFilter,
+    JobKind,
     JobStatus,
     NewCollection,
     NewDocument,
@@ -184,15 +184,22 @@ class LocalEngine:
         return cancelled
 
     async def retry(self, ref: Ref) -> Job:
-        job = await self._run(lambda: self._parts.jobs.retry(ref, self._scope))
-        self._parts.workers.wake()
-        self._parts.crawler.wake()
+        return await self._run(lambda: self._retry(ref))
+
+    def _retry(self, ref: Ref) -> Job:
+        job = self._parts.jobs.retry(ref, self._scope)
+        (self._parts.crawler if job.kind is JobKind.CRAWL else self._parts.workers).wake()
         return job
 
     # -- crawls ---------------------------------------------------------------------------------
 
     async def crawl(self, new: NewCrawl) -> Job:
-        return await self._run(lambda: starting.start(self._parts, new, self._scope))
+        return await self._run(lambda: self._crawl(new))
+
+    def _crawl(self, new: NewCrawl) -> Job:
+        from knowledge.engine.crawling import starting  # it brings the HTTP client along, which a start does not need
+
+        return starting.start(self._parts, new, self._scope)
 
     async def crawl_report(self, ref: Ref) -> Crawl:
         return self._with_progress(await self._run(lambda: self._parts.crawls.find(ref, self._scope)))

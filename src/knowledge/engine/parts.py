@@ -12,7 +12,7 @@ from pathlib import Path
 from knowledge.embed.base import Embedder
 from knowledge.embed.loading import Model
 from knowledge.engine.board import Board
-from knowledge.engine.crawling.crawler import Crawler
+from knowledge.engine.crawling.office import CrawlOffice
 from knowledge.engine.crawling.options import CrawlOptions
 from knowledge.engine.indexing import Indexer, OpenIndex
 from knowledge.engine.ingest import Ingest
@@ -99,7 +99,7 @@ class Parts:
         )
         self.workers = Workers(options.workers, self.jobs, self.ingest, self.board, self.indexer, self.files)
         self.vectors = VectorKeeper(model, self.models, self.chunks, self.documents, self.indexer)
-        self.crawler = Crawler(self, options.crawl)
+        self.crawler = CrawlOffice(self, options.crawl)
         self.reranker = open_reranker(options.reranker, model.choice.int8, options.rerank_ms)
         self._closing = threading.Event()
         self._sweeper = threading.Thread(target=self._sweep_now_and_then, name="sweeper", daemon=True)

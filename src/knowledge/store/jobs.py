@@ -134,6 +134,10 @@ class JobStore:
     def claim_crawl(self) -> Claim | None:
         return self._claim(_NEXT_CRAWL, {})
 
+    def any_crawl_queued(self) -> bool:
+        with self._database.read() as connection:
+            return connection.execute(_NEXT_CRAWL).first() is not None
+
     def _claim(self, wanted: Select[tuple[int]], values_of: dict[str, int]) -> Claim | None:
         def work(connection: Connection) -> Any | None:
             identity = connection.execute(wanted, values_of).scalar()

@@ -52,6 +52,7 @@ NEVER = _suffixes(
     "css js mjs map woff woff2 ttf otf eot wasm rss atom xsd dtd"
 )
 """What is not even asked for."""
+PLAIN = _suffixes("md markdown mdx txt text rst adoc asciidoc org tex csv tsv")
 DECLARED = re.compile(
     rb"(?i)<meta[^>]{0,200}charset=[\"']?\s*([\w-]{1,40})|^\s*<\?xml[^>]{0,200}encoding=[\"']([\w-]{1,40})"
 )
@@ -135,6 +136,12 @@ def _fits(body: bytes, charset: str) -> bool:
     except (UnicodeDecodeError, LookupError):
         return False
     return True
+
+
+def as_utf8(body: bytes, named: str | None) -> bytes:
+    """A plain text, written anew where only the site knows its encoding."""
+    truth = true_charset(body, named)
+    return body if truth in (None, "utf-8") else body.decode(str(truth)).encode("utf-8", "replace")
 
 
 def text_of(body: bytes, named: str | None) -> str:

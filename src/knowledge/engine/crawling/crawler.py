@@ -143,7 +143,7 @@ class Crawler:
         path = find_browser(options.browser)
         browser = Browser(path, options.allowed, options.render_seconds) if path else None
         visitor = Visitor(asker, RobotsBook(get), options.max_page_bytes, browser)
-        return Run(plan, Books(self._parts, plan, claim.owner), visitor, get, options.max_bytes, tell)
+        return Run(plan, Books(self._parts, plan, claim.owner), visitor, options.max_bytes, tell)
 
     async def _until_done_or_cancelled(self, claim: Claim, working: asyncio.Task[None]) -> None:
         with self._parts.board.watch(claim.id) as watch:

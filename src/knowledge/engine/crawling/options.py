@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from knowledge.engine.crawling.manners import Retrying
-from knowledge.engine.fetch import Patience
 from knowledge.engine.fetch_addresses import Allowed
+from knowledge.engine.fetch_patience import Patience
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ from knowledge.crawls import CrawledPage, Outcome, Reason
 from knowledge.engine.crawling import verdicts
 from knowledge.engine.crawling.addresses import canonical, host_of, markdown_twins
 from knowledge.engine.crawling.books import Books
-from knowledge.engine.crawling.robots import Get
 from knowledge.engine.crawling.sitemaps import listed_pages, told_to_readers
 from knowledge.engine.crawling.taking import Found
 from knowledge.engine.crawling.visiting import Landing, Visitor
@@ -33,9 +32,9 @@ Tell = Callable[[str, int, int], None]
 
 
 class Run:
-    def __init__(self, plan: Plan, books: Books, visitor: Visitor, get: Get, max_bytes: int, tell: Tell) -> None:
+    def __init__(self, plan: Plan, books: Books, visitor: Visitor, max_bytes: int, tell: Tell) -> None:
         self.plan, self.books, self.visitor = plan, books, visitor
-        self._get, self._tell, self._max_bytes = get, tell, max_bytes
+        self._tell, self._max_bytes = tell, max_bytes
         self._site, self._seeded = plan.site, plan.seeded
         self._start = plan.url
         self._crawled = self._tries = self._bytes = 0
@@ -235,10 +234,10 @@ class Run:
         """Read what the site lists by itself; what lies below the first page comes before the rest."""
         start = self._start if host_of(self._start) == site else f"https://{site}/"
         folder = start.rsplit("/", 1)[0] + "/"
-        listed = await listed_pages(start, await self.visitor.sitemaps(start), self._get)
+        listed = await listed_pages(start, await self.visitor.sitemaps(start), self.visitor.get)
         own = sorted((url for url in listed if host_of(url) == site), key=lambda url: not url.startswith(folder))
         await self.books.add([self._new(url, 1) for url in own])
-        await self.books.add([spot async for spot in self._told(await told_to_readers(start, self._get))])
+        await self.books.add([spot async for spot in self._told(await told_to_readers(start, self.visitor.get))])
         await self.books.seeded()
         self._seeded = True
 

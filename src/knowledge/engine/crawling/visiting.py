@@ -9,7 +9,15 @@ from knowledge.crawls import CrawledPage, Reason
 from knowledge.engine.crawling import verdicts
 from knowledge.engine.crawling.addresses import absolute, canonical, origin
 from knowledge.engine.crawling.asking import Asker
-from knowledge.engine.crawling.content import charset_of, filename_of, format_of, text_of, with_charset
+from knowledge.engine.crawling.content import (
+    PLAIN,
+    as_utf8,
+    charset_of,
+    filename_of,
+    format_of,
+    text_of,
+    with_charset,
+)
 from knowledge.engine.crawling.markup import Sight, known_as, look
 from knowledge.engine.crawling.robots import RobotsBook
 from knowledge.engine.crawling.taking import Found
@@ -115,7 +123,8 @@ class Visitor:
             return verdicts.skipped(fetched.url, Reason.UNSUPPORTED, f"It is {kind}", fetched.status), ()
         if suffix == HTML:
             return await self._read_page(fetched)
-        return _found(fetched, fetched.body, suffix, landing.name, ()), ()
+        body = as_utf8(fetched.body, charset_of(fetched)) if suffix in PLAIN else fetched.body
+        return _found(fetched, body, suffix, landing.name, ()), ()
 
     async def _read_page(self, fetched: Fetched) -> tuple[Found | CrawledPage, tuple[str, ...]]:
         named, url, wishes = charset_of(fetched), fetched.url, fetched.headers.get("x-robots-tag", "")
@@ -139,6 +148,10 @@ class Visitor:
         except KnowledgeError as error:
             return verdicts.failed(url, Reason.BROWSER, f"It could not be rendered: {error}")
 
+    async def get(self, url: str, most: int) -> Fetched:
+        """Something that is no page, at the pace that its host wants."""
+        return await self._asker.get(url, most, delay=(await self._robots.rules(url)).delay)
+
     async def sitemaps(self, url: str) -> list[str]:
         return (await self._robots.rules(url)).sitemaps(origin(url))
 
@@ -149,6 +162,8 @@ def _links(sight: Sight) -> tuple[str, ...]:
 
 def _found(fetched: Fetched, body: bytes, suffix: str, name: str, links: tuple[str, ...]) -> Found:
     metadata: Json = {"crawled_at": now().strftime("%Y-%m-%dT%H:%M:%SZ"), "links_found": len(links)}
+    if "last-modified" in fetched.headers:
+        metadata["last_modified"] = fetched.headers["last-modified"]
     return Found(
         url=fetched.url,
         name=name,
