@@ -11,13 +11,14 @@ import httpx
 import pytest
 
 from knowledge.config import Settings
+from knowledge.engine.local import LocalEngine
 from knowledge.errors import InvalidParameter
 from knowledge.surfaces.sage import nowhere, open_sage, sage_app, sage_registry
 from knowledge.toolsets.base import Call
 from knowledge.toolsets.sage.configuration import CAPABILITIES, SHIPPED, Configuration, configured, read
 from knowledge.toolsets.sage.service import Sage
 from tests.contracts.sage.folder import SlowDisk, make_sage, write_pages
-from tests.contracts.serving import serving
+from tests.contracts.serving import application, serving
 
 ROOT = Path(__file__).parents[3]
 
@@ -112,6 +113,23 @@ async def test_a_page_from_elsewhere_may_not_use_it(tmp_path: Path) -> None:
         body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
         assert (await http.post("/mcp", json=body, headers={"origin": "https://example.org"})).status_code == 403
         assert (await http.post("/mcp", json=body)).status_code == 200
+
+
+@pytest.mark.requirement("003.serve.beside")
+async def test_the_layers_stand_beside_the_other_contracts(
+    tmp_path: Path, local: LocalEngine, settings: Settings
+) -> None:
+    async with serving(application(local, settings, tmp_path)) as url, httpx.AsyncClient(base_url=url) as http:
+
+        async def ask(path: str, method: str, **params: Any) -> Any:
+            message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+            return (await http.post(path, json=message)).json()["result"]
+
+        listed = await ask("/mcp/sage", "tools/list")
+        assert {tool["name"].partition("_")[0] for tool in listed["tools"]} == {"sage"}
+        answer = await ask("/mcp/sage", "tools/call", name="sage_get_knowledge", arguments={"layer": "core"})
+        assert answer["structuredContent"]["metadata"]["files_loaded"] == 4
+        assert (await ask("/mcp", "resources/list"))["resources"] == []
 
 
 @pytest.mark.requirement("003.errors.internal")
