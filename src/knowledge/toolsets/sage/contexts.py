@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from knowledge.engine.context import Chosen, Count, Part, choose
 from knowledge.engine.gather import gather
@@ -41,9 +41,10 @@ async def context(sage: Sage, task: str, language: str, budget: int) -> Json:
             "sections_left_out": found.left_out, "complete": True,
         }  # fmt: skip
     ready = chosen.items[0] if chosen.items else _without_tokenizer(pages, task, spelled(language), budget)
+    counted = ready.tokens if chosen.items else None
     raise sage.timeouts.missed(
         deadline, "sage_get_context",
-        {"content": ready.text, "sections": list(ready.sections), "token_count": ready.tokens},
+        {"content": ready.text, "sections": list(ready.sections), "token_count": counted},
     )  # fmt: skip
 
 
@@ -81,7 +82,7 @@ def weighed(pages: Sequence[Page], task: str, language: str, relevances: dict[tu
     return sorted(found, key=lambda part: (-part.weight, part.page, part.order))
 
 
-def _counted(parts: Sequence[Part], budget: int, count: Callable[[str], int]) -> list[Part]:
+def _counted(parts: Sequence[Part], budget: int, count: Count) -> list[Part]:
     found: list[Part] = []
     total = 0
     for part in parts:
@@ -112,6 +113,3 @@ async def prompt(sage: Sage, task: str, given: str) -> str:
             "this task needs.",
         ]
     )  # fmt: skip
-
-
-__all__ = ["Count", "context", "prompt", "weighed"]
