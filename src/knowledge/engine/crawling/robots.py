@@ -28,6 +28,8 @@ class Rules:
     """None where there is no robots.txt: everything is allowed."""
     trouble: str | None = None
     """Why it could not be read: nothing is allowed then, as nobody knows what it says."""
+    unreachable: KnowledgeError | None = None
+    """Set where the host itself could not be reached, or must not be."""
 
     def refuses(self, url: str) -> str | None:
         """Why a page must not be fetched; None when it may."""
@@ -72,7 +74,7 @@ async def read_robots(place: str, get: Get) -> Rules:
     try:
         fetched = await follow(url, get)
     except KnowledgeError as error:
-        return Rules(trouble=f"robots.txt could not be read: {error}")
+        return Rules(trouble=f"robots.txt could not be read: {error}", unreachable=error)
     if fetched.status >= 500 or fetched.status == 429:
         return Rules(trouble=f"robots.txt could not be read: HTTP {fetched.status}")
     if fetched.status != 200 or _is_page(fetched):

@@ -88,7 +88,10 @@ class Visitor:
             outside = verdicts.out_of_scope(url, site, exclude)
             if outside is not None:
                 return outside
-        why = (await self._robots.rules(url)).refuses(url)
+        rules = await self._robots.rules(url)
+        if rules.unreachable is not None:
+            return verdicts.trouble(url, rules.unreachable)
+        why = rules.refuses(url)
         return None if why is None else verdicts.skipped(url, Reason.ROBOTS, why)
 
     async def _ask(self, url: str, memory: SitePage | None) -> Fetched:
