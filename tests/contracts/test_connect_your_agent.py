@@ -1,0 +1,157 @@
+"""What `docs/how-to/connect-your-agent.md` tells people to write: each configuration is started as it stands there."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from mcp import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
+
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "connect-your-agent.md"
+ADDRESS = "http://127.0.0.1:8000"
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+KEY = "YOUR-KEY"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One server as a client's configuration names it."""
+
+    where: str
+    url: str | None = None
+    command: str | None = None
+    arguments: tuple[str, ...] = ()
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+def blocks() -> Iterator[tuple[str, str, str]]:
+    """Heading, language and text of every block on the page."""
+    heading, begin = "", 0
+    page = PAGE.read_text("utf-8")
+    for found in BLOCK.finditer(page):
+        for title in re.finditer(r"^## (.*)$", page[begin : found.start()], re.MULTILINE):
+            heading = title.group(1)
+        begin = found.end()
+        yield heading, found.group(1), found.group(2)
+
+
+def entries() -> Iterator[Entry]:
+    for heading, language, text in blocks():
+        if language in ("json", "toml"):
+            parsed: dict[str, Any] = json.loads(text) if language == "json" else tomllib.loads(text)
+            [(_, servers)] = parsed.items()
+            for server in servers.values():
+                yield Entry(
+                    heading, server.get("url"), server.get("command"), tuple(server.get("args", ())),
+                    server.get("headers", {}),
+                )  # fmt: skip
+        elif text.startswith("claude mcp add"):
+            yield from_command_line(heading, shlex.split(text))
+
+
+def from_command_line(heading: str, words: list[str]) -> Entry:
+    if "--" in words:
+        command, *arguments = words[words.index("--") + 1 :]
+        return Entry(heading, None, command, tuple(arguments))
+    url = next(word for word in words if word.startswith("http://"))
+    headers = {}
+    if "--header" in words:
+        name, _, value = words[words.index("--header") + 1].partition(": ")
+        headers[name] = value
+    return Entry(heading, url, headers=headers)
+
+
+ENTRIES = list(entries())
+
+
+@contextlib.contextmanager
+def server(data: Path, **environment: str) -> Iterator[str]:
+    """`knowledge serve` as a process of its own; gives its address."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "knowledge", "serve", "--port", "0", "--data", str(data)],
+        stderr=subprocess.PIPE, text=True, env={**os.environ, "KNOWLEDGE_EMBEDDING": "none", **environment},
+    )  # fmt: skip
+    assert process.stderr is not None
+    try:
+        found = None
+        while found is None and (line := process.stderr.readline()):
+            found = re.search(r"http://127\.0\.0\.1:\d+", line)
+        assert found is not None, "the server did not say where it listens"
+        yield found.group(0)
+    finally:
+        process.terminate()
+        process.communicate(timeout=30)
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with server(tmp_path_factory.mktemp("open")) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with server(tmp_path_factory.mktemp("locked"), KB_MCP_API_KEY=KEY) as url:
+        yield url
+
+
+def test_the_page_knows_every_client() -> None:
+    assert {entry.where for entry in ENTRIES} >= {"Claude Code", "Claude Desktop", "VS Code", "Cursor", "Codex"}
+
+
+@pytest.mark.parametrize(
+    "entry", [entry for entry in ENTRIES if entry.url], ids=lambda entry: entry.where.replace(" ", "-")
+)
+async def test_an_address_of_the_page_answers(entry: Entry, address: str, locked: str) -> None:
+    assert entry.url is not None
+    url = entry.url.replace(ADDRESS, locked if entry.headers else address)
+    async with (
+        httpx2.AsyncClient(headers=entry.headers, timeout=30) as http,
+        Client(streamable_http_client(url, http_client=http)) as client,
+    ):
+        assert "knowledge-add" in [tool.name for tool in (await client.list_tools()).tools]
+
+
+@pytest.mark.parametrize(
+    "entry", [entry for entry in ENTRIES if entry.command], ids=lambda entry: entry.where.replace(" ", "-")
+)
+async def test_a_command_of_the_page_starts_a_server(entry: Entry, tmp_path: Path) -> None:
+    assert entry.command is not None
+    search = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": search, "KNOWLEDGE_DATA": str(tmp_path), "KNOWLEDGE_EMBEDDING": "none"}
+    started = StdioServerParameters(command=entry.command, args=list(entry.arguments), env=environment)
+    with (tmp_path / "log").open("w") as log:
+        async with Client(stdio_client(started, errlog=log)) as client:
+            assert "knowledge-add" in [tool.name for tool in (await client.list_tools()).tools]
+
+
+def test_the_python_example_of_the_page_runs(address: str) -> None:
+    [script] = [text for _, language, text in blocks() if language == "python"]
+    done = subprocess.run(
+        [sys.executable, "-c", script.replace(ADDRESS, address)], capture_output=True, text=True, timeout=60, check=True
+    )  # fmt: skip
+    assert "'success': True" in done.stdout
+
+
+def test_the_curl_example_of_the_page_runs(address: str) -> None:
+    if shutil.which("curl") is None:
+        pytest.skip("curl is not installed")
+    [line] = [text for _, _, text in blocks() if text.startswith("curl")]
+    words = shlex.split(line.replace("\\\n", " ").replace(ADDRESS, address))
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=True)
+    assert json.loads(done.stdout)["result"]["structuredContent"]["success"] is True
