@@ -81,7 +81,12 @@ class Books:
             self._crawls.hand_over(self._plan, spot, page, job_uid, len(found.body))
             return self._taker.take(found, job_uid)
 
-        return await self._run(work)
+        taking = asyncio.ensure_future(self._run(work))
+        try:
+            return await asyncio.shield(taking)
+        except asyncio.CancelledError:  # half a hand-over is none: it ends, and is then withdrawn
+            await asyncio.gather(taking, return_exceptions=True)
+            raise
 
     async def job(self, job_uid: UUID) -> Job | None:
         try:

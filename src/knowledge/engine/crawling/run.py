@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import suppress
-from uuid import UUID
 
 from knowledge.crawls import CrawledPage, Outcome, Reason
 from knowledge.engine.crawling import verdicts
@@ -38,7 +37,7 @@ class Run:
         self._site, self._seeded = plan.site, plan.seeded
         self._start = plan.url
         self._crawled = self._tries = self._bytes = 0
-        self._on_their_way: dict[asyncio.Task[None], UUID] = {}
+        self._on_their_way: set[asyncio.Task[None]] = set()
         self.limit: str | None = None
         """Why addresses were left, where it was not for max_pages."""
 
@@ -54,11 +53,11 @@ class Run:
 
     async def withdraw(self) -> None:
         """Take back the pages that are still on their way in."""
-        jobs = list(self._on_their_way.values())
         for task in self._on_their_way:
             task.cancel()
-        for job_uid in jobs:
-            await self.books.withdraw(job_uid)
+        for spot in await self.books.taking():
+            if spot.page_job_uid is not None:
+                await self.books.withdraw(spot.page_job_uid)
 
     # -- the loop -------------------------------------------------------------------------------
 
@@ -202,11 +201,11 @@ class Run:
 
     def _follow(self, spot: Spot, name: str, job: Job, existed: bool) -> None:
         task = asyncio.create_task(self._settle(spot, name, job, existed))
-        self._on_their_way[task] = job.uid
+        self._on_their_way.add(task)
         task.add_done_callback(self._arrived)
 
     def _arrived(self, task: asyncio.Task[None]) -> None:
-        self._on_their_way.pop(task, None)
+        self._on_their_way.discard(task)
         if not task.cancelled():
             task.exception()  # a store in trouble shows at the next step of the crawl itself
 
