@@ -80,7 +80,9 @@ class Endpoint:
         if visit.caller.kind is not CallerKind.LOCAL:  # a session belongs to the key that opened it
             token = AccessToken(token="-", client_id=f"{visit.caller.kind}:{visit.caller.owner}", scopes=[])
             scope["user"] = AuthenticatedUser(token)
-        await self._surface.manager.handle_request(scope, receive, Explaining(visit, send))
+        answer = Explaining(visit, send)
+        await self._surface.manager.handle_request(scope, receive, answer)
+        await answer.finish()
 
     async def _answer(self, visit: Visit, message: JsonValue, scope: Scope, receive: Receive, send: Send) -> None:
         """The plain leg; a caller who hangs up stops the work, as in the modern era."""
@@ -109,12 +111,19 @@ class Explaining:
         self._visit, self._send = visit, send
         self._start: Message | None = None
         self._body = b""
+        self._streaming = False
+
+    async def finish(self) -> None:
+        """End a stream that a stop of the server cut short."""
+        if self._streaming:
+            await self._send({"type": "http.response.body", "body": b""})
 
     async def __call__(self, message: Message) -> None:
+        self._streaming = message["type"] == "http.response.start" or bool(message.get("more_body"))
         if message["type"] == "http.response.start":
             message = {**message, "headers": [*message["headers"], *_raw(self._visit.headers)]}
             if message["status"] >= 400:
-                self._start = message
+                self._start, self._streaming = message, False
                 return
         elif self._start is not None:
             await self._explain(message)
