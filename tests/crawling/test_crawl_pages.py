@@ -1,4 +1,4 @@
-"""Which pages a crawl visits, in which order, and what it says about the others. Near and far alike."""
+"""Which pages a crawl visits, in which order, and what it says about the others; what is asked, near and far alike."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 
 from knowledge.crawls import NewCrawl
 from knowledge.engine.api import Engine
+from knowledge.engine.local import LocalEngine
 from knowledge.errors import AddressForbidden, CollectionNotFound, InvalidParameter
 from knowledge.model import DocumentFilter, Filter, JobStatus, Kind, NewCollection, Query
 from tests.crawls import at, crawled, outcomes, titles
@@ -44,33 +45,33 @@ async def test_a_crawled_page_is_a_document_with_its_address(site: Site, engine:
 
 
 @pytest.mark.requirement("002.crawler.single")
-async def test_without_recursion_one_page_is_crawled(site: Site, engine: Engine) -> None:
+async def test_without_recursion_one_page_is_crawled(site: Site, local: LocalEngine) -> None:
     site.put("/", "/a")
     site.put("/a")
-    crawl = await crawled(engine, site.url + "/", recursive=False)
+    crawl = await crawled(local, site.url + "/", recursive=False)
     assert site.paths() == ["/"]
     assert crawl.counts.crawled == 1
 
 
 @pytest.mark.requirement("002.crawler.max_pages")
-async def test_max_pages_is_kept_and_what_was_left_is_counted(site: Site, engine: Engine) -> None:
+async def test_max_pages_is_kept_and_what_was_left_is_counted(site: Site, local: LocalEngine) -> None:
     site.put("/", *(f"/page{number}" for number in range(10)))
     for number in range(10):
         site.put(f"/page{number}")
-    crawl = await crawled(engine, site.url + "/", max_pages=4)
+    crawl = await crawled(local, site.url + "/", max_pages=4)
     assert (crawl.counts.crawled, crawl.counts.pending) == (4, 7)
     assert any("7 more addresses" in warning for warning in crawl.job.warnings)
 
 
 @pytest.mark.requirement("002.crawler.traps")
-async def test_a_trap_of_endless_links_ends(site: Site, engine: Engine) -> None:
+async def test_a_trap_of_endless_links_ends(site: Site, local: LocalEngine) -> None:
     site.put("/", "/day/1")
     site.otherwise = lambda asked: (
         Reply(page(asked.path, f"/day/{int(asked.path[5:]) + 1}", f"{asked.path}/x/x/x/x/x"))
         if asked.path.startswith("/day/") and asked.path[5:].isdecimal()
         else Reply("", 404)
     )
-    crawl = await crawled(engine, site.url + "/", max_pages=8)
+    crawl = await crawled(local, site.url + "/", max_pages=8)
     assert crawl.counts.crawled == 8
     assert "endless path" in outcomes(crawl).values()
 
@@ -102,26 +103,26 @@ async def test_every_address_that_was_left_out_has_its_reason(site: Site, engine
 
 
 @pytest.mark.requirement("002.crawler.canonical")
-async def test_a_page_known_by_another_address_is_taken_once(site: Site, engine: Engine) -> None:
+async def test_a_page_known_by_another_address_is_taken_once(site: Site, local: LocalEngine) -> None:
     head = f'<link rel="canonical" href="{site.url}/tea">'
     site.put("/", "/tea?sort=a", "/tea?sort=b")
     site.put("/tea?sort=a", title="Tea", head=head)
     site.put("/tea?sort=b", title="Tea again", head=head)
-    crawl = await crawled(engine, site.url + "/")
+    crawl = await crawled(local, site.url + "/")
     assert outcomes(crawl) == {"/": "created", "/tea?sort=a": "created", "/tea?sort=b": "duplicate"}
 
 
 @pytest.mark.requirement("002.crawler.noindex")
-async def test_a_page_that_asks_not_to_be_indexed_is_left_out_but_followed(site: Site, engine: Engine) -> None:
+async def test_a_page_that_asks_not_to_be_indexed_is_left_out_but_followed(site: Site, local: LocalEngine) -> None:
     site.put("/", "/hidden")
     site.put("/hidden", "/below", head='<meta name="robots" content="noindex">')
     site.put("/below")
-    crawl = await crawled(engine, site.url + "/")
+    crawl = await crawled(local, site.url + "/")
     assert outcomes(crawl) == {"/": "created", "/hidden": "robots", "/below": "created"}
 
 
 @pytest.mark.requirement("002.crawler.sitemaps")
-async def test_pages_that_nothing_links_to_are_found_in_sitemaps(site: Site, engine: Engine) -> None:
+async def test_pages_that_nothing_links_to_are_found_in_sitemaps(site: Site, local: LocalEngine) -> None:
     site.put("/docs/")
     for path in ("/docs/a", "/docs/b", "/elsewhere"):
         site.put(path)
@@ -132,21 +133,21 @@ async def test_pages_that_nothing_links_to_are_found_in_sitemaps(site: Site, eng
     site.pages["/index.xml"] = Reply(index, content_type="application/xml")
     site.pages["/one.xml"] = Reply(inner, content_type="application/xml")
     site.pages["/two.xml.gz"] = Reply(packed, content_type="application/gzip")
-    crawl = await crawled(engine, site.url + "/docs/")
+    crawl = await crawled(local, site.url + "/docs/")
     assert crawl.counts.crawled == 4
     pages = [path for path in site.paths() if "xml" not in path]
     assert pages == ["/docs/", "/docs/a", "/docs/b", "/elsewhere"], "what lies below the first page comes first"
 
 
 @pytest.mark.requirement("002.crawler.llms_txt")
-async def test_pages_named_in_llms_txt_are_crawled_and_their_twins_are_not(site: Site, engine: Engine) -> None:
+async def test_pages_named_in_llms_txt_are_crawled_and_their_twins_are_not(site: Site, local: LocalEngine) -> None:
     site.put("/", "/guide.html")
     site.put("/guide.html")
     site.pages["/llms.txt"] = Reply(
         "# Site\n- [Guide](/guide.html.md): the guide\n- [More](/more.md): more\n", content_type="text/plain"
     )
     site.pages["/more.md"] = Reply("# More\n\nMore about tea and kettles.", content_type="text/markdown")
-    crawl = await crawled(engine, site.url + "/")
+    crawl = await crawled(local, site.url + "/")
     assert outcomes(crawl) == {
         "/": "created", "/guide.html": "created", "/guide.html.md": "duplicate", "/more.md": "created"
     }  # fmt: skip
@@ -154,28 +155,28 @@ async def test_pages_named_in_llms_txt_are_crawled_and_their_twins_are_not(site:
 
 
 @pytest.mark.requirement("002.crawler.files")
-async def test_files_on_the_site_are_read_like_any_other_file(site: Site, engine: Engine) -> None:
+async def test_files_on_the_site_are_read_like_any_other_file(site: Site, local: LocalEngine) -> None:
     site.put("/", "/notes.txt", "/table.csv", "/download")
     site.pages["/notes.txt"] = Reply("Notes about kettles", content_type="text/plain")
     site.pages["/table.csv"] = Reply("tea,minutes\ngreen,2\n", content_type="text/csv")
     site.pages["/download"] = Reply("# Oolong\n\nSteep it often.", content_type="text/markdown")
-    crawl = await crawled(engine, site.url + "/")
+    crawl = await crawled(local, site.url + "/")
     assert crawl.counts.crawled == 4
-    found = await engine.documents(DocumentFilter(per_page=10))
+    found = await local.documents(DocumentFilter(per_page=10))
     assert {document.doc_type for document in found.items} == {"html", "txt", "csv", "md"}
 
 
 @pytest.mark.requirement("002.crawler.encodings")
-async def test_wrong_encodings_are_read_rightly(site: Site, engine: Engine) -> None:
+async def test_wrong_encodings_are_read_rightly(site: Site, local: LocalEngine) -> None:
     site.put("/", "/koi", "/lying")
     russian = "Чай на кухне остывает, а дождь за окном всё идёт и идёт."
     koi = f"<html><title>Чай</title><body><p>{russian}</p></body></html>".encode("koi8-r")
     site.pages["/koi"] = Reply(koi, content_type="text/html; charset=koi8-r")
     lying = f'<html><meta charset="iso-8859-1"><title>Дождь</title><body><p>{russian} Снова.</p></body></html>'
     site.pages["/lying"] = Reply(lying, content_type="text/html; charset=iso-8859-1")
-    await crawled(engine, site.url + "/")
-    assert {"Чай", "Дождь"} <= set(await titles(engine))
-    answer = await engine.search(Query(text="кухне"))
+    await crawled(local, site.url + "/")
+    assert {"Чай", "Дождь"} <= set(await titles(local))
+    answer = await local.search(Query(text="кухне"))
     assert russian in answer.hits[0].chunk.text
 
 
