@@ -14,6 +14,7 @@ import numpy as np
 from knowledge import analyse, failpoints
 from knowledge.errors import KnowledgeError
 from knowledge.index.api import Entry, Index
+from knowledge.split import passage_words
 from knowledge.store.changes import ChangeLog
 from knowledge.store.chunks import ChunkStore, Indexable
 from knowledge.store.documents import DocumentStore
@@ -228,7 +229,7 @@ class Indexer:
 
 def entry_of(row: Indexable) -> Entry:
     """A passage as the index keeps it: words of title, headings and text, and the vector."""
-    words = "\n".join((row.title, *row.section, row.text))
+    words = passage_words(row.title, row.section, row.text)
     return Entry(
         chunk_id=row.chunk_id,
         document_id=row.document_id,

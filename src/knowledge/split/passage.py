@@ -24,6 +24,11 @@ def passage_text(title: str, section: Sequence[str], text: str) -> str:
     return f"{above}\n{text}" if above else text
 
 
+def passage_words(title: str, section: Sequence[str], text: str) -> str:
+    """What the words of a passage are taken from: title, headings and text, each said once."""
+    return "\n".join([*_names(title, section, text), text])
+
+
 def estimate(text: str) -> int:
     """About how many tokens, rather too many than too few: it must hold for every tokenizer."""
     return sum(_cost(word) for word in WORD.findall(text))
@@ -38,9 +43,14 @@ def _names(title: str, section: Sequence[str], text: str) -> list[str]:
     opening = {" ".join(HASHES.sub("", line).split()) for line in text[:OPENING].split("\n")}
     names: list[str] = []
     for name in (" ".join(title.split()), *section):
-        if name and name not in names and name not in opening:
+        if name and name not in names and name not in opening and not _cut_from(name, opening):
             names.append(name)
     return names
+
+
+def _cut_from(name: str, opening: set[str]) -> bool:
+    """Whether a name that ends with dots was made from one of these lines."""
+    return name.endswith("…") and any(line.startswith(name[:-1]) for line in opening)
 
 
 def _shortened(names: list[str], room: int) -> str:
