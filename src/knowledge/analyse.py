@@ -51,6 +51,7 @@ _NUMBER = re.compile(r"[vV]?(\d+(?:[.\-]\d+)+)(?!\d)")
 _PIECE = re.compile(r"[._\-]+")
 _CONTRACTIONS = frozenset(("t", "d", "m", "ll", "re", "ve"))
 _PLAIN = re.compile(r"[a-z]+")
+_WORD = re.compile(r"[^\W\d_]+")
 
 
 def terms(text: str, language: str | None) -> list[str]:
@@ -292,7 +293,17 @@ def language(text: str) -> str | None:
         return None
     middle = len(sample) // 2
     whole, *halves = (_detected(part) for part in (sample, sample[:middle], sample[middle:]))
-    return whole if all(half in (whole, None) for half in halves) else None
+    if whole is None or any(half not in (whole, None) for half in halves):
+        return None
+    return whole if whole == DEFAULT_LANGUAGE or not _reads_like_english(sample, whole) else None
+
+
+def _reads_like_english(sample: str, detected: str) -> bool:
+    """Code with English comments looks like many a language; its small words tell."""
+    words = [word.casefold() for word in _WORD.findall(sample)]
+    english = sum(word in STOP_WORDS[DEFAULT_LANGUAGE] for word in words)
+    own = sum(word in STOP_WORDS.get(detected, frozenset()) for word in words)
+    return english >= max(own, 1)
 
 
 def _detected(text: str) -> str | None:
