@@ -5,20 +5,22 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from contextlib import suppress
-from functools import partial
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING
 
 import click
 
 from knowledge.crawls import MOST_PAGES, Crawl, CrawledPage, NewCrawl, Outcome
 from knowledge.engine.api import Engine
 from knowledge.errors import KnowledgeError
-from knowledge.model import CollectionRef, JobStatus
+from knowledge.model import CollectionRef, JobStatus, Report
 from knowledge.surfaces.cli import faults
 from knowledge.surfaces.cli.command import common, examples, pass_session
 from knowledge.surfaces.cli.faults import sentence
 from knowledge.surfaces.cli.screen import count, print_json, print_table, say
 from knowledge.surfaces.cli.session import Session
+
+if TYPE_CHECKING:
+    from knowledge.surfaces.cli.progress import Display
 
 SHELVES_A_PAGE = 200
 
@@ -87,14 +89,28 @@ async def run(engine: Engine, new: NewCrawl, *, wait: bool) -> Crawl:
         new = replace(new, collection=await shelf_of(engine, new.url))
     job = await engine.crawl(new)
     if wait:
-        with progress_of(1) as display:
+        with progress_of(new.max_pages if new.recursive else 1) as display:
             try:
-                await end_of(engine, job, partial(display.step, urlsplit(job.filename).netloc))
+                await end_of(engine, job, pages_on(display))
             except asyncio.CancelledError:
                 with suppress(KnowledgeError):
                     await engine.cancel(job.id)
                 raise
     return await engine.crawl_report(job.id)
+
+
+def pages_on(display: Display) -> Report:
+    """Progress as pages that came in, beside the one that is being looked at."""
+    told = 0
+
+    def report(step: str, done: int, total: int) -> None:
+        nonlocal told
+        while told < min(done, total):
+            display.end(step)
+            told += 1
+        display.step(step, "", 0, total)
+
+    return report
 
 
 async def shelf_of(engine: Engine, url: str) -> CollectionRef | None:
