@@ -15,7 +15,7 @@ from knowledge.extract.limits import Limits
 from knowledge.extract.worker import Parsers
 
 LIMITS = Limits(seconds=20, memory_bytes=200 << 20)
-SHORT = Limits(seconds=0.5, seconds_per_page=0, memory_bytes=200 << 20)
+SHORT = Limits(seconds=2, seconds_per_page=0, memory_bytes=200 << 20)
 
 Make = Callable[..., Parsers]
 

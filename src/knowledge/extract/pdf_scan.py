@@ -13,6 +13,8 @@ FEW, LITTLE = 16, 200
 """Letters: fewer than the first are no text layer, fewer than the second may be a stamp on a scan."""
 COVERED = 0.5
 MOST_PIXELS = 40_000_000
+FINEST, LONG_SIDE = 300, 2300
+"""A small page is drawn with more dots to the inch, up to the first, until its longer side has so many pixels."""
 RUBBISH = re.compile("[\ufffd\ue000-\uf8ff]")
 """What a font without a table of characters yields."""
 POINTS = 72
@@ -49,7 +51,8 @@ def render(document: pdfium.PdfDocument, index: int) -> Image.Image:
     page = document[index]
     try:
         width, height = page.get_size()
-        scale = min(ocr.RESOLUTION / POINTS, (MOST_PIXELS / max(1.0, width * height)) ** 0.5)
+        wanted = max(ocr.RESOLUTION, min(FINEST, POINTS * LONG_SIDE / max(width, height, 1.0)))
+        scale = min(wanted / POINTS, (MOST_PIXELS / max(1.0, width * height)) ** 0.5)
         image: Image.Image = page.render(scale=scale, grayscale=True).to_pil()
         return image
     finally:

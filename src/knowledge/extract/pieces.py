@@ -14,16 +14,30 @@ LARGEST = 256 << 10
 LONGEST_FACT = 2000
 UNWANTED = re.compile("[\x00-\x08\x0b\x0e-\x1f\x7f\ud800-\udfff\ufeff\ufffe\uffff]")
 BREAKS = re.compile("\r\n?|[\x0c\x85\u2028\u2029]")
+BREAK_MARKS = ("\r", "\x0c", "\x85", "\u2028", "\u2029")
+ODD_MARKS = ("\ufeff", "\ufffe", "\uffff")
+CONTROLS = bytes([*range(9), 11, *range(14, 32), 127])
 BORDERS = ("\n\n", "\n", " ")
 """Where a piece may end, best first."""
 
 
 def clean(text: str) -> str:
-    if BREAKS.search(text):
+    if any(mark in text for mark in BREAK_MARKS):
         text = BREAKS.sub("\n", text)
-    if UNWANTED.search(text):
+    if _is_unclean(text):
         text = UNWANTED.sub("", text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
     return text
+
+
+def _is_unclean(text: str) -> bool:
+    """Asked of every text that leaves, so by means that are faster than a pattern."""
+    if any(mark in text for mark in ODD_MARKS):
+        return True
+    try:
+        data = text.encode()
+    except UnicodeEncodeError:  # half of a character that takes two halves
+        return True
+    return len(data.translate(None, CONTROLS)) != len(data)
 
 
 def clean_facts(facts: Facts) -> Facts:

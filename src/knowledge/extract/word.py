@@ -11,11 +11,11 @@ from knowledge.extract.office import open_office
 from knowledge.extract.office_facts import office_facts
 from knowledge.extract.plain import pages
 
-EMPTY_HEADING = re.compile(r"^#{1,6}[ \t*_]*$", re.MULTILINE)
+EMPTY_HEADING = re.compile(r"\n#{1,6}[ \t*_]*(?=\n)")
 RAISED = re.compile(r"</?(?:sup|sub|u)>")
-LINK = re.compile(r"(?<!!)\[([^\]\[]+)\]\([^()\s]*\)")
+LINK = re.compile(r"\[([^\]\[]+)\]\([^()\s]*\)")
 IMAGE = re.compile(r"!\[([^\]]*)\]\([^)]*\)")
-BLANKS = re.compile(r"\n{3,}")
+BLANKS = re.compile(r"\n\n\n+")
 
 
 def extract(source: Source, doc_type: str) -> Extracted:
@@ -27,5 +27,5 @@ def extract(source: Source, doc_type: str) -> Extracted:
 
 def _tidy(text: str) -> str:
     """Links keep their words only, pictures their description, and headings without words go."""
-    text = IMAGE.sub(r"\1", LINK.sub(r"\1", RAISED.sub("", text)))
+    text = LINK.sub(r"\1", IMAGE.sub(r"\1", RAISED.sub("", text)))
     return BLANKS.sub("\n\n", EMPTY_HEADING.sub("", text))

