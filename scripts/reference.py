@@ -10,6 +10,7 @@ from pydantic_core import PydanticUndefined
 
 from knowledge.config import Settings
 from knowledge.errors import KnowledgeError
+from knowledge.extract.reference import formats_page
 from knowledge.surfaces.cli.reference import commands_page
 from knowledge.surfaces.rest.reference import rest_page
 from knowledge.toolsets import registry
@@ -83,6 +84,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "tools.md": tools_page,
     "cli.md": lambda: commands_page(MADE),
     "rest.md": lambda: rest_page(MADE),
+    "formats.md": lambda: formats_page(MADE),
 }
 
 
