@@ -75,7 +75,7 @@ class Line:
 
             def request() -> httpx.Request:
                 file.seek(0)
-                sent = {"file": ("file", file, "application/octet-stream")}
+                sent = {"file": (new.filename or "file", file, "application/octet-stream")}
                 return self._http.build_request("POST", PREFIX + path, data=fields, files=sent, headers=self._headers)
 
             return self._read(load, await self._send(request, again=True))

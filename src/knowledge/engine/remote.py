@@ -119,7 +119,8 @@ class RemoteEngine:
         return await self._line.ask(wire.load_documents, "GET", "/documents", params=params, again=True)
 
     async def chunks(self, ref: Ref, offset: int = 0, limit: int | None = None) -> list[Chunk]:
-        params = {"chunk_offset": str(offset)} | ({} if limit is None else {"chunk_limit": str(limit)})
+        given = {"chunk_offset": offset or None, "chunk_limit": limit}
+        params = {name: str(value) for name, value in given.items() if value is not None}
         return await self._line.ask(wire.load_chunks, "GET", f"/documents/{ref}", params=params, again=True)
 
     async def original(self, ref: Ref) -> Original:
@@ -127,6 +128,9 @@ class RemoteEngine:
         return Original(filename, size, pieces)
 
     async def edit(self, ref: Ref, edit: DocumentEdit) -> Document:
+        moved = wire.dump_move(edit)
+        if moved is not None:
+            return await self._line.ask(wire.load_document, "PUT", f"/documents/{ref}/tags", json=moved, again=True)
         body = wire.dump_document_edit(edit)
         return await self._line.ask(wire.load_document, "PATCH", f"/documents/{ref}", json=body)
 

@@ -91,6 +91,8 @@ class DocumentEdit:
     url: str | None = None
     metadata: Json | None = None
     collection: CollectionRef | None = None
+    leaving: str | None = None
+    """Where it stands until now; an engine elsewhere is then told of the move by tags, the old out and the new in."""
     add_tags: tuple[str, ...] = ()
     remove_tags: tuple[str, ...] = ()
 

@@ -21,6 +21,7 @@ from knowledge.wire.editing import (
     TagsBody,
     dump_collection_edit,
     dump_document_edit,
+    dump_move,
     dump_new_collection,
 )
 from knowledge.wire.errors import dump_error, load_error
@@ -83,6 +84,7 @@ __all__ = [
     "dump_job",
     "dump_job_filter",
     "dump_jobs",
+    "dump_move",
     "dump_new_collection",
     "dump_new_crawl",
     "dump_note",

@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field, JsonValue
 from knowledge.errors import InvalidParameter
 from knowledge.model import DEFAULT_COLLECTION, Content, Json, Kind, NewFile, NewNote, new_uid
 from knowledge.wire.search import Body, Reference
-from knowledge.wire.values import dump_collection_ref, load_collection_ref, one_collection, part_tags
+from knowledge.wire.values import carried, load_collection_ref, one_collection, part_tags
 
 
 def writable(value: object) -> object:
@@ -78,11 +78,12 @@ class FileFields(AddBody):
 
 
 def dump_note(new: NewNote) -> Json:
+    tags, collection = carried(new.tags, new.collection)
     return {
         "note": new.text,
         "title": new.title,
-        "tags": list(new.tags),
-        "collection": dump_collection_ref(new.collection),
+        "tags": [*tags],
+        "collection": collection,
         "metadata": new.metadata,
         "source_path": new.source_path,
         "url": new.url,
@@ -90,13 +91,14 @@ def dump_note(new: NewNote) -> Json:
     }
 
 
-def dump_file_fields(new: NewFile) -> dict[str, str]:
+def dump_file_fields(new: NewFile) -> dict[str, str | list[str]]:
     """The form beside the file; what is not given is left out."""
+    tags, collection = carried(new.tags, new.collection)
     fields = {
         "filename": new.filename,
         "title": new.title,
-        "tags": json.dumps(new.tags, ensure_ascii=False) if new.tags else None,
-        "collection": str(dump_collection_ref(new.collection)),
+        "tags": _dump_form_tags(tags),
+        "collection": None if collection is None else str(collection),
         "metadata": json.dumps(new.metadata, ensure_ascii=False) if new.metadata else None,
         "force_ocr": "true" if new.force_ocr else None,
         "source_path": new.source_path,
@@ -105,6 +107,13 @@ def dump_file_fields(new: NewFile) -> dict[str, str]:
         "job_uid": str(new.job_uid),
     }
     return {name: value for name, value in fields.items() if value is not None}
+
+
+def _dump_form_tags(tags: list[str]) -> list[str] | None:
+    """Repeated, or as one JSON list where a comma or a blank would be read as something else."""
+    if not tags:
+        return None
+    return tags if form_tags(tags) == tags else [json.dumps(tags, ensure_ascii=False)]
 
 
 def form_tags(values: list[str]) -> list[str]:

@@ -10,7 +10,7 @@ from knowledge.errors import Invalid, MissingParameter
 from knowledge.model import CollectionEdit, CollectionRef, DocumentEdit, Json, NewCollection, new_uid
 from knowledge.wire.adding import Metadata
 from knowledge.wire.search import Body, Reference
-from knowledge.wire.values import dump_collection_ref, load_collection_ref, one_collection, part_tags
+from knowledge.wire.values import dump_collection_ref, load_collection_ref, one_collection, part_tags, with_collection
 
 
 class NoteBody(Body):
@@ -111,6 +111,18 @@ def dump_document_edit(edit: DocumentEdit) -> Json:
         "remove_tags": list(edit.remove_tags),
     }
     return _given(fields)
+
+
+def dump_move(edit: DocumentEdit) -> Json | None:
+    """The tags of an edit that only moves and tags, the old collection's out and the new one's in; None for others."""
+    if edit.leaving is None or not isinstance(edit.collection, str):
+        return None
+    if any(value is not None for value in (edit.title, edit.url, edit.metadata)):
+        return None
+    return {
+        "remove": [*with_collection(edit.remove_tags, edit.leaving)],
+        "add": [*with_collection(edit.add_tags, edit.collection)],
+    }
 
 
 def dump_new_collection(new: NewCollection) -> Json:

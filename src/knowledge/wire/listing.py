@@ -60,6 +60,14 @@ class ChunkRange(BaseModel):
     chunk_limit: int | None = Field(None, ge=0, le=FURTHEST, description="How many; all when it is not given.")
 
 
+def _unusual(given: dict[str, str | None], usual: dict[str, str]) -> dict[str, str]:
+    """What says more than a plain list would."""
+    return {name: value for name, value in given.items() if value is not None and usual.get(name) != value}
+
+
+USUAL = {"page": "1", "per_page": "50", "sort": "created_at", "order": "desc"}
+
+
 def dump_document_filter(wanted: DocumentFilter) -> dict[str, str]:
     collection = None if wanted.collection is None else str(dump_collection_ref(wanted.collection))
     fields = {
@@ -73,7 +81,7 @@ def dump_document_filter(wanted: DocumentFilter) -> dict[str, str]:
         "per_page": str(wanted.per_page),
         "offset": None if wanted.offset is None else str(wanted.offset),
     }
-    return {name: value for name, value in fields.items() if value is not None}
+    return _unusual(fields, USUAL)
 
 
 def dump_job_filter(wanted: JobFilter) -> dict[str, str]:
@@ -83,4 +91,4 @@ def dump_job_filter(wanted: JobFilter) -> dict[str, str]:
         "page": str(wanted.page),
         "per_page": str(wanted.per_page),
     }
-    return {name: value for name, value in fields.items() if value is not None}
+    return _unusual(fields, USUAL)

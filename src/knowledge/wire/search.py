@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from knowledge.errors import Invalid
 from knowledge.model import CollectionRef, Filter, Json, JsonValue, Mode, Query
 from knowledge.wire.values import (
+    COLLECTION_TAG,
     dump_collection_ref,
     dump_moment_or_none,
     dump_ref,
@@ -95,19 +96,23 @@ class SearchBody(Body):
 
 def dump_query(query: Query) -> Json:
     wanted = query.filter
-    collections: list[JsonValue] = [dump_collection_ref(ref) for ref in wanted.collections]
+    named = [ref for ref in wanted.collections if isinstance(ref, str)] if len(wanted.collections) == 1 else []
+    others = () if named else wanted.collections
+    collections: list[JsonValue] = [dump_collection_ref(ref) for ref in others]
     documents: list[JsonValue] = [dump_ref(ref) for ref in wanted.documents]
     return {
         "query": query.text,
         "top": query.limit,
         "offset": query.offset,
-        "tags": list(wanted.tags),
+        "tags": [*wanted.tags, *(COLLECTION_TAG + name for name in named)],
         "collections": collections,
         "document_ids": documents,
         "doc_types": list(wanted.doc_types),
         "date_from": dump_moment_or_none(wanted.date_from),
         "date_to": dump_moment_or_none(wanted.date_to),
         "mode": query.mode.value,
+        "fts_only": query.mode is Mode.TEXT,
+        "vec_only": query.mode is Mode.VECTOR,
         "threshold": query.threshold,
         "budget_ms": query.budget_ms,
         "explain": query.explain,

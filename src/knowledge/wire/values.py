@@ -112,6 +112,13 @@ def without_collection(tags: Iterable[str], collection: str) -> tuple[str, ...]:
     return tuple(tag for tag in tags if tag != COLLECTION_TAG + collection)
 
 
+def carried(tags: Iterable[str], collection: CollectionRef) -> tuple[list[str], int | str | None]:
+    """How a document's collection travels: by name as its tag, before the others; by number or UUID as a field."""
+    if isinstance(collection, str):
+        return with_collection(tags, collection), None
+    return [*tags], dump_collection_ref(collection)
+
+
 def part_tags(tags: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The free tags, and the names of the collections that stood among them."""
     free, collections = [], []
