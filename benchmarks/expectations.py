@@ -85,7 +85,7 @@ def score(wanted: Expectation, found: Found) -> Score:
     for phrase in wanted.get("must_contain_dehyphenated", []):
         result.note("dehyphenated", phrase, bare(phrase) in text)
     for phrase in wanted.get("must_once", []):
-        result.note("once", phrase, text.count(bare(phrase)) >= 1)
+        result.note("once", phrase, text.count(bare(phrase)) == 1)
     for heading in wanted.get("headings", []):
         result.note("headings", heading, any(bare(heading) in bare(one) for one in found.headings))
     rows = [bare(line) for line in found.text.split("\n")]

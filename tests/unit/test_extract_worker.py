@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,6 +19,8 @@ LIMITS = Limits(seconds=20, memory_bytes=200 << 20)
 SHORT = Limits(seconds=2, seconds_per_page=0, memory_bytes=200 << 20)
 
 Make = Callable[..., Parsers]
+
+on_linux = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the kernel offers no such filter")
 
 
 @pytest.fixture(params=["forked", "spawned"])
@@ -103,6 +106,7 @@ def test_a_parser_that_leaves_early_has_died(make: Make, source: Source) -> None
         read(make("leaves"), source)
 
 
+@on_linux
 @pytest.mark.parametrize(
     "name",
     [
@@ -132,6 +136,7 @@ def test_a_parser_cannot_reach_the_network(make: Make, source: Source) -> None:
     assert pages[0].text == "refused: PermissionError"
 
 
+@on_linux
 def test_native_code_cannot_reach_the_network_either(make: Make, source: Source) -> None:
     assert read(make("calls_home_in_native_code"), source)[0].text == "socket() = -1"
 
@@ -196,6 +201,7 @@ def test_many_threads_read_at_once(make: Make, source: Source) -> None:
     assert results == [3] * 12
 
 
+@on_linux
 def test_no_descriptor_and_no_process_is_left_behind(make: Make, source: Source) -> None:
     parsers = make("polite")
     read(parsers, source)

@@ -15,7 +15,6 @@ class Limits:
     memory_bytes: int = 1500 << 20
     """Above what the parsers take when they are merely loaded."""
     text_bytes: int = 400 << 20
-    pages: int = 50_000
     open_files: int = 64
 
     def seconds_for(self, size: int, pages: int) -> float:
