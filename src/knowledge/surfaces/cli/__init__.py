@@ -7,6 +7,7 @@ from knowledge.surfaces.cli.completion import completion
 from knowledge.surfaces.cli.crawl import crawl
 from knowledge.surfaces.cli.doctor import doctor
 from knowledge.surfaces.cli.editing import move, tag
+from knowledge.surfaces.cli.eval import evaluate
 from knowledge.surfaces.cli.extract import extract
 from knowledge.surfaces.cli.jobs import jobs
 from knowledge.surfaces.cli.note import note
@@ -21,7 +22,7 @@ from knowledge.surfaces.cli.upkeep import reindex, status, verify
 __all__ = ["cli"]
 
 for command in (
-    *(add, note, crawl, search, show, read, tag, move, remove, extract),
+    *(add, note, crawl, search, evaluate, show, read, tag, move, remove, extract),
     *(collections, jobs),
     *(serve, status, verify, reindex, backup, restore, doctor, completion),
 ):

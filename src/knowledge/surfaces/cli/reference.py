@@ -18,6 +18,7 @@ ANSWERS: dict[str, tuple[type, ...]] = {
     "note": (wire.DocumentShape,),
     "crawl": (wire.CrawlShape,),
     "search": (wire.AnswerShape,),
+    "eval": (shapes.EvaluationShape,),
     "show": (wire.DocumentShape, wire.DocumentsShape),
     "read": (wire.DocumentWithChunksShape,),
     "tag": (shapes.EditedShape,),

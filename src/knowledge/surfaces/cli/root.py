@@ -14,7 +14,7 @@ from knowledge.surfaces.cli.command import common
 from knowledge.surfaces.cli.session import Session
 
 SECTIONS = {
-    "Documents": ("add", "note", "crawl", "search", "show", "read", "tag", "move", "remove", "extract"),
+    "Documents": ("add", "note", "crawl", "search", "eval", "show", "read", "tag", "move", "remove", "extract"),
     "Shelves and work": ("collections", "jobs"),
     "The server": ("serve", "status", "verify", "reindex", "backup", "restore", "doctor", "completion"),
 }

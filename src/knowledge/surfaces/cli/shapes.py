@@ -94,3 +94,64 @@ class ExtractedShape(TypedDict):
     tags: list[str]
     metadata: dict[str, JsonValue]
     pages: list[PageShape]
+
+
+class MeasuresShape(TypedDict):
+    """Each from 0 to 1, over the first ten places."""
+
+    ndcg: float
+    recall: float
+    mrr: float
+
+
+class ExpectationShape(TypedDict):
+    document: str | None
+    passage: str | None
+
+
+class TopShape(TypedDict):
+    """What stood on top."""
+
+    document_id: int
+    title: str
+    source_path: str | None
+    text: str
+    score: float
+
+
+class JudgedShape(MeasuresShape):
+    """What became of one question."""
+
+    question: str
+    expected: list[ExpectationShape]
+    rank: int | None
+    top: TopShape | None
+
+
+class EstimateShape(TypedDict):
+    """A mean with its 95 % interval."""
+
+    mean: float
+    low: float
+    high: float
+
+
+class ComparisonShape(MeasuresShape):
+    """The last run's measures, and the difference over the questions that both have."""
+
+    at: str
+    questions: int
+    ndcg_difference: EstimateShape
+    better: list[str]
+    worse: list[str]
+
+
+class EvaluationShape(MeasuresShape):
+    file: str
+    mode: str
+    collections: list[str]
+    questions: int
+    results: list[JudgedShape]
+    last: ComparisonShape | None
+    notes: list[str]
+    missing_documents: list[str]
