@@ -45,6 +45,18 @@ class Settings(BaseSettings):
         description="Host names, by comma, that MCP and the web page also answer to.",
         validation_alias=both("MCP_ALLOWED_HOSTS"),
     )
+    upload_ttl_s: float = Field(
+        600.0,
+        gt=0,
+        description="Seconds after its last part that an unfinished upload is kept.",
+        validation_alias=both("UPLOAD_TTL_S"),
+    )
+    upload_total_mb: int = Field(
+        1000,
+        ge=1,
+        description="How much all unfinished uploads may take together, in MB.",
+        validation_alias=both("UPLOAD_TOTAL_MB"),
+    )
     trusted_proxies: str = Field("", description="Addresses, by comma, whose forwarded headers are believed.")
     allow_open: bool = Field(False, description="Permit a public address without keys.")
     cors_origins: str = Field("", description="Origins, by comma, that browsers may call from; empty means none.")

@@ -35,7 +35,7 @@ def application(
     limits = Limits(
         max_file_bytes=settings.max_file_bytes, wait_s=settings.wait_s, folders=Folders.named("", [folder])
     )  # fmt: skip
-    services = Services(engine)
+    services = Services(engine, settings)
     surface = McpSurface(
         tools or registry(),
         lambda _: engine,

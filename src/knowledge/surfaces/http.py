@@ -10,6 +10,7 @@ from starlette.types import ASGIApp
 
 from knowledge.config import Settings
 from knowledge.engine.api import Engine
+from knowledge.engine.remote import RemoteEngine
 from knowledge.model import Caller
 from knowledge.surfaces.mcp.limits import limits
 from knowledge.surfaces.mcp.surface import McpSurface
@@ -22,11 +23,12 @@ from knowledge.toolsets import registry
 def http_app(engine: Engine, settings: Settings, ready: Callable[[], bool] | None = None) -> ASGIApp:
     """Everything that is served on one address, as the world meets it."""
 
-    def engine_for(_: Caller) -> Engine:
-        return engine
+    def engine_for(caller: Caller) -> Engine:
+        # An engine elsewhere judges an account's key itself.
+        return engine.bearing(caller.key) if caller.key and isinstance(engine, RemoteEngine) else engine
 
     app = rest_app(engine, engine_for=engine_for, ready=ready, max_file_bytes=settings.max_file_bytes)
-    services = Services(engine)
+    services = Services(engine, settings)
     mcp = McpSurface(
         registry(), engine_for, limits=limits(settings), toolsets=settings.toolsets, services=services.by_kind
     )

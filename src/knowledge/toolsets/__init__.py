@@ -12,7 +12,8 @@ def registry() -> Registry:
     # Imported here, since a process that serves one contract should not pay for the others.
     from knowledge.toolsets import knowledge
     from knowledge.toolsets.base import Registry
+    from knowledge.toolsets.kb.tools import tools as kb
     from knowledge.toolsets.rag.tools import tools as rag
     from knowledge.toolsets.sage.tools import tools as sage
 
-    return Registry([knowledge.tools, rag, sage])
+    return Registry([knowledge.tools, rag, sage, kb])

@@ -74,7 +74,7 @@ async def over_stdio(settings: Settings) -> None:
 
     allowed = limits(settings, as_the_user=True)
     async with engine(settings) as opened:
-        services = Services(opened)
+        services = Services(opened, settings)
         async with services.running():
             await serve_stdio(opened, registry(), limits=allowed, toolsets=settings.toolsets, services=services.by_kind)
 

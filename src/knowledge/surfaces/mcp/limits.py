@@ -8,7 +8,7 @@ from knowledge.config import Settings
 from knowledge.toolsets.base import Limits
 from knowledge.toolsets.paths import Folders
 
-OWN = ("knowledge.db", "knowledge.db-wal", "knowledge.db-shm", "engine.json", "files", "index", "models")
+OWN = ("knowledge.db", "knowledge.db-wal", "knowledge.db-shm", "engine.json", "files", "index", "models", "uploads")
 """What lies in the data folder and is nobody's document."""
 
 

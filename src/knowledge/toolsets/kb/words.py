@@ -1,0 +1,111 @@
+"""How contract 004 speaks: refusals that name what was not found, ids as numbers, and collections as a field."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, TypeAlias
+
+from pydantic import BeforeValidator, Field, WithJsonSchema
+
+from knowledge import errors
+from knowledge.errors import InvalidParameter, KnowledgeError
+from knowledge.model import DEFAULT_COLLECTION, Chunk, Document, Job, Json
+from knowledge.toolsets.base import Refused, Toolset
+from knowledge.wire.documents import section_header
+from knowledge.wire.values import COLLECTION_TAG, dump_moment, dump_moment_or_none, one_collection, part_tags
+
+HINTS: dict[type[KnowledgeError], str] = {
+    errors.DocumentNotFound: "Use a document_id that kb_search or kb_get answered.",
+    errors.NotANote: "Send the changed file again, beginning with kb_upload_start.",
+}
+"""Where the engine's advice names what this contract does not have."""
+
+
+def refuse(error: KnowledgeError) -> Refused:
+    """The sentence, the code for programs, what to do next, and the facts."""
+    body: Json = {"success": False, "error": error.code, "message": str(error)}
+    if hint := HINTS.get(type(error), error.hint):
+        body["hint"] = hint
+    if error.details:
+        body["details"] = error.details
+    return Refused(body, code=error.code)
+
+
+tools = Toolset(name="kb", voice=refuse)
+
+# -- arguments ----------------------------------------------------------------------------------
+
+
+def _as_text(value: object) -> object:
+    whole = type(value) is int or (isinstance(value, float) and value.is_integer())
+    return str(int(value)) if whole else value  # type: ignore[call-overload]
+
+
+Number: TypeAlias = Annotated[
+    str, BeforeValidator(_as_text), Field(min_length=1, max_length=200), WithJsonSchema({"type": "integer"})
+]
+"""An id as this contract shows it; its UUID is accepted as well."""
+Tag: TypeAlias = Annotated[str, Field(min_length=1, max_length=200)]
+Tags: TypeAlias = Annotated[list[Tag], Field(description="Free labels", max_length=100)]
+Collection: TypeAlias = Annotated[str | None, Field(description="The collection; a document is in exactly one")]
+Title: TypeAlias = Annotated[
+    str | None, Field(description="Made from the content when it is not given", min_length=1, max_length=1000)
+]
+SourcePath: TypeAlias = Annotated[
+    str | None,
+    Field(description="Where it comes from; the same path again replaces the document", min_length=1, max_length=4096),
+]
+
+
+def shelf(collection: str | None, tags: Iterable[str]) -> tuple[str | None, tuple[str, ...]]:
+    """The one collection that a call names, as argument or as tag, and the other tags."""
+    free, tagged = part_tags(tags)
+    if collection is not None:
+        collection = collection.strip().removeprefix(COLLECTION_TAG)
+        if not collection:
+            raise InvalidParameter("Invalid value for 'collection': must not be empty", parameter="collection")
+    named = one_collection(collection, tagged)
+    return (None if named is None else str(named)), tuple(dict.fromkeys(tag.strip() for tag in free))
+
+
+def shelf_or_default(collection: str | None, tags: Iterable[str]) -> tuple[str, tuple[str, ...]]:
+    named, free = shelf(collection, tags)
+    return named or DEFAULT_COLLECTION, free
+
+
+# -- answers ------------------------------------------------------------------------------------
+
+
+def free_tags(document: Document) -> list[str]:
+    return [tag for tag in document.tags if not tag.startswith(COLLECTION_TAG)]
+
+
+def shown(document: Document) -> Json:
+    return {
+        "id": document.id, "uid": str(document.uid), "title": document.title, "kind": document.kind,
+        "doc_type": document.doc_type, "collection": document.collection, "tags": [*free_tags(document)],
+        "metadata": document.metadata, "filename": document.filename, "source_path": document.source_path,
+        "url": document.url, "status": document.status, "method": document.method,
+        "warnings": [*document.warnings], "size_bytes": document.size_bytes, "page_count": document.page_count,
+        "chunk_count": document.chunk_count, "created_at": dump_moment(document.created_at),
+        "updated_at": dump_moment(document.updated_at),
+    }  # fmt: skip
+
+
+def passage(chunk: Chunk) -> Json:
+    return {
+        "id": chunk.id, "index": chunk.index, "text": chunk.text, "page": chunk.page,
+        "section_header": section_header(chunk),
+    }  # fmt: skip
+
+
+def work(job: Job) -> Json:
+    error: Json | None = None
+    if job.error is not None:
+        error = {"code": job.error.code, "message": job.error.message, "hint": job.error.hint}
+    return {
+        "id": job.id, "uid": str(job.uid), "kind": job.kind, "filename": job.filename, "status": job.status,
+        "progress": job.progress, "step": job.step, "error": error, "warnings": [*job.warnings],
+        "document_id": job.document_id, "chunk_count": job.chunk_count, "created_at": dump_moment(job.created_at),
+        "started_at": dump_moment_or_none(job.started_at), "completed_at": dump_moment_or_none(job.completed_at),
+    }  # fmt: skip

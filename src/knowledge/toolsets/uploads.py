@@ -1,0 +1,229 @@
+"""Files on their way in, part by part: staged on disk, counted while they arrive, and gone when nobody goes on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeAlias
+from uuid import UUID
+
+import anyio
+import anyio.to_thread
+
+from knowledge.errors import InvalidParameter, NotNow, StorageFailed, TooLarge, UploadNotFound
+from knowledge.model import Content, Json, JsonValue, new_uid
+from knowledge.toolsets.staging import Staging, decode
+
+PIECE = 1 << 20
+MOST_UPLOADS, MOST_PARTS = 1000, 10_000
+MOST_NAMED = 20
+"""How many missing parts a refusal lists."""
+
+Owner: TypeAlias = tuple[int, str | None]
+"""Whose upload it is; to everybody else it does not exist."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UploadLimits:
+    folder: Path
+    max_file_bytes: int = 100 << 20
+    total_bytes: int = 1000 << 20
+    """Of all uploads together; room for the whole file is kept from the start."""
+    ttl_s: float = 600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promise:
+    """What was said at the start about the file that is to come."""
+
+    filename: str
+    total_size: int
+    collection: str
+    tags: tuple[str, ...] = ()
+    title: str | None = None
+    source_path: str | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Upload:
+    owner: Owner
+    promise: Promise
+    deadline: float
+    uid: UUID = field(default_factory=new_uid)
+    job_uid: UUID = field(default_factory=new_uid)
+    """Of the job that it will become: to finish twice makes one."""
+    parts: dict[int, int] = field(default_factory=dict)
+    """The size of each part that is there."""
+    answer: Json | None = None
+    """What the finish was answered; the bytes are gone then."""
+    turn: anyio.Lock = field(default_factory=anyio.Lock)
+
+    @property
+    def received(self) -> int:
+        return sum(self.parts.values())
+
+    @property
+    def reserved(self) -> int:
+        return 0 if self.answer is not None else self.promise.total_size
+
+
+class Uploads:
+    """Every upload of one server. It dies with the process: a client that comes back later starts again."""
+
+    def __init__(self, limits: UploadLimits, clock: Callable[[], float] = time.monotonic) -> None:
+        self.limits = limits
+        self._clock = clock
+        self._staging = Staging(limits.folder)
+        self._uploads: dict[UUID, Upload] = {}
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Clear what a dead process left, and then whatever is abandoned; nothing stays at the end."""
+        await anyio.to_thread.run_sync(self._staging.sweep)
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._expire_for_ever)
+            try:
+                yield
+            finally:
+                group.cancel_scope.cancel()
+                self._uploads.clear()
+                with anyio.CancelScope(shield=True):
+                    await anyio.to_thread.run_sync(self._staging.close)
+
+    async def start(self, owner: Owner, promise: Promise) -> Upload:
+        await self.expire()
+        self._check_room(promise.total_size)
+        upload = Upload(owner=owner, promise=promise, deadline=self._later())
+        self._uploads[upload.uid] = upload
+        return upload
+
+    def find(self, owner: Owner, uid: str) -> Upload:
+        try:
+            upload = self._uploads.get(UUID(uid))
+        except ValueError:
+            upload = None
+        if upload is None or upload.owner != owner or self._is_over(upload):
+            raise UploadNotFound(
+                f"Upload '{uid[:80]}' not found",
+                hint=f"It may have expired ({self.limits.ttl_s:g} s after its last part) or the server was restarted: "
+                "begin again with kb_upload_start.",
+                upload_id=uid[:80],
+            )
+        return upload
+
+    async def put(self, upload: Upload, index: int, data: str) -> None:
+        """Keep one part; the same part again takes the place of the first."""
+        async with upload.turn:
+            self._check_open(upload)
+            room = upload.promise.total_size - upload.received + upload.parts.get(index, 0)
+            if len(data) // 4 * 3 - 2 > room:
+                raise _too_much(upload, index, room)
+            piece = await anyio.to_thread.run_sync(decode, data, index)
+            if len(piece) > room:
+                raise _too_much(upload, index, room)
+            with anyio.CancelScope(shield=True):  # what lies on disk and what is counted must not differ
+                await anyio.to_thread.run_sync(self._staging.write, upload.uid, index, piece)
+                upload.parts[index] = len(piece)
+            upload.deadline = self._later()
+
+    @asynccontextmanager
+    async def whole(self, upload: Upload) -> AsyncIterator[Content | None]:
+        """The file in its order, while nobody else can change it; None when it was handed on before."""
+        async with upload.turn:
+            if upload.answer is not None:
+                yield None
+                return
+            self._check_open(upload)
+            _check_complete(upload)
+            yield Content(lambda: _pieces(self._staging.path(upload.uid, index) for index in sorted(upload.parts)))
+            upload.deadline = self._later()
+
+    async def settle(self, upload: Upload, answer: Json) -> None:
+        """It has arrived: keep the answer for a client that asks again, and nothing else."""
+        upload.answer, upload.parts = answer, {}
+        await anyio.to_thread.run_sync(self._staging.remove, upload.uid)
+
+    def keep(self, upload: Upload) -> None:
+        """The engine was not there: whoever tries again has the whole time for it."""
+        upload.deadline = self._later()
+
+    async def expire(self) -> None:
+        for upload in [upload for upload in self._uploads.values() if self._is_over(upload)]:
+            self._uploads.pop(upload.uid, None)
+            await anyio.to_thread.run_sync(self._staging.remove, upload.uid)
+
+    async def _expire_for_ever(self) -> None:
+        while True:
+            await anyio.sleep(min(max(self.limits.ttl_s / 10, 0.05), 30.0))
+            await self.expire()
+
+    def _is_over(self, upload: Upload) -> bool:
+        return self._clock() > upload.deadline and not upload.turn.locked()
+
+    def _later(self) -> float:
+        return self._clock() + self.limits.ttl_s
+
+    def _check_open(self, upload: Upload) -> None:
+        if upload.answer is not None:
+            raise NotNow("The upload is finished", hint="Begin another with kb_upload_start.")
+        if upload.uid not in self._uploads:
+            raise UploadNotFound(f"Upload '{upload.uid}' not found", upload_id=str(upload.uid))
+
+    def _check_room(self, wanted: int) -> None:
+        if wanted > self.limits.max_file_bytes:
+            most = self.limits.max_file_bytes
+            raise TooLarge(f"{wanted} bytes are more than the {most} that a file may have", max_bytes=most)
+        total = max(self.limits.total_bytes, self.limits.max_file_bytes)
+        reserved = sum(upload.reserved for upload in self._uploads.values())
+        if reserved + wanted > total or len(self._uploads) >= MOST_UPLOADS:
+            raise NotNow(
+                f"There is no room for {wanted} more bytes: {reserved} of {total} are taken by other uploads",
+                hint="Finish one of them, or try again when they have expired; KB_UPLOAD_TOTAL_MB sets the limit.",
+                reserved_bytes=reserved,
+                max_bytes=total,
+            )
+
+
+def _too_much(upload: Upload, index: int, room: int) -> InvalidParameter:
+    return InvalidParameter(
+        f"Part {index} is larger than the {room} bytes that are left of total_size {upload.promise.total_size}",
+        hint="Send the right part, or begin again with the right total_size.",
+        parameter="data",
+        chunk_index=index,
+        received_bytes=upload.received,
+        total_size=upload.promise.total_size,
+    )
+
+
+def _check_complete(upload: Upload) -> None:
+    """Refuse holes and missing ends, by name."""
+    total, received = upload.promise.total_size, upload.received
+    missing = sorted(set(range(max(upload.parts, default=0) + 1)) - set(upload.parts))
+    if not missing and received == total:
+        return
+    if missing:
+        named = ", ".join(str(index) for index in missing[:MOST_NAMED])
+        what = f"Part {named} is missing" if len(missing) == 1 else f"{len(missing)} parts are missing: {named}"
+    else:
+        what = f"{total - received} bytes are missing after part {max(upload.parts)}"
+    listed: list[JsonValue] = [*missing[:MOST_NAMED]]
+    raise NotNow(
+        f"{what}; {received} of {total} bytes are there",
+        hint="Send what is missing with kb_upload_chunk, then call kb_upload_finish again.",
+        missing_chunks=listed,
+        received_bytes=received,
+        total_size=total,
+    )
+
+
+async def _pieces(paths: Iterable[Path]) -> AsyncIterator[bytes]:
+    try:
+        for path in paths:
+            async with await anyio.open_file(path, "rb") as file:
+                while piece := await file.read(PIECE):
+                    yield piece
+    except OSError as error:
+        raise StorageFailed("A staged part cannot be read", hint="Begin again with kb_upload_start.") from error
