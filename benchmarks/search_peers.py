@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from importlib import import_module
+from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -326,7 +327,7 @@ def batches(recipe: Recipe) -> Iterator[tuple[int, list[list[str]], Vector]]:
     for block in recipe.vectors():
         for start in range(0, len(block), BATCH):
             rows = block[start : start + BATCH]
-            yield first, [words for words, _ in zip(texts, rows, strict=False)], rows
+            yield first, list(islice(texts, len(rows))), rows
             first += len(rows)
 
 

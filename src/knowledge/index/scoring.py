@@ -15,6 +15,7 @@ from knowledge.index.slots import COUNT_BITS, MOST_COUNTED, term_hash
 from knowledge.index.view import Slots, SlotView, ranges
 
 K1, B = 1.2, 0.75
+SIEVE = 1 << 16
 Idf = Callable[[str], float]
 
 
@@ -50,48 +51,49 @@ def asked(words: Words) -> list[Asked]:
 
 def bm25(view: SlotView, question: list[Asked], weight: Idf, slots: Slots) -> NDArray[np.float32]:
     """The score of each slot; a word counts by its best form."""
-    passages = Packed.of(view, slots)
-    scores = np.zeros(len(slots), np.float32)
-    for word in question:
-        if len(word.forms) == 1:
-            places, shares = passages.shares(word.forms[0])
-            scores[places] += shares * np.float32(word.repeats * weight(word.forms[0]))
-        else:
-            scores += word.repeats * _best_form(passages, word.forms, weight)
+    begins = view.columns.start[slots]
+    sizes = view.ends(slots) - begins
+    terms = view.packed_terms[ranges(begins, sizes)]
+    forms = Forms.of(question, weight)
+    matched = forms.maybe(terms)
+    found, places = forms.matches(terms[matched])
+    passages = np.cumsum(sizes).searchsorted(matched[found], side="right")
+    counts = (terms[matched[found]] & MOST_COUNTED).astype(np.float32)
+    shares = (K1 + 1) * counts / (counts + _length_penalty(view, slots)[passages])
+    best = np.zeros((len(question), len(slots)), np.float32)
+    np.maximum.at(best, (forms.words[places], passages), shares * forms.weights[places])
+    scores: NDArray[np.float32] = np.asarray([word.repeats for word in question], np.float32) @ best
     return scores
 
 
-def _best_form(passages: Packed, forms: tuple[str, ...], weight: Idf) -> NDArray[np.float32]:
-    best = np.zeros(len(passages.ends), np.float32)
-    for form in forms:
-        places, shares = passages.shares(form)
-        best[places] = np.maximum(best[places], shares * np.float32(weight(form)))
-    return best
-
-
 @dataclass(frozen=True, slots=True)
-class Packed:
-    """The packed terms of some passages, one after the other."""
+class Forms:
+    """Every form of every word of a question, ordered by its hash."""
 
-    terms: NDArray[np.uint32]
     hashes: NDArray[np.uint32]
-    ends: NDArray[np.int64]
-    penalty: NDArray[np.float32]
+    words: NDArray[np.int64]
+    """Which word of the question it is a form of."""
+    weights: NDArray[np.float32]
 
     @classmethod
-    def of(cls, view: SlotView, slots: Slots) -> Packed:
-        begins = view.columns.start[slots]
-        sizes = view.ends(slots) - begins
-        terms = view.packed_terms[ranges(begins, sizes)]
-        return cls(terms, terms >> np.uint32(COUNT_BITS), np.cumsum(sizes), _length_penalty(view, slots))
+    def of(cls, question: list[Asked], weight: Idf) -> Forms:
+        rows = sorted((term_hash(form), at, weight(form)) for at, word in enumerate(question) for form in word.forms)
+        hashes, words, weights = zip(*rows, strict=True)
+        return cls(np.asarray(hashes, np.uint32), np.asarray(words), np.asarray(weights, np.float32))
 
-    def shares(self, form: str) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """Which passages hold a term, and the part of BM25 that depends on the passage, between 0 and 2.2."""
-        found = (self.hashes == term_hash(form)).nonzero()[0]
-        passages = self.ends.searchsorted(found, side="right")
-        counts = (self.terms[found] & MOST_COUNTED).astype(np.float32)
-        shares: NDArray[np.float32] = np.float32(K1 + 1) * counts / (counts + self.penalty[passages])
-        return passages, shares
+    def maybe(self, terms: NDArray[np.uint32]) -> NDArray[np.int64]:
+        """Where a term may be one of these: all that are, and one in ten thousand others."""
+        low_bits = np.uint32(SIEVE - 1)
+        sieve = np.zeros(SIEVE, np.bool_)
+        sieve[self.hashes & low_bits] = True
+        places: NDArray[np.int64] = np.flatnonzero(sieve[(terms >> np.uint32(COUNT_BITS)) & low_bits])
+        return places
+
+    def matches(self, terms: NDArray[np.uint32]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Pairs of a term and a form that are the same; two words may share a form."""
+        wanted = terms >> np.uint32(COUNT_BITS)
+        first, behind = self.hashes.searchsorted(wanted), self.hashes.searchsorted(wanted, side="right")
+        return np.repeat(np.arange(len(terms)), behind - first), ranges(first, behind - first)
 
 
 def _length_penalty(view: SlotView, slots: Slots) -> NDArray[np.float32]:

@@ -12,7 +12,8 @@ from knowledge.index.api import Within
 from knowledge.index.files import Column
 
 Slots = NDArray[np.int64]
-KEPT_SELECTIONS = 16
+KEPT_BYTES, FEWEST_KEPT = 16 << 20, 4
+"""How much the selections of the latest filters may take: each is two bytes a slot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,7 @@ class SlotView:
     def select(self, within: Within) -> Selection:
         found = self._selections.get(within)
         if found is None:
-            if len(self._selections) >= KEPT_SELECTIONS:
+            if len(self._selections) >= max(FEWEST_KEPT, KEPT_BYTES // (2 * len(self.alive) + 1)):
                 self._selections.clear()
             found = self._selections[within] = self._select(within)
         return found
