@@ -21,6 +21,7 @@ from knowledge.model import Json
 from knowledge.surfaces.mcp.views import Views
 from knowledge.toolsets import knowledge
 from knowledge.toolsets.base import Answered, Call, Registry, Toolset
+from knowledge.toolsets.knowledge_words import refuse
 from tests.contracts.roads import PATIENCE
 from tests.contracts.serving import application, serving
 
@@ -30,7 +31,7 @@ BOTH = "application/json, text/event-stream"
 
 def other_tools() -> Toolset:
     """A second contract, small."""
-    tools = Toolset(name="other", voice=knowledge.refuse, flat=True)
+    tools = Toolset(name="other", voice=refuse, flat=True)
 
     async def look(call: Call) -> Json:
         """Look at something"""
@@ -40,17 +41,17 @@ def other_tools() -> Toolset:
         """Change something"""
         raise RuntimeError("a secret that nobody should read")
 
-    async def refuse(call: Call) -> Answered:
+    async def decline(call: Call) -> Answered:
         """Refuse on the JSON-RPC plane"""
         from knowledge.toolsets.base import Refused
 
         return Refused({"message": "Query cannot be empty"}, code="validation.empty_query", status=422)
 
-    for function in (look, change, refuse):
+    for function in (look, change, decline):
         function.__annotations__ = {"call": Call, "return": Any}
     tools.tool("other_look", read_only=True)(look)
     tools.tool("other_change")(change)
-    tools.tool("other_refuse", read_only=True)(refuse)
+    tools.tool("other_refuse", read_only=True)(decline)
     return tools
 
 

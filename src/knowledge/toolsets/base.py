@@ -186,6 +186,8 @@ class Toolset:
     voice: Voice
     flat: bool = False
     resources: Resources | None = None
+    cancel: Callable[[Call, str], Awaitable[Answered]] | None = None
+    """What `tools/cancel` does with a task of this contract."""
     tools: list[Tool] = field(default_factory=list)
     prompts: list[Prompt] = field(default_factory=list)
 

@@ -7,12 +7,11 @@ from datetime import UTC, date, datetime
 from datetime import time as clock
 from pathlib import Path
 from typing import Annotated, Literal
-from uuid import UUID
 
 from pydantic import Field
 
 from knowledge import errors
-from knowledge.errors import BY_CODE, Duplicate, KnowledgeError
+from knowledge.errors import Duplicate
 from knowledge.model import (
     Document,
     DocumentFilter,
@@ -20,60 +19,24 @@ from knowledge.model import (
     Filter,
     Hit,
     Job,
-    JobStatus,
     Json,
     JsonValue,
     NewFile,
     Query,
-    Ref,
     Status,
 )
 from knowledge.toolsets.adding import accept, finish, title_and_tags
 from knowledge.toolsets.arguments import Arguments, Identifier, JsonObject
-from knowledge.toolsets.base import Answered, Call, Rate, Refused, Toolset, nearest
+from knowledge.toolsets.base import Answered, Call, Rate, Toolset
 from knowledge.toolsets.estimate import estimate, remaining
 from knowledge.toolsets.formats import canonical, check_suffix, known_formats
+from knowledge.toolsets.knowledge_tasks import cancel, failed, shown, state, task
+from knowledge.toolsets.knowledge_words import as_ref, known_ref, name_of, refuse, stamp, warnings
 from knowledge.toolsets.paths import megabytes, open_file
 
 FORMATS = ("pdf", "docx", "pptx", "xlsx", "html", "jpg", "png", "svg")
 
-ERRORS: dict[type[KnowledgeError], str] = {
-    KnowledgeError: "internal_error",
-    errors.Invalid: "invalid_parameter",
-    errors.MissingParameter: "missing_required_parameter",
-    errors.ConfirmationRequired: "confirmation_required",
-    errors.EmptyKnowledgeBase: "empty_knowledge_base",
-    errors.Unauthenticated: "unauthenticated",
-    errors.Forbidden: "access_denied",
-    errors.NotFound: "not_found",
-    errors.DocumentNotFound: "document_not_found",
-    errors.JobNotFound: "task_not_found",
-    errors.FileNotFound: "file_not_found",
-    errors.Conflict: "conflict",
-    errors.TooLarge: "file_too_large",
-    errors.UnsupportedFormat: "unsupported_format",
-    errors.Unreadable: "processing_failed",
-    errors.NeedsPassword: "password_protected",
-    errors.Damaged: "file_damaged",
-    errors.NoText: "no_text_found",
-    errors.OcrFailed: "ocr_failed",
-    errors.RateLimited: "rate_limited",
-    errors.Cancelled: "cancelled",
-    errors.Unavailable: "unavailable",
-    errors.DeadlineExceeded: "timeout",
-    errors.MissingDependency: "missing_dependency",
-}
-
-
-def refuse(error: KnowledgeError) -> Refused:
-    """`success: false`, the contract's word, the sentence, and the facts beside them."""
-    word = nearest(type(error), ERRORS)
-    facts = {key: value for key, value in error.details.items() if key not in ("success", "error", "message")}
-    hint: Json = {"hint": error.hint} if error.hint else {}
-    return Refused({"success": False, "error": word, "message": str(error), **facts, **hint}, code=word)
-
-
-tools = Toolset(name="knowledge", voice=refuse)
+tools = Toolset(name="knowledge", voice=refuse, cancel=cancel)
 
 
 @tools.tool("knowledge-add", rate=Rate.UPLOAD)
@@ -343,103 +306,4 @@ async def task_status(
     call: Call, task_id: Annotated[Identifier, Field(description="Task ID returned from async operation")]
 ) -> Answered:
     """Get status of an async processing task"""
-    job = await task(call, task_id)
-    if job.error is not None:
-        return failed(job)
-    if job.status is JobStatus.CANCELLED:
-        return failed(job)
-    if job.status.ended:
-        return completed(job)
-    return {
-        "success": True, "task_id": str(job.uid), "status": state(job), "progress": job.progress,
-        "current_step": job.step or "Waiting", "completed_steps": job.done, "total_steps": job.total,
-        "elapsed_time_seconds": elapsed(job), "estimated_remaining_seconds": remaining(job),
-    }  # fmt: skip
-
-
-async def task(call: Call, task_id: str) -> Job:
-    ref = as_ref(task_id)
-    if ref is None:
-        raise errors.InvalidParameter("Invalid value for 'task_id': must be a UUID", parameter="task_id")
-    try:
-        return await call.engine.job(ref)
-    except errors.JobNotFound:
-        raise errors.JobNotFound(
-            f"Task with ID '{task_id}' not found", hint="Use the task_id that knowledge-add answered.", task_id=task_id
-        ) from None
-
-
-def completed(job: Job) -> Json:
-    result: Json = {
-        "document_id": str(job.document_uid), "filename": job.filename, "chunks_created": job.chunk_count
-    }  # fmt: skip
-    answer: Json = {
-        "success": True, "task_id": str(job.uid), "status": "completed", "progress": 1.0, "result": result,
-        "total_time_seconds": elapsed(job),
-    }  # fmt: skip
-    return {**answer, **warnings(job.warnings)}
-
-
-def failed(job: Job) -> Refused:
-    """A task that came to nothing, and why."""
-    if job.error is None:
-        word, message, facts = "cancelled", "The task was cancelled; nothing of it remains", {}
-    else:
-        word = nearest(BY_CODE.get(job.error.code, errors.Internal), ERRORS)
-        message, facts = job.error.message, {"hint": job.error.hint} if job.error.hint else {}
-    return Refused(
-        {
-            "success": False, "task_id": str(job.uid), "status": state(job), "error": word, "message": message,
-            "elapsed_time_seconds": elapsed(job), "filename": job.filename, **facts,
-        },
-        code=word,
-    )  # fmt: skip
-
-
-async def cancel(call: Call, task_id: str) -> Answered:
-    """`tools/cancel`: stop a task and take back what it had done."""
-    try:
-        job = await call.engine.cancel((await task(call, task_id)).uid)
-    except KnowledgeError as error:
-        return refuse(error)
-    return {"success": True, "task_id": str(job.uid), "status": state(job), "message": "Task cancelled"}
-
-
-# -- small words --------------------------------------------------------------------------------
-
-STATES = {JobStatus.PROCESSING: "running", JobStatus.PARTIAL: "completed"}
-
-
-def state(job: Job) -> str:
-    return STATES.get(job.status, job.status.value)
-
-
-def elapsed(job: Job) -> float:
-    end = job.completed_at or datetime.now(UTC)
-    return round(max((end - (job.started_at or job.created_at)).total_seconds(), 0.0), 2)
-
-
-def warnings(found: tuple[str, ...]) -> Json:
-    return {"warnings": list(found)} if found else {}
-
-
-def name_of(document: Document) -> str:
-    return document.filename or document.title
-
-
-def stamp(when: datetime) -> str:
-    return when.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def as_ref(text: str) -> Ref | None:
-    """A number or a UUID, as a caller writes it; None when it is neither."""
-    if text.isascii() and text.isdigit():
-        return int(text) if len(text) < 19 else None
-    try:
-        return UUID(text)
-    except ValueError:
-        return None
-
-
-def known_ref(value: JsonValue) -> Ref:
-    return value if isinstance(value, int) else UUID(str(value))
+    return shown(await task(call, task_id))

@@ -26,7 +26,6 @@ from knowledge.model import Json, Report
 from knowledge.surfaces.mcp import faults
 from knowledge.surfaces.mcp.progress import follow, relayed
 from knowledge.surfaces.mcp.visit import SCOPE_KEY, Visit
-from knowledge.toolsets import knowledge
 from knowledge.toolsets.base import Answered, Rate, Refused, Registry, Tool, silent
 
 log = logging.getLogger(__name__)
@@ -142,9 +141,10 @@ class KnowledgeServer(Server[dict[str, Any]]):
 
     async def _cancel(self, context: Context, params: CancelParams) -> Json:
         visit = self.visit(context)
-        if knowledge.tools.name not in visit.view.toolsets or visit.view.read_only:
+        able = [toolset.cancel for toolset in self.registry.seen(visit.view) if toolset.cancel is not None]
+        if not able or visit.view.read_only:
             raise faults.fault(types.METHOD_NOT_FOUND, "Method not found", method="tools/cancel")
-        answer = await knowledge.cancel(visit.call(), params.task_id)
+        answer = await able[0](visit.call(), params.task_id)
         return {**answer.body, "isError": True} if isinstance(answer, Refused) else answer
 
     async def _cancel_notified(self, context: Context, params: CancelParams) -> None:
