@@ -1,17 +1,18 @@
 """How good search is: nDCG@10, recall@10 and MRR@10 on judged questions, through the public API of a real server.
 
-    python benchmarks/quality.py FOLDER... [--modes hybrid,text,vector] [--data DIR]
+    python benchmarks/quality.py FOLDER... [--modes hybrid,text,vector,rerank] [--data DIR] [--together]
 
 A folder holds corpus.jsonl {_id, title, text}, queries.jsonl {_id, text} and qrels.tsv (query, document, grade), as the
-BEIR collections do. Each goes into a collection of its own, once: with --data a second run measures at once. Questions
-of one folder are also asked of the others, to see how many pass relevance 0.5 where they have no business to.
+BEIR collections do. Each has a server of its own, or with --together a collection of its own on one server. With --data
+what was put in is kept, and a second run measures at once. The modes are compared question by question, with intervals
+from a paired bootstrap. Questions of one folder are also asked of the others, to see how many pass relevance 0.5 where
+they have no business to.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import math
 import random
 import time
 from collections.abc import Iterator, Sequence
@@ -21,10 +22,14 @@ from pathlib import Path
 
 import httpx
 
+from knowledge.engine.measure import Measures, average, difference, estimate, mean
+from knowledge.engine.measure import measure as measured
 from serving import Served, serving
 
 DEPTH = 100
 RELEVANT = 0.5
+REFUSED = 422
+PAIRS = (("hybrid", "text"), ("hybrid", "vector"), ("rerank", "hybrid"))
 
 
 @dataclass(frozen=True)
@@ -49,21 +54,26 @@ class Judged:
             yield from (json.loads(line) for line in file if line.strip())
 
 
-def ndcg(ranked: Sequence[str], grades: dict[str, int], depth: int = 10) -> float:
-    """Linear gain, as trec_eval has it."""
-    ideal = sorted((grade for grade in grades.values() if grade > 0), reverse=True)[:depth]
-    best = sum(grade / math.log2(rank + 2) for rank, grade in enumerate(ideal))
-    found = sum(max(grades.get(name, 0), 0) / math.log2(rank + 2) for rank, name in enumerate(ranked[:depth]))
-    return found / best
+@dataclass(frozen=True)
+class Measured:
+    """One mode on one set, question by question."""
+
+    mode: str
+    measures: list[Measures]
+    passes: float
+
+    @property
+    def ndcg(self) -> list[float]:
+        return [one.ndcg for one in self.measures]
 
 
-def recall(ranked: Sequence[str], grades: dict[str, int], depth: int = 10) -> float:
-    wanted = {name for name, grade in grades.items() if grade > 0}
-    return len(wanted & set(ranked[:depth])) / len(wanted)
+@dataclass(frozen=True)
+class Plan:
+    """What is asked for on the command line."""
 
-
-def mrr(ranked: Sequence[str], grades: dict[str, int], depth: int = 10) -> float:
-    return next((1 / (rank + 1) for rank, name in enumerate(ranked[:depth]) if grades.get(name, 0) > 0), 0.0)
+    modes: list[str]
+    budget_ms: int | None
+    foreign: int
 
 
 def fill(server: Served, judged: Judged) -> None:
@@ -102,70 +112,96 @@ def waiting(server: Served) -> int:
     return queue["queued"] + queue["processing"]
 
 
-def ask(http: httpx.Client, collection: str, question: str, mode: str) -> tuple[list[str], float]:
+def ask(
+    http: httpx.Client, collection: str, question: str, mode: str, budget_ms: int | None = None
+) -> tuple[list[str], float]:
     """The documents, each once, best first, and the relevance of the best."""
     body = {"query": question, "top": DEPTH, "collection": collection, "mode": mode}
-    answer = http.post("/api/v1/search", json=body)
-    if answer.status_code != 200:
+    answer = http.post("/api/v1/search", json=body if budget_ms is None else body | {"budget_ms": budget_ms})
+    if answer.status_code == REFUSED:  # a question without a word
         return [], 0.0
+    answer.raise_for_status()
     results = answer.json()["results"]
     ranked = list(dict.fromkeys(hit["source_path"] for hit in results))
     return ranked, results[0]["score"] if results else 0.0
 
 
-def interval(values: Sequence[float], rounds: int = 1000) -> tuple[float, float]:
-    """The middle 95 % of bootstrapped means."""
-    rng = random.Random(7)
-    means = sorted(sum(rng.choices(values, k=len(values))) / len(values) for _ in range(rounds))
-    return means[int(0.025 * rounds)], means[int(0.975 * rounds)]
-
-
-def measure(server: Served, judged: Judged, mode: str) -> dict[str, float]:
-    values: dict[str, list[float]] = {"ndcg": [], "recall": [], "mrr": [], "passes": []}
+def measure(server: Served, judged: Judged, mode: str, plan: Plan) -> Measured:
+    measures: list[Measures] = []
+    passes = 0
     for identity, question in judged.questions:
-        ranked, best = ask(server.http, judged.name, question, mode)
-        grades = judged.grades[identity]
-        values["ndcg"].append(ndcg(ranked, grades))
-        values["recall"].append(recall(ranked, grades))
-        values["mrr"].append(mrr(ranked, grades))
-        values["passes"].append(float(best >= RELEVANT))
-    low, high = interval(values["ndcg"])
-    return {name: sum(many) / len(many) for name, many in values.items()} | {"low": low, "high": high}
+        ranked, best = ask(server.http, judged.name, question, mode, plan.budget_ms)
+        measures.append(measured(ranked, judged.grades[identity]))
+        passes += best >= RELEVANT
+    return Measured(mode, measures, passes / len(judged.questions))
 
 
-def off_topic(server: Served, sets: Sequence[Judged], most: int) -> None:
-    """Questions of one set asked of another."""
-    print("\nquestions asked of another collection: share that passes relevance 0.5")
-    for own in sets:
-        for other in sets:
-            if own is not other:
-                some = random.Random(7).sample(own.questions, min(most, len(own.questions)))
-                passed = sum(ask(server.http, other.name, text, "hybrid")[1] >= RELEVANT for _, text in some)
-                print(f"  {own.name:12} of {other.name:12} {passed / len(some):.3f}", flush=True)
+def show(judged: Judged, row: Measured) -> None:
+    means, spread = average(row.measures), estimate(row.ndcg)
+    print(
+        f"{judged.name:12} {row.mode:8} {means.ndcg:.4f}  [{spread.low:.3f}, {spread.high:.3f}]  "
+        f"{means.recall:.4f} {means.mrr:.4f}  {row.passes:.3f}",
+        flush=True,
+    )
+
+
+def off_topic(server: Served, judged: Judged, sets: Sequence[Judged], most: int) -> Iterator[str]:
+    """Questions of the other sets asked of this one."""
+    for other in sets:
+        if other is not judged:
+            some = random.Random(7).sample(other.questions, min(most, len(other.questions)))
+            passed = sum(ask(server.http, judged.name, text, "hybrid")[1] >= RELEVANT for _, text in some)
+            yield f"  {other.name:12} of {judged.name:12} {passed / len(some):.3f}"
+
+
+def show_differences(found: dict[str, dict[str, Measured]]) -> None:
+    """One mode against another: in each set, and on the mean of the sets."""
+    for better, worse in PAIRS:
+        gains = {
+            name: difference(rows[better].ndcg, rows[worse].ndcg)
+            for name, rows in found.items()
+            if better in rows and worse in rows
+        }
+        if gains:
+            print(f"\n{better} against {worse}: difference of nDCG@10  [95 %, paired]")
+            for name, gain in gains.items():
+                print(f"  {name:12} {gain.mean:+.4f}  [{gain.low:+.4f}, {gain.high:+.4f}]")
+            print(f"  {'mean of sets':12} {mean([gain.mean for gain in gains.values()]):+.4f}", flush=True)
+
+
+def run(servers: Sequence[tuple[Path | None, Sequence[Judged]]], sets: Sequence[Judged], plan: Plan) -> None:
+    """Each server with the sets that it holds, one after the other."""
+    found: dict[str, dict[str, Measured]] = {}
+    foreign: list[str] = []
+    print(f"{'set':12} {'mode':8} nDCG@10  [95 %]          R@10   MRR@10  passes .5", flush=True)
+    for data, held in servers:
+        with serving(data) as server:
+            for judged in held:
+                fill(server, judged)
+            for judged in held:
+                for mode in plan.modes:
+                    row = found.setdefault(judged.name, {})[mode] = measure(server, judged, mode, plan)
+                    show(judged, row)
+                foreign += off_topic(server, judged, sets, plan.foreign) if plan.foreign else []
+    show_differences(found)
+    if foreign:
+        print("\nquestions asked of another collection: share that passes relevance 0.5", *foreign, sep="\n")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", nargs="+", type=Path)
-    parser.add_argument("--modes", default="hybrid,text,vector")
+    parser.add_argument("--modes", default="hybrid,text,vector", help="of hybrid, text, vector and rerank, by comma")
+    parser.add_argument("--budget-ms", type=int, help="how long reranking may take, instead of the server's setting")
     parser.add_argument("--data", type=Path, help="keep what was put in, and use it again")
+    parser.add_argument("--together", action="store_true", help="all folders on one server")
     parser.add_argument("--foreign", type=int, default=200, help="how many questions of a set are asked of the others")
     arguments = parser.parse_args()
     sets = [Judged.read(folder) for folder in arguments.folders]
-    with serving(arguments.data) as server:
-        for judged in sets:
-            fill(server, judged)
-        print(f"\n{'set':12} {'mode':8} nDCG@10  [95 %]          R@10   MRR@10  passes .5")
-        for mode in arguments.modes.split(","):
-            for judged in sets:
-                row = measure(server, judged, mode)
-                print(
-                    f"{judged.name:12} {mode:8} {row['ndcg']:.4f}  [{row['low']:.3f}, {row['high']:.3f}]  "
-                    f"{row['recall']:.4f} {row['mrr']:.4f}  {row['passes']:.3f}",
-                    flush=True,
-                )
-        if len(sets) > 1 and arguments.foreign:
-            off_topic(server, sets, arguments.foreign)
+    data: Path | None = arguments.data
+    alone = [(data / judged.name if data else None, [judged]) for judged in sets]
+    servers = [(data, sets)] if arguments.together else alone
+    run(servers, sets, Plan(arguments.modes.split(","), arguments.budget_ms, arguments.foreign))
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -33,7 +33,7 @@ def shell(local: LocalEngine, settings: Settings, tmp_path: Path) -> Iterator[Sh
         yield shell
 
 
-def lines(folder: Path, *entries: dict[str, object]) -> Path:
+def lines(folder: Path, *entries: Mapping[str, object]) -> Path:
     path = folder / "questions.jsonl"
     path.write_text("\n".join(json.dumps(entry) for entry in entries))
     return path

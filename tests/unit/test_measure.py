@@ -15,7 +15,7 @@ def test_a_right_answer_on_top_has_full_marks() -> None:
 
 
 def test_a_right_answer_in_third_place_is_discounted() -> None:
-    assert measure.measure(["x", "y", "a"], {"a": 1}) == Measures(0.5, 1.0, pytest.approx(1 / 3))
+    assert measure.measure(["x", "y", "a"], {"a": 1}) == Measures(0.5, 1.0, 1 / 3)
 
 
 def test_the_gain_of_a_grade_is_linear() -> None:
