@@ -53,11 +53,18 @@ def check_tags(tags: tuple[str, ...]) -> None:
 def accept(parts: Parts, new: NewDocument, incoming: Incoming, scope: Scope) -> Job:
     """Queue the job for bytes that have arrived; the same bytes in the same collection raise Duplicate."""
     with parts.files.adopt(incoming, parts.documents.names) as received:
-        if isinstance(new, NewFile):
-            formats.identify(parts.files.path(received.sha256), clean_filename(new.filename))
-        job = parts.database.write(lambda connection: _queue(connection, new, received, scope))
+        kind = _kind(parts, new, received)
+        job = parts.database.write(lambda connection: _queue(connection, new, kind, received, scope))
     parts.workers.wake()
     return job
+
+
+def _kind(parts: Parts, new: NewDocument, received: Received) -> JobKind:
+    """What is to be done with the bytes; a file whose content is not what its name says is refused here."""
+    if isinstance(new, NewNote):
+        return JobKind.ADD
+    doc_type = formats.identify(parts.files.path(received.sha256), clean_filename(new.filename))
+    return JobKind.UNPACK if doc_type == "zip" else JobKind.ADD
 
 
 def check_note(document: Document) -> None:
@@ -111,7 +118,7 @@ def clean_filename(name: str) -> str:
     return printable[-LONGEST_FILENAME:]
 
 
-def _queue(connection: Connection, new: NewDocument, received: Received, scope: Scope) -> Job:
+def _queue(connection: Connection, new: NewDocument, kind: JobKind, received: Received, scope: Scope) -> Job:
     known = jobs.find_uid(connection, new.job_uid, scope)
     if known is not None:
         return known
@@ -120,7 +127,7 @@ def _queue(connection: Connection, new: NewDocument, received: Received, scope: 
     publish.refuse_duplicate(connection, collection_id, received.sha256, old)
     job = NewJob(
         new.job_uid,
-        JobKind.ADD,
+        kind,
         scope.owner,
         collection_id,
         clean_filename(new.filename) if isinstance(new, NewFile) else note_title(new.text),

@@ -16,6 +16,7 @@ from knowledge.extract.worker import Parsers
 from knowledge.model import Document, DocumentStatus, JobKind, Json, Kind, Method, Report, Scope
 from knowledge.split import Piece, Splitter
 from knowledge.store.chunks import ChunkStore
+from knowledge.store.database import Database
 from knowledge.store.documents import DocumentStore
 from knowledge.store.files import FileStore
 from knowledge.store.jobs import Claim
@@ -97,6 +98,7 @@ class Tally:
 class Ingest:
     """The parts that a job needs; `run` does one."""
 
+    database: Database
     files: FileStore
     chunks: ChunkStore
     documents: DocumentStore

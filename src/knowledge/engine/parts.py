@@ -87,6 +87,7 @@ class Parts:
             self._applied,
         )
         self.ingest = Ingest(
+            self.database,
             self.files,
             self.chunks,
             self.documents,

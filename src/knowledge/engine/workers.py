@@ -6,11 +6,12 @@ import logging
 import threading
 import time
 
+from knowledge.engine import unpack
 from knowledge.engine.board import Board
 from knowledge.engine.indexing import Indexer
 from knowledge.engine.ingest import Ingest
 from knowledge.errors import Cancelled, Duplicate, Internal, KnowledgeError, ParserDied, Unreadable, UnsupportedFormat
-from knowledge.model import JobError, Scope
+from knowledge.model import JobError, JobKind, Scope
 from knowledge.store.documents import DocumentStore
 from knowledge.store.files import FileStore
 from knowledge.store.jobs import Claim, JobStore
@@ -93,6 +94,8 @@ class Workers:
     def _run(self, claim: Claim) -> str:
         """Do one job; its end is written down here, but for success, which the index has the last word on."""
         try:
+            if claim.kind is JobKind.UNPACK:
+                return self._unpack(claim)
             published = self._ingest.run(claim, self._reporter(claim), lambda: self._must_stop(claim))
         except Cancelled:
             return self._stopped(claim)
@@ -109,6 +112,13 @@ class Workers:
             self._files.discard(published.replaced_sha256, self._documents.names)
         self._indexer.wake()
         return "published"
+
+    def _unpack(self, claim: Claim) -> str:
+        told = unpack.unpack(self._ingest.database, self._files, self._documents, claim, lambda: self._must_stop(claim))
+        self._jobs.unpacked(claim, told)
+        self._board.end(claim.id)
+        self.wake()
+        return "unpacked"
 
     def _must_stop(self, claim: Claim) -> bool:
         return self._stopping.is_set() or self._board.is_cancelled(claim.id)

@@ -30,6 +30,8 @@ class JobKind(StrEnum):
     """Another text for a note."""
     EMBED = "embed"
     """The same text again under another title."""
+    UNPACK = "unpack"
+    """An archive: each document in it becomes a job of its own."""
     CRAWL = "crawl"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -204,6 +205,18 @@ class JobStore:
             document_uid=document_uid,
             chunk_count=chunk_count,
             warnings=["The same bytes were already there; nothing was added."],
+        )
+
+    def unpacked(self, claim: Claim, warnings: Sequence[str]) -> None:
+        """An archive has become so many jobs of its own."""
+        self._end(
+            claim,
+            status=JobStatus.COMPLETED,
+            token=None,
+            step="Completed",
+            completed_at=stamp(),
+            sha256=None,
+            warnings=list(warnings),
         )
 
     def finish(self, seq: int) -> list[Finished]:

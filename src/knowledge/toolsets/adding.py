@@ -9,7 +9,7 @@ from anyio.lowlevel import checkpoint
 
 from knowledge.engine.api import Engine
 from knowledge.errors import InvalidParameter, NotFound, NotNow
-from knowledge.model import Job, Json, NewDocument
+from knowledge.model import Job, JobKind, JobStatus, Json, NewDocument
 from knowledge.toolsets.base import Call
 
 WITHDRAW_S = 5.0
@@ -42,6 +42,11 @@ async def withdraw(engine: Engine, job: UUID) -> None:
             await engine.cancel(job)
         except (NotFound, NotNow):  # it had ended, or never began
             return
+
+
+def was_unpacked(job: Job) -> bool:
+    """An archive ends without a document of its own: what was in it goes on as jobs."""
+    return job.kind is JobKind.UNPACK and job.status is JobStatus.COMPLETED
 
 
 def title_and_tags(metadata: Json) -> tuple[str | None, tuple[str, ...], Json]:

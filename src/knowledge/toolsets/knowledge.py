@@ -25,7 +25,7 @@ from knowledge.model import (
     Query,
     Status,
 )
-from knowledge.toolsets.adding import accept, finish, title_and_tags
+from knowledge.toolsets.adding import accept, finish, title_and_tags, was_unpacked
 from knowledge.toolsets.arguments import Arguments, Identifier, JsonObject
 from knowledge.toolsets.base import Answered, Call, Rate, Toolset
 from knowledge.toolsets.estimate import estimate, remaining
@@ -78,6 +78,8 @@ async def added(call: Call, job: Job, seconds: float) -> Answered:
             "message": "Still processing; ask knowledge-task-status how it goes on",
             "progress": job.progress, "estimated_remaining_seconds": remaining(job),
         }  # fmt: skip
+    if was_unpacked(job):
+        return {"success": True, "filename": job.filename, "message": job.warnings[0], **warnings(job.warnings[1:])}
     if job.error is not None or job.document_id is None:
         return failed(job)
     document = await call.engine.document(job.document_id)

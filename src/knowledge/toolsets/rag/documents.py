@@ -21,7 +21,7 @@ from knowledge.model import (
     JsonValue,
     NewFile,
 )
-from knowledge.toolsets.adding import title_and_tags
+from knowledge.toolsets.adding import title_and_tags, was_unpacked
 from knowledge.toolsets.arguments import Identifier, JsonObject
 from knowledge.toolsets.base import Call, Rate
 from knowledge.toolsets.formats import check_suffix
@@ -125,6 +125,8 @@ async def _created(engine: Engine, job: Job) -> Json:
     if job.error is not None:
         kind = BY_CODE.get(job.error.code, Internal)
         raise kind(f"{job.filename}: {job.error.message}", hint=job.error.hint, **job.error.details)
+    if was_unpacked(job):
+        return {"success": True, "document": None, "message": "; ".join(job.warnings)}
     if job.document_id is None:
         raise BY_CODE["cancelled"](f"{job.filename}: the job was cancelled")
     found = await engine.document(job.document_id)

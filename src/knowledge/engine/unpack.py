@@ -1,0 +1,88 @@
+"""An archive of documents: each one in it is queued as a job of its own."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from sqlalchemy import Connection
+
+from knowledge.engine.ingest import Origin
+from knowledge.errors import Cancelled, Damaged, Duplicate, KnowledgeError
+from knowledge.extract import bundle
+from knowledge.model import JobKind
+from knowledge.store import jobs, publish
+from knowledge.store.database import Database
+from knowledge.store.documents import DocumentStore
+from knowledge.store.files import FileStore, Incoming
+from knowledge.store.jobs import BULK, Claim, NewJob
+
+LARGEST = 200 << 20
+"""What all documents of one archive may take when they are unpacked."""
+
+
+def unpack(
+    database: Database, files: FileStore, documents: DocumentStore, claim: Claim, stop: Callable[[], bool]
+) -> list[str]:
+    """Queue what an archive holds; answers what its owner should know. To do it twice queues nothing twice."""
+    assert claim.sha256 is not None
+    origin = Origin.load(claim.payload)
+    queued = 0
+    told: list[str] = []
+    for name, pieces in bundle.members(files.path(claim.sha256), LARGEST):
+        if stop():
+            raise Cancelled("The job was cancelled", job_id=str(claim.uid))
+        incoming = files.incoming(LARGEST)
+        try:
+            _fill(incoming, pieces)
+            _queue(database, files, documents, claim, origin, name, incoming)
+            queued += 1
+        except Duplicate:
+            told.append(f"{name} is already there")
+        except Damaged as error:
+            told.append(str(error))
+    return [f"{queued} documents of the archive were queued", *told]
+
+
+def _fill(incoming: Incoming, pieces: Iterable[bytes]) -> None:
+    try:
+        for piece in pieces:
+            incoming.write(piece)
+    except KnowledgeError:
+        incoming.discard()
+        raise
+
+
+def _queue(
+    database: Database,
+    files: FileStore,
+    documents: DocumentStore,
+    claim: Claim,
+    origin: Origin,
+    name: str,
+    incoming: Incoming,
+) -> None:
+    assert claim.collection_id is not None
+    collection_id = claim.collection_id
+    path = f"{origin.source_path or claim.filename}!/{name}"
+    with files.adopt(incoming, documents.names) as received:
+        own = replace(origin, title=None, source_path=path, size=received.size)
+        job = NewJob(
+            uuid.uuid5(claim.uid, name),
+            JobKind.ADD,
+            claim.owner,
+            collection_id,
+            name.rpartition("/")[2],
+            own.dump(),
+            received.sha256,
+            BULK,
+        )
+
+        def work(connection: Connection) -> None:
+            jobs.hold(connection, claim)
+            old = publish.at_path(connection, collection_id, path)
+            publish.refuse_duplicate(connection, collection_id, received.sha256, old)
+            jobs.create(connection, job)
+
+        database.write(work)
