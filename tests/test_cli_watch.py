@@ -122,7 +122,7 @@ async def test_a_file_written_while_watching_is_found(local: LocalEngine, folder
 
 
 async def until(engine: LocalEngine, names: set[str], running: asyncio.Task[None]) -> None:
-    while not running.done() and await names_now(engine) != names:  # noqa: ASYNC110  (it tells people, not programs)
+    while not running.done() and await names_now(engine) != names:
         await asyncio.sleep(0.02)
     assert not running.done(), running.exception()
 

@@ -8,10 +8,10 @@ from typing import Any, cast
 import mcp_types as types
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
-from tests.conformance import asking, content
-from tests.conformance.content import Context
 
 from knowledge.surfaces.mcp.server import KnowledgeServer
+from tests.conformance import asking, content
+from tests.conformance.content import Context
 
 Handle = Callable[[Context, Any], Awaitable[Any]]
 

@@ -7,13 +7,13 @@ import logging
 from pathlib import Path
 
 import pytest
-from tests.conformance.fixtures import install
-from tests.conformance.node import Tools, tools
-from tests.contracts.serving import application, serving
 
 from knowledge.config import Settings
 from knowledge.engine.local import LocalEngine
 from knowledge.toolsets import registry
+from tests.conformance.fixtures import install
+from tests.conformance.node import Tools, tools
+from tests.contracts.serving import application, serving
 
 
 @pytest.fixture(scope="session")

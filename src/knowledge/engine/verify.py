@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from pathlib import Path
 
 from knowledge.engine.indexing import Indexer
 from knowledge.model import Finding
 from knowledge.store.chunks import ChunkStore
 from knowledge.store.documents import DocumentStore
 from knowledge.store.files import FileStore, digest
+
+LOOKS, GLANCE = 40, 0.05
 
 
 def verify(documents: DocumentStore, chunks: ChunkStore, files: FileStore, indexer: Indexer) -> Iterator[Finding]:
@@ -42,6 +46,16 @@ def _files(documents: DocumentStore, files: FileStore) -> Iterator[Finding]:
             yield Finding("files", f"The original {sha256} has {path.stat().st_size} bytes instead of {size}")
         elif digest(path) != sha256:
             yield Finding("files", f"The original {sha256} has other bytes than it came with")
-    for path in files.all():
-        if not documents.names(path.name):
-            yield Finding("files", f"No document names the file {path.name}")
+    stray = [path for path in files.all() if not documents.names(path.name)]
+    for path in _after_a_moment(stray):
+        yield Finding("files", f"No document names the file {path.name}")
+
+
+def _after_a_moment(stray: list[Path]) -> list[Path]:
+    """What a job that has just ended is still letting go is not stray."""
+    for _ in range(LOOKS):
+        stray = [path for path in stray if path.exists()]
+        if not stray:
+            break
+        time.sleep(GLANCE)
+    return stray

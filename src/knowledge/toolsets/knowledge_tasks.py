@@ -8,7 +8,6 @@ from knowledge import errors
 from knowledge.errors import BY_CODE, KnowledgeError
 from knowledge.model import Job, JobStatus, Json
 from knowledge.toolsets.base import Answered, Call, Refused, nearest
-from knowledge.toolsets.estimate import remaining
 from knowledge.toolsets.knowledge_words import ERRORS, as_ref, refuse, warnings
 
 STATES = {JobStatus.PROCESSING: "running", JobStatus.PARTIAL: "completed"}
@@ -23,17 +22,17 @@ def elapsed(job: Job) -> float:
     return round(max((end - (job.started_at or job.created_at)).total_seconds(), 0.0), 2)
 
 
-def shown(job: Job) -> Answered:
-    """A task as it stands."""
-    if job.error is not None or job.status is JobStatus.CANCELLED:
-        return failed(job)
-    if job.status.ended:
-        return completed(job)
+def running(job: Job, seconds_left: float) -> Json:
     return {
         "success": True, "task_id": str(job.uid), "status": state(job), "progress": job.progress,
         "current_step": job.step or "Waiting", "completed_steps": job.done, "total_steps": job.total,
-        "elapsed_time_seconds": elapsed(job), "estimated_remaining_seconds": remaining(job),
+        "elapsed_time_seconds": elapsed(job), "estimated_remaining_seconds": seconds_left,
     }  # fmt: skip
+
+
+def ended(job: Job) -> Answered:
+    came_to_nothing = job.error is not None or job.status is JobStatus.CANCELLED
+    return failed(job) if came_to_nothing else completed(job)
 
 
 async def task(call: Call, task_id: str) -> Job:
@@ -50,7 +49,8 @@ async def task(call: Call, task_id: str) -> Job:
 
 def completed(job: Job) -> Json:
     result: Json = {
-        "document_id": str(job.document_uid) if job.document_uid else None, "filename": job.filename, "chunks_created": job.chunk_count
+        "document_id": str(job.document_uid) if job.document_uid else None, "filename": job.filename,
+        "chunks_created": job.chunk_count,
     }  # fmt: skip
     answer: Json = {
         "success": True, "task_id": str(job.uid), "status": "completed", "progress": 1.0, "result": result,
