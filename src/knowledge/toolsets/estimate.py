@@ -21,6 +21,8 @@ PRIOR = {"text": 25.0, "pages": 4.0, "image": 6.0}
 """Seconds a megabyte, before anything has been learnt on this machine."""
 PRIOR_BYTES = MEGABYTE // 4
 """How much evidence the prior is worth."""
+UNKNOWN = 2.0
+"""Seconds that a document takes of which nothing is known."""
 SHORTEST = 0.2
 """Queueing, publishing and indexing take this long for the smallest document."""
 
@@ -44,16 +46,8 @@ def seconds_for(doc_type: str, size: int, samples: Sequence[Sample], waiting: in
     alike = [sample for sample in samples if sample.family == kind]
     spent = PRIOR[kind] * PRIOR_BYTES / MEGABYTE + sum(max(sample.seconds - SHORTEST, 0.0) for sample in alike)
     seen = PRIOR_BYTES + sum(sample.size for sample in alike)
-    usual = sum(sample.seconds for sample in samples) / len(samples) if samples else 1.0
+    usual = sum(sample.seconds for sample in samples) / len(samples) if samples else UNKNOWN
     return round(SHORTEST + size * spent / seen + waiting * usual, 1)
-
-
-def remaining(job: Job) -> float:
-    """The seconds left, as the work done so far foretells them."""
-    started = job.started_at or job.created_at
-    spent = (now() - started).total_seconds()
-    share = max(job.progress, 0.02)
-    return round(max(spent, 0.1) * (1 - share) / share, 1)
 
 
 async def samples_of(engine: Engine, count: int = 20) -> list[Sample]:
@@ -76,3 +70,13 @@ async def estimate(engine: Engine, doc_type: str, size: int) -> float:
     """How many seconds a document that was just accepted will take, those before it included."""
     queued = await engine.jobs(JobFilter(status=JobStatus.QUEUED, per_page=1))
     return seconds_for(doc_type, size, await samples_of(engine), max(queued.total - 1, 0))
+
+
+async def time_left(engine: Engine, job: Job) -> float:
+    """The seconds that a job still needs: as its own pace foretells, or as the latest ones took before it has one."""
+    spent = (now() - job.started_at).total_seconds() if job.started_at else 0.0
+    if job.progress > 0:
+        return round(max(spent, 0.1) * (1 - job.progress) / job.progress, 1)
+    samples = await samples_of(engine)
+    usual = sum(sample.seconds for sample in samples) / len(samples) if samples else UNKNOWN
+    return round(max(usual - spent, 0.1), 1)

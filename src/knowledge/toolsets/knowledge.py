@@ -28,9 +28,9 @@ from knowledge.model import (
 from knowledge.toolsets.adding import accept, finish, title_and_tags, was_unpacked
 from knowledge.toolsets.arguments import Arguments, Identifier, JsonObject
 from knowledge.toolsets.base import Answered, Call, Rate, Toolset
-from knowledge.toolsets.estimate import estimate, remaining
+from knowledge.toolsets.estimate import estimate, time_left
 from knowledge.toolsets.formats import canonical, check_suffix, known_formats
-from knowledge.toolsets.knowledge_tasks import cancel, failed, shown, state, task
+from knowledge.toolsets.knowledge_tasks import cancel, ended, running, task
 from knowledge.toolsets.knowledge_words import as_ref, known_ref, name_of, refuse, stamp, warnings
 from knowledge.toolsets.paths import megabytes, open_file
 
@@ -73,15 +73,12 @@ async def add(
 async def added(call: Call, job: Job, seconds: float) -> Answered:
     """What a synchronous add answers: the document, the reason why there is none, or that it goes on."""
     if not job.status.ended:
-        return {
-            "success": True, "task_id": str(job.uid), "status": state(job),
-            "message": "Still processing; ask knowledge-task-status how it goes on",
-            "progress": job.progress, "estimated_remaining_seconds": remaining(job),
-        }  # fmt: skip
+        going_on = {"message": "Still processing; ask knowledge-task-status how it goes on"}
+        return {**running(job, await time_left(call.engine, job)), **going_on}
     if was_unpacked(job):
         return {"success": True, "filename": job.filename, "message": job.warnings[0], **warnings(job.warnings[1:])}
-    if job.error is not None or job.document_id is None:
-        return failed(job)
+    if job.document_id is None:
+        return ended(job)
     document = await call.engine.document(job.document_id)
     answer: Json = {
         "success": True, "document_id": str(document.uid), "filename": name_of(document),
@@ -308,4 +305,5 @@ async def task_status(
     call: Call, task_id: Annotated[Identifier, Field(description="Task ID returned from async operation")]
 ) -> Answered:
     """Get status of an async processing task"""
-    return shown(await task(call, task_id))
+    job = await task(call, task_id)
+    return ended(job) if job.status.ended else running(job, await time_left(call.engine, job))

@@ -48,10 +48,8 @@ async def task(call: Call, task_id: str) -> Job:
 
 
 def completed(job: Job) -> Json:
-    result: Json = {
-        "document_id": str(job.document_uid) if job.document_uid else None, "filename": job.filename,
-        "chunks_created": job.chunk_count,
-    }  # fmt: skip
+    document = str(job.document_uid) if job.document_uid else None
+    result: Json = {"document_id": document, "filename": job.filename, "chunks_created": job.chunk_count}
     answer: Json = {
         "success": True, "task_id": str(job.uid), "status": "completed", "progress": 1.0, "result": result,
         "total_time_seconds": elapsed(job),

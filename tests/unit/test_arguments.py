@@ -1,0 +1,98 @@
+"""A tool's arguments: the schema that clients see, and refusals in our own words."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import pytest
+from pydantic import Field
+
+from knowledge.errors import InvalidParameter, MissingParameter, UnknownParameter
+from knowledge.model import Json
+from knowledge.toolsets.arguments import Arguments, JsonObject, arguments_of, schema_of, understand
+
+
+class Inner(Arguments):
+    colour: Annotated[str | None, Field(description="A colour")] = None
+
+
+async def tool(
+    call: object,
+    name: Annotated[str, Field(description="A name", min_length=1, max_length=5)],
+    count: Annotated[int, Field(description="How many", ge=1, le=9)] = 3,
+    kind: Annotated[Literal["a", "b"], Field(description="Which")] = "a",
+    inner: Annotated[Inner | None, Field(description="More")] = None,
+    facts: Annotated[JsonObject | None, Field(description="Anything")] = None,
+    tags: Annotated[list[str] | None, Field(description="Labels")] = None,
+    async_: Annotated[bool, Field(description="Later")] = True,
+) -> Json:
+    return {}
+
+
+MODEL = arguments_of(tool, "tool")
+
+
+def test_the_schema_is_plain() -> None:
+    schema: Any = schema_of(MODEL)
+    assert schema["required"] == ["name"]
+    assert schema["additionalProperties"] is False
+    assert list(schema["properties"]) == ["name", "count", "kind", "inner", "facts", "tags", "async"]
+    assert schema["properties"]["inner"]["properties"]["colour"] == {"type": "string", "description": "A colour"}
+    assert schema["properties"]["tags"] == {"type": "array", "items": {"type": "string"}, "description": "Labels"}
+    assert "anyOf" not in str(schema) and "$ref" not in str(schema) and "title" not in str(schema)
+
+
+def test_defaults_nulls_and_whole_numbers_are_understood() -> None:
+    understood = understand(MODEL, {"name": "ada", "count": 4.0, "inner": None, "async": False})
+    assert understood["count"] == 4 and isinstance(understood["count"], int)
+    assert (understood["kind"], understood["inner"], understood["async_"]) == ("a", None, False)
+
+
+@pytest.mark.parametrize("given", [{}, None, {"name": None}])
+def test_what_is_missing_is_named(given: Json | None) -> None:
+    with pytest.raises(MissingParameter) as caught:
+        understand(MODEL, given)
+    assert caught.value.details == {"parameter": "name"}
+
+
+@pytest.mark.parametrize(("given", "valid"), [({"size": 1}, "name"), ({"inner": {"size": 1}}, "colour")])
+def test_what_is_unknown_is_named_with_what_is_valid_there(given: Json, valid: str) -> None:
+    with pytest.raises(UnknownParameter) as caught:
+        understand(MODEL, {"name": "ada", **given})
+    names = caught.value.details["valid_parameters"]
+    assert isinstance(names, list) and names[0] == valid
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"name": ""}, "'name': must not be empty"),
+        ({"name": "longer"}, "'name': must not be longer than 5"),
+        ({"name": 5}, "'name': must be a string"),
+        ({"count": 0}, "'count': must be at least 1"),
+        ({"count": 10}, "'count': must be at most 9"),
+        ({"count": 2.5}, "'count': must be an integer"),
+        ({"count": True}, "'count': must be an integer"),
+        ({"kind": "c"}, "'kind': must be one of 'a', 'b'"),
+        ({"inner": 3}, "'inner': must be an object"),
+        ({"facts": []}, "'facts': must be an object"),
+        ({"tags": "one"}, "'tags': must be an array"),
+        ({"tags": ["one", 2]}, "'tags.1': must be a string"),
+        ({"async": "yes"}, "'async': must be true or false"),
+        ({"facts": {"a": float("nan")}}, "'facts': must be finite"),
+        ({"facts": {"\ud800": 1}}, "'facts': not readable as Unicode text"),
+        ({"name": "a\x00"}, "'name': not readable as Unicode text"),
+    ],
+)
+def test_what_is_wrong_is_said_in_words(given: Json, words: str) -> None:
+    with pytest.raises(InvalidParameter) as caught:
+        understand(MODEL, {"name": "ada", **given})
+    assert str(caught.value) == f"Invalid value for {words}"
+
+
+def test_an_abyss_is_refused() -> None:
+    deep: Any = {}
+    for _ in range(100):
+        deep = {"a": deep}
+    with pytest.raises(InvalidParameter):
+        understand(MODEL, {"name": "ada", "facts": deep})
