@@ -44,6 +44,19 @@ test: check ## Set up, check, and run the tests
 test-long: $(VENV)/.dev ## Run the tests that take minutes
 	$(BIN)/pytest -m long $(TESTS)
 
+bench: $(VENV)/.dev ## Print the tables of docs/explanation/performance.md, small
+	$(BIN)/python benchmarks/start.py
+	$(BIN)/python benchmarks/accept.py
+	$(BIN)/python benchmarks/search.py
+	$(BIN)/python benchmarks/ingest.py
+	$(BIN)/python benchmarks/mcp_call.py
+
+conformance: $(VENV)/.dev ## Run the official MCP suite, both eras, and the Inspector
+	$(BIN)/pytest tests/conformance -rs
+
+image: ## Build the container image
+	docker build -t knowledge-server .
+
 docs: $(VENV)/.dev ## Write the pages of docs/reference that are made from the code
 	$(BIN)/python scripts/reference.py
 

@@ -1,0 +1,134 @@
+"""What it costs to put something in: how soon a document is accepted, and what a note costs until it is found.
+
+    python benchmarks/accept.py [--writers 32] [--each 20]
+
+The server runs in a process of its own. Times by the clock stand beside one sync of the same disk, measured in the same
+run, since that is what acceptance waits for; costs are processor time of the server, read from the system.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import json
+import os
+import statistics
+import tempfile
+import threading
+import time
+from urllib.parse import urlsplit
+
+from serving import Served, serving
+
+PARAGRAPH = (
+    "The harbour master keeps a ledger of every ship that enters the bay, with its cargo, its crew and the hour of the "
+    "tide. On market days the ledger is read aloud, so that nobody can say that a barrel was landed in secret. "
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--writers", type=int, default=32)
+    parser.add_argument("--each", type=int, default=20)
+    arguments = parser.parse_args()
+    sync = sync_ms()
+    print(f"one sync of this disk: {sync:.1f} ms (median of 50)\n")
+    with serving() as server:
+        acceptance(server, arguments.writers, arguments.each, sync)
+    with serving(KNOWLEDGE_EMBEDDING="none") as server:
+        until_found(server)
+        in_bulk(server)
+
+
+def sync_ms() -> float:
+    with tempfile.NamedTemporaryFile() as file:
+        times = []
+        for _ in range(50):
+            file.write(b"x" * 4096)
+            file.flush()
+            began = time.perf_counter()
+            os.fsync(file.fileno())
+            times.append((time.perf_counter() - began) * 1000)
+    return statistics.median(times)
+
+
+def acceptance(server: Served, writers: int, each: int, sync: float) -> None:
+    """Many writers at once; nobody waits for embedding."""
+    times: list[float] = []
+    lock = threading.Lock()
+    ready = threading.Barrier(writers)
+
+    def write(number: int) -> None:
+        address = urlsplit(server.url)
+        connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=120)
+        connection.connect()
+        mine = []
+        ready.wait()
+        for step in range(each):
+            body = json.dumps({"note": f"Note {step} of writer {number}. {PARAGRAPH}"})
+            began = time.perf_counter()
+            connection.request("POST", "/api/v1/jobs", body, {"Content-Type": "application/json"})
+            answer = connection.getresponse()
+            answer.read()
+            mine.append((time.perf_counter() - began) * 1000)
+            assert answer.status == 202
+        with lock:
+            times.extend(mine)
+
+    before = server.cpu_seconds()
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(writers)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    cpu = (server.cpu_seconds() - before) * 1000 / len(times)
+    times.sort()
+    p50, p95 = times[len(times) // 2], times[int(0.95 * len(times))]
+    print(f"accepting a note, {writers} writers, {len(times)} notes, while the first ones are being embedded:")
+    print(f"  p50 {p50:.0f} ms, p95 {p95:.0f} ms = {p95 / sync:.1f} syncs of the disk; reach: p95 under 100 ms")
+    print(f"  processor time of the server {cpu:.1f} ms a note, embedding included\n")
+
+
+def until_found(server: Served, rounds: int = 20) -> None:
+    """A note of ten passages, from the call until it is found, without extracting and embedding."""
+    text = "\n\n".join(f"## Part {number}\n\n{PARAGRAPH * 3}" for number in range(10))
+    costs = []
+    for number in range(rounds):
+        before = server.cpu_seconds()
+        add(server, f"# Note {number}\n\n{text}")
+        costs.append((server.cpu_seconds() - before) * 1000)
+    chunks = server.http.get("/api/v1/status").json()["chunks"] / rounds
+    print(f"a note of {chunks:.0f} passages until it is found, without a model:")
+    print(f"  processor time {statistics.median(costs):.0f} ms (median of {rounds}); reach: under 50 ms\n")
+
+
+def in_bulk(server: Served, documents: int = 200) -> None:
+    """Many documents at once."""
+    text = "\n\n".join(f"## Part {number}\n\n{PARAGRAPH * 3}" for number in range(10))
+    chunks = server.http.get("/api/v1/status").json()["chunks"]
+    before = server.cpu_seconds()
+    for number in range(documents):
+        server.http.post("/api/v1/jobs", json={"note": f"# Bulk {number}\n\n{text}"}).raise_for_status()
+    wait_for_all(server)
+    cost = (server.cpu_seconds() - before) * 1000
+    added = server.http.get("/api/v1/status").json()["chunks"] - chunks
+    print(f"in bulk, {documents} notes with {added} passages, without a model:")
+    print(f"  processor time {cost / added:.2f} ms a passage; reach: under 2 ms")
+
+
+def add(server: Served, text: str) -> None:
+    job = server.http.post("/api/v1/jobs", json={"note": text}).json()["job_id"]
+    while server.http.get(f"/api/v1/jobs/{job}").json()["status"] not in ("completed", "partial"):
+        time.sleep(0.01)
+
+
+def wait_for_all(server: Served) -> None:
+    while True:
+        queue = server.http.get("/api/v1/status").json()["queue"]
+        if not queue["queued"] + queue["processing"]:
+            return
+        time.sleep(0.1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,56 @@
+"""What a start costs: processor time until /health answers, and what REST adds to a search.
+
+    python benchmarks/start.py [--rounds 5]
+
+Beside it, in the same run: importing FastAPI and the MCP SDK alone, and an empty FastAPI route.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from serving import Served, serving
+
+FLOOR = "import fastapi, uvicorn; from mcp.server.lowlevel.server import Server"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    rounds = parser.parse_args().rounds
+    floor = statistics.median(cpu_of([sys.executable, "-c", FLOOR]) for _ in range(rounds))
+    starts = []
+    with tempfile.TemporaryDirectory() as folder:
+        for _ in range(rounds):
+            with serving(Path(folder) / "data") as server:
+                starts.append(server.cpu_seconds())
+    start = statistics.median(starts)
+    print(f"importing FastAPI and the MCP SDK   {floor:.2f} CPU s")
+    print(f"start until /health answers 200     {start:.2f} CPU s = {start / floor:.2f} times; reach: under 1.5 times")
+    with serving() as server:
+        print(f"first vector after that             {first_vector(server):.2f} s by the clock; reach: within a second")
+
+
+def cpu_of(command: list[str]) -> float:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(command, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def first_vector(server: Served) -> float:
+    began = time.perf_counter()
+    while not server.http.get("/api/v1/status").json()["model"]["loaded"]:
+        time.sleep(0.01)
+    return time.perf_counter() - began
+
+
+if __name__ == "__main__":
+    main()
