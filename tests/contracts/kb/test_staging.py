@@ -1,0 +1,108 @@
+"""Staged uploads from inside: whose they are, how long they live, and what a full disk does to them."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+
+import pytest
+
+from knowledge.errors import NotNow, StorageFailed, UploadNotFound
+from knowledge.toolsets.staging import Staging
+from knowledge.toolsets.uploads import Promise, UploadLimits, Uploads
+
+OWNER, STRANGER = (0, None), (7, "another's key")
+
+
+def encoded(piece: bytes) -> str:
+    return base64.b64encode(piece).decode()
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def files(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.rglob("*") if path.is_file())
+
+
+def a_promise(size: int = 10) -> Promise:
+    return Promise(filename="a.txt", total_size=size, collection="documents")
+
+
+@pytest.mark.requirement("004.upload.owner")
+async def test_an_upload_does_not_exist_for_anybody_else(tmp_path: Path) -> None:
+    uploads = Uploads(UploadLimits(folder=tmp_path))
+    upload = await uploads.start(OWNER, a_promise())
+    assert uploads.find(OWNER, str(upload.uid)) is upload
+    with pytest.raises(UploadNotFound):
+        uploads.find(STRANGER, str(upload.uid))
+
+
+async def test_every_part_gives_an_upload_its_whole_time_again(tmp_path: Path) -> None:
+    clock = Clock()
+    uploads = Uploads(UploadLimits(folder=tmp_path, ttl_s=600), clock)
+    upload = await uploads.start(OWNER, a_promise())
+    for index in range(3):
+        clock.now += 500
+        await uploads.put(uploads.find(OWNER, str(upload.uid)), index, encoded(b"abc"))
+    clock.now += 601
+    with pytest.raises(UploadNotFound):
+        uploads.find(OWNER, str(upload.uid))
+    await uploads.expire()
+    assert [name for name in files(tmp_path) if name.endswith(".part")] == []
+    with pytest.raises(UploadNotFound):
+        await uploads.put(upload, 3, encoded(b"d"))
+
+
+async def test_an_upload_that_is_being_handed_on_does_not_expire(tmp_path: Path) -> None:
+    clock = Clock()
+    uploads = Uploads(UploadLimits(folder=tmp_path, ttl_s=600), clock)
+    upload = await uploads.start(OWNER, a_promise(3))
+    await uploads.put(upload, 0, encoded(b"abc"))
+    async with uploads.whole(upload) as content:
+        clock.now += 10_000
+        await uploads.expire()
+        assert content is not None
+        assert [piece async for piece in content.pieces] == [b"abc"]
+    assert uploads.find(OWNER, str(upload.uid)) is upload
+
+
+async def test_a_part_that_cannot_be_written_leaves_the_one_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uploads = Uploads(UploadLimits(folder=tmp_path))
+    upload = await uploads.start(OWNER, a_promise(3))
+    await uploads.put(upload, 0, encoded(b"abc"))
+
+    def full(path: Path, data: bytes) -> int:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "write_bytes", full)
+        with pytest.raises(StorageFailed, match="No space left"):
+            await uploads.put(upload, 0, encoded(b"xyz"))
+    async with uploads.whole(upload) as content:
+        assert content is not None
+        assert [piece async for piece in content.pieces] == [b"abc"]
+
+
+async def test_a_sweep_leaves_the_parts_of_living_processes(tmp_path: Path) -> None:
+    first = Uploads(UploadLimits(folder=tmp_path))
+    async with first.running():
+        upload = await first.start(OWNER, a_promise())
+        await first.put(upload, 0, encoded(b"abc"))
+        Staging(tmp_path).sweep()
+        assert "0.part" in files(tmp_path)
+    assert files(tmp_path) == []
+
+
+async def test_there_is_an_end_to_the_number_of_uploads(tmp_path: Path) -> None:
+    uploads = Uploads(UploadLimits(folder=tmp_path))
+    for _ in range(1000):
+        await uploads.start(OWNER, a_promise())
+    with pytest.raises(NotNow):
+        await uploads.start(OWNER, a_promise())
