@@ -42,7 +42,7 @@ def test_a_long_index_comes_back_with_its_codes(tmp_path: Path) -> None:
     index = open_index(tmp_path / "index")
     put(index, 1, [entry(number) for number in range(total)])
     index.flush()
-    put(index, 2, [entry(total)])
+    put(index, 2, [entry(number) for number in range(total, total + embedded.SETTLED_TAIL)])
     index.flush()
     before = by_meaning(index, 7)
     index.close()

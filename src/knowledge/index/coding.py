@@ -26,10 +26,18 @@ Codes: TypeAlias = NDArray[np.uint8]
 LONGEST_TURNED = 1024
 
 
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """A scanner on disk that knows the first of these rows, perhaps all."""
+
+    path: Path
+    rows: NDArray[np.float16]
+
+
 class Scanner:
     """The codes in the order that FAISS's fast scan wants; made, or read, when the first search asks for it."""
 
-    def __init__(self, center: Vectors, codes: Codes, saved: Path | None = None) -> None:
+    def __init__(self, center: Vectors, codes: Codes, saved: Saved | None = None) -> None:
         self._center, self._codes, self._saved = center, codes, saved
         self._index: faiss.Index | None = None
         self._lock = threading.Lock()
@@ -64,12 +72,14 @@ class Scanner:
     def _read(self) -> faiss.Index | None:
         import faiss
 
-        if self._saved is None or not self._saved.exists():
+        if self._saved is None or not self._saved.path.exists():
             return None
         try:
-            index = faiss.read_index(str(self._saved))
+            index = faiss.read_index(str(self._saved.path))
         except RuntimeError:  # cut off while it was written; the codes are all there
             return None
+        if index.ntotal < len(self._codes):
+            index.add(turned(self._saved.rows[index.ntotal : len(self._codes)].astype(np.float32)))
         return index if index.ntotal == len(self._codes) else None
 
     def _make(self) -> faiss.Index:

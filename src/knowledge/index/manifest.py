@@ -8,7 +8,7 @@ from pathlib import Path
 
 from knowledge.index.files import Damaged, write_whole
 
-VERSION = 2
+VERSION = 3
 """Another layout, another analysis or another hash of terms is another version, and means a rebuild."""
 NAME = "manifest.json"
 

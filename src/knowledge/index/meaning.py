@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from knowledge.index import coding
 from knowledge.index.api import Entry
-from knowledge.index.coding import Coded, Scanner, Vectors
+from knowledge.index.coding import Coded, Saved, Scanner, Vectors
 from knowledge.index.files import MappedRows
 from knowledge.index.manifest import Manifest
 from knowledge.index.view import Selection, Slots
@@ -185,7 +185,7 @@ class MeaningWriter:
         for block in blocks(rows):
             self._codes.append(coding.encoded(center, block.astype(np.float32)))
         codes = self._codes.view()
-        self._coded = Coded(center, codes, len(rows), Scanner(center, codes))
+        self._coded, self._saved = Coded(center, codes, len(rows), Scanner(center, codes)), 0
         self._forget_tail()
         if before is not None and before_name != self.codes_name:
             before.close()
@@ -217,7 +217,7 @@ class MeaningWriter:
         if self._codes is not None and self._coded is not None:
             self._codes.flush()
             if len(self._codes) > 1.05 * self._saved:
-                self._coded.scanner.save(self._folder / "scan.faiss")
+                self._coded.scanner.save(self._scan_path())
                 self._saved = len(self._codes)
 
     def load(self, manifest: Manifest) -> None:
@@ -229,9 +229,14 @@ class MeaningWriter:
             self._codes = self._open_codes(manifest.codes_name)
             self._codes.load(manifest.codes)
             center, codes = np.asarray(manifest.center, np.float32), self._codes.view()
-            scanner = Scanner(center, codes, self._folder / "scan.faiss")
+            scanner = Scanner(center, codes, Saved(self._scan_path(), self._vectors.view()))
             self._coded = Coded(center, codes, manifest.trained_on, scanner)
+            self._saved = manifest.codes if self._scan_path().exists() else 0
         self._append_tail(self._vectors.view()[manifest.codes :].astype(np.float32))
+
+    def _scan_path(self) -> Path:
+        """Named after the codes: those around another centre are of no use to it."""
+        return (self._folder / self.codes_name).with_suffix(".faiss")
 
     @property
     def codes(self) -> int:
@@ -247,8 +252,8 @@ class MeaningWriter:
 
     def sweep(self) -> None:
         """Codes around an older centre."""
-        for path in self._folder.glob("codes-*.rows"):
-            if path.name != self.codes_name:
+        for path in self._folder.glob("codes-*"):
+            if path.stem != Path(self.codes_name).stem:
                 path.unlink(missing_ok=True)
 
     def close(self) -> None:
