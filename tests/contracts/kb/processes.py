@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from email import message_from_bytes
@@ -141,6 +141,11 @@ class Line:
     upstream: str
     url: str = ""
     said: list[Said] = field(default_factory=list)
+    pass_on: Callable[[Request], Awaitable[Response]] | None = None
+    """Instead of `forward`, where a test wants the line to be bad."""
+
+    async def answer(self, request: Request) -> Response:
+        return await (self.pass_on or self.forward)(request)
 
     async def forward(self, request: Request) -> Response:
         body = await request.body()
@@ -158,6 +163,6 @@ class Line:
 def a_line(upstream: str) -> Iterator[Line]:
     line = Line(upstream)
     methods = ["GET", "POST", "PUT", "PATCH", "DELETE"]
-    with serving_beside(Starlette(routes=[Route("/{path:path}", line.forward, methods=methods)])) as url:
+    with serving_beside(Starlette(routes=[Route("/{path:path}", line.answer, methods=methods)])) as url:
         line.url = url
         yield line

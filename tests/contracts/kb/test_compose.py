@@ -1,0 +1,148 @@
+"""Dockerfile and compose.yaml: read as Docker reads them, and their processes started as compose would start them."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+
+from knowledge.engine.remote import connect
+from tests.contracts.kb.conftest import Agent, answers
+from tests.contracts.kb.processes import ENGINE_KEY, LIMIT, MCP_KEY, WORDS_ONLY, Served, served
+
+ROOT = Path(__file__).parents[3]
+VARIABLE = re.compile(r"\$\{(?P<name>\w+)(?::(?P<kind>[-?])(?P<rest>[^}]*))?\}")
+
+
+def instructions() -> list[tuple[str, str]]:
+    """The Dockerfile's lines, continued ones joined."""
+    text = (ROOT / "Dockerfile").read_text("utf-8").replace("\\\n", " ")
+    lines = [line.strip() for line in text.splitlines()]
+    return [
+        (word, rest.strip()) for word, _, rest in (line.partition(" ") for line in lines if line and line[0] != "#")
+    ]
+
+
+def last(word: str) -> str:
+    return [rest for found, rest in instructions() if found == word][-1]
+
+
+def image_environment() -> dict[str, str]:
+    return dict(pair.split("=", 1) for word, rest in instructions() if word == "ENV" for pair in shlex.split(rest))
+
+
+def substituted(value: str, environment: dict[str, str]) -> str:
+    def one(found: re.Match[str]) -> str:
+        given = environment.get(found["name"], "")
+        if found["kind"] == "?" and not given:
+            raise KeyError(found["name"])
+        return given or ((found["rest"] or "") if found["kind"] == "-" else "")
+
+    return VARIABLE.sub(one, value)
+
+
+def filled(node: Any, environment: dict[str, str]) -> Any:
+    if isinstance(node, dict):
+        return {key: filled(value, environment) for key, value in node.items()}
+    if isinstance(node, list):
+        return [filled(item, environment) for item in node]
+    return substituted(node, environment) if isinstance(node, str) else node
+
+
+def compose(**environment: str) -> dict[str, Any]:
+    parsed: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text("utf-8"))
+    return {key: filled(value, environment) for key, value in parsed.items()}
+
+
+KEYS = {"KB_API_KEY": ENGINE_KEY, "KB_MCP_API_KEY": MCP_KEY}
+
+
+def test_the_image_is_small_and_does_not_run_as_root() -> None:
+    stages = [rest for word, rest in instructions() if word == "FROM"]
+    assert len(stages) == 2 and all(stage.split()[0].endswith("-slim") for stage in stages)
+    assert re.fullmatch(r"[1-9]\d*:[1-9]\d*", last("USER"))
+    assert "/health" in last("HEALTHCHECK")
+    assert json.loads(last("ENTRYPOINT")) == ["knowledge"]
+    assert last("VOLUME") == image_environment()["KNOWLEDGE_DATA"]
+
+
+def test_what_the_image_is_made_of_is_there_and_not_ignored() -> None:
+    ignored = (ROOT / ".dockerignore").read_text("utf-8").split()
+    kept = [line.removeprefix("!") for line in ignored if line.startswith("!")]
+    for word, rest in instructions():
+        if word == "COPY" and not rest.startswith("--from"):
+            *sources, _ = rest.split()
+            for source in sources:
+                assert (ROOT / source).exists()
+                assert any(fnmatch(source, pattern) for pattern in kept)
+
+
+def test_both_roles_are_one_image_and_only_the_agents_side_is_published() -> None:
+    services = compose(**KEYS)["services"]
+    assert set(services) == {"engine", "mcp"}
+    assert services["engine"]["image"] == services["mcp"]["image"]
+    assert "ports" not in services["engine"]
+    assert services["mcp"]["ports"] == ["127.0.0.1:8001:8000"]
+    assert services["mcp"]["environment"]["KB_ENGINE_URL"] == f"http://engine:{image_environment()['KNOWLEDGE_PORT']}"
+    volumes = [volume for service in services.values() for volume in service["volumes"]]
+    assert {volume.partition(":")[0] for volume in volumes} == set(compose(**KEYS)["volumes"])
+    assert {volume.partition(":")[2] for volume in volumes} == {image_environment()["KNOWLEDGE_DATA"]}
+
+
+@pytest.mark.parametrize("missing", sorted(KEYS))
+def test_compose_does_not_start_without_a_key(missing: str) -> None:
+    with pytest.raises(KeyError, match=missing):
+        compose(**{name: value for name, value in KEYS.items() if name != missing})
+
+
+def process_of(service: dict[str, Any], data: Path, **others: str) -> dict[str, str]:
+    """A service's environment as in its container; loopback and a folder stand for its network and its volume."""
+    environment = {**image_environment(), **service["environment"], **WORDS_ONLY, **others}
+    del environment["PATH"]
+    return {**environment, "KNOWLEDGE_HOST": "127.0.0.1", "KNOWLEDGE_DATA": str(data)}
+
+
+def healthy(process: Served) -> bool:
+    """What the image's own check says."""
+    _, _, written = last("HEALTHCHECK").partition("CMD ")
+    program, *arguments = json.loads(written)
+    assert program == "python"
+    environment = {"KNOWLEDGE_PORT": str(process.port)}
+    command = [sys.executable, *arguments]
+    return subprocess.run(command, env=environment, capture_output=True, timeout=LIMIT, check=False).returncode == 0
+
+
+@pytest.mark.requirement("004.serve.compose")
+async def test_the_two_processes_work_together_as_compose_starts_them(tmp_path: Path) -> None:
+    services = compose(**KEYS)["services"]
+    with served(*services["engine"]["command"], **process_of(services["engine"], tmp_path / "engine")) as engine:
+        named = services["mcp"]["environment"]["KB_ENGINE_URL"]
+        reached = {"KB_ENGINE_URL": named.replace("http://engine:8000", engine.url)}
+        with served(*services["mcp"]["command"], **process_of(services["mcp"], tmp_path / "mcp", **reached)) as mcp:
+            beside = connect(engine.url, ENGINE_KEY)
+            await answers(beside)
+            assert healthy(engine) and healthy(mcp)
+            headers = {"Authorization": f"Bearer {MCP_KEY}"}
+            async with httpx.AsyncClient(base_url=mcp.url, headers=headers, timeout=LIMIT) as http:
+                agent = Agent(http, beside)
+                await agent.kept("kb_addnote", text="Kept by two containers", collection="memory")
+                [hit] = (await agent.call("kb_search", query="containers", collection="memory"))["results"]
+                assert hit["collection"] == "memory"
+            await beside.close()
+        assert not healthy(mcp)
+
+
+def test_the_image_listens_to_the_network_with_both_keys() -> None:
+    services = compose(**KEYS)["services"]
+    assert image_environment()["KNOWLEDGE_HOST"] == "0.0.0.0"
+    for service in services.values():
+        assert {"KB_API_KEY", "KB_MCP_API_KEY"} <= set(service["environment"])
