@@ -1,0 +1,1 @@
+"""Contract 004, over two processes."""
