@@ -178,6 +178,7 @@ def test_the_nearest_are_found_in_a_long_index(index: EmbeddedIndex) -> None:
     total = meaning.FIRST_TAIL + meaning.TAIL + 500
     for first in range(0, total, 1000):
         put(index, first, [entry(number) for number in range(first, min(first + 1000, total))])
+        assert by_meaning(index, first)[0] == first  # searched while it grows
     everything = np.stack([vector(number) for number in range(total)])
     hits = 0
     for seed in range(100_000, 100_020):
