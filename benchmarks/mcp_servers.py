@@ -33,6 +33,7 @@ async def cpu(_: Request) -> PlainTextResponse:
 def ours() -> ASGIApp:
     """The product: its guard, its log, its registry, its voice."""
     from knowledge.config import Settings
+    from knowledge.surfaces.http import Doors
     from knowledge.surfaces.logs import configure
     from knowledge.surfaces.mcp.surface import McpSurface
     from knowledge.surfaces.server import front
@@ -56,7 +57,8 @@ def ours() -> ASGIApp:
         async with surface.running():
             yield
 
-    return front(Starlette(routes=[*surface.routes, Route("/cpu", cpu)], lifespan=lifespan), settings)
+    rest = Starlette(routes=[Route("/cpu", cpu)], lifespan=lifespan)
+    return front(Doors(surface.routes, rest), settings)
 
 
 def bare() -> ASGIApp:

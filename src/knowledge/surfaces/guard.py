@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, TypeAlias, cast
 from urllib.parse import urlsplit
 
@@ -54,6 +55,7 @@ def side_of(path: str) -> Side:
     return Side.REST if path.startswith("/api/") else Side.PAGE
 
 
+@lru_cache(256)
 def host_name(value: str) -> str:
     """The name or address in a Host header, without its port."""
     try:

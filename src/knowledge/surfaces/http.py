@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
-from starlette.types import ASGIApp
+from starlette.routing import BaseRoute, Router
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from knowledge.config import Settings
 from knowledge.engine.api import Engine
@@ -32,17 +33,28 @@ def http_app(engine: Engine, settings: Settings, ready: Callable[[], bool] | Non
     mcp = McpSurface(
         registry(), engine_for, limits=limits(settings), toolsets=settings.toolsets, services=services.by_kind
     )
-    add_mcp(app, mcp, services)
-    return front(app, settings)
+    keep_running(app, mcp, services)
+    return front(Doors(mcp.routes, app), settings)
 
 
-def add_mcp(app: FastAPI, mcp: McpSurface, services: Services) -> None:
-    """Put the MCP routes beside the others, and keep its sessions running for as long as the application does."""
+class Doors:
+    """MCP has doors of its own, so that a call need not pass through all that REST wants; the rest goes on to REST."""
+
+    def __init__(self, routes: Sequence[BaseRoute], app: ASGIApp) -> None:
+        self._app = app
+        self._router = Router(routes, redirect_slashes=False, default=app)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        inside = self._app if scope["type"] == "lifespan" else self._router
+        await inside(scope, receive, send)
+
+
+def keep_running(app: FastAPI, mcp: McpSurface, services: Services) -> None:
+    """Keep the sessions of MCP, and what the tools share, for as long as the application runs."""
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         async with services.running(), mcp.running():
             yield
 
-    app.router.routes.extend(mcp.routes)
     app.router.lifespan_context = lifespan

@@ -75,7 +75,7 @@ class JsonLines(logging.Formatter):
 
 def one_line(text: str) -> str:
     """A line stays a line, whatever somebody has put into a path."""
-    return "".join(letter if letter.isprintable() else "?" for letter in text)
+    return text if text.isprintable() else "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
 class RequestLog:

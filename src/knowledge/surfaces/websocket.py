@@ -28,7 +28,7 @@ TOO_BIG = 1009
 def websocket_endpoint(surface: McpSurface) -> Callable[[WebSocket], Awaitable[None]]:
     async def endpoint(socket: WebSocket) -> None:
         try:
-            visit = surface.admit(socket)
+            visit = surface.admit(socket.scope, socket.headers)
         except KnowledgeError as error:
             await socket.close(1008, str(error)[:120])
             return

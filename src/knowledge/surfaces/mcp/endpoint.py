@@ -40,20 +40,22 @@ class Endpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         # Some HTTP parsers keep the blanks that end a header's value, and then `Mcp-Name` does not equal the body.
         scope = {**scope, "headers": [(name, value.strip(b" \t")) for name, value in scope["headers"]]}
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         try:
-            _check_length(Headers(scope=scope))
-            visit = self._surface.admit(Request(scope), self._toolset)
+            _check_length(headers)
+            visit = self._surface.admit(scope, headers, self._toolset)
         except KnowledgeError as error:
             await turn_away(error, receive, send)
             return
         visit.enter(scope)
-        await self._route(visit, scope, receive, send)
+        await self._route(visit, headers, scope, receive, send)
 
-    async def _route(self, visit: Visit, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = Headers(scope=scope)
+    async def _route(
+        self, visit: Visit, headers: Mapping[str, str], scope: Scope, receive: Receive, send: Send
+    ) -> None:
         version = headers.get("mcp-protocol-version", HANDSHAKE_PROTOCOL_VERSIONS[0])
         if scope["method"] != "POST" or "mcp-session-id" in headers or version not in HANDSHAKE_PROTOCOL_VERSIONS:
-            await self._hand_over(visit, scope, receive, send)
+            await self._hand_over(visit, version, scope, receive, send)
             return
         body = await _read(receive)
         if body is None:
@@ -66,17 +68,14 @@ class Endpoint:
             await _send_json(reply.body or {}, reply.status, {}, send)
             return
         if _is_handshake(message, headers):
-            await self._hand_over(visit, scope, _replaying(body, receive), send)
+            await self._hand_over(visit, version, scope, _replaying(body, receive), send)
         else:
             await self._answer(visit, message, scope, receive, send)
 
-    async def _hand_over(self, visit: Visit, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _hand_over(self, visit: Visit, version: str, scope: Scope, receive: Receive, send: Send) -> None:
         """Let the SDK speak: a session of the older era, or one exchange of the modern one."""
-        if scope["headers"] and Headers(scope=scope).get("mcp-protocol-version", "") in (
-            "",
-            *HANDSHAKE_PROTOCOL_VERSIONS,
-        ):
-            visit.start = self._surface.start
+        if version in HANDSHAKE_PROTOCOL_VERSIONS:
+            visit.start = self._surface.start  # a session stays open, and can be told what becomes of a task
         if visit.caller.kind is not CallerKind.LOCAL:  # a session belongs to the key that opened it
             token = AccessToken(token="-", client_id=f"{visit.caller.kind}:{visit.caller.owner}", scopes=[])
             scope["user"] = AuthenticatedUser(token)
@@ -121,7 +120,8 @@ class Explaining:
     async def __call__(self, message: Message) -> None:
         self._streaming = message["type"] == "http.response.start" or bool(message.get("more_body"))
         if message["type"] == "http.response.start":
-            message = {**message, "headers": [*message["headers"], *_raw(self._visit.headers)]}
+            if self._visit.headers:
+                message = {**message, "headers": [*message["headers"], *_raw(self._visit.headers)]}
             if message["status"] >= 400:
                 self._start, self._streaming = message, False
                 return
@@ -149,7 +149,7 @@ async def turn_away(error: KnowledgeError, receive: Receive, send: Send) -> None
     await _send_json(faults.turned_away(error, request_id), error.status, _named(error), send)
 
 
-def _is_handshake(message: JsonValue, headers: Headers) -> bool:
+def _is_handshake(message: JsonValue, headers: Mapping[str, str]) -> bool:
     """Whether the SDK is to answer: an `initialize` from a client that can read a stream, or a modern envelope."""
     if not isinstance(message, dict):
         return False
@@ -167,7 +167,7 @@ def _too_large() -> TooLarge:
     )  # fmt: skip
 
 
-def _check_length(headers: Headers) -> None:
+def _check_length(headers: Mapping[str, str]) -> None:
     declared = headers.get("content-length", "0")
     if declared.isdigit() and int(declared) > MAX_BODY:
         raise _too_large()

@@ -74,7 +74,7 @@ class KnowledgeServer(Server[dict[str, Any]]):
             on_list_prompts=self._list_prompts,
             on_get_prompt=self._get_prompt,
             cache_hints=FRESH,
-            get_tool_input_schema=lambda name: tool.schema if (tool := registry.by_name.get(name)) else None,
+            get_tool_input_schema=lambda _: None,  # no argument of ours is repeated in a header, so none is compared
         )
         self.registry = registry
         self.home: Visit | None = None
@@ -90,6 +90,10 @@ class KnowledgeServer(Server[dict[str, Any]]):
     ) -> InitializationOptions:
         options = notification_options or NotificationOptions(tools_changed=True)
         return super().create_initialization_options(options, experimental_capabilities, extensions)
+
+    @property
+    def server_info_stamp(self) -> dict[str, Any]:
+        return {"name": self.name, "version": self.version}
 
     def visit(self, context: Context) -> Visit:
         if context.request is not None:

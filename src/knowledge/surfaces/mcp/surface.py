@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 import anyio
 from anyio.abc import TaskGroup
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-from starlette.requests import HTTPConnection
 from starlette.routing import BaseRoute, Route, WebSocketRoute
+from starlette.types import Scope
 
 from knowledge.engine.api import Engine
 from knowledge.model import Caller
@@ -67,12 +67,12 @@ class McpSurface:
                 self._group = None
                 group.cancel_scope.cancel()
 
-    def admit(self, connection: HTTPConnection, toolset: str | None = None) -> Visit:
+    def admit(self, scope: Scope, headers: Mapping[str, str], toolset: str | None = None) -> Visit:
         """The visit of a request that the guard let in: who asks, and what they see."""
-        read_only = connection.scope["path"].rstrip("/").endswith("/readonly")
-        named = toolset or connection.path_params.get("toolset")
-        view = self.views.seen(named, read_only, connection.headers)
-        caller = caller_of(connection.scope)
+        read_only = scope["path"].rstrip("/").endswith("/readonly")
+        named = toolset or scope["path_params"].get("toolset")
+        view = self.views.seen(named, read_only, headers)
+        caller = caller_of(scope)
         return Visit(
             engine=self._engine_for(caller), view=view, caller=caller, limits=self._limits, services=self._services
         )
