@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from knowledge.engine.api import Engine
+from knowledge.engine.local import LocalEngine
 from knowledge.errors import DocumentNotFound, NotANote
 from knowledge.model import DocumentFilter
 from tests.acting import add_file, add_note, found
@@ -43,3 +44,14 @@ async def test_concurrent_updates_end_with_one_of_the_texts_whole(engine: Engine
     assert await found(engine, f'"{chunk.text}"') == [note.id]
     assert (await engine.documents(DocumentFilter())).total == 1
     assert await engine.verify() == []
+
+
+async def test_while_a_note_changes_it_is_found_all_the_time_and_never_twice(local: LocalEngine) -> None:
+    note = await add_note(local, "harbour number 0", title="Ledger")
+    for number in range(1, 8):
+        changing = asyncio.create_task(local.update_note(note.id, f"harbour number {number}"))
+        while not changing.done():
+            assert await found(local, "harbour") == [note.id]
+            await asyncio.sleep(0)
+        await changing
+    assert await local.verify() == []

@@ -210,9 +210,9 @@ def test_a_note_is_written_at_the_terminal(person: Person) -> None:
 def test_control_characters_in_a_document_do_not_reach_the_terminal(person: Person) -> None:
     plain = {"KNOWLEDGE_EMBEDDING": "none"}
     evil = "Tea \x1b]0;owned\x07 is \x1b[2J at four. " + "Milk comes last, and that is all there is to say. " * 20
-    (person.folder / "evil.txt").write_text(evil)
-    person.sees("knowledge add evil.txt", **plain)
-    for command in ("knowledge search tea", "knowledge read evil.txt", "knowledge extract evil.txt"):
+    (person.folder / "rude.txt").write_text(evil)
+    person.sees("knowledge add rude.txt", **plain)
+    for command in ("knowledge search tea", "knowledge read rude.txt", "knowledge extract rude.txt"):
         typed = person.type(command, **plain)
         assert typed.end() == 0
         assert "\x1b[2J" not in typed.raw and "\x1b]0" not in typed.raw

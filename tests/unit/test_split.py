@@ -232,20 +232,20 @@ def test_a_smaller_window_gives_smaller_passages() -> None:
 
 
 def test_title_and_headings_stand_above_the_text() -> None:
-    assert passage_text("Handbook", ("Guide", "Install"), "Run pip.") == "Handbook > Guide > Install\nRun pip."
+    assert passage_text("Handbook", ("Guide", "Install"), "Run pip.") == "Handbook > Guide > Install. Run pip."
 
 
 def test_what_the_text_says_itself_is_not_said_twice() -> None:
     assert passage_text("Guide", ("Guide", "Install"), "# Guide\n\n## Install\n\nRun pip.") == (
         "# Guide\n\n## Install\n\nRun pip."
     )
-    assert passage_text("Guide", ("Guide", "Use"), "Ask.") == "Guide > Use\nAsk."
+    assert passage_text("Guide", ("Guide", "Use"), "Ask.") == "Guide > Use. Ask."
     assert passage_text("", (), "Ask.") == "Ask."
 
 
 def test_a_long_path_loses_its_middle_first() -> None:
     path = tuple(f"A rather long heading of level {level} with many words" for level in range(8))
-    above, _, text = passage_text("Handbook", path, SENTENCE * 8).partition("\n")
+    above, _, text = passage_text("Handbook", path, SENTENCE * 8).partition(". ")
     assert above.startswith("Handbook > ") and above.endswith(path[-1]) and text == SENTENCE * 8
 
 

@@ -24,10 +24,12 @@ log = logging.getLogger(__name__)
 
 BATCH = 200
 """How many changes are applied at once: one commit for all of them."""
-REBUILD_BATCH = 50
+REBUILD_BATCH = 1000
 DAY = 86_400_000_000
 IDLE_SECONDS = 2.0
 """After so long without a change everything is made durable and the log is cut."""
+SMALL = 500
+"""So many documents are indexed anew before the start is over; more than that, in the background."""
 UNSETTLED = 2000
 """After so many changes too: they are what the next start has to see again after a crash."""
 
@@ -55,9 +57,11 @@ class Indexer:
         chunks: ChunkStore,
         documents: DocumentStore,
         applied: Applied,
+        settled: Applied,
     ) -> None:
         self._folder, self._open = folder, open_index
-        self._changes, self._chunks, self._documents, self._applied = changes, chunks, documents, applied
+        self._changes, self._chunks, self._documents = changes, chunks, documents
+        self._applied, self._settled = applied, settled
         self._wake, self._stopping = threading.Event(), threading.Event()
         self._turn = threading.RLock()  # one of following and rebuilding at a time
         self._progress = threading.Condition()
@@ -71,8 +75,12 @@ class Indexer:
 
     def start(self) -> None:
         """See what the last process left unseen, so that what was acknowledged is found from the start, and follow."""
-        if not self._must_rebuild():
+        if self.seq < 0 and not self._changes.newest():
+            self._attempt(self._begin)
+        elif not self._must_rebuild():
             self._attempt(self.catch_up)
+        elif len(self._documents.chunk_counts()) <= SMALL:
+            self._attempt(lambda: self.rebuild(self.model))
         self._thread.start()
         self.wake()
 
@@ -147,6 +155,12 @@ class Indexer:
                 if batch.seq - self.index.checkpoint() > UNSETTLED:
                     self._settle()
 
+    def _begin(self) -> None:
+        """Keep an empty index as such: a crash before its first flush must not look like a loss."""
+        self.index.apply(0, (), ())
+        self.index.flush()
+        self.seq = 0
+
     def _reached(self, seq: int) -> None:
         self.seq = seq
         self._applied(seq)
@@ -167,6 +181,7 @@ class Indexer:
             self.index.flush()
             failpoints.reached("index.flushed")
             safe = self.index.checkpoint()
+            self._settled(safe)
             oldest = self._changes.oldest()
             if oldest is not None and oldest < safe:
                 self._changes.cut(safe)

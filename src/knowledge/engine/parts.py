@@ -85,6 +85,7 @@ class Parts:
             self.chunks,
             self.documents,
             self._applied,
+            self.chunks.drop_retired,
         )
         self.ingest = Ingest(
             self.database,
@@ -114,6 +115,7 @@ class Parts:
         self.sweep(older_than=0.0)
         self.model.start()
         self.indexer.start()
+        self.chunks.drop_retired(self.indexer.seq)
         self.vectors.start()
         self.workers.start()
         self.crawler.start()

@@ -47,7 +47,7 @@ def search(
     reranker: Reranker | None = None,
 ) -> Answer:
     """The passages that answer a question, best first."""
-    costs = Costs()
+    costs, index = Costs(), index.still()
     with costs.step("embed"):
         asked = understand(query, index, embedder)
     with costs.step("find"):

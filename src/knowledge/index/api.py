@@ -74,6 +74,9 @@ class Index(Protocol):
     def flush(self) -> None:
         """Make everything applied so far outlive a crash."""
 
+    def still(self) -> Index:
+        """The index as it stands now, for one search: what changes meanwhile is not seen."""
+
     def words(self, words: Words, within: Within, limit: int) -> Scored:
         """BM25."""
 

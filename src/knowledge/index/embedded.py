@@ -6,6 +6,7 @@ again. docs/explanation/search.md says how it is kept on disk and what happens w
 
 from __future__ import annotations
 
+import copy
 import logging
 import os
 import shutil
@@ -188,6 +189,9 @@ class EmbeddedIndex:
         old_meaning.close()
 
     # -- searching ------------------------------------------------------------------------------
+
+    def still(self) -> EmbeddedIndex:
+        return copy.copy(self)  # a view is never touched again, so to hold on to it is all it takes
 
     def words(self, words: Words, within: Within, limit: int) -> Scored:
         view = self._view

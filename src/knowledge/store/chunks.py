@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, delete, exists, func, insert, select
+from sqlalchemy import Connection, bindparam, delete, exists, func, insert, select, update
 
 from knowledge.model import Chunk, new_uid
 from knowledge.store import schema
@@ -145,12 +145,19 @@ class ChunkStore:
 
         def work(connection: Connection) -> int:
             at_work = exists().where(J.id == K.job_id, J.status == "processing", J.change_seq.is_(None))
-            published = exists().where(D.content_id == K.id)
-            stale = list(connection.execute(select(K.id).where(~at_work, ~published)).scalars())
+            stale = list(connection.execute(select(K.id).where(~at_work, K.document_id.is_(None))).scalars())
             drop_contents(connection, stale)
             return len(stale)
 
         return self._database.write(work)
+
+    def drop_retired(self, seq: int) -> None:
+        """Drop the contents whose replacement the index has seen."""
+        retired = select(K.id).where(K.retired_seq <= seq)
+        with self._database.read() as connection:
+            gone = list(connection.execute(retired).scalars())
+        if gone:
+            self._database.write(lambda connection: drop_contents(connection, gone))
 
     # -- for the index --------------------------------------------------------------------------
 
@@ -233,6 +240,15 @@ def stage(
         connection.execute(insert(schema.vectors), vectors)
 
 
+def publish_content(connection: Connection, content_id: int, document_id: int) -> None:
+    connection.execute(update(schema.contents).where(K.id == content_id).values(document_id=document_id))
+
+
+def retire_content(connection: Connection, content_id: int, seq: int) -> None:
+    """Replaced by this change; searches may still find it until the index has seen that."""
+    connection.execute(update(schema.contents).where(K.id == content_id).values(retired_seq=seq))
+
+
 def drop_contents(connection: Connection, content_ids: Sequence[int]) -> None:
     """Passages, vectors and the content itself, for good."""
     for content_id in content_ids:
@@ -243,8 +259,7 @@ def drop_contents(connection: Connection, content_ids: Sequence[int]) -> None:
 
 
 def _stale(connection: Connection, job_id: int) -> list[int]:
-    published = exists().where(D.content_id == K.id)
-    return list(connection.execute(select(K.id).where(K.job_id == job_id, ~published)).scalars())
+    return list(connection.execute(select(K.id).where(K.job_id == job_id, K.document_id.is_(None))).scalars())
 
 
 def _row(content_id: int, position: int, chunk: StagedChunk) -> dict[str, Any]:

@@ -28,9 +28,10 @@ from knowledge.store.chunks import CHUNK_COLUMNS, chunk_of, drop_contents
 from knowledge.store.database import Database
 from knowledge.store.time import moment, stamp
 
-D, H, J, C, G = (
+D, H, K, J, C, G = (
     schema.documents.c,
     schema.chunks.c,
+    schema.contents.c,
     schema.jobs.c,
     schema.collections.c,
     schema.document_tags.c,
@@ -40,7 +41,8 @@ DOCUMENT_COLUMNS = (schema.documents, C.name.label("collection_name"))
 _DOCUMENTS = select(*DOCUMENT_COLUMNS).join_from(schema.documents, schema.collections, D.collection_id == C.id)
 _HITS = (
     select(*CHUNK_COLUMNS, *DOCUMENT_COLUMNS)
-    .join_from(schema.chunks, schema.documents, H.content_id == D.content_id)
+    .join_from(schema.chunks, schema.contents, H.content_id == K.id)
+    .join(schema.documents, K.document_id == D.id)
     .join(schema.collections, D.collection_id == C.id)
     .where(H.id.in_(bindparam("ids", expanding=True)))
 )
@@ -270,7 +272,7 @@ def _remove(connection: Connection, gone: Sequence[Document]) -> tuple[Removed, 
 
 
 def _remove_batch(connection: Connection, identities: Sequence[int]) -> None:
-    contents = list(connection.execute(select(D.content_id).where(D.id.in_(identities))).scalars())
+    contents = list(connection.execute(select(K.id).where(K.document_id.in_(identities))).scalars())
     connection.execute(delete(schema.document_tags).where(G.document_id.in_(identities)))
     connection.execute(delete(schema.documents).where(D.id.in_(identities)))
     drop_contents(connection, contents)

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, insert, select, update
 from knowledge.errors import Duplicate
 from knowledge.model import Document, DocumentStatus, Json, Kind, Method, Scope, new_uid
 from knowledge.store import changes, collections, documents, jobs, schema
-from knowledge.store.chunks import StagedChunk, drop_contents, new_content, stage
+from knowledge.store.chunks import StagedChunk, new_content, publish_content, retire_content, stage
 from knowledge.store.database import Database, new_id
 from knowledge.store.jobs import Claim
 from knowledge.store.time import stamp
@@ -161,8 +161,10 @@ def _insert(connection: Connection, claim: Claim, publication: Publication) -> P
         )
     )
     identity = new_id(result)
+    publish_content(connection, values["content_id"], identity)
     documents.write_tags(connection, identity, publication.tags)
-    return _close(connection, claim, publication, Published(identity, uid, None))
+    _close(connection, claim, publication, published := Published(identity, uid, None))
+    return published
 
 
 def _replace(
@@ -174,12 +176,15 @@ def _replace(
     connection.execute(update(schema.documents).where(D.id == old.id).values(**values))
     if "tags" not in keep:
         documents.write_tags(connection, old.id, publication.tags)
-    drop_contents(connection, [old_content])
+    publish_content(connection, new["content_id"], old.id)
     replaced = old.sha256 if old.sha256 != publication.sha256 else None
-    return _close(connection, claim, publication, Published(old.id, old.uid, replaced))
+    seq = _close(connection, claim, publication, published := Published(old.id, old.uid, replaced))
+    retire_content(connection, old_content, seq)
+    return published
 
 
-def _close(connection: Connection, claim: Claim, publication: Publication, result: Published) -> Published:
+def _close(connection: Connection, claim: Claim, publication: Publication, result: Published) -> int:
+    """Log the change and tell the job; answers the number of the change."""
     seq = changes.record(connection, result.document_id)
     jobs.published(
         connection,
@@ -191,4 +196,4 @@ def _close(connection: Connection, claim: Claim, publication: Publication, resul
         chunk_count=publication.chunk_count,
         warnings=list(publication.warnings),
     )
-    return result
+    return seq

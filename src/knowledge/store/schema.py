@@ -110,8 +110,13 @@ contents = Table(
     metadata,
     Column("id", BigId, primary_key=True),
     Column("job_id", BigInteger, nullable=False, index=True),
+    Column("document_id", BigInteger, index=True),
+    Column("retired_seq", BigInteger, index=True),
     sqlite_autoincrement=True,
 )
+
+"""One reading of a document: staged without a document, then published, then retired by the change that replaced it.
+What is retired stays until the index has seen that change, so that a search finds the old passages or the new ones."""
 
 documents = Table(
     "documents",
