@@ -24,6 +24,8 @@ import platformdirs
 
 SERVERS = Path(__file__).with_name("mcp_servers.py")
 FASTMCP = "fastmcp>=4.1,<4.2"
+SERVER = ("uvicorn", "httptools", "websockets")
+"""What answers HTTP for all three."""
 CONNECTIONS = 8
 MODERN = "2026-07-28"
 CALL = {"name": "echo", "arguments": {"text": "hello"}}
@@ -58,7 +60,7 @@ def fastmcp_python() -> str:
     python = folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
     if not python.exists():
         venv.create(folder, with_pip=True)
-        subprocess.run([python, "-m", "pip", "install", "-q", FASTMCP, "uvicorn", "websockets"], check=True)
+        subprocess.run([python, "-m", "pip", "install", "-q", FASTMCP, *SERVER], check=True)
     return str(python)
 
 

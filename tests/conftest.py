@@ -7,6 +7,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from hypothesis import settings as settings_of_hypothesis
 
 from knowledge.config import Settings
 from knowledge.engine.api import Engine
@@ -14,6 +15,9 @@ from knowledge.engine.local import LocalEngine
 from knowledge.engine.remote import RemoteEngine
 from knowledge.surfaces.rest import rest_app
 from knowledge.testing import SharedParsers, small_engine
+
+settings_of_hypothesis.register_profile("steady", derandomize=True, deadline=None)
+settings_of_hypothesis.load_profile("steady")  # the same examples every time: a red build is never chance
 
 
 @pytest.fixture(scope="session")

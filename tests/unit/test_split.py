@@ -167,8 +167,9 @@ def test_every_word_of_tables_and_code_comes_out_in_order(kinds: list[str], data
     def block(kind: str) -> str:
         match kind:
             case "table":
-                columns, rows = data.draw(st.integers(1, 12)), data.draw(st.integers(0, 30))
-                lines = [f"| {' | '.join(some(6) for _ in range(columns))} |" for _ in range(rows + 1)]
+                # Rows that fit: wider ones become `column: value`, which has an order of its own.
+                columns, rows = data.draw(st.integers(1, 6)), data.draw(st.integers(0, 30))
+                lines = [f"| {' | '.join(some(4) for _ in range(columns))} |" for _ in range(rows + 1)]
                 return "\n".join([lines[0], "|" + "---|" * columns, *lines[1:]])
             case "code":
                 return "```python\n" + "\n".join(some(8) for _ in range(data.draw(st.integers(1, 40)))) + "\n```"

@@ -14,7 +14,7 @@ from knowledge.split.passage import ROOM_ABOVE, SPECIAL_TOKENS
 from knowledge.split.tables import cut_table
 
 SMALLEST = 16
-JOINT = 2
+JOINT = 3
 """Tokens of the empty line between two blocks."""
 LONGEST_MARKS = 40
 """Characters: a line without letters or digits, such as a rule, goes with what is near it."""
@@ -73,7 +73,8 @@ class Splitter:
     def finish(self) -> Iterator[Piece]:
         yield from self._end_page()
         draft, held = self._draft, self._held
-        if draft.text and held and not draft.has_body and self._cutter.count(held.text) + draft.tokens <= self.size:
+        together = self._cutter.count(held.text) + draft.tokens + JOINT if held else 0
+        if draft.text and held and not draft.has_body and together <= self.size:
             held, self._draft = replace(held, text=f"{held.text}\n\n{draft.text}"), _Draft()
         self._held = held
         yield from self._close()
