@@ -135,8 +135,14 @@ class Workers:
         else:
             self._jobs.release(claim)
             outcome = "queued again"
-        self._board.end(claim.id)
+        self._end(claim)
         return outcome
+
+    def _end(self, claim: Claim) -> None:
+        """Let the file go before anybody is told, so that what is said to have left nothing has left nothing."""
+        if claim.sha256 is not None:
+            self._files.discard(claim.sha256, self._documents.names)
+        self._board.end(claim.id)
 
     def _duplicate(self, claim: Claim, error: Duplicate) -> str:
         twin = self._documents.find(int(str(error.details["document_id"])), Scope(claim.owner))
@@ -155,7 +161,7 @@ class Workers:
     def _failed(self, claim: Claim, error: KnowledgeError) -> str:
         problem = JobError(error.code, str(error), error.hint, error.details)
         self._jobs.fail(claim, problem, keep_original=worth_another_try(error))
-        self._board.end(claim.id)
+        self._end(claim)
         return f"failed: {error.code}"
 
 
