@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from uuid import uuid4
 
 import pytest
 
+from knowledge.config import Settings
 from knowledge.engine.api import Engine
 from knowledge.engine.local import LocalEngine
 from knowledge.errors import JobNotFound, NotNow, TooLarge
+from knowledge.extract.worker import Parsers
 from knowledge.model import Content, DocumentFilter, JobFilter, JobKind, JobStatus, NewFile, NewNote, Query
+from knowledge.testing import small_engine
 from tests.acting import PATIENCE, a_file, add_note, done
 
 
@@ -92,3 +96,19 @@ async def test_notes_overtake_bulk_imports(local: LocalEngine) -> None:
     for job in bulk:
         with suppress(NotNow):
             await local.cancel(job.id)
+
+
+async def test_a_job_whose_parser_dies_runs_twice_more_and_is_then_failed_with_that_reason(settings: Settings) -> None:
+    parsers = Parsers(parser="tests.data.extract.hostile_parsers:crashes")
+    engine = small_engine(settings, parsers=parsers)
+    engine.start()
+    try:
+        job = await engine.add(a_file("deadly.md", "# It ends its reader"))
+        ended = await engine.wait(job.id, PATIENCE)
+        assert ended.status is JobStatus.FAILED
+        assert ended.error is not None and ended.error.code == "parser_died"
+        assert (await add_note(engine, "the server lives on")).id
+        assert (await engine.retry(job.id)).status is JobStatus.QUEUED  # its original was kept for this
+        assert (await engine.wait(job.id, PATIENCE)).status is JobStatus.FAILED
+    finally:
+        await asyncio.to_thread(engine.close)
