@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -82,7 +83,8 @@ class Typed:
 
 
 def _take_terminal() -> None:
-    """Make the terminal on standard input ours, so that Ctrl-C reaches us."""
+    """Make the terminal on standard input ours, so that Ctrl-C reaches us, also where the tests run in the background."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
