@@ -83,7 +83,7 @@ class Typed:
 
 
 def _take_terminal() -> None:
-    """Make the terminal on standard input ours, so that Ctrl-C reaches us, also where the tests run in the background."""
+    """Make the terminal on standard input ours, so that Ctrl-C reaches us in the background too."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
