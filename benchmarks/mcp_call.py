@@ -28,6 +28,7 @@ SERVER = ("uvicorn", "httptools", "websockets")
 """What answers HTTP for all three."""
 CONNECTIONS = 8
 MODERN = "2026-07-28"
+LEGS = ("modern", "modern, writing", "session", "plain")
 CALL = {"name": "echo", "arguments": {"text": "hello"}}
 META = {"io.modelcontextprotocol/protocolVersion": MODERN, "io.modelcontextprotocol/clientCapabilities": {}}
 MODERN_HEADERS = {"mcp-protocol-version": MODERN, "mcp-method": "tools/call", "mcp-name": "echo"}
@@ -104,12 +105,13 @@ class Line:
 
 
 def request(leg: str, number: int) -> tuple[dict[str, str], bytes]:
-    params = {**CALL, "_meta": META} if leg == "modern" else CALL
+    modern, name = leg.startswith("modern"), "echo-writing" if leg == "modern, writing" else "echo"
+    params = {**CALL, "name": name, **({"_meta": META} if modern else {})}
     headers = {"content-type": "application/json"}
     if leg != "plain":
         headers["accept"] = "application/json, text/event-stream"
-    if leg == "modern":
-        headers.update(MODERN_HEADERS)
+    if modern:
+        headers.update({**MODERN_HEADERS, "mcp-name": name})
     body = {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
     return headers, json.dumps(body).encode()
 
@@ -167,7 +169,7 @@ def running(names: dict[str, str]) -> Iterator[list[Contender]]:
 
 async def compare(contenders: list[Contender], rounds: int, calls: int) -> None:
     for _ in range(rounds):
-        for leg in ("modern", "session", "plain"):
+        for leg in LEGS:
             for contender in contenders:
                 if leg != "plain" or contender.name == "ours":
                     await measure(contender, leg, calls)
@@ -176,11 +178,11 @@ async def compare(contenders: list[Contender], rounds: int, calls: int) -> None:
 def report(contenders: list[Contender]) -> None:
     medians = {one.name: {leg: statistics.median(spent) for leg, spent in one.spent.items()} for one in contenders}
     print(f"{'CPU ms a call':<16}" + "".join(f"{name:>10}" for name in medians))
-    for leg in ("modern", "session", "plain"):
+    for leg in LEGS:
         row = "".join(f"{medians[name][leg]:>10.3f}" if leg in medians[name] else f"{'-':>10}" for name in medians)
         print(f"{leg:<16}{row}")
     spent = {one.name: one.spent for one in contenders}
-    for leg in ("modern", "session"):
+    for leg in (leg for leg in LEGS if leg != "plain"):
         print(f"{leg}: ours / bare SDK = {ratio(spent, leg, 'bare'):.2f} (at most 1.20)", end="")
         print(f", ours / FastMCP = {ratio(spent, leg, 'fastmcp'):.2f} (below 0.50)" if "fastmcp" in spent else "")
 

@@ -1,4 +1,4 @@
-"""The three servers that `mcp_call.py` compares, each with one light tool: ours, the bare SDK's, and FastMCP's.
+"""The servers that `mcp_call.py` compares: ours, the bare SDK's, FastMCP's; each with a tool that reads and one that writes.
 
 Run as `python mcp_servers.py ours|bare|fastmcp`; prints its port, and tells its CPU seconds at /cpu.
 """
@@ -50,6 +50,7 @@ def ours() -> ASGIApp:
     echo.__doc__ = DESCRIPTION
     echo.__annotations__ = {"call": Call, "text": str, "return": Any}
     tools.tool("echo", read_only=True)(echo)
+    tools.tool("echo-writing")(echo)
     surface = McpSurface(Registry([tools]), lambda _: None)  # type: ignore[arg-type, return-value]
 
     @asynccontextmanager
@@ -71,7 +72,9 @@ def bare() -> ASGIApp:
     from mcp.server.transport_security import TransportSecuritySettings
 
     async def list_tools(_: Any, __: Any) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=[types.Tool(name="echo", description=DESCRIPTION, input_schema=SCHEMA)])
+        names = ("echo", "echo-writing")
+        tools = [types.Tool(name=name, description=DESCRIPTION, input_schema=SCHEMA) for name in names]
+        return types.ListToolsResult(tools=tools)
 
     async def call_tool(_: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
         body = {"success": True, "text": (params.arguments or {})["text"]}
@@ -102,6 +105,7 @@ def fastmcp() -> ASGIApp:
 
     echo.__annotations__ = {"text": str, "return": dict[str, Any]}
     server.tool(echo, name="echo", description=DESCRIPTION)
+    server.tool(echo, name="echo-writing", description=DESCRIPTION)
     app = server.http_app(path="/mcp")
     app.router.routes.append(Route("/cpu", cpu))
     return app  # type: ignore[no-any-return]

@@ -283,6 +283,53 @@ async def test_blanks_around_header_values_do_not_matter(
     assert b'"success":true' in answer.replace(b'\\"', b'"')
 
 
+META: Json = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
+NAMED = {
+    "mcp-protocol-version": "2026-07-28", "mcp-method": "tools/call", "mcp-name": "knowledge-show", "accept": BOTH,
+    "content-type": "application/json",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "headers", "status", "code"),
+    [
+        ({}, {}, 200, None),
+        ({"id": None}, {}, 400, -32600),
+        ({"jsonrpc": "1.0"}, {}, 400, -32600),
+        ({"method": "tools/list"}, {}, 400, -32020),
+        ({"params": {"name": "knowledge-status", "_meta": META}}, {}, 400, -32020),
+        ({"params": {"name": "knowledge-show"}}, {}, 400, -32602),
+        ({"params": {"name": "knowledge-show", "arguments": 3, "_meta": META}}, {}, 400, -32602),
+        ({}, {"accept": "application/json"}, 406, -32600),
+        ({}, {"content-type": "text/plain"}, 400, -32600),
+    ],
+)
+async def test_a_modern_call_that_only_reads_is_judged_like_any_other(
+    change: Json, headers: dict[str, str], status: int, code: int | None,
+    local: LocalEngine, settings: Settings, tmp_path: Path,
+) -> None:  # fmt: skip
+    params: Json = {"name": "knowledge-show", "arguments": {}, "_meta": {**META}}
+    message: Json = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params, **change}
+    async with serving(application(local, settings, tmp_path)) as url, httpx.AsyncClient(base_url=url) as http:
+        answer = await http.post("/mcp", content=json.dumps(message), headers={**NAMED, **headers})
+    assert answer.status_code == status, answer.text
+    assert answer.json().get("error", {}).get("code") == code
+    if code is None:
+        assert answer.json()["result"]["resultType"] == "complete"
+        assert "io.modelcontextprotocol/serverInfo" in answer.json()["result"]["_meta"]
+
+
+async def test_a_routing_header_that_is_given_twice_is_refused(
+    local: LocalEngine, settings: Settings, tmp_path: Path
+) -> None:
+    params: Json = {"name": "knowledge-show", "_meta": {**META}}
+    message: Json = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    twice = [*NAMED.items(), ("mcp-name", "knowledge-show")]
+    async with serving(application(local, settings, tmp_path)) as url, httpx.AsyncClient(base_url=url) as http:
+        answer = await http.post("/mcp", content=json.dumps(message), headers=twice)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, -32020)
+
+
 # -- restarts and company -----------------------------------------------------------------------
 
 

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import TypeAlias
 
 from pydantic import SecretStr
@@ -81,6 +82,7 @@ def caller_of(scope: Scope) -> Caller:
     return caller if isinstance(caller, Caller) else Caller()
 
 
+@lru_cache(256)
 def is_loopback(host: str) -> bool:
     if host.lower() == "localhost":
         return True

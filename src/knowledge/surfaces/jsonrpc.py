@@ -118,27 +118,38 @@ async def answer(server: KnowledgeServer, visit: Visit, message: JsonValue, requ
     if (reply := wrong(message)) is not None:
         return reply
     assert isinstance(message, dict)
-    method, params = cast(str, message["method"]), cast("Json | None", message.get("params"))
     if "id" not in message:
-        await _notify(server, method, params, request)
+        await _notify(server, cast(str, message["method"]), cast("Json | None", message.get("params")), request)
         return Reply(202, None)
-    return await _request(server, visit, method, params, message["id"], request)
+    reply = await respond(server, message, request, _connection(request), STATUS)
+    return Reply(visit.status or reply.status, _flattened(server, message, reply.body))
 
 
-async def _request(
-    server: KnowledgeServer, visit: Visit, method: str, params: Json | None, request_id: JsonValue, request: Request
+async def respond(
+    server: KnowledgeServer, message: Json, request: Request, connection: Connection, statuses: Mapping[int, int]
 ) -> Reply:
-    connection, context = _connection(request), _context(request, request_id)
+    """The reply to one request, over a connection that carries nothing else."""
+    method, params, request_id = cast(str, message["method"]), cast("Json | None", message.get("params")), message["id"]
     try:
-        result = await serve_one(server, context, method, params, connection=connection, lifespan_state={})
+        result = await serve_one(
+            server, _context(request, request_id), method, params, connection=connection, lifespan_state={}
+        )
     except Exception as error:
         data = modern_error_data(error)
         body = faults.error_body(data.code, data.message, faults.explained(data.code, data.data), request_id)
-        return Reply(visit.status or STATUS.get(data.code, 200), body)
-    tool = server.registry.by_name.get(str((params or {}).get("name"))) if method == "tools/call" else None
-    if tool is not None and tool.flat and isinstance(result.get("structuredContent"), dict):
-        result = {**result["structuredContent"], **result}
+        return Reply(statuses.get(data.code, 200), body)
     return Reply(200, {"jsonrpc": "2.0", "id": request_id, "result": result})
+
+
+def _flattened(server: KnowledgeServer, message: Json, body: Json | None) -> Json | None:
+    """Where a contract wants it, its fields at the top of the result beside what MCP puts there."""
+    params, result = message.get("params"), (body or {}).get("result")
+    if message["method"] != "tools/call" or not isinstance(params, dict) or not isinstance(result, dict):
+        return body
+    tool, fields = server.registry.by_name.get(str(params.get("name"))), result.get("structuredContent")
+    if body is None or tool is None or not tool.flat or not isinstance(fields, dict):
+        return body
+    return {**body, "result": {**fields, **result}}
 
 
 async def _notify(server: KnowledgeServer, method: str, params: Json | None, request: Request) -> None:

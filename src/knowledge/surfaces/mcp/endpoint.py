@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,7 @@ from starlette.types import Message, Receive, Scope, Send
 from knowledge.errors import KnowledgeError, TooLarge, UnsupportedFormat
 from knowledge.model import CallerKind, Json, JsonValue
 from knowledge.surfaces import jsonrpc
-from knowledge.surfaces.mcp import faults
+from knowledge.surfaces.mcp import exchange, faults
 from knowledge.surfaces.mcp.visit import Visit
 
 if TYPE_CHECKING:
@@ -54,12 +54,16 @@ class Endpoint:
         self, visit: Visit, headers: Mapping[str, str], scope: Scope, receive: Receive, send: Send
     ) -> None:
         version = headers.get("mcp-protocol-version", HANDSHAKE_PROTOCOL_VERSIONS[0])
-        if scope["method"] != "POST" or "mcp-session-id" in headers or version not in HANDSHAKE_PROTOCOL_VERSIONS:
+        plain = "mcp-session-id" not in headers and version in HANDSHAKE_PROTOCOL_VERSIONS
+        if scope["method"] != "POST" or not (plain or exchange.may_be_short(self._surface.server, visit, headers)):
             await self._hand_over(visit, version, scope, receive, send)
             return
         body = await _read(receive)
         if body is None:
             await _send_json(faults.turned_away(_too_large()), 413, {}, send)
+            return
+        if not plain:
+            await self._exchange(visit, headers, body, scope, receive, send)
             return
         try:
             message = jsonrpc.parse(body)
@@ -91,16 +95,22 @@ class Endpoint:
             error = UnsupportedFormat("The body must be JSON", hint="Send 'Content-Type: application/json'.")
             await _send_json(faults.turned_away(error), error.status, _named(error), send)
             return
-        replies: list[jsonrpc.Reply] = []
-        async with anyio.create_task_group() as group:
-            group.start_soon(_until_gone, receive, group.cancel_scope)
-            replies.append(await jsonrpc.answer(self._surface.server, visit, message, Request(scope)))
-            group.cancel_scope.cancel()
-        for reply in replies:
-            if reply.body is None:
-                await _send(b"", reply.status, visit.headers, send)
-            else:
-                await _send_json(reply.body, reply.status, visit.headers, send)
+        work = jsonrpc.answer(self._surface.server, visit, message, Request(scope))
+        await _send_reply(await _unless_gone(work, receive), visit, send)
+
+    async def _exchange(
+        self, visit: Visit, headers: Mapping[str, str], body: bytes, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """A modern call that only reads; whatever is odd about it is the SDK's to judge."""
+        route, request = None, Request(scope)
+        with suppress(ValueError):
+            message = jsonrpc.parse(body)
+            route = exchange.route_of(message, headers, request)
+        if route is None:
+            await self._hand_over(visit, headers["mcp-protocol-version"], scope, _replaying(body, receive), send)
+            return
+        work = exchange.answer(self._surface.server, message, route, request)
+        await _send_reply(await _unless_gone(work, receive), visit, send)
 
 
 class Explaining:
@@ -208,6 +218,25 @@ def _replaying(body: bytes, receive: Receive) -> Receive:
         return {"type": "http.request", "body": waiting.pop(), "more_body": False} if waiting else await receive()
 
     return replay
+
+
+async def _unless_gone(work: Awaitable[jsonrpc.Reply], receive: Receive) -> jsonrpc.Reply | None:
+    """What the work comes to; None when the caller hung up, which stops it."""
+    replies: list[jsonrpc.Reply] = []
+    async with anyio.create_task_group() as group:
+        group.start_soon(_until_gone, receive, group.cancel_scope)
+        replies.append(await work)
+        group.cancel_scope.cancel()
+    return replies[0] if replies else None
+
+
+async def _send_reply(reply: jsonrpc.Reply | None, visit: Visit, send: Send) -> None:
+    if reply is None:
+        return
+    if reply.body is None:
+        await _send(b"", reply.status, visit.headers, send)
+    else:
+        await _send_json(reply.body, reply.status, visit.headers, send)
 
 
 async def _until_gone(receive: Receive, scope: anyio.CancelScope) -> None:
