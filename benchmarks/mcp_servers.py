@@ -1,4 +1,4 @@
-"""The servers that `mcp_call.py` compares: ours, the bare SDK's, FastMCP's; each with a tool that reads and one that writes.
+"""The servers that `mcp_call.py` compares, each with a tool that reads and one that writes.
 
 Run as `python mcp_servers.py ours|bare|fastmcp`; prints its port, and tells its CPU seconds at /cpu.
 """
