@@ -112,3 +112,23 @@ async def test_a_job_whose_parser_dies_runs_twice_more_and_is_then_failed_with_t
         assert (await engine.wait(job.id, PATIENCE)).status is JobStatus.FAILED
     finally:
         await asyncio.to_thread(engine.close)
+
+
+async def test_a_cancel_that_meets_a_job_between_its_claim_and_its_beginning_is_not_lost(
+    settings: Settings, parsers: Parsers
+) -> None:
+    engine = small_engine(settings, parsers=parsers)  # not started: this test is the worker
+    job = await engine.add(a_file("one.txt", "first of all"))
+    claim = engine._parts.jobs.claim(most_urgent_only=False)
+    assert claim is not None and claim.id == job.id
+    cancelling = asyncio.create_task(engine.cancel(job.uid))
+    for _ in range(10):  # meanwhile the cancel looks for the job, and finds it neither queued nor running
+        await engine.job(job.id)
+    engine._parts.board.begin(job.id)
+    async with asyncio.timeout(PATIENCE):
+        while not engine._parts.board.is_cancelled(job.id):
+            await asyncio.sleep(0)
+    engine._parts.jobs.cancelled(claim)
+    engine._parts.board.end(job.id)
+    assert (await cancelling).status is JobStatus.CANCELLED
+    engine.close()

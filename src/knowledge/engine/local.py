@@ -50,6 +50,8 @@ from knowledge.store.files import Incoming, pieces
 T = TypeVar("T")
 
 CANCEL_SECONDS = 5.0
+CLAIMED_SECONDS = 0.005
+"""A job that is neither queued nor running was claimed a moment ago, and is about to begin."""
 LOW_DISK = 200 << 20
 
 
@@ -166,9 +168,13 @@ class LocalEngine:
         job = await self.job(ref)
         if job.status.ended:
             raise already_ended(job)
-        if await self._run(lambda: self._cancel_queued(job)):
-            return await self.job(job.id)
-        self._parts.board.cancel(job.id)
+        deadline = time.monotonic() + CANCEL_SECONDS
+        while not self._parts.board.cancel(job.id) and time.monotonic() < deadline:
+            if await self._run(lambda: self._cancel_queued(job)):
+                return await self.job(job.id)
+            if (await self.job(job.id)).status.ended:
+                break
+            await asyncio.sleep(CLAIMED_SECONDS)
         ended = await self.wait(job.id, CANCEL_SECONDS)
         if ended.status in (JobStatus.COMPLETED, JobStatus.PARTIAL, JobStatus.FAILED):
             raise already_ended(ended)
