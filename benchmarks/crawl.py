@@ -135,8 +135,8 @@ async def whole_crawl(url: str, pages: int, data: Path) -> tuple[Cost, Cost]:
     began_start = cpu()
     engine.start()
     try:
-        await asyncio.to_thread(engine._parts.model.wait, 60)  # loading is no part of either
-        engine._parts.ingest.splitter()
+        await asyncio.to_thread(engine._parts.models.serving.wait, 60)  # loading is no part of either
+        app.make_splitter(engine._parts.models.serving.choice)
         first = await timed(engine, url, pages, None)
         second = await timed(engine, url, pages, first[1])
     finally:

@@ -83,8 +83,26 @@ def test_verify_is_clean_until_a_file_is_lost(shell: Shell, settings: Settings) 
 
 def test_reindex_keeps_everything_findable(shell: Shell) -> None:
     shell.ok("note", "Tea is at four.")
-    assert shell.json("reindex") == {"reindexed": True}
+    assert shell.json("reindex") == {"reindexed": True, "model": None}
     assert shell.json("search", "tea")["returned"] == 1
+
+
+def test_reindex_moves_to_another_model(shell: Shell) -> None:
+    shell.ok("note", "Tea is at four.")
+    assert shell.json("reindex", "--model", "other") == {"reindexed": True, "model": "other"}
+    assert shell.json("search", "tea", "--mode", "vector")["returned"] == 1
+    assert "other, 64 dimensions" in shell.ok("status")
+    assert "The model other answers now" in shell.ok("reindex", "--model", "other")
+    assert shell.run("reindex", "--model", "none").exit_code == faults.USAGE
+    assert shell.run("reindex", "--no-wait").exit_code == faults.USAGE
+
+
+def test_the_folder_of_a_model_is_named_from_the_root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from knowledge.surfaces.cli.reindex import absolute
+
+    monkeypatch.chdir(tmp_path)
+    assert absolute("dir:models/minilm") == f"dir:{tmp_path / 'models' / 'minilm'}"
+    assert absolute("hf:somebody/model") == "hf:somebody/model"
 
 
 def test_a_backup_is_laid_out_in_an_empty_folder_only(shell: Shell, tmp_path: Path) -> None:

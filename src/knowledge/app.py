@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
@@ -29,8 +28,11 @@ if TYPE_CHECKING:
 def open_engine(settings: Settings) -> LocalEngine:
     """The embedded engine on the data folder, not yet started."""
     refuse_what_is_not_built(settings)
-    choice = model_choice(settings)
-    return LocalEngine(Parts(options(settings), parsers(settings), Model(choice), splitter(choice), open_index))
+
+    def open_model(spec: str) -> Model:
+        return Model(model_choice(settings, spec))
+
+    return LocalEngine(Parts(options(settings), parsers(settings), open_model, make_splitter, open_index))
 
 
 def options(settings: Settings) -> Options:
@@ -40,6 +42,7 @@ def options(settings: Settings) -> Options:
         max_file_bytes=settings.max_file_bytes,
         wait_seconds=settings.wait_s,
         ocr_languages=settings.ocr_languages,
+        embedding=settings.embedding if "embedding" in settings.model_fields_set else None,
         crawl=crawl_options(settings),
         reranker=settings.reranker,
         rerank_ms=settings.rerank_ms,
@@ -60,9 +63,9 @@ def parsers(settings: Settings) -> Parsers:
     return Parsers(Limits(seconds=settings.parse_seconds, memory_bytes=settings.parse_memory_mb << 20))
 
 
-def model_choice(settings: Settings) -> Choice:
+def model_choice(settings: Settings, spec: str) -> Choice:
     return Choice(
-        spec=settings.embedding,
+        spec=spec,
         key=settings.embedding_key.get_secret_value() if settings.embedding_key else None,
         dimension=settings.embedding_dimension,
         int8=cast(Literal["auto", "on", "off"], settings.int8),
@@ -70,20 +73,17 @@ def model_choice(settings: Settings) -> Choice:
     )
 
 
-def splitter(choice: Choice) -> Callable[[], Splitter]:
+def make_splitter(choice: Choice) -> Splitter:
     """A new splitter for each document; the tokenizer they share is read when the first one is wanted."""
+    from knowledge.split import Splitter
 
-    @cache
-    def counting() -> tuple[Tokenizer, int]:
-        return loading.tokenizer(choice), loading.window(choice)
+    tokenizer, window = counting(choice)
+    return Splitter(tokenizer, window=window)
 
-    def make() -> Splitter:
-        from knowledge.split import Splitter
 
-        tokenizer, window = counting()
-        return Splitter(tokenizer, window=window)
-
-    return make
+@lru_cache(maxsize=2)  # the model in use, and the one that follows it
+def counting(choice: Choice) -> tuple[Tokenizer, int]:
+    return loading.tokenizer(choice), loading.window(choice)
 
 
 def open_index(folder: Path, model: StoredModel | None) -> Index:

@@ -19,6 +19,12 @@ def both(name: str) -> AliasChoices:
     return AliasChoices(f"KNOWLEDGE_{name}", f"KB_{name}")
 
 
+EMBEDDING = (
+    "The model of a new data folder: default, none, dir:PATH, hf:NAME or openai:URL#MODEL. "
+    "'knowledge reindex --model SPEC' changes that of one in use."
+)
+
+
 class Settings(BaseSettings):
     model_config = SettingsConfigDict(
         env_prefix="KNOWLEDGE_", frozen=True, extra="ignore", populate_by_name=True, env_ignore_empty=True
@@ -61,7 +67,7 @@ class Settings(BaseSettings):
     allow_open: bool = Field(False, description="Permit a public address without keys.")
     cors_origins: str = Field("", description="Origins, by comma, that browsers may call from; empty means none.")
 
-    embedding: str = Field("default", description="The model: default, none, dir:PATH, hf:NAME or openai:URL#MODEL.")
+    embedding: str = Field("default", description=EMBEDDING)
     embedding_key: SecretStr | None = Field(None, description="The key for an openai: model.")
     embedding_dimension: int | None = Field(None, ge=1, description="The length of an openai: model's vectors.")
     int8: str = Field("auto", pattern="^(auto|on|off)$", description="Eight-bit arithmetic: auto, on or off.")

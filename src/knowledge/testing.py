@@ -15,6 +15,7 @@ from knowledge.embed.base import Embedder, Vectors
 from knowledge.embed.loading import Choice, Model
 from knowledge.engine.crawling.options import CrawlOptions
 from knowledge.engine.local import LocalEngine
+from knowledge.engine.models import DEFAULT, OpenModel
 from knowledge.engine.parts import Parts
 from knowledge.extract.worker import Parsers
 
@@ -24,11 +25,14 @@ DIMENSION = 64
 class BagOfWords:
     """Texts with the same words point the same way; no weights, the same everywhere."""
 
-    name = "bag-of-words"
     dimension = DIMENSION
     max_tokens = 256
-    fingerprint = "bag-of-words/1"
     languages: frozenset[str] | None = None
+
+    def __init__(self, salt: str = "") -> None:
+        """Another salt makes another model: its vectors have nothing to do with those of this one."""
+        self._salt = salt
+        self.name, self.fingerprint = salt or "bag-of-words", f"bag-of-words/1{salt}"
 
     def embed(self, passages: Sequence[str]) -> Vectors:
         return np.stack([self._one(text) for text in passages]) if passages else np.empty((0, DIMENSION), np.float32)
@@ -39,7 +43,7 @@ class BagOfWords:
     def _one(self, text: str) -> Vectors:
         vector = np.full(DIMENSION, 0.01, np.float32)
         for term in analyse.terms(text, None):
-            vector[zlib.crc32(term.encode()) % DIMENSION] += 1.0
+            vector[zlib.crc32((self._salt + term).encode()) % DIMENSION] += 1.0
         unit: Vectors = vector / np.linalg.norm(vector)
         return unit
 
@@ -47,8 +51,8 @@ class BagOfWords:
 class GivenModel(Model):
     """A model that is there from the start."""
 
-    def __init__(self, embedder: Embedder, folder: Path) -> None:
-        super().__init__(Choice(cache_folder=folder))
+    def __init__(self, embedder: Embedder, folder: Path, spec: str = DEFAULT) -> None:
+        super().__init__(Choice(spec=spec, cache_folder=folder))
         self._embedder = embedder
 
     def start(self) -> None:
@@ -72,10 +76,17 @@ def small_engine(
     embedder: Embedder | None = None,
     model: Model | None = None,
     crawl: CrawlOptions | None = None,
+    open_model: OpenModel | None = None,
 ) -> LocalEngine:
     """The embedded engine with all its parts, but for a model without weights; not yet started."""
-    choice = app.model_choice(settings)
-    chosen = model or GivenModel(embedder or BagOfWords(), settings.data)
+
+    def small_model(spec: str) -> Model:
+        if spec == DEFAULT:
+            return model or GivenModel(embedder or BagOfWords(), settings.data)
+        return GivenModel(BagOfWords(spec), settings.data, spec)
+
     options = app.options(settings) if crawl is None else replace(app.options(settings), crawl=crawl)
-    parts = Parts(options, parsers or app.parsers(settings), chosen, app.splitter(choice), app.open_index)
+    parts = Parts(
+        options, parsers or app.parsers(settings), open_model or small_model, app.make_splitter, app.open_index
+    )
     return LocalEngine(parts)

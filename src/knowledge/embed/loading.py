@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from knowledge.embed.base import Embedder
 from knowledge.errors import EmbeddingFailed, KnowledgeError, ModelUnavailable
-from knowledge.model import ModelStatus
+from knowledge.model import ModelStatus, NextModel
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -164,7 +164,7 @@ class Model:
             raise ModelUnavailable(f"The model {self.name!r} is still loading", model=self.name)
         raise ModelUnavailable(str(self._failure), hint=self._failure.hint, **self._failure.details)
 
-    def status(self) -> ModelStatus:
+    def status(self, following: NextModel | None = None) -> ModelStatus:
         embedder = self._embedder
         return ModelStatus(
             name=self.name,
@@ -172,6 +172,7 @@ class Model:
             device="remote" if self.choice.kind == "openai" else "cpu",
             loaded=embedder is not None,
             error=self.error,
+            next=following,
         )
 
     def close(self) -> None:

@@ -113,8 +113,11 @@ class Engine(Protocol):
     async def verify(self) -> list[Finding]:
         """Truth against index against files; an empty list is a clean bill."""
 
-    async def reindex(self) -> None:
-        """Build the index again from the store and swap it in."""
+    async def reindex(self, model: str | None = None) -> None:
+        """Build the index again from the store and swap it in.
+
+        With a model: make its vectors in the background, while the ones that are there serve, and swap both in then.
+        """
 
     async def backup(self) -> Original:
         """Everything as one archive, of one moment, while others go on reading and writing."""

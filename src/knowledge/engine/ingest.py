@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import cast
 
 from knowledge import analyse
-from knowledge.embed.loading import Model
+from knowledge.embed.loading import Choice
+from knowledge.engine.models import Models
 from knowledge.engine.passages import Preparation, Reader
 from knowledge.errors import Cancelled, Internal, ModelUnavailable, NoText
 from knowledge.extract.base import Facts, PageText, Source
@@ -29,6 +30,8 @@ SAMPLE = 5000
 """How many characters of a document its language is told from."""
 
 Stop = Callable[[], bool]
+MakeSplitter = Callable[[Choice], Splitter]
+"""A splitter that counts as the chosen model does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,13 +106,17 @@ class Ingest:
     chunks: ChunkStore
     documents: DocumentStore
     publisher: Publisher
-    models: ModelStore
+    stored_models: ModelStore
     parsers: Parsers
-    model: Model
-    splitter: Callable[[], Splitter]
+    models: Models
+    make_splitter: MakeSplitter
     ocr_languages: str
 
     def run(self, claim: Claim, report: Report, stop: Stop) -> Published:
+        with self.models.at_work():
+            return self._run(claim, report, stop)
+
+    def _run(self, claim: Claim, report: Report, stop: Stop) -> Published:
         match claim.kind:
             case JobKind.ADD:
                 return self._add(claim, report, stop)
@@ -171,7 +178,7 @@ class Ingest:
         flow = _Flow(pages)
         language = facts.language or analyse.language(flow.sample(SAMPLE))
         preparation = self._begin(claim, title, language, stop)
-        tally, splitter = Tally(), self.splitter()
+        tally, splitter = Tally(), self.make_splitter(self.models.serving.choice)
         try:
             for page in flow:
                 report(*_progress(page, facts, tally, origin.size))
@@ -200,10 +207,10 @@ class Ingest:
     def reader(self) -> Reader | None:
         """The loaded model; None when there is none, and then words have to do."""
         try:
-            embedder = self.model.wait(60.0)
+            embedder = self.models.serving.wait(60.0)
         except ModelUnavailable:
             return None
-        stored = self.models.register(embedder.fingerprint, embedder.name, embedder.dimension)
+        stored = self.stored_models.register(embedder.fingerprint, embedder.name, embedder.dimension)
         return Reader(embedder, stored.id)
 
 

@@ -304,7 +304,7 @@ class LocalEngine:
             version=__version__,
             uptime_seconds=round(time.monotonic() - parts.began, 3),
             data_path=str(parts.options.data),
-            model=parts.model.status(),
+            model=parts.models.status(),
             documents=documents,
             chunks=chunks,
             collections=parts.collections.count(scope),
@@ -331,7 +331,7 @@ class LocalEngine:
     def _issues(self) -> list[str]:
         """What a person should know, in sentences."""
         parts = self._parts
-        found = [parts.model.error, parts.indexer.trouble]
+        found = [*parts.models.issues(), parts.indexer.trouble]
         if parts.indexer.rebuilding:
             found.append("The index is being rebuilt; until then some passages are not found.")
         free = shutil.disk_usage(parts.options.data).free
@@ -343,8 +343,11 @@ class LocalEngine:
         parts = self._parts
         return await self._run(lambda: list(verify.verify(parts.documents, parts.chunks, parts.files, parts.indexer)))
 
-    async def reindex(self) -> None:
-        await self._run(lambda: self._parts.indexer.rebuild(self._parts.indexer.model))
+    async def reindex(self, model: str | None = None) -> None:
+        if model is None:
+            await self._run(lambda: self._parts.indexer.rebuild(self._parts.indexer.model))
+            return
+        await self._run(lambda: self._parts.models.follow_with(model))
 
     async def backup(self) -> Original:
         archive = await self._run(lambda: backup.Archive(self._parts))

@@ -5,23 +5,21 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from knowledge.embed.base import Embedder
-from knowledge.embed.loading import Model
 from knowledge.engine.board import Board
 from knowledge.engine.crawling.office import CrawlOffice
 from knowledge.engine.crawling.options import CrawlOptions
 from knowledge.engine.indexing import Indexer, OpenIndex
-from knowledge.engine.ingest import Ingest
+from knowledge.engine.ingest import Ingest, MakeSplitter
+from knowledge.engine.models import Models, OpenModel
 from knowledge.engine.rerank import open_reranker
 from knowledge.engine.vectors import VectorKeeper
 from knowledge.engine.workers import Workers
 from knowledge.extract.worker import Parsers
 from knowledge.index.api import Index
-from knowledge.split import Splitter
 from knowledge.store.changes import ChangeLog
 from knowledge.store.chunks import ChunkStore
 from knowledge.store.collections import CollectionStore
@@ -51,6 +49,8 @@ class Options:
     max_file_bytes: int
     wait_seconds: float
     ocr_languages: str
+    embedding: str | None = None
+    """The model that the settings name, if they name one."""
     crawl: CrawlOptions = field(default_factory=CrawlOptions)
     reranker: str = "default"
     rerank_ms: int = 300
@@ -60,9 +60,14 @@ class Parts:
     """Everything that lives as long as the engine does."""
 
     def __init__(
-        self, options: Options, parsers: Parsers, model: Model, splitter: Callable[[], Splitter], open_index: OpenIndex
+        self,
+        options: Options,
+        parsers: Parsers,
+        open_model: OpenModel,
+        make_splitter: MakeSplitter,
+        open_index: OpenIndex,
     ) -> None:
-        self.options, self.parsers, self.model = options, parsers, model
+        self.options, self.parsers = options, parsers
         self.began = time.monotonic()
         self.closing = False
         self.board = Board()
@@ -75,12 +80,13 @@ class Parts:
         self.crawls = CrawlStore(self.database)
         self.site_pages = SitePageStore(self.database)
         self.changes = ChangeLog(self.database)
-        self.models = ModelStore(self.database)
+        self.stored_models = ModelStore(self.database)
+        self.models = Models(open_model, self.stored_models, options.embedding)
         self.publisher = Publisher(self.database)
         self.indexer = Indexer(
             options.data / "index",
             open_index,
-            self.models.active(),
+            self.stored_models.active(),
             self.changes,
             self.chunks,
             self.documents,
@@ -93,16 +99,16 @@ class Parts:
             self.chunks,
             self.documents,
             self.publisher,
-            self.models,
+            self.stored_models,
             parsers,
-            model,
-            splitter,
+            self.models,
+            make_splitter,
             options.ocr_languages,
         )
         self.workers = Workers(options.workers, self.jobs, self.ingest, self.board, self.indexer, self.files)
-        self.vectors = VectorKeeper(model, self.models, self.chunks, self.documents, self.indexer)
+        self.vectors = VectorKeeper(self.models, self.stored_models, self.chunks, self.indexer)
         self.crawler = CrawlOffice(self, options.crawl)
-        self.reranker = open_reranker(options.reranker, model.choice.int8, options.rerank_ms)
+        self.reranker = open_reranker(options.reranker, self.models.serving.choice.int8, options.rerank_ms)
         self._closing = threading.Event()
         self._sweeper = threading.Thread(target=self._sweep_now_and_then, name="sweeper", daemon=True)
 
@@ -113,7 +119,7 @@ class Parts:
         if again:
             log.info("%d interrupted jobs are queued again", again)
         self.sweep(older_than=0.0)
-        self.model.start()
+        self.models.start()
         self.indexer.start()
         self.chunks.drop_retired(self.indexer.seq)
         self.vectors.start()
@@ -127,16 +133,14 @@ class Parts:
         self.workers.close()
         self.vectors.close()
         self.indexer.close()
-        self.model.close()
+        self.models.close()
         self.parsers.close()
         self.database.close()
 
     def searching(self) -> tuple[Index, Embedder | None]:
         """The index, and the model if it is loaded and made the vectors in it; a wrong answer would be worse."""
-        embedder, serving = self.model.ready(), self.indexer.serving
-        if embedder is None or serving.model is None or serving.model.fingerprint != embedder.fingerprint:
-            return serving.index, None
-        return serving.index, embedder
+        serving = self.indexer.serving
+        return serving.index, self.models.maker(serving.model)
 
     def sweep(self, older_than: float) -> None:
         """Take away what no row names: staged passages of dead jobs, originals nobody needs."""

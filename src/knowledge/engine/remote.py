@@ -167,8 +167,9 @@ class RemoteEngine:
     async def verify(self) -> list[Finding]:
         return await self._line.ask(wire.load_findings, "POST", "/verify", timeout=LONG)
 
-    async def reindex(self) -> None:
-        await self._line.ask(lambda _: None, "POST", "/reindex", timeout=LONG)
+    async def reindex(self, model: str | None = None) -> None:
+        body: Json | None = None if model is None else {"model": model}
+        await self._line.ask(lambda _: None, "POST", "/reindex", json=body, timeout=LONG)
 
     async def backup(self) -> Original:
         filename, size, pieces = await self._line.fetch("/backup")

@@ -155,8 +155,8 @@ class SharedEngine:
     async def verify(self) -> list[Finding]:
         return await self._ask(lambda engine: engine.verify())
 
-    async def reindex(self) -> None:
-        return await self._ask(lambda engine: engine.reindex())
+    async def reindex(self, model: str | None = None) -> None:
+        return await self._ask(lambda engine: engine.reindex(model))
 
     async def backup(self) -> Original:
         return await self._ask(lambda engine: engine.backup())

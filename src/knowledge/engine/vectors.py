@@ -1,35 +1,36 @@
-"""Sees to it that every passage has a vector of the model that is loaded, also after a change of models."""
+"""Sees to it that every passage has a vector of the model that answers, and of the one that is to follow it."""
 
 from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
 
 import numpy as np
 
+from knowledge import failpoints
 from knowledge.embed.base import Embedder
 from knowledge.embed.loading import Model
 from knowledge.engine.indexing import Indexer
+from knowledge.engine.models import Models
 from knowledge.errors import KnowledgeError
 from knowledge.split import passage_text
 from knowledge.store.chunks import ChunkStore, Unembedded
-from knowledge.store.documents import DocumentStore
 from knowledge.store.models import ModelStore, StoredModel
 
 log = logging.getLogger(__name__)
 
 BATCH = 64
 GLANCE = 0.05
+RETRY_SECONDS = 30.0
+"""A service that fails in the middle is asked again after so long."""
 
 
 class VectorKeeper:
-    """One thread: it waits for the model, makes what vectors are missing, and swaps the index when models changed."""
+    """One thread: it waits for the models, makes what vectors are missing, and swaps the index when models change."""
 
-    def __init__(
-        self, model: Model, models: ModelStore, chunks: ChunkStore, documents: DocumentStore, indexer: Indexer
-    ) -> None:
-        self._model, self._models, self._chunks = model, models, chunks
-        self._documents, self._indexer = documents, indexer
+    def __init__(self, models: Models, store: ModelStore, chunks: ChunkStore, indexer: Indexer) -> None:
+        self._models, self._store, self._chunks, self._indexer = models, store, chunks, indexer
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._keep, name="vectors", daemon=True)
 
@@ -38,42 +39,60 @@ class VectorKeeper:
 
     def close(self) -> None:
         self._stopping.set()
+        self._models.news.set()
         if self._thread.is_alive():
             self._thread.join()
 
     def _keep(self) -> None:
-        embedder = self._loaded()
-        if embedder is None:
-            return
-        try:
-            stored = self._models.register(embedder.fingerprint, embedder.name, embedder.dimension)
-            self._fill(embedder, stored)
-            if not self._stopping.is_set() and self._indexer.model != stored:
-                self._indexer.rebuild(stored)
-                self._models.activate(stored)
-        except KnowledgeError:
-            log.exception("Not every passage could be given a vector")
+        while not self._stopping.is_set():
+            self._models.news.clear()
+            try:
+                pause = self._step()
+            except KnowledgeError:
+                log.exception("Not every passage could be given a vector")
+                pause = RETRY_SECONDS
+            self._models.news.wait(pause)
 
-    def _loaded(self) -> Embedder | None:
-        """The model when it is there; one that failed may still come, as a service does that was down."""
-        while self._model.choice.kind != "none" and not self._stopping.wait(GLANCE):
-            embedder = self._model.ready()
-            if embedder is not None:
-                return embedder
+    def _step(self) -> float | None:
+        """Whatever can be done now; answers after how long to look again, None when nothing is left."""
+        following = self._models.next
+        model = following or self._models.serving
+        if model.choice.kind == "none":
+            return None
+        embedder = model.ready()
+        if embedder is None:  # one that failed may still come, as a service does that was down
+            return GLANCE
+        stored = self._store.register(embedder.fingerprint, embedder.name, embedder.dimension)
+        if not self._fill(embedder, stored, lambda: self._models.next is not following):
+            return 0.0
+        if following is not None or self._indexer.model != stored:
+            self._take_over(model, stored)
+            return 0.0  # what came in meanwhile has no vector of this model yet
+        self._store.choose(model.choice.spec)
         return None
 
-    def _fill(self, embedder: Embedder, stored: StoredModel) -> None:
+    def _take_over(self, model: Model, stored: StoredModel) -> None:
+        """The index first: it is searched with the model that made it, whichever of the two that is."""
+        self._indexer.rebuild(stored)
+        failpoints.reached("vectors.swapped")
+        self._store.activate(stored, model.choice.spec)
+        if model is self._models.next:
+            self._models.swap()
+            log.info("The model %s answers now", model.name)
+
+    def _fill(self, embedder: Embedder, stored: StoredModel, overtaken: Callable[[], bool]) -> bool:
         """Embed what has no vector of this model yet; documents in a language it does not read stay without."""
-        touched: set[int] = set()
         after = 0
-        while not self._stopping.is_set() and (batch := self._chunks.without_vector(stored.id, after, BATCH)):
+        if self._models.next is not None:
+            self._models.left = self._chunks.count_without_vector(stored.id)
+        while batch := self._chunks.without_vector(stored.id, after, BATCH):
+            if self._stopping.is_set() or overtaken():
+                return False
             after = batch[-1].chunk_id
-            wanted = [chunk for chunk in batch if reads(embedder, chunk)]
-            self._embed(embedder, stored, wanted)
-            touched.update(chunk.document_id for chunk in wanted)
-        if touched and self._indexer.model == stored:
-            self._documents.touch(sorted(touched))
-            self._indexer.wake()
+            self._embed(embedder, stored, [chunk for chunk in batch if reads(embedder, chunk)])
+            failpoints.reached("vectors.made")
+            self._models.left = max(0, self._models.left - len(batch)) if self._models.left else None
+        return True
 
     def _embed(self, embedder: Embedder, stored: StoredModel, wanted: list[Unembedded]) -> None:
         if not wanted:
@@ -81,7 +100,10 @@ class VectorKeeper:
         texts = [passage_text(chunk.title, chunk.section, chunk.text) for chunk in wanted]
         rows = embedder.embed(texts).astype(np.float16)
         pairs = [(chunk.chunk_id, row.tobytes()) for chunk, row in zip(wanted, rows, strict=True)]
-        self._chunks.add_vectors(stored.id, pairs)
+        searched = self._indexer.model == stored
+        self._chunks.add_vectors(stored.id, pairs, {chunk.document_id for chunk in wanted} if searched else ())
+        if searched:
+            self._indexer.wake()
 
 
 def reads(embedder: Embedder, chunk: Unembedded) -> bool:

@@ -5,7 +5,7 @@ from knowledge.model.callers import Caller, CallerKind, Scope
 from knowledge.model.documents import Chunk, Collection, Curation, Document, DocumentStatus, Kind, Method
 from knowledge.model.incoming import CollectionEdit, Content, DocumentEdit, NewCollection, NewDocument, NewFile, NewNote
 from knowledge.model.jobs import Job, JobError, JobKind, JobStatus
-from knowledge.model.reports import Finding, ModelStatus, Original, Removed, Status
+from knowledge.model.reports import Finding, ModelStatus, NextModel, Original, Removed, Status
 from knowledge.model.values import (
     DEFAULT_COLLECTION,
     LOCAL_OWNER,
@@ -54,6 +54,7 @@ __all__ = [
     "NewDocument",
     "NewFile",
     "NewNote",
+    "NextModel",
     "Original",
     "Page",
     "Query",

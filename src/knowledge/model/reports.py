@@ -24,12 +24,23 @@ class Removed:
 
 
 @dataclass(frozen=True, slots=True)
+class NextModel:
+    """A model that is to follow, while its vectors are made."""
+
+    name: str
+    left: int | None
+    """How many passages still wait for theirs; None until they have been counted."""
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ModelStatus:
     name: str
     dimension: int
     device: str
     loaded: bool
     error: str | None = None
+    next: NextModel | None = None
 
 
 @dataclass(frozen=True, slots=True)

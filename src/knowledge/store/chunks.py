@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, delete, exists, func, insert, select, update
 
 from knowledge.model import Chunk, new_uid
-from knowledge.store import schema
+from knowledge.store import changes, schema
 from knowledge.store.database import Database, new_id
 
 H, V, K, D, C = (
@@ -66,6 +66,7 @@ _WITHOUT_VECTOR = (
     .order_by(H.id)
     .limit(bindparam("limit"))
 )
+_HOW_MANY_WITHOUT = select(func.count()).select_from(_WITHOUT_VECTOR.limit(None).order_by(None).subquery())
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,8 +176,15 @@ class ChunkStore:
                 for row in rows
             ]
 
-    def add_vectors(self, model_id: int, vectors: Sequence[tuple[int, bytes]]) -> None:
-        """Vectors for passages that are there already; one deleted meanwhile is passed over."""
+    def count_without_vector(self, model_id: int) -> int:
+        with self._database.read() as connection:
+            return connection.execute(_HOW_MANY_WITHOUT, {"model_id": model_id, "after": 0}).scalar_one()
+
+    def add_vectors(self, model_id: int, vectors: Sequence[tuple[int, bytes]], changed: Iterable[int]) -> None:
+        """Vectors for passages that are there already; one deleted meanwhile is passed over.
+
+        `changed` are the documents that the index has to look at again.
+        """
 
         def work(connection: Connection) -> None:
             wanted = [chunk_id for chunk_id, _ in vectors]
@@ -188,6 +196,8 @@ class ChunkStore:
             ]
             if rows:
                 connection.execute(insert(schema.vectors).prefix_with("OR REPLACE", dialect="sqlite"), rows)
+            for document_id in changed:
+                changes.record(connection, document_id)
 
         self._database.write(work)
 

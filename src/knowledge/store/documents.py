@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
@@ -168,10 +168,6 @@ class DocumentStore:
 
     def clear(self, scope: Scope) -> tuple[Removed, list[str]]:
         return self._database.write(lambda connection: _remove(connection, _all(connection, D.owner_id == scope.owner)))
-
-    def touch(self, document_ids: Iterable[int]) -> None:
-        """Have the index look at these documents again."""
-        self._database.write(lambda connection: [changes.record(connection, identity) for identity in document_ids])
 
 
 def named(ref: Ref) -> Any:

@@ -1,15 +1,17 @@
-"""Which models made the vectors, and which one answers questions now."""
+"""Which models made the vectors, which one answers questions now, and which one is to follow it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, delete, insert, select, update
 
 from knowledge.store import schema
 from knowledge.store.database import Database, new_id
 
-M = schema.models.c
+M, S = schema.models.c, schema.settings.c
+IN_USE, NEXT = "embedding", "embedding_next"
+"""The names under which the two choices of a data folder are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +43,47 @@ class ModelStore:
 
         return StoredModel(self._database.write(work), fingerprint, name, dimension)
 
-    def activate(self, model: StoredModel) -> None:
-        """From now on this model answers; the vectors of the others are dropped."""
+    def activate(self, model: StoredModel, spec: str) -> None:
+        """From now on this model answers; the vectors of the others are dropped.
+
+        Their names stay: a job that began under one of them may still be writing.
+        """
 
         def work(connection: Connection) -> None:
             connection.execute(update(schema.models).values(active=False))
             connection.execute(update(schema.models).where(M.id == model.id).values(active=True))
             connection.execute(schema.vectors.delete().where(schema.vectors.c.model_id != model.id))
-            connection.execute(schema.models.delete().where(M.id != model.id))
+            _set(connection, IN_USE, spec)
+            connection.execute(delete(schema.settings).where(S.name == NEXT, S.value == spec))
 
         self._database.write(work)
+
+    # -- what the data folder has chosen ---------------------------------------------------------
+
+    def choice(self) -> str | None:
+        """How the model that made the vectors is loaded; None while there are none."""
+        with self._database.read() as connection:
+            if connection.execute(select(schema.vectors.c.model_id).limit(1)).first() is None:
+                return None
+            return connection.execute(select(S.value).where(S.name == IN_USE)).scalar()
+
+    def choose(self, spec: str) -> None:
+        """Write down how the model in use is loaded, when it is not known yet."""
+        if self._value(IN_USE) != spec:
+            self._database.write(lambda connection: _set(connection, IN_USE, spec))
+
+    def following(self) -> str | None:
+        """How the model is loaded whose vectors are being made."""
+        return self._value(NEXT)
+
+    def follow_with(self, spec: str) -> None:
+        self._database.write(lambda connection: _set(connection, NEXT, spec))
+
+    def _value(self, name: str) -> str | None:
+        with self._database.read() as connection:
+            return connection.execute(select(S.value).where(S.name == name)).scalar()
+
+
+def _set(connection: Connection, name: str, value: str) -> None:
+    connection.execute(delete(schema.settings).where(S.name == name))
+    connection.execute(insert(schema.settings).values(name=name, value=value))

@@ -36,7 +36,8 @@ def load_count() -> Count:
     from knowledge.app import model_choice
     from knowledge.embed import loading
 
-    tokenizer = loading.tokenizer(model_choice(settings_now()))
+    settings = settings_now()
+    tokenizer = loading.tokenizer(model_choice(settings, settings.embedding))
     return lambda text: len(tokenizer.encode(text, add_special_tokens=False).ids)
 
 

@@ -38,6 +38,7 @@ from knowledge.wire.listing import (
 from knowledge.wire.search import Body, SearchBody, dump_query
 from knowledge.wire.shapes import CrawlShape
 from knowledge.wire.status import (
+    ReindexBody,
     dump_findings,
     dump_removed,
     dump_status,
@@ -61,6 +62,7 @@ __all__ = [
     "Listing",
     "NewCollectionBody",
     "NoteBody",
+    "ReindexBody",
     "SearchBody",
     "TagsBody",
     "dump_accepted",

@@ -226,12 +226,19 @@ class RemovedShape(TypedDict):
     bytes_freed: int
 
 
+class NextModelShape(TypedDict):
+    name: str
+    left: int | None
+    error: str | None
+
+
 class ModelStatusShape(TypedDict):
     name: str
     dimension: int
     device: str
     loaded: bool
     error: str | None
+    next: NextModelShape | None
 
 
 class QueueShape(TypedDict):

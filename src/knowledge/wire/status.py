@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from knowledge.model import Finding, ModelStatus, Removed, Status
-from knowledge.wire.shapes import FindingShape, FindingsShape, RemovedShape, StatusShape
+from pydantic import Field
+
+from knowledge.model import Finding, ModelStatus, NextModel, Removed, Status
+from knowledge.wire.search import Body
+from knowledge.wire.shapes import FindingShape, FindingsShape, ModelStatusShape, RemovedShape, StatusShape
 from knowledge.wire.values import dump_moment_or_none, load_moment_or_none
+
+
+class ReindexBody(Body):
+    model: str | None = Field(
+        None, min_length=1, description="Another model to move to: default, dir:PATH, hf:NAME or openai:URL#MODEL."
+    )
 
 
 def dump_status(status: Status) -> StatusShape:
@@ -14,13 +23,7 @@ def dump_status(status: Status) -> StatusShape:
         "version": status.version,
         "uptime_seconds": status.uptime_seconds,
         "data_path": status.data_path,
-        "model": {
-            "name": status.model.name,
-            "dimension": status.model.dimension,
-            "device": status.model.device,
-            "loaded": status.model.loaded,
-            "error": status.model.error,
-        },
+        "model": _dump_model(status.model),
         "documents": status.documents,
         "chunks": status.chunks,
         "collections": status.collections,
@@ -46,7 +49,7 @@ def load_status(data: StatusShape) -> Status:
         version=data["version"],
         uptime_seconds=data["uptime_seconds"],
         data_path=data["data_path"],
-        model=ModelStatus(**data["model"]),
+        model=_load_model(data["model"]),
         documents=data["documents"],
         chunks=data["chunks"],
         collections=data["collections"],
@@ -57,6 +60,30 @@ def load_status(data: StatusShape) -> Status:
         storage_ok=data["health"]["storage_ok"],
         index_ok=data["health"]["index_ok"],
         chunk_size=data["chunk_size"],
+    )
+
+
+def _dump_model(model: ModelStatus) -> ModelStatusShape:
+    coming = model.next
+    return {
+        "name": model.name,
+        "dimension": model.dimension,
+        "device": model.device,
+        "loaded": model.loaded,
+        "error": model.error,
+        "next": {"name": coming.name, "left": coming.left, "error": coming.error} if coming else None,
+    }
+
+
+def _load_model(data: ModelStatusShape) -> ModelStatus:
+    coming = data["next"]
+    return ModelStatus(
+        name=data["name"],
+        dimension=data["dimension"],
+        device=data["device"],
+        loaded=data["loaded"],
+        error=data["error"],
+        next=NextModel(**coming) if coming else None,
     )
 
 

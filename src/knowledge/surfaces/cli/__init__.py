@@ -12,12 +12,13 @@ from knowledge.surfaces.cli.extract import extract
 from knowledge.surfaces.cli.jobs import jobs
 from knowledge.surfaces.cli.note import note
 from knowledge.surfaces.cli.read import read
+from knowledge.surfaces.cli.reindex import reindex
 from knowledge.surfaces.cli.remove import remove
 from knowledge.surfaces.cli.root import cli
 from knowledge.surfaces.cli.search import search
 from knowledge.surfaces.cli.serve import serve
 from knowledge.surfaces.cli.show import show
-from knowledge.surfaces.cli.upkeep import reindex, status, verify
+from knowledge.surfaces.cli.upkeep import status, verify
 
 __all__ = ["cli"]
 

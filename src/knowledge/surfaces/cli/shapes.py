@@ -54,6 +54,8 @@ class TouchedJobsShape(TypedDict):
 
 class ReindexedShape(TypedDict):
     reindexed: bool
+    """False while the vectors of another model are being made."""
+    model: str | None
 
 
 class BackupShape(TypedDict):

@@ -1,10 +1,10 @@
-"""`knowledge status`, `verify` and `reindex`: how the knowledge base is, and how to mend it."""
+"""`knowledge status` and `verify`: how the knowledge base is, and what does not agree."""
 
 from __future__ import annotations
 
 import click
 
-from knowledge.model import ModelStatus, Status
+from knowledge.model import ModelStatus, NextModel, Status
 from knowledge.surfaces.cli import faults
 from knowledge.surfaces.cli.command import common, examples, pass_session
 from knowledge.surfaces.cli.readiness import NO_MODEL
@@ -50,8 +50,15 @@ def model_line(model: ModelStatus) -> str:
     if model.name == NO_MODEL:
         return "none; search goes by words alone"
     if model.loaded:
-        return f"{model.name}, {model.dimension} dimensions, {model.device}"
-    return f"{model.name}, {model.error or 'still loading'}"
+        said = f"{model.name}, {model.dimension} dimensions, {model.device}"
+    else:
+        said = f"{model.name}, {model.error or 'still loading'}"
+    return said if model.next is None else f"{said}; {next_line(model.next)}"
+
+
+def next_line(coming: NextModel) -> str:
+    left = "" if coming.left is None else f", {count(coming.left, 'passage')} left"
+    return f"{coming.name} follows{left}"
 
 
 def disk_line(found: Status) -> str:
@@ -79,19 +86,3 @@ def verify(context: click.Context, session: Session) -> None:
             click.echo(clean(f"{finding.part}: {finding.message}"))
         say(f"{count(len(findings), 'difference')}. 'knowledge reindex' mends the index; add a missing file again.")
     context.exit(faults.FAILED if findings else faults.OK)
-
-
-@click.command(epilog=examples("knowledge reindex", "KNOWLEDGE_EMBEDDING=dir:~/models/minilm knowledge reindex"))
-@common
-@pass_session
-def reindex(session: Session) -> None:
-    """Build the index again from what is stored.
-
-    The old index answers meanwhile. After KNOWLEDGE_EMBEDDING names another model, the engine makes the new vectors
-    by itself in the background and swaps them in when all are there; 'knowledge status' shows the model in use.
-    """
-    session.run(lambda engine: engine.reindex())
-    if session.as_json:
-        print_json({"reindexed": True})
-    else:
-        click.echo("The index was built again.")

@@ -18,6 +18,7 @@ from knowledge.wire import (
     FileFields,
     NewCollectionBody,
     NoteBody,
+    ReindexBody,
     SearchBody,
     TagsBody,
     shapes,
@@ -42,6 +43,7 @@ BODIES: tuple[type[Body], ...] = (
     DocumentEditBody,
     NewCollectionBody,
     NoteBody,
+    ReindexBody,
     SearchBody,
     TagsBody,
 )
@@ -81,10 +83,10 @@ ALWAYS = (400, 401, 403, 413, 422, 500, 503, 504)
 BYTES: OpenApi = {"description": "The bytes.", "content": {"application/octet-stream": {"schema": {"type": "string"}}}}
 
 
-def takes(model: type[Body]) -> OpenApi:
+def takes(model: type[Body], required: bool = True) -> OpenApi:
     """The request body of a route that reads it by itself."""
     schema = {"$ref": REFERENCE.format(model=model.__name__)}
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+    return {"requestBody": {"required": required, "content": {"application/json": {"schema": schema}}}}
 
 
 def answers(shape: type, *refused: int, status: int = 200) -> dict[int | str, OpenApi]:

@@ -8,11 +8,12 @@ from starlette.responses import Response, StreamingResponse
 
 from knowledge import __version__
 from knowledge.surfaces.answers import answer
+from knowledge.surfaces.rest.bodies import read_json
 from knowledge.surfaces.rest.context import context_of, engine_of
 from knowledge.surfaces.rest.documents import file_headers, pieces
-from knowledge.surfaces.rest.openapi import answers, streams
+from knowledge.surfaces.rest.openapi import answers, streams, takes
 from knowledge.surfaces.rest.routes import Route
-from knowledge.wire import dump_findings, dump_status
+from knowledge.wire import ReindexBody, dump_findings, dump_status
 from knowledge.wire.shapes import FindingsShape, HealthShape, StatusShape
 
 router = APIRouter(route_class=Route, tags=["status"])
@@ -41,11 +42,15 @@ async def verify(request: Request) -> Response:
     return answer(dump_findings(await engine_of(request).verify()))
 
 
-@router.post("/reindex", responses=answers(HealthShape))
+@router.post("/reindex", responses=answers(HealthShape, 415, 503), openapi_extra=takes(ReindexBody, required=False))
 async def reindex(request: Request) -> Response:
-    """Build the index again from the store, and answer when it serves."""
-    await engine_of(request).reindex()
-    return answer({"status": "done"})
+    """Build the index again from the store, and answer when it serves.
+
+    With a model, the answer comes when its vectors are being made; `model.next` of the status tells how many are left.
+    """
+    body = await read_json(request, ReindexBody)
+    await engine_of(request).reindex(body.model)
+    return answer({"status": "started" if body.model else "done"})
 
 
 @router.get("/backup", response_class=StreamingResponse, responses=streams())
