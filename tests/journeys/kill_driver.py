@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 import sys
+from itertools import count
 from pathlib import Path
 
 from knowledge.config import Settings
@@ -17,6 +18,7 @@ from knowledge.errors import Duplicate
 from knowledge.model import Content, DocumentFilter, NewFile, NewNote
 from knowledge.testing import small_engine
 
+GLANCE = 0.01
 DIGITS = str.maketrans("0123456789", "abcdfghjkl")
 LONG = "\n\n".join(f"Paragraph {number} about rivers, hills and boats on the water." for number in range(400))
 
@@ -71,6 +73,10 @@ async def disturb(engine: LocalEngine, what: str) -> None:
     """Something big beside the small steps."""
     while what == "reindex":
         await engine.reindex()
+    for number in count() if what == "model" else ():
+        await engine.reindex(f"model-{number % 2}")
+        while (await engine.status()).model.next is not None:
+            await asyncio.sleep(GLANCE)
     while what == "backup":
         archive = await engine.backup()
         async for _ in archive.pieces:

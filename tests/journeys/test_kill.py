@@ -6,9 +6,12 @@ import asyncio
 import os
 import random
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,10 +19,13 @@ import pytest
 
 from knowledge.config import Settings
 from knowledge.engine.local import LocalEngine
-from knowledge.model import DocumentFilter, JobFilter, JobStatus, Mode, Query
+from knowledge.model import DocumentFilter, Filter, JobFilter, JobStatus, Mode, Query
+from knowledge.store.migrate import SCHEMA
 from knowledge.testing import SharedParsers, small_engine
 from tests.journeys.kill_driver import word_of
+from tests.old_folders import DUMPS, TEXT, lay_out, schema_of
 
+OLD = [dump for dump in DUMPS if schema_of(dump) != SCHEMA]
 DRIVER = Path(__file__).with_name("kill_driver.py")
 SEED = int(os.environ.get("KNOWLEDGE_TEST_SEED", "20261116"))
 PLACES = [
@@ -33,8 +39,18 @@ PLACES = [
     "index.swapped",
     "remove.committed",
     "backup.member",
+    "vectors.made",
+    "vectors.swapped",
+    "migrate.copying",
+    "migrate.copied",
+    "migrate.uncommitted",
+    "migrate.done",
 ]
 """Exact moments at which the process ends itself; the other rounds are ended from outside, after so many lines."""
+BESIDE = {"index.built": "reindex", "index.swapped": "reindex", "backup": "backup", "vectors": "model"}
+"""What goes on beside the small steps, so that a place is reached."""
+DEAL = 0.75
+"""The share of rounds that end at an exact place."""
 
 
 @dataclass
@@ -42,6 +58,8 @@ class Heard:
     """What the driver was told, and what it was doing when it ended."""
 
     acknowledged: dict[int, int] = field(default_factory=dict)
+    tried: set[tuple[int, int]] = field(default_factory=set)
+    """Every key and version of this life."""
     attempted: dict[int, int] = field(default_factory=dict)
     highest: int = 0
 
@@ -51,6 +69,7 @@ class Heard:
             return
         key, version = int(words[1]), int(words[2])
         self.highest = max(self.highest, version)
+        self.tried.add((key, version))
         if words[0] == "try":
             self.attempted[key] = version
         else:
@@ -65,16 +84,40 @@ class Heard:
         return states
 
 
-def run_until_killed(data: Path, heard: Heard, rng: random.Random, number: int) -> str:
-    """One life of the driver; answers how it ended."""
-    place = PLACES[number % len(PLACES)] if rng.random() < 0.7 else None
-    what = {"index.built": "reindex", "index.swapped": "reindex", "backup.member": "backup"}.get(place or "", "nothing")
+@dataclass(frozen=True)
+class End:
+    """How one life is to end: at a place, or from outside after so many lines."""
+
+    place: str | None
+    times: int
+    lines: int
+    beside: str
+
+    @classmethod
+    def draw(cls, rng: random.Random, number: int) -> End:
+        place = PLACES[number % len(PLACES)] if rng.random() < DEAL else None
+        times, lines = rng.randint(1, 12), rng.randint(2, 40)
+        if place is None:
+            return cls(None, 0, lines, rng.choice(["nothing", *sorted(set(BESIDE.values()))]))
+        beside = BESIDE.get(place) or BESIDE.get(place.partition(".")[0], "nothing")
+        return cls(place, 1 if place.startswith("migrate.") else times, 400, beside)
+
+    @property
+    def migrates(self) -> bool:
+        return bool(self.place and self.place.startswith("migrate."))
+
+    def __str__(self) -> str:
+        return f"{self.place}:{self.times}" if self.place else f"killed after {self.lines} lines, {self.beside} beside"
+
+
+def run_until_killed(data: Path, heard: Heard, end: End, number: int) -> None:
+    """One life of the driver."""
     environment = dict(os.environ)
     environment.pop("KNOWLEDGE_FAILPOINT", None)
-    if place is not None:
-        environment["KNOWLEDGE_FAILPOINT"] = f"{place}:{rng.randint(1, 12)}"
-    lines = rng.randint(2, 40) if place is None else 400
-    command = [sys.executable, str(DRIVER), str(data), str(SEED + number), str(heard.highest), what]
+    if end.place is not None:
+        environment["KNOWLEDGE_FAILPOINT"] = f"{end.place}:{end.times}"
+    lines = end.lines
+    command = [sys.executable, str(DRIVER), str(data), str(SEED + number), str(heard.highest), end.beside]
     with subprocess.Popen(
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
@@ -89,8 +132,7 @@ def run_until_killed(data: Path, heard: Heard, rng: random.Random, number: int) 
                 process.send_signal(signal.SIGKILL)
         process.wait(120)
         drain.join()
-    assert process.returncode in (-signal.SIGKILL, 137), f"{place}: {errors[0][-2000:]}"
-    return place or "killed from outside"
+    assert process.returncode in (-signal.SIGKILL, 137), f"{end}: {errors[0][-2000:]}"
 
 
 async def check(engine: LocalEngine, heard: Heard, story: str) -> None:
@@ -104,7 +146,12 @@ async def check(engine: LocalEngine, heard: Heard, story: str) -> None:
         version = await version_of(engine, key)
         assert version in heard.possible(key), f"{story}: key {key} is at {version}, not {heard.possible(key)}"
         heard.acknowledged[key] = version
+    for key, version in heard.tried:
+        if version and version != heard.acknowledged[key]:
+            answer = await engine.search(Query(text=word_of(key, version), mode=Mode.TEXT))
+            assert answer.hits == (), f"{story}: version {version} of key {key} is still found"
     heard.attempted.clear()
+    heard.tried.clear()
 
 
 async def version_of(engine: LocalEngine, key: int) -> int:
@@ -117,21 +164,49 @@ async def version_of(engine: LocalEngine, key: int) -> int:
     version = int(first.text.split(" version ")[1].split(".")[0])
     answer = await engine.search(Query(text=word_of(key, version), mode=Mode.TEXT, limit=100))
     assert {hit.document.id for hit in answer.hits} == {document.id}
+    near = await engine.search(Query(text="rivers", mode=Mode.VECTOR, filter=Filter(documents=(document.id,))))
+    assert near.hits, f"document {document.id} is not found by meaning"
     assert first.text.startswith(word_of(key, version))
     return version
 
 
 async def lives(data: Path, parsers: SharedParsers, rounds: int) -> None:
     rng, heard = random.Random(SEED), Heard()
-    print(f"seed {SEED}")
+    print(f"seed {SEED} (KNOWLEDGE_TEST_SEED)")
     for number in range(rounds):
-        ended = await asyncio.to_thread(run_until_killed, data, heard, rng, number)
-        engine = small_engine(Settings(data=data, workers=2), parsers=parsers)
-        engine.start()
-        try:
-            await check(engine, heard, f"round {number}, {ended}, seed {SEED}")
-        finally:
-            await asyncio.to_thread(engine.close)
+        end = End.draw(rng, number)
+        story = f"round {number}, {end}, seed {SEED}"
+        if end.migrates:
+            await migrated(data.with_name(f"old-{number}"), rng.choice(OLD), end, number, parsers, story)
+            continue
+        await asyncio.to_thread(run_until_killed, data, heard, end, number)
+        async with opened(data, parsers) as engine:
+            await check(engine, heard, story)
+
+
+async def migrated(data: Path, dump: Path, end: End, number: int, parsers: SharedParsers, story: str) -> None:
+    """An older folder whose process is killed while it is brought forward."""
+    lay_out(dump, data)
+    heard = Heard()
+    await asyncio.to_thread(run_until_killed, data, heard, end, number)
+    async with opened(data, parsers) as engine:
+        await check(engine, heard, story)
+        assert [hit.document.id for hit in (await engine.search(Query(text=TEXT))).hits] == [1], story
+    copies = [sqlite3.connect(path) for path in data.glob("*-before-*.db")]
+    for copy in copies:
+        assert copy.execute("SELECT version_num FROM alembic_version").fetchone() == (schema_of(dump),), story
+        copy.close()
+    assert copies and not list(data.glob("*.part"))
+
+
+@asynccontextmanager
+async def opened(data: Path, parsers: SharedParsers) -> AsyncIterator[LocalEngine]:
+    engine = small_engine(Settings(data=data, workers=2), parsers=parsers)
+    engine.start()
+    try:
+        yield engine
+    finally:
+        await asyncio.to_thread(engine.close)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL on Windows")

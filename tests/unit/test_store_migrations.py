@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from pathlib import Path
 
 import pytest
@@ -12,37 +11,37 @@ from knowledge.model import Scope
 from knowledge.store import migrate, schema
 from knowledge.store.database import Database
 from knowledge.store.documents import DocumentStore
+from tests.old_folders import DUMPS, lay_out, schema_of
 
-DUMPS = Path(__file__).parent.parent / "data" / "store"
+VERSIONS = sorted(path.name[:4] for path in (migrate.MIGRATIONS / "versions").glob("[0-9]*.py"))
+every_dump = pytest.mark.parametrize("dump", DUMPS, ids=lambda path: path.stem)
 
 
 def test_the_newest_migration_is_the_schema_of_the_program() -> None:
-    versions = sorted(path.name[:4] for path in (migrate.MIGRATIONS / "versions").glob("[0-9]*.py"))
-    assert versions[-1] == migrate.SCHEMA
+    assert VERSIONS[-1] == migrate.SCHEMA
 
 
-@pytest.mark.parametrize("dump", sorted(DUMPS.glob("schema_*.sql")), ids=lambda path: path.stem)
+def test_a_folder_of_every_earlier_schema_is_kept() -> None:
+    assert {schema_of(dump) for dump in DUMPS} >= set(VERSIONS[:-1])
+
+
+@every_dump
 def test_an_old_database_opens_with_all_that_it_held(dump: Path, tmp_path: Path) -> None:
-    path = tmp_path / "knowledge.db"
-    with sqlite3.connect(path) as old:
-        old.executescript(dump.read_text())
-    old.close()
-    database = Database(path)
+    database = Database(lay_out(dump, tmp_path))
     document = DocumentStore(database).find(1, Scope())
     database.close()
     assert document.title == "Old tea"
-    assert list(tmp_path.glob("*-before-*")), "a copy was made before"
+    assert bool(list(tmp_path.glob("*-before-*.db"))) == (schema_of(dump) != migrate.SCHEMA), "a copy was made before"
+    assert not list(tmp_path.glob("*.part"))
 
 
-@pytest.mark.parametrize("dump", sorted(DUMPS.glob("schema_*.sql")), ids=lambda path: path.stem)
+@every_dump
 def test_a_database_brought_forward_is_the_same_as_a_new_one(dump: Path, tmp_path: Path) -> None:
-    with sqlite3.connect(tmp_path / "old.db") as old:
-        old.executescript(dump.read_text())
-    old.close()
-    for name in ("old.db", "new.db"):
-        Database(tmp_path / name).close()
-    assert shape(tmp_path / "old.db") == shape(tmp_path / "new.db")
-    assert set(shape(tmp_path / "new.db")) == {*schema.metadata.tables, "alembic_version"}
+    old, new = lay_out(dump, tmp_path / "old"), tmp_path / "new.db"
+    for path in (old, new):
+        Database(path).close()
+    assert shape(old) == shape(new)
+    assert set(shape(new)) == {*schema.metadata.tables, "alembic_version"}
 
 
 def shape(path: Path) -> dict[str, object]:

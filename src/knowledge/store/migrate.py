@@ -53,13 +53,18 @@ def _create(engine: Engine) -> None:
 
 
 def _copy(path: Path, found: str) -> None:
+    """Whole or not there: a half copy would be worth nothing, and look like one that is."""
     target = path.with_name(f"{path.stem}-before-{SCHEMA}-from-{found}{path.suffix}")
-    source, copy = sqlite3.connect(path), sqlite3.connect(target)
+    draft = target.with_name(f"{target.name}.part")
+    draft.unlink(missing_ok=True)
+    source, copy = sqlite3.connect(path), sqlite3.connect(draft)
     try:
         source.backup(copy)
     finally:
         source.close()
         copy.close()
+    failpoints.reached("migrate.copying")
+    draft.replace(target)
 
 
 def _migrate(engine: Engine) -> None:
@@ -71,3 +76,4 @@ def _migrate(engine: Engine) -> None:
     with engine.begin() as connection:
         config.attributes["connection"] = connection
         command.upgrade(config, "head")
+        failpoints.reached("migrate.uncommitted")

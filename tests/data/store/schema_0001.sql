@@ -77,7 +77,7 @@ CREATE TABLE documents (
 	CONSTRAINT uq_documents_content_id UNIQUE (content_id), 
 	CONSTRAINT fk_documents_content_id FOREIGN KEY(content_id) REFERENCES contents (id)
 );
-INSERT INTO "documents" VALUES(1,'1b5c7a5c2f0a4a3c9c4a2d6c8f1e7b11',1,0,1,'Old tea','note','note',NULL,NULL,NULL,'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa',20,'completed','text_extraction','[]','[]','{}',NULL,NULL,1,1700000000000000,1700000000000000);
+INSERT INTO "documents" VALUES(1,'1b5c7a5c2f0a4a3c9c4a2d6c8f1e7b11',1,0,1,'Old tea','note','note',NULL,NULL,NULL,'bd45c52b91657f4389fe79f0360e4b80a0ff6ecd956df3281b6fac54bd6e7ed3',18,'completed','text_extraction','[]','[]','{}',NULL,NULL,1,1700000000000000,1700000000000000);
 CREATE TABLE jobs (
 	id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, 
 	uid CHAR(32) NOT NULL, 
@@ -128,6 +128,8 @@ CREATE TABLE vectors (
 	CONSTRAINT fk_vectors_chunk_id FOREIGN KEY(chunk_id) REFERENCES chunks (id) ON DELETE CASCADE, 
 	CONSTRAINT fk_vectors_model_id FOREIGN KEY(model_id) REFERENCES models (id)
 );
+INSERT INTO "models" VALUES(1,'bag-of-words/1','bag-of-words',64,1);
+INSERT INTO "vectors" VALUES(1,1,X'2F1B2F1B2F1B2F1B2F1B2F1B2F1B2F1B2F1B2F1B2F1B2F1B2F1B2F1BAB352F1B2F1B2F1B2F1B2F1B2F1B2F1B2F1B2F1B2F1B2F1B2F1B2F1B2F1B2F1B2F1B2F1B2F1B2F1B2F1B2F1B2F1BAB35AB352F1B2F1B2F1B2F1B2F1B2F1B2F1B2F1B2F1B2F1B2F1BA4392F1BAB352F1B2F1B2F1B2F1B2F1B2F1B2F1B2F1B2F1B2F1B2F1B');
 CREATE INDEX ix_jobs_sha256 ON jobs (sha256);
 CREATE INDEX ix_jobs_queue ON jobs (status, priority, id);
 CREATE INDEX ix_jobs_owner_id ON jobs (owner_id, id);
