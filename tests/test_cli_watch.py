@@ -8,14 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from knowledge.engine.api import Engine
 from knowledge.engine.local import LocalEngine
-from knowledge.errors import FileNotFound, NotNow
-from knowledge.model import DocumentFilter
+from knowledge.errors import FileNotFound, NameTaken, NotNow
+from knowledge.model import DocumentEdit, DocumentFilter, JobFilter
 from knowledge.surfaces.cli.about import About
 from knowledge.surfaces.cli.mirror import plan
 from knowledge.surfaces.cli.sources import Walk, gather
 from knowledge.surfaces.cli.watching import Watch
-from tests.acting import add_note
+from tests.acting import add_file, add_note, found
 
 PATIENCE = 30.0
 
@@ -59,16 +60,61 @@ async def test_added_changed_renamed_and_deleted_files_are_followed(local: Local
     assert await contents(local) == {"cream.md": "Milk comes in last."}
 
 
+async def numbers(engine: LocalEngine) -> dict[str, int]:
+    found = await engine.documents(DocumentFilter(collection="notes"))
+    return {Path(document.source_path or "").name: document.id for document in found.items}
+
+
+async def test_a_renamed_file_keeps_its_document_and_is_not_read_again(local: LocalEngine, folder: Path) -> None:
+    (folder / "milk.md").write_text("Milk comes in last")  # as long as the other, so that the size does not tell
+    (folder / "tea.md").write_text("Tea comes in first")
+    mirror = watch(local, folder)
+    await mirror.bring_up_to_date()
+    before, jobs = await numbers(local), (await local.jobs(JobFilter())).total
+    await local.edit(before["tea.md"], DocumentEdit(add_tags=("hot",)))
+    (folder / "drinks").mkdir()
+    (folder / "tea.md").rename(folder / "drinks" / "chai.md")
+    (folder / "milk.md").rename(folder / "drinks" / "milk.md")
+    await mirror.bring_up_to_date()
+    assert await numbers(local) == {"chai.md": before["tea.md"], "milk.md": before["milk.md"]}
+    renamed = await local.document(before["tea.md"])
+    assert (renamed.filename, renamed.tags) == ("chai.md", ("hot",))
+    assert (await local.jobs(JobFilter())).total == jobs
+    assert (await found(local, "first"))[0] == before["tea.md"]
+
+    (folder / "drinks" / "chai.md").write_text("Tea comes in late!")
+    await mirror.bring_up_to_date()
+    assert (await contents(local))["chai.md"] == "Tea comes in late!"
+    assert (await numbers(local))["chai.md"] == before["tea.md"]
+
+
+async def test_a_file_with_another_suffix_is_read_anew(local: LocalEngine, folder: Path) -> None:
+    mirror = watch(local, folder)
+    await mirror.bring_up_to_date()
+    (folder / "tea.md").rename(folder / "tea.txt")
+    await mirror.bring_up_to_date()
+    (document,) = (await local.documents(DocumentFilter(collection="notes"))).items
+    assert (document.filename, document.doc_type) == ("tea.txt", "txt")
+
+
+async def test_a_path_has_one_document(engine: Engine) -> None:
+    one = await add_file(engine, "a.md", "Tea at four.", source_path="/a.md")
+    two = await add_file(engine, "b.md", "Milk at five.", source_path="/b.md")
+    with pytest.raises(NameTaken, match=r"came from /a\.md"):
+        await engine.edit(two.id, DocumentEdit(source_path="/a.md"))
+    moved = await engine.edit(one.id, DocumentEdit(source_path="/c/a2.md"))
+    assert (moved.source_path, moved.filename, moved.title) == ("/c/a2.md", "a2.md", one.title)
+
+
 async def test_a_copy_takes_the_place_of_its_original(local: LocalEngine, folder: Path) -> None:
     (folder / "copy.md").write_bytes((folder / "tea.md").read_bytes())
     mirror = watch(local, folder)
     await mirror.bring_up_to_date()
-    assert len(await contents(local)) == 1
-
-    original = next(iter(await contents(local)))
+    ((original, number),) = (await numbers(local)).items()
     (folder / original).unlink()
     await mirror.bring_up_to_date()
-    assert set(await contents(local)) == {"copy.md", "tea.md"} - {original}
+    (other,) = {"copy.md", "tea.md"} - {original}
+    assert await numbers(local) == {other: number}
 
 
 async def test_what_happened_while_nobody_watched_is_made_good(local: LocalEngine, folder: Path) -> None:

@@ -89,6 +89,8 @@ class DocumentEdit:
 
     title: str | None = None
     url: str | None = None
+    source_path: str | None = None
+    """Where its file lies now; the name of the file goes along, and nothing is read again."""
     metadata: Json | None = None
     collection: CollectionRef | None = None
     leaving: str | None = None

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any
 from uuid import UUID
 
 from sqlalchemy import ColumnElement, Connection, bindparam, delete, exists, func, insert, or_, select, update
 
-from knowledge.errors import DocumentNotFound
+from knowledge.errors import DocumentNotFound, NameTaken
 from knowledge.model import (
     Chunk,
     CollectionRef,
@@ -253,7 +254,18 @@ def _changed(connection: Connection, before: Document, edit: DocumentEdit, scope
         values["metadata"] = collections.merged(before.metadata, edit.metadata)
     if edit.collection is not None:
         values["collection_id"] = collections.require(connection, edit.collection, scope)
+    if edit.source_path is not None:
+        _refuse_taken(connection, before, edit.source_path, values.get("collection_id", before.collection_id))
+        values["source_path"] = edit.source_path
+        values["filename"] = PureWindowsPath(PurePosixPath(edit.source_path).name).name or before.filename
     return values
+
+
+def _refuse_taken(connection: Connection, before: Document, path: str, collection_id: int) -> None:
+    here = select(D.id).where(D.collection_id == collection_id, D.source_path == path, D.id != before.id)
+    other = connection.execute(here).scalar()
+    if other is not None:
+        raise NameTaken(f"Document {other} came from {path} already", source_path=path, document_id=other)
 
 
 def _all(connection: Connection, condition: Any) -> list[Document]:

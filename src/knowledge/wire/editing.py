@@ -22,6 +22,7 @@ class DocumentEditBody(Body):
 
     title: str | None = None
     url: str | None = None
+    source_path: str | None = Field(None, min_length=1, description="Where its file lies now; nothing is read again.")
     metadata: Metadata | None = Field(None, description="Merged; a null takes a key out.")
     collection: Reference | None = Field(None, description="Moves the document.")
     add_tags: list[str] = Field([], description="`collection:NAME` moves the document.")
@@ -36,6 +37,7 @@ class DocumentEditBody(Body):
         return DocumentEdit(
             title=self.title,
             url=self.url,
+            source_path=self.source_path,
             metadata=self.metadata,
             collection=one_collection(named, tagged),
             add_tags=add,
@@ -105,6 +107,7 @@ def dump_document_edit(edit: DocumentEdit) -> Json:
     fields: dict[str, JsonValue] = {
         "title": edit.title,
         "url": edit.url,
+        "source_path": edit.source_path,
         "metadata": edit.metadata,
         "collection": None if edit.collection is None else dump_collection_ref(edit.collection),
         "add_tags": list(edit.add_tags),
@@ -117,7 +120,7 @@ def dump_move(edit: DocumentEdit) -> Json | None:
     """The tags of an edit that only moves and tags, the old collection's out and the new one's in; None for others."""
     if edit.leaving is None or not isinstance(edit.collection, str):
         return None
-    if any(value is not None for value in (edit.title, edit.url, edit.metadata)):
+    if any(value is not None for value in (edit.title, edit.url, edit.source_path, edit.metadata)):
         return None
     return {
         "remove": [*with_collection(edit.remove_tags, edit.leaving)],

@@ -39,6 +39,8 @@ class WatchShape(TypedDict):
 
     event: str
     name: str
+    before: str | None
+    """Where a renamed file was."""
     document_id: int | None
     job: NotRequired[JobShape]
     error: NotRequired[ErrorFacts]

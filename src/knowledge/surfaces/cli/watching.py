@@ -17,11 +17,12 @@ import click
 
 from knowledge.engine.api import Engine
 from knowledge.errors import CollectionNotFound, DocumentNotFound, FileNotFound, NotNow
-from knowledge.model import DocumentFilter
+from knowledge.model import DocumentEdit, DocumentFilter
 from knowledge.surfaces.cli.about import About
 from knowledge.surfaces.cli.ignoring import NEVER
 from knowledge.surfaces.cli.mirror import Plan, Stamp, plan
 from knowledge.surfaces.cli.references import absolute, every_document
+from knowledge.surfaces.cli.renaming import renamed
 from knowledge.surfaces.cli.screen import clean, count, say
 from knowledge.surfaces.cli.session import Session
 from knowledge.surfaces.cli.sources import Sources, Walk
@@ -93,8 +94,10 @@ class Watch:
         say(f"Watching {names}: {count(len(self.stored), 'document')}. Ctrl-C stops.")
 
     async def bring_up_to_date(self) -> None:
-        """Look, remove what is gone, add what is new; again if removals made room for copies."""
+        """Look, follow what has another name, remove what is gone, add what is new; again if that made room."""
         while work := plan(self.handled, found := self._look(), self.stored):
+            if await self._rename(work, found):
+                continue
             await self._remove(work)
             await self._add(work, found)
         self.handled = {path: stamp for path, stamp in self.handled.items() if path in found}
@@ -109,6 +112,18 @@ class Watch:
                 with suppress(FileNotFoundError):  # gone between being listed and being looked at
                     sources.consider(path)
         return {path: stamp for path in sources.files if (stamp := stamp_of(path)) is not None}
+
+    async def _rename(self, work: Plan, found: dict[str, Stamp]) -> bool:
+        gone = {path: self.stored[path] for path in work.remove}
+        new = [path for path in (*work.add, *self.copies) if path in found and path not in self.stored]
+        moves = await renamed(self.engine, gone, new, found)
+        for before, after in moves.items():
+            number = self.stored.pop(before)
+            await self.engine.edit(number, DocumentEdit(source_path=after))
+            self.stored[after], self.handled[after] = number, found[after]
+            self.copies.discard(after)
+            self._tell("renamed", Outcome(after, Fate.ADDED, document_id=number), before)
+        return bool(moves)
 
     async def _remove(self, work: Plan) -> None:
         for path in work.remove:
@@ -164,12 +179,12 @@ class Watch:
     def _is_below(self, path: str) -> bool:
         return any(Path(path).is_relative_to(root) for root in self.roots)
 
-    def _tell(self, event: str, outcome: Outcome) -> None:
+    def _tell(self, event: str, outcome: Outcome, before: str | None = None) -> None:
         if self.as_json:
-            shape: WatchShape = {"event": event, **dump_outcome(outcome)}
+            shape: WatchShape = {"event": event, "before": before, **dump_outcome(outcome)}
             click.echo(json.dumps(shape))
         else:
-            why = f": {reason(outcome)}" if outcome.error else ""
+            why = f": {reason(outcome)}" if outcome.error else f" (was {before})" if before else ""
             click.echo(clean(f"{event:8} {outcome.name}{why}"))
         sys.stdout.flush()
 
