@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import office_oxide
 import pytest
 
 from knowledge import errors
-from knowledge.extract.base import Facts, PageText, Source
 from knowledge.extract.bundle import members
-from knowledge.extract.formats import extract
 from knowledge.model import Method
 from tests.data.extract import documents
+from tests.data.extract.reading import joined, read
 
 SENTENCES = (
     "The quick brown fox jumps over the lazy dog",
@@ -21,17 +19,6 @@ SENTENCES = (
     "where nobody will ever find it again, they say",
     "until the morning comes with golden light",
 )
-
-
-def read(tmp_path: Path, filename: str, content: bytes, **options: bool | str) -> tuple[Facts, list[PageText]]:
-    path = tmp_path / "bytes"
-    path.write_bytes(content)
-    extracted = extract(Source(path, filename, **options))  # type: ignore[arg-type]
-    return extracted.facts, list(extracted.pages)
-
-
-def joined(pages: Sequence[PageText]) -> str:
-    return "\n\n".join(page.text for page in pages)
 
 
 # -- PDF ----------------------------------------------------------------------------------------

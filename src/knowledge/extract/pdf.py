@@ -7,6 +7,8 @@ pdfium's plain text is taken.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 
 import pypdfium2 as pdfium
 
@@ -15,8 +17,10 @@ from knowledge.extract import ocr, pdf_layout, pdf_scan
 from knowledge.extract.base import Extracted, PageText, Source
 from knowledge.extract.pdf_facts import pdf_facts
 from knowledge.extract.pdf_lost import LostLines
+from knowledge.extract.pdf_notes import notes
 from knowledge.extract.pdf_outline import Outline
-from knowledge.extract.pdf_words import better, plain_text
+from knowledge.extract.pdf_running import RunningLines
+from knowledge.extract.pdf_words import at_top, better, read_plain
 from knowledge.model import Method
 
 MOST_PAGES = 50_000
@@ -47,21 +51,23 @@ def _pages(document: pdfium.PdfDocument, source: Source) -> Iterator[PageText]:
     if source.force_ocr:
         yield from (_recognised(document, index, source, "") for index in range(len(document)))
         return
-    outline, lost = Outline(document), LostLines()
+    outline, lost, running = Outline(document), LostLines(), RunningLines()
     forms = document.get_formtype() != 0
     for index, markdown in enumerate(pdf_layout.pages(source, len(document), forms)):
-        yield _page(document, index, markdown, outline, lost, source)
+        page = _page(document, index, markdown, lost, source)
+        if page.method is Method.TEXT_EXTRACTION:
+            page = replace(page, text=outline.apply(index, running.strip(page.text, index + 1)))
+        yield page
 
 
-def _page(
-    document: pdfium.PdfDocument, index: int, markdown: str, outline: Outline, lost: LostLines, source: Source
-) -> PageText:
+def _page(document: pdfium.PdfDocument, index: int, markdown: str, lost: LostLines, source: Source) -> PageText:
     try:
         page = document[index]
         try:
-            plain = plain_text(page)
-            text = better(markdown, plain, page.get_rotation() != 0)
-            text = lost.restore(text, plain)
+            rotated = page.get_rotation() != 0
+            plain = read_plain(page)
+            text = better(markdown, plain, rotated)
+            text = lost.restore(text, plain.text, partial(at_top, page)) + notes(page)
             scanned = pdf_scan.needs_recognition(page, text)
         finally:
             page.close()
@@ -71,7 +77,7 @@ def _page(
         return PageText("", index + 1, warning=f"Page {index + 1} could not be read: {error}")
     if scanned:
         return _recognised(document, index, source, text)
-    return PageText(outline.apply(index, text), index + 1)
+    return PageText(text, index + 1)
 
 
 def _recognised(document: pdfium.PdfDocument, index: int, source: Source, text: str) -> PageText:

@@ -11,13 +11,16 @@ from knowledge.extract.base import Facts
 from knowledge.model import Json
 
 DATE = re.compile(r"D:(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(?:(Z|[+-]\d\d)'?(\d\d)?)?")
-POINTLESS = re.compile(r"(?i)^(untitled|microsoft word - .*|.*\.(docx?|indd|pptx?|xlsx?|pdf|dvi|tex|qxd|rtf))$")
-"""Titles that a program put there."""
+POINTLESS = re.compile(
+    r"(?i)^(\(?(?:untitled|anonymous|unspecified|unknown)\)?|microsoft word - .*|"
+    r".*\.(docx?|indd|pptx?|xlsx?|pdf|dvi|tex|qxd|rtf))$"
+)
+"""What a program put there because nobody had."""
 
 
 def pdf_facts(document: pdfium.PdfDocument, doc_type: str) -> Facts:
-    info = document.get_metadata_dict(skip_empty=True)
-    title = info.get("Title", "").strip()
+    given = document.get_metadata_dict(skip_empty=True)
+    info = {key: value.strip() for key, value in given.items() if not POINTLESS.match(value.strip())}
     metadata: Json = {
         "created": iso_date(info.get("CreationDate", "")),
         "modified": iso_date(info.get("ModDate", "")),
@@ -26,7 +29,7 @@ def pdf_facts(document: pdfium.PdfDocument, doc_type: str) -> Facts:
     }
     return Facts(
         doc_type,
-        title=title if title and not POINTLESS.match(title) else None,
+        title=info.get("Title"),
         author=info.get("Author"),
         language=_language(document),
         page_count=len(document),

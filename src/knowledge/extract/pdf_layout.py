@@ -70,6 +70,7 @@ def _session(source: Source, forms: bool) -> _Session:
         quiet=True,
         num_workers=1,
         extract_links=False,
+        keep_headers_footers=True,  # what it takes for such are chapter headings too often
         extract_form_fields=forms,
         continue_on_page_error=True,
     )

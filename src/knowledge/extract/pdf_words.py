@@ -1,8 +1,11 @@
-"""Which of two readings of a page is better: the structured one, unless it lost words."""
+"""Which of two readings of a page is better: the structured one, unless it lost words or read them backwards."""
 
 from __future__ import annotations
 
+import math
 import re
+from collections import Counter
+from dataclasses import dataclass
 
 import pypdfium2 as pdfium
 
@@ -10,19 +13,62 @@ WORD = re.compile(r"\w{4,}")
 MOST_LOST = 0.15
 """The share of a page's words that may be missing from the structured reading."""
 PARTED = re.compile(r"(\w)[-\u00ad]\n(\w)")
-"""pdfium marks a hyphen that ends a line with U+FFFE."""
-
-
 DASHED = re.compile(r"(\w{2,})([—–])\n(\w{2,})")
+LEFTWARDS = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
+"""Hebrew, Arabic and their kin, whose words the structured reading sets in the order of their places."""
+LOOKS = 40
+"""Letters whose direction is looked at."""
+HEAD = 0.9
+"""Where the head of a page begins, measured from its foot."""
 
 
-def plain_text(page: pdfium.PdfPage) -> str:
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """Every character of a page, as pdfium gives them."""
+
+    text: str
+    turned: bool = False
+    """Whether a reader sees it sideways or upside down, so that only this reading is of use."""
+
+
+def read_plain(page: pdfium.PdfPage) -> Plain:
+    text, upright = _read(page)
+    if upright in (None, page.get_rotation()):
+        return Plain(text)
+    page.set_rotation(upright or 0)
+    return Plain(_read(page)[0], turned=True)
+
+
+def _read(page: pdfium.PdfPage) -> tuple[str, int | None]:
+    """The text, and the rotation of the page that would show most of its letters upright."""
     textpage = page.get_textpage()
     try:
-        text: str = textpage.get_text_range()
+        return _tidy(textpage.get_text_range()), _upright(textpage)
     finally:
         textpage.close()
+
+
+def _tidy(text: str) -> str:
+    """pdfium marks a hyphen that ends a line with U+FFFE."""
     return text.replace("\r\n", "\n").replace("\ufffe\n", "").replace("\ufffe", "")
+
+
+def _upright(textpage: pdfium.PdfTextPage) -> int | None:
+    count = textpage.count_chars()
+    looked_at = range(0, count, max(1, count // LOOKS))
+    angles = (pdfium.raw.FPDFText_GetCharAngle(textpage, index) for index in looked_at)
+    turns = Counter(round(2 * angle / math.pi) % 4 for angle in angles if angle >= 0)
+    return 90 * turns.most_common(1)[0][0] if turns else None
+
+
+def at_top(page: pdfium.PdfPage, line: str) -> bool:
+    """Whether a line stands at the head of its page, whenever it was drawn."""
+    textpage = page.get_textpage()
+    try:
+        found = textpage.search(line.strip()[:60]).get_next()
+        return found is not None and textpage.get_charbox(found[0])[3] > HEAD * page.get_height()
+    finally:
+        textpage.close()
 
 
 def rejoin(structured: str, plain: str) -> str:
@@ -32,12 +78,18 @@ def rejoin(structured: str, plain: str) -> str:
     return structured
 
 
-def better(structured: str, plain: str, rotated: bool) -> str:
-    words = WORD.findall(plain)
+def better(structured: str, plain: Plain, rotated: bool) -> str:
+    words = WORD.findall(plain.text)
     if not words:
-        return structured or plain
+        return structured or plain.text
     known = set(WORD.findall(structured))
     lost = sum(word not in known for word in words) / len(words)
-    if lost > MOST_LOST or (rotated and lost > 0.05):
-        return PARTED.sub(r"\1\2", plain)
-    return rejoin(structured, plain)
+    if plain.turned or lost > MOST_LOST or (rotated and lost > 0.05) or _runs_left(plain.text):
+        return PARTED.sub(r"\1\2", plain.text)
+    return rejoin(structured, plain.text)
+
+
+def _runs_left(text: str) -> bool:
+    if LEFTWARDS.search(text) is None:
+        return False
+    return 5 * len(LEFTWARDS.findall(text)) > sum(map(str.isalpha, text))

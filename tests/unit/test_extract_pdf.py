@@ -1,0 +1,96 @@
+"""A PDF is read in the order of its reader, whichever way its pages lie and whatever runs along their edges."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from knowledge.extract.pdf_running import RunningLines
+from knowledge.extract.pdf_words import Plain, better
+from tests.data.extract import documents
+from tests.data.extract.reading import joined, read
+
+NUMBERS = ("one", "two", "three", "four", "five", "six", "seven", "eight")
+LINES = tuple(f"Line {word} of a page that somebody turned" for word in NUMBERS)
+
+
+def written(pdf: documents.Pdf, *lines: tuple[int, str]) -> None:
+    """A page with large and small lines, from the top."""
+    pdf.text(*((72, 800 - 40 * place, size, words) for place, (size, words) in enumerate(lines)))
+
+
+def test_running_lines_come_once_and_chapter_headings_always(tmp_path: Path) -> None:
+    pdf = documents.Pdf()
+    for number in (1, 2, 3):
+        written(
+            pdf,
+            (9, f"Harbour Gazette {number}"),
+            (22, f"Chapter {7 * number}"),
+            *((11, f"The {word} sentence of part {number} has its own words.") for word in NUMBERS),
+            (9, f"Page {number} of 3"),
+        )
+    pages = [page.text for page in read(tmp_path, "a.pdf", pdf.made())[1]]
+    assert [f"# Chapter {7 * number}" in text for number, text in enumerate(pages, start=1)] == [True, True, True]
+    assert ["Gazette" in text for text in pages] == [True, False, False]
+    assert ["Page" in text for text in pages] == [True, False, False]
+
+
+def test_a_table_that_goes_on_keeps_its_header_on_every_page() -> None:
+    running = RunningLines()
+    pages = [running.strip(f"| Name | Price |\n| --- | --- |\n| Tea {page} | 12 |", page) for page in (1, 2)]
+    assert all(page.startswith("| Name | Price |") for page in pages)
+
+
+@pytest.mark.parametrize("turned", [0, 90, 180, 270])
+def test_a_page_is_read_in_order_whichever_way_it_is_turned(tmp_path: Path, turned: int) -> None:
+    pdf = documents.Pdf()
+    pdf.text(*((72, 700 - 20 * place, 11, line) for place, line in enumerate(LINES)), rotate=turned)
+    text = joined(read(tmp_path, "a.pdf", pdf.made())[1])
+    places = [text.find(line) for line in LINES]
+    assert -1 not in places
+    assert places == sorted(places)
+
+
+def test_lines_that_run_up_the_page_are_read_in_order(tmp_path: Path) -> None:
+    drawn = (
+        b"BT /F1 11 Tf 0 1 -1 0 %d 72 Tm (%s) Tj ET" % (100 + 20 * place, line.encode())
+        for place, line in enumerate(LINES)
+    )
+    pdf = documents.Pdf()
+    pdf.page(b"\n".join(drawn))
+    text = joined(read(tmp_path, "a.pdf", pdf.made())[1])
+    places = [text.find(line) for line in LINES]
+    assert -1 not in places
+    assert places == sorted(places)
+
+
+def test_a_page_that_is_written_from_right_to_left_keeps_its_order() -> None:
+    hebrew = "שלום עולם וברוכים הבאים לספר החדש"
+    assert better(" ".join(reversed(hebrew.split())), Plain(hebrew), rotated=False) == hebrew
+
+
+def test_notes_on_a_page_are_read_with_it(tmp_path: Path) -> None:
+    pdf = documents.Pdf()
+    notes = [
+        pdf.add(b"<< /Type /Annot /Subtype /%s /Rect [72 600 300 620] /Contents (%s) >>" % (kind, words))
+        for kind, words in (
+            (b"Text", b"Ask the harbour master"),
+            (b"FreeText", b"Approved"),
+            (b"Link", b"Nobody wrote this"),
+        )
+    ]
+    pdf.text((72, 760, 12, "The breakwater is to be mended in spring"))
+    listed = b" ".join(b"%d 0 R" % number for number in notes)
+    data = pdf.made().replace(b"/Type /Page /", b"/Annots [%s] /Type /Page /" % listed)
+    text = joined(read(tmp_path, "a.pdf", data)[1])
+    assert "Note: Ask the harbour master\n\nNote: Approved" in text
+    assert "Nobody wrote this" not in text
+
+
+def test_facts_that_a_program_made_up_are_no_facts(tmp_path: Path) -> None:
+    pdf = documents.Pdf()
+    pdf.text((72, 760, 12, "The breakwater is to be mended in spring"))
+    pdf.info = b"/Title (untitled) /Author (anonymous) /Subject (\\(unspecified\\))"
+    facts, _ = read(tmp_path, "a.pdf", pdf.made())
+    assert (facts.title, facts.author, facts.metadata.get("subject")) == (None, None, None)
