@@ -6,6 +6,7 @@ from pathlib import Path
 
 import office_oxide
 import pytest
+from PIL import Image, ImageOps
 
 from knowledge import errors
 from knowledge.extract.bundle import members
@@ -125,6 +126,18 @@ def test_every_kind_of_picture_is_read(tmp_path: Path, kind: str) -> None:
     assert "lazy dog" in pages[0].text
 
 
+@pytest.mark.parametrize("ink", [0, 255])
+def test_words_on_nothing_are_read_whether_black_or_white(tmp_path: Path, ink: int) -> None:
+    words = documents.picture(*SENTENCES[:2], size=(1300, 400))
+    image = Image.merge("LA", (Image.new("L", words.size, ink), ImageOps.invert(words)))
+    assert "lazy dog" in joined(read(tmp_path, "a.png", documents.encoded(image, "PNG"))[1])
+
+
+def test_a_picture_in_the_colours_of_print_is_read(tmp_path: Path) -> None:
+    image = documents.picture(*SENTENCES[:2], size=(1300, 400)).convert("CMYK")
+    assert "lazy dog" in joined(read(tmp_path, "a.jpg", documents.encoded(image, "JPEG"))[1])
+
+
 def test_a_tiff_has_a_page_for_each_picture(tmp_path: Path) -> None:
     frames = [documents.picture(line, line, size=(1300, 400)) for line in SENTENCES[:2]]
     data = documents.encoded(frames[0], "TIFF", save_all=True, append_images=frames[1:])
@@ -142,6 +155,14 @@ def test_a_drawing_gives_its_words(tmp_path: Path) -> None:
     svg = '<svg xmlns="http://www.w3.org/2000/svg"><title>Plan</title><text>Kitchen <tspan>North</tspan></text></svg>'
     facts, pages = read(tmp_path, "a.svg", svg.encode())
     assert (facts.title, joined(pages).split("\n")[:2]) == ("Plan", ["Plan", "Kitchen North"])
+
+
+def test_lines_of_a_drawing_do_not_run_into_each_other(tmp_path: Path) -> None:
+    svg = (
+        '<svg xmlns="http://www.w3.org/2000/svg"><text><tspan x="1" y="1">First line</tspan><tspan x="1" dy="9">second'
+        "</tspan></text><foreignObject><div><p>Page words</p><p>more</p></div></foreignObject></svg>"
+    )
+    assert joined(read(tmp_path, "a.svg", svg.encode())[1]).split("\n")[:2] == ["First line second", "Page words more"]
 
 
 def test_a_drawing_without_words_is_looked_at(tmp_path: Path) -> None:
@@ -315,6 +336,26 @@ def test_the_chapters_of_a_book_are_pages(tmp_path: Path) -> None:
     assert [page.text for page in pages] == ["# Chapter I\n\nIt began.\n", "# Chapter II\n\nIt ended.\n"]
 
 
+def test_a_chapter_without_a_heading_gets_the_one_from_the_contents(tmp_path: Path) -> None:
+    chapters = {"one two.xhtml": "<p>It began.</p>", "two.xhtml": "<h2>Its own</h2><p>It ended.</p>"}
+    links = '<li><a href="one%20two.xhtml#top">The beginning</a></li><li><a href="two.xhtml">The end</a></li>'
+    points = "".join(
+        f'<navPoint><navLabel><text>{title}</text></navLabel><content src="{name}"/></navPoint>'
+        for title, name in (("The beginning", "one%20two.xhtml"), ("The end", "two.xhtml"))
+    )
+    new = (
+        '<item properties="nav" href="nav.xhtml"/>',
+        {"OPS/nav.xhtml": f"<html><body><nav><ol>{links}</ol></nav></body></html>"},
+    )
+    old = (
+        '<item media-type="application/x-dtbncx+xml" href="toc.ncx"/>',
+        {"OPS/toc.ncx": f"<ncx><navMap>{points}</navMap></ncx>"},
+    )
+    for item, more in (new, old):
+        _, pages = read(tmp_path, "a.epub", documents.epub(chapters, item=item, **more))
+        assert [page.text for page in pages] == ["# The beginning\n\nIt began.\n", "## Its own\n\nIt ended.\n"]
+
+
 # -- mail -----------------------------------------------------------------------------------------
 
 MAIL = """From: =?utf-8?q?Ad=C3=A9le?= <ada@example.org>
@@ -371,6 +412,49 @@ def test_a_mail_with_html_alone_gives_its_words(tmp_path: Path) -> None:
     assert "## News" in text
     assert "Café opens" in text
     assert "x</script>" not in text
+
+
+def multipart(kind: str, *parts: tuple[str, str]) -> bytes:
+    """A mail of several parts: the head and the words of each."""
+    bodies = "".join(f"--b\n{head}\n\n{words}\n" for head, words in parts)
+    return (
+        f"Subject: Harbour\nMIME-Version: 1.0\nContent-Type: multipart/{kind}; boundary=b\n\n{bodies}--b--\n".encode()
+    )
+
+
+def test_a_plain_text_that_only_points_to_the_html_is_not_the_best_body(tmp_path: Path) -> None:
+    html = f"<p>{'The breakwater was surveyed in spring. ' * 20}</p>"
+    stub = "Your program cannot show HTML."
+    mail = multipart("alternative", ("Content-Type: text/plain", stub), ("Content-Type: text/html", html))
+    text = joined(read(tmp_path, "a.eml", mail)[1])
+    assert ("surveyed in spring" in text, stub in text) == (True, False)
+
+
+def test_every_text_of_a_mail_in_parts_is_read(tmp_path: Path) -> None:
+    plain = "Content-Type: text/plain"
+    text = joined(read(tmp_path, "a.eml", multipart("mixed", (plain, "First words"), (plain, "Second words")))[1])
+    assert ("First words" in text, text.count("Second words")) == (True, 1)
+
+
+def test_an_attached_mail_is_read_without_what_is_attached_to_it(tmp_path: Path) -> None:
+    inner = multipart(
+        "mixed",
+        ("Content-Type: text/plain", "Forwarded words"),
+        ("Content-Type: text/plain\nContent-Disposition: attachment; filename=deep.txt", "Too deep"),
+    ).decode()
+    outer = multipart("mixed", ("Content-Type: text/plain", "See below"), ("Content-Type: message/rfc822", inner))
+    outer = outer.replace(b"boundary=b\n", b"boundary=outer\n", 1).replace(b"--b\n", b"--outer\n", 2)
+    outer = outer[: outer.rindex(b"--b--")] + b"--outer--\n"
+    text = joined(read(tmp_path, "a.eml", outer)[1])
+    assert ("See below" in text, "## Attachment: Harbour.eml" in text, "Forwarded words" in text) == (True, True, True)
+    assert "Too deep" not in text
+
+
+def test_a_file_name_in_pieces_and_in_foreign_letters_is_put_together(tmp_path: Path) -> None:
+    name = "filename*0*=UTF-8''Preis%20;\n filename*1*=%C3%A4.txt"
+    head = f"Content-Type: text/plain\nContent-Disposition: attachment;\n {name}"
+    text = joined(read(tmp_path, "a.eml", multipart("mixed", ("Content-Type: text/plain", "Hello"), (head, "12")))[1])
+    assert "## Attachment: Preis ä.txt" in text
 
 
 def test_an_attachment_that_cannot_be_read_makes_the_mail_partial(tmp_path: Path) -> None:

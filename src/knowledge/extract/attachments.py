@@ -11,7 +11,7 @@ from knowledge.extract.base import PageText, Source
 
 MOST = 100
 WRAPPERS = {"eml", "msg", "zip"}
-"""Attached mails and archives are named, not opened: one level is enough for people, and for bombs."""
+"""An attached mail is read without its own attachments, an archive is named: one level is enough, also for bombs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,9 @@ def _read(source: Source) -> Iterator[PageText]:
     if not supported(source.filename):
         return
     try:
-        if identify_source(source) in WRAPPERS:
+        doc_type = identify_source(source)
+        if doc_type in WRAPPERS:
+            yield from _letter(source, doc_type)
             return
         for page in extract(source).pages:
             yield replace(page, number=None)
@@ -41,3 +43,12 @@ def _read(source: Source) -> Iterator[PageText]:
         return
     except errors.KnowledgeError as error:
         yield PageText("", warning=f"Attachment {source.filename} could not be read: {error}")
+
+
+def _letter(source: Source, doc_type: str) -> Iterator[PageText]:
+    from knowledge.extract import mail, outlook
+
+    if doc_type == "eml":
+        yield PageText(mail.letter(mail.read(source.read())))
+    elif doc_type == "msg":
+        yield PageText(outlook.letter(outlook.read(source)))

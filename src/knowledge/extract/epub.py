@@ -13,6 +13,7 @@ from knowledge import errors
 from knowledge.extract import markup_tree
 from knowledge.extract.archive import open_archive
 from knowledge.extract.base import Extracted, Facts, PageText, Source
+from knowledge.extract.epub_contents import contents
 from knowledge.extract.html import fragment_markdown
 from knowledge.extract.markup_tree import local, member
 from knowledge.model import Json
@@ -25,6 +26,7 @@ PAGES = ("application/xhtml+xml", "text/html", "text/x-oeb1-document", "")
 @dataclass(frozen=True, slots=True)
 class Book:
     package: Element
+    folder: str
     chapters: list[str]
     """The members that hold the text, in reading order."""
 
@@ -48,7 +50,7 @@ def _book(archive: zipfile.ZipFile, names: set[str]) -> Book:
     package = markup_tree.parse(member(archive, path))
     folder = posixpath.dirname(path)
     found = (posixpath.normpath(posixpath.join(folder, href)) for href in _spine(package))
-    return Book(package, [name for name in dict.fromkeys(found) if name in names])
+    return Book(package, folder, [name for name in dict.fromkeys(found) if name in names])
 
 
 def _spine(package: Element) -> Iterator[str]:
@@ -65,11 +67,20 @@ def _spine(package: Element) -> Iterator[str]:
 
 def _pages(archive: zipfile.ZipFile, book: Book) -> Iterator[PageText]:
     with archive:
+        titles = contents(archive, book.package, book.folder)
         for number, name in enumerate(book.chapters, start=1):
             try:
-                yield PageText(fragment_markdown(member(archive, name)), number)
+                text = fragment_markdown(member(archive, name))
+                yield PageText(_headed(text, titles.get(name)), number)
             except errors.Damaged as error:
                 yield PageText("", number, warning=f"Chapter {number} could not be read: {error}")
+
+
+def _headed(text: str, title: str | None) -> str:
+    """A chapter whose own text has no heading gets the one from the table of contents."""
+    if not title or not any(map(str.isalnum, text)) or any(line.startswith("#") for line in text.split("\n")):
+        return text
+    return f"# {title}\n\n{text}"
 
 
 def _facts(book: Book, doc_type: str) -> Facts:

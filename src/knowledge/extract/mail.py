@@ -17,14 +17,19 @@ from knowledge.extract.plain import pages
 from knowledge.model import Json
 
 HEADERS = ("From", "To", "Cc", "Date")
+STUB = 200
+"""Characters: a plain text below this may only say that the mail is in HTML."""
 
 
 def extract(source: Source, doc_type: str) -> Extracted:
-    data = source.read()
+    message = read(source.read())
+    return Extracted(_facts(message, doc_type), _pages(message, source))
+
+
+def read(data: bytes) -> EmailMessage:
     if data.startswith(b"From "):  # the line with which a mailbox opens each of its mails
         data = data.partition(b"\n")[2]
-    message = email.message_from_bytes(data, policy=policy.default)
-    return Extracted(_facts(message, doc_type), _pages(message, source))
+    return email.message_from_bytes(data, policy=policy.default)
 
 
 def _facts(message: EmailMessage, doc_type: str) -> Facts:
@@ -53,20 +58,35 @@ def header(message: EmailMessage, name: str) -> str | None:
 
 
 def _pages(message: EmailMessage, source: Source) -> Iterator[PageText]:
-    values = {name: header(message, name) for name in HEADERS}
-    lines = [f"{name}: {value}" for name, value in values.items() if value]
-    subject = header(message, "Subject")
-    yield from pages([*([f"# {subject}\n\n"] if subject else []), "\n".join(lines) + "\n\n", body(message) + "\n\n"])
+    yield from pages([letter(message)])
     yield from attachment_pages(list(_attachments(message)), source)
 
 
+def letter(message: EmailMessage) -> str:
+    """A mail without its attachments: subject, headers, body."""
+    values = {name: header(message, name) for name in HEADERS}
+    lines = [f"{name}: {value}" for name, value in values.items() if value]
+    subject = header(message, "Subject")
+    return f"# {subject}\n\n" * bool(subject) + "\n".join(lines) + "\n\n" + body(message) + "\n\n"
+
+
 def body(message: EmailMessage) -> str:
-    """The plain text, or the HTML where there is no other or where the plain one says nothing."""
-    for kind in ("plain", "html"):
-        part = message.get_body((kind,))
-        if part is not None and (text := _text(part, kind).strip()):
-            return text
-    return ""
+    """The plain text, unless it only says that there is HTML; and whatever else is to be read in its place."""
+    chosen = {kind: message.get_body((kind,)) for kind in ("plain", "html")}
+    texts = {kind: _text(part, kind).strip() if part is not None else "" for kind, part in chosen.items()}
+    best = "html" if len(texts["plain"]) < STUB and len(texts["html"]) > 4 * len(texts["plain"]) else "plain"
+    further = (_text(part, part.get_content_subtype()).strip() for part in _further(message, list(chosen.values())))
+    return "\n\n".join(text for text in (texts[best], *further) if text)
+
+
+def _further(message: EmailMessage, known: list[object]) -> Iterator[EmailMessage]:
+    """Texts that stand beside the body, as programs make them that cut a mail into parts."""
+    if message.get_content_type() != "multipart/mixed":
+        return
+    for part in cast(Iterator[EmailMessage], message.iter_parts()):
+        named = part.get_filename() or part.get_content_disposition() == "attachment"
+        if part.get_content_type() in ("text/plain", "text/html") and not named and part not in known:
+            yield part
 
 
 def _text(part: object, kind: str) -> str:
@@ -81,9 +101,21 @@ def _text(part: object, kind: str) -> str:
 
 
 def _attachments(message: EmailMessage) -> Iterator[Attachment]:
-    for part in message.walk():
-        if part.is_multipart() or (not part.get_filename() and part.get_content_disposition() != "attachment"):
-            continue
-        payload = part.get_payload(decode=True)
-        if isinstance(payload, bytes) and payload:
-            yield Attachment(part.get_filename() or "attachment", payload)
+    for part in _parts(message):
+        if part.get_content_type() == "message/rfc822":
+            inner = part.get_payload(0) if part.is_multipart() else None
+            if isinstance(inner, EmailMessage):
+                yield Attachment(f"{header(inner, 'Subject') or 'mail'}.eml", inner.as_bytes())
+        elif part.get_filename() or part.get_content_disposition() == "attachment":
+            payload = part.get_payload(decode=True)
+            if isinstance(payload, bytes) and payload:
+                yield Attachment(part.get_filename() or "attachment", payload)
+
+
+def _parts(message: EmailMessage) -> Iterator[EmailMessage]:
+    """Every part but those inside a mail that is itself attached."""
+    if message.get_content_type() == "message/rfc822" or not message.is_multipart():
+        yield message
+    else:
+        for part in cast(list[EmailMessage], message.get_payload()):
+            yield from _parts(part)

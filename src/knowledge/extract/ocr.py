@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PIL import Image, ImageOps
+from PIL import Image, ImageOps, ImageStat
 
 from knowledge import errors
 from knowledge.extract.skew import lies_sideways, straighten
@@ -68,12 +68,18 @@ def _prepared(image: Image.Image) -> Image.Image:
     """Grey on white, at a size that tesseract was trained for."""
     if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
         rgba = image.convert("RGBA")
-        image = Image.alpha_composite(Image.new("RGBA", rgba.size, "white"), rgba)
+        image = Image.alpha_composite(Image.new("RGBA", rgba.size, _paper(rgba)), rgba)
     grey = image.convert("L")
     longest = max(grey.size)
     if longest < SMALL:
         return ImageOps.scale(grey, min(3.0, SMALL * 1.4 / longest), Image.Resampling.LANCZOS)
     return ImageOps.scale(grey, LARGE / longest, Image.Resampling.BOX) if longest > LARGE else grey
+
+
+def _paper(image: Image.Image) -> str:
+    """White below what is drawn on nothing, or black where that itself is white."""
+    lightness = ImageStat.Stat(image.convert("L"), image.getchannel("A").point(lambda value: 255 if value > 127 else 0))
+    return "black" if lightness.count[0] and lightness.mean[0] > 200 else "white"
 
 
 def _other_ways_up(page: Image.Image) -> list[Image.Image]:

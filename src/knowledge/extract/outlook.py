@@ -14,13 +14,26 @@ from knowledge.extract.html import fragment_markdown
 from knowledge.extract.plain import pages
 from knowledge.model import Json
 
+BROKEN = (OSError, KeyError, ValueError, IndexError)
+
 
 def extract(source: Source, doc_type: str) -> Extracted:
+    message = read(source)
     try:
-        message = Message.load(io.BytesIO(source.read()))
         return Extracted(_facts(message, doc_type), _pages(message, source))
-    except (OSError, KeyError, ValueError, IndexError) as error:
-        raise errors.Damaged(f"It is no message that can be opened: {error}", filename=source.filename) from error
+    except BROKEN as error:
+        raise _damaged(source, error) from error
+
+
+def read(source: Source) -> Message:
+    try:
+        return Message.load(io.BytesIO(source.read()))
+    except BROKEN as error:
+        raise _damaged(source, error) from error
+
+
+def _damaged(source: Source, error: Exception) -> errors.Damaged:
+    return errors.Damaged(f"It is no message that can be opened: {error}", filename=source.filename)
 
 
 def _recipients(message: Message) -> str:
@@ -37,16 +50,21 @@ def _facts(message: Message, doc_type: str) -> Facts:
 
 
 def _pages(message: Message, source: Source) -> Iterator[PageText]:
+    yield from pages([letter(message)])
+    found = [Attachment(item.file_name or "attachment", item.file_bytes or b"") for item in message.attachments]
+    yield from attachment_pages([item for item in found if item.content], source)
+
+
+def letter(message: Message) -> str:
+    """A message without its attachments: subject, headers, body."""
     values = {
         "From": message.sender,
         "To": _recipients(message),
         "Date": message.sent_date.isoformat() if message.sent_date else None,
     }
     lines = [f"{name}: {value}" for name, value in values.items() if value]
-    subject = [f"# {message.subject}\n\n"] if message.subject else []
-    yield from pages([*subject, "\n".join(lines) + "\n\n", _body(message) + "\n\n"])
-    found = [Attachment(item.file_name or "attachment", item.file_bytes or b"") for item in message.attachments]
-    yield from attachment_pages([item for item in found if item.content], source)
+    subject = f"# {message.subject}\n\n" if message.subject else ""
+    return subject + "\n".join(lines) + "\n\n" + _body(message) + "\n\n"
 
 
 def _body(message: Message) -> str:

@@ -16,7 +16,9 @@ from knowledge.extract.markup_tree import local
 from knowledge.extract.plain import pages
 from knowledge.model import Method
 
-SPOKEN = ("title", "desc", "text")
+SPOKEN = ("title", "desc", "text", "foreignObject")
+BLOCKS = {"p", "div", "li", "br", "td", "h1", "h2", "h3"}
+PLACED = {"x", "y", "dx", "dy"}
 WIDTH = 2000
 """Pixels across a drawing that is recognised."""
 EXTERNAL = re.compile(r"""(?i)\s(?:xlink:)?href\s*=\s*(["'])(?!#|data:).*?\1""")
@@ -36,10 +38,18 @@ def _spoken(root: Element) -> Iterator[str]:
     seen = set()
     for element in root.iter():
         if local(element.tag) in SPOKEN:
-            line = markup_tree.words(element)
+            line = " ".join("".join(_said(element)).split())
             if line and line not in seen:
                 seen.add(line)
                 yield line
+
+
+def _said(element: Element) -> Iterator[str]:
+    """The words of an element; a part that has a place of its own stands apart."""
+    yield element.text or ""
+    for child in element:
+        apart = " " if PLACED.intersection(child.keys()) or local(child.tag) in BLOCKS else ""
+        yield from (apart, *_said(child), apart, child.tail or "")
 
 
 def _recognised(data: bytes, source: Source) -> PageText:

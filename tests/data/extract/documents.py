@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from urllib.parse import quote
 
 from PIL import Image, ImageDraw, ImageFont
 
@@ -177,15 +178,16 @@ def opendocument(kind: str, body: str, *, manifest: str = "<manifest/>") -> byte
     return zipped(members, stored=["mimetype"])
 
 
-def epub(chapters: Mapping[str, str], **more: str) -> bytes:
+def epub(chapters: Mapping[str, str], item: str = "", **more: str) -> bytes:
     items = "".join(
-        f'<item id="c{place}" href="{name}" media-type="application/xhtml+xml"/>' for place, name in enumerate(chapters)
+        f'<item id="c{place}" href="{quote(name)}" media-type="application/xhtml+xml"/>'
+        for place, name in enumerate(chapters)
     )
     spine = "".join(f'<itemref idref="c{place}"/>' for place in range(len(chapters)))
     package = (
         '<package xmlns="http://www.idpf.org/2007/opf" xmlns:dc="http://purl.org/dc/elements/1.1/"><metadata>'
         "<dc:title>A Book</dc:title><dc:creator>Ada</dc:creator><dc:language>en</dc:language></metadata>"
-        f"<manifest>{items}</manifest><spine>{spine}</spine></package>"
+        f"<manifest>{items}{item}</manifest><spine>{spine}</spine></package>"
     )
     container = '<container><rootfiles><rootfile full-path="OPS/book.opf"/></rootfiles></container>'
     pages = {f"OPS/{name}": f"<html><body>{body}</body></html>" for name, body in chapters.items()}
