@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,8 @@ VOCABULARY, LENGTH, QUESTION_WORDS = 60_000, 120, 6
 COMMON = 30
 """The most frequent words stand for those that a question drops."""
 BLOCK = 10_000
+LETTERS = "bcdfghjkmnpqrtvwxz"
+"""Without vowels and without s, so that a word is its own stem and is not taken apart."""
 COLLECTIONS = 20
 """Passages are dealt out in turn, so one collection is a filter of 5 %."""
 
@@ -32,14 +35,14 @@ class Recipe:
         for first in range(0, self.passages, BLOCK):
             count = min(BLOCK, self.passages - first)
             numbers = np.searchsorted(chances, generator.random((count, LENGTH)))
-            yield from ([f"w{number}" for number in row] for row in numbers.tolist())
+            yield from ([spelled(number) for number in row] for row in numbers.tolist())
 
     def questions(self, count: int) -> list[list[str]]:
         chances = _zipf(0.8)
         chances[:COMMON] = 0
         generator = np.random.default_rng(self.seed + 1)
         numbers = generator.choice(VOCABULARY, (count, QUESTION_WORDS), p=chances / chances.sum())
-        return [[f"w{number}" for number in row] for row in numbers.tolist()]
+        return [[spelled(number) for number in row] for row in numbers.tolist()]
 
     def vectors(self) -> Iterator[NDArray[np.float32]]:
         """Blocks of rows of unit length."""
@@ -73,6 +76,12 @@ class _Clusters:
         rows = chosen + 0.75 * self._scattered(generator, count) + self._mean
         unit: NDArray[np.float32] = rows / np.linalg.norm(rows, axis=1, keepdims=True)
         return unit
+
+
+@cache
+def spelled(number: int) -> str:
+    """A word of four letters for each number."""
+    return "".join(LETTERS[number // len(LETTERS) ** place % len(LETTERS)] for place in range(4))
 
 
 def _zipf(power: float) -> NDArray[np.float64]:

@@ -163,6 +163,17 @@ def test_a_filter_never_costs_a_hit_in_a_long_index(index: EmbeddedIndex, kept: 
     assert set(words) <= passing
 
 
+def test_a_filter_that_is_asked_again_sees_what_has_come_and_gone_since(index: EmbeddedIndex) -> None:
+    put(index, 1, [entry(number, collection_id=number % 10) for number in range(meaning.FIRST_TAIL)])
+    within = Within(owner=0, collections=(3,))
+    nearest = by_meaning(index, 3, within)
+    assert by_meaning(index, 3, within) == nearest
+    put(index, 2, [entry(100_003, collection_id=3)])
+    index.apply(3, nearest[:2], [])
+    assert by_meaning(index, 100_003, within)[0] == 100_003
+    assert not set(nearest[:2]) & set(by_meaning(index, 3, within))
+
+
 def test_removed_passages_never_crowd_out_the_others(index: EmbeddedIndex) -> None:
     total = meaning.FIRST_TAIL + 100
     put(index, 1, [entry(number) for number in range(total)])

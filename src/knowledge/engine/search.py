@@ -95,8 +95,10 @@ def understand(query: Query, index: Index, embedder: Embedder | None) -> Asked:
 
 def refuse_empty(query: Query, words: Words, embedder: Embedder | None) -> None:
     """A question without a word is refused, unless it is one that a model can make something of."""
+    if words.terms:
+        return
     pictures = any(unicodedata.category(character) == "So" for character in query.text)
-    if not words.terms and not (pictures and embedder is not None and query.mode is not Mode.TEXT):
+    if not (pictures and embedder is not None and query.mode is not Mode.TEXT):
         raise EmptyQuery("The question holds no word to search for", query=query.text[:200])
 
 
@@ -159,9 +161,9 @@ NOTHING = Scored(np.empty(0, np.int64), np.empty(0, np.float32))
 
 def both_scores(asked: Asked, by_words: Scored, by_meaning: Scored, index: Index) -> Candidates:
     """One row a passage; the score that only one side knows is computed for the other."""
-    ids = np.union1d(by_words.ids, by_meaning.ids)
-    bm25, words_rank = placed(ids, by_words, missing=0.0)
-    cosine, meaning_rank = placed(ids, by_meaning, missing=np.nan)
+    ids, places = merged(by_words.ids, by_meaning.ids)
+    bm25, words_rank = placed(len(ids), places[: len(by_words.ids)], by_words, missing=0.0)
+    cosine, meaning_rank = placed(len(ids), places[len(by_words.ids) :], by_meaning, missing=np.nan)
     unscored = words_rank < 0
     if asked.mode is not Mode.VECTOR and unscored.any():
         bm25[unscored] = index.bm25(asked.words, ids[unscored])
@@ -171,10 +173,23 @@ def both_scores(asked: Asked, by_words: Scored, by_meaning: Scored, index: Index
     return Candidates(ids, bm25, index.ceiling(asked.words), cosine, words_rank, meaning_rank)
 
 
-def placed(ids: NDArray[np.int64], found: Scored, *, missing: float) -> tuple[rank.Numbers, NDArray[np.int64]]:
-    places = np.searchsorted(ids, found.ids)
-    scores, ranks = np.full(len(ids), missing), np.full(len(ids), -1, np.int64)
-    scores[places], ranks[places] = found.scores, np.arange(len(found.ids))
+def merged(words: NDArray[np.int64], meaning: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The ids of both sides, each once and ascending, and where each of the one and then of the other stands there."""
+    both = np.concatenate((words, meaning))
+    order = both.argsort()
+    ascending = both[order]
+    fresh = np.ones(len(both), np.bool_)
+    fresh[1:] = ascending[1:] != ascending[:-1]
+    places = np.empty(len(both), np.int64)
+    places[order] = fresh.cumsum() - 1
+    return ascending[fresh], places
+
+
+def placed(
+    count: int, places: NDArray[np.int64], found: Scored, *, missing: float
+) -> tuple[rank.Numbers, NDArray[np.int64]]:
+    scores, ranks = np.full(count, missing), np.full(count, -1, np.int64)
+    scores[places], ranks[places] = found.scores, np.arange(len(places))
     return scores, ranks
 
 

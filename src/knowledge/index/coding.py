@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from knowledge.index.view import Slots
+from knowledge.index.view import Selection, Slots
 
 if TYPE_CHECKING:
     import faiss
@@ -24,6 +24,7 @@ Vectors: TypeAlias = NDArray[np.float32]
 Codes: TypeAlias = NDArray[np.uint8]
 
 LONGEST_TURNED = 1024
+MOST_KEPT_BYTES = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +104,42 @@ class Coded:
         slots: Slots = found[0][found[0] >= 0]
         return slots
 
-    def nearest_of(self, question: Vectors, slots: Slots, count: int) -> Slots:
-        """A scan over these alone: their codes are put together for it, which is cheaper than testing all of them."""
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some of the slots, their codes put together: to scan them alone is cheaper than to test all of them."""
+
+    slots: Slots
+    codes: faiss.IndexRaBitQ
+
+    def nearest(self, question: Vectors, count: int) -> Slots:
         one_thread()
-        _, found = _filled(self.center, self.codes[slots]).search(turned(question[None]), min(count, len(slots)))
-        chosen: Slots = slots[found[0][found[0] >= 0]]
+        _, found = self.codes.search(turned(question[None]), min(count, len(self.slots)))
+        chosen: Slots = self.slots[found[0][found[0] >= 0]]
         return chosen
+
+
+class Parts:
+    """The parts of the latest filters, since who filters once filters again."""
+
+    def __init__(self) -> None:
+        self._kept: dict[Selection, Part] = {}
+        self._bytes = 0
+
+    def get(self, selection: Selection, coded: Coded) -> Part:
+        part = self._kept.get(selection)
+        if part is None:
+            slots = selection.embedded_slots(len(coded.codes))
+            part = Part(slots, _filled(coded.center, coded.codes[slots]))
+            self._keep(selection, part, len(slots) * (coded.codes.shape[1] + slots.itemsize))
+        return part
+
+    def _keep(self, selection: Selection, part: Part, size: int) -> None:
+        if self._bytes + size > MOST_KEPT_BYTES:
+            self._kept, self._bytes = {}, 0
+        if size <= MOST_KEPT_BYTES:
+            self._kept[selection] = part
+            self._bytes += size
 
 
 def encoded(center: Vectors, vectors: Vectors) -> Codes:

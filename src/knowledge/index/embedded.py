@@ -88,7 +88,7 @@ class EmbeddedIndex:
         self._words_ahead = self._words.opstamp > manifest.opstamp
         self._slots.load(manifest)
         self._meaning.load(manifest)
-        if not self._words_ahead and len(self._words.view()) != manifest.live:
+        if not self._words_ahead and self._words.view().passages != manifest.live:
             raise Damaged("Words and slots hold different numbers of passages")
 
     def _published(self) -> View:
@@ -228,14 +228,14 @@ class EmbeddedIndex:
         slots, scores = view.slots.slots_of(ids), np.zeros(len(ids), np.float32)
         here = slots >= 0
         if here.any() and words.terms:
-            scores[here] = scoring.bm25(view.slots, scoring.asked(words), view.words.idf, slots[here])
+            scores[here] = scoring.bm25(view.slots, view.words.question(words), slots[here])
         if words.phrases and scores.any():
             held = view.words.holds_phrases(words, ids.tolist())
             scores *= np.asarray([chunk in held for chunk in ids.tolist()], np.float32)
         return scores
 
     def ceiling(self, words: Words) -> float:
-        return self._view.words.ceiling(scoring.asked(words))
+        return self._view.words.question(words).ceiling
 
     # -- itself ---------------------------------------------------------------------------------
 

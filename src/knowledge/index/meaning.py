@@ -7,7 +7,7 @@ searches look at is never changed under them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from knowledge.index import coding
 from knowledge.index.api import Entry
-from knowledge.index.coding import Coded, Saved, Scanner, Vectors
+from knowledge.index.coding import Coded, Parts, Saved, Scanner, Vectors
 from knowledge.index.files import MappedRows
 from knowledge.index.manifest import Manifest
 from knowledge.index.view import Selection, Slots
@@ -44,6 +44,7 @@ class MeaningView:
     tail: Vectors
     """The last slots again, as numbers that multiply fast."""
     coded: Coded | None
+    _parts: Parts = field(default_factory=Parts)
 
     def search(self, question: Vectors, selection: Selection, limit: int) -> tuple[Slots, Vectors]:
         """The nearest of the selected slots and their cosines, nearest first."""
@@ -63,7 +64,7 @@ class MeaningView:
     def cosines(self, question: Vectors, slots: Slots) -> Vectors:
         if not len(slots):  # an index that never had a vector has rows of no length
             return np.empty(0, np.float32)
-        return widened(self.vectors[slots]) @ (question * WIDENED)
+        return widened(self.vectors.take(slots, axis=0)) @ (question * WIDENED)
 
     def _candidates(self, question: Vectors, selection: Selection, limit: int) -> Slots:
         """Those of the coded slots that are worth an exact look."""
@@ -77,8 +78,8 @@ class MeaningView:
             found = found[selection.embedded[found]]
             if len(found) >= max(LEAST_SHARE_RESCORED * most, limit) or wanted >= count:
                 return found[:most]
-        slots = selection.embedded_slots(count)
-        return slots if len(slots) <= most else self.coded.nearest_of(question, slots, most)
+        part = self._parts.get(selection, self.coded)
+        return part.slots if len(part.slots) <= most else part.nearest(question, most)
 
     def _tail_cosines(self, question: Vectors, places: Slots) -> Vectors:
         if 4 * len(places) < len(self.tail):

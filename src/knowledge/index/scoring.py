@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +16,8 @@ from knowledge.index.view import Slots, SlotView, ranges
 
 K1, B = 1.2, 0.75
 SIEVE = 1 << 16
-Idf = Callable[[str], float]
+Holding = Callable[[str], int]
+"""How many passages hold a term."""
 
 
 def idf(passages: int, holding: int) -> float:
@@ -34,35 +35,59 @@ def _length_classes() -> NDArray[np.float32]:
     return np.asarray(lengths, np.float32)
 
 
-LENGTH_CLASSES = _length_classes()
+def _rounded_lengths() -> NDArray[np.float32]:
+    classes = _length_classes()
+    return classes[np.searchsorted(classes, np.arange(1 << 16, dtype=np.float32), side="right") - 1]
+
+
+ROUNDED_LENGTHS = _rounded_lengths()
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One word of the question: how often it stands there, and its forms with the number of passages that hold each."""
+    """One word of the question: how often it stands there, and those of its forms that some passage holds."""
 
     forms: tuple[str, ...]
     repeats: int
 
 
-def asked(words: Words) -> list[Asked]:
-    return [Asked(forms, repeats) for forms, repeats in Counter(words.terms).items()]
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question's words, each once, and what they can say about passages: weighed once for a whole search."""
+
+    words: tuple[Asked, ...]
+    ceiling: float
+    """What no passage can score more than. The forms of a word are one word, held by whoever holds any of them."""
+    forms: Forms
 
 
-def bm25(view: SlotView, question: list[Asked], weight: Idf, slots: Slots) -> NDArray[np.float32]:
+def weighed(words: Words, passages: int, holding: Holding) -> Question:
+    asked: list[Asked] = []
+    rows: list[tuple[int, int, float]] = []
+    total = 0.0
+    for at, (forms, repeats) in enumerate(Counter(words.terms).items()):
+        held = [(form, count) for form in forms if (count := holding(form))]
+        asked.append(Asked(tuple(form for form, _ in held), repeats))
+        rows += [(term_hash(form), at, idf(passages, count)) for form, count in held]
+        total += repeats * idf(passages, sum(count for _, count in held))
+    return Question(tuple(asked), (K1 + 1) * total, Forms.of(rows))
+
+
+def bm25(view: SlotView, question: Question, slots: Slots) -> NDArray[np.float32]:
     """The score of each slot; a word counts by its best form."""
-    begins = view.columns.start[slots]
-    sizes = view.ends(slots) - begins
-    terms = view.packed_terms[ranges(begins, sizes)]
-    forms = Forms.of(question, weight)
+    forms = question.forms
+    begins, ends = view.columns.start[slots], view.ends(slots)
+    terms = np.concatenate(
+        [view.packed_terms[begin:end] for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)]
+    )
     matched = forms.maybe(terms)
     found, places = forms.matches(terms[matched])
-    passages = np.cumsum(sizes).searchsorted(matched[found], side="right")
+    passages = np.cumsum(ends - begins).searchsorted(matched[found], side="right")
     counts = (terms[matched[found]] & MOST_COUNTED).astype(np.float32)
     shares = (K1 + 1) * counts / (counts + _length_penalty(view, slots)[passages])
-    best = np.zeros((len(question), len(slots)), np.float32)
+    best = np.zeros((len(question.words), len(slots)), np.float32)
     np.maximum.at(best, (forms.words[places], passages), shares * forms.weights[places])
-    scores: NDArray[np.float32] = np.asarray([word.repeats for word in question], np.float32) @ best
+    scores: NDArray[np.float32] = np.asarray([word.repeats for word in question.words], np.float32) @ best
     return scores
 
 
@@ -76,10 +101,10 @@ class Forms:
     weights: NDArray[np.float32]
 
     @classmethod
-    def of(cls, question: list[Asked], weight: Idf) -> Forms:
-        rows = sorted((term_hash(form), at, weight(form)) for at, word in enumerate(question) for form in word.forms)
-        hashes, words, weights = zip(*rows, strict=True)
-        return cls(np.asarray(hashes, np.uint32), np.asarray(words), np.asarray(weights, np.float32))
+    def of(cls, rows: Sequence[tuple[int, int, float]]) -> Forms:
+        """From the hash, the word and the weight of each."""
+        hashes, words, weights = zip(*sorted(rows), strict=True) if rows else ((), (), ())
+        return cls(np.asarray(hashes, np.uint32), np.asarray(words, np.int64), np.asarray(weights, np.float32))
 
     def maybe(self, terms: NDArray[np.uint32]) -> NDArray[np.int64]:
         """Where a term may be one of these: all that are, and one in ten thousand others."""
@@ -97,7 +122,6 @@ class Forms:
 
 
 def _length_penalty(view: SlotView, slots: Slots) -> NDArray[np.float32]:
-    lengths = view.columns.length[slots].astype(np.float32)
-    lengths = LENGTH_CLASSES[np.searchsorted(LENGTH_CLASSES, lengths, side="right") - 1]
+    lengths = ROUNDED_LENGTHS[view.columns.length[slots]]
     penalty: NDArray[np.float32] = np.float32(K1) * (1 - B + B * lengths / np.float32(view.average_length))
     return penalty

@@ -16,9 +16,9 @@ KEPT_BYTES, FEWEST_KEPT = 16 << 20, 4
 """How much the selections of the latest filters may take: each is two bytes a slot."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Selection:
-    """The live slots that a filter lets through."""
+    """The live slots that a filter lets through; one is the same as another only when it is that one."""
 
     mask: NDArray[np.bool_]
     count: int

@@ -13,9 +13,10 @@ import tantivy
 from knowledge.errors import StorageFailed
 from knowledge.index import scoring
 from knowledge.index.api import Entry, Scored, Within, Words
-from knowledge.index.scoring import Asked
+from knowledge.index.scoring import Asked, Question
 
 HEAP_BYTES = 64_000_000
+KEPT_QUESTIONS = 64
 MUST, SHOULD = tantivy.Occur.Must, tantivy.Occur.Should
 
 
@@ -80,7 +81,8 @@ class WordWriter:
 
     def view(self) -> WordView:
         self._index.reload()
-        return WordView(self._index.searcher())
+        searcher = self._index.searcher()
+        return WordView(searcher, int(searcher.num_docs))
 
     def close(self) -> None:
         self._writer.wait_merging_threads()
@@ -89,13 +91,18 @@ class WordWriter:
 @dataclass(frozen=True, slots=True)
 class WordView:
     searcher: tantivy.Searcher
+    passages: int
     _holding: dict[str, int] = field(default_factory=dict)
+    _questions: dict[Words, Question] = field(default_factory=dict)
 
-    def __len__(self) -> int:
-        return int(self.searcher.num_docs)
-
-    def idf(self, form: str) -> float:
-        return scoring.idf(len(self), self.holding(form))
+    def question(self, words: Words) -> Question:
+        """What the words weigh here; a search asks for it several times."""
+        found = self._questions.get(words)
+        if found is None:
+            if len(self._questions) >= KEPT_QUESTIONS:
+                self._questions.clear()
+            found = self._questions[words] = scoring.weighed(words, self.passages, self.holding)
+        return found
 
     def holding(self, form: str) -> int:
         """How many passages hold this term."""
@@ -104,14 +111,9 @@ class WordView:
             found = self._holding[form] = int(self.searcher.doc_freq("terms", form))
         return found
 
-    def ceiling(self, question: Sequence[Asked]) -> float:
-        """What no passage can score more than. The forms of a word are one word, held by whoever holds any of them."""
-        known = ((sum(self.holding(form) for form in word.forms), word.repeats) for word in question)
-        return 2.2 * sum(repeats * scoring.idf(len(self), holding) for holding, repeats in known)
-
     def search(self, words: Words, within: Within | None, limit: int) -> Scored:
         """The best passages; all filters are part of the query."""
-        scored = [(SHOULD, query) for word in scoring.asked(words) if (query := self._word(word)) is not None]
+        scored = [(SHOULD, by_word(word)) for word in self.question(words).words if word.forms]
         if not scored:
             return Scored(np.empty(0, np.int64), np.empty(0, np.float32))
         conditions = [phrase(forms) for forms in words.phrases]
@@ -128,13 +130,6 @@ class WordView:
         conditions = [(MUST, query) for query in (one_of_them, *map(phrase, words.phrases))]
         return frozenset(self._run(tantivy.Query.boolean_query(conditions), max(len(ids), 1)).ids.tolist())
 
-    def _word(self, word: Asked) -> tantivy.Query | None:
-        forms = [term("terms", form) for form in word.forms if self.holding(form)]
-        if not forms:
-            return None
-        query = forms[0] if len(forms) == 1 else tantivy.Query.disjunction_max_query(forms)
-        return query if word.repeats == 1 else tantivy.Query.boost_query(query, float(word.repeats))
-
     def _run(self, query: tantivy.Query, limit: int) -> Scored:
         hits = self.searcher.search(query, limit, count=False).hits
         ids = self.searcher.fast_field_values("chunk", [address for _, address in hits]) if hits else []
@@ -146,6 +141,12 @@ class WordView:
 
 def term(name: str, value: int | str) -> tantivy.Query:
     return tantivy.Query.term_query(schema(), name, value)
+
+
+def by_word(word: Asked) -> tantivy.Query:
+    forms = [term("terms", form) for form in word.forms]
+    query = forms[0] if len(forms) == 1 else tantivy.Query.disjunction_max_query(forms)
+    return query if word.repeats == 1 else tantivy.Query.boost_query(query, float(word.repeats))
 
 
 def any_of(name: str, values: Iterable[int | str]) -> tantivy.Query:
