@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 import tracemalloc
 from collections.abc import Iterable, Iterator
 
@@ -275,3 +276,19 @@ def test_the_text_always_fits_into_the_window_whole(title: str, section: list[st
     passage = passage_text(title, section, text)
     assert passage.endswith(text)
     assert tokens(passage) + SPECIAL_TOKENS <= WINDOW
+
+
+# -- wrapped lines --------------------------------------------------------------------------------
+
+
+def test_wrapped_prose_is_cut_between_sentences_not_between_lines() -> None:
+    wrapped = textwrap.fill(SENTENCE * 40, 72)
+    for piece in split(f"# Log\n\n{wrapped}"):
+        assert piece.text.removeprefix("# Log\n\n").startswith("The keeper"), piece.text[:80]
+        assert piece.text.endswith("came."), piece.text[-80:]
+
+
+@pytest.mark.parametrize("line", ["tea: two litres and a half", "- a kettle that boils"])
+def test_lines_that_mean_something_stay_whole(line: str) -> None:
+    text = "\n".join(f"{line} {number}" for number in range(200))
+    assert all(piece.text.split("\n")[-1].split()[-1].isdigit() for piece in split(text))

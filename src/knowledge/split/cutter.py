@@ -17,6 +17,10 @@ CHARACTERS_A_TOKEN = 4
 LONG_WORD = re.compile(r"\S{1000}")
 ENDS = (re.compile(r"\n+"), re.compile(r"[.!?…]+[\"')\]]*\s+|[。！？]+"), re.compile(r"\s+"))
 """Where a text may end, best first: a line, a sentence, a word."""
+LINE_BREAK = re.compile(r"[ \t]*\n[ \t]*")
+LINE_START = re.compile(r"\n[ \t]*(\S)")
+NARROWEST, WIDEST = 40, 200
+"""Characters of the longest line, for prose that is wrapped."""
 CODE_ENDS = (re.compile(r"\n[ \t]*\n+(?=\S)"), re.compile(r"\n[ \t]*\n+"), re.compile(r"\n"))
 """And for code: before something unindented, at an empty line, at a line."""
 
@@ -33,6 +37,8 @@ class Cutter:
 
     def prose(self, text: str, capacity: int) -> list[str]:
         """Parts that fit: whole sentences where possible, and no small remainder."""
+        if is_wrapped(text):
+            text = LINE_BREAK.sub(" ", text)
         if capacity != self.size or LONG_WORD.search(text):
             return self._even_tail(list(self._by_tokens(text, capacity)), capacity)
         return self._even_tail(_sentences(self._tokenizer, self.size).chunks(text), capacity)
@@ -94,6 +100,17 @@ class Cutter:
         end = self._head(together, (self.count(together) * 5) // 8)
         tail = together[end:].lstrip()
         return [*parts[:-2], together[:end].rstrip(), tail] if self.count(tail) <= capacity else parts
+
+
+def is_wrapped(text: str) -> bool:
+    """Whether lines end only where the page did, so that no sentence may be cut there: full ones that go on below."""
+    starts = LINE_START.findall(text)
+    if not starts or sum(start.islower() for start in starts) * 5 < len(starts) * 2:
+        return False
+    lengths = [len(line) for line in text.split("\n")]
+    widest = max(lengths)
+    full = sum(length * 5 >= widest * 3 for length in lengths[:-1])
+    return NARROWEST <= widest <= WIDEST and full * 5 >= (len(lengths) - 1) * 4
 
 
 def _parts(text: str, end: re.Pattern[str]) -> Iterator[str]:
