@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Iterator
 from xml.etree.ElementTree import Element
 
 from knowledge import errors
-from knowledge.extract import markup_tree, odf_sheets
+from knowledge.extract import markup_tree, odf_sheets, odf_styles
 from knowledge.extract.archive import open_archive
 from knowledge.extract.base import Extracted, Facts, PageText, Source
 from knowledge.extract.markup_tree import local
@@ -14,7 +15,7 @@ from knowledge.extract.odf_text import blocks
 from knowledge.extract.plain import pages
 from knowledge.model import Json
 
-MANIFEST, CONTENT, META = "META-INF/manifest.xml", "content.xml", "meta.xml"
+MANIFEST, CONTENT, META, STYLES = "META-INF/manifest.xml", "content.xml", "meta.xml", "styles.xml"
 FACTS = {"creation-date": "created", "date": "modified", "subject": "subject"}
 
 
@@ -24,7 +25,8 @@ def extract(source: Source, doc_type: str) -> Extracted:
         if MANIFEST in names and b"encryption-data" in markup_tree.member(archive, MANIFEST):
             raise errors.NeedsPassword("It is protected with a password", filename=source.filename)
         root = markup_tree.parse(markup_tree.member(archive, CONTENT))
-        about = markup_tree.parse(markup_tree.member(archive, META)) if META in names else Element("none")
+        about = _part(archive, META, names)
+        styles = _part(archive, STYLES, names)
     body = next((element for element in root.iter() if local(element.tag) == "body"), root)
     if doc_type == "ods":
         sheets = [element for element in body.iter() if local(element.tag) == "table"]
@@ -32,7 +34,14 @@ def extract(source: Source, doc_type: str) -> Extracted:
     if doc_type == "odp":
         slides = [element for element in body.iter() if local(element.tag) == "page"]
         return Extracted(_facts(about, doc_type, len(slides)), _slides(slides))
-    return Extracted(_facts(about, doc_type, None), pages(f"{block}\n\n" for block in blocks(body)))
+    odf_styles.settle(root)
+    text = (*odf_styles.edges(styles, "header"), *blocks(body), *odf_styles.edges(styles, "footer"))
+    return Extracted(_facts(about, doc_type, None), pages(f"{block}\n\n" for block in text))
+
+
+def _part(archive: zipfile.ZipFile, name: str, names: set[str]) -> Element:
+    """Facts and styles may be missing."""
+    return markup_tree.parse(markup_tree.member(archive, name)) if name in names else Element("none")
 
 
 def _slides(slides: list[Element]) -> Iterator[PageText]:
@@ -53,7 +62,7 @@ def _facts(about: Element, doc_type: str, count: int | None) -> Facts:
     return Facts(
         doc_type,
         title=found.get("title"),
-        author=found.get("creator") or found.get("initial-creator"),
+        author=found.get("initial-creator") or found.get("creator"),
         language=found.get("language"),
         page_count=count,
         metadata=metadata,

@@ -8,8 +8,20 @@ from xml.etree.ElementTree import Element
 from knowledge.extract import tables
 from knowledge.extract.markup_tree import local
 
-SILENT = {"annotation", "annotation-end", "tracked-changes", "sequence-decls", "forms", "settings", "desc", "title"}
+SILENT = {
+    "annotation",
+    "annotation-end",
+    "tracked-changes",
+    "sequence-decls",
+    "forms",
+    "settings",
+    "desc",
+    "title",
+    "page-number",
+}
 TITLES = {"title", "subtitle"}
+BOXES = {"text-box", "custom-shape"}
+ROW_GROUPS = {"table-rows", "table-header-rows", "table-row-group"}
 
 
 def blocks(element: Element) -> Iterator[str]:
@@ -41,9 +53,9 @@ def _block(element: Element) -> Iterator[str]:
 
 
 def _boxes(element: Element) -> Iterator[str]:
-    """Text boxes that are anchored in a paragraph follow it."""
+    """Text boxes and shapes with words that are anchored in a paragraph follow it."""
     for child in element.iter():
-        if local(child.tag) == "text-box":
+        if local(child.tag) in BOXES:
             yield from blocks(child)
 
 
@@ -64,7 +76,7 @@ def _within(element: Element) -> str:
     if name == "note":
         note = next((child for child in element if local(child.tag) == "note-body"), element)
         return f" [{' '.join(blocks(note))}]"
-    if name in SILENT or name in ("frame", "custom-shape"):
+    if name in SILENT or name == "frame" or name in BOXES:
         return ""
     return inline(element)
 
@@ -81,9 +93,18 @@ def _items(element: Element, depth: int) -> Iterator[str]:
 
 
 def rows(element: Element) -> Iterator[list[str]]:
-    for row in element.iter():
-        if local(row.tag) == "table-row":
-            yield [" ".join(" ".join(blocks(cell)).split()) for cell in row if local(cell.tag).endswith("table-cell")]
+    """The rows of a table, without those of a table that stands in one of its cells."""
+    for child in element:
+        if local(child.tag) in ROW_GROUPS:
+            yield from rows(child)
+        elif local(child.tag) == "table-row":
+            yield [" ".join(_cell(cell).split()) for cell in child if local(cell.tag).endswith("table-cell")]
+
+
+def _cell(cell: Element) -> str:
+    inner = (row for table in cell if local(table.tag) == "table" for row in rows(table))
+    words = (block for child in cell if local(child.tag) != "table" for block in _block(child))
+    return " ".join([*words, *(" ".join(row) for row in inner)])
 
 
 def attribute(element: Element, name: str) -> str | None:

@@ -19,7 +19,7 @@ DEEPEST = 500
 def extract(source: Source, doc_type: str) -> Extracted:
     groups = read(source.read().decode("latin-1"))
     info = groups.info
-    metadata: Json = {name: info[name] for name in ("subject", "keywords") if name in info}
+    metadata: Json = {name: info[name] for name in ("subject", "keywords", "created", "modified") if name in info}
     facts = Facts(doc_type, title=info.get("title"), author=info.get("author"), metadata=metadata)
     return Extracted(facts, pages(f"{block}\n\n" for block in groups.paragraphs.finished()))
 

@@ -14,14 +14,14 @@ CHARSETS = {
 }  # fmt: skip
 KNOWN = {"shpinst": "silent", "shptxt": "text", "footnote": "footnote", "listtext": "mark", "pntext": "mark"}
 READ = {"fonttbl": "fonts", "stylesheet": "styles", "info": "silent", "title": "title", "author": "author",
-        "subject": "subject", "keywords": "keywords"}  # fmt: skip
+        "subject": "subject", "keywords": "keywords", "creatim": "created", "revtim": "modified"}  # fmt: skip
 SILENT = {
     "colortbl", "pict", "objdata", "header", "headerl", "headerr", "headerf", "footer", "footerl", "footerr",
     "footerf", "themedata", "datastore", "colorschememapping", "latentstyles", "listtable", "listoverridetable",
     "rsidtbl", "generator", "xmlnstbl", "mmathPr", "fldinst", "shprslt", "nonshppict", "shppict", "bkmkstart",
     "bkmkend", "nesttableprops", "nonesttables", "revtbl", "filetbl", "pnseclvl", "ftnsep", "ftnsepc", "aftnsep",
     "aftnsepc", "annotation", "atnid", "atnauthor", "company", "operator", "doccomm", "category", "manager",
-    "creatim", "revtim", "printim", "buptim", "datafield", "formfield", "objclass", "objname", "xe", "tc",
+    "printim", "buptim", "datafield", "formfield", "objclass", "objname", "xe", "tc",
     "background", "sp",
 }  # fmt: skip
 CHARACTERS = {
@@ -29,6 +29,10 @@ CHARACTERS = {
     "emspace": " ", "enspace": " ", "tab": "\t", "line": "\n",
 }  # fmt: skip
 SYMBOLS = {"~": "\u00a0", "_": "-", "-": "", "{": "{", "}": "}", "\\": "\\"}
+FACTS, DATES = ("title", "author", "subject", "keywords"), ("created", "modified")
+SPEAKING = {"shptxt", "creatim", "revtim", *FACTS}
+"""What is heard inside a destination that is silent itself."""
+TITLE = re.compile(r"(?i)^(?:title|titel|titre|título|titolo);")
 HEADING = re.compile(r"(?i)(?:heading|überschrift|titre|título|titolo|kop|rubrik)\s*(\d)")
 
 
@@ -87,7 +91,9 @@ class Groups:
             self.paragraphs.note(text)
         elif destination == "mark":
             self.paragraphs.mark(text)
-        elif destination in ("title", "author", "subject", "keywords") and text:
+        elif destination in DATES:
+            self.info |= {destination: date} if (date := _date(text)) else {}
+        elif destination in FACTS and text:
             self.info.setdefault(destination, text)
         if destination not in ("text", "silent"):
             self._gathered = ""
@@ -108,7 +114,7 @@ class Groups:
 
     def _enter(self, word: str) -> None:
         """A destination; inside one that is silent only a text box speaks again."""
-        if self._state.destination == "silent" and word not in ("shptxt", "title", "author", "subject", "keywords"):
+        if self._state.destination == "silent" and word not in SPEAKING:
             return
         self._change(destination=KNOWN.get(word) or READ.get(word) or "silent")
         if self._state.destination not in ("text", "silent"):
@@ -129,6 +135,8 @@ class Groups:
             self._change(hidden=number != 0)
         elif word == "plain":
             self._change(hidden=False)
+        elif self._state.destination in DATES:
+            self._gathered += f"{number or 0:02d} "
         elif word == "s" and self._state.destination == "styles":
             self._style = number or 0
         elif self._state.destination == "text":
@@ -174,8 +182,18 @@ class Groups:
         elif state.destination == "styles":
             if found := HEADING.search(text):
                 self.paragraphs.headings[self._style] = int(found[1])
+            elif TITLE.match(text.strip()):
+                self.paragraphs.headings[self._style] = 1
         elif state.destination != "fonts":
             self._gathered += text
+
+
+def _date(numbers: str) -> str | None:
+    """Year, month, day, hour and minute, as they stand in the file."""
+    parts = [*numbers.split(), "00", "00"]
+    if len(parts) < 5 or int(parts[0]) < 1980:
+        return None
+    return f"{parts[0]}-{parts[1]}-{parts[2]}T{parts[3]}:{parts[4]}:00"
 
 
 def _decode(data: bytes, encoding: str) -> str:

@@ -11,11 +11,13 @@ from knowledge.extract.archive import open_archive
 from knowledge.extract.base import Extracted, PageText, Source
 from knowledge.extract.office import open_office
 from knowledge.extract.office_facts import office_facts
+from knowledge.extract.sheet_times import with_times
 from knowledge.extract.tables import LARGEST
 
 WORKBOOK = "xl/workbook.xml"
 CELL = re.compile(r"(?<!\\)\|")
 RULE = re.compile(r"^\|(?: --- \|)+$")
+GAP = "|" + "  |" * 8
 LEADING = 8
 """Rows above the header that may hold a title or a note."""
 
@@ -23,14 +25,17 @@ LEADING = 8
 @dataclass(slots=True)
 class Sheet:
     name: str
+    number: int
     lines: list[str] = field(default_factory=list)
 
 
 def extract(source: Source, doc_type: str) -> Extracted:
-    with open_office(source, doc_type) as document:
-        text: str = document.to_markdown()
-    sheets = split_sheets(text, _names(source) if doc_type == "xlsx" else None)
-    return Extracted(office_facts(source, doc_type, len(sheets)), _pages(sheets))
+    modern = doc_type == "xlsx"
+    with open_office(with_times(source) if modern else source, doc_type) as document:
+        text: str = document.to_markdown().replace("<br>", " ")
+    names = _names(source) if modern else None
+    sheets = split_sheets(text, names)
+    return Extracted(office_facts(source, doc_type, len(names or sheets)), _pages(sheets))
 
 
 def _names(source: Source) -> list[str]:
@@ -40,32 +45,38 @@ def _names(source: Source) -> list[str]:
 
 
 def split_sheets(text: str, names: list[str] | None) -> list[Sheet]:
-    """A line that names a sheet opens it. Without a list of names every heading does; cells stand between bars."""
+    """A line that names a sheet opens it. Without a list of names every heading does; cells stand between bars.
+
+    Sheets without cells are left out of the text, so their names are what counts the others.
+    """
     sheets: list[Sheet] = []
+    passed = 0
     for line in text.split("\n"):
         title = line[3:].replace("\\", "").strip() if line.startswith("## ") else None
-        if title is not None and (names is None or title in names[len(sheets) :]):
-            sheets.append(Sheet(title))
+        if title is not None and (names is None or title in names[passed:]):
+            passed = names.index(title, passed) + 1 if names else passed + 1
+            sheets.append(Sheet(title, passed))
         elif sheets:
             sheets[-1].lines.append(line)
         elif line.strip():
-            sheets.append(Sheet("Sheet 1", [line]))
+            passed = 1
+            sheets.append(Sheet("Sheet 1", passed, [line]))
     return sheets
 
 
 def _pages(sheets: list[Sheet]) -> Iterator[PageText]:
-    for number, sheet in enumerate(sheets, start=1):
+    for sheet in sheets:
         title = f"## {sheet.name}\n\n"
         for piece in _pieces(sheet.lines):
-            yield PageText(title + piece, number)
+            yield PageText(title + piece, sheet.number)
             title = ""
         if title:
-            yield PageText(title, number)
+            yield PageText(title, sheet.number)
         sheet.lines.clear()
 
 
 def _pieces(lines: list[str]) -> Iterator[str]:
-    rows = [line for line in lines if line.strip() and not RULE.match(line)]
+    rows = _without_gaps([line for line in lines if line.strip() and not RULE.match(line)])
     place = header_place(rows)
     above = [_plain(row) for row in rows[:place]]
     gathered: list[str] = [*(line for line in above if line), ""] if any(above) else []
@@ -86,6 +97,21 @@ def _pieces(lines: list[str]) -> Iterator[str]:
             gathered, size = list(header), 0
     if len(gathered) > len(header) or (gathered and size):
         yield "\n".join(gathered)
+
+
+def _without_gaps(rows: list[str]) -> list[str]:
+    """A cell far out makes every row as wide; columns in which nothing stands are left out then."""
+    if not any(GAP in row for row in rows[:LEADING]):
+        return rows
+    cells = {place: CELL.split(row)[1:-1] for place, row in enumerate(rows) if row.startswith("|")}
+    width = max((len(row) for row in cells.values()), default=0)
+    used = [
+        column for column in range(width) if any("".join(row[column : column + 1]).strip() for row in cells.values())
+    ]
+    return [
+        "|" + "".join(f"{(cells[place] + [''] * width)[column]}|" for column in used) if place in cells else row
+        for place, row in enumerate(rows)
+    ]
 
 
 def header_place(rows: list[str]) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from knowledge.extract import word_titles
 from knowledge.extract.base import Extracted, Source
 from knowledge.extract.markdown import first_heading
 from knowledge.extract.office import open_office
@@ -13,6 +14,8 @@ from knowledge.extract.plain import pages
 
 EMPTY_HEADING = re.compile(r"\n#{1,6}[ \t*_]*(?=\n)")
 RAISED = re.compile(r"</?(?:sup|sub|u)>")
+BREAK = re.compile(r"(?:<br>)?\|(?: --- \|)+(?= \|)|<br>")
+"""Between the lines of a cell, and the rule below the header of a table that stands in one."""
 LINK = re.compile(r"\[([^\]\[]+)\]\([^()\s]*\)")
 IMAGE = re.compile(r"!\[([^\]]*)\]\([^)]*\)")
 BLANKS = re.compile(r"\n\n\n+")
@@ -21,11 +24,13 @@ BLANKS = re.compile(r"\n\n\n+")
 def extract(source: Source, doc_type: str) -> Extracted:
     with open_office(source, doc_type) as document:
         text = _tidy(document.to_markdown())
+    if doc_type == "docx":
+        text = word_titles.mark(source, text)
     facts = office_facts(source, doc_type)
     return Extracted(replace(facts, title=facts.title or first_heading(text)), pages([text]))
 
 
 def _tidy(text: str) -> str:
     """Links keep their words only, pictures their description, and headings without words go."""
-    text = LINK.sub(r"\1", IMAGE.sub(r"\1", RAISED.sub("", text)))
+    text = LINK.sub(r"\1", IMAGE.sub(r"\1", RAISED.sub("", BREAK.sub(" ", text))))
     return BLANKS.sub("\n\n", EMPTY_HEADING.sub("", text))

@@ -147,6 +147,71 @@ def png_claiming(width: int, height: int) -> bytes:
     )
 
 
+# -- Office ---------------------------------------------------------------------------------------
+
+PACKAGE = "http://schemas.openxmlformats.org/package/2006"
+RELATION = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+WORDS = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+CELLS = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+KIND = "application/vnd.openxmlformats-officedocument"
+
+
+def _office(main: str, kind: str, members: Mapping[str, str], relations: Mapping[str, str]) -> bytes:
+    """A package with its main part, which names the others."""
+    folder, _, name = main.rpartition("/")
+
+    def related(targets: Mapping[str, str]) -> str:
+        entries = "".join(
+            f'<Relationship Id="r{place}" Type="{RELATION}/{of}" Target="{target}"/>'
+            for place, (target, of) in enumerate(targets.items(), start=1)
+        )
+        return f'<Relationships xmlns="{PACKAGE}/relationships">{entries}</Relationships>'
+
+    types = (
+        f'<Types xmlns="{PACKAGE}/content-types"><Default Extension="xml" ContentType="application/xml"/>'
+        '<Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/>'
+        f'<Override PartName="/{main}" ContentType="{KIND}.{kind}.main+xml"/></Types>'
+    )
+    fixed = {"[Content_Types].xml": types, "_rels/.rels": related({main: "officeDocument"})}
+    return zipped({**fixed, f"{folder}/_rels/{name}.rels": related(relations), **members})
+
+
+def word(body: str, styles: Mapping[str, str]) -> bytes:
+    """A Word document; its styles by what paragraphs call them, with the name of each."""
+    named = "".join(
+        f'<w:style w:type="paragraph" w:styleId="{style}"><w:name w:val="{name}"/></w:style>'
+        for style, name in styles.items()
+    )
+    members = {
+        "word/document.xml": f'<w:document xmlns:w="{WORDS}"><w:body>{body}</w:body></w:document>',
+        "word/styles.xml": f'<w:styles xmlns:w="{WORDS}">{named}</w:styles>',
+    }
+    return _office("word/document.xml", "wordprocessingml.document", members, {"styles.xml": "styles"})
+
+
+def workbook(sheets: Mapping[str, str], formats: Sequence[str]) -> bytes:
+    """A workbook; the rows of each sheet, and number formats that cells name from 1 on."""
+    codes = "".join(
+        f'<numFmt numFmtId="{place}" formatCode="{code}"/>' for place, code in enumerate(formats, start=200)
+    )
+    uses = "".join(f'<xf numFmtId="{200 + place}"/>' for place in range(len(formats)))
+    listed = "".join(
+        f'<sheet name="{name}" sheetId="{place}" r:id="r{place}"/>' for place, name in enumerate(sheets, start=1)
+    )
+    members = {
+        "xl/workbook.xml": f'<workbook xmlns="{CELLS}" xmlns:r="{RELATION}"><sheets>{listed}</sheets></workbook>',
+        "xl/styles.xml": f'<styleSheet xmlns="{CELLS}"><numFmts>{codes}</numFmts><cellXfs><xf numFmtId="0"/>{uses}'
+        "</cellXfs></styleSheet>",
+    }
+    relations = {}
+    for place, rows in enumerate(sheets.values(), start=1):
+        members[f"xl/worksheets/sheet{place}.xml"] = (
+            f'<worksheet xmlns="{CELLS}"><sheetData>{rows}</sheetData></worksheet>'
+        )
+        relations[f"worksheets/sheet{place}.xml"] = "worksheet"
+    return _office("xl/workbook.xml", "spreadsheetml.sheet", members, {**relations, "styles.xml": "styles"})
+
+
 # -- OpenDocument and EPUB ----------------------------------------------------------------------
 
 SPACES = " ".join(
@@ -158,11 +223,12 @@ SPACES = " ".join(
         ("draw", "drawing"),
         ("presentation", "presentation"),
         ("meta", "meta"),
+        ("style", "style"),
     )
 )
 
 
-def opendocument(kind: str, body: str, *, manifest: str = "<manifest/>") -> bytes:
+def opendocument(kind: str, body: str, *, manifest: str = "<manifest/>", styles: str = "<none/>") -> bytes:
     content = f"<office:document-content {SPACES}><office:body>{body}</office:body></office:document-content>"
     meta = (
         f'<office:document-meta {SPACES} xmlns:dc="http://purl.org/dc/elements/1.1/"><office:meta>'
@@ -174,6 +240,7 @@ def opendocument(kind: str, body: str, *, manifest: str = "<manifest/>") -> byte
         "content.xml": content,
         "meta.xml": meta,
         "META-INF/manifest.xml": manifest,
+        "styles.xml": styles,
     }
     return zipped(members, stored=["mimetype"])
 

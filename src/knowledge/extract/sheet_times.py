@@ -1,0 +1,85 @@
+"""Times of day in Excel workbooks: numbers below one, which office-oxide prints as such, are written as times first."""
+
+from __future__ import annotations
+
+import io
+import re
+import zipfile
+from collections.abc import Callable
+from dataclasses import replace
+
+from knowledge import errors
+from knowledge.extract import markup_tree
+from knowledge.extract.archive import open_archive
+from knowledge.extract.base import Source
+from knowledge.extract.markup_tree import local
+
+STYLES, SHEETS = "xl/styles.xml", "xl/worksheets/"
+BUILT_IN = {
+    "18": "h:mm",
+    "19": "h:mm:ss",
+    "20": "h:mm",
+    "21": "h:mm:ss",
+    "45": "mm:ss",
+    "46": "[h]:mm:ss",
+    "47": "mm:ss",
+}
+NO_CODE = re.compile(r'"[^"]*"|\\.|\[(?!h+\]|m+\]|s+\])[^\]]*\]')
+"""Words between quotes, single letters behind a backslash, colours and languages between brackets."""
+CELL = re.compile(rb'<c ([^>]*?)s="(\d+)"([^>]*)>(<f[^>]*/>|<f[^>]*>[^<]*</f>)?<v>(-?[\d.]+(?:E-?\d+)?)</v></c>')
+DAY = 86_400
+
+
+def with_times(source: Source) -> Source:
+    """The workbook with its times in words, or as it is where it has none."""
+    with open_archive(source) as archive:
+        codes = _codes(archive)
+        if not codes:
+            return source
+        members = {info: markup_tree.member(archive, info.filename) for info in archive.infolist()}
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as written:
+        for info, data in members.items():
+            sheet = info.filename.startswith(SHEETS)
+            written.writestr(info.filename, CELL.sub(_spoken(codes), data) if sheet else data)
+    return replace(source, content=buffer.getvalue())
+
+
+def _codes(archive: zipfile.ZipFile) -> dict[bytes, str]:
+    """The formats of time, by the number under which cells refer to them."""
+    try:
+        root = markup_tree.parse(markup_tree.member(archive, STYLES))
+    except errors.Damaged:
+        return {}
+    named = BUILT_IN | {
+        element.get("numFmtId", ""): NO_CODE.sub("", element.get("formatCode", "")).lower()
+        for element in root.iter()
+        if local(element.tag) == "numFmt"
+    }
+    formats = next((list(element) for element in root.iter() if local(element.tag) == "cellXfs"), [])
+    codes = ((str(place).encode(), named.get(one.get("numFmtId", ""), "")) for place, one in enumerate(formats))
+    return {place: code for place, code in codes if is_time(code)}
+
+
+def is_time(code: str) -> bool:
+    return bool(re.search("[hs]", code)) and not re.search("[yd0#?]", code.replace("ss.0", "ss"))
+
+
+def _spoken(codes: dict[bytes, str]) -> Callable[[re.Match[bytes]], bytes]:
+    def spoken(cell: re.Match[bytes]) -> bytes:
+        before, style, after, _, value = cell.groups()
+        others = (before + after).replace(b't="n"', b"")
+        if style not in codes or b't="' in others or value.startswith(b"-"):
+            return cell[0]
+        return b'<c %b t="str"><v>%b</v></c>' % (others, time_of(float(value), codes[style]).encode())
+
+    return spoken
+
+
+def time_of(value: float, code: str) -> str:
+    """A share of a day as a time; between brackets the days count as hours."""
+    seconds = round((value if "[" in code else value % 1) * DAY)
+    hours, minutes, rest = seconds // 3600, seconds // 60 % 60, seconds % 60
+    if "h" not in code:
+        return f"{seconds // 60:02d}:{rest:02d}"
+    return f"{hours:02d}:{minutes:02d}" + (f":{rest:02d}" if "s" in code else "")

@@ -1,0 +1,175 @@
+"""Office documents, old and new, give what a reader of them sees: headings by style, times, sheets, facts."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from knowledge.extract.sheet_times import is_time, time_of
+from tests.data.extract import documents
+from tests.data.extract.reading import joined, read
+
+SAMPLES = Path(__file__).parents[1] / "data" / "extract"
+
+
+def harbour(kind: str) -> bytes:
+    return gzip.decompress((SAMPLES / f"harbour.{kind}.gz").read_bytes())
+
+
+@pytest.mark.parametrize("kind", ["doc", "xls", "ppt"])
+def test_a_document_of_1997_says_who_wrote_it_and_when(tmp_path: Path, kind: str) -> None:
+    facts, _ = read(tmp_path, f"a.{kind}", harbour(kind))
+    assert (facts.doc_type, facts.title, facts.author) == (kind, "Harbour handbook", "Ada Lovelace")
+    assert (facts.metadata["created"], facts.metadata["modified"]) == ("2024-03-01T10:00:00", "2024-03-02T11:00:00")
+
+
+def test_a_word_document_of_1997_keeps_its_structure(tmp_path: Path) -> None:
+    text = joined(read(tmp_path, "a.doc", harbour("doc"))[1])
+    for line in (
+        "# Harbour rules",
+        "## Prices",
+        "| Coffee | 8 |",
+        "- second thing",
+        "Привет 日本",
+        "Except in winter.",
+    ):
+        assert line in text.splitlines()
+    assert "Größe zählt." in text
+
+
+def test_a_workbook_of_1997_shows_dates_shares_and_sums(tmp_path: Path) -> None:
+    facts, pages = read(tmp_path, "a.xls", harbour("xls"))
+    assert (facts.page_count, [page.number for page in pages]) == (2, [1, 2])
+    assert pages[0].text.splitlines()[2:] == [
+        "| Ware | Price | Share | Day |",
+        "| --- | --- | --- | --- |",
+        "| Tea | 12.5 | 25.6% | 2024-05-01 |",
+        "| Coffee | 8 | 25.6% | 2024-05-01 |",
+        "| Total | 20.5 |  |  |",
+    ]
+
+
+def test_a_presentation_of_1997_has_pages_and_notes(tmp_path: Path) -> None:
+    facts, pages = read(tmp_path, "a.ppt", harbour("ppt"))
+    assert facts.page_count == 2
+    assert pages[1].text == "# The prices\n\nTea costs twelve\n\nNotes: Mention winter"
+
+
+@pytest.mark.parametrize("kind", ["doc", "xls", "ppt"])
+def test_the_suffix_of_another_office_program_is_no_obstacle(tmp_path: Path, kind: str) -> None:
+    assert read(tmp_path, "a.docx", harbour(kind))[0].doc_type == kind
+
+
+# -- Word -----------------------------------------------------------------------------------------
+
+
+def styled(style: str, words: str) -> str:
+    return f'<w:p><w:pPr><w:pStyle w:val="{style}"/></w:pPr><w:r><w:t>{words}</w:t></w:r></w:p>'
+
+
+def test_a_style_that_is_named_like_a_heading_makes_one(tmp_path: Path) -> None:
+    body = (
+        styled("Titel", "Of tea &amp; ships")
+        + styled("Text", "Words.")
+        + styled("H2", "Rules")
+        + styled("Text", "More.")
+    )
+    styles = {"Titel": "Title", "H2": "heading 2", "Text": "Normal"}
+    _, pages = read(tmp_path, "a.docx", documents.word(body, styles))
+    assert joined(pages).strip().split("\n\n") == ["# Of tea & ships", "Words.", "## Rules", "More."]
+
+
+def test_a_table_within_a_cell_stays_in_its_row(tmp_path: Path) -> None:
+    def table(*cells: str) -> str:
+        return f"<w:tbl><w:tr>{''.join(f'<w:tc>{cell}<w:p/></w:tc>' for cell in cells)}</w:tr></w:tbl>"
+
+    inner = table(styled("Text", "inner left"), styled("Text", "inner right"))
+    _, pages = read(tmp_path, "a.docx", documents.word(table(styled("Text", "outer"), inner), {}))
+    line = next(line for line in joined(pages).splitlines() if "outer" in line)
+    assert ("inner left" in line, "inner right" in line, "<br>" in line, "---" in line) == (True, True, False, False)
+
+
+# -- Excel ----------------------------------------------------------------------------------------
+
+
+def cell(place: str, words: str) -> str:
+    return f'<c r="{place}" t="inlineStr"><is><t>{words}</t></is></c>'
+
+
+def test_times_of_day_are_times(tmp_path: Path) -> None:
+    rows = f'<row r="1">{cell("A1", "Opens")}<c r="B1" s="1"><v>0.5729166666666666</v></c></row>'
+    rows += f'<row r="2">{cell("A2", "Worked")}<c r="B2" s="2" t="n"><v>1.75</v></c></row>'
+    _, pages = read(tmp_path, "a.xlsx", documents.workbook({"Hours": rows}, ["h:mm", "[h]:mm:ss"]))
+    assert pages[0].text.splitlines()[2:] == ["| Opens | 13:45 |", "| --- | --- |", "| Worked | 42:00:00 |"]
+
+
+@pytest.mark.parametrize(("code", "time"), [("h:mm", True), ("mm:ss.0", True), ("d.m.yy h:mm", False), ("0.0", False)])
+def test_a_format_is_one_of_time_when_it_counts_hours_and_no_days(code: str, time: bool) -> None:
+    assert is_time(code) is time
+
+
+def test_a_time_is_written_as_its_format_counts_it() -> None:
+    assert [time_of(1.5, code) for code in ("hh:mm", "[h]:mm", "h:mm:ss", "mm:ss")] == [
+        "12:00",
+        "36:00",
+        "12:00:00",
+        "720:00",
+    ]
+
+
+def test_an_empty_sheet_counts_among_the_others(tmp_path: Path) -> None:
+    sheets = {
+        "One": f'<row r="1">{cell("A1", "first")}</row>',
+        "Two": "",
+        "Three": f'<row r="1">{cell("A1", "third")}</row>',
+    }
+    facts, pages = read(tmp_path, "a.xlsx", documents.workbook(sheets, []))
+    assert facts.page_count == 3
+    assert [(page.number, page.text.splitlines()[0]) for page in pages] == [(1, "## One"), (3, "## Three")]
+
+
+def test_a_cell_far_out_does_not_widen_every_row(tmp_path: Path) -> None:
+    rows = f'<row r="1">{cell("A1", "Name")}{cell("B1", "Price")}</row>'
+    rows += f'<row r="2">{cell("A2", "Tea")}{cell("ZZ2", "far")}</row>'
+    _, pages = read(tmp_path, "a.xlsx", documents.workbook({"One": rows}, []))
+    assert pages[0].text.splitlines()[2:] == ["| Name | Price |  |", "| --- | --- | --- |", "| Tea |  | far |"]
+
+
+# -- OpenDocument and RTF -------------------------------------------------------------------------
+
+
+def test_an_opendocument_text_gives_its_title_its_boxes_and_its_edges_once(tmp_path: Path) -> None:
+    body = (
+        '<office:automatic-styles><style:style style:name="P1" style:parent-style-name="Title"/><style:style '
+        'style:name="T1"><style:text-properties text:display="none"/></style:style></office:automatic-styles>'
+        '<office:text><text:p text:style-name="P1">Of ships</text:p><text:p>Seen<text:span text:style-name="T1">unseen'
+        "</text:span> words<draw:custom-shape><text:p>In a box</text:p></draw:custom-shape></text:p></office:text>"
+    )
+    edges = (
+        "<style:header><text:p>Harbour Gazette</text:p></style:header><style:footer><text:p>Ada</text:p></style:footer>"
+    )
+    styles = f"<office:styles {documents.SPACES}><style:master-page>{edges}</style:master-page></office:styles>"
+    data = documents.opendocument("text", body, styles=styles)
+    blocks = joined(read(tmp_path, "a.odt", data)[1]).strip().split("\n\n")
+    assert blocks == ["Harbour Gazette", "# Of ships", "Seen words", "In a box", "Ada"]
+
+
+def test_a_table_within_a_table_is_read_once(tmp_path: Path) -> None:
+    def table(*cells: str) -> str:
+        inner = "".join(f"<table:table-cell>{one}</table:table-cell>" for one in cells)
+        return f"<table:table><table:table-row>{inner}</table:table-row></table:table>"
+
+    body = f"<office:text>{table('<text:p>outer</text:p>', table('<text:p>inner</text:p>'))}</office:text>"
+    assert joined(read(tmp_path, "a.odt", documents.opendocument("text", body))[1]).count("inner") == 1
+
+
+def test_rtf_tells_when_it_was_written_and_what_its_title_is(tmp_path: Path) -> None:
+    rtf = (
+        r"{\rtf1\ansi{\stylesheet{\s0 Normal;}{\s5 Title;}}{\info{\author Ada}{\creatim\yr2023\mo4\dy5\hr6\min7}}"
+        r"\pard\s5 Of ships\par\pard\s0 Words.\par}"
+    )
+    facts, pages = read(tmp_path, "a.rtf", rtf.encode())
+    assert facts.metadata["created"] == "2023-04-05T06:07:00"
+    assert joined(pages).strip().split("\n\n") == ["# Of ships", "Words."]
