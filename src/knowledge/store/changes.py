@@ -12,6 +12,7 @@ from knowledge.store.database import Database, new_id
 from knowledge.store.time import moment, stamp
 
 L = schema.changes.c
+_RECORDED = insert(schema.changes)
 _AFTER = select(L.seq, L.document_id).where(L.seq > bindparam("seq")).order_by(L.seq).limit(bindparam("limit"))
 _SEQUENCE = "sqlite_sequence"
 
@@ -26,8 +27,7 @@ class Batch:
 
 def record(connection: Connection, document_id: int) -> int:
     """Note that a document is no longer what it was; answers the number of the change."""
-    result = connection.execute(insert(schema.changes).values(document_id=document_id, at=stamp()))
-    return new_id(result)
+    return new_id(connection.execute(_RECORDED, {"document_id": document_id, "at": stamp()}))
 
 
 class ChangeLog:

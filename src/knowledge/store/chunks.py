@@ -34,6 +34,10 @@ _OF_DOCUMENT = (
     .where(D.id == bindparam("document_id"))
     .order_by(H.position)
 )
+_NEW_CONTENT = insert(schema.contents)
+_STAGED = insert(schema.chunks).returning(H.id, H.position)
+_VECTORS = insert(schema.vectors)
+_CONTENT = update(schema.contents).where(K.id == bindparam("content_id"))
 _BY_DIGEST = (
     select(H.digest, V.data)
     .join_from(schema.chunks, schema.vectors, V.chunk_id == H.id)
@@ -229,7 +233,7 @@ def chunk_of(row: Any, document_id: int) -> Chunk:
 
 
 def new_content(connection: Connection, job_id: int) -> int:
-    return new_id(connection.execute(insert(schema.contents).values(job_id=job_id)))
+    return new_id(connection.execute(_NEW_CONTENT, {"job_id": job_id}))
 
 
 def stage(
@@ -239,7 +243,7 @@ def stage(
     rows = [_row(content_id, first + number, chunk) for number, chunk in enumerate(staged)]
     if not rows:
         return
-    inserted = connection.execute(insert(schema.chunks).returning(H.id, H.position), rows)
+    inserted = connection.execute(_STAGED, rows)
     by_position = {row.position: row.id for row in inserted}
     vectors = [
         {"chunk_id": by_position[first + number], "model_id": model_id, "data": chunk.vector}
@@ -247,16 +251,16 @@ def stage(
         if chunk.vector is not None
     ]
     if vectors:
-        connection.execute(insert(schema.vectors), vectors)
+        connection.execute(_VECTORS, vectors)
 
 
 def publish_content(connection: Connection, content_id: int, document_id: int) -> None:
-    connection.execute(update(schema.contents).where(K.id == content_id).values(document_id=document_id))
+    connection.execute(_CONTENT, {"content_id": content_id, "document_id": document_id})
 
 
 def retire_content(connection: Connection, content_id: int, seq: int) -> None:
     """Replaced by this change; searches may still find it until the index has seen that."""
-    connection.execute(update(schema.contents).where(K.id == content_id).values(retired_seq=seq))
+    connection.execute(_CONTENT, {"content_id": content_id, "retired_seq": seq})
 
 
 def drop_contents(connection: Connection, content_ids: Sequence[int]) -> None:

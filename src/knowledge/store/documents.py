@@ -53,6 +53,7 @@ _NAMED = select(
         exists().where(J.sha256 == bindparam("sha256")),
     )
 )
+_UNTAGGED = delete(schema.document_tags).where(G.document_id == bindparam("document_id"))
 BATCH = 500
 """How many ids go into one statement; databases have a limit."""
 _SORTED: dict[str, ColumnElement[Any]] = {
@@ -193,7 +194,7 @@ def require(connection: Connection, ref: Ref, scope: Scope) -> Document:
 
 
 def write_tags(connection: Connection, document_id: int, tags: Sequence[str]) -> None:
-    connection.execute(delete(schema.document_tags).where(G.document_id == document_id))
+    connection.execute(_UNTAGGED, {"document_id": document_id})
     if tags:
         connection.execute(insert(schema.document_tags), [{"document_id": document_id, "tag": tag} for tag in tags])
 

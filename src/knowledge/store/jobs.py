@@ -18,6 +18,20 @@ from knowledge.store.time import moment, moment_or_none, stamp
 
 J = schema.jobs.c
 _JOBS = select(schema.jobs)
+_BY_ID = _JOBS.where(J.id == bindparam("job_id"))
+_BY_UID = _JOBS.where(J.uid == bindparam("job_uid"), J.owner_id == bindparam("owner"))
+_CHANGED = update(schema.jobs).where(J.id == bindparam("job_id"))
+_ENDED = _CHANGED.where(J.token == bindparam("mine"))
+_CREATED = insert(schema.jobs)
+_HELD = select(J.id).where(J.id == bindparam("job_id"), J.token == bindparam("mine"), J.status == JobStatus.PROCESSING)
+_DONE = (J.status == JobStatus.PROCESSING) & (J.change_seq <= bindparam("seq"))
+_TO_FINISH = select(J.id, J.sha256).where(_DONE)
+_FINISHED = (
+    update(schema.jobs)
+    .where(_DONE)
+    .values(status=J.outcome, step="Completed", token=None, completed_at=bindparam("now"), sha256=None)
+)
+_UNFINISHED = select(J.id).where(J.status == JobStatus.PROCESSING, J.change_seq.is_not(None)).limit(1)
 _COUNTS = select(J.status, func.count().label("jobs")).group_by(J.status)
 _NEXT = (
     select(J.id)
@@ -82,7 +96,7 @@ class JobStore:
 
     def find(self, ref: Ref, scope: Scope) -> Job:
         with self._database.read() as connection:
-            row = connection.execute(_JOBS.where(_named(ref), J.owner_id == scope.owner)).first()
+            row = _row(connection, ref, scope)
         if row is None:
             raise missing(ref)
         return job_of(row)
@@ -136,10 +150,12 @@ class JobStore:
         return self._claim(_NEXT_CRAWL, {})
 
     def any_crawl_queued(self) -> bool:
-        with self._database.read() as connection:
-            return connection.execute(_NEXT_CRAWL).first() is not None
+        return self._any(_NEXT_CRAWL, {})
 
     def _claim(self, wanted: Select[tuple[int]], values_of: dict[str, int]) -> Claim | None:
+        if not self._any(wanted, values_of):  # every arrival wakes every worker; to look costs a tenth of a commit
+            return None
+
         def work(connection: Connection) -> Any | None:
             identity = connection.execute(wanted, values_of).scalar()
             if identity is None:
@@ -152,11 +168,15 @@ class JobStore:
                 "started_at": moment_now,
                 "step": "Starting",
             }
-            connection.execute(update(schema.jobs).where(J.id == identity).values(**values))
-            return connection.execute(_JOBS.where(J.id == identity)).one()
+            connection.execute(_CHANGED, {"job_id": identity, **values})
+            return connection.execute(_BY_ID, {"job_id": identity}).one()
 
         row = self._database.write(work)
         return _claim(row) if row else None
+
+    def _any(self, wanted: Select[tuple[int]], values_of: dict[str, int]) -> bool:
+        with self._database.read() as connection:
+            return connection.execute(wanted, values_of).first() is not None
 
     def died(self, claim: Claim) -> None:
         """Queue a job again whose parser died; only this counts against it."""
@@ -223,17 +243,12 @@ class JobStore:
         """End the jobs whose change the index has seen; answers which they were, and the files they let go."""
 
         def work(connection: Connection) -> list[Finished]:
-            done = (J.status == JobStatus.PROCESSING) & (J.change_seq <= seq)
-            rows = connection.execute(select(J.id, J.sha256).where(done)).all()
+            rows = connection.execute(_TO_FINISH, {"seq": seq}).all()
             if rows:
-                connection.execute(
-                    update(schema.jobs)
-                    .where(done)
-                    .values(status=J.outcome, step="Completed", token=None, completed_at=stamp(), sha256=None)
-                )
+                connection.execute(_FINISHED, {"seq": seq, "now": stamp()})
             return [Finished(row.id, row.sha256) for row in rows]
 
-        return self._database.write(work) if self._any_unfinished() else []
+        return self._database.write(work) if self._any(_UNFINISHED, {}) else []
 
     def recover(self) -> int:
         """Queue again what a process that is gone was working on; what it had published only waits for the index."""
@@ -251,7 +266,7 @@ class JobStore:
 
     def retry(self, ref: Ref, scope: Scope) -> Job:
         def work(connection: Connection) -> Any:
-            row = connection.execute(_JOBS.where(_named(ref), J.owner_id == scope.owner)).first()
+            row = _row(connection, ref, scope)
             if row is None:
                 raise missing(ref)
             if row.status not in (JobStatus.FAILED, JobStatus.CANCELLED):
@@ -266,8 +281,8 @@ class JobStore:
                 "started_at": None,
                 "completed_at": None,
             }
-            connection.execute(update(schema.jobs).where(J.id == row.id).values(**values))
-            return connection.execute(_JOBS.where(J.id == row.id)).one()
+            connection.execute(_CHANGED, {"job_id": row.id, **values})
+            return connection.execute(_BY_ID, {"job_id": row.id}).one()
 
         return job_of(self._database.write(work))
 
@@ -277,60 +292,59 @@ class JobStore:
         gone = update(schema.jobs).where(old).values(sha256=None)
         return int(self._database.write(lambda connection: connection.execute(gone).rowcount))
 
-    def _any_unfinished(self) -> bool:
-        waiting = select(J.id).where(J.status == JobStatus.PROCESSING, J.change_seq.is_not(None)).limit(1)
-        with self._database.read() as connection:
-            return connection.execute(waiting).first() is not None
-
     def _end(self, claim: Claim, **values: Any) -> None:
-        mine = update(schema.jobs).where(J.id == claim.id, J.token == claim.token).values(**values)
-        self._database.write(lambda connection: connection.execute(mine))
+        mine = {"job_id": claim.id, "mine": claim.token, **values}
+        self._database.write(lambda connection: connection.execute(_ENDED, mine))
 
 
 def create(connection: Connection, new: NewJob) -> int:
     """Queue a job; the same uid again is the same job."""
-    known = connection.execute(select(J.id).where(J.uid == new.uid, J.owner_id == new.owner)).scalar()
+    known = connection.execute(_BY_UID, {"job_uid": new.uid, "owner": new.owner}).first()
     if known is not None:
-        return int(known)
-    result = connection.execute(
-        insert(schema.jobs).values(
-            uid=new.uid,
-            kind=new.kind,
-            owner_id=new.owner,
-            collection_id=new.collection_id,
-            filename=new.filename,
-            payload=new.payload,
-            sha256=new.sha256,
-            priority=new.priority,
-            status=JobStatus.QUEUED,
-            step="Queued",
-            deaths=0,
-            warnings=[],
-            chunk_count=0,
-            created_at=stamp(),
-        )
-    )
-    return new_id(result)
+        return int(known.id)
+    values = {
+        "uid": new.uid,
+        "kind": new.kind,
+        "owner_id": new.owner,
+        "collection_id": new.collection_id,
+        "filename": new.filename,
+        "payload": new.payload,
+        "sha256": new.sha256,
+        "priority": new.priority,
+        "status": JobStatus.QUEUED,
+        "step": "Queued",
+        "deaths": 0,
+        "warnings": [],
+        "chunk_count": 0,
+        "created_at": stamp(),
+    }
+    return new_id(connection.execute(_CREATED, values))
 
 
 def hold(connection: Connection, claim: Claim) -> None:
     """Check that a job is still ours; somebody may have cancelled it, or taken it over."""
-    mine = select(J.id).where(J.id == claim.id, J.token == claim.token, J.status == JobStatus.PROCESSING)
-    if connection.execute(mine).first() is None:
+    if connection.execute(_HELD, {"job_id": claim.id, "mine": claim.token}).first() is None:
         raise Cancelled("The job is no longer ours", job_id=str(claim.uid))
 
 
 def published(connection: Connection, claim: Claim, **values: Any) -> None:
-    connection.execute(update(schema.jobs).where(J.id == claim.id).values(step="Indexing", **values))
+    connection.execute(_CHANGED, {"job_id": claim.id, "step": "Indexing", **values})
 
 
 def find(connection: Connection, identity: int) -> Job:
-    return job_of(connection.execute(_JOBS.where(J.id == identity)).one())
+    return job_of(connection.execute(_BY_ID, {"job_id": identity}).one())
 
 
 def find_uid(connection: Connection, uid: UUID, scope: Scope) -> Job | None:
-    row = connection.execute(_JOBS.where(J.uid == uid, J.owner_id == scope.owner)).first()
+    row = connection.execute(_BY_UID, {"job_uid": uid, "owner": scope.owner}).first()
     return job_of(row) if row else None
+
+
+def _row(connection: Connection, ref: Ref, scope: Scope) -> Any | None:
+    if isinstance(ref, UUID):
+        return connection.execute(_BY_UID, {"job_uid": ref, "owner": scope.owner}).first()
+    row = connection.execute(_BY_ID, {"job_id": ref}).first()
+    return row if row is not None and row.owner_id == scope.owner else None
 
 
 def missing(ref: Ref) -> JobNotFound:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, bindparam, insert, select, update
 
 from knowledge.errors import Duplicate
 from knowledge.model import Document, DocumentStatus, Json, Kind, Method, Scope, new_uid
@@ -17,6 +17,9 @@ from knowledge.store.jobs import Claim
 from knowledge.store.time import stamp
 
 D = schema.documents.c
+_AT_PATH = select(D.id).where(D.collection_id == bindparam("collection_id"), D.source_path == bindparam("source_path"))
+_SAME = select(D.id).where(D.collection_id == bindparam("collection_id"), D.sha256 == bindparam("sha256"))
+_INSERT = insert(schema.documents)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +90,7 @@ def at_path(connection: Connection, collection_id: int, source_path: str | None)
     """The document that stands at a path; without a path nothing is ever replaced."""
     if source_path is None:
         return None
-    here = select(D.id).where(D.collection_id == collection_id, D.source_path == source_path)
-    identity = connection.execute(here).scalar()
+    identity = connection.execute(_AT_PATH, {"collection_id": collection_id, "source_path": source_path}).scalar()
     return None if identity is None else _any_owner(connection, identity)
 
 
@@ -96,8 +98,7 @@ def refuse_duplicate(connection: Connection, collection_id: int, sha256: str, ol
     """The same bytes in the same collection are there already; another version of a path is never a duplicate."""
     if old is not None and old.sha256 != sha256:
         return
-    same = select(D.id).where(D.collection_id == collection_id, D.sha256 == sha256)
-    identity = connection.execute(same).scalar()
+    identity = connection.execute(_SAME, {"collection_id": collection_id, "sha256": sha256}).scalar()
     if identity is not None:
         raise duplicate(_any_owner(connection, identity))
 
@@ -151,16 +152,13 @@ def _values(publication: Publication, content_id: int) -> dict[str, Any]:
 def _insert(connection: Connection, claim: Claim, publication: Publication) -> Published:
     values = _values(publication, _content(connection, claim, publication))
     uid = new_uid()
-    result = connection.execute(
-        insert(schema.documents).values(
-            **values,
-            uid=uid,
-            collection_id=claim.collection_id,
-            owner_id=claim.owner,
-            created_at=values["updated_at"],
-        )
-    )
-    identity = new_id(result)
+    values |= {
+        "uid": uid,
+        "collection_id": claim.collection_id,
+        "owner_id": claim.owner,
+        "created_at": values["updated_at"],
+    }
+    identity = new_id(connection.execute(_INSERT, values))
     publish_content(connection, values["content_id"], identity)
     documents.write_tags(connection, identity, publication.tags)
     _close(connection, claim, publication, published := Published(identity, uid, None))
