@@ -16,7 +16,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool, QueuePool
 
 from knowledge import failpoints
-from knowledge.errors import KnowledgeError, StorageFailed
+from knowledge.errors import StorageFailed
 from knowledge.store import migrate
 
 T = TypeVar("T")
@@ -151,15 +151,15 @@ class Database:
 
 def _attempt(connection: Connection, work: Work[Any]) -> tuple[Any, BaseException | None]:
     """Run one piece of a batch so that its failure undoes nothing but itself."""
+    connection.exec_driver_sql("SAVEPOINT piece")  # in words of our own: those of the library are compiled every time
     try:
-        with connection.begin_nested():
-            return work(connection), None
-    except KnowledgeError as error:
-        return None, error
-    except DBAPIError as error:
-        return None, storage_failed(error)
+        value = work(connection)
     except Exception as error:
-        return None, error
+        connection.exec_driver_sql("ROLLBACK TO SAVEPOINT piece")
+        connection.exec_driver_sql("RELEASE SAVEPOINT piece")
+        return None, storage_failed(error) if isinstance(error, DBAPIError) else error
+    connection.exec_driver_sql("RELEASE SAVEPOINT piece")
+    return value, None
 
 
 def sqlite_engine(path: Path, transactions: str | None) -> Engine:
