@@ -107,3 +107,65 @@ async def test_titles_and_headings_are_searched_like_text(engine: Engine) -> Non
     for word in ("brewing", "zymurgy", "fermentation", "yeast"):
         answer = await engine.search(Query(text=word, mode=Mode.TEXT, filter=Filter()))
         assert [hit.document.id for hit in answer.hits][:1] == [document.id], word
+
+
+# -- passages -------------------------------------------------------------------------------------
+
+
+def long_section(subject: str, paragraphs: int) -> str:
+    """Paragraphs that make a passage each, all about one thing."""
+    filler = " ".join(f"detail{number} of it" for number in range(40))
+    return "\n\n".join(
+        f"The {subject} and the {subject} again, part {number}: {filler}." for number in range(paragraphs)
+    )
+
+
+async def test_neighbours_that_match_are_one_passage(engine: Engine) -> None:
+    guide = await add_file(
+        engine, "guide.md", f"# Guide\n\n## Kettle\n\n{long_section('kettle', 3)}\n\n## Boat\n\nOars."
+    )
+    await add_note(engine, "a boat on the lake")
+    answer = await engine.search(Query(text="kettle", mode=Mode.TEXT))
+    assert [(hit.document.id, hit.indexes) for hit in answer.hits] == [(guide.id, (0, 2))]
+    assert answer.total == 1
+    (hit,) = answer.hits
+    chunks = await engine.chunks(guide.id)
+    assert hit.chunk in chunks, "the best of them keeps its own id, text and place"
+    assert all(f"part {number}:" in hit.text for number in range(3)) and hit.text.count("# Guide") == 1
+
+
+async def test_one_document_leaves_room_for_others_that_match(engine: Engine) -> None:
+    sections = "\n\n".join(f"## Kettle {name}\n\nThe kettle is {name}. {'And so on. ' * 30}" for name in SECTIONS)
+    await add_file(
+        engine, "kettles.md", "\n\n".join(f"{part}\n\n## Other\n\nOars." for part in sections.split("\n\n## "))
+    )
+    other = await add_note(engine, "Our kettle boils the water for tea in the small kitchen upstairs every morning.")
+    answer = await engine.search(Query(text="kettle", mode=Mode.TEXT, limit=6))
+    assert other.id in [hit.document.id for hit in answer.hits]
+    scores = [hit.score for hit in answer.hits]
+    assert scores == sorted(scores, reverse=True)
+
+
+SECTIONS = ("red", "green", "blue", "white", "black", "brown", "old", "new", "tall", "flat")
+
+
+async def test_copies_do_not_stand_above_what_is_different(engine: Engine) -> None:
+    text = "The kettle is descaled in spring with vinegar, then rinsed twice with cold water and left to dry."
+    for name in ("first", "second", "third", "fourth"):
+        await add_note(engine, text, collection=name)
+    other = await add_note(engine, "The kettle is descaled by the janitor.")
+    answer = await engine.search(Query(text="kettle descaled spring", mode=Mode.TEXT))
+    assert [hit.document.id for hit in answer.hits].index(other.id) == 1
+    assert answer.total == 5
+
+
+async def test_pages_of_joined_and_moved_passages_neither_repeat_nor_skip(engine: Engine) -> None:
+    for name in SECTIONS:
+        await add_file(engine, f"{name}.md", f"# {name}\n\n{long_section('kettle', 4)}\n\n# Other\n\nA kettle, {name}.")
+    whole = await engine.search(Query(text="kettle", limit=100))
+    assert whole.total == len(whole.hits)
+    paged = [await engine.search(Query(text="kettle", limit=3, offset=offset)) for offset in range(0, whole.total, 3)]
+    assert [(hit.chunk.id, hit.indexes) for page in paged for hit in page.hits] == [
+        (hit.chunk.id, hit.indexes) for hit in whole.hits
+    ]
+    assert {page.total for page in paged} == {whole.total}

@@ -238,11 +238,11 @@ def test_an_explanation_says_what_each_step_gave_and_cost(shelf: Shelf) -> None:
     assert second is not None
     assert (first["words_rank"], first["meaning_rank"], second["words_rank"]) == (1, 1, None)
     assert first["relevance"] == round(answer.hits[0].score, 4)
-    assert set(first) == {"bm25", "words", "words_rank", "cosine", "meaning_rank", "score", "relevance"}
+    assert set(first) == {"bm25", "words", "words_rank", "cosine", "meaning_rank", "score", "relevance", "weight"}
     assert answer.explanation is not None
     steps = answer.explanation["steps"]
     assert isinstance(steps, list)
-    assert [step["step"] for step in steps if isinstance(step, dict)] == ["embed", "find", "rank", "join"]
+    assert [step["step"] for step in steps if isinstance(step, dict)] == ["embed", "find", "rank", "arrange", "join"]
     assert shelf.ask("tea").explanation is None
 
 

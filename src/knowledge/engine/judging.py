@@ -24,7 +24,7 @@ class Expectation:
 
     def met_by(self, hit: Hit) -> bool:
         in_document = self.document is None or is_called(hit.document, self.document)
-        return in_document and (self.passage is None or overlaps(hit.chunk.text, self.passage))
+        return in_document and (self.passage is None or overlaps(hit.text, self.passage))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,14 @@
-"""A search in five steps: embed the question, ask the index, fuse and calibrate, join to the truth, shape."""
+"""A search in six steps: embed the question, ask the index, fuse and calibrate, arrange, join to the truth, shape."""
 
 from __future__ import annotations
 
 import time
 import unicodedata
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from threading import Lock
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +16,13 @@ from numpy.typing import NDArray
 from knowledge import analyse
 from knowledge.embed.base import Embedder
 from knowledge.engine import rank
+from knowledge.engine.arrange import arrange
+from knowledge.engine.join import PageOfHits, Passages, Shown, join
 from knowledge.engine.rank import Candidates, Ranking
 from knowledge.engine.rerank import BEST, Passage, Reranker
 from knowledge.errors import EmptyQuery, ModelUnavailable, Unavailable
 from knowledge.index.api import Index, Scored, Within, Words
-from knowledge.model import Answer, Chunk, Document, Hit, Json, JsonValue, Mode, Query
+from knowledge.model import Answer, Hit, Json, JsonValue, Mode, Query
 from knowledge.split import passage_text
 
 DEPTH = 100
@@ -29,12 +30,6 @@ DEPTH = 100
 KEPT_QUESTIONS = 1024
 
 Vector = NDArray[np.float32]
-
-
-class Passages(Protocol):
-    """The truth: what a deleted passage is not in."""
-
-    def hits(self, chunk_ids: Sequence[int]) -> dict[int, tuple[Chunk, Document]]: ...
 
 
 def search(
@@ -57,8 +52,10 @@ def search(
     if query.mode is Mode.RERANK and asked.mode is Mode.HYBRID:
         with costs.step("rerank"):
             ranking, asked = read_again(query, asked, found, ranking, index=index, passages=passages, reranker=reranker)
+    with costs.step("arrange"):
+        arranged = arrange(found, ranking, query.threshold, index)
     with costs.step("join"):
-        page = join(query, found, ranking, passages)
+        page = join(query, found, arranged, passages)
     return shape(query, asked, found, ranking, page, costs)
 
 
@@ -246,44 +243,19 @@ def read_again(
     return better, replace(asked, mode=Mode.RERANK)
 
 
-@dataclass(frozen=True, slots=True)
-class PageOfHits:
-    places: tuple[int, ...]
-    """Where each hit stands in Candidates."""
-    joined: Mapping[int, tuple[Chunk, Document]]
-    total: int
-
-
-def join(query: Query, found: Candidates, ranking: Ranking, passages: Passages) -> PageOfHits:
-    """The page that was asked for. A passage that the truth no longer has makes room for the next one."""
-    passing = ranking.order[ranking.relevance[ranking.order] >= query.threshold]
-    ids, end = found.ids[passing].tolist(), query.offset + query.limit
-    joined: dict[int, tuple[Chunk, Document]] = {}
-    there: list[int] = []
-    looked_at = 0
-    while len(there) < end and looked_at < len(ids):
-        part = ids[looked_at : looked_at + end - len(there)]
-        joined |= passages.hits(part)
-        there += [looked_at + at for at, chunk in enumerate(part) if chunk in joined]
-        looked_at += len(part)
-    gone = looked_at - len(there)
-    return PageOfHits(tuple(passing[there[query.offset : end]].tolist()), joined, len(ids) - gone)
-
-
 def shape(query: Query, asked: Asked, found: Candidates, ranking: Ranking, page: PageOfHits, costs: Costs) -> Answer:
     notes = asked.notes
     if not ranking.calibrated and len(found.ids):
         notes = (*notes, "The scores are uncalibrated: this model's constants are not known. The order is sound.")
-    hits = tuple(hit(place, found, ranking, page, explain=query.explain) for place in page.places)
+    hits = tuple(hit(shown, found, ranking, explain=query.explain) for shown in page.shown)
     explanation = explain_answer(asked, found, ranking, costs) if query.explain else None
     return Answer(hits, page.total, asked.mode, notes, explanation)
 
 
-def hit(place: int, found: Candidates, ranking: Ranking, page: PageOfHits, *, explain: bool) -> Hit:
-    chunk, document = page.joined[int(found.ids[place])]
-    score = float(ranking.relevance[place])
-    explanation = explain_hit(place, found, ranking) if explain else None
-    return Hit(chunk, document, score, matched_by(place, found), explanation)
+def hit(shown: Shown, found: Candidates, ranking: Ranking, *, explain: bool) -> Hit:
+    explanation = explain_hit(shown, found, ranking) if explain else None
+    way = matched_by(shown.place, found)
+    return Hit(shown.chunk, shown.document, shown.relevance, way, explanation, shown.joined)
 
 
 def matched_by(place: int, found: Candidates) -> str:
@@ -315,8 +287,9 @@ class Costs:
         )
 
 
-def explain_hit(place: int, found: Candidates, ranking: Ranking) -> Json:
+def explain_hit(shown: Shown, found: Candidates, ranking: Ranking) -> Json:
     """What each step contributed; a rank counts from 1 and is null where that side did not find the passage."""
+    place = shown.place
     cosine = float(found.cosine[place])
     return {
         "bm25": round(float(found.bm25[place]), 4),
@@ -326,6 +299,7 @@ def explain_hit(place: int, found: Candidates, ranking: Ranking) -> Json:
         "meaning_rank": _from_one(found.meaning_rank[place]),
         "score": round(float(ranking.score[place]), 4),
         "relevance": round(float(ranking.relevance[place]), 4),
+        "weight": round(shown.weight, 4),
     }
 
 

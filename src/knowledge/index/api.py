@@ -63,6 +63,15 @@ class Scored:
     scores: NDArray[np.float32]
 
 
+@dataclass(frozen=True, slots=True)
+class Whereabouts:
+    """Where passages stand."""
+
+    documents: NDArray[np.int64]
+    places: NDArray[np.int64]
+    """One more for the next passage of the same document."""
+
+
 class Index(Protocol):
     def checkpoint(self) -> int:
         """The last change that every part of this index has seen and keeps through a crash; -1 asks for a rebuild."""
@@ -91,6 +100,12 @@ class Index(Protocol):
 
     def ceiling(self, words: Words) -> float:
         """2.2 times the sum of the terms' idf: what BM25 is divided by to lie between 0 and 1."""
+
+    def whereabouts(self, ids: NDArray[np.int64]) -> Whereabouts:
+        """The document of each passage, and its place in it."""
+
+    def copies(self, ids: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """For every two of these passages, whether they say the same in nearly the same words."""
 
     def languages(self) -> tuple[str, ...]:
         """By whose stems its passages were cut, the most frequent first: a question must be cut by all of them."""

@@ -19,9 +19,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from knowledge.index import likeness, scoring
 from knowledge.index import manifest as manifests
-from knowledge.index import scoring
-from knowledge.index.api import Entry, Scored, Within, Words
+from knowledge.index.api import Entry, Scored, Whereabouts, Within, Words
 from knowledge.index.files import Damaged
 from knowledge.index.manifest import Manifest
 from knowledge.index.meaning import MeaningView, MeaningWriter
@@ -236,6 +236,13 @@ class EmbeddedIndex:
 
     def ceiling(self, words: Words) -> float:
         return self._view.words.question(words).ceiling
+
+    def whereabouts(self, ids: NDArray[np.int64]) -> Whereabouts:
+        slots = self._view.slots.slots_of(ids)  # the passages of a document are added together, in reading order
+        return Whereabouts(np.where(slots < 0, -1, self._view.slots.columns.document[slots]), slots)
+
+    def copies(self, ids: NDArray[np.int64]) -> NDArray[np.bool_]:
+        return likeness.copies(self._view.slots, self._view.slots.slots_of(ids))
 
     # -- itself ---------------------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 """The nouns of the product: frozen values that every room shares. They import nothing of ours."""
 
-from knowledge.model.asking import Answer, DocumentFilter, Filter, Hit, JobFilter, Mode, Page, Query
+from knowledge.model.asking import Answer, DocumentFilter, Filter, Hit, JobFilter, Joined, Mode, Page, Query
 from knowledge.model.callers import Caller, CallerKind, Scope
 from knowledge.model.documents import Chunk, Collection, Curation, Document, DocumentStatus, Kind, Method
 from knowledge.model.incoming import CollectionEdit, Content, DocumentEdit, NewCollection, NewDocument, NewFile, NewNote
@@ -44,6 +44,7 @@ __all__ = [
     "JobFilter",
     "JobKind",
     "JobStatus",
+    "Joined",
     "Json",
     "JsonValue",
     "Kind",

@@ -46,14 +46,36 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True)
+class Joined:
+    """A passage made of several neighbours that all matched."""
+
+    text: str
+    first: int
+    last: int
+    """The index of its first chunk, and of its last."""
+
+
+@dataclass(frozen=True, slots=True)
 class Hit:
     chunk: Chunk
+    """The best one, where several were joined."""
     document: Document
     score: float
     """Calibrated relevance from 0 to 1."""
     matched_by: str
     """words, meaning or both."""
     explanation: Json | None = None
+    joined: Joined | None = None
+
+    @property
+    def text(self) -> str:
+        """What there is to read: the chunk, or all that were joined."""
+        return self.joined.text if self.joined else self.chunk.text
+
+    @property
+    def indexes(self) -> tuple[int, int]:
+        """The first and the last chunk of what there is to read."""
+        return (self.joined.first, self.joined.last) if self.joined else (self.chunk.index, self.chunk.index)
 
 
 @dataclass(frozen=True, slots=True)

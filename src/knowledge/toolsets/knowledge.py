@@ -173,10 +173,11 @@ def found(hit: Hit) -> Json:
     document, chunk = hit.document, hit.chunk
     return {
         "document_id": str(document.uid), "chunk_id": str(chunk.uid), "filename": name_of(document),
-        "chunk_text": chunk.text, "relevance_score": round(hit.score, 4),
+        "chunk_text": hit.text, "relevance_score": round(hit.score, 4),
         "metadata": {
             "format": document.doc_type, "page_num": chunk.page, "date_added": stamp(document.created_at),
             "title": document.title, "section": list(chunk.section), "chunk_index": chunk.index,
+            "chunk_indexes": [*hit.indexes],
             "source_path": document.source_path, "url": document.url,
         },
     }  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from knowledge.model import Answer, Chunk, Hit, Mode
+from knowledge.model import Answer, Chunk, Hit, Joined, Mode
 from knowledge.wire.documents import dump_facts, load_facts, section_header
 from knowledge.wire.shapes import AnswerShape, HitShape
 
@@ -18,8 +18,10 @@ def dump_hit(hit: Hit) -> HitShape:
         "document_uid": str(document.uid),
         "score": hit.score,
         "matched_by": hit.matched_by,
-        "text": chunk.text,
+        "text": hit.text,
         "chunk_index": chunk.index,
+        "chunk_indexes": list(hit.indexes),
+        "chunk_text": chunk.text if hit.joined else None,
         "chunk_metadata": {
             "page": chunk.page,
             "section_header": section_header(chunk),
@@ -32,7 +34,15 @@ def dump_hit(hit: Hit) -> HitShape:
 
 def load_hit(data: HitShape) -> Hit:
     document = load_facts(data, data["document_id"], data["document_uid"])
-    return Hit(_load_chunk(data), document, data["score"], data["matched_by"], data["explanation"])
+    chunk, joined = _load_chunk(data), _load_joined(data)
+    return Hit(chunk, document, data["score"], data["matched_by"], data["explanation"], joined)
+
+
+def _load_joined(data: HitShape) -> Joined | None:
+    if data["chunk_text"] is None:
+        return None
+    first, last = data["chunk_indexes"]
+    return Joined(data["text"], first, last)
 
 
 def _load_chunk(data: HitShape) -> Chunk:
@@ -41,7 +51,7 @@ def _load_chunk(data: HitShape) -> Chunk:
         uid=UUID(data["chunk_uid"]),
         document_id=data["document_id"],
         index=data["chunk_index"],
-        text=data["text"],
+        text=data["text"] if data["chunk_text"] is None else data["chunk_text"],
         page=data["chunk_metadata"]["page"],
         section=tuple(data["chunk_metadata"]["section"]),
     )

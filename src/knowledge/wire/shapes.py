@@ -89,6 +89,8 @@ class HitShape(DocumentFacts):
     matched_by: str
     text: str
     chunk_index: int
+    chunk_indexes: list[int]
+    chunk_text: str | None
     chunk_metadata: ChunkMetadataShape
     explanation: dict[str, JsonValue] | None
 

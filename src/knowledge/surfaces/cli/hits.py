@@ -49,7 +49,7 @@ def heading(number: int, hit: Hit) -> Text:
 def passage(hit: Hit, question: str, full: bool) -> Text:
     """The text with the words marked that the question asked for."""
     language = hit.document.language
-    text = clean(hit.chunk.text.strip() if full else marking.on_one_line(hit.chunk.text))
+    text = clean(hit.text.strip() if full else marking.on_one_line(hit.text))
     spans = marking.marks(text, marking.asked_terms(question, language), language)
     shown = marking.Excerpt(text, tuple(spans)) if full else marking.excerpt(text, spans)
     line = styled(shown.text)
@@ -62,7 +62,9 @@ def origin(hit: Hit) -> str:
     document = hit.document
     name = None if document.kind is Kind.NOTE else document.filename
     where = document.source_path or document.url or name or document.kind.value
-    return f"{where} · {document.collection} · document {document.id}, passage {hit.chunk.index}"
+    first, last = hit.indexes
+    which = f"passage {first}" if first == last else f"passages {first} to {last}"
+    return f"{where} · {document.collection} · document {document.id}, {which}"
 
 
 def print_explanation(answer: Answer) -> None:

@@ -71,7 +71,7 @@ def _instead(outcome: Outcome) -> str:
     hit = outcome.top
     if all(one.passage is None for one in outcome.question.expected):
         return hit.document.title
-    return f"{hit.document.title}: {excerpt(on_one_line(hit.chunk.text), []).text}"
+    return f"{hit.document.title}: {excerpt(on_one_line(hit.text), []).text}"
 
 
 def _figures(evaluation: Evaluation) -> list[tuple[str, object]]:
@@ -144,7 +144,7 @@ def _top(hit: Hit) -> TopShape:
         "document_id": document.id,
         "title": document.title,
         "source_path": document.source_path,
-        "text": hit.chunk.text,
+        "text": hit.text,
         "score": hit.score,
     }
 

@@ -51,7 +51,7 @@ def found(hit: Hit) -> Json:
     document, chunk = hit.document, hit.chunk
     return {
         "chunk_id": chunk.id, "document_id": document.id, "score": round(hit.score, 4), "matched_by": hit.matched_by,
-        "text": chunk.text, "chunk_index": chunk.index,
+        "text": hit.text, "chunk_index": chunk.index, "chunk_indexes": [*hit.indexes],
         "chunk_metadata": {"page": chunk.page, "section_header": section_header(chunk)},
         "title": document.title, "doc_type": document.doc_type, "collection": document.collection,
         "tags": [*free_tags(document)], "metadata": document.metadata, "source_path": document.source_path,

@@ -12,7 +12,7 @@ from knowledge.model import Filter, Hit, Json, Mode, Query
 from knowledge.toolsets.arguments import Identifier
 from knowledge.toolsets.base import Call
 from knowledge.toolsets.rag.sources import find_source
-from knowledge.toolsets.rag.words import LONGEST_TITLE, bounded, cut, required, tools
+from knowledge.toolsets.rag.words import LONGEST_TEXT, LONGEST_TITLE, bounded, cut, required, tools
 
 MOST_MATCHES = 50
 MODES = {"vector": Mode.VECTOR, "hybrid": Mode.HYBRID, "rerank": Mode.RERANK}
@@ -67,9 +67,11 @@ async def _sources(engine: Engine, hits: tuple[Hit, ...]) -> dict[int, str]:
 
 def found(hit: Hit, search_type: str, source_id: str) -> Json:
     document, chunk = hit.document, hit.chunk
+    # What is joined is mostly longer than this contract lets through; the best part of it must not be cut off then.
+    text = hit.text if len(hit.text) <= LONGEST_TEXT else chunk.text
     return {
         "chunk_id": str(chunk.uid), "document_id": str(document.uid),
-        "document_title": cut(document.title, LONGEST_TITLE), "text": cut(chunk.text), "score": round(hit.score, 4),
+        "document_title": cut(document.title, LONGEST_TITLE), "text": cut(text), "score": round(hit.score, 4),
         "match_type": search_type, "matched_by": hit.matched_by,
         "metadata": {
             "source_id": source_id, "chunk_index": chunk.index, "url": document.url, "page": chunk.page,

@@ -81,7 +81,7 @@ def _pages(sage: Sage, answer: Answer) -> list[Result]:
         path = hit.document.source_path or ""
         if path in known and path not in found:
             section = hit.chunk.section[-1] if hit.chunk.section else None
-            found[path] = Result(path, hit.document.title, section, hit.chunk.text, hit.score, hit.matched_by)
+            found[path] = Result(path, hit.document.title, section, hit.text, hit.score, hit.matched_by)
     return list(found.values())
 
 

@@ -1,0 +1,37 @@
+"""Which passages say the same, from the packed terms: copies are known by the words that they share."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from knowledge.index.slots import COUNT_BITS
+from knowledge.index.view import Slots, SlotView, ranges
+
+WIDTH = 1024
+"""Different words of a passage seldom fall on one of so many bits, and copies always agree."""
+LONG = 50
+"""Words: a shorter passage is a copy only if hardly a word differs."""
+SAME_SHORT, SAME_LONG = 0.9, 0.75
+"""The share of common words that makes a copy. Titles and headings are words too, and copies may stand under others."""
+
+
+def copies(view: SlotView, slots: Slots) -> NDArray[np.bool_]:
+    """For every two passages, whether one says what the other says."""
+    held = _words_as_bits(view, slots)
+    both = np.bitwise_count(held[:, None] & held[None]).sum(axis=2, dtype=np.int32)
+    words = both.diagonal()
+    either = np.add.outer(words, words) - both
+    enough = np.where(np.minimum.outer(words, words) < LONG, SAME_SHORT, SAME_LONG)
+    same: NDArray[np.bool_] = (both >= enough * either) & (both > 0)
+    return same
+
+
+def _words_as_bits(view: SlotView, slots: Slots) -> NDArray[np.uint64]:
+    here = np.flatnonzero(slots >= 0)
+    begins = view.columns.start[slots[here]]
+    sizes = view.ends(slots[here]) - begins
+    terms = view.packed_terms[ranges(begins, sizes)] >> np.uint32(COUNT_BITS)
+    held = np.zeros((len(slots), WIDTH), np.bool_)
+    held[np.repeat(here, sizes), terms & np.uint32(WIDTH - 1)] = True
+    return np.packbits(held, axis=1).view(np.uint64)
