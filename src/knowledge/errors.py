@@ -2,22 +2,25 @@
 
 KnowledgeError
 ├── Invalid                     422  the request itself is wrong
-│   ├── MissingParameter · InvalidParameter · UnknownParameter · EmptyQuery
-│   ├── ConfirmationRequired · NotANote
+│   ├── MissingParameter · UnknownParameter · EmptyQuery · ConfirmationRequired · NotANote · NoValidFiles
+│   ├── InvalidParameter             InvalidName · InvalidFilename · InvalidCorpusId
 │   └── Malformed               400  not even readable: broken JSON, a broken form
-├── Unauthenticated             401
+├── Unauthenticated             401  MissingKey · InvalidKey · ExpiredKey · WrongPassword
 ├── Forbidden                   403  AccessDenied · AddressForbidden
+│   └── InsufficientPermissions · AdminRequired · CorpusNotApproved · QuotaExceeded
 ├── NotFound                    404  DocumentNotFound · CollectionNotFound · JobNotFound · UploadNotFound · FileNotFound
+│   └── CorpusNotFound (a CollectionNotFound) · AccountNotFound · KeyNotFound
 ├── MethodNotAllowed            405
-├── Conflict                    409  Duplicate · NameTaken · NotNow · EmptyKnowledgeBase
+├── Conflict                    409  Duplicate · NameTaken · AccountTaken · NotNow · EmptyKnowledgeBase
 ├── TooLarge                    413
-├── UnsupportedFormat           415
+├── UnsupportedFormat           415  WrongMime
 ├── Unreadable                  422  a file from which no text could be won
 │   ├── NeedsPassword · Damaged · NoText · OcrFailed (OcrLanguageMissing, which is a MissingDependency too)
 │   └── ParserDied · ParserTooSlow · ParserTooBig
 ├── RateLimited                 429
 ├── Cancelled                   409
-├── Unavailable                 503  Starting · ModelUnavailable · EngineUnreachable · StorageFailed
+├── Unavailable                 503  Starting · ModelUnavailable · IndexFailed · EngineUnreachable
+│   ├── StorageFailed           503  DatabaseFailed
 │   └── EmbeddingFailed         503  a remote model that does not do its work
 │       └── EmbeddingRateLimited  429
 ├── FetchFailed                 502  an address on the web that could not be read · NothingCrawled
@@ -60,6 +63,21 @@ class InvalidParameter(Invalid):
     code = "invalid_parameter"
 
 
+class InvalidName(InvalidParameter):
+    """A name that no collection can have."""
+
+    code = "invalid_name"
+
+
+class InvalidFilename(InvalidParameter):
+    code = "invalid_filename"
+
+
+class InvalidCorpusId(InvalidParameter):
+    code = "invalid_corpus_id"
+    default_hint = "List the corpuses to see their numbers."
+
+
 class UnknownParameter(Invalid):
     code = "unknown_parameter"
 
@@ -78,6 +96,11 @@ class NotANote(Invalid):
     default_hint = "Only notes can be updated; add the file again with the same source_path to replace it."
 
 
+class NoValidFiles(Invalid):
+    code = "no_valid_files"
+    default_hint = "Send one file as 'file' in multipart/form-data."
+
+
 class Malformed(Invalid):
     code, status = "malformed", 400
 
@@ -85,6 +108,26 @@ class Malformed(Invalid):
 class Unauthenticated(KnowledgeError):
     code, status = "unauthenticated", 401
     default_hint = "Send the key as 'Authorization: Bearer KEY' or 'X-API-Key: KEY'."
+
+
+class MissingKey(Unauthenticated):
+    code = "missing_key"
+
+
+class InvalidKey(Unauthenticated):
+    """A key that is unknown, was revoked, or belongs to an account that is disabled or gone."""
+
+    code = "invalid_key"
+
+
+class ExpiredKey(Unauthenticated):
+    code = "expired_key"
+    default_hint = "Log in for a new key."
+
+
+class WrongPassword(Unauthenticated):
+    code = "wrong_password"
+    default_hint = "Check the username and the password."
 
 
 class Forbidden(KnowledgeError):
@@ -103,6 +146,28 @@ class AddressForbidden(Forbidden):
     default_hint = "Only public addresses are fetched; list the host or network in KNOWLEDGE_CRAWL_ALLOW to permit it."
 
 
+class InsufficientPermissions(Forbidden):
+    """It may be read by whoever asks, and not changed."""
+
+    code = "insufficient_permissions"
+    default_hint = "Ask its owner to grant you 'write'."
+
+
+class AdminRequired(Forbidden):
+    code = "admin_required"
+    default_hint = "Ask an admin of this server; ADMIN_USERS names them."
+
+
+class CorpusNotApproved(Forbidden):
+    code = "corpus_not_approved"
+    default_hint = "An admin has to approve the corpus first."
+
+
+class QuotaExceeded(Forbidden):
+    code = "quota_exceeded"
+    default_hint = "Remove documents, or ask the operator for more room."
+
+
 class NotFound(KnowledgeError):
     code, status = "not_found", 404
 
@@ -115,6 +180,11 @@ class DocumentNotFound(NotFound):
 class CollectionNotFound(NotFound):
     code = "collection_not_found"
     default_hint = "List the collections to see which there are."
+
+
+class CorpusNotFound(CollectionNotFound):
+    code = "corpus_not_found"
+    default_hint = "List the corpuses to see which there are."
 
 
 class JobNotFound(NotFound):
@@ -130,6 +200,15 @@ class UploadNotFound(NotFound):
 class FileNotFound(NotFound):
     code = "file_not_found"
     default_hint = "Check the path; it is read on the machine that runs the server."
+
+
+class AccountNotFound(NotFound):
+    code = "account_not_found"
+
+
+class KeyNotFound(NotFound):
+    code = "key_not_found"
+    default_hint = "List the keys to see which there are."
 
 
 class MethodNotAllowed(KnowledgeError):
@@ -152,6 +231,11 @@ class NameTaken(Conflict):
     default_hint = "Choose another name."
 
 
+class AccountTaken(Conflict):
+    code = "account_taken"
+    default_hint = "Choose another username."
+
+
 class NotNow(Conflict):
     """The thing is in a state that does not allow this."""
 
@@ -170,6 +254,12 @@ class TooLarge(KnowledgeError):
 
 class UnsupportedFormat(KnowledgeError):
     code, status = "unsupported_format", 415
+
+
+class WrongMime(UnsupportedFormat):
+    """The content is not what the name or the type says that it is."""
+
+    code = "wrong_mime"
 
 
 class Unreadable(KnowledgeError):
@@ -230,6 +320,13 @@ class ModelUnavailable(Unavailable):
     default_hint = "Search by words goes on; see the status for what is wrong with the model."
 
 
+class IndexFailed(Unavailable):
+    """The index cannot be searched; it can always be made again from the store."""
+
+    code = "index_failed"
+    default_hint = "Try again in a moment; 'knowledge reindex' makes the index anew."
+
+
 class EngineUnreachable(Unavailable):
     code = "engine_unreachable"
     default_hint = "Start the engine, or correct KB_ENGINE_URL."
@@ -249,6 +346,10 @@ class EmbeddingRateLimited(EmbeddingFailed):
 class StorageFailed(Unavailable):
     code = "storage_failed"
     default_hint = "Check free space and permissions of the data folder."
+
+
+class DatabaseFailed(StorageFailed):
+    code = "database_failed"
 
 
 class FetchFailed(KnowledgeError):

@@ -1,7 +1,7 @@
 """The one door to the engine. Everything above it knows these verbs and nothing else.
 
-`LocalEngine` answers in this process, `RemoteEngine` over HTTP; the same tests run on both. An engine looks at the
-world through one Scope, fixed when it was made, so no verb takes an owner.
+`LocalEngine` answers in this process, `RemoteEngine` over HTTP; the same tests run on both. An engine acts for one
+Caller, fixed when it was made, so no verb takes an owner.
 """
 
 from __future__ import annotations
@@ -9,8 +9,11 @@ from __future__ import annotations
 from typing import Protocol
 
 from knowledge.crawls import Crawl, NewCrawl
+from knowledge.engine.api_accounts import AccountVerbs
+from knowledge.engine.api_corpora import CorpusVerbs
 from knowledge.model import (
     Answer,
+    Caller,
     Chunk,
     Collection,
     CollectionEdit,
@@ -33,7 +36,10 @@ from knowledge.model import (
 )
 
 
-class Engine(Protocol):
+class Engine(AccountVerbs, CorpusVerbs, Protocol):
+    def as_caller(self, caller: Caller) -> Engine:
+        """The same engine as one caller may use it: what is another's looks as if it were not there."""
+
     # -- finding --------------------------------------------------------------------------------
 
     async def search(self, query: Query) -> Answer:
@@ -91,7 +97,7 @@ class Engine(Protocol):
     async def remove(self, ref: Ref) -> Removed: ...
 
     async def clear(self) -> Removed:
-        """Remove every document in scope."""
+        """Remove every document that the caller owns."""
 
     # -- collections ----------------------------------------------------------------------------
 

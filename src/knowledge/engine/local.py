@@ -16,10 +16,12 @@ from knowledge import __version__, failpoints
 from knowledge.crawls import Crawl, NewCrawl
 from knowledge.engine import accept, backup, search, verify
 from knowledge.engine.parts import Parts
+from knowledge.engine.unbuilt import Unbuilt
 from knowledge.errors import BY_CODE, DeadlineExceeded, EngineUnreachable, Internal, NotNow, StorageFailed
 from knowledge.index.api import Within
 from knowledge.model import (
     Answer,
+    Caller,
     Chunk,
     Collection,
     CollectionEdit,
@@ -55,7 +57,7 @@ CLAIMED_SECONDS = 0.005
 LOW_DISK = 200 << 20
 
 
-class LocalEngine:
+class LocalEngine(Unbuilt):
     """One scope's view of the parts; `scoped` gives another view of the same parts."""
 
     def __init__(self, parts: Parts, scope: Scope = Scope(), threads: ThreadPoolExecutor | None = None) -> None:
@@ -64,6 +66,9 @@ class LocalEngine:
 
     def scoped(self, scope: Scope) -> LocalEngine:
         return LocalEngine(self._parts, scope, self._threads)
+
+    def as_caller(self, caller: Caller) -> LocalEngine:  # noqa: ARG002
+        return self
 
     def start(self) -> None:
         self._parts.start()

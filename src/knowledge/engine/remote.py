@@ -11,8 +11,10 @@ import httpx
 from knowledge import wire
 from knowledge.crawls import Crawl, NewCrawl
 from knowledge.engine.line import LONG, Line, open_http
+from knowledge.engine.unbuilt import Unbuilt
 from knowledge.model import (
     Answer,
+    Caller,
     Chunk,
     Collection,
     CollectionEdit,
@@ -39,7 +41,7 @@ from knowledge.model import (
 FIRST_PAUSE, LONGEST_PAUSE = 0.02, 1.0
 
 
-class RemoteEngine:
+class RemoteEngine(Unbuilt):
     """What may be sent twice without happening twice is repeated once when the connection fails; nothing else is."""
 
     def __init__(self, http: httpx.AsyncClient, key: str | None = None) -> None:
@@ -49,6 +51,10 @@ class RemoteEngine:
     def bearing(self, key: str) -> RemoteEngine:
         """The same engine over the same connections, asked with another key."""
         return RemoteEngine(self._http, key)
+
+    def as_caller(self, caller: Caller) -> RemoteEngine:
+        """An account is judged there, by its own key; everybody else acts with the key of this line."""
+        return self.bearing(caller.key) if caller.key is not None else self
 
     async def close(self) -> None:
         await self._http.aclose()

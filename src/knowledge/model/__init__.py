@@ -1,9 +1,20 @@
 """The nouns of the product: frozen values that every room shares. They import nothing of ours."""
 
+from knowledge.model.accounts import Account, ApiKey, Grant, IssuedKey, Permission
 from knowledge.model.asking import Answer, DocumentFilter, Filter, Hit, JobFilter, Joined, Mode, Page, Query
 from knowledge.model.callers import Caller, CallerKind, Scope
-from knowledge.model.documents import Chunk, Collection, Curation, Document, DocumentStatus, Kind, Method
-from knowledge.model.incoming import CollectionEdit, Content, DocumentEdit, NewCollection, NewDocument, NewFile, NewNote
+from knowledge.model.documents import CATEGORIES, Chunk, Collection, Curation, Document, DocumentStatus, Kind, Method
+from knowledge.model.incoming import (
+    CollectionEdit,
+    Content,
+    CorpusEdit,
+    DocumentEdit,
+    NewCollection,
+    NewCorpus,
+    NewDocument,
+    NewFile,
+    NewNote,
+)
 from knowledge.model.jobs import Job, JobError, JobKind, JobStatus
 from knowledge.model.reports import Finding, ModelStatus, NextModel, Original, Removed, Status
 from knowledge.model.values import (
@@ -20,10 +31,13 @@ from knowledge.model.values import (
 )
 
 __all__ = [
+    "CATEGORIES",
     "DEFAULT_COLLECTION",
     "LOCAL_OWNER",
     "SAGE_OWNER",
+    "Account",
     "Answer",
+    "ApiKey",
     "Caller",
     "CallerKind",
     "Chunk",
@@ -31,6 +45,7 @@ __all__ = [
     "CollectionEdit",
     "CollectionRef",
     "Content",
+    "CorpusEdit",
     "Curation",
     "Document",
     "DocumentEdit",
@@ -38,7 +53,9 @@ __all__ = [
     "DocumentStatus",
     "Filter",
     "Finding",
+    "Grant",
     "Hit",
+    "IssuedKey",
     "Job",
     "JobError",
     "JobFilter",
@@ -52,12 +69,14 @@ __all__ = [
     "Mode",
     "ModelStatus",
     "NewCollection",
+    "NewCorpus",
     "NewDocument",
     "NewFile",
     "NewNote",
     "NextModel",
     "Original",
     "Page",
+    "Permission",
     "Query",
     "Ref",
     "Removed",

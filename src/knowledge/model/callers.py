@@ -14,6 +14,12 @@ class Scope:
 
     owner: int = LOCAL_OWNER
     collections: frozenset[int] = frozenset()
+    """Readable, though another's."""
+    writable: frozenset[int] = frozenset()
+    """Those among them whose documents may be added, changed and removed."""
+
+    def may_write(self, owner: int, collection: int) -> bool:
+        return owner == self.owner or collection in self.writable
 
 
 class CallerKind(StrEnum):
@@ -32,4 +38,10 @@ class Caller:
     owner: int = LOCAL_OWNER
     name: str = ""
     key: str | None = field(default=None, repr=False)
-    """An account's own key, to be passed on to a remote engine; never shown."""
+    """An account's own key, to be judged again by every verb, here or by a remote engine; never shown."""
+    is_admin: bool = False
+
+    @property
+    def may_administer(self) -> bool:
+        """The local owner's server is the local owner's; among accounts, the admins look after it."""
+        return self.is_admin or self.kind is not CallerKind.ACCOUNT

@@ -73,6 +73,9 @@ class Chunk:
     """The headings above this passage, outermost first."""
 
 
+CATEGORIES = ("legal", "medical", "research", "general", "technical")
+
+
 @dataclass(frozen=True, slots=True)
 class Curation:
     """What makes a collection a corpus."""
@@ -81,6 +84,8 @@ class Curation:
     version: str = ""
     is_public: bool = False
     is_approved: bool = False
+    owner_name: str = ""
+    """The owner's username; empty for the local owner."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,6 +84,20 @@ class NewCollection:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NewCorpus:
+    title: str
+    """What contract 001 calls display_name."""
+    name: str | None = None
+    """Made from the title when it is not given."""
+    description: str = ""
+    category: str = "general"
+    version: str = ""
+    is_public: bool = False
+    uid: UUID = field(default_factory=new_uid)
+    """Made by the caller, so that to ask twice makes one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentEdit:
     """What is to change; None leaves a thing as it is. Metadata is merged, and a null in it takes a key out."""
 
@@ -106,3 +120,14 @@ class CollectionEdit:
     url: str | None = None
     source_type: str | None = None
     metadata: Json | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CorpusEdit:
+    """What is to change; None leaves a thing as it is."""
+
+    title: str | None = None
+    description: str | None = None
+    category: str | None = None
+    version: str | None = None
+    is_public: bool | None = None

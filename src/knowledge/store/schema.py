@@ -72,6 +72,56 @@ collections = Table(
     sqlite_autoincrement=True,
 )
 
+curations = Table(
+    "curations",
+    metadata,
+    Column("collection_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("category", String(20), nullable=False),
+    Column("version", Text, nullable=False),
+    Column("is_public", Boolean, nullable=False),
+    Column("is_approved", Boolean, nullable=False),
+    Index("ix_curations_is_public", "is_public", "is_approved"),
+)
+"""What makes a collection a corpus."""
+
+accounts = Table(
+    "accounts",
+    metadata,
+    Column("id", BigId, primary_key=True),
+    Column("uid", Uuid, nullable=False, unique=True),
+    Column("username", String(64), nullable=False),
+    Column("folded", String(64), nullable=False, unique=True),
+    Column("password", Text),
+    Column("is_disabled", Boolean, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    sqlite_autoincrement=True,
+)
+"""`folded` is the username as it is compared; `password` is a hash, and missing where only keys let in."""
+
+api_keys = Table(
+    "api_keys",
+    metadata,
+    Column("id", BigId, primary_key=True),
+    Column("account_id", BigInteger, ForeignKey("accounts.id"), nullable=False, index=True),
+    Column("name", Text, nullable=False),
+    Column("prefix", String(32), nullable=False, unique=True),
+    Column("digest", LargeBinary(32), nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("expires_at", BigInteger),
+    Column("last_used_at", BigInteger),
+    sqlite_autoincrement=True,
+)
+"""The digest is SHA-256 of the whole key, which is kept nowhere."""
+
+grants = Table(
+    "grants",
+    metadata,
+    Column("collection_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("account_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("permission", String(10), nullable=False),
+    Index("ix_grants_account_id", "account_id"),
+)
+
 jobs = Table(
     "jobs",
     metadata,

@@ -67,4 +67,5 @@ def _dump_curation(curation: Curation) -> CurationShape:
         "version": curation.version,
         "is_public": curation.is_public,
         "is_approved": curation.is_approved,
+        "owner_name": curation.owner_name,
     }

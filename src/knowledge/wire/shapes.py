@@ -149,6 +149,7 @@ class CurationShape(TypedDict):
     version: str
     is_public: bool
     is_approved: bool
+    owner_name: str
 
 
 class CollectionShape(TypedDict):
