@@ -13,6 +13,9 @@ from knowledge.config import Settings
 from knowledge.engine.api import Engine
 from knowledge.engine.local import LocalEngine
 from knowledge.engine.remote import RemoteEngine
+from knowledge.model import Caller
+from knowledge.surfaces.auth import Keys
+from knowledge.surfaces.guard import guarded
 from knowledge.surfaces.rest import rest_app
 from knowledge.testing import SharedParsers, small_engine
 
@@ -31,7 +34,7 @@ def parsers() -> Iterator[SharedParsers]:
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    return Settings(data=tmp_path / "data", workers=2)
+    return Settings(data=tmp_path / "data", workers=2, admin_users="root")
 
 
 @pytest.fixture
@@ -43,11 +46,11 @@ def local(settings: Settings, parsers: SharedParsers) -> Iterator[LocalEngine]:
 
 
 @pytest.fixture(params=["local", "remote"])
-async def engine(request: pytest.FixtureRequest, local: LocalEngine) -> AsyncIterator[Engine]:
-    """The same engine twice: in this process, and over HTTP."""
+async def engine(request: pytest.FixtureRequest, local: LocalEngine, settings: Settings) -> AsyncIterator[Engine]:
+    """The same engine twice: in this process, and over HTTP behind its door."""
     if request.param == "local":
-        yield local
+        yield local.as_caller(Caller())
         return
-    transport = httpx.ASGITransport(app=rest_app(local))
+    transport = httpx.ASGITransport(app=guarded(rest_app(local), settings, Keys.of(settings, local.account_of)))
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8000") as http:
         yield RemoteEngine(http)

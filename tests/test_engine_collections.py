@@ -64,7 +64,7 @@ async def test_removing_a_collection_takes_its_documents_along(engine: Engine) -
 
 
 async def test_each_owner_has_shelves_of_their_own(local: LocalEngine) -> None:
-    ada, bob = local.scoped(Scope(owner=1)), local.scoped(Scope(owner=2))
+    ada, bob = [local.scoped(Scope((await local.add_account(name)).id)) for name in ("ada", "bob")]
     hers = await add_note(ada, "a secret garden")
     await add_note(bob, "a public garden")
     assert await found(ada, "garden") == [hers.id]

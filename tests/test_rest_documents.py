@@ -176,7 +176,7 @@ async def test_a_collection_lives_from_its_making_to_its_end(http: httpx.AsyncCl
 
 async def test_a_name_that_could_be_taken_for_a_number_is_refused(http: httpx.AsyncClient) -> None:
     refused = await http.post("/collections", json={"name": "2024"})
-    assert (refused.status_code, refused.json()["error"]["code"]) == (422, "invalid_parameter")
+    assert (refused.status_code, refused.json()["error"]["code"]) == (422, "invalid_name")
     made: Json = (await http.post("/collections", json={"title": "2024"})).json()
     assert (await http.get(f"/collections/{made['name']}")).json()["title"] == "2024"
     assert (await http.get("/collections/2024")).status_code == 404

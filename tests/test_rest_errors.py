@@ -11,7 +11,7 @@ from fastapi import FastAPI
 
 from knowledge.engine.api import Engine
 from knowledge.errors import BY_CODE, KnowledgeError
-from knowledge.model import Query
+from knowledge.model import Caller, Query
 from knowledge.surfaces.rest import rest_app
 
 Json = dict[str, Any]
@@ -22,6 +22,9 @@ class Failing:
 
     def __init__(self, error: Exception) -> None:
         self._error = error
+
+    def as_caller(self, _: Caller) -> Failing:
+        return self
 
     def __getattr__(self, verb: str) -> Callable[..., Any]:
         async def fail(*given: object, **named: object) -> None:

@@ -53,7 +53,8 @@ async def test_another_key_or_none_is_refused_in_our_words(headers: dict[str, st
     reply = await get(guarded(who, settings(**LOCKED)), **headers)
     assert reply.status_code == 401
     assert reply.headers["www-authenticate"] == "Bearer"
-    assert reply.headers["x-mcp-error-code"] == reply.json()["error"]["code"] == "unauthenticated"
+    code = "invalid_key" if headers and "Basic" not in headers.get("authorization", "") else "missing_key"
+    assert reply.headers["x-mcp-error-code"] == reply.json()["error"]["code"] == code
     assert "Bearer" in reply.json()["error"]["hint"]
 
 
@@ -132,15 +133,52 @@ async def test_a_proxy_on_another_machine_may_choose_the_name() -> None:
     assert (await get(app, "http://kb.example/mcp", client="127.0.0.1")).status_code == 403
 
 
-async def test_an_accounts_key_works_on_every_side() -> None:
-    async def account_of(key: str) -> Caller | None:
-        return Caller(CallerKind.ACCOUNT, 7, "ada", key) if key == "hers" else None
+async def account_of(key: str) -> Caller | None:
+    return Caller(CallerKind.ACCOUNT, 7, "ada", key) if key == "kn_hers" else None
 
-    app = guarded(who, settings(**LOCKED), Keys(("rest-key",), ("mcp-key",), account_of))
-    for path in ("/api/v1/status", "/mcp"):
-        reply = await get(app, f"http://127.0.0.1{path}", authorization="Bearer hers")
+
+LOCKED_KEYS = Keys(("rest-key",), ("mcp-key",), account_of)
+
+
+async def test_an_accounts_key_works_on_every_side() -> None:
+    app = guarded(who, settings(**LOCKED), LOCKED_KEYS)
+    for path in ("/api/v1/status", "/mcp", "/api/v1/mcp/"):
+        reply = await get(app, f"http://127.0.0.1{path}", authorization="Bearer kn_hers")
         assert reply.json() == {"kind": "account", "owner": 7}
-    assert (await get(app, authorization="Bearer nobodys")).status_code == 401
+
+
+@pytest.mark.parametrize("keys", [LOCKED_KEYS, Keys(account_of=account_of), Keys()], ids=["locked", "open", "alone"])
+@pytest.mark.parametrize("path", ["/api/v1/status", "/mcp", "/mcp/kb", "/api/v1/mcp/", "/api/v1/mcp/query/stream", "/"])
+async def test_an_accounts_key_that_is_not_valid_never_becomes_the_local_owner(keys: Keys, path: str) -> None:
+    app = guarded(who, settings(), keys)
+    for key in ("kn_nobodys", "kn_", "kn_hers2"):
+        assert (await get(app, f"http://127.0.0.1{path}", x_api_key=key)).status_code == 401
+
+
+async def test_the_managers_own_endpoints_take_the_keys_of_accounts_alone() -> None:
+    app = guarded(who, settings(**LOCKED), LOCKED_KEYS)
+    for path in ("/api/v1/mcp", "/api/v1/mcp/", "/api/v1/mcp/query/stream"):
+        codes = [
+            (await get(app, f"http://127.0.0.1{path}", **headers)).headers["x-mcp-error-code"]
+            for headers in ({}, {"x_api_key": "mcp-key"}, {"x_api_key": "rest-key"})
+        ]
+        assert codes == ["missing_key", "invalid_key", "invalid_key"]
+
+
+@pytest.mark.parametrize("given", [{}, LOCKED, {"host": "0.0.0.0"}])
+@pytest.mark.parametrize("path", ["register", "login"])
+async def test_whoever_has_no_key_yet_can_register_and_log_in(path: str, given: dict[str, object]) -> None:
+    reply = await get(guarded(who, settings(**given)), f"http://127.0.0.1/api/v1/user/{path}")
+    assert reply.status_code == 200
+
+
+async def test_on_a_public_address_nobody_without_a_key_is_the_local_owner() -> None:
+    public = settings(host="0.0.0.0", api_key=SecretStr("rest-key"))
+    app = guarded(who, public, Keys.of(public, account_of))
+    assert (await get(app, "http://127.0.0.1/mcp")).status_code == 401
+    assert (await get(app, "http://127.0.0.1/mcp", x_api_key="kn_hers")).json()["owner"] == 7
+    opened = settings(host="0.0.0.0", allow_open=True)
+    assert (await get(guarded(who, opened), "http://127.0.0.1/mcp")).json() == {"kind": "local", "owner": 0}
 
 
 async def test_a_websocket_from_elsewhere_is_closed_before_it_opens() -> None:
@@ -191,4 +229,4 @@ def test_who_insists_is_warned(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_a_path_belongs_to_one_side() -> None:
     sides = {path: side_of(path) for path in ("/mcp", "/mcp/kb", "/api/v1/mcp/", "/api/v1/search", "/", "/mcpx")}
-    assert list(sides.values()) == [Side.MCP, Side.MCP, Side.MCP, Side.REST, Side.PAGE, Side.PAGE]
+    assert list(sides.values()) == [Side.MCP, Side.MCP, Side.MANAGER, Side.REST, Side.PAGE, Side.PAGE]

@@ -21,17 +21,17 @@ from schemathesis.specs.openapi.checks import (
 from knowledge.config import Settings
 from knowledge.engine.api import Engine
 from knowledge.engine.local import LocalEngine
-from knowledge.model import JobFilter, JobStatus, NewNote, Query, Scope
+from knowledge.model import Caller, CallerKind, JobFilter, JobStatus, NewCorpus, NewNote, Query
 from knowledge.surfaces.rest import rest_app
 from knowledge.testing import SharedParsers, small_engine
 
 EXAMPLES = 12
 SECONDS = 60
-NEIGHBOUR = Scope(owner=7)
-"""Somebody else, whose documents nothing that is asked here may touch."""
+VISITOR, NEIGHBOUR = "visitor", "neighbour"
+"""Who asks, an admin; and somebody else, whose documents nothing that is asked here may touch."""
 
 
-engines: list[LocalEngine] = []
+engines: list[Engine] = []
 """The engine that answers; it is there once the tests run, and the routes are known before that."""
 numbers: dict[str, list[int]] = {}
 """What was put there last, so that some calls find what they name."""
@@ -43,11 +43,12 @@ schema = schemathesis.openapi.from_asgi("/openapi.json", app)
 @pytest.fixture(scope="module", autouse=True)
 def local(tmp_path_factory: pytest.TempPathFactory, parsers: SharedParsers) -> Iterator[LocalEngine]:
     folder = tmp_path_factory.mktemp("properties")
-    engine = small_engine(Settings.model_validate({"data": folder / "data", "workers": 2}), parsers=parsers)
+    given = {"data": folder / "data", "workers": 2, "admin_users": VISITOR}
+    engine = small_engine(Settings.model_validate(given), parsers=parsers)
     engine.start()
     try:
-        asyncio.run(_furnish(engine.scoped(NEIGHBOUR), "tea"))
-        engines.append(engine)
+        asyncio.run(_furnish(asyncio.run(_account(engine, NEIGHBOUR)), "tea"))
+        engines.append(asyncio.run(_account(engine, VISITOR)))
         yield engine
     finally:
         engine.close()
@@ -56,14 +57,22 @@ def local(tmp_path_factory: pytest.TempPathFactory, parsers: SharedParsers) -> I
 @pytest.fixture(autouse=True)
 def furnished(local: LocalEngine) -> None:
     """What an earlier route has emptied is filled again."""
-    asyncio.run(_furnish(local, f"tea, {next(rounds)}"))
+    asyncio.run(_furnish(engines[-1], f"tea, {next(rounds)}"))
 
 
-async def _furnish(engine: LocalEngine, subject: str) -> None:
+async def _account(engine: LocalEngine, name: str) -> Engine:
+    known = [account for account in await engine.accounts() if account.username == name]
+    account = known[0] if known else await engine.add_account(name)
+    return engine.as_caller(Caller(CallerKind.ACCOUNT, account.id))
+
+
+async def _furnish(engine: Engine, subject: str) -> None:
     ended = []
     for number in range(3):
         job = await engine.add(NewNote(text=f"note {number} about {subject}", collection=f"shelf{number}"))
         ended.append(await engine.wait(job.id, SECONDS))
+    corpora = [await engine.create_corpus(NewCorpus(title=subject, is_public=True)) for _ in range(2)]
+    numbers.update(corpuses=[corpus.id for corpus in corpora])
     numbers.update(jobs=[job.id for job in ended], documents=[job.document_id or 0 for job in ended])
     assert {job.status for job in ended} == {JobStatus.COMPLETED}
 
@@ -91,7 +100,8 @@ def test_every_route_answers_as_its_document_says(case: schemathesis.Case) -> No
 
 def _bring_near(case: schemathesis.Case) -> None:
     """Most numbers and names are nobody's: fold them, so that about half of them name something."""
-    given, known = case.path_parameters, numbers["jobs" if "/jobs/" in case.path else "documents"]
+    kind = next((kind for kind in ("jobs", "corpuses") if f"/{kind}/" in case.path), "documents")
+    given, known = case.path_parameters, numbers[kind]
     number, name = str(given.get("id", "")), str(given.get("ref", ""))
     if number.isdecimal() and int(number) % 2:
         given["id"] = str(known[int(number) % len(known)])
@@ -106,11 +116,10 @@ def _no_route(response: schemathesis.Response) -> bool:
 
 def test_nothing_was_lost_meanwhile(local: LocalEngine) -> None:
     async def look() -> None:
-        jobs = (await local.jobs(JobFilter(per_page=200))).items
-        for job in jobs:
-            assert (await local.wait(job.id, SECONDS)).status.ended, job
+        visitor, neighbour = await _account(local, VISITOR), await _account(local, NEIGHBOUR)
+        for job in (await visitor.jobs(JobFilter(per_page=200))).items:
+            assert (await visitor.wait(job.id, SECONDS)).status.ended, job
         assert await local.verify() == []
-        neighbour = local.scoped(NEIGHBOUR)
         assert (await neighbour.status()).documents == 3
         assert len((await neighbour.search(Query(text="note about tea"))).hits) == 3
 

@@ -18,6 +18,7 @@ from knowledge.extract.limits import Limits
 from knowledge.extract.worker import Parsers
 from knowledge.index.api import Index
 from knowledge.store.models import StoredModel
+from knowledge.store.quotas import Quota
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -46,6 +47,9 @@ def options(settings: Settings) -> Options:
         crawl=crawl_options(settings),
         reranker=settings.reranker,
         rerank_ms=settings.rerank_ms,
+        admins=tuple(name.strip() for name in settings.admin_users.split(",") if name.strip()),
+        registration=settings.registration,
+        quota=Quota(settings.account_max_documents, settings.account_max_mb << 20),
     )
 
 

@@ -63,6 +63,17 @@ class Settings(BaseSettings):
         description="How much all unfinished uploads may take together, in MB.",
         validation_alias=both("UPLOAD_TOTAL_MB"),
     )
+    registration: bool = Field(True, description="Whether anybody may make an account; the shell always can.")
+    admin_users: str = Field(
+        "",
+        description="Usernames, by comma, of those who may approve corpora and look after the other accounts.",
+        validation_alias=AliasChoices("KNOWLEDGE_ADMIN_USERS", "ADMIN_USERS"),
+    )
+    manager_api_key: SecretStr | None = Field(
+        None, description="The key of the account that a stdio server acts for; without it, the local owner."
+    )
+    account_max_documents: int = Field(0, ge=0, description="How many documents one account may keep; 0 is no limit.")
+    account_max_mb: int = Field(0, ge=0, description="How much one account may keep, in MB; 0 is no limit.")
     trusted_proxies: str = Field("", description="Addresses, by comma, whose forwarded headers are believed.")
     allow_open: bool = Field(False, description="Permit a public address without keys.")
     cors_origins: str = Field("", description="Origins, by comma, that browsers may call from; empty means none.")

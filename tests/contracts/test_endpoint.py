@@ -211,7 +211,7 @@ async def test_a_key_is_asked_for_on_every_leg(local: LocalEngine, settings: Set
             answer = await http.post("/mcp", json=ping, headers=raw(head))
             assert answer.status_code == 401
             assert answer.headers["www-authenticate"] == "Bearer"
-            assert answer.headers["x-mcp-error-code"] == "unauthenticated"
+            assert answer.headers["x-mcp-error-code"] == ("invalid_key" if head else "missing_key")
             assert (answer.json()["id"], answer.json()["error"]["code"]) == (7, 401)
         for head in ({"authorization": "Bearer opensesame"}, {"x-api-key": "opensesame"}):
             assert (await http.post("/mcp", json=ping, headers=head)).json()["result"] == {}

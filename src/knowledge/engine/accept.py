@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Connection
 
 from knowledge.engine.ingest import Origin, note_title
-from knowledge.errors import InvalidParameter, NotANote
+from knowledge.errors import InvalidFilename, InvalidParameter, NotANote
 from knowledge.extract import formats
 from knowledge.model import (
     Document,
@@ -22,9 +22,11 @@ from knowledge.model import (
     Scope,
     new_uid,
 )
-from knowledge.store import collections, jobs, publish
+from knowledge.store import collections, jobs, publish, quotas
+from knowledge.store.access import owner_for_writer
 from knowledge.store.files import Incoming, Received
-from knowledge.store.jobs import BULK, INTERACTIVE, NewJob
+from knowledge.store.job_rows import NewJob
+from knowledge.store.jobs import BULK, INTERACTIVE
 
 if TYPE_CHECKING:  # the parts hold the crawler, and the crawler accepts pages
     from knowledge.engine.parts import Parts
@@ -54,7 +56,7 @@ def accept(parts: Parts, new: NewDocument, incoming: Incoming, scope: Scope) -> 
     """Queue the job for bytes that have arrived; the same bytes in the same collection raise Duplicate."""
     with parts.files.adopt(incoming, parts.documents.names) as received:
         kind = _kind(parts, new, received)
-        job = parts.database.write(lambda connection: _queue(connection, new, kind, received, scope))
+        job = parts.database.write(lambda connection: _queue(connection, parts, new, kind, received, scope))
     parts.workers.wake()
     return job
 
@@ -114,17 +116,21 @@ def clean_filename(name: str) -> str:
     last = PureWindowsPath(PurePosixPath(name).name).name
     printable = "".join(letter for letter in unicodedata.normalize("NFC", last) if letter.isprintable()).strip()
     if not printable or printable in (".", ".."):
-        raise InvalidParameter(f"'{name[:100]}' is no file name", parameter="filename")
+        raise InvalidFilename(f"'{name[:100]}' is no file name", parameter="filename")
     return printable[-LONGEST_FILENAME:]
 
 
-def _queue(connection: Connection, new: NewDocument, kind: JobKind, received: Received, scope: Scope) -> Job:
+def _queue(
+    connection: Connection, parts: Parts, new: NewDocument, kind: JobKind, received: Received, scope: Scope
+) -> Job:
     known = jobs.find_uid(connection, new.job_uid, scope)
     if known is not None:
         return known
     collection_id = collections.require(connection, new.collection, scope)
     old = publish.at_path(connection, collection_id, new.source_path)
     publish.refuse_duplicate(connection, collection_id, received.sha256, old)
+    owner = owner_for_writer(connection, collection_id, scope.owner)
+    quotas.check(connection, parts.options.quota, owner, received.size, old)
     job = NewJob(
         new.job_uid,
         kind,

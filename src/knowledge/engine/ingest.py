@@ -14,13 +14,13 @@ from knowledge.engine.passages import Preparation, Reader
 from knowledge.errors import Cancelled, Internal, ModelUnavailable, NoText
 from knowledge.extract.base import Facts, PageText, Source
 from knowledge.extract.worker import Parsers
-from knowledge.model import Document, DocumentStatus, JobKind, Json, Kind, Method, Report, Scope
+from knowledge.model import Document, DocumentStatus, JobKind, Json, Kind, Method, Report
 from knowledge.split import Piece, Splitter
 from knowledge.store.chunks import ChunkStore
 from knowledge.store.database import Database
 from knowledge.store.documents import DocumentStore
 from knowledge.store.files import FileStore
-from knowledge.store.jobs import Claim
+from knowledge.store.job_rows import Claim
 from knowledge.store.models import ModelStore
 from knowledge.store.publish import Publication, Published, Publisher
 
@@ -134,14 +134,14 @@ class Ingest:
         return self._publish(publication, lambda: self.publisher.add(claim, publication))
 
     def _update(self, claim: Claim, report: Report, stop: Stop) -> Published:
-        document = self.documents.find(cast(int, claim.payload["document_id"]), Scope(claim.owner))
+        document = self.documents.get(cast(int, claim.payload["document_id"]))
         origin = Origin.load(claim.payload)
         publication = self._prepare(claim, origin, report, stop)
         return self._publish(publication, lambda: self.publisher.replace(claim, document.id, publication))
 
     def _embed_again(self, claim: Claim, report: Report, stop: Stop) -> Published:
         """The same passages under the document's present title."""
-        document = self.documents.find(cast(int, claim.payload["document_id"]), Scope(claim.owner))
+        document = self.documents.get(cast(int, claim.payload["document_id"]))
         preparation = self._begin(claim, document.title, document.language, stop)
         report("Generating embeddings", 0, document.chunk_count)
         for chunk in self.chunks.of_document(document.id):

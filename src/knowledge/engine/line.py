@@ -12,8 +12,17 @@ from urllib.parse import unquote, urlsplit
 
 import httpx
 
-from knowledge.errors import DeadlineExceeded, EngineUnreachable, InvalidParameter, KnowledgeError, Unauthenticated
+from knowledge.errors import (
+    DeadlineExceeded,
+    EngineUnreachable,
+    ExpiredKey,
+    InvalidParameter,
+    KnowledgeError,
+    Unauthenticated,
+    WrongPassword,
+)
 from knowledge.model import Content, Json, NewFile
+from knowledge.model.accounts import ACCOUNT_KEY
 from knowledge.wire import dump_file_fields, load_error
 
 S = TypeVar("S")
@@ -47,6 +56,7 @@ class Line:
     def __init__(self, http: httpx.AsyncClient, key: str | None = None) -> None:
         self._http = http
         self._headers = {"Authorization": f"Bearer {key}"} if key else {}
+        self._is_an_accounts = key is not None and key.startswith(ACCOUNT_KEY)
 
     async def ask(
         self,
@@ -129,7 +139,7 @@ class Line:
             error = load_error(response.status_code, response.json())
         except ValueError:
             error = None
-        if isinstance(error, Unauthenticated):
+        if isinstance(error, Unauthenticated) and self._asks_for_the_line(error):
             error.hint = "Set KB_API_KEY to the key of the engine."
         if error is not None:
             return error
@@ -140,6 +150,10 @@ class Line:
             url=self._url,
             status=response.status_code,
         )
+
+    def _asks_for_the_line(self, error: Unauthenticated) -> bool:
+        """Whether it is our own key that is missing or wrong, and not one that a caller gave, or a password."""
+        return not self._is_an_accounts and not isinstance(error, ExpiredKey | WrongPassword)
 
     def _broken(self, error: Exception) -> KnowledgeError:
         if isinstance(error, httpx.TimeoutException) and not isinstance(error, httpx.ConnectTimeout):

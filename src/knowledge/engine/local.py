@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import shutil
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from knowledge import __version__, failpoints
+from knowledge import failpoints
 from knowledge.crawls import Crawl, NewCrawl
-from knowledge.engine import accept, backup, search, verify
+from knowledge.engine import accept, backup, search, standing, verify
+from knowledge.engine.access import Access
+from knowledge.engine.local_accounts import LocalAccounts
+from knowledge.engine.local_corpora import LocalCorpora
 from knowledge.engine.parts import Parts
-from knowledge.engine.unbuilt import Unbuilt
-from knowledge.errors import BY_CODE, DeadlineExceeded, EngineUnreachable, Internal, NotNow, StorageFailed
+from knowledge.errors import BY_CODE, DeadlineExceeded, EngineUnreachable, Internal, JobNotFound, NotNow, StorageFailed
 from knowledge.index.api import Within
 from knowledge.model import (
     Answer,
@@ -47,17 +48,19 @@ from knowledge.model import (
     Scope,
     Status,
 )
+from knowledge.store.collections import read_only
+from knowledge.store.documents import check_writable
 from knowledge.store.files import Incoming, pieces
+from knowledge.store.job_rows import Started
 
 T = TypeVar("T")
 
 CANCEL_SECONDS = 5.0
 CLAIMED_SECONDS = 0.005
 """A job that is neither queued nor running was claimed a moment ago, and is about to begin."""
-LOW_DISK = 200 << 20
 
 
-class LocalEngine(Unbuilt):
+class LocalEngine(LocalAccounts, LocalCorpora):
     """One scope's view of the parts; `scoped` gives another view of the same parts."""
 
     def __init__(self, parts: Parts, scope: Scope = Scope(), threads: ThreadPoolExecutor | None = None) -> None:
@@ -67,8 +70,11 @@ class LocalEngine(Unbuilt):
     def scoped(self, scope: Scope) -> LocalEngine:
         return LocalEngine(self._parts, scope, self._threads)
 
-    def as_caller(self, caller: Caller) -> LocalEngine:  # noqa: ARG002
-        return self
+    def as_caller(self, caller: Caller) -> Access:
+        return Access(self, caller)
+
+    async def admit(self, caller: Caller) -> tuple[Caller, Scope]:
+        return await self._run(lambda: self._parts.accounts.admit(caller))
 
     def start(self) -> None:
         self._parts.start()
@@ -139,6 +145,7 @@ class LocalEngine(Unbuilt):
     async def update_note(self, ref: Ref, text: str) -> Document:
         accept.check(NewNote(text=text))
         note = await self.document(ref)
+        check_writable(note, self._scope)
         accept.check_note(note)
         incoming = await self._receive(NewNote(text=text))
         job = await self._run(lambda: accept.accept_update(self._parts, note, text, incoming, self._scope))
@@ -287,62 +294,23 @@ class LocalEngine(Unbuilt):
         return await self._run(lambda: self._parts.collections.edit(ref, edit, self._scope))
 
     async def remove_collection(self, ref: CollectionRef) -> Removed:
-        collection = await self.collection(ref)
-        for job_id in await self._run(lambda: self._parts.jobs.active_in(collection.id)):
-            try:
-                await self.cancel(job_id)
-            except NotNow:  # it ended by itself meanwhile
-                continue
         parts, scope = self._parts, self._scope
+        collection = await self.collection(ref)
+        if collection.owner != scope.owner:
+            raise read_only(ref)
+        await self._stop(await self._run(lambda: parts.jobs.active_in(collection.id)))
         return await self._run(lambda: self._freed(*parts.documents.remove_collection(collection.id, scope)))
+
+    async def _stop(self, jobs: Sequence[Started]) -> None:
+        """Cancel jobs, whoever started them."""
+        for job in jobs:
+            with suppress(NotNow, JobNotFound):  # it ended by itself meanwhile
+                await self.scoped(Scope(job.owner)).cancel(job.id)
 
     # -- the engine itself ----------------------------------------------------------------------
 
     async def status(self) -> Status:
-        return await self._run(self._status)
-
-    def _status(self) -> Status:
-        parts, scope = self._parts, self._scope
-        documents, chunks = parts.documents.count(scope)
-        jobs, storage = parts.jobs.counts(scope), self._storage_trouble()
-        return Status(
-            version=__version__,
-            uptime_seconds=round(time.monotonic() - parts.began, 3),
-            data_path=str(parts.options.data),
-            model=parts.models.status(),
-            documents=documents,
-            chunks=chunks,
-            collections=parts.collections.count(scope),
-            queued=jobs.get(JobStatus.QUEUED, 0),
-            processing=jobs.get(JobStatus.PROCESSING, 0),
-            failed=jobs.get(JobStatus.FAILED, 0),
-            database_bytes=parts.database.size_bytes(),
-            files_bytes=parts.documents.files_bytes(),
-            index_bytes=parts.indexer.index.size_bytes(),
-            issues=tuple(issue for issue in [storage, *self._issues()] if issue),
-            last_change=parts.changes.last_moment(),
-            storage_ok=storage is None,
-            index_ok=parts.indexer.trouble is None,
-        )
-
-    def _storage_trouble(self) -> str | None:
-        folder = self._parts.options.data / "files"
-        try:
-            os.scandir(folder).close()
-        except OSError as error:
-            return f"Storage directory not accessible: {error.strerror}"
-        return None if os.access(folder, os.W_OK) else "Storage directory not writable"
-
-    def _issues(self) -> list[str]:
-        """What a person should know, in sentences."""
-        parts = self._parts
-        found = [*parts.models.issues(), parts.indexer.trouble]
-        if parts.indexer.rebuilding:
-            found.append("The index is being rebuilt; until then some passages are not found.")
-        free = shutil.disk_usage(parts.options.data).free
-        if free < LOW_DISK:
-            found.append(f"Only {free >> 20} MB are free on the disk of the data folder.")
-        return [issue for issue in found if issue]
+        return await self._run(lambda: standing.status(self._parts, self._scope))
 
     async def verify(self) -> list[Finding]:
         parts = self._parts

@@ -9,12 +9,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from knowledge.embed.base import Embedder
+from knowledge.engine.accounts import Accounts
 from knowledge.engine.board import Board
 from knowledge.engine.crawling.office import CrawlOffice
 from knowledge.engine.crawling.options import CrawlOptions
 from knowledge.engine.indexing import Indexer, OpenIndex
 from knowledge.engine.ingest import Ingest, MakeSplitter
 from knowledge.engine.models import Models, OpenModel
+from knowledge.engine.passwords import Passwords
 from knowledge.engine.rerank import open_reranker
 from knowledge.engine.vectors import VectorKeeper
 from knowledge.engine.workers import Workers
@@ -23,6 +25,7 @@ from knowledge.index.api import Index
 from knowledge.store.changes import ChangeLog
 from knowledge.store.chunks import ChunkStore
 from knowledge.store.collections import CollectionStore
+from knowledge.store.corpora import CorpusStore
 from knowledge.store.crawls import CrawlStore
 from knowledge.store.database import Database
 from knowledge.store.documents import DocumentStore
@@ -30,6 +33,7 @@ from knowledge.store.files import FileStore
 from knowledge.store.jobs import JobStore
 from knowledge.store.models import ModelStore
 from knowledge.store.publish import Publisher
+from knowledge.store.quotas import Quota
 from knowledge.store.site_pages import SitePageStore
 from knowledge.store.time import stamp
 
@@ -54,6 +58,9 @@ class Options:
     crawl: CrawlOptions = field(default_factory=CrawlOptions)
     reranker: str = "default"
     rerank_ms: int = 300
+    admins: tuple[str, ...] = ()
+    registration: bool = True
+    quota: Quota = field(default_factory=Quota)
 
 
 class Parts:
@@ -76,6 +83,9 @@ class Parts:
         self.documents = DocumentStore(self.database)
         self.chunks = ChunkStore(self.database)
         self.collections = CollectionStore(self.database)
+        self.corpora = CorpusStore(self.database)
+        self.accounts = Accounts(self.database, options.admins)
+        self.passwords = Passwords()
         self.jobs = JobStore(self.database)
         self.crawls = CrawlStore(self.database)
         self.site_pages = SitePageStore(self.database)
@@ -135,6 +145,7 @@ class Parts:
         self.indexer.close()
         self.models.close()
         self.parsers.close()
+        self.passwords.close()
         self.database.close()
 
     def searching(self) -> tuple[Index, Embedder | None]:

@@ -11,7 +11,8 @@ import httpx
 from knowledge import wire
 from knowledge.crawls import Crawl, NewCrawl
 from knowledge.engine.line import LONG, Line, open_http
-from knowledge.engine.unbuilt import Unbuilt
+from knowledge.engine.remote_accounts import RemoteAccounts
+from knowledge.engine.remote_corpora import RemoteCorpora
 from knowledge.model import (
     Answer,
     Caller,
@@ -41,7 +42,7 @@ from knowledge.model import (
 FIRST_PAUSE, LONGEST_PAUSE = 0.02, 1.0
 
 
-class RemoteEngine(Unbuilt):
+class RemoteEngine(RemoteAccounts, RemoteCorpora):
     """What may be sent twice without happening twice is repeated once when the connection fails; nothing else is."""
 
     def __init__(self, http: httpx.AsyncClient, key: str | None = None) -> None:

@@ -16,7 +16,8 @@ from knowledge.store import jobs, publish
 from knowledge.store.database import Database
 from knowledge.store.documents import DocumentStore
 from knowledge.store.files import FileStore, Incoming
-from knowledge.store.jobs import BULK, Claim, NewJob
+from knowledge.store.job_rows import Claim, NewJob
+from knowledge.store.jobs import BULK
 
 LARGEST = 200 << 20
 """What all documents of one archive may take when they are unpacked."""

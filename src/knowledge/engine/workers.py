@@ -11,10 +11,11 @@ from knowledge.engine.board import Board
 from knowledge.engine.indexing import Indexer
 from knowledge.engine.ingest import Ingest
 from knowledge.errors import Cancelled, Duplicate, Internal, KnowledgeError, ParserDied, Unreadable, UnsupportedFormat
-from knowledge.model import JobError, JobKind, Scope
+from knowledge.model import JobError, JobKind
 from knowledge.store.documents import DocumentStore
 from knowledge.store.files import FileStore
-from knowledge.store.jobs import Claim, JobStore
+from knowledge.store.job_rows import Claim
+from knowledge.store.jobs import JobStore
 
 log = logging.getLogger(__name__)
 
@@ -145,7 +146,7 @@ class Workers:
         self._board.end(claim.id)
 
     def _duplicate(self, claim: Claim, error: Duplicate) -> str:
-        twin = self._documents.find(int(str(error.details["document_id"])), Scope(claim.owner))
+        twin = self._documents.get(int(str(error.details["document_id"])))
         self._jobs.duplicate(claim, twin.id, twin.uid, twin.chunk_count)
         self._board.end(claim.id)
         return "duplicate"

@@ -7,6 +7,9 @@ from datetime import datetime
 from enum import StrEnum
 from uuid import UUID
 
+ACCOUNT_KEY = "kn_"
+"""How every key of an account begins, and no key of an operator should."""
+
 
 @dataclass(frozen=True, slots=True)
 class Account:

@@ -10,21 +10,23 @@ from uuid import UUID
 
 from sqlalchemy import Connection, Select, bindparam, delete, exists, func, insert, or_, select, update
 
-from knowledge.errors import CollectionNotFound, InvalidParameter, NameTaken
+from knowledge.errors import CollectionNotFound, InsufficientPermissions, InvalidName, NameTaken
 from knowledge.model import (
     DEFAULT_COLLECTION,
     Collection,
     CollectionEdit,
     CollectionRef,
+    Curation,
     NewCollection,
     Page,
     Scope,
 )
 from knowledge.store import schema
+from knowledge.store.accounts import require_owner
 from knowledge.store.database import Database, new_id
 from knowledge.store.time import moment, stamp
 
-C, D = schema.collections.c, schema.documents.c
+A, C, D, U = schema.accounts.c, schema.collections.c, schema.documents.c, schema.curations.c
 
 _COUNTS = (
     select(
@@ -35,11 +37,21 @@ _COUNTS = (
     .group_by(D.collection_id)
     .subquery()
 )
-_COLLECTIONS = select(
-    schema.collections,
-    func.coalesce(_COUNTS.c.documents, 0).label("document_count"),
-    func.coalesce(_COUNTS.c.chunks, 0).label("chunk_count"),
-).join_from(schema.collections, _COUNTS, C.id == _COUNTS.c.id, isouter=True)
+COLLECTIONS = (
+    select(
+        schema.collections,
+        func.coalesce(_COUNTS.c.documents, 0).label("document_count"),
+        func.coalesce(_COUNTS.c.chunks, 0).label("chunk_count"),
+        U.category,
+        U.version,
+        U.is_public,
+        U.is_approved,
+        A.username.label("owner_name"),
+    )
+    .join_from(schema.collections, _COUNTS, C.id == _COUNTS.c.id, isouter=True)
+    .join(schema.curations, C.id == U.collection_id, isouter=True)
+    .join(schema.accounts, C.owner_id == A.id, isouter=True)
+)
 
 LONGEST_NAME = 100
 
@@ -50,18 +62,20 @@ class CollectionStore:
 
     def find(self, ref: CollectionRef, scope: Scope) -> Collection:
         with self._database.read() as connection:
-            row = connection.execute(_COLLECTIONS.where(_named(ref, scope))).first()
+            row = connection.execute(
+                COLLECTIONS.where(_named(ref, scope)).order_by(*_own_first(scope)).limit(1)
+            ).first()
         if row is None:
             raise missing(ref)
-        return _collection(row)
+        return collection_of(row)
 
     def page(self, scope: Scope, page: int, per_page: int) -> Page[Collection]:
         seen = visible(scope)
         with self._database.snapshot() as connection:
             total = connection.execute(select(func.count()).select_from(schema.collections).where(seen)).scalar_one()
-            wanted = _COLLECTIONS.where(seen).order_by(C.name, C.id).limit(per_page).offset((page - 1) * per_page)
+            wanted = COLLECTIONS.where(seen).order_by(C.name, C.id).limit(per_page).offset((page - 1) * per_page)
             rows = connection.execute(wanted).all()
-        return Page(tuple(map(_collection, rows)), total, page, per_page)
+        return Page(tuple(map(collection_of, rows)), total, page, per_page)
 
     def count(self, scope: Scope) -> int:
         with self._database.read() as connection:
@@ -79,10 +93,8 @@ class CollectionStore:
 
     def edit(self, ref: CollectionRef, edit: CollectionEdit, scope: Scope) -> Collection:
         def work(connection: Connection) -> int:
-            identity = require_existing(connection, ref, scope)
-            connection.execute(
-                update(schema.collections).where(C.id == identity).values(**_changed(connection, identity, edit))
-            )
+            identity = require_own(connection, ref, scope)
+            change(connection, identity, edit)
             return identity
 
         return self.find(self._database.write(work), scope)
@@ -96,22 +108,38 @@ def visible(scope: Scope) -> Any:
 
 
 def require(connection: Connection, ref: CollectionRef, scope: Scope) -> int:
-    """The number of a collection that documents go into; one named for the first time is made on the spot."""
-    try:
-        return require_existing(connection, ref, scope)
-    except CollectionNotFound:
-        if not isinstance(ref, str):
-            raise
-    return create(connection, NewCollection(title=ref, name=ref), scope.owner)
+    """The number of a collection that documents go into.
+
+    A name is always one's own, and made on the spot: else whoever shares a collection could choose its name so that
+    others write into it unawares. Another's is written to by its number or UUID.
+    """
+    if isinstance(ref, str):
+        own = connection.execute(select(C.id).where(C.owner_id == scope.owner, C.name == ref.strip())).scalar()
+        return int(own) if own is not None else create(connection, NewCollection(title=ref, name=ref), scope.owner)
+    return require_writable(connection, ref, scope)
+
+
+def require_writable(connection: Connection, ref: CollectionRef, scope: Scope) -> int:
+    """The number of a collection that is there, and whose documents may be changed."""
+    identity, owner = _existing(connection, ref, scope)
+    if not scope.may_write(owner, identity):
+        raise read_only(ref)
+    return identity
 
 
 def forget(connection: Connection, identity: int) -> None:
     """Take out an empty collection."""
+    connection.execute(delete(schema.curations).where(U.collection_id == identity))
+    connection.execute(delete(schema.grants).where(schema.grants.c.collection_id == identity))
     connection.execute(delete(schema.collections).where(C.id == identity))
 
 
 def missing(ref: CollectionRef) -> CollectionNotFound:
     return CollectionNotFound(f"Collection '{ref}' not found", collection=str(ref))
+
+
+def read_only(ref: CollectionRef) -> InsufficientPermissions:
+    return InsufficientPermissions(f"You may read collection '{ref}', and not change it", collection=str(ref))
 
 
 def slug(title: str) -> str:
@@ -124,13 +152,13 @@ def check_name(name: str) -> str:
     """A name is short, printable, and cannot be taken for a number or a path."""
     name = name.strip()
     if not name or len(name) > LONGEST_NAME or not name.isprintable() or set(name) & set("/\\,:"):
-        raise InvalidParameter(
+        raise InvalidName(
             f"Invalid collection name '{name[:LONGEST_NAME]}'",
             hint=f"Use 1 to {LONGEST_NAME} printable characters without / \\ , or a colon.",
             parameter="collection",
         )
     if name.isdecimal() or _is_uuid(name):
-        raise InvalidParameter(
+        raise InvalidName(
             f"Invalid collection name '{name}': it reads like an id", hint="Add a letter.", parameter="collection"
         )
     return name
@@ -145,21 +173,39 @@ def _is_uuid(name: str) -> bool:
 
 
 def _named(ref: CollectionRef, scope: Scope) -> Any:
-    """A name means the owner's own collection; a number or a UUID any that the scope sees."""
     match ref:
         case int():
             return visible(scope) & (C.id == ref)
         case UUID():
             return visible(scope) & (C.uid == ref)
         case _:
-            return (C.owner_id == scope.owner) & (C.name == ref.strip())
+            return visible(scope) & (C.name == ref.strip())
+
+
+def _own_first(scope: Scope) -> tuple[Any, Any]:
+    """A name means the owner's own collection, and only then another's."""
+    return (C.owner_id != scope.owner, C.id)
 
 
 def require_existing(connection: Connection, ref: CollectionRef, scope: Scope) -> int:
-    identity = connection.execute(select(C.id).where(_named(ref, scope))).scalar()
-    if identity is None:
+    return _existing(connection, ref, scope)[0]
+
+
+def require_own(connection: Connection, ref: CollectionRef, scope: Scope) -> int:
+    """The number of a collection that is to be changed itself, or removed: its owner's to do."""
+    identity, owner = _existing(connection, ref, scope)
+    if owner != scope.owner:
+        raise read_only(ref)
+    return identity
+
+
+def _existing(connection: Connection, ref: CollectionRef, scope: Scope) -> tuple[int, int]:
+    """The number of a collection, and its owner's."""
+    wanted = select(C.id, C.owner_id).where(_named(ref, scope)).order_by(*_own_first(scope)).limit(1)
+    row = connection.execute(wanted).first()
+    if row is None:
         raise missing(ref)
-    return int(identity)
+    return int(row.id), int(row.owner_id)
 
 
 _TAKEN: Select[tuple[bool]] = select(exists().where(C.owner_id == bindparam("owner"), C.name == bindparam("name")))
@@ -181,6 +227,7 @@ def _free_name(connection: Connection, owner: int, title: str) -> str:
 
 def create(connection: Connection, new: NewCollection, owner: int) -> int:
     """A new collection; without a name it gets a free one from its title."""
+    require_owner(connection, owner)
     known = connection.execute(select(C.id).where(C.uid == new.uid, C.owner_id == owner)).scalar()
     if known is not None:
         return int(known)
@@ -205,6 +252,11 @@ def create(connection: Connection, new: NewCollection, owner: int) -> int:
     return new_id(result)
 
 
+def change(connection: Connection, identity: int, edit: CollectionEdit) -> None:
+    values = _changed(connection, identity, edit)
+    connection.execute(update(schema.collections).where(C.id == identity).values(**values))
+
+
 def _changed(connection: Connection, identity: int, edit: CollectionEdit) -> dict[str, Any]:
     fields = ("title", "description", "url", "source_type")
     values: dict[str, Any] = {name: value for name in fields if (value := getattr(edit, name)) is not None}
@@ -219,7 +271,7 @@ def merged(before: dict[str, Any], edit: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in {**before, **edit}.items() if value is not None}
 
 
-def _collection(row: Any) -> Collection:
+def collection_of(row: Any) -> Collection:
     return Collection(
         id=row.id,
         uid=row.uid,
@@ -234,4 +286,11 @@ def _collection(row: Any) -> Collection:
         chunk_count=row.chunk_count,
         created_at=moment(row.created_at),
         updated_at=moment(row.updated_at),
+        curation=_curation(row),
     )
+
+
+def _curation(row: Any) -> Curation | None:
+    if row.category is None:
+        return None
+    return Curation(row.category, row.version, row.is_public, row.is_approved, row.owner_name or "")

@@ -15,7 +15,8 @@ from knowledge.model import Collection, Job, JobFilter, JobKind, Json, NewCollec
 from knowledge.store import collections, jobs, schema, site_pages
 from knowledge.store.collections import CollectionStore
 from knowledge.store.database import Database
-from knowledge.store.jobs import BULK, JobStore, NewJob
+from knowledge.store.job_rows import NewJob
+from knowledge.store.jobs import BULK, JobStore
 from knowledge.store.site_pages import SitePage
 
 W, P = schema.crawls.c, schema.crawl_pages.c
@@ -218,7 +219,8 @@ class CrawlStore:
 
 def _collection_for(connection: Connection, new: NewCrawl, host: str, scope: Scope) -> int:
     if new.collection is not None:
-        return collections.require_existing(connection, new.collection, Scope(scope.owner))
+        seen = Scope(scope.owner) if isinstance(new.collection, str) else scope  # a name is one's own
+        return collections.require_writable(connection, new.collection, seen)
     made = NewCollection(title=new.title or host, source_type="crawl", url=new.url)
     return collections.create(connection, made, scope.owner)
 

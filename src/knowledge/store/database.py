@@ -16,7 +16,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool, QueuePool
 
 from knowledge import failpoints
-from knowledge.errors import StorageFailed
+from knowledge.errors import DatabaseFailed, StorageFailed
 from knowledge.store import migrate
 
 T = TypeVar("T")
@@ -41,8 +41,8 @@ def new_id(result: CursorResult[Any]) -> int:
     return int(key[0])
 
 
-def storage_failed(error: DBAPIError) -> StorageFailed:
-    return StorageFailed(f"The database could not be used: {error.orig}", reason=str(error.orig))
+def storage_failed(error: DBAPIError) -> DatabaseFailed:
+    return DatabaseFailed(f"The database could not be used: {error.orig}", reason=str(error.orig))
 
 
 class Database:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any
 from uuid import UUID
 
 from sqlalchemy import ColumnElement, Connection, bindparam, delete, exists, func, insert, or_, select, update
 
-from knowledge.errors import DocumentNotFound, NameTaken
+from knowledge.errors import DocumentNotFound, InsufficientPermissions, NameTaken
 from knowledge.model import (
     Chunk,
     CollectionRef,
@@ -25,9 +26,10 @@ from knowledge.model import (
     Scope,
 )
 from knowledge.store import changes, collections, schema, site_pages
+from knowledge.store.access import owner_for_writer
 from knowledge.store.chunks import CHUNK_COLUMNS, chunk_of, drop_contents
 from knowledge.store.database import Database
-from knowledge.store.time import moment, stamp
+from knowledge.store.time import moment, moment_or_none, stamp
 
 D, H, K, J, C, G = (
     schema.documents.c,
@@ -77,6 +79,11 @@ class DocumentStore:
         if row is None:
             raise missing(ref)
         return document_of(row)
+
+    def get(self, identity: int) -> Document:
+        """A document for work that was allowed when it was accepted, whoever owns it."""
+        with self._database.read() as connection:
+            return get(connection, identity)
 
     def page(self, wanted: DocumentFilter, scope: Scope) -> Page[Document]:
         column = _SORTED[wanted.sort]
@@ -129,11 +136,17 @@ class DocumentStore:
         with self._database.read() as connection:
             return {row.sha256: row.size_bytes for row in connection.execute(select(D.sha256, D.size_bytes))}
 
-    def files_bytes(self) -> int:
-        """The size of all originals; equal ones lie on disk once."""
-        each = select(func.max(D.size_bytes).label("size")).group_by(D.sha256).subquery()
+    def files_bytes(self, owner: int | None = None) -> int:
+        """The size of all originals, or of one owner's; equal ones lie on disk once."""
+        sizes = select(func.max(D.size_bytes).label("size")).group_by(D.sha256)
+        each = (sizes if owner is None else sizes.where(D.owner_id == owner)).subquery()
         with self._database.read() as connection:
             return int(connection.execute(select(func.coalesce(func.sum(each.c.size), 0))).scalar_one())
+
+    def last_change(self, scope: Scope) -> datetime | None:
+        newest = select(func.max(D.updated_at)).where(visible(scope))
+        with self._database.read() as connection:
+            return moment_or_none(connection.execute(newest).scalar())
 
     def names(self, sha256: str) -> bool:
         """Whether any row still needs a file."""
@@ -144,7 +157,7 @@ class DocumentStore:
 
     def edit(self, ref: Ref, edit: DocumentEdit, scope: Scope) -> Document:
         def work(connection: Connection) -> Document:
-            before = require(connection, ref, scope)
+            before = require_writable(connection, ref, scope)
             connection.execute(
                 update(schema.documents).where(D.id == before.id).values(**_changed(connection, before, edit, scope))
             )
@@ -156,15 +169,11 @@ class DocumentStore:
 
     def remove(self, ref: Ref, scope: Scope) -> tuple[Removed, list[str]]:
         """Take out one document; answers what went, and the files that may be free now."""
-        return self._database.write(lambda connection: _remove(connection, [require(connection, ref, scope)]))
+        return self._database.write(lambda connection: _remove(connection, [require_writable(connection, ref, scope)]))
 
     def remove_collection(self, ref: CollectionRef, scope: Scope) -> tuple[Removed, list[str]]:
         def work(connection: Connection) -> tuple[Removed, list[str]]:
-            identity = collections.require_existing(connection, ref, scope)
-            gone = _remove(connection, _all(connection, D.collection_id == identity))
-            site_pages.forget_all(connection, identity)
-            collections.forget(connection, identity)
-            return gone
+            return remove_collection(connection, collections.require_own(connection, ref, scope))
 
         return self._database.write(work)
 
@@ -191,6 +200,34 @@ def require(connection: Connection, ref: Ref, scope: Scope) -> Document:
     if row is None:
         raise missing(ref)
     return document_of(row)
+
+
+def require_writable(connection: Connection, ref: Ref, scope: Scope) -> Document:
+    document = require(connection, ref, scope)
+    check_writable(document, scope)
+    return document
+
+
+def check_writable(document: Document, scope: Scope) -> None:
+    if not scope.may_write(document.owner, document.collection_id):
+        raise InsufficientPermissions(
+            f"You may read document {document.id}, and not change it", document_id=document.id
+        )
+
+
+def get(connection: Connection, identity: int) -> Document:
+    row = connection.execute(_DOCUMENTS.where(D.id == identity)).first()
+    if row is None:
+        raise missing(identity)
+    return document_of(row)
+
+
+def remove_collection(connection: Connection, identity: int) -> tuple[Removed, list[str]]:
+    """Take out a collection with everything in it."""
+    gone = _remove(connection, _all(connection, D.collection_id == identity))
+    site_pages.forget_all(connection, identity)
+    collections.forget(connection, identity)
+    return gone
 
 
 def write_tags(connection: Connection, document_id: int, tags: Sequence[str]) -> None:
@@ -254,7 +291,9 @@ def _changed(connection: Connection, before: Document, edit: DocumentEdit, scope
     if edit.metadata is not None:
         values["metadata"] = collections.merged(before.metadata, edit.metadata)
     if edit.collection is not None:
-        values["collection_id"] = collections.require(connection, edit.collection, scope)
+        target = collections.require(connection, edit.collection, scope)
+        values["collection_id"] = target
+        values["owner_id"] = owner_for_writer(connection, target, scope.owner)
     if edit.source_path is not None:
         _refuse_taken(connection, before, edit.source_path, values.get("collection_id", before.collection_id))
         values["source_path"] = edit.source_path

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Connection, Select, bindparam, func, insert, select, update
 
 from knowledge.errors import Cancelled, JobNotFound, NotNow
-from knowledge.model import Job, JobError, JobFilter, JobKind, JobStatus, Json, Page, Ref, Scope
+from knowledge.model import Job, JobError, JobFilter, JobKind, JobStatus, Page, Ref, Scope
 from knowledge.store import schema
+from knowledge.store.accounts import require_owner
 from knowledge.store.database import Database, new_id
-from knowledge.store.time import moment, moment_or_none, stamp
+from knowledge.store.job_rows import Claim, Finished, NewJob, Started, claim_of, job_of
+from knowledge.store.time import stamp
 
 J = schema.jobs.c
 _JOBS = select(schema.jobs)
@@ -52,40 +53,6 @@ LEASE = 60_000_000
 
 INTERACTIVE, BULK, BACKGROUND = 0, 10, 20
 """Priorities: a note somebody waits for, a file, work that nobody asked for."""
-
-
-@dataclass(frozen=True, slots=True)
-class NewJob:
-    uid: UUID
-    kind: JobKind
-    owner: int
-    collection_id: int | None
-    filename: str
-    payload: Json
-    sha256: str | None
-    priority: int
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """A job in the hands of one worker."""
-
-    id: int
-    uid: UUID
-    token: str
-    kind: JobKind
-    owner: int
-    collection_id: int | None
-    filename: str
-    payload: Json
-    sha256: str | None
-    deaths: int
-
-
-@dataclass(frozen=True, slots=True)
-class Finished:
-    id: int
-    sha256: str | None
 
 
 class JobStore:
@@ -132,13 +99,19 @@ class JobStore:
         with self._database.read() as connection:
             return set(connection.execute(select(J.sha256).where(J.sha256.is_not(None))).scalars())
 
-    def active_in(self, collection_id: int) -> list[int]:
-        """The jobs that still want to put something into a collection."""
-        active = select(J.id).where(
-            J.collection_id == collection_id, J.status.in_((JobStatus.QUEUED, JobStatus.PROCESSING))
-        )
+    def active_in(self, collection_id: int) -> list[Started]:
+        """The jobs that still want to put something into a collection, whoever started them."""
+        return self._active(J.collection_id == collection_id)
+
+    def active_of(self, owner: int) -> list[Started]:
+        """The jobs that an account has started, or others for what it owns."""
+        owned = select(schema.collections.c.id).where(schema.collections.c.owner_id == owner)
+        return self._active((J.owner_id == owner) | J.collection_id.in_(owned))
+
+    def _active(self, condition: Any) -> list[Started]:
+        active = select(J.id, J.owner_id).where(condition, J.status.in_((JobStatus.QUEUED, JobStatus.PROCESSING)))
         with self._database.read() as connection:
-            return list(connection.execute(active).scalars())
+            return [Started(row.id, row.owner_id) for row in connection.execute(active)]
 
     # -- the life of a job ----------------------------------------------------------------------
 
@@ -172,7 +145,7 @@ class JobStore:
             return connection.execute(_BY_ID, {"job_id": identity}).one()
 
         row = self._database.write(work)
-        return _claim(row) if row else None
+        return claim_of(row) if row else None
 
     def _any(self, wanted: Select[tuple[int]], values_of: dict[str, int]) -> bool:
         with self._database.read() as connection:
@@ -299,6 +272,7 @@ class JobStore:
 
 def create(connection: Connection, new: NewJob) -> int:
     """Queue a job; the same uid again is the same job."""
+    require_owner(connection, new.owner)
     known = connection.execute(_BY_UID, {"job_uid": new.uid, "owner": new.owner}).first()
     if known is not None:
         return int(known.id)
@@ -353,41 +327,3 @@ def missing(ref: Ref) -> JobNotFound:
 
 def _named(ref: Ref) -> Any:
     return J.uid == ref if isinstance(ref, UUID) else J.id == ref
-
-
-def _claim(row: Any) -> Claim:
-    return Claim(
-        id=row.id,
-        uid=row.uid,
-        token=row.token,
-        kind=JobKind(row.kind),
-        owner=row.owner_id,
-        collection_id=row.collection_id,
-        filename=row.filename,
-        payload=row.payload,
-        sha256=row.sha256,
-        deaths=row.deaths,
-    )
-
-
-def job_of(row: Any) -> Job:
-    error = JobError(**row.error) if row.error else None
-    return Job(
-        id=row.id,
-        uid=row.uid,
-        kind=JobKind(row.kind),
-        owner=row.owner_id,
-        filename=row.filename,
-        status=JobStatus(row.status),
-        step=row.step,
-        done=0,
-        total=0,
-        error=error,
-        warnings=tuple(row.warnings),
-        document_id=row.document_id,
-        document_uid=row.document_uid,
-        chunk_count=row.chunk_count,
-        created_at=moment(row.created_at),
-        started_at=moment_or_none(row.started_at),
-        completed_at=moment_or_none(row.completed_at),
-    )

@@ -9,11 +9,12 @@ from uuid import UUID
 from sqlalchemy import Connection, bindparam, insert, select, update
 
 from knowledge.errors import Duplicate
-from knowledge.model import Document, DocumentStatus, Json, Kind, Method, Scope, new_uid
-from knowledge.store import changes, collections, documents, jobs, schema
+from knowledge.model import Document, DocumentStatus, Json, Kind, Method, new_uid
+from knowledge.store import changes, documents, jobs, schema
+from knowledge.store.access import owner_for_writer
 from knowledge.store.chunks import StagedChunk, new_content, publish_content, retire_content, stage
 from knowledge.store.database import Database, new_id
-from knowledge.store.jobs import Claim
+from knowledge.store.job_rows import Claim
 from knowledge.store.time import stamp
 
 D = schema.documents.c
@@ -66,11 +67,11 @@ class Publisher:
         def work(connection: Connection) -> Published:
             jobs.hold(connection, claim)
             assert claim.collection_id is not None
-            collections.require_existing(connection, claim.collection_id, Scope(claim.owner))
+            owner = owner_for_writer(connection, claim.collection_id, claim.owner)
             old = at_path(connection, claim.collection_id, publication.source_path)
             refuse_duplicate(connection, claim.collection_id, publication.sha256, old)
             if old is None:
-                return _insert(connection, claim, publication)
+                return _insert(connection, claim, owner, publication)
             return _replace(connection, claim, publication, old)
 
         return self._database.write(work)
@@ -80,7 +81,8 @@ class Publisher:
 
         def work(connection: Connection) -> Published:
             jobs.hold(connection, claim)
-            old = documents.require(connection, document_id, Scope(claim.owner))
+            old = documents.get(connection, document_id)
+            owner_for_writer(connection, old.collection_id, claim.owner)
             return _replace(connection, claim, publication, old, keep=("tags", "metadata", "url", "source_path"))
 
         return self._database.write(work)
@@ -91,7 +93,7 @@ def at_path(connection: Connection, collection_id: int, source_path: str | None)
     if source_path is None:
         return None
     identity = connection.execute(_AT_PATH, {"collection_id": collection_id, "source_path": source_path}).scalar()
-    return None if identity is None else _any_owner(connection, identity)
+    return None if identity is None else documents.get(connection, identity)
 
 
 def refuse_duplicate(connection: Connection, collection_id: int, sha256: str, old: Document | None) -> None:
@@ -100,7 +102,7 @@ def refuse_duplicate(connection: Connection, collection_id: int, sha256: str, ol
         return
     identity = connection.execute(_SAME, {"collection_id": collection_id, "sha256": sha256}).scalar()
     if identity is not None:
-        raise duplicate(_any_owner(connection, identity))
+        raise duplicate(documents.get(connection, identity))
 
 
 def duplicate(document: Document) -> Duplicate:
@@ -111,11 +113,6 @@ def duplicate(document: Document) -> Duplicate:
         title=document.title,
         chunk_count=document.chunk_count,
     )
-
-
-def _any_owner(connection: Connection, identity: int) -> Document:
-    owner = connection.execute(select(D.owner_id).where(D.id == identity)).scalar_one()
-    return documents.require(connection, identity, Scope(owner))
 
 
 def _content(connection: Connection, claim: Claim, publication: Publication) -> int:
@@ -149,13 +146,13 @@ def _values(publication: Publication, content_id: int) -> dict[str, Any]:
     }
 
 
-def _insert(connection: Connection, claim: Claim, publication: Publication) -> Published:
+def _insert(connection: Connection, claim: Claim, owner: int, publication: Publication) -> Published:
     values = _values(publication, _content(connection, claim, publication))
     uid = new_uid()
     values |= {
         "uid": uid,
         "collection_id": claim.collection_id,
-        "owner_id": claim.owner,
+        "owner_id": owner,
         "created_at": values["updated_at"],
     }
     identity = new_id(connection.execute(_INSERT, values))

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 ALWAYS_OPEN = frozenset({"/health", "/api/v1/health"})
+NO_KEY_NEEDED = frozenset({"/api/v1/user/register", "/api/v1/user/login"})
 EXPOSED = ["X-MCP-Error-Code", "Mcp-Session-Id", "WWW-Authenticate", "Retry-After"]
 
 
@@ -50,7 +51,9 @@ def listed(text: str) -> list[str]:
 
 
 def side_of(path: str) -> Side:
-    if path in ("/mcp", "/api/v1/mcp") or path.startswith(("/mcp/", "/api/v1/mcp/")):
+    if path == "/api/v1/mcp" or path.startswith("/api/v1/mcp/"):
+        return Side.MANAGER
+    if path == "/mcp" or path.startswith("/mcp/"):
         return Side.MCP
     return Side.REST if path.startswith("/api/") else Side.PAGE
 
@@ -144,7 +147,8 @@ class Guard:
         if path in ALWAYS_OPEN:
             return Caller()
         side = side_of(path)
-        caller = await self._keys.identify(side, key_of(headers))
+        keyless = path in NO_KEY_NEEDED
+        caller = Caller() if keyless else await self._keys.identify(side, key_of(headers))
         if side is not Side.REST or caller.kind is CallerKind.LOCAL:
             self._hosts.check(scope, headers)
         return caller
@@ -155,7 +159,7 @@ async def _refuse(error: KnowledgeError, scope: Scope, receive: Receive, send: S
         await receive()
         await send({"type": "websocket.close", "code": 1008, "reason": str(error)[:120]})
         return
-    if side_of(scope["path"]) is Side.MCP:
+    if side_of(scope["path"]) in (Side.MCP, Side.MANAGER):
         from knowledge.surfaces.mcp.endpoint import turn_away  # imports the SDK, which only MCP needs
 
         await turn_away(error, receive, send)

@@ -11,8 +11,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from knowledge.config import Settings
 from knowledge.engine.api import Engine
-from knowledge.engine.remote import RemoteEngine
-from knowledge.model import Caller
+from knowledge.surfaces.auth import Keys, judge_of
 from knowledge.surfaces.mcp.limits import limits
 from knowledge.surfaces.mcp.surface import McpSurface
 from knowledge.surfaces.rest import rest_app
@@ -23,18 +22,13 @@ from knowledge.toolsets import registry
 
 def http_app(engine: Engine, settings: Settings, ready: Callable[[], bool] | None = None) -> ASGIApp:
     """Everything that is served on one address, as the world meets it."""
-
-    def engine_for(caller: Caller) -> Engine:
-        # An engine elsewhere judges an account's key itself.
-        return engine.bearing(caller.key) if caller.key and isinstance(engine, RemoteEngine) else engine
-
-    app = rest_app(engine, engine_for=engine_for, ready=ready, max_file_bytes=settings.max_file_bytes)
+    app = rest_app(engine, ready=ready, max_file_bytes=settings.max_file_bytes)
     services = Services(engine, settings)
     mcp = McpSurface(
-        registry(), engine_for, limits=limits(settings), toolsets=settings.toolsets, services=services.by_kind
+        registry(), engine.as_caller, limits=limits(settings), toolsets=settings.toolsets, services=services.by_kind
     )
     keep_running(app, mcp, services)
-    return front(Doors(mcp.routes, app), settings)
+    return front(Doors(mcp.routes, app), settings, Keys.of(settings, judge_of(engine)))
 
 
 class Doors:

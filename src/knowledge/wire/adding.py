@@ -60,6 +60,12 @@ class FileFields(AddBody):
     filename: str | None = Field(None, description="Instead of the name that the file was sent with.")
     kind: Literal["file", "page"] = Field("file", description="file, or page for one that came from the web.")
 
+    def going_into(self, collection: int) -> FileFields:
+        """The same for one collection; a form that names another contradicts itself."""
+        if self.collection is not None or part_tags(self.tags)[1]:
+            raise InvalidParameter("The address names the collection", parameter="collection")
+        return self.model_copy(update={"collection": collection})
+
     def to_file(self, filename: str, content: Content) -> NewFile:
         shared = self.to_note()
         return NewFile(

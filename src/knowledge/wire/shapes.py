@@ -286,3 +286,77 @@ class FindingShape(TypedDict):
 class FindingsShape(TypedDict):
     clean: bool
     findings: list[FindingShape]
+
+
+class AccountShape(TypedDict):
+    id: int
+    uid: str
+    username: str
+    is_admin: bool
+    is_disabled: bool
+    created_at: str
+
+
+class AccountsShape(TypedDict):
+    accounts: list[AccountShape]
+
+
+class ApiKeyShape(TypedDict):
+    id: int
+    name: str
+    prefix: str
+    created_at: str
+    expires_at: str | None
+    last_used_at: str | None
+
+
+class ApiKeysShape(TypedDict):
+    api_keys: list[ApiKeyShape]
+
+
+class IssuedKeyShape(ApiKeyShape):
+    """The only time that `api_key` is shown."""
+
+    username: str
+    api_key: str
+
+
+class CorpusShape(TypedDict):
+    id: int
+    uid: str
+    name: str
+    display_name: str
+    description: str
+    category: str
+    version: str
+    is_public: bool
+    is_approved: bool
+    owner: str
+    owner_id: int
+    document_count: int
+    chunk_count: int
+    source_type: str
+    url: str | None
+    metadata: dict[str, JsonValue]
+    created_at: str
+    updated_at: str
+
+
+class CorpusesShape(TypedDict):
+    corpuses: list[CorpusShape]
+    total: int
+    page: int
+    per_page: int
+
+
+class PermissionShape(TypedDict):
+    username: str
+    permission: str
+
+
+class PermissionsShape(TypedDict):
+    permissions: list[PermissionShape]
+
+
+class DoneShape(TypedDict):
+    status: str

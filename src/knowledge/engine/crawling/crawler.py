@@ -22,7 +22,7 @@ from knowledge.engine.fetch import Fetched, Fetcher
 from knowledge.errors import Internal, KnowledgeError, NothingCrawled
 from knowledge.model import JobError, JobStatus, Json
 from knowledge.store.crawls import NewSpot, Plan
-from knowledge.store.jobs import Claim
+from knowledge.store.job_rows import Claim
 
 if TYPE_CHECKING:
     from knowledge.engine.parts import Parts

@@ -32,7 +32,8 @@ class Taker:
     """Blocking, for worker threads."""
 
     def __init__(self, parts: Parts, collection_id: int, owner: int) -> None:
-        self._parts, self._collection_id, self._scope = parts, collection_id, Scope(owner)
+        into = frozenset({collection_id})
+        self._parts, self._collection_id, self._scope = parts, collection_id, Scope(owner, into, into)
 
     def take(self, found: Found, job_uid: UUID) -> Job:
         """Queue the page; Duplicate is raised when these bytes are there already."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
@@ -13,6 +14,7 @@ from knowledge.surfaces.cli.session import Session, read_settings
 
 if TYPE_CHECKING:
     from knowledge.config import Settings
+    from knowledge.engine.api import Engine
     from knowledge.surfaces.server import Address
 
 
@@ -48,13 +50,15 @@ def serve(session: Session, host: str | None, port: int | None, toolsets: str | 
 
 async def over_http(settings: Settings) -> None:
     """Listen at once; until the engine is there, /health says so. Why it cannot be there ends the server."""
-    from knowledge.surfaces.auth import check_binding
+    from knowledge.surfaces.auth import check_binding, unlocked
     from knowledge.surfaces.http import http_app
     from knowledge.surfaces.server import serve as listen
     from knowledge.surfaces.sharing import opening
 
-    check_binding(settings)
+    check_binding(settings, accounts=True)
     async with opening(settings) as (engine, opened):
+        if unlocked(settings):
+            check_binding(settings, accounts=await any_account(engine, opened))
         app = http_app(engine, settings, ready=opened.done)
         serving = asyncio.create_task(listen(app, settings.host, settings.port, greet))
         await asyncio.wait({serving, opened}, return_when=asyncio.FIRST_COMPLETED)
@@ -65,7 +69,18 @@ async def over_http(settings: Settings) -> None:
         await serving
 
 
+async def any_account(engine: Engine, opened: asyncio.Task[None]) -> bool:
+    """Whether there is anybody who could come in with a key of their own; an engine that is away knows of nobody."""
+    from knowledge.errors import EngineUnreachable, Forbidden, Unauthenticated
+
+    await opened
+    with suppress(EngineUnreachable, Unauthenticated, Forbidden):
+        return bool(await engine.accounts())
+    return False
+
+
 async def over_stdio(settings: Settings) -> None:
+    from knowledge.surfaces.auth import account_for
     from knowledge.surfaces.cli.connection import engine
     from knowledge.surfaces.mcp.limits import limits
     from knowledge.surfaces.services import Services
@@ -75,8 +90,12 @@ async def over_stdio(settings: Settings) -> None:
     allowed = limits(settings, as_the_user=True)
     async with engine(settings) as opened:
         services = Services(opened, settings)
+        caller = await account_for(opened, settings.manager_api_key)
         async with services.running():
-            await serve_stdio(opened, registry(), limits=allowed, toolsets=settings.toolsets, services=services.by_kind)
+            await serve_stdio(
+                opened.as_caller(caller), registry(), limits=allowed, toolsets=settings.toolsets, caller=caller,
+                services=services.by_kind,
+            )  # fmt: skip
 
 
 def greet(address: Address) -> None:

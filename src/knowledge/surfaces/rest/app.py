@@ -16,7 +16,19 @@ from knowledge.engine.api import Engine
 from knowledge.errors import KnowledgeError, Malformed, MethodNotAllowed, NotFound
 from knowledge.model import Caller
 from knowledge.surfaces.answers import refusal
-from knowledge.surfaces.rest import collections, crawls, docs, documents, jobs, notes, search, status
+from knowledge.surfaces.rest import (
+    admin,
+    collections,
+    corpora,
+    crawls,
+    docs,
+    documents,
+    jobs,
+    notes,
+    search,
+    status,
+    users,
+)
 from knowledge.surfaces.rest.context import Context, EngineFor
 from knowledge.surfaces.rest.openapi import describe
 
@@ -33,11 +45,11 @@ def rest_app(
 ) -> FastAPI:
     """Everything under /api/v1, and /health, /docs and /openapi.json beside it."""
 
-    def same_for_all(_: Caller) -> Engine:
-        return engine
+    def as_caller(caller: Caller) -> Engine:
+        return engine.as_caller(caller)
 
     app = FastAPI(title="Knowledge Server", version=__version__, docs_url=None, redoc_url=None, redirect_slashes=False)
-    app.state.context = Context(engine_for or same_for_all, ready or (lambda: True), max_file_bytes)
+    app.state.context = Context(engine_for or as_caller, ready or (lambda: True), max_file_bytes)
     app.add_exception_handler(HTTPException, _http_refusal)
     app.openapi = partial(describe, app)  # type: ignore[method-assign]
     app.include_router(_everything(), prefix=PREFIX)
@@ -48,7 +60,7 @@ def rest_app(
 
 def _everything() -> APIRouter:
     router = APIRouter()
-    for room in (search, jobs, documents, notes, collections, crawls, status):
+    for room in (search, jobs, documents, notes, collections, crawls, users, corpora, admin, status):
         router.include_router(room.router)
     return router
 

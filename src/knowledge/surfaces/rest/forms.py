@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mimetypes
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import PureWindowsPath
@@ -10,7 +11,7 @@ from starlette.datastructures import FormData, Headers, UploadFile
 from starlette.formparsers import FormParser, MultiPartException, MultiPartParser
 from starlette.requests import Request
 
-from knowledge.errors import InvalidParameter, Malformed, TooLarge
+from knowledge.errors import InvalidParameter, Malformed, TooLarge, WrongMime
 from knowledge.model import Content
 from knowledge.surfaces.rest.bodies import MAX_JSON_BYTES, content_type, streaming
 
@@ -106,6 +107,19 @@ def filename_of(file: UploadFile) -> str:
     """The last part of what the client called it, whichever slashes it uses."""
     printable = "".join(letter for letter in file.filename or "" if letter.isprintable())
     return PureWindowsPath(printable.replace(":", "_")).name
+
+
+def check_mime(file: UploadFile) -> None:
+    """Refuse a part whose type stands against its name, such as a picture that is called a text."""
+    given, named = file.content_type or "", mimetypes.guess_type(filename_of(file))[0] or ""
+    majors = {given.partition("/")[0], named.partition("/")[0]}
+    if given in ("", "application/octet-stream") or not named or len(majors) == 1 or majors == {"text", "application"}:
+        return
+    raise WrongMime(
+        f"The file is called '{filename_of(file)[:100]}' and sent as {given[:80]}",
+        hint=f"Send it as {named}, or as application/octet-stream.",
+        content_type=given[:80],
+    )
 
 
 def content_of(file: UploadFile) -> Content:

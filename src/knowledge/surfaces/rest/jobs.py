@@ -39,7 +39,7 @@ async def add(request: Request) -> Response:
     given = content_type(request)
     if given in FORMS:
         async with read_form(request, context_of(request).max_file_bytes) as form:
-            job = await _add_form(request, form)
+            job = await add_form(request, form)
     elif given in ("", "application/json") or given.endswith("+json"):
         body = await read_json(request, AddBody)
         job = await engine_of(request).add(body.to_note())
@@ -50,8 +50,11 @@ async def add(request: Request) -> Response:
     return answer(dump_accepted(job), 202)
 
 
-async def _add_form(request: Request, form: FormData) -> Job:
+async def add_form(request: Request, form: FormData, into: int | None = None) -> Job:
+    """What a form holds, into the collection that the address names or, without one, that the form does."""
     fields, file = _fields(form), file_of(form)
+    if into is not None:
+        fields = fields.going_into(into)
     has_note = bool(texts(form).get("note"))
     if file is None:
         if not has_note:

@@ -21,6 +21,8 @@ from knowledge.wire import (
     ReindexBody,
     SearchBody,
     TagsBody,
+    accounts,
+    corpora,
     shapes,
 )
 
@@ -32,6 +34,7 @@ Id = Annotated[
     str,
     Path(description="Its number or its UUID.", json_schema_extra={"pattern": f"^([0-9]{{1,18}}|{UUID_PATTERN})$"}),
 ]
+Number = Annotated[str, Path(description="Its number.", json_schema_extra={"pattern": "^[0-9]{1,18}$"})]
 CollectionName = Annotated[
     str, Path(description="Its name, number or UUID.", json_schema_extra={"pattern": "^[^/\\\\]+$"})
 ]
@@ -46,9 +49,26 @@ BODIES: tuple[type[Body], ...] = (
     ReindexBody,
     SearchBody,
     TagsBody,
+    accounts.AccountEditBody,
+    accounts.CredentialsBody,
+    accounts.LeavingBody,
+    accounts.NewAccountBody,
+    accounts.NewKeyBody,
+    accounts.PasswordBody,
+    corpora.CorpusEditBody,
+    corpora.GrantBody,
+    corpora.NewCorpusBody,
 )
 SHAPES: tuple[type, ...] = (
     shapes.AcceptedShape,
+    shapes.AccountShape,
+    shapes.AccountsShape,
+    shapes.ApiKeysShape,
+    shapes.CorpusShape,
+    shapes.CorpusesShape,
+    shapes.DoneShape,
+    shapes.IssuedKeyShape,
+    shapes.PermissionsShape,
     shapes.AnswerShape,
     shapes.CollectionShape,
     shapes.CollectionsShape,
@@ -123,6 +143,9 @@ def _as_field(name: str, field: OpenApi) -> OpenApi:
     return {key: value for key, value in field.items() if key != "default"}
 
 
+UPLOADING: OpenApi = {
+    "requestBody": {"required": True, "content": {"multipart/form-data": {"schema": _form()}}},
+}
 ADDING: OpenApi = {
     "requestBody": {
         "required": True,

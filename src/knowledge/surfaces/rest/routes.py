@@ -23,6 +23,10 @@ Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
 class Route(APIRoute):
+    def refuse(self, error: KnowledgeError) -> Response:
+        """How an error leaves."""
+        return refusal(error)
+
     def get_route_handler(self) -> Handler:
         handler, known = super().get_route_handler(), _query_names(self)
 
@@ -31,14 +35,14 @@ class Route(APIRoute):
                 _check_query(request, known)
                 return await handler(request)
             except KnowledgeError as error:
-                return refusal(error)
+                return self.refuse(error)
             except RequestValidationError as error:
-                return refusal(refuse([_plain(problem) for problem in error.errors()], known))
+                return self.refuse(refuse([_plain(problem) for problem in error.errors()], known))
             except HTTPException:
                 raise
             except Exception:
                 log.exception("%s %s failed", request.method, self.path)
-                return refusal(Internal("Something went wrong inside the server"))
+                return self.refuse(Internal("Something went wrong inside the server"))
 
         return answered
 

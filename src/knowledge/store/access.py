@@ -1,0 +1,50 @@
+"""Who may see what, and write where: the one rule, as queries."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, bindparam, literal, select, union_all
+
+from knowledge.errors import InsufficientPermissions
+from knowledge.model import Permission, Scope
+from knowledge.store import collections, schema
+from knowledge.store.database import Database
+
+C, R, U = schema.collections.c, schema.grants.c, schema.curations.c
+
+_SHARED = union_all(
+    select(R.collection_id, R.permission).where(R.account_id == bindparam("owner")),
+    select(U.collection_id, literal(Permission.READ.value)).where(U.is_public, U.is_approved),
+)
+_WRITER = (
+    select(C.owner_id, R.permission)
+    .join_from(
+        schema.collections,
+        schema.grants,
+        (R.collection_id == C.id) & (R.account_id == bindparam("starter")),
+        isouter=True,
+    )
+    .where(C.id == bindparam("collection"))
+)
+
+
+class AccessStore:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def scope(self, owner: int) -> Scope:
+        """What an owner sees at this moment: what is theirs, was granted to them, or is public and approved."""
+        with self._database.read() as connection:
+            rows = connection.execute(_SHARED, {"owner": owner}).all()
+        readable = frozenset(row.collection_id for row in rows)
+        writable = frozenset(row.collection_id for row in rows if row.permission == Permission.WRITE)
+        return Scope(owner, readable, writable)
+
+
+def owner_for_writer(connection: Connection, collection_id: int, starter: int) -> int:
+    """Who will own what somebody puts into a collection; whoever may not any more is refused, however late."""
+    row = connection.execute(_WRITER, {"collection": collection_id, "starter": starter}).first()
+    if row is None:
+        raise collections.missing(collection_id)
+    if row.owner_id != starter and row.permission != Permission.WRITE:
+        raise InsufficientPermissions("The collection may not be written to any more", collection_id=collection_id)
+    return int(row.owner_id)

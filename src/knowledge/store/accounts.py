@@ -1,0 +1,112 @@
+"""Accounts, as the database keeps them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Connection, insert, select, update
+
+from knowledge.errors import AccountNotFound, AccountTaken, InvalidKey
+from knowledge.model import new_uid
+from knowledge.store import schema
+from knowledge.store.database import Database, new_id
+from knowledge.store.time import moment, stamp
+
+A = schema.accounts.c
+_ACCOUNTS = select(schema.accounts)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredAccount:
+    id: int
+    uid: UUID
+    username: str
+    password: str | None = field(repr=False)
+    """A hash; None where only keys let in."""
+    is_disabled: bool
+    created_at: datetime
+
+
+class AccountStore:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def create(self, username: str, password: str | None) -> StoredAccount:
+        def work(connection: Connection) -> StoredAccount:
+            if _named(connection, username) is not None:
+                raise AccountTaken(f"The username '{username}' is taken", username=username)
+            values = {"uid": new_uid(), "username": username, "folded": folded(username), "password": password}
+            made = insert(schema.accounts).values(**values, is_disabled=False, created_at=stamp())
+            return _get(connection, new_id(connection.execute(made)))
+
+        return self._database.write(work)
+
+    def find(self, username: str) -> StoredAccount | None:
+        with self._database.read() as connection:
+            return _named(connection, username)
+
+    def require(self, username: str) -> StoredAccount:
+        found = self.find(username)
+        if found is None:
+            raise missing(username)
+        return found
+
+    def get(self, identity: int) -> StoredAccount | None:
+        with self._database.read() as connection:
+            row = connection.execute(_ACCOUNTS.where(A.id == identity)).first()
+        return account_of(row) if row else None
+
+    def all(self) -> list[StoredAccount]:
+        with self._database.read() as connection:
+            return [account_of(row) for row in connection.execute(_ACCOUNTS.order_by(A.id))]
+
+    def any(self) -> bool:
+        with self._database.read() as connection:
+            return connection.execute(select(A.id).limit(1)).first() is not None
+
+    def set_password(self, identity: int, password: str) -> None:
+        self._set(identity, password=password)
+
+    def disable(self, identity: int, disabled: bool) -> StoredAccount:
+        return self._set(identity, is_disabled=disabled)
+
+    def _set(self, identity: int, **values: Any) -> StoredAccount:
+        def work(connection: Connection) -> StoredAccount:
+            connection.execute(update(schema.accounts).where(A.id == identity).values(**values))
+            return _get(connection, identity)
+
+        return self._database.write(work)
+
+
+def folded(username: str) -> str:
+    """A username as it is compared: case does not tell two people apart."""
+    return username.casefold()
+
+
+def missing(username: str) -> AccountNotFound:
+    return AccountNotFound(f"There is no account named '{username[:64]}'", username=username[:64])
+
+
+def require_owner(connection: Connection, owner: int) -> None:
+    """Refuse to give anything to an account that was deleted a moment ago: nobody could ever remove it."""
+    if owner > 0 and connection.execute(select(A.id).where(A.id == owner)).first() is None:
+        raise InvalidKey("The account of this key is gone")
+
+
+def account_of(row: Any) -> StoredAccount:
+    return StoredAccount(row.id, row.uid, row.username, row.password, row.is_disabled, moment(row.created_at))
+
+
+def _named(connection: Connection, username: str) -> StoredAccount | None:
+    row = connection.execute(_ACCOUNTS.where(A.folded == folded(username))).first()
+    return account_of(row) if row else None
+
+
+def _get(connection: Connection, identity: int) -> StoredAccount:
+    row = connection.execute(_ACCOUNTS.where(A.id == identity)).first()
+    if row is None:
+        raise AccountNotFound("The account is gone")
+    return account_of(row)

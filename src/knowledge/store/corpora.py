@@ -1,0 +1,179 @@
+"""Corpora: collections with a curation, found by their number, and whom their owners let in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Connection, Row, delete, func, insert, select, update
+
+from knowledge.errors import CorpusNotApproved, CorpusNotFound, InvalidParameter
+from knowledge.model import (
+    CATEGORIES,
+    Collection,
+    CollectionEdit,
+    CorpusEdit,
+    Grant,
+    NewCollection,
+    NewCorpus,
+    Page,
+    Permission,
+    Scope,
+)
+from knowledge.store import accounts, collections, schema
+from knowledge.store.collections import COLLECTIONS, collection_of, visible
+from knowledge.store.database import Database
+
+A, C, R, U = schema.accounts.c, schema.collections.c, schema.grants.c, schema.curations.c
+_CORPORA = COLLECTIONS.where(U.category.is_not(None))
+LONGEST_VERSION = 100
+
+
+class CorpusStore:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    # -- looking --------------------------------------------------------------------------------
+
+    def page(
+        self, scope: Scope, category: str | None, approved_only: bool, page: int, per_page: int
+    ) -> Page[Collection]:
+        conditions = [visible(scope), *([] if category is None else [U.category == check_category(category)])]
+        conditions += [U.is_approved] if approved_only else []
+        joined = select(func.count()).join_from(schema.collections, schema.curations, C.id == U.collection_id)
+        with self._database.snapshot() as connection:
+            total = connection.execute(joined.where(*conditions)).scalar_one()
+            wanted = _CORPORA.where(*conditions).order_by(C.id).limit(per_page).offset((page - 1) * per_page)
+            rows = connection.execute(wanted).all()
+        return Page(tuple(map(collection_of, rows)), total, page, per_page)
+
+    def find(self, ref: int, scope: Scope) -> Collection:
+        with self._database.read() as connection:
+            return collection_of(_require(connection, ref, scope))
+
+    def pending(self) -> list[Collection]:
+        waiting = _CORPORA.where(U.is_public, ~U.is_approved).order_by(C.id)
+        with self._database.read() as connection:
+            return [collection_of(row) for row in connection.execute(waiting)]
+
+    # -- changing -------------------------------------------------------------------------------
+
+    def create(self, new: NewCorpus, scope: Scope) -> Collection:
+        check_category(new.category)
+        check_version(new.version)
+
+        def work(connection: Connection) -> int:
+            shelf = NewCollection(title=new.title, name=new.name, description=new.description, uid=new.uid)
+            identity = collections.create(connection, shelf, scope.owner)
+            if connection.execute(select(U.category).where(U.collection_id == identity)).first() is None:
+                values = {"category": new.category, "version": new.version, "is_public": new.is_public}
+                connection.execute(insert(schema.curations).values(collection_id=identity, **values, is_approved=False))
+            return identity
+
+        return self.find(self._database.write(work), scope)
+
+    def edit(self, ref: int, edit: CorpusEdit, scope: Scope) -> Collection:
+        def work(connection: Connection) -> None:
+            _require_own(connection, ref, scope)
+            collections.change(connection, ref, CollectionEdit(title=edit.title, description=edit.description))
+            values = _changed(edit)
+            if values:
+                connection.execute(update(schema.curations).where(U.collection_id == ref).values(**values))
+
+        self._database.write(work)
+        return self.find(ref, scope)
+
+    def approve(self, ref: int, approved: bool) -> Collection:
+        """Only what is public can be approved: what is private is nobody's but its owner's to know of."""
+
+        def work(connection: Connection) -> Collection:
+            known = U.is_public if approved else U.is_public | U.is_approved
+            if connection.execute(_CORPORA.where(C.id == ref, known)).first() is None:
+                raise missing(ref)
+            connection.execute(update(schema.curations).where(U.collection_id == ref).values(is_approved=approved))
+            return collection_of(connection.execute(_CORPORA.where(C.id == ref)).one())
+
+        return self._database.write(work)
+
+    # -- grants ---------------------------------------------------------------------------------
+
+    def grants(self, ref: int, scope: Scope) -> list[Grant]:
+        given = select(A.username, R.permission).join_from(schema.grants, schema.accounts, R.account_id == A.id)
+        with self._database.read() as connection:
+            _require_own(connection, ref, scope)
+            rows = connection.execute(given.where(R.collection_id == ref).order_by(A.folded))
+            return [Grant(row.username, Permission(row.permission)) for row in rows]
+
+    def grant(self, ref: int, username: str, permission: Permission, scope: Scope) -> None:
+        def work(connection: Connection) -> None:
+            _require_own(connection, ref, scope)
+            account_id = _account(connection, username)
+            _revoke(connection, ref, account_id)
+            values = {"collection_id": ref, "account_id": account_id, "permission": permission.value}
+            connection.execute(insert(schema.grants).values(**values))
+
+        self._database.write(work)
+
+    def revoke(self, ref: int, username: str, scope: Scope) -> None:
+        def work(connection: Connection) -> None:
+            _require_own(connection, ref, scope)
+            _revoke(connection, ref, _account(connection, username))
+
+        self._database.write(work)
+
+
+def missing(ref: int) -> CorpusNotFound:
+    return CorpusNotFound(f"Corpus {ref} not found", corpus_id=ref)
+
+
+def check_category(category: str) -> str:
+    if category not in CATEGORIES:
+        raise InvalidParameter(
+            f"There is no category '{category[:40]}'",
+            hint=f"Choose from {', '.join(CATEGORIES)}.",
+            parameter="category",
+            valid=list(CATEGORIES),
+        )
+    return category
+
+
+def check_version(version: str) -> str:
+    if len(version) > LONGEST_VERSION or not (version == "" or version.isprintable()):
+        raise InvalidParameter(f"A version has at most {LONGEST_VERSION} characters", parameter="version")
+    return version
+
+
+def _require(connection: Connection, ref: int, scope: Scope) -> Row[Any]:
+    """A corpus that the scope sees. What waits for approval says so; what is private was never there."""
+    row = connection.execute(_CORPORA.where(C.id == ref)).first()
+    if row is None or not (row.owner_id == scope.owner or ref in scope.collections or row.is_public):
+        raise missing(ref)
+    if row.owner_id != scope.owner and ref not in scope.collections:
+        raise CorpusNotApproved(f"Corpus {ref} is not approved yet", corpus_id=ref)
+    return row
+
+
+def _require_own(connection: Connection, ref: int, scope: Scope) -> None:
+    if _require(connection, ref, scope).owner_id != scope.owner:
+        raise collections.read_only(ref)
+
+
+def _account(connection: Connection, username: str) -> int:
+    identity = connection.execute(select(A.id).where(A.folded == accounts.folded(username))).scalar()
+    if identity is None:
+        raise accounts.missing(username)
+    return int(identity)
+
+
+def _revoke(connection: Connection, ref: int, account_id: int) -> None:
+    connection.execute(delete(schema.grants).where(R.collection_id == ref, R.account_id == account_id))
+
+
+def _changed(edit: CorpusEdit) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    if edit.category is not None:
+        values["category"] = check_category(edit.category)
+    if edit.version is not None:
+        values["version"] = check_version(edit.version)
+    if edit.is_public is not None:
+        values["is_public"] = edit.is_public
+    return values

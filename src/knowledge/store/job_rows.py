@@ -1,0 +1,88 @@
+"""A job as the store gives it out: on its way in, in the hands of a worker, and as anybody sees it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from knowledge.model import Job, JobError, JobKind, JobStatus, Json
+from knowledge.store.time import moment, moment_or_none
+
+
+@dataclass(frozen=True, slots=True)
+class NewJob:
+    uid: UUID
+    kind: JobKind
+    owner: int
+    collection_id: int | None
+    filename: str
+    payload: Json
+    sha256: str | None
+    priority: int
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A job in the hands of one worker."""
+
+    id: int
+    uid: UUID
+    token: str
+    kind: JobKind
+    owner: int
+    collection_id: int | None
+    filename: str
+    payload: Json
+    sha256: str | None
+    deaths: int
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    id: int
+    owner: int
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    id: int
+    sha256: str | None
+
+
+def claim_of(row: Any) -> Claim:
+    return Claim(
+        id=row.id,
+        uid=row.uid,
+        token=row.token,
+        kind=JobKind(row.kind),
+        owner=row.owner_id,
+        collection_id=row.collection_id,
+        filename=row.filename,
+        payload=row.payload,
+        sha256=row.sha256,
+        deaths=row.deaths,
+    )
+
+
+def job_of(row: Any) -> Job:
+    error = JobError(**row.error) if row.error else None
+    return Job(
+        id=row.id,
+        uid=row.uid,
+        kind=JobKind(row.kind),
+        owner=row.owner_id,
+        filename=row.filename,
+        status=JobStatus(row.status),
+        step=row.step,
+        done=0,
+        total=0,
+        error=error,
+        warnings=tuple(row.warnings),
+        document_id=row.document_id,
+        document_uid=row.document_uid,
+        chunk_count=row.chunk_count,
+        created_at=moment(row.created_at),
+        started_at=moment_or_none(row.started_at),
+        completed_at=moment_or_none(row.completed_at),
+    )

@@ -1,0 +1,46 @@
+"""An account leaves: everything that bears its number goes in one transaction, and nothing of it stays."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, delete, select
+
+from knowledge.model import Removed
+from knowledge.store import documents, schema
+from knowledge.store.database import Database
+
+A, C, J, R, X = (
+    schema.accounts.c,
+    schema.collections.c,
+    schema.jobs.c,
+    schema.grants.c,
+    schema.api_keys.c,
+)
+
+
+def leave(database: Database, account_id: int) -> tuple[Removed, list[str]]:
+    """Answers what went, and the files that may be free now. A worker whose job is gone stops by itself."""
+
+    def work(connection: Connection) -> tuple[Removed, list[str]]:
+        files = _forget_jobs(connection, account_id)
+        owned = connection.execute(select(C.id).where(C.owner_id == account_id)).scalars().all()
+        gone = [documents.remove_collection(connection, collection) for collection in owned]
+        connection.execute(delete(schema.grants).where(R.account_id == account_id))
+        connection.execute(delete(schema.api_keys).where(X.account_id == account_id))
+        connection.execute(delete(schema.accounts).where(A.id == account_id))
+        removed = [each for each, _ in gone]
+        counts = Removed(sum(each.documents for each in removed), sum(each.chunks for each in removed), 0)
+        return counts, sorted(files.union(*(names for _, names in gone)))
+
+    return database.write(work)
+
+
+def _forget_jobs(connection: Connection, account_id: int) -> set[str]:
+    """What the account has started, and what others have started for what it owns; answers the files they held."""
+    owned = select(C.id).where(C.owner_id == account_id)
+    theirs = (J.owner_id == account_id) | J.collection_id.in_(owned)
+    held = set(connection.execute(select(J.sha256).where(theirs, J.sha256.is_not(None))).scalars())
+    mine = select(J.id).where(theirs)
+    for table in (schema.crawls, schema.crawl_pages):
+        connection.execute(delete(table).where(table.c.job_id.in_(mine)))
+    connection.execute(delete(schema.jobs).where(theirs))
+    return {sha256 for sha256 in held if sha256 is not None}
