@@ -115,7 +115,9 @@ class Parts:
             make_splitter,
             options.ocr_languages,
         )
-        self.workers = Workers(options.workers, self.jobs, self.ingest, self.board, self.indexer, self.files)
+        self.workers = Workers(
+            options.workers, self.jobs, self.ingest, self.board, self.indexer, self.files, options.quota
+        )
         self.vectors = VectorKeeper(self.models, self.stored_models, self.chunks, self.indexer)
         self.crawler = CrawlOffice(self, options.crawl)
         self.reranker = open_reranker(options.reranker, self.models.serving.choice.int8, options.rerank_ms)

@@ -9,22 +9,29 @@ from dataclasses import replace
 from sqlalchemy import Connection
 
 from knowledge.engine.ingest import Origin
-from knowledge.errors import Cancelled, Damaged, Duplicate, KnowledgeError
+from knowledge.errors import Cancelled, Damaged, Duplicate, KnowledgeError, QuotaExceeded
 from knowledge.extract import bundle
-from knowledge.model import JobKind
-from knowledge.store import jobs, publish
+from knowledge.model import JobKind, Scope
+from knowledge.store import jobs, publish, quotas
+from knowledge.store.access import owner_for_writer
 from knowledge.store.database import Database
 from knowledge.store.documents import DocumentStore
 from knowledge.store.files import FileStore, Incoming
 from knowledge.store.job_rows import Claim, NewJob
 from knowledge.store.jobs import BULK
+from knowledge.store.quotas import Quota
 
 LARGEST = 200 << 20
 """What all documents of one archive may take when they are unpacked."""
 
 
 def unpack(
-    database: Database, files: FileStore, documents: DocumentStore, claim: Claim, stop: Callable[[], bool]
+    database: Database,
+    files: FileStore,
+    documents: DocumentStore,
+    claim: Claim,
+    quota: Quota,
+    stop: Callable[[], bool],
 ) -> list[str]:
     """Queue what an archive holds; answers what its owner should know. To do it twice queues nothing twice."""
     assert claim.sha256 is not None
@@ -37,10 +44,12 @@ def unpack(
         incoming = files.incoming(LARGEST)
         try:
             _fill(incoming, pieces)
-            _queue(database, files, documents, claim, origin, name, incoming)
+            _queue(database, files, documents, claim, quota, origin, name, incoming)
             queued += 1
         except Duplicate:
             told.append(f"{name} is already there")
+        except QuotaExceeded as error:
+            told.append(f"{name} was left out: {error}")
         except Damaged as error:
             told.append(str(error))
     return [f"{queued} documents of the archive were queued", *told]
@@ -60,6 +69,7 @@ def _queue(
     files: FileStore,
     documents: DocumentStore,
     claim: Claim,
+    quota: Quota,
     origin: Origin,
     name: str,
     incoming: Incoming,
@@ -84,6 +94,9 @@ def _queue(
             jobs.hold(connection, claim)
             old = publish.at_path(connection, collection_id, path)
             publish.refuse_duplicate(connection, collection_id, received.sha256, old)
+            if jobs.find_uid(connection, job.uid, Scope(claim.owner)) is None:
+                owner = owner_for_writer(connection, collection_id, claim.owner)
+                quotas.check(connection, quota, owner, received.size, old)
             jobs.create(connection, job)
 
         database.write(work)

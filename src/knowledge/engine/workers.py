@@ -16,6 +16,7 @@ from knowledge.store.documents import DocumentStore
 from knowledge.store.files import FileStore
 from knowledge.store.job_rows import Claim
 from knowledge.store.jobs import JobStore
+from knowledge.store.quotas import Quota
 
 log = logging.getLogger(__name__)
 
@@ -25,8 +26,16 @@ DEATHS = 2
 
 class Workers:
     def __init__(
-        self, count: int, jobs: JobStore, ingest: Ingest, board: Board, indexer: Indexer, files: FileStore
+        self,
+        count: int,
+        jobs: JobStore,
+        ingest: Ingest,
+        board: Board,
+        indexer: Indexer,
+        files: FileStore,
+        quota: Quota,
     ) -> None:
+        self._quota = quota
         self._jobs, self._ingest, self._board, self._indexer, self._files = jobs, ingest, board, indexer, files
         self._documents: DocumentStore = ingest.documents
         self._news = threading.Condition()
@@ -115,7 +124,9 @@ class Workers:
         return "published"
 
     def _unpack(self, claim: Claim) -> str:
-        told = unpack.unpack(self._ingest.database, self._files, self._documents, claim, lambda: self._must_stop(claim))
+        told = unpack.unpack(
+            self._ingest.database, self._files, self._documents, claim, self._quota, lambda: self._must_stop(claim)
+        )
         self._jobs.unpacked(claim, told)
         self._board.end(claim.id)
         self.wake()

@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from knowledge.config import Settings
 from knowledge.engine.api import Engine
 from knowledge.surfaces.auth import Keys, judge_of
-from knowledge.surfaces.mcp.limits import limits
+from knowledge.surfaces.mcp.limits import limits, limits_of_accounts
 from knowledge.surfaces.mcp.surface import McpSurface
 from knowledge.surfaces.rest import rest_app
 from knowledge.surfaces.server import front
@@ -25,8 +25,9 @@ def http_app(engine: Engine, settings: Settings, ready: Callable[[], bool] | Non
     app = rest_app(engine, ready=ready, max_file_bytes=settings.max_file_bytes)
     services = Services(engine, settings)
     mcp = McpSurface(
-        registry(), engine.as_caller, limits=limits(settings), toolsets=settings.toolsets, services=services.by_kind
-    )
+        registry(), engine.as_caller, limits=limits(settings), limits_of_accounts=limits_of_accounts(settings),
+        toolsets=settings.toolsets, services=services.by_kind,
+    )  # fmt: skip
     keep_running(app, mcp, services)
     return front(Doors(mcp.routes, app), settings, Keys.of(settings, judge_of(engine)))
 

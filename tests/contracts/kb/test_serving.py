@@ -65,7 +65,7 @@ async def test_a_wrong_key_for_the_engine_is_said_as_such(apart: Apart, tmp_path
     with an_mcp(tmp_path, apart.engine.url, KB_API_KEY="not the engine's") as mcp:
         async with agent_at(mcp.url, apart) as agent:
             refused = await agent.call("kb_status")
-            assert refused["error"] == "unauthenticated"
+            assert refused["error"] == "invalid_key"
             assert "KB_API_KEY" in refused["hint"]
 
 
@@ -128,7 +128,7 @@ async def test_the_right_key_is_let_in(apart: Apart) -> None:
 async def test_no_key_is_turned_away(apart: Apart) -> None:
     refused = await knock(apart.mcp.url)
     assert (refused.status_code, refused.headers["www-authenticate"]) == (401, "Bearer")
-    assert refused.json()["error"]["data"]["error_type"] == "unauthenticated"
+    assert refused.json()["error"]["data"]["error_type"] == "missing_key"
 
 
 @pytest.mark.requirement("004.auth.invalid", "004.auth.independent")

@@ -19,12 +19,13 @@ from knowledge.surfaces.cli.search import search
 from knowledge.surfaces.cli.serve import serve
 from knowledge.surfaces.cli.show import show
 from knowledge.surfaces.cli.upkeep import status, verify
+from knowledge.surfaces.cli.user import user
 
 __all__ = ["cli"]
 
 for command in (
     *(add, note, crawl, search, evaluate, show, read, tag, move, remove, extract),
     *(collections, jobs),
-    *(serve, status, verify, reindex, backup, restore, doctor, completion),
+    *(serve, user, status, verify, reindex, backup, restore, doctor, completion),
 ):
     cli.add_command(command)

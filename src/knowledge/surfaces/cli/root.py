@@ -16,7 +16,7 @@ from knowledge.surfaces.cli.session import Session
 SECTIONS = {
     "Documents": ("add", "note", "crawl", "search", "eval", "show", "read", "tag", "move", "remove", "extract"),
     "Shelves and work": ("collections", "jobs"),
-    "The server": ("serve", "status", "verify", "reindex", "backup", "restore", "doctor", "completion"),
+    "The server": ("serve", "user", "status", "verify", "reindex", "backup", "restore", "doctor", "completion"),
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from knowledge.config import Settings
@@ -19,6 +20,11 @@ def limits(settings: Settings, *, as_the_user: bool = False) -> Limits:
         wait_s=settings.wait_s,
         folders=Folders() if as_the_user and not settings.files.strip() else _named(settings),
     )
+
+
+def limits_of_accounts(settings: Settings) -> Limits:
+    """Who has an account here need not be somebody whom the server's own files are shown to: only what is listed."""
+    return replace(limits(settings), folders=_named(settings) if settings.files.strip() else Folders(()))
 
 
 def _named(settings: Settings) -> Folders:

@@ -12,7 +12,7 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import Scope
 
 from knowledge.engine.api import Engine
-from knowledge.model import Caller
+from knowledge.model import Caller, CallerKind
 from knowledge.surfaces.auth import caller_of
 from knowledge.surfaces.mcp.endpoint import MAX_BODY, Endpoint
 from knowledge.surfaces.mcp.server import KnowledgeServer
@@ -34,6 +34,7 @@ class McpSurface:
         engine_for: Callable[[Caller], Engine],
         *,
         limits: Limits | None = None,
+        limits_of_accounts: Limits | None = None,
         toolsets: str = "",
         services: Mapping[type[object], object] | None = None,
     ) -> None:
@@ -42,6 +43,7 @@ class McpSurface:
         self.manager = StreamableHTTPSessionManager(self.server, max_request_body_size=MAX_BODY)
         self._engine_for = engine_for
         self._limits, self._services = limits or Limits(), services or {}
+        self._limits_of_accounts = limits_of_accounts or self._limits
         self._group: TaskGroup | None = None
 
     @property
@@ -73,9 +75,8 @@ class McpSurface:
         named = toolset or scope["path_params"].get("toolset")
         view = self.views.seen(named, read_only, headers)
         caller = caller_of(scope)
-        return Visit(
-            engine=self._engine_for(caller), view=view, caller=caller, limits=self._limits, services=self._services
-        )
+        limits = self._limits_of_accounts if caller.kind is CallerKind.ACCOUNT else self._limits
+        return Visit(engine=self._engine_for(caller), view=view, caller=caller, limits=limits, services=self._services)
 
     def start(self, work: Work) -> None:
         """Run something beside the sessions until it is done or the server stops."""
