@@ -21,9 +21,10 @@ from knowledge.engine.local import LocalEngine
 from knowledge.engine.remote import RemoteEngine
 from knowledge.engine.seat import Seat
 from knowledge.engine.shared import SharedEngine
-from knowledge.errors import NotNow, StorageFailed
+from knowledge.errors import InvalidKey, NotNow, StorageFailed
 from knowledge.model import DocumentFilter, JobStatus, Mode, NewCollection, NewNote, Query
 from tests.acting import add_note, found
+from tests.people import joined
 
 HOLDER = Path(__file__).with_name("holder.py")
 
@@ -93,6 +94,26 @@ async def test_a_guest_takes_over_when_the_holder_is_killed(tmp_path: Path) -> N
         again = await add_note(engine, "kept by the next engine")
         assert again.id != note.id
         assert await engine.verify() == []
+    await seat.close()
+
+
+async def test_a_guest_passes_an_accounts_key_on_and_whoever_is_the_engine_judges_it(tmp_path: Path) -> None:
+    opened: list[LocalEngine] = []
+    seat = seat_in_process(tmp_path / "data", opened)
+    async with holder(tmp_path / "data") as process:
+        engine = SharedEngine(seat)
+        ada, bob = await joined(engine, "ada"), await joined(engine, "bob")
+        note = await add_note(ada, "a secret garden")
+        for somebody in (bob, engine):
+            assert await found(somebody, "garden") == []
+        process.send_signal(signal.SIGKILL)
+        await asyncio.to_thread(process.wait)
+        assert await found(ada, "garden") == [note.id]
+        assert await found(bob, "garden") == []
+        assert seat.ours
+        await engine.disable_account("ada")
+        with pytest.raises(InvalidKey):
+            await ada.status()
     await seat.close()
 
 
