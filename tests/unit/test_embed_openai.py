@@ -1,11 +1,7 @@
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 import pytest
@@ -13,75 +9,13 @@ import pytest
 from knowledge.embed.openai import BATCH_TEXTS, Address, OpenAI, batches
 from knowledge.embed.patience import BULK, Patience, retry_after
 from knowledge.errors import EmbeddingFailed, EmbeddingRateLimited
-from knowledge.model import Json
-
-DIMENSION = 4
-
-
-@dataclass
-class Answer:
-    status: int = 200
-    headers: dict[str, str] = field(default_factory=dict)
-    body: bytes | None = None
-    """None gives a vector for each text."""
-
-
-@dataclass
-class Service:
-    """A small server that speaks the protocol; what is in `script` is answered first, one after the other."""
-
-    url: str = ""
-    script: list[Answer] = field(default_factory=list)
-    always: Answer = field(default_factory=Answer)
-    requests: list[Json] = field(default_factory=list)
-    keys: list[str | None] = field(default_factory=list)
-
-    def answer(self, request: Json) -> Answer:
-        answer = self.script.pop(0) if self.script else self.always
-        texts = request["input"]
-        assert isinstance(texts, list)
-        rows = [{"index": place, "embedding": vector(str(text))} for place, text in enumerate(texts)]
-        body = json.dumps({"object": "list", "data": rows[::-1]}).encode()  # in any order: the index counts
-        return Answer(answer.status, answer.headers, body if answer.body is None else answer.body)
-
-
-def vector(text: str) -> list[float]:
-    return [float(len(text)), 1.0, 2.0, 3.0]
+from tests.embedding_service import DIMENSION, Answer, Service, served, vector
 
 
 @pytest.fixture
 def service() -> Iterator[Service]:
     with served(Service()) as running:
         yield running
-
-
-@contextmanager
-def served(service: Service) -> Iterator[Service]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            service.requests.append(request)
-            service.keys.append(self.headers["Authorization"])
-            answer = service.answer(request) if self.path == "/v1/embeddings" else Answer(404, {}, b"not here")
-            self.send_response(answer.status)
-            for name, value in {**answer.headers, "Content-Length": str(len(answer.body or b""))}.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(answer.body or b"")
-
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    service.url = f"http://127.0.0.1:{server.server_port}/v1"
-    try:
-        yield service
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 Open = Callable[..., OpenAI]

@@ -164,6 +164,12 @@ class Model:
             raise ModelUnavailable(f"The model {self.name!r} is still loading", model=self.name)
         raise ModelUnavailable(str(self._failure), hint=self._failure.hint, **self._failure.details)
 
+    def refuse_if_the_service_failed(self) -> None:
+        """Raise what keeps a remote model from being there; another model is simply not there yet."""
+        failure = self._failure
+        if isinstance(failure, EmbeddingFailed):
+            raise type(failure)(str(failure), hint=failure.hint, **failure.details)
+
     def status(self, following: NextModel | None = None) -> ModelStatus:
         embedder = self._embedder
         return ModelStatus(

@@ -97,6 +97,8 @@ class LocalEngine(LocalAccounts, LocalCorpora):
 
     def _search(self, query: Query) -> Answer:
         index, embedder = self._parts.searching()
+        if embedder is None and not query.fallback:
+            self._parts.models.serving.refuse_if_the_service_failed()
         return search.search(
             query,
             self._within(query),

@@ -20,7 +20,7 @@ from knowledge.engine.arrange import arrange
 from knowledge.engine.join import PageOfHits, Passages, Shown, join
 from knowledge.engine.rank import Candidates, Ranking
 from knowledge.engine.rerank import BEST, Passage, Reranker
-from knowledge.errors import EmptyQuery, ModelUnavailable, Unavailable
+from knowledge.errors import EmbeddingFailed, EmptyQuery, ModelUnavailable, Unavailable
 from knowledge.index.api import Index, Scored, Within, Words
 from knowledge.model import Answer, Hit, Json, JsonValue, Mode, Query
 from knowledge.split import passage_text
@@ -84,6 +84,8 @@ def understand(query: Query, index: Index, embedder: Embedder | None) -> Asked:
     try:
         vector = question_vector(embedder, query.text)
     except Unavailable as error:
+        if isinstance(error, EmbeddingFailed) and not query.fallback:
+            raise
         return without_model(query, words, str(error))
     if query.mode is Mode.VECTOR:
         return Asked(Mode.VECTOR, words, vector, embedder.name)

@@ -43,6 +43,8 @@ class Query:
     threshold: float = 0.0
     budget_ms: int | None = None
     explain: bool = False
+    fallback: bool = True
+    """Hits by words alone are welcome where an embedding service fails; otherwise its error is the answer."""
 
 
 @dataclass(frozen=True, slots=True)

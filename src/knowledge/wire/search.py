@@ -51,6 +51,7 @@ class SearchBody(Body):
     threshold: float = Field(0.0, ge=0, le=1, description="Leave out passages of less relevance than this.")
     budget_ms: int | None = Field(None, ge=1, le=600_000, description="How long reranking may take.")
     explain: bool = Field(False, description="Say what each step contributed.")
+    fallback: bool = Field(True, description="Go by words alone where an embedding service fails.")
 
     def to_query(self) -> Query:
         return Query(
@@ -62,6 +63,7 @@ class SearchBody(Body):
             threshold=self.threshold,
             budget_ms=self.budget_ms,
             explain=self.explain,
+            fallback=self.fallback,
         )
 
     def _filter(self) -> Filter:
@@ -116,4 +118,5 @@ def dump_query(query: Query) -> Json:
         "threshold": query.threshold,
         "budget_ms": query.budget_ms,
         "explain": query.explain,
+        **({} if query.fallback else {"fallback": False}),
     }
