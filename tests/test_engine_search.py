@@ -8,7 +8,8 @@ from datetime import timedelta
 import pytest
 
 from knowledge.engine.api import Engine
-from knowledge.errors import EmptyQuery
+from knowledge.errors import EmptyQuery, IndexFailed
+from knowledge.index.embedded import EmbeddedIndex
 from knowledge.model import Filter, Mode, Query, now
 from tests.acting import add_file, add_note, found
 
@@ -169,3 +170,13 @@ async def test_pages_of_joined_and_moved_passages_neither_repeat_nor_skip(engine
         (hit.chunk.id, hit.indexes) for hit in whole.hits
     ]
     assert {page.total for page in paged} == {whole.total}
+
+
+async def test_an_index_that_cannot_be_read_is_told_as_such(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    def bad_disk(*_: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    await add_note(engine, "Tea is served at five.")
+    monkeypatch.setattr(EmbeddedIndex, "words", bad_disk)
+    with pytest.raises(IndexFailed, match="could not be searched"):
+        await engine.search(Query(text="tea"))

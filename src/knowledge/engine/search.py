@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 import unicodedata
 from collections import OrderedDict
@@ -20,7 +21,7 @@ from knowledge.engine.arrange import arrange
 from knowledge.engine.join import PageOfHits, Passages, Shown, join
 from knowledge.engine.rank import Candidates, Ranking
 from knowledge.engine.rerank import BEST, Passage, Reranker
-from knowledge.errors import EmbeddingFailed, EmptyQuery, ModelUnavailable, Unavailable
+from knowledge.errors import EmbeddingFailed, EmptyQuery, IndexFailed, ModelUnavailable, Unavailable
 from knowledge.index.api import Index, Scored, Within, Words
 from knowledge.model import Answer, Hit, Json, JsonValue, Mode, Query
 from knowledge.split import passage_text
@@ -30,6 +31,8 @@ DEPTH = 100
 KEPT_QUESTIONS = 1024
 
 Vector = NDArray[np.float32]
+
+log = logging.getLogger(__name__)
 
 
 def search(
@@ -45,7 +48,7 @@ def search(
     costs, index = Costs(), index.still()
     with costs.step("embed"):
         asked = understand(query, index, embedder)
-    with costs.step("find"):
+    with costs.step("find"), asking_the_index():
         found, asked = find(asked, within, index)
     with costs.step("rank"):
         ranking = fuse(found, asked)
@@ -150,6 +153,16 @@ def find(asked: Asked, within: Within, index: Index) -> tuple[Candidates, Asked]
         return found, asked
     found = only_with_phrases(found)
     return found, asked if len(found.ids) else replace(asked, notes=(*asked.notes, NO_PHRASE))
+
+
+@contextmanager
+def asking_the_index() -> Iterator[None]:
+    """A disk or an index that fails is no fault in the question, nor one of ours."""
+    try:
+        yield
+    except (OSError, RuntimeError, ValueError) as error:
+        log.exception("The index could not be searched")
+        raise IndexFailed("The index could not be searched") from error
 
 
 NO_PHRASE = (
