@@ -14,6 +14,7 @@ from knowledge.extract.reference import formats_page
 from knowledge.surfaces.cli.reference import commands_page
 from knowledge.surfaces.rest.reference import rest_page
 from knowledge.toolsets import registry
+from knowledge.toolsets.manager.words import WORDS
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 MADE = "<!-- Made by `make docs` from the code; do not edit. -->"
@@ -58,7 +59,46 @@ def errors_page() -> str:
         f"REST answers {shape} with the HTTP status, and the code as `X-MCP-Error-Code`.",
         "",
     ]
-    return "\n".join([*head, "| code | status | what it means | what to do |", "|---|---|---|---|", *rows, ""])
+    table = ["| code | status | what it means | what to do |", "|---|---|---|---|", *rows, ""]
+    return "\n".join([*head, *table, *_manager_words(), ""])
+
+
+MANAGER = (
+    "`/api/v1/mcp/`, its stream, and `/user`, `/corpuses` and `/admin` below `/api/v1` name the same errors in the",
+    "words of their contract: as `X-MCP-Error-Code`, as `data.error_type` of a JSON-RPC error, as `error_code` of an",
+    "`error` event. The `code` of the JSON-RPC error and its `data.http_status` are the HTTP status.",
+)
+RETRY = {
+    "auth": "with valid credentials",
+    "validation": "with other parameters",
+    "file": "with another file",
+    "rate_limit": "after `Retry-After`, or with growing pauses",
+    "resource": "no: it does not exist",
+    "server": "with growing pauses",
+}
+
+
+def _manager_words() -> list[str]:
+    """The codes of contract 001, and what stands behind each of them."""
+    behind: dict[str, list[type[KnowledgeError]]] = {}
+    for kind, word in WORDS.items():
+        behind.setdefault(word.code, []).append(kind)
+    rows = []
+    for code, kinds in sorted(behind.items(), key=lambda entry: list(RETRY).index(entry[0].partition(".")[0])):
+        ours = ", ".join(f"`{kind.code}`" for kind in kinds)
+        rows.append(f"| `{code}` | {kinds[0].status} | {WORDS[kinds[0]].meaning} | {ours} |")
+    retry = ["| category | try again |", "|---|---|", *(f"| `{name}.*` | {when} |" for name, when in RETRY.items())]
+    return [
+        "## On the manager's endpoints",
+        "",
+        *MANAGER,
+        "",
+        "| code | status | what it means | the error behind it, and what stands below that |",
+        "|---|---|---|---|",
+        *rows,
+        "",
+        *retry,
+    ]
 
 
 def tools_page() -> str:

@@ -162,7 +162,7 @@ async def test_the_managers_own_endpoints_take_the_keys_of_accounts_alone() -> N
             (await get(app, f"http://127.0.0.1{path}", **headers)).headers["x-mcp-error-code"]
             for headers in ({}, {"x_api_key": "mcp-key"}, {"x_api_key": "rest-key"})
         ]
-        assert codes == ["missing_key", "invalid_key", "invalid_key"]
+        assert codes == ["auth.missing_api_key", "auth.invalid_api_key", "auth.invalid_api_key"]
 
 
 @pytest.mark.parametrize("given", [{}, LOCKED, {"host": "0.0.0.0"}])

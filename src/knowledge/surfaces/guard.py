@@ -30,6 +30,8 @@ Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 ALWAYS_OPEN = frozenset({"/health", "/api/v1/health"})
 NO_KEY_NEEDED = frozenset({"/api/v1/user/register", "/api/v1/user/login"})
+STREAM = "/api/v1/mcp/query/stream"
+"""Contract 001's query as server-sent events, whose refusals are events too."""
 EXPOSED = ["X-MCP-Error-Code", "Mcp-Session-Id", "WWW-Authenticate", "Retry-After"]
 
 
@@ -159,9 +161,15 @@ async def _refuse(error: KnowledgeError, scope: Scope, receive: Receive, send: S
         await receive()
         await send({"type": "websocket.close", "code": 1008, "reason": str(error)[:120]})
         return
-    if side_of(scope["path"]) in (Side.MCP, Side.MANAGER):
-        from knowledge.surfaces.mcp.endpoint import turn_away  # imports the SDK, which only MCP needs
+    side = side_of(scope["path"])
+    if scope["path"] == STREAM:
+        from knowledge.surfaces.events import refused
 
-        await turn_away(error, receive, send)
-        return
-    await refusal(error)(scope, receive, send)
+        await refused(error)(scope, receive, send)
+    elif side in (Side.MCP, Side.MANAGER):
+        from knowledge.surfaces.mcp.endpoint import turn_away  # imports the SDK, which only MCP needs
+        from knowledge.toolsets.manager.words import refuse
+
+        await turn_away(error, receive, send, refuse if side is Side.MANAGER else None)
+    else:
+        await refusal(error)(scope, receive, send)

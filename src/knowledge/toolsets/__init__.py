@@ -13,7 +13,8 @@ def registry() -> Registry:
     from knowledge.toolsets import knowledge
     from knowledge.toolsets.base import Registry
     from knowledge.toolsets.kb.tools import tools as kb
+    from knowledge.toolsets.manager.tools import tools as manager
     from knowledge.toolsets.rag.tools import tools as rag
     from knowledge.toolsets.sage.tools import tools as sage
 
-    return Registry([knowledge.tools, rag, sage, kb])
+    return Registry([knowledge.tools, manager, rag, sage, kb])

@@ -18,6 +18,7 @@ from knowledge.toolsets.paths import Folders
 log = logging.getLogger(__name__)
 
 Service = TypeVar("Service")
+Saying = TypeVar("Saying")
 
 
 class Rate(StrEnum):
@@ -262,7 +263,7 @@ class Registry:
         return self._listings[view]
 
 
-def nearest(kind: type[KnowledgeError], table: Mapping[type[KnowledgeError], str]) -> str:
+def nearest(kind: type[KnowledgeError], table: Mapping[type[KnowledgeError], Saying]) -> Saying:
     """A contract's word for an error: that of the nearest class in its table."""
     return next(table[ancestor] for ancestor in _lineage(kind) if ancestor in table)
 

@@ -19,8 +19,10 @@ from starlette.types import Message, Receive, Scope, Send
 from knowledge.errors import KnowledgeError, TooLarge, UnsupportedFormat
 from knowledge.model import CallerKind, Json, JsonValue
 from knowledge.surfaces import jsonrpc
+from knowledge.surfaces.leaving import until_gone
 from knowledge.surfaces.mcp import exchange, faults
 from knowledge.surfaces.mcp.visit import Visit
+from knowledge.toolsets.base import Voice
 
 if TYPE_CHECKING:
     from knowledge.surfaces.mcp.surface import McpSurface
@@ -45,7 +47,7 @@ class Endpoint:
             _check_length(headers)
             visit = self._surface.admit(scope, headers, self._toolset)
         except KnowledgeError as error:
-            await turn_away(error, receive, send)
+            await turn_away(error, receive, send, self._surface.voice(self._toolset))
             return
         visit.enter(scope)
         await self._route(visit, headers, scope, receive, send)
@@ -153,10 +155,15 @@ class Explaining:
         await self._send({"type": "http.response.body", "body": body})
 
 
-async def turn_away(error: KnowledgeError, receive: Receive, send: Send) -> None:
-    """Refuse a request before it reaches the protocol, in the protocol's form."""
+async def turn_away(error: KnowledgeError, receive: Receive, send: Send, voice: Voice | None = None) -> None:
+    """Refuse a request before it reaches the protocol, in the protocol's form and in a contract's own words."""
     request_id = None if isinstance(error, TooLarge) else await _request_id(receive)
-    await _send_json(faults.turned_away(error, request_id), error.status, _named(error), send)
+    body, headers = faults.turned_away(error, request_id), _named(error)
+    if voice is not None:
+        refused = voice(error)
+        body = faults.refused_body(refused, request_id)
+        headers["x-mcp-error-code"] = refused.code
+    await _send_json(body, error.status, headers, send)
 
 
 def _is_handshake(message: JsonValue, headers: Mapping[str, str]) -> bool:
@@ -224,7 +231,7 @@ async def _unless_gone(work: Awaitable[jsonrpc.Reply], receive: Receive) -> json
     """What the work comes to; None when the caller hung up, which stops it."""
     replies: list[jsonrpc.Reply] = []
     async with anyio.create_task_group() as group:
-        group.start_soon(_until_gone, receive, group.cancel_scope)
+        group.start_soon(until_gone, receive, group.cancel_scope)
         replies.append(await work)
         group.cancel_scope.cancel()
     return replies[0] if replies else None
@@ -237,12 +244,6 @@ async def _send_reply(reply: jsonrpc.Reply | None, visit: Visit, send: Send) -> 
         await _send(b"", reply.status, visit.headers, send)
     else:
         await _send_json(reply.body, reply.status, visit.headers, send)
-
-
-async def _until_gone(receive: Receive, scope: anyio.CancelScope) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-    scope.cancel()
 
 
 def _named(error: KnowledgeError) -> dict[str, str]:

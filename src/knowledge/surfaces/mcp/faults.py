@@ -62,10 +62,19 @@ def turned_away(error: KnowledgeError, request_id: JsonValue = None) -> Json:
 
 def on_the_rpc_plane(refused: Refused) -> MCPError:
     """A refusal of a contract that says no with a JSON-RPC error."""
+    return MCPError(*_said(refused))
+
+
+def refused_body(refused: Refused, request_id: JsonValue = None) -> Json:
+    """The same for a request that never reached a tool."""
+    return error_body(*_said(refused), request_id)
+
+
+def _said(refused: Refused) -> tuple[int, str, Json]:
     message = refused.body.get("message")
     data: Json = {"http_status": refused.status, "error_type": refused.code}
     data["details"] = {key: value for key, value in refused.body.items() if key != "message"}
-    return MCPError(refused.status or INTERNAL_ERROR, message if isinstance(message, str) else refused.code, data)
+    return refused.status or INTERNAL_ERROR, message if isinstance(message, str) else refused.code, data
 
 
 def explain_bytes(status: int, body: bytes) -> bytes:

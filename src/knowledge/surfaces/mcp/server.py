@@ -26,7 +26,7 @@ from knowledge.model import Json, Report
 from knowledge.surfaces.mcp import faults
 from knowledge.surfaces.mcp.progress import follow, relayed
 from knowledge.surfaces.mcp.visit import SCOPE_KEY, Visit
-from knowledge.toolsets.base import Answered, Rate, Refused, Registry, Tool, silent
+from knowledge.toolsets.base import Answered, Rate, Refused, Registry, Resources, Tool, Toolset, silent
 
 log = logging.getLogger(__name__)
 
@@ -159,14 +159,17 @@ class KnowledgeServer(Server[dict[str, Any]]):
     async def _list_resources(self, context: Context, _: types.PaginatedRequestParams | None) -> Any:
         visit = self.visit(context)
         visit.spend(Rate.LIST)
-        return {
-            **COMPLETE,
-            "resources": [
+        shown: list[Json] = []
+        for toolset, resources in self._resources(visit):
+            try:
+                found = await resources.list(visit.call())
+            except KnowledgeError as error:
+                raise self._refusal(visit, toolset, error) from error
+            shown += [
                 {"uri": item.uri, "name": item.name, "description": item.description, "mimeType": item.mime_type}
-                for toolset in self.registry.seen(visit.view) if toolset.resources is not None
-                for item in await toolset.resources.list(visit.call())
+                for item in found
             ]
-        }  # fmt: skip
+        return {**COMPLETE, "resources": shown}
 
     async def _list_templates(self, context: Context, _: types.PaginatedRequestParams | None) -> Any:
         return {
@@ -183,29 +186,33 @@ class KnowledgeServer(Server[dict[str, Any]]):
 
     async def _read_resource(self, context: Context, params: types.ReadResourceRequestParams) -> Any:
         visit, uri = self.visit(context), str(params.uri)
-        for toolset in self.registry.seen(visit.view):
-            if toolset.resources is None:
-                continue
+        visit.spend(Rate.RESOURCE)
+        for toolset, resources in self._resources(visit):
             try:
-                visit.spend(Rate.RESOURCE)
-                found = await toolset.resources.read(visit.call(), uri)
-            except NotFound as error:
-                raise self._no_resource(context, uri, str(error)) from None
+                found = await resources.read(visit.call(), uri)
             except KnowledgeError as error:
-                raise self._said(visit, toolset.voice(error)) from error
+                if isinstance(error, NotFound) and toolset.voice(error).status is None:
+                    raise self._no_resource(context, uri, str(error)) from None
+                raise self._refusal(visit, toolset, error) from error
             if found is not None:
                 return {**COMPLETE, "contents": [{"uri": found.uri, "mimeType": found.mime_type, "text": found.text}]}
         raise self._no_resource(context, uri, f"Resource not found: {uri}")
+
+    def _resources(self, visit: Visit) -> list[tuple[Toolset, Resources]]:
+        """The contracts of a view that let clients read something."""
+        return [(one, one.resources) for one in self.registry.seen(visit.view) if one.resources is not None]
 
     def _no_resource(self, context: Context, uri: str, message: str) -> MCPError:
         modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
         data = {"error_type": "resource_not_found", "details": {"uri": uri}, "uri": uri}
         return MCPError(types.INVALID_PARAMS if modern else -32002, message, data)
 
-    def _said(self, visit: Visit, refused: Refused) -> MCPError:
+    def _refusal(self, visit: Visit, toolset: Toolset, error: KnowledgeError) -> Exception:
+        """A contract's own words where it refuses on the JSON-RPC plane; otherwise the error as it is."""
+        refused = toolset.voice(error)
         visit.headers["x-mcp-error-code"] = refused.code
         visit.status = refused.status
-        return faults.on_the_rpc_plane(refused)
+        return error if refused.status is None else faults.on_the_rpc_plane(refused)
 
     async def _list_prompts(self, context: Context, _: types.PaginatedRequestParams | None) -> Any:
         return {

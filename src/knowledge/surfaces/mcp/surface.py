@@ -19,7 +19,7 @@ from knowledge.surfaces.mcp.server import KnowledgeServer
 from knowledge.surfaces.mcp.views import Views
 from knowledge.surfaces.mcp.visit import Visit, Work
 from knowledge.surfaces.websocket import websocket_endpoint
-from knowledge.toolsets.base import Limits, Registry
+from knowledge.toolsets.base import Limits, Registry, Voice
 
 OTHER_DOORS = {"manager": ("/api/v1/mcp",)}
 """Addresses that a contract names for itself, beside /mcp/<toolset>."""
@@ -77,6 +77,10 @@ class McpSurface:
         caller = caller_of(scope)
         limits = self._limits_of_accounts if caller.kind is CallerKind.ACCOUNT else self._limits
         return Visit(engine=self._engine_for(caller), view=view, caller=caller, limits=limits, services=self._services)
+
+    def voice(self, toolset: str | None) -> Voice | None:
+        """How a door that a contract names for itself turns somebody away."""
+        return None if toolset is None else self.server.registry.toolsets[toolset].voice
 
     def start(self, work: Work) -> None:
         """Run something beside the sessions until it is done or the server stops."""

@@ -27,6 +27,7 @@ from knowledge.surfaces.rest import (
     notes,
     search,
     status,
+    stream,
     users,
 )
 from knowledge.surfaces.rest.context import Context, EngineFor
@@ -60,7 +61,7 @@ def rest_app(
 
 def _everything() -> APIRouter:
     router = APIRouter()
-    for room in (search, jobs, documents, notes, collections, crawls, users, corpora, admin, status):
+    for room in (search, jobs, documents, notes, collections, crawls, users, corpora, admin, status, stream):
         router.include_router(room.router)
     return router
 

@@ -95,6 +95,7 @@ MEANINGS = {
     413: "The body is too large.",
     415: "The content type or file format is not supported.",
     422: "The request does not fit.",
+    429: "Too many requests.",
     500: "A fault of ours.",
     503: "Not able to answer at the moment.",
     504: "It took too long.",

@@ -1,0 +1,175 @@
+"""One server for all tests of this contract; everybody who acts in a test is new to it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import httpx
+import httpx2
+import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+
+from knowledge.config import Settings
+from knowledge.engine.api import Engine
+from knowledge.engine.local import LocalEngine
+from knowledge.model import Caller, CallerKind, Collection, NewCorpus, NewFile, NewNote
+from knowledge.model.incoming import Content
+from knowledge.surfaces.http import http_app
+from knowledge.testing import SharedParsers, small_engine
+from tests.contracts.roads import PATIENCE, Body, Official, Plain, Road, held, unwrap
+from tests.contracts.serving import serving_beside
+
+ENDPOINT, STREAM = "/api/v1/mcp/", "/api/v1/mcp/query/stream"
+NUMBERS = itertools.count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    url: str
+    engine: LocalEngine
+    settings: Settings
+
+
+@pytest.fixture(scope="session")
+def product(parsers: SharedParsers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
+    settings = Settings(data=tmp_path_factory.mktemp("manager"), workers=1, admin_users="the-admin")
+    engine = small_engine(settings, parsers=parsers)
+    engine.start()
+    with serving_beside(http_app(engine, settings)) as url:
+        yield Product(url, engine, settings)
+    engine.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """An account with its key, and the engine as this account may use it."""
+
+    name: str
+    key: str
+    engine: Engine
+    url: str
+
+    async def adds(self, text: str, collection: str = "documents", title: str | None = None) -> None:
+        """Add a note, and wait until it can be found."""
+        job = await self.engine.add(NewNote(text=text, title=title, collection=collection))
+        ended = await self.engine.wait(job.id, PATIENCE)
+        assert ended.document_id is not None, ended
+
+    async def adds_file(self, filename: str, text: str, collection: str | int = "documents") -> None:
+        new = NewFile(filename=filename, content=Content.of(text.encode()), collection=collection)
+        ended = await self.engine.wait((await self.engine.add(new)).id, PATIENCE)
+        assert ended.document_id is not None, ended
+
+    async def curates(self, title: str, text: str = "", **facts: Any) -> Collection:
+        """Make a corpus, with one passage in it if there is a text."""
+        corpus = await self.engine.create_corpus(NewCorpus(title=title, **facts))
+        if text:
+            await self.adds_file(f"{corpus.name}.md", text, corpus.id)
+        return await self.engine.corpus(corpus.id)
+
+    @asynccontextmanager
+    async def http(self, **headers: str) -> AsyncIterator[httpx.AsyncClient]:
+        async with httpx.AsyncClient(
+            base_url=self.url, headers={"X-API-Key": self.key, **headers}, timeout=PATIENCE
+        ) as client:
+            yield client
+
+    async def post(self, method: str, params: Any = None, path: str = ENDPOINT) -> httpx.Response:
+        """What curl sends."""
+        message: Body = {"jsonrpc": "2.0", "method": method, "id": 1}
+        if params is not None:
+            message["params"] = params
+        async with self.http() as http:
+            return await http.post(path, json=message)
+
+    async def call(self, tool: str, /, **arguments: Any) -> Body:
+        """A tool's fields, as they stand at the top of a plain caller's result."""
+        answer = (await self.post("tools/call", {"name": tool, "arguments": arguments})).json()
+        assert "result" in answer, answer
+        result: Body = answer["result"]
+        fields = unwrap(result)
+        assert {name: result[name] for name in fields} == fields
+        return fields
+
+    async def refused(self, tool: str, /, **arguments: Any) -> tuple[int, str, str]:
+        """Status, code and message of a refusal, which say the same everywhere."""
+        return refusal(await self.post("tools/call", {"name": tool, "arguments": arguments}))
+
+
+def refusal(answer: httpx.Response) -> tuple[int, str, str]:
+    body = answer.json()
+    assert set(body) == {"jsonrpc", "error", "id"}, body
+    assert (body["jsonrpc"], body["id"]) == ("2.0", 1)
+    error = body["error"]
+    assert error["code"] == error["data"]["http_status"] == answer.status_code
+    return answer.status_code, answer.headers["x-mcp-error-code"], error["message"]
+
+
+Newcomer: TypeAlias = Callable[..., Awaitable[Person]]
+
+
+@pytest.fixture
+def newcomer(product: Product) -> Newcomer:
+    """Makes an account that nobody has used before."""
+
+    async def make(name: str | None = None) -> Person:
+        return await person(product.engine, product.url, name)
+
+    return make
+
+
+async def person(engine: Engine, url: str, name: str | None = None) -> Person:
+    name = name or f"person-{next(NUMBERS)}"
+    await engine.add_account(name)
+    issued = await engine.issue_key(name, "test")
+    caller = await engine.account_of(issued.secret)
+    assert isinstance(caller, Caller) and caller.kind is CallerKind.ACCOUNT
+    return Person(name, issued.secret, engine.as_caller(caller), url)
+
+
+@pytest.fixture
+async def ada(newcomer: Newcomer) -> Person:
+    return await newcomer()
+
+
+@pytest.fixture
+async def bob(newcomer: Newcomer) -> Person:
+    return await newcomer()
+
+
+@asynccontextmanager
+async def official(url: str, key: str, mode: str) -> AsyncIterator[Official]:
+    """The official client with an account's key."""
+    async with (
+        httpx2.AsyncClient(headers={"X-API-Key": key}, timeout=PATIENCE) as http,
+        Client(streamable_http_client(url, http_client=http), mode="legacy" if mode == "legacy" else "auto") as client,
+    ):
+        assert (client.protocol_version >= "2026") is (mode == "modern")
+        yield Official(client)
+
+
+@asynccontextmanager
+async def plain(url: str, key: str, path: str) -> AsyncIterator[Plain]:
+    async with httpx.AsyncClient(base_url=url, headers={"X-API-Key": key}, timeout=PATIENCE) as http:
+        yield Plain(http, path)
+
+
+@pytest.fixture(params=["modern", "legacy", "plain", "without the slash", "/mcp/manager"])
+async def client(request: pytest.FixtureRequest, ada: Person) -> AsyncIterator[Road]:
+    """Ada's tools, by every road over HTTP."""
+    match request.param:
+        case "modern" | "legacy":
+            road: Any = official(f"{ada.url}{ENDPOINT}", ada.key, request.param)
+        case "plain":
+            road = plain(ada.url, ada.key, ENDPOINT)
+        case "without the slash":
+            road = plain(ada.url, ada.key, ENDPOINT.rstrip("/"))
+        case other:
+            road = plain(ada.url, ada.key, other)
+    async with held(road) as there:
+        yield there

@@ -1,0 +1,172 @@
+"""The contract's error codes: each exists, is raised where it belongs, and says the same in every place."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from knowledge import errors
+from knowledge.config import Settings
+from knowledge.embed.openai import Address, OpenAI
+from knowledge.engine.local import LocalEngine
+from knowledge.errors import KnowledgeError, tree
+from knowledge.index.embedded import EmbeddedIndex
+from knowledge.surfaces.http import http_app
+from knowledge.testing import SharedParsers, small_engine
+from knowledge.toolsets.manager.words import WORDS, refuse, word
+from tests.contracts.manager.conftest import Person, person, refusal
+from tests.contracts.manager.test_stream import ask, events_of
+from tests.contracts.serving import serving
+from tests.embedding_service import DIMENSION, Answer, Service, served
+
+DOCUMENTED = {
+    "auth.missing_api_key": (errors.MissingKey, 401),
+    "auth.invalid_api_key": (errors.InvalidKey, 401),
+    "auth.expired_api_key": (errors.ExpiredKey, 401),
+    "auth.insufficient_permissions": (errors.InsufficientPermissions, 403),
+    "auth.corpus_not_approved": (errors.CorpusNotApproved, 403),
+    "auth.admin_required": (errors.AdminRequired, 403),
+    "validation.invalid_collection_name": (errors.InvalidName, 422),
+    "validation.invalid_filename": (errors.InvalidFilename, 422),
+    "validation.empty_query": (errors.EmptyQuery, 422),
+    "validation.invalid_corpus_id": (errors.InvalidCorpusId, 422),
+    "validation.no_valid_files": (errors.NoValidFiles, 422),
+    "file.too_large": (errors.TooLarge, 413),
+    "file.unsupported_type": (errors.UnsupportedFormat, 415),
+    "file.invalid_mime": (errors.WrongMime, 415),
+    "rate_limit.exceeded": (errors.RateLimited, 429),
+    "rate_limit.embedding_api": (errors.EmbeddingRateLimited, 429),
+    "resource.collection_not_found": (errors.CollectionNotFound, 404),
+    "resource.corpus_not_found": (errors.CorpusNotFound, 404),
+    "resource.user_not_found": (errors.AccountNotFound, 404),
+    "server.internal_error": (errors.Internal, 500),
+    "server.database_error": (errors.DatabaseFailed, 503),
+    "server.chromadb_error": (errors.IndexFailed, 503),
+    "server.openai_api_error": (errors.EmbeddingFailed, 503),
+}
+
+
+@pytest.mark.requirement("001.errors.codes")
+@pytest.mark.parametrize("code", DOCUMENTED)
+def test_every_code_of_the_contract_belongs_to_a_class(code: str) -> None:
+    kind, status = DOCUMENTED[code]
+    refused = refuse(kind("It went wrong"))
+    assert (refused.code, refused.status) == (code, status)
+
+
+@pytest.mark.requirement("001.errors.format")
+def test_every_error_there_is_has_a_code_of_one_of_the_six_categories() -> None:
+    for kind in tree():
+        category, _, specific = word(kind("It went wrong")).code.partition(".")
+        assert category in ("auth", "validation", "file", "rate_limit", "resource", "server") and specific
+    assert set(DOCUMENTED) <= {spoken.code for spoken in WORDS.values()}
+
+
+@pytest.mark.requirement("001.errors.sentences")
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (errors.MissingKey("The key is missing"), "Invalid or missing API key"),
+        (errors.InvalidKey("The key is wrong"), "Invalid or missing API key"),
+        (errors.EmptyQuery("The question holds no word to search for"), "Query cannot be empty"),
+        (errors.RateLimited("Later"), "Rate limit exceeded. Please slow down and try again."),
+    ],
+)
+def test_the_sentences_that_the_contract_prints_are_said(error: KnowledgeError, sentence: str) -> None:
+    assert refuse(error).body["message"] == sentence
+
+
+# -- what goes wrong in earnest -----------------------------------------------------------------
+
+
+@asynccontextmanager
+async def somebody(engine: LocalEngine, settings: Settings) -> AsyncIterator[Person]:
+    """An account with one note, on a server over this engine."""
+    async with serving(http_app(engine, settings)) as url:
+        there = await person(engine, url)
+        await there.adds("Tea is served at five.", "docs")
+        yield there
+
+
+async def everywhere(who: Person, query: str) -> list[tuple[int, str]]:
+    """What the tool and the stream say to the same question."""
+    tool = refusal(await who.post("tools/call", {"name": "query_knowledge", "arguments": {"query": query}}))
+    streamed = await ask(who, {"query": query})
+    [event] = events_of(streamed)
+    assert (event["type"], event["error_code"]) == ("error", streamed.headers["x-mcp-error-code"])
+    return [tool[:2], (streamed.status_code, event["error_code"])]
+
+
+@pytest.mark.requirement("001.errors.embedding")
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [(429, (429, "rate_limit.embedding_api")), (500, (503, "server.openai_api_error"))],
+)
+async def test_an_embedding_service_that_fails_is_told_with_its_code(
+    status: int, expected: tuple[int, str], settings: Settings, parsers: SharedParsers
+) -> None:
+    with served(Service()) as service:
+        model = OpenAI(Address(service.url, "small-model"), None, DIMENSION, wait=lambda _: None)
+        engine = small_engine(settings, parsers=parsers, embedder=model)
+        engine.start()
+        try:
+            async with somebody(engine, settings) as who:
+                assert (await who.call("query_knowledge", query="tea"))["num_results"] == 1
+                service.always = Answer(status)
+                before = len(service.requests)
+                assert await everywhere(who, f"tea {status}") == [expected] * 2
+                assert len(service.requests) == before + 4  # each asked, and asked once more
+                service.always = Answer()
+                assert (await who.call("query_knowledge", query=f"tea {status}"))["num_results"] == 1
+        finally:
+            engine.close()
+
+
+@pytest.mark.requirement("001.errors.index")
+async def test_an_index_that_cannot_be_searched_is_told_with_its_code(
+    local: LocalEngine, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def bad_disk(*_: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    async with somebody(local, settings) as who:
+        with monkeypatch.context() as broken:
+            broken.setattr(EmbeddedIndex, "words", bad_disk)
+            assert await everywhere(who, "tea") == [(503, "server.chromadb_error")] * 2
+        assert (await who.call("query_knowledge", query="tea"))["num_results"] == 1
+
+
+@pytest.mark.requirement("001.errors.database")
+async def test_a_database_that_cannot_be_read_is_told_with_its_code(local: LocalEngine, settings: Settings) -> None:
+    async with somebody(local, settings) as who:
+        rename(settings.data / "knowledge.db", "collections", "lost")
+        try:
+            assert await everywhere(who, "tea") == [(503, "server.database_error")] * 2
+        finally:
+            rename(settings.data / "knowledge.db", "lost", "collections")
+        assert (await who.call("query_knowledge", query="tea"))["num_results"] == 1
+
+
+def rename(database: Path, table: str, name: str) -> None:
+    with sqlite3.connect(database) as connection:
+        connection.execute("PRAGMA legacy_alter_table=ON")  # nothing that refers to the table follows it
+        connection.execute(f"ALTER TABLE {table} RENAME TO {name}")
+    connection.close()
+
+
+@pytest.mark.requirement("001.errors.internal")
+async def test_a_fault_of_ours_shows_nothing_of_itself(
+    local: LocalEngine, settings: Settings, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def crash(*_: object) -> None:
+        raise ZeroDivisionError("a secret that nobody should read")
+
+    async with somebody(local, settings) as who:
+        monkeypatch.setattr(EmbeddedIndex, "words", crash)
+        assert await everywhere(who, "tea") == [(500, "server.internal_error")] * 2
+        assert "secret" not in (await who.refused("query_knowledge", query="tea"))[2]
+    assert "secret" in caplog.text

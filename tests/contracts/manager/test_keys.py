@@ -1,0 +1,114 @@
+"""Who is let in at the contract's own endpoints: bearers of an account's key, and nobody else."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+import httpx
+import pytest
+from mcp import MCPError
+from pydantic import SecretStr
+
+from knowledge.engine.local import LocalEngine
+from knowledge.model import now
+from knowledge.surfaces.http import http_app
+from tests.contracts.manager.conftest import ENDPOINT, STREAM, Person, Product, official, person, refusal
+from tests.contracts.manager.test_stream import events_of
+from tests.contracts.roads import PATIENCE
+from tests.contracts.serving import serving
+
+LISTING = {"jsonrpc": "2.0", "method": "tools/list", "params": {}, "id": 1}
+NO_KEY = "Invalid or missing API key"
+
+
+async def knock(url: str, headers: dict[str, str], path: str = ENDPOINT) -> httpx.Response:
+    async with httpx.AsyncClient(base_url=url) as http:
+        return await http.post(path, json=LISTING if path != STREAM else {"query": "tea"}, headers=headers)
+
+
+@pytest.mark.requirement("001.auth.missing")
+@pytest.mark.parametrize("path", [ENDPOINT, ENDPOINT.rstrip("/")])
+async def test_without_a_key_nobody_is_let_in(product: Product, path: str) -> None:
+    answer = await knock(product.url, {}, path)
+    assert refusal(answer) == (401, "auth.missing_api_key", NO_KEY)
+    assert answer.headers["www-authenticate"] == "Bearer"
+    assert answer.json()["error"]["data"]["http_status"] == 401
+
+
+@pytest.mark.requirement("001.auth.invalid")
+@pytest.mark.parametrize("key", ["your-api-key", "kn_abc_def", "x" * 5000, "kn_' OR 1=1 --"])
+async def test_a_wrong_key_is_told_from_a_missing_one(product: Product, key: str) -> None:
+    assert refusal(await knock(product.url, {"X-API-Key": key})) == (401, "auth.invalid_api_key", NO_KEY)
+
+
+@pytest.mark.requirement("001.auth.header")
+async def test_the_key_is_taken_from_its_header_or_as_a_bearer_token(ada: Person) -> None:
+    for headers in ({"X-API-Key": ada.key}, {"Authorization": f"Bearer {ada.key}"}):
+        answer = await knock(ada.url, headers)
+        assert (answer.status_code, len(answer.json()["result"]["tools"])) == (200, 4)
+
+
+@pytest.mark.requirement("001.auth.expired")
+async def test_a_key_that_has_expired_says_so(ada: Person, product: Product) -> None:
+    old = await product.engine.issue_key(ada.name, "old", now() + timedelta(seconds=0.5))
+    async with asyncio.timeout(PATIENCE):
+        while (answer := await knock(ada.url, {"X-API-Key": old.secret})).status_code == 200:
+            await asyncio.sleep(0.05)
+    assert refusal(answer) == (401, "auth.expired_api_key", "API key expired")
+    streamed = await knock(ada.url, {"X-API-Key": old.secret}, STREAM)
+    assert streamed.status_code == 401
+    assert events_of(streamed) == [
+        {"type": "error", "error_code": "auth.expired_api_key", "detail": "API key expired"}
+    ]  # fmt: skip
+
+
+@pytest.mark.requirement("001.auth.revoked")
+async def test_a_revoked_key_is_refused_at_once(ada: Person) -> None:
+    second = await ada.engine.create_api_key("second")
+    assert (await knock(ada.url, {"X-API-Key": second.secret})).status_code == 200
+    await ada.engine.revoke_api_key(second.key.id)
+    assert refusal(await knock(ada.url, {"X-API-Key": second.secret}))[:2] == (401, "auth.invalid_api_key")
+    assert (await knock(ada.url, {"X-API-Key": ada.key})).status_code == 200
+
+
+@pytest.mark.requirement("001.auth.disabled")
+async def test_a_disabled_account_is_let_in_no_more(ada: Person, product: Product) -> None:
+    await product.engine.disable_account(ada.name)
+    assert refusal(await knock(ada.url, {"X-API-Key": ada.key}))[:2] == (401, "auth.invalid_api_key")
+    await product.engine.disable_account(ada.name, False)
+    assert (await knock(ada.url, {"X-API-Key": ada.key})).status_code == 200
+
+
+@pytest.mark.requirement("001.auth.accounts_only")
+async def test_the_operators_own_keys_open_other_doors(
+    local: LocalEngine, product: Product, ada: Person
+) -> None:  # fmt: skip
+    keys = {"api_key": SecretStr("rest"), "mcp_api_key": SecretStr("mcp")}
+    settings = product.settings.model_copy(update=keys)
+    async with serving(http_app(local, settings)) as url:
+        bob = await person(local, url)
+        for path in (ENDPOINT, STREAM):
+            for key in ("rest", "mcp"):
+                answer = await knock(url, {"X-API-Key": key}, path)
+                assert (answer.status_code, answer.headers["x-mcp-error-code"]) == (401, "auth.invalid_api_key")
+            assert (await knock(url, {"X-API-Key": bob.key}, path)).status_code == 200
+        assert (await knock(url, {"X-API-Key": bob.key}, "/mcp")).status_code == 200
+        assert (await knock(url, {"X-API-Key": "mcp"}, "/mcp")).status_code == 200
+
+
+@pytest.mark.requirement("001.auth.eras")
+@pytest.mark.parametrize("mode", ["modern", "legacy"])
+async def test_clients_of_both_eras_are_refused_too(product: Product, mode: str) -> None:
+    with pytest.raises((MCPError, ExceptionGroup, Exception)):
+        async with official(f"{product.url}{ENDPOINT}", "kn_wrong_key", mode) as client:
+            await client.call("list_collections")
+
+
+@pytest.mark.requirement("001.auth.id")
+async def test_the_refusal_names_the_request_where_it_can_be_read(product: Product) -> None:
+    async with httpx.AsyncClient(base_url=product.url) as http:
+        named = await http.post(ENDPOINT, json={"jsonrpc": "2.0", "method": "ping", "id": "seven"})
+        assert (named.status_code, named.json()["id"]) == (401, "seven")
+        unreadable = await http.post(ENDPOINT, content=b"not json")
+        assert (unreadable.status_code, unreadable.json()["id"]) == (401, None)

@@ -1,0 +1,171 @@
+"""query_knowledge: passages of all that one may read, as one text for a model."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+
+import pytest
+
+from knowledge.app import model_choice
+from knowledge.config import Settings
+from knowledge.embed.loading import Model
+from knowledge.model import NewCollection, Permission
+from knowledge.surfaces.http import http_app
+from knowledge.testing import SharedParsers, small_engine
+from tests.contracts.manager.conftest import Newcomer, Person, person, refusal
+from tests.contracts.roads import Road
+from tests.contracts.serving import serving
+
+
+@pytest.mark.requirement("001.query_knowledge.answer")
+@pytest.mark.requirement("001.endpoints.eras")
+@pytest.mark.requirement("001.endpoints.slash")
+async def test_a_query_answers_context_and_how_much_there_is(client: Road, ada: Person) -> None:
+    await ada.adds("Python is a high-level programming language.", title="About Python")
+    answer = await client.call("query_knowledge", query="What is Python?", n_results=5)
+    assert answer["context"].startswith("Python is a high-level programming language.")
+    assert answer["num_results"] == 1
+    assert answer["collections_searched"] == "all accessible collections"
+
+
+@pytest.mark.requirement("001.query_knowledge.source")
+async def test_every_passage_says_where_it_stands(ada: Person) -> None:
+    text = "# Teas\n\n## Black\n\nAssam is a black tea with a malty taste.\n\n## Green\n\nSencha is a green tea.\n"
+    await ada.adds_file("teas.md", text, "drinks")
+    context = (await ada.call("query_knowledge", query="malty assam", n_results=1))["context"]
+    passage, _, source = context.partition("\n\n[Source: ")
+    assert "Assam is a black tea" in passage
+    assert re.fullmatch(r"Teas \(teas.md\), Teas > Black, collection drinks; relevance [01]\.\d\d\]", source)
+
+
+@pytest.mark.requirement("001.query_knowledge.per_collection")
+async def test_n_results_counts_for_each_collection(ada: Person) -> None:
+    for collection in ("one", "two", "three"):
+        for number in range(7):
+            await ada.adds(f"Tea number {number} of {collection}.", collection)
+    assert (await ada.call("query_knowledge", query="tea"))["num_results"] == 15
+    answer = await ada.call("query_knowledge", query="tea", collections=["one", "two"], n_results=3)
+    assert answer["num_results"] == 6
+    assert answer["collections_searched"] == ["one", "two"]
+    assert answer["context"].count("collection one;") == answer["context"].count("collection two;") == 3
+    assert (await ada.call("query_knowledge", query="tea", n_results=20))["num_results"] == 21
+
+
+@pytest.mark.requirement("001.query_knowledge.order")
+async def test_the_best_passages_come_first_whatever_they_stand_in(settings: Settings, parsers: SharedParsers) -> None:
+    by_words = settings.model_copy(update={"embedding": "none"})
+    engine = small_engine(by_words, parsers=parsers, model=Model(model_choice(by_words)))
+    engine.start()
+    try:
+        async with serving(http_app(engine, by_words)) as url:
+            ada = await person(engine, url)
+            await ada.adds("Milk and sugar, and now and then tea.", "a")
+            await ada.adds("Oolong tea.", "b")
+            answer = await ada.call("query_knowledge", query="oolong tea")
+    finally:
+        engine.close()
+    assert answer["context"].index("Oolong tea.") < answer["context"].index("Milk and sugar")
+    assert answer["notes"] == ["No embedding model is loaded; these are the hits by words alone."]
+
+
+@pytest.mark.requirement("001.query_knowledge.collections")
+async def test_a_collection_is_named_once_and_by_any_of_its_names(ada: Person) -> None:
+    await ada.adds("Tea is served at five.", "drinks")
+    collection = await ada.engine.collection("drinks")
+    names = ["drinks", str(collection.id), str(collection.uid), " drinks "]
+    answer = await ada.call("query_knowledge", query="tea", collections=names)
+    assert (answer["collections_searched"], answer["num_results"]) == (["drinks"], 1)
+    assert (await ada.call("query_knowledge", query="tea", collections=[]))["num_results"] == 1
+
+
+@pytest.mark.requirement("001.query_knowledge.nothing")
+async def test_nothing_found_is_no_error(ada: Person) -> None:
+    assert await ada.call("query_knowledge", query="tea") == {
+        "context": "", "num_results": 0, "collections_searched": "all accessible collections",
+    }  # fmt: skip
+
+
+@pytest.mark.requirement("001.query_knowledge.accessible")
+async def test_a_query_sees_what_its_caller_may_read_and_nothing_else(ada: Person, bob: Person) -> None:
+    await ada.adds("Ada keeps her tea in the attic.", "attic")
+    corpus = await bob.curates("Cellar", "Bob keeps his tea in the cellar.")
+    assert "cellar" not in (await ada.call("query_knowledge", query="tea"))["context"]
+    assert "attic" not in (await bob.call("query_knowledge", query="tea"))["context"]
+    await bob.engine.grant(corpus.id, ada.name, Permission.READ)
+    answer = await ada.call("query_knowledge", query="tea")
+    assert "attic" in answer["context"] and "cellar" in answer["context"]
+    assert (await ada.call("query_knowledge", query="tea", collections=["cellar"]))["num_results"] == 1
+    await bob.engine.revoke_grant(corpus.id, ada.name)
+    assert "cellar" not in (await ada.call("query_knowledge", query="tea"))["context"]
+
+
+@pytest.mark.requirement("001.query_knowledge.unknown_collection")
+async def test_a_collection_that_is_not_there_is_named(ada: Person, bob: Person) -> None:
+    await bob.adds("Tea", "bobs")
+    hers = await ada.refused("query_knowledge", query="tea", collections=["nowhere"])
+    assert hers == (404, "resource.collection_not_found", "Collection 'nowhere' not found")
+    his = await ada.refused("query_knowledge", query="tea", collections=["bobs"])
+    assert his == (404, "resource.collection_not_found", "Collection 'bobs' not found")
+
+
+@pytest.mark.requirement("001.query_knowledge.collection_name")
+@pytest.mark.parametrize("name", ["", "  ", "../up", "a/b", "x" * 101, "two\nlines", "a,b"])
+async def test_what_no_collection_can_be_called_is_refused(ada: Person, name: str) -> None:
+    status, code, message = await ada.refused("query_knowledge", query="tea", collections=[name])
+    assert (status, code) == (422, "validation.invalid_collection_name")
+    assert "Invalid collection name" in message
+
+
+@pytest.mark.requirement("001.query_knowledge.empty")
+@pytest.mark.parametrize("query", ["", "   ", "\n\t", "?!"])
+async def test_an_empty_query_is_refused_in_the_contracts_words(ada: Person, query: str) -> None:
+    await ada.adds("Tea is served at five.")
+    for tool, more in (("query_knowledge", {}), ("query_corpus", {"corpus_id": 1 << 40})):
+        if query.strip() and more:
+            continue  # only the engine can see that there is no word in it
+        assert await ada.refused(tool, query=query, **more) == (422, "validation.empty_query", "Query cannot be empty")
+
+
+@pytest.mark.requirement("001.query_knowledge.parameters")
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"query": "tea", "n_results": 0}, "n_results"),
+        ({"query": "tea", "n_results": 21}, "at most 20"),
+        ({"query": "tea", "n_results": -1}, "n_results"),
+        ({"query": "tea", "n_results": 2.5}, "n_results"),
+        ({"query": "tea", "n_results": "5"}, "n_results"),
+        ({"query": "tea", "n_results": True}, "n_results"),
+        ({"query": 5}, "query"),
+        ({"query": ["tea"]}, "query"),
+        ({"query": "x" * 10_001}, "query"),
+        ({}, "query"),
+        ({"query": "tea", "collections": "docs"}, "collections"),
+        ({"query": "tea", "collections": [1]}, "collections"),
+        ({"query": "tea", "collections": ["x"] * 101}, "collections"),
+        ({"query": "tea", "limit": 5}, "Valid parameters: query, collections, n_results"),
+        ({"query": "te\x00a"}, "query"),
+    ],
+)
+async def test_arguments_out_of_range_or_of_a_wrong_type_are_refused_by_name(
+    ada: Person, arguments: dict[str, object], said: str
+) -> None:
+    status, code, message = refusal(
+        await ada.post("tools/call", {"name": "query_knowledge", "arguments": arguments})
+    )  # fmt: skip
+    assert (status, code) == (422, "validation.invalid_parameter")
+    assert said in message
+
+
+@pytest.mark.requirement("001.query_knowledge.many")
+async def test_many_collections_are_asked_in_one_query(newcomer: Newcomer) -> None:
+    """More than one page of them, and one that goes while the query is under way."""
+    ada = await newcomer()
+    for number in range(230):
+        await ada.engine.create_collection(NewCollection(title=f"shelf {number}"))
+    await ada.adds("Tea is served at five.", "shelf-229")
+    answers, _ = await asyncio.gather(
+        ada.call("query_knowledge", query="tea"), ada.engine.remove_collection("shelf-7")
+    )  # fmt: skip
+    assert answers["num_results"] == 1

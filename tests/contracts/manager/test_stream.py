@@ -1,0 +1,301 @@
+"""POST /api/v1/mcp/query/stream: what each collection answers, as it is ready."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+import pytest
+
+from knowledge.engine.api import Engine
+from knowledge.engine.local import LocalEngine
+from knowledge.errors import DatabaseFailed
+from knowledge.model import Answer, Caller, NewCollection, Query
+from knowledge.surfaces import events
+from knowledge.surfaces.http import http_app
+from tests.contracts.manager.conftest import STREAM, Person, Product, person
+from tests.contracts.roads import PATIENCE, Body
+from tests.contracts.serving import serving
+
+
+def events_of(answer: httpx.Response) -> list[Body]:
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    lines = [line for line in answer.text.split("\n\n") if line]
+    assert all(line.startswith("data: ") for line in lines)
+    return [json.loads(line.removeprefix("data: ")) for line in lines]
+
+
+async def ask(who: Person, body: Any, **headers: str) -> httpx.Response:
+    async with who.http(**headers) as http:
+        return await http.post(STREAM, json=body)
+
+
+async def streamed(who: Person, **body: Any) -> list[Body]:
+    answer = await ask(who, body, Accept="text/event-stream")
+    assert answer.status_code == 200, answer.text
+    return events_of(answer)
+
+
+@pytest.mark.requirement("001.stream.events")
+async def test_a_stream_tells_its_query_its_results_and_its_end(ada: Person) -> None:
+    await ada.adds("Python is a language.", "docs", title="About Python")
+    await ada.adds("Python is a snake.", "docs", title="Snakes")
+    metadata, *results, complete, done = await streamed(ada, query="What is Python?", n_results=5)
+    assert metadata == {"type": "metadata", "query": "What is Python?", "collections": ["docs"]}
+    assert [(one["type"], one["collection"], one["rank"]) for one in results] == [
+        ("result", "docs", 1), ("result", "docs", 2),
+    ]  # fmt: skip
+    assert {one["text"] for one in results} == {"Python is a language.", "Python is a snake."}
+    scores = [one["relevance_score"] for one in results]
+    assert scores == sorted(scores, reverse=True) and all(0 <= score <= 1 for score in scores)
+    assert complete == {"type": "collection_complete", "collection": "docs", "num_results": 2}
+    assert done == {"type": "done", "total_results": 2}
+
+
+@pytest.mark.requirement("001.stream.source")
+async def test_a_result_says_where_it_stands(ada: Person) -> None:
+    await ada.adds_file("teas.md", "# Teas\n\n## Black\n\nAssam is malty.\n", "drinks")
+    [result] = [one for one in await streamed(ada, query="assam") if one["type"] == "result"]
+    document = (await ada.engine.document(result["document_id"])).title
+    assert result["document"] == document == "Teas"
+    assert result["section"] == ["Teas", "Black"] and result["chunk_index"] == 0
+
+
+@pytest.mark.requirement("001.stream.collections")
+async def test_collections_come_one_after_the_other_with_as_many_results_each(ada: Person) -> None:
+    for collection in ("one", "two", "three"):
+        for number in range(3):
+            await ada.adds(f"Tea number {number} of {collection}", collection)
+    metadata, *told = await streamed(ada, query="tea", collections=["three", "one", "two"], n_results=2)
+    assert metadata["collections"] == ["three", "one", "two"]
+    assert told.pop() == {"type": "done", "total_results": 6}
+    order = [one["collection"] for one in told]
+    assert sorted(order) == ["one"] * 3 + ["three"] * 3 + ["two"] * 3
+    assert all(order[start : start + 3] == [order[start]] * 3 for start in (0, 3, 6))
+    assert [one["type"] for one in told] == ["result", "result", "collection_complete"] * 3
+
+
+@pytest.mark.requirement("001.stream.collection_error")
+async def test_a_collection_that_is_not_there_is_told_and_the_others_go_on(ada: Person, bob: Person) -> None:
+    await ada.adds("Tea is served at five.", "docs")
+    await bob.adds("Tea", "bobs")
+    told = await streamed(ada, query="tea", collections=["nowhere", "docs", "bobs"])
+    assert told[0]["collections"] == ["docs", "nowhere", "bobs"]
+    failed = [one for one in told if one["type"] == "collection_error"]
+    assert failed == [
+        {"type": "collection_error", "collection": name, "error": "Collection not found"}
+        for name in ("nowhere", "bobs")
+    ]
+    assert told[-1] == {"type": "done", "total_results": 1}
+    alone = await streamed(ada, query="tea", collections=["nowhere"])
+    assert [one["type"] for one in alone] == ["metadata", "collection_error", "done"]
+
+
+@pytest.mark.requirement("001.stream.nothing")
+async def test_who_has_nothing_gets_an_empty_stream(ada: Person) -> None:
+    assert [one["type"] for one in await streamed(ada, query="tea")][-1] == "done"
+    await ada.engine.create_collection(NewCollection(title="empty shelf"))
+    told = await streamed(ada, query="tea", collections=["empty-shelf"])
+    assert told[1] == {"type": "collection_complete", "collection": "empty-shelf", "num_results": 0}
+
+
+# -- refusals before the first byte ---------------------------------------------------------------
+
+
+@pytest.mark.requirement("001.stream.auth")
+async def test_without_a_good_key_the_status_says_so_and_one_event_why(product: Product) -> None:
+    for key, code, detail in (
+        (None, "auth.missing_api_key", "No API key provided"),
+        ("wrong", "auth.invalid_api_key", "Invalid API key"),
+        ("kn_wrong_key", "auth.invalid_api_key", "Invalid API key"),
+    ):
+        async with httpx.AsyncClient(base_url=product.url, headers={"X-API-Key": key} if key else {}) as http:
+            answer = await http.post(STREAM, json={"query": "tea"})
+        assert (answer.status_code, answer.headers["x-mcp-error-code"]) == (401, code)
+        assert events_of(answer) == [{"type": "error", "error_code": code, "detail": detail}]
+
+
+@pytest.mark.requirement("001.stream.refused")
+@pytest.mark.parametrize(
+    ("body", "code", "detail"),
+    [
+        ({"query": ""}, "validation.empty_query", "Query cannot be empty"),
+        ({"query": " \n"}, "validation.empty_query", "Query cannot be empty"),
+        ({"query": "?!"}, "validation.empty_query", "Query cannot be empty"),
+        ({}, "validation.invalid_parameter", "query"),
+        ({"query": 5}, "validation.invalid_parameter", "query"),
+        ({"query": "tea", "n_results": 0}, "validation.invalid_parameter", "n_results"),
+        ({"query": "tea", "n_results": 21}, "validation.invalid_parameter", "n_results"),
+        ({"query": "tea", "n_results": "many"}, "validation.invalid_parameter", "n_results"),
+        ({"query": "tea", "collections": "docs"}, "validation.invalid_parameter", "collections"),
+        ({"query": "tea", "collections": ["../x"]}, "validation.invalid_collection_name", "Invalid collection name"),
+        ({"query": "tea", "top": 5}, "validation.invalid_parameter", "top"),
+        ({"query": "x" * 10_001}, "validation.invalid_parameter", "query"),
+        ([], "validation.invalid_parameter", "object"),
+        ("tea", "validation.invalid_parameter", "object"),
+    ],
+)
+async def test_what_cannot_be_asked_is_refused_with_its_status_and_one_event(
+    ada: Person, body: Any, code: str, detail: str
+) -> None:
+    await ada.adds("Tea is served at five.")
+    answer = await ask(ada, body)
+    [event] = events_of(answer)
+    assert (answer.status_code, answer.headers["x-mcp-error-code"]) == (422, code)
+    assert (event["type"], event["error_code"]) == ("error", code)
+    assert detail in event["detail"]
+
+
+@pytest.mark.requirement("001.stream.malformed")
+async def test_a_body_that_cannot_be_read_is_refused(ada: Person) -> None:
+    async with ada.http() as http:
+        for content, kind, status in (
+            (b"{", "application/json", 400),
+            (b"[" * 100_000, "application/json", 400),
+            (b"\xff\xfe", "application/json", 400),
+            (b"query=tea", "application/x-www-form-urlencoded", 415),
+            (b" " * (5 << 20), "application/json", 413),
+        ):
+            answer = await http.post(STREAM, content=content, headers={"content-type": kind})
+            assert answer.status_code == status, content[:20]
+            [event] = events_of(answer)
+            assert event["type"] == "error" and event["error_code"] == answer.headers["x-mcp-error-code"]
+        assert (await http.get(STREAM)).status_code == 405
+        unknown = await http.post(f"{STREAM}?top=5", json={"query": "tea"})
+        assert unknown.status_code == 422 and events_of(unknown)[0]["type"] == "error"
+
+
+# -- what happens on the way ---------------------------------------------------------------------
+
+
+@dataclass
+class Gates:
+    """Which collections answer only when the test lets them, and which not at all."""
+
+    closed: dict[int, asyncio.Event] = field(default_factory=dict)
+    broken: set[int] = field(default_factory=set)
+    asked: list[int] = field(default_factory=list)
+    stopped: list[int] = field(default_factory=list)
+
+
+class Slow:
+    """An engine behind gates; every verb but the search is the engine's own."""
+
+    def __init__(self, engine: Engine, gates: Gates) -> None:
+        self._engine, self._gates = engine, gates
+
+    def __getattr__(self, verb: str) -> Any:
+        return getattr(self._engine, verb)
+
+    def as_caller(self, caller: Caller) -> Any:
+        return Slow(self._engine.as_caller(caller), self._gates)
+
+    async def search(self, query: Query) -> Answer:
+        [collection] = query.filter.collections
+        assert isinstance(collection, int)
+        self._gates.asked.append(collection)
+        try:
+            if collection in self._gates.closed:
+                await self._gates.closed[collection].wait()
+        except asyncio.CancelledError:
+            self._gates.stopped.append(collection)
+            raise
+        if collection in self._gates.broken:
+            raise DatabaseFailed("The database could not be used: disk I/O error")
+        return await self._engine.search(query)
+
+
+@pytest.fixture
+async def slow(local: LocalEngine, product: Product) -> AsyncIterator[tuple[Gates, Person]]:
+    """A server of its own whose collections wait for the test, and somebody with three of them."""
+    gates = Gates()
+    engine: Any = Slow(local, gates)
+    async with serving(http_app(engine, product.settings)) as url:
+        someone = await person(local, url)
+        for name in ("a", "b", "c"):
+            await someone.adds(f"Tea of {name}.", name)
+        yield gates, someone
+
+
+@asynccontextmanager
+async def opened(who: Person, **body: Any) -> AsyncIterator[AsyncIterator[str]]:
+    async with who.http() as http, http.stream("POST", STREAM, json={"query": "tea", **body}) as response:
+        assert response.status_code == 200
+        yield response.aiter_lines()
+
+
+async def next_event(lines: AsyncIterator[str]) -> Body:
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            line = await anext(lines)
+            if line.startswith("data: "):
+                event: Body = json.loads(line.removeprefix("data: "))
+                return event
+
+
+@pytest.mark.requirement("001.stream.progressive")
+async def test_what_is_ready_goes_out_while_another_collection_is_still_searched(slow: tuple[Gates, Person]) -> None:
+    gates, someone = slow
+    late = (await someone.engine.collection("b")).id
+    gates.closed[late] = asyncio.Event()
+    async with opened(someone) as lines:
+        told = [await next_event(lines) for _ in range(5)]
+        assert [one["type"] for one in told] == ["metadata", *["result", "collection_complete"] * 2]
+        assert {one.get("collection") for one in told[1:]} == {"a", "c"}
+        gates.closed[late].set()
+        assert [(await next_event(lines))["type"] for _ in range(3)] == ["result", "collection_complete", "done"]
+
+
+@pytest.mark.requirement("001.stream.heart_beat")
+async def test_a_heart_beat_keeps_a_silent_stream_alive(
+    slow: tuple[Gates, Person], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events, "BEAT_S", 0.01)
+    gates, someone = slow
+    late = (await someone.engine.collection("b")).id
+    gates.closed[late] = asyncio.Event()
+    async with opened(someone) as lines, asyncio.timeout(PATIENCE):
+        while await anext(lines) != ": heart-beat":
+            pass
+        gates.closed[late].set()
+        while (await next_event(lines))["type"] != "done":
+            pass
+
+
+@pytest.mark.requirement("001.stream.leaves")
+async def test_a_client_who_leaves_stops_the_work(slow: tuple[Gates, Person]) -> None:
+    gates, someone = slow
+    numbers = [(await someone.engine.collection(name)).id for name in ("b", "c")]
+    gates.closed = {number: asyncio.Event() for number in numbers}
+    async with opened(someone) as lines:
+        assert (await next_event(lines))["type"] == "metadata"
+        async with asyncio.timeout(PATIENCE):
+            while len(gates.asked) < 3:
+                await asyncio.sleep(0)
+    async with asyncio.timeout(PATIENCE):
+        while sorted(gates.stopped) != sorted(numbers):
+            await asyncio.sleep(0.001)
+
+
+@pytest.mark.requirement("001.stream.error")
+async def test_a_fault_on_the_way_is_the_last_event(slow: tuple[Gates, Person]) -> None:
+    gates, someone = slow
+    gates.broken.add((await someone.engine.collection("c")).id)
+    told = await streamed(someone, query="tea")
+    assert told[0]["type"] == "metadata"
+    assert told[-1]["type"] == "error" and told[-1]["error_code"] == "server.database_error"
+    assert "done" not in [one["type"] for one in told]
+
+
+@pytest.mark.requirement("001.stream.error_first")
+async def test_a_fault_before_the_first_event_has_its_status(slow: tuple[Gates, Person]) -> None:
+    gates, someone = slow
+    gates.broken.update([(await someone.engine.collection(name)).id for name in ("a", "b", "c")])
+    answer = await ask(someone, {"query": "tea"})
+    assert (answer.status_code, answer.headers["x-mcp-error-code"]) == (503, "server.database_error")
+    assert [one["type"] for one in events_of(answer)] == ["error"]
