@@ -32,6 +32,8 @@ ALWAYS_OPEN = frozenset({"/health", "/api/v1/health"})
 NO_KEY_NEEDED = frozenset({"/api/v1/user/register", "/api/v1/user/login"})
 STREAM = "/api/v1/mcp/query/stream"
 """Contract 001's query as server-sent events, whose refusals are events too."""
+OF_THE_MANAGER = ("/api/v1/user", "/api/v1/corpuses", "/api/v1/admin")
+"""Calls whose errors bear the codes of contract 001."""
 EXPOSED = ["X-MCP-Error-Code", "Mcp-Session-Id", "WWW-Authenticate", "Retry-After"]
 
 
@@ -171,5 +173,9 @@ async def _refuse(error: KnowledgeError, scope: Scope, receive: Receive, send: S
         from knowledge.toolsets.manager.words import refuse
 
         await turn_away(error, receive, send, refuse if side is Side.MANAGER else None)
+    elif scope["path"].startswith(OF_THE_MANAGER):
+        from knowledge.surfaces.rest.worded import worded
+
+        await worded(error)(scope, receive, send)
     else:
         await refusal(error)(scope, receive, send)

@@ -13,7 +13,7 @@ from knowledge.surfaces.answers import answer
 from knowledge.surfaces.rest.bodies import read_json
 from knowledge.surfaces.rest.context import engine_of
 from knowledge.surfaces.rest.openapi import Number, answers, takes
-from knowledge.surfaces.rest.routes import Route
+from knowledge.surfaces.rest.worded import WordedRoute
 from knowledge.wire import dump_removed
 from knowledge.wire.accounts import (
     AccountEditBody,
@@ -26,7 +26,7 @@ from knowledge.wire.accounts import (
 from knowledge.wire.corpora import dump_corpora, dump_corpus, load_corpus_id
 from knowledge.wire.shapes import AccountShape, AccountsShape, CorpusesShape, CorpusShape, IssuedKeyShape, RemovedShape
 
-router = APIRouter(route_class=Route, tags=["admin"], prefix="/admin")
+router = APIRouter(route_class=WordedRoute, tags=["admin"], prefix="/admin")
 
 Username = Annotated[str, Path(description="Its username; case does not matter.")]
 

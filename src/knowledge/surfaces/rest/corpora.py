@@ -15,7 +15,7 @@ from knowledge.surfaces.rest.context import context_of, engine_of
 from knowledge.surfaces.rest.forms import check_mime, file_of, read_form
 from knowledge.surfaces.rest.jobs import add_form
 from knowledge.surfaces.rest.openapi import UPLOADING, Number, answers, takes
-from knowledge.surfaces.rest.routes import Route
+from knowledge.surfaces.rest.worded import WordedRoute
 from knowledge.wire import dump_accepted, dump_removed
 from knowledge.wire.corpora import (
     CorpusEditBody,
@@ -29,7 +29,7 @@ from knowledge.wire.corpora import (
 )
 from knowledge.wire.shapes import AcceptedShape, CorpusesShape, CorpusShape, PermissionsShape, RemovedShape
 
-router = APIRouter(route_class=Route, tags=["corpuses"], prefix="/corpuses")
+router = APIRouter(route_class=WordedRoute, tags=["corpuses"], prefix="/corpuses")
 
 
 @router.get("", responses=answers(CorpusesShape))

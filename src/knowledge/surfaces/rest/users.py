@@ -10,7 +10,7 @@ from knowledge.surfaces.answers import answer
 from knowledge.surfaces.rest.bodies import read_json
 from knowledge.surfaces.rest.context import engine_of
 from knowledge.surfaces.rest.openapi import Number, answers, takes
-from knowledge.surfaces.rest.routes import Route
+from knowledge.surfaces.rest.worded import WordedRoute
 from knowledge.wire import dump_removed
 from knowledge.wire.accounts import (
     CredentialsBody,
@@ -24,7 +24,7 @@ from knowledge.wire.accounts import (
 )
 from knowledge.wire.shapes import AccountShape, ApiKeysShape, DoneShape, IssuedKeyShape, RemovedShape
 
-router = APIRouter(route_class=Route, tags=["accounts"], prefix="/user")
+router = APIRouter(route_class=WordedRoute, tags=["accounts"], prefix="/user")
 
 DONE: DoneShape = {"status": "done"}
 
