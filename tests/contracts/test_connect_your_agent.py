@@ -10,6 +10,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import time
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -37,6 +38,11 @@ class Entry:
     command: str | None = None
     arguments: tuple[str, ...] = ()
     headers: dict[str, str] = field(default_factory=dict)
+    environment: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return self.where.replace(" ", "-")
 
 
 def blocks() -> Iterator[tuple[str, str, str]]:
@@ -58,7 +64,7 @@ def entries() -> Iterator[Entry]:
             for server in servers.values():
                 yield Entry(
                     heading, server.get("url"), server.get("command"), tuple(server.get("args", ())),
-                    server.get("headers", {}),
+                    server.get("headers", {}), server.get("env", {}),
                 )  # fmt: skip
         elif text.startswith("claude mcp add"):
             yield from_command_line(heading, shlex.split(text))
@@ -76,7 +82,12 @@ def from_command_line(heading: str, words: list[str]) -> Entry:
     return Entry(heading, url, headers=headers)
 
 
-ENTRIES = list(entries())
+SHARED = "As one of several people"
+"""The part of the page for those who have an account; the others need none."""
+ENTRIES = [entry for entry in entries() if entry.where != SHARED]
+FOR_ACCOUNTS = [entry for entry in entries() if entry.where == SHARED]
+ACCOUNT_KEY = "YOUR-ACCOUNT-KEY"
+MANAGER = ["query_knowledge", "query_corpus", "list_collections", "list_corpuses"]
 
 
 @contextlib.contextmanager
@@ -114,9 +125,7 @@ def test_the_page_knows_every_client() -> None:
     assert {entry.where for entry in ENTRIES} >= {"Claude Code", "Claude Desktop", "VS Code", "Cursor", "Codex"}
 
 
-@pytest.mark.parametrize(
-    "entry", [entry for entry in ENTRIES if entry.url], ids=lambda entry: entry.where.replace(" ", "-")
-)
+@pytest.mark.parametrize("entry", [entry for entry in ENTRIES if entry.url], ids=lambda entry: entry.name)
 async def test_an_address_of_the_page_answers(entry: Entry, address: str, locked: str) -> None:
     assert entry.url is not None
     url = entry.url.replace(ADDRESS, locked if entry.headers else address)
@@ -127,9 +136,7 @@ async def test_an_address_of_the_page_answers(entry: Entry, address: str, locked
         assert "knowledge-add" in [tool.name for tool in (await client.list_tools()).tools]
 
 
-@pytest.mark.parametrize(
-    "entry", [entry for entry in ENTRIES if entry.command], ids=lambda entry: entry.where.replace(" ", "-")
-)
+@pytest.mark.parametrize("entry", [entry for entry in ENTRIES if entry.command], ids=lambda entry: entry.name)
 async def test_a_command_of_the_page_starts_a_server(entry: Entry, tmp_path: Path) -> None:
     assert entry.command is not None
     search = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
@@ -151,7 +158,68 @@ def test_the_python_example_of_the_page_runs(address: str) -> None:
 def test_the_curl_example_of_the_page_runs(address: str) -> None:
     if shutil.which("curl") is None:
         pytest.skip("curl is not installed")
-    [line] = [text for _, _, text in blocks() if text.startswith("curl")]
+    [line] = [text for heading, _, text in blocks() if text.startswith("curl") and heading != SHARED]
     words = shlex.split(line.replace("\\\n", " ").replace(ADDRESS, address))
     done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=True)
     assert json.loads(done.stdout)["result"]["structuredContent"]["success"] is True
+
+
+# -- with an account ----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path, str]]:
+    """A server, its folder, and the key of an account that was made as the page says."""
+    if shutil.which("curl") is None:
+        pytest.skip("curl is not installed")
+    folder = tmp_path_factory.mktemp("shared")
+    [lines] = [text for heading, _, text in blocks() if heading == SHARED and text.startswith("curl")]
+    with server(folder) as url:
+        until_healthy(url)
+        done = subprocess.run(
+            ["bash", "-euc", lines.replace(ADDRESS, url)], capture_output=True, text=True, timeout=60, check=True
+        )
+        answers, place = [], 0
+        while place < len(done.stdout):
+            answer, place = json.JSONDecoder().raw_decode(done.stdout, place)
+            answers.append(answer)
+        yield url, folder, answers[-1]["api_key"]
+
+
+def until_healthy(url: str) -> None:
+    """The address is there before the engine is."""
+    with httpx2.Client(base_url=url, timeout=30) as http:
+        while http.get("/health").status_code != 200:
+            time.sleep(0.05)
+
+
+@pytest.mark.requirement("001.examples.remote")
+@pytest.mark.parametrize("entry", [entry for entry in FOR_ACCOUNTS if entry.url], ids=["command", "file"])
+async def test_an_account_reaches_its_tools_by_the_address_of_the_page(
+    entry: Entry, shared: tuple[str, Path, str]
+) -> None:
+    url, _, key = shared
+    assert entry.url is not None
+    headers = {name: value.replace(ACCOUNT_KEY, key) for name, value in entry.headers.items()}
+    async with (
+        httpx2.AsyncClient(headers=headers, timeout=30) as http,
+        Client(streamable_http_client(entry.url.replace(ADDRESS, url), http_client=http)) as client,
+    ):
+        assert [tool.name for tool in (await client.list_tools()).tools] == MANAGER
+        assert (await client.call_tool("list_collections", {})).is_error is False
+
+
+@pytest.mark.requirement("001.examples.claude_desktop")
+async def test_an_account_is_served_over_stdio_as_the_page_says(
+    shared: tuple[str, Path, str], tmp_path: Path
+) -> None:  # fmt: skip
+    _, folder, key = shared
+    [entry] = [entry for entry in FOR_ACCOUNTS if entry.command]
+    given = {name: value.replace(ACCOUNT_KEY, key) for name, value in entry.environment.items()}
+    search = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": search, "KNOWLEDGE_DATA": str(folder), "KNOWLEDGE_EMBEDDING": "none", **given}
+    started = StdioServerParameters(command=str(entry.command), args=list(entry.arguments), env=environment)
+    with (tmp_path / "log").open("w") as log:
+        async with Client(stdio_client(started, errlog=log)) as client:
+            assert [tool.name for tool in (await client.list_tools()).tools] == MANAGER
+            assert (await client.call_tool("list_collections", {})).is_error is False
