@@ -57,8 +57,8 @@ async def test_a_service_that_was_never_reached_is_told_too(
 ) -> None:
     service.always = Answer(429, {"Retry-After": "0"})
     chosen = settings.model_copy(update={"embedding": f"openai:{service.url}#small-model"})
-    model = Model(model_choice(chosen), retry_seconds=PATIENCE)
-    engine = small_engine(chosen, parsers=parsers, model=model)
+    model = Model(model_choice(chosen, chosen.embedding), retry_seconds=PATIENCE)
+    engine = small_engine(chosen, parsers=parsers, open_model=lambda _: model)
     engine.start()
     try:
         with pytest.raises(KnowledgeError):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import platformdirs
-from pydantic import AliasChoices, Field, SecretStr
+from pydantic import AliasChoices, Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
@@ -17,6 +18,17 @@ def default_data_folder() -> Path:
 def both(name: str) -> AliasChoices:
     """A setting of contract 004 that answers to our own prefix too."""
     return AliasChoices(f"KNOWLEDGE_{name}", f"KB_{name}")
+
+
+def bare(name: str) -> AliasChoices:
+    """A setting of contract 001, which names it without a prefix; it answers to ours too."""
+    return AliasChoices(name, f"KNOWLEDGE_{name}")
+
+
+LIMIT = re.compile(
+    r"\s*[1-9]\d*\s*(/|\s*per\s)\s*([1-9]\d*\s*)?(second|minute|hour|day|month|year)s?\s*", re.IGNORECASE
+)
+"""So many in so much time."""
 
 
 EMBEDDING = (
@@ -78,6 +90,45 @@ class Settings(BaseSettings):
     allow_open: bool = Field(False, description="Permit a public address without keys.")
     cors_origins: str = Field("", description="Origins, by comma, that browsers may call from; empty means none.")
 
+    query_rate_limit: str = Field(
+        "60/minute",
+        description="How many searches, and how many listings, an account may ask for.",
+        validation_alias=bare("QUERY_RATE_LIMIT"),
+    )
+    mcp_query_rate_limit: str | None = Field(
+        None,
+        description="The limit for searches over MCP; unless set, QUERY_RATE_LIMIT.",
+        validation_alias=bare("MCP_QUERY_RATE_LIMIT"),
+    )
+    mcp_list_rate_limit: str | None = Field(
+        None,
+        description="The limit for listings over MCP; unless set, QUERY_RATE_LIMIT.",
+        validation_alias=bare("MCP_LIST_RATE_LIMIT"),
+    )
+    mcp_resource_rate_limit: str | None = Field(
+        None,
+        description="The limit for reading resources over MCP; unless set, QUERY_RATE_LIMIT.",
+        validation_alias=bare("MCP_RESOURCE_RATE_LIMIT"),
+    )
+    upload_rate_limit: str = Field(
+        "10/minute",
+        description="How many documents an account may add.",
+        validation_alias=bare("UPLOAD_RATE_LIMIT"),
+    )
+    management_rate_limit: str = Field(
+        "30/minute",
+        description="How many changes an account may make.",
+        validation_alias=bare("MANAGEMENT_RATE_LIMIT"),
+    )
+    auth_rate_limit: str = Field(
+        "10/minute",
+        description="How often one address or name may register, log in or show a wrong key.",
+        validation_alias=bare("AUTH_RATE_LIMIT"),
+    )
+    rate_limit_storage: str = Field(
+        "memory",
+        description="Where allowances are counted: memory, file (outlives a restart) or a URI such as redis://HOST:PORT.",
+    )
     embedding: str = Field("default", description=EMBEDDING)
     embedding_key: SecretStr | None = Field(None, description="The key for an openai: model.")
     embedding_dimension: int | None = Field(None, ge=1, description="The length of an openai: model's vectors.")
@@ -115,6 +166,16 @@ class Settings(BaseSettings):
     database_url: str | None = Field(None, description="A PostgreSQL database instead of the data folder's own.")
     index_url: str | None = Field(None, description="A Qdrant cluster instead of the data folder's own index.")
     files_url: str | None = Field(None, description="A bucket for originals instead of the data folder.")
+
+    @field_validator(
+        "query_rate_limit", "mcp_query_rate_limit", "mcp_list_rate_limit", "mcp_resource_rate_limit",
+        "upload_rate_limit", "management_rate_limit", "auth_rate_limit",
+    )  # fmt: skip
+    @classmethod
+    def _is_a_limit(cls, value: str | None) -> str | None:
+        if value is not None and value != "off" and LIMIT.fullmatch(value) is None:
+            raise ValueError(f"'{value[:40]}' is no limit; write one like 60/minute, 5/second or 1000/day, or off")
+        return value
 
     @property
     def max_file_bytes(self) -> int:

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 
 from starlette.responses import Response
 
-from knowledge.errors import KnowledgeError
+from knowledge.errors import KnowledgeError, RateLimited
+from knowledge.surfaces.limits import refused_headers
 from knowledge.wire import dump_error
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
@@ -24,12 +25,12 @@ def refusal(error: KnowledgeError) -> Response:
 
 
 def refusal_headers(error: KnowledgeError) -> dict[str, str]:
-    headers = {"X-MCP-Error-Code": error.code}
+    headers = {"x-mcp-error-code": error.code}
     if error.status == 401:
-        headers["WWW-Authenticate"] = "Bearer"
+        headers["www-authenticate"] = "Bearer"
     allowed, wait = error.details.get("allow"), error.details.get("retry_after")
     if isinstance(allowed, str):
-        headers["Allow"] = allowed
+        headers["allow"] = allowed
     if isinstance(wait, int):
-        headers["Retry-After"] = str(wait)
-    return headers
+        headers["retry-after"] = str(wait)
+    return {**headers, **refused_headers(error)} if isinstance(error, RateLimited) else headers

@@ -7,6 +7,7 @@ here (Host) nor by a call across origins (Origin). A REST call with a valid key 
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, TypeAlias, cast
@@ -14,14 +15,16 @@ from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 from starlette.middleware.cors import CORSMiddleware
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from knowledge.config import Settings
-from knowledge.errors import Forbidden, KnowledgeError
+from knowledge.errors import Forbidden, KnowledgeError, RateLimited, Unauthenticated
 from knowledge.model import Caller, CallerKind
 from knowledge.surfaces.answers import refusal
 from knowledge.surfaces.auth import Keys, Side, is_loopback, key_of
+from knowledge.surfaces.limits import Allowance, RateLimits, stranger
+from knowledge.toolsets.base import Rate
 
 if TYPE_CHECKING:
     from uvicorn._types import ASGI3Application
@@ -34,16 +37,17 @@ STREAM = "/api/v1/mcp/query/stream"
 """Contract 001's query as server-sent events, whose refusals are events too."""
 OF_THE_MANAGER = ("/api/v1/user", "/api/v1/corpuses", "/api/v1/admin")
 """Calls whose errors bear the codes of contract 001."""
-EXPOSED = ["X-MCP-Error-Code", "Mcp-Session-Id", "WWW-Authenticate", "Retry-After"]
+EXPOSED = [
+    "X-MCP-Error-Code", "Mcp-Session-Id", "WWW-Authenticate", "Retry-After",
+    "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset",
+]  # fmt: skip
+REFUSAL = "knowledge.refusal"
 
 
-def guarded(app: ASGIApp, settings: Settings, keys: Keys | None = None) -> ASGIApp:
+def guarded(app: ASGIApp, settings: Settings, keys: Keys | None = None, rates: RateLimits | None = None) -> ASGIApp:
     """The application behind its door."""
     hosts = Hosts.of(settings)
-    if hosts.proxies:
-        networks = [str(network) for network in hosts.proxies]
-        app = cast(ASGIApp, ProxyHeadersMiddleware(cast("ASGI3Application", app), networks))
-    app = Guard(app, keys or Keys.of(settings), hosts)
+    app = Guard(hosts.behind_proxies(app), hosts.behind_proxies(Turned(rates)), keys or Keys.of(settings), hosts)
     origins = listed(settings.cors_origins)
     if not origins:
         return app
@@ -84,6 +88,13 @@ class Hosts:
         names = {host_name(name) or name for name in listed(settings.mcp_allowed_hosts.lower())}
         proxies = tuple(ipaddress.ip_network(text, strict=False) for text in listed(settings.trusted_proxies))
         return cls(frozenset(names), frozenset(listed(settings.cors_origins)), proxies)
+
+    def behind_proxies(self, app: ASGIApp) -> ASGIApp:
+        """The application, told by those proxies who their clients are."""
+        if not self.proxies:
+            return app
+        networks = [str(network) for network in self.proxies]
+        return cast(ASGIApp, ProxyHeadersMiddleware(cast("ASGI3Application", app), networks))
 
     def check(self, scope: Scope, headers: Headers) -> None:
         host, origin = host_name(headers.get("host", "")), headers.get("origin")
@@ -132,8 +143,8 @@ def _address(end: tuple[str, int] | None) -> ipaddress.IPv4Address | ipaddress.I
 class Guard:
     """Finds out who is asking, and refuses whom it should before anything is read."""
 
-    def __init__(self, app: ASGIApp, keys: Keys, hosts: Hosts) -> None:
-        self._app = app
+    def __init__(self, app: ASGIApp, turned: ASGIApp, keys: Keys, hosts: Hosts) -> None:
+        self._app, self._turned = app, turned
         self._keys = keys
         self._hosts = hosts
 
@@ -142,7 +153,7 @@ class Guard:
             try:
                 scope["caller"] = await self._admit(scope)
             except KnowledgeError as error:
-                await _refuse(error, scope, receive, send)
+                await self._turned({**scope, REFUSAL: error}, receive, send)
                 return
         await self._app(scope, receive, send)
 
@@ -156,6 +167,35 @@ class Guard:
         if side is not Side.REST or caller.kind is CallerKind.LOCAL:
             self._hosts.check(scope, headers)
         return caller
+
+
+class Turned:
+    """Answers those who were not let in; who shows wrong keys is counted by address, and slowed down."""
+
+    def __init__(self, rates: RateLimits | None) -> None:
+        self._rates = rates
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        error = cast(KnowledgeError, scope[REFUSAL])
+        drawn: Allowance | None = None
+        if self._rates is not None and isinstance(error, Unauthenticated):
+            try:
+                drawn = await self._rates.draw(self._rates.rest, stranger(scope), Rate.AUTHENTICATION)
+            except RateLimited as limited:
+                error = limited
+        await _refuse(error, scope, receive, send if drawn is None else adding(drawn.headers, send))
+
+
+def adding(headers: Mapping[str, str], send: Send) -> Send:
+    """Sends an answer with more in its head."""
+    more = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
+
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message["headers"], *more]}
+        await send(message)
+
+    return sending
 
 
 async def _refuse(error: KnowledgeError, scope: Scope, receive: Receive, send: Send) -> None:

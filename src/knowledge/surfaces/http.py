@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 
 from fastapi import FastAPI
 from starlette.routing import BaseRoute, Router
@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from knowledge.config import Settings
 from knowledge.engine.api import Engine
 from knowledge.surfaces.auth import Keys, judge_of
+from knowledge.surfaces.limits import RateLimits
 from knowledge.surfaces.mcp.limits import limits, limits_of_accounts
 from knowledge.surfaces.mcp.surface import McpSurface
 from knowledge.surfaces.rest import rest_app
@@ -22,14 +23,15 @@ from knowledge.toolsets import registry
 
 def http_app(engine: Engine, settings: Settings, ready: Callable[[], bool] | None = None) -> ASGIApp:
     """Everything that is served on one address, as the world meets it."""
-    app = rest_app(engine, ready=ready, max_file_bytes=settings.max_file_bytes)
+    rates = RateLimits.of(settings)
+    app = rest_app(engine, ready=ready, max_file_bytes=settings.max_file_bytes, rates=rates)
     services = Services(engine, settings)
     mcp = McpSurface(
         registry(), engine.as_caller, limits=limits(settings), limits_of_accounts=limits_of_accounts(settings),
-        toolsets=settings.toolsets, services=services.by_kind,
+        toolsets=settings.toolsets, services=services.by_kind, rates=rates,
     )  # fmt: skip
-    keep_running(app, mcp, services)
-    return front(Doors(mcp.routes, app), settings, Keys.of(settings, judge_of(engine)))
+    keep_running(app, mcp, services, rates)
+    return front(Doors(mcp.routes, app), settings, Keys.of(settings, judge_of(engine)), rates)
 
 
 class Doors:
@@ -44,12 +46,13 @@ class Doors:
         await inside(scope, receive, send)
 
 
-def keep_running(app: FastAPI, mcp: McpSurface, services: Services) -> None:
+def keep_running(app: FastAPI, mcp: McpSurface, services: Services, rates: RateLimits) -> None:
     """Keep the sessions of MCP, and what the tools share, for as long as the application runs."""
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        async with services.running(), mcp.running():
-            yield
+        with closing(rates):
+            async with services.running(), mcp.running():
+                yield
 
     app.router.lifespan_context = lifespan

@@ -18,6 +18,7 @@ from knowledge.config import Settings
 from knowledge.errors import Unavailable
 from knowledge.surfaces.auth import Keys
 from knowledge.surfaces.guard import guarded
+from knowledge.surfaces.limits import RateLimits
 from knowledge.surfaces.logs import RequestLog
 
 STOP_SECONDS = 10
@@ -29,9 +30,9 @@ if sys.platform == "win32":
     SIGNALS.append(signal.SIGBREAK)
 
 
-def front(app: ASGIApp, settings: Settings, keys: Keys | None = None) -> ASGIApp:
+def front(app: ASGIApp, settings: Settings, keys: Keys | None = None, rates: RateLimits | None = None) -> ASGIApp:
     """The application as the world meets it: behind its guard, and every request in the log."""
-    return RequestLog(guarded(app, settings, keys))
+    return RequestLog(guarded(app, settings, keys, rates))
 
 
 @dataclass(frozen=True, slots=True)

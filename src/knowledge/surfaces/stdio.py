@@ -9,10 +9,11 @@ from mcp.server.stdio import stdio_server
 
 from knowledge.engine.api import Engine
 from knowledge.model import Caller
+from knowledge.surfaces.limits import RateLimits
 from knowledge.surfaces.mcp.server import KnowledgeServer
 from knowledge.surfaces.mcp.stream import beside, serve_stream
 from knowledge.surfaces.mcp.views import Views
-from knowledge.surfaces.mcp.visit import Visit
+from knowledge.surfaces.mcp.visit import Visit, drawing
 from knowledge.toolsets.base import Limits, Registry, View
 
 
@@ -25,6 +26,7 @@ async def serve_stdio(
     read_only: bool = False,
     caller: Caller | None = None,
     services: Mapping[type[object], object] | None = None,
+    rates: RateLimits | None = None,
 ) -> None:
     """Serve until the other side closes our input."""
     server = KnowledgeServer(registry)
@@ -32,7 +34,7 @@ async def serve_stdio(
     async with stdio_server() as (read, write), anyio.create_task_group() as group:
         server.home = Visit(
             engine=engine, view=view, caller=caller or Caller(), limits=limits or Limits(), services=services or {},
-            start=beside(group),
+            start=beside(group), draw=drawing(rates, caller or Caller()),
         )  # fmt: skip
         await serve_stream(server, read, write)
         group.cancel_scope.cancel()

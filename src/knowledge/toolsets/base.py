@@ -29,6 +29,7 @@ class Rate(StrEnum):
     RESOURCE = "resource"
     UPLOAD = "upload"
     MANAGEMENT = "management"
+    AUTHENTICATION = "authentication"
 
 
 def silent(step: str, done: int, total: int) -> None:

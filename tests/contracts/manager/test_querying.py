@@ -55,7 +55,7 @@ async def test_n_results_counts_for_each_collection(ada: Person) -> None:
 @pytest.mark.requirement("001.query_knowledge.order")
 async def test_the_best_passages_come_first_whatever_they_stand_in(settings: Settings, parsers: SharedParsers) -> None:
     by_words = settings.model_copy(update={"embedding": "none"})
-    engine = small_engine(by_words, parsers=parsers, model=Model(model_choice(by_words)))
+    engine = small_engine(by_words, parsers=parsers, open_model=lambda spec: Model(model_choice(by_words, spec)))
     engine.start()
     try:
         async with serving(http_app(engine, by_words)) as url:

@@ -19,6 +19,7 @@ from starlette.types import Message, Receive, Scope, Send
 from knowledge.errors import KnowledgeError, TooLarge, UnsupportedFormat
 from knowledge.model import CallerKind, Json, JsonValue
 from knowledge.surfaces import jsonrpc
+from knowledge.surfaces.answers import refusal_headers
 from knowledge.surfaces.leaving import until_gone
 from knowledge.surfaces.mcp import exchange, faults
 from knowledge.surfaces.mcp.visit import Visit
@@ -85,7 +86,7 @@ class Endpoint:
         if visit.caller.kind is not CallerKind.LOCAL:  # a session belongs to the key that opened it
             token = AccessToken(token="-", client_id=f"{visit.caller.kind}:{visit.caller.owner}", scopes=[])
             scope["user"] = AuthenticatedUser(token)
-        answer = Explaining(visit, send)
+        answer = Explaining(visit, send, late=visit.is_limited and scope["method"] == "POST")
         await self._surface.manager.handle_request(scope, receive, answer)
         await answer.finish()
 
@@ -95,7 +96,7 @@ class Endpoint:
         content_type = Headers(scope=scope).get("content-type", "application/json")
         if not content_type.lower().startswith("application/json"):
             error = UnsupportedFormat("The body must be JSON", hint="Send 'Content-Type: application/json'.")
-            await _send_json(faults.turned_away(error), error.status, _named(error), send)
+            await _send_json(faults.turned_away(error), error.status, refusal_headers(error), send)
             return
         work = jsonrpc.answer(self._surface.server, visit, message, Request(scope))
         await _send_reply(await _unless_gone(work, receive), visit, send)
@@ -116,38 +117,49 @@ class Endpoint:
 
 
 class Explaining:
-    """Passes the SDK's answer on, with our headers; an error gets its type and details."""
+    """Passes the SDK's answer on, with our headers; an error gets its type and details.
 
-    def __init__(self, visit: Visit, send: Send) -> None:
-        self._visit, self._send = visit, send
+    The head waits for the first piece where `late`: what is left of an allowance is known only when the call is made.
+    """
+
+    def __init__(self, visit: Visit, send: Send, *, late: bool) -> None:
+        self._visit, self._send, self._late = visit, send, late
         self._start: Message | None = None
         self._body = b""
         self._streaming = False
 
     async def finish(self) -> None:
         """End a stream that a stop of the server cut short."""
-        if self._streaming:
+        start, self._start = self._start, None
+        if start is not None:
+            await self._send(self._with_ours(start))
+        if start is not None or self._streaming:
             await self._send({"type": "http.response.body", "body": b""})
 
     async def __call__(self, message: Message) -> None:
         self._streaming = message["type"] == "http.response.start" or bool(message.get("more_body"))
         if message["type"] == "http.response.start":
-            if self._visit.headers:
-                message = {**message, "headers": [*message["headers"], *_raw(self._visit.headers)]}
-            if message["status"] >= 400:
+            if self._late or message["status"] >= 400:
                 self._start, self._streaming = message, False
                 return
+            message = self._with_ours(message)
         elif self._start is not None:
-            await self._explain(message)
-            return
+            if self._start["status"] >= 400:
+                await self._explain(self._start, message)
+                return
+            start, self._start = self._start, None
+            await self._send(self._with_ours(start))
         await self._send(message)
 
-    async def _explain(self, message: Message) -> None:
+    def _with_ours(self, start: Message) -> Message:
+        ours = _raw(self._visit.headers)
+        return {**start, "headers": [*start["headers"], *ours]} if ours else start
+
+    async def _explain(self, start: Message, message: Message) -> None:
         self._body += message.get("body", b"")
         if message.get("more_body"):
             return
-        assert self._start is not None
-        start, self._start = self._start, None
+        start, self._start = self._with_ours(start), None
         body = faults.explain_bytes(start["status"], self._body)
         kept = [pair for pair in start["headers"] if pair[0].lower() not in (b"content-length", b"content-type")]
         described = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
@@ -158,7 +170,7 @@ class Explaining:
 async def turn_away(error: KnowledgeError, receive: Receive, send: Send, voice: Voice | None = None) -> None:
     """Refuse a request before it reaches the protocol, in the protocol's form and in a contract's own words."""
     request_id = None if isinstance(error, TooLarge) else await _request_id(receive)
-    body, headers = faults.turned_away(error, request_id), _named(error)
+    body, headers = faults.turned_away(error, request_id), refusal_headers(error)
     if voice is not None:
         refused = voice(error)
         body = faults.refused_body(refused, request_id)
@@ -244,11 +256,6 @@ async def _send_reply(reply: jsonrpc.Reply | None, visit: Visit, send: Send) -> 
         await _send(b"", reply.status, visit.headers, send)
     else:
         await _send_json(reply.body, reply.status, visit.headers, send)
-
-
-def _named(error: KnowledgeError) -> dict[str, str]:
-    named = {"x-mcp-error-code": error.code}
-    return {**named, "www-authenticate": "Bearer"} if error.status == 401 else named
 
 
 def _raw(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:

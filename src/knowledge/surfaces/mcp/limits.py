@@ -9,7 +9,10 @@ from knowledge.config import Settings
 from knowledge.toolsets.base import Limits
 from knowledge.toolsets.paths import Folders
 
-OWN = ("knowledge.db", "knowledge.db-wal", "knowledge.db-shm", "engine.json", "files", "index", "models", "uploads")
+OWN = (
+    "knowledge.db", "knowledge.db-wal", "knowledge.db-shm", "engine.json", "files", "index", "models", "uploads",
+    "allowances.db", "allowances.db-wal", "allowances.db-shm",
+)  # fmt: skip
 """What lies in the data folder and is nobody's document."""
 
 

@@ -21,7 +21,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from knowledge import __version__
-from knowledge.errors import KnowledgeError, NotFound
+from knowledge.errors import KnowledgeError, NotFound, RateLimited
 from knowledge.model import Json, Report
 from knowledge.surfaces.mcp import faults
 from knowledge.surfaces.mcp.progress import follow, relayed
@@ -123,7 +123,7 @@ class KnowledgeServer(Server[dict[str, Any]]):
         self, tool: Tool, context: Context, visit: Visit, report: Report, arguments: Mapping[str, Any] | None
     ) -> Answered:
         try:
-            visit.spend(tool.rate)
+            await visit.spend(tool.rate)
         except KnowledgeError as error:
             return tool.voice(error)
         return await tool.run(visit.call(report, partial(self._follow, context, visit)), arguments)
@@ -148,17 +148,28 @@ class KnowledgeServer(Server[dict[str, Any]]):
         able = [toolset.cancel for toolset in self.registry.seen(visit.view) if toolset.cancel is not None]
         if not able or visit.view.read_only:
             raise faults.fault(types.METHOD_NOT_FOUND, "Method not found", method="tools/cancel")
+        await self._spend(visit, Rate.MANAGEMENT)
         answer = await able[0](visit.call(), params.task_id)
         return {**answer.body, "isError": True} if isinstance(answer, Refused) else answer
 
     async def _cancel_notified(self, context: Context, params: CancelParams) -> None:
         await self._cancel(context, params)
 
+    async def _spend(self, visit: Visit, rate: Rate) -> None:
+        """Draw on an allowance for what is no tool; refused on the JSON-RPC plane, in the first contract's code."""
+        try:
+            await visit.spend(rate)
+        except RateLimited as error:
+            voices = [toolset.voice for toolset in self.registry.seen(visit.view)]
+            visit.headers["x-mcp-error-code"] = voices[0](error).code if voices else error.code
+            visit.status = error.status
+            raise MCPError(error.status, str(error), faults.facts(error)) from error
+
     # -- resources and prompts ------------------------------------------------------------------
 
     async def _list_resources(self, context: Context, _: types.PaginatedRequestParams | None) -> Any:
         visit = self.visit(context)
-        visit.spend(Rate.LIST)
+        await self._spend(visit, Rate.LIST)
         shown: list[Json] = []
         for toolset, resources in self._resources(visit):
             try:
@@ -186,7 +197,7 @@ class KnowledgeServer(Server[dict[str, Any]]):
 
     async def _read_resource(self, context: Context, params: types.ReadResourceRequestParams) -> Any:
         visit, uri = self.visit(context), str(params.uri)
-        visit.spend(Rate.RESOURCE)
+        await self._spend(visit, Rate.RESOURCE)
         for toolset, resources in self._resources(visit):
             try:
                 found = await resources.read(visit.call(), uri)
@@ -241,6 +252,7 @@ class KnowledgeServer(Server[dict[str, Any]]):
             raise faults.fault(
                 types.INVALID_PARAMS, f"Missing argument: {missing}", "missing_required_parameter", parameter=missing
             )
+        await self._spend(visit, Rate.QUERY)
         try:
             text = await prompt.render(visit.call(), given)
         except KnowledgeError as error:

@@ -14,10 +14,11 @@ from starlette.types import Scope
 from knowledge.engine.api import Engine
 from knowledge.model import Caller, CallerKind
 from knowledge.surfaces.auth import caller_of
+from knowledge.surfaces.limits import RateLimits
 from knowledge.surfaces.mcp.endpoint import MAX_BODY, Endpoint
 from knowledge.surfaces.mcp.server import KnowledgeServer
 from knowledge.surfaces.mcp.views import Views
-from knowledge.surfaces.mcp.visit import Visit, Work
+from knowledge.surfaces.mcp.visit import Visit, Work, drawing
 from knowledge.surfaces.websocket import websocket_endpoint
 from knowledge.toolsets.base import Limits, Registry, Voice
 
@@ -37,6 +38,7 @@ class McpSurface:
         limits_of_accounts: Limits | None = None,
         toolsets: str = "",
         services: Mapping[type[object], object] | None = None,
+        rates: RateLimits | None = None,
     ) -> None:
         self.server = KnowledgeServer(registry)
         self.views = Views.of(toolsets, registry.names)
@@ -44,6 +46,7 @@ class McpSurface:
         self._engine_for = engine_for
         self._limits, self._services = limits or Limits(), services or {}
         self._limits_of_accounts = limits_of_accounts or self._limits
+        self._rates = rates
         self._group: TaskGroup | None = None
 
     @property
@@ -76,7 +79,10 @@ class McpSurface:
         view = self.views.seen(named, read_only, headers)
         caller = caller_of(scope)
         limits = self._limits_of_accounts if caller.kind is CallerKind.ACCOUNT else self._limits
-        return Visit(engine=self._engine_for(caller), view=view, caller=caller, limits=limits, services=self._services)
+        return Visit(
+            engine=self._engine_for(caller), view=view, caller=caller, limits=limits, services=self._services,
+            draw=drawing(self._rates, caller),
+        )  # fmt: skip
 
     def voice(self, toolset: str | None) -> Voice | None:
         """How a door that a contract names for itself turns somebody away."""

@@ -16,6 +16,7 @@ from knowledge.engine.api import Engine
 from knowledge.errors import KnowledgeError, Malformed, MethodNotAllowed, NotFound
 from knowledge.model import Caller
 from knowledge.surfaces.answers import refusal
+from knowledge.surfaces.limits import RateLimits
 from knowledge.surfaces.rest import (
     admin,
     collections,
@@ -32,8 +33,8 @@ from knowledge.surfaces.rest import (
 )
 from knowledge.surfaces.rest.context import Context, EngineFor
 from knowledge.surfaces.rest.openapi import describe
+from knowledge.surfaces.rest.rates import PREFIX
 
-PREFIX = "/api/v1"
 DEFAULT_MAX_FILE_BYTES = 100 << 20
 
 
@@ -43,6 +44,7 @@ def rest_app(
     engine_for: EngineFor | None = None,
     ready: Callable[[], bool] | None = None,
     max_file_bytes: int = DEFAULT_MAX_FILE_BYTES,
+    rates: RateLimits | None = None,
 ) -> FastAPI:
     """Everything under /api/v1, and /health, /docs and /openapi.json beside it."""
 
@@ -50,7 +52,7 @@ def rest_app(
         return engine.as_caller(caller)
 
     app = FastAPI(title="Knowledge Server", version=__version__, docs_url=None, redoc_url=None, redirect_slashes=False)
-    app.state.context = Context(engine_for or as_caller, ready or (lambda: True), max_file_bytes)
+    app.state.context = Context(engine_for or as_caller, ready or (lambda: True), max_file_bytes, rates)
     app.add_exception_handler(HTTPException, _http_refusal)
     app.openapi = partial(describe, app)  # type: ignore[method-assign]
     app.include_router(_everything(), prefix=PREFIX)

@@ -12,6 +12,7 @@ from knowledge.engine.api import Engine
 from knowledge.errors import Starting
 from knowledge.model import Caller
 from knowledge.surfaces.auth import caller_of
+from knowledge.surfaces.limits import RateLimits
 
 EngineFor: TypeAlias = Callable[[Caller], Engine]
 """The engine as one caller may see it."""
@@ -22,6 +23,7 @@ class Context:
     engine_for: EngineFor
     ready: Callable[[], bool]
     max_file_bytes: int
+    rates: RateLimits | None = None
 
 
 def context_of(request: Request) -> Context:

@@ -95,12 +95,12 @@ MEANINGS = {
     413: "The body is too large.",
     415: "The content type or file format is not supported.",
     422: "The request does not fit.",
-    429: "Too many requests.",
+    429: "The allowance is used up; Retry-After says how long.",
     500: "A fault of ours.",
     503: "Not able to answer at the moment.",
     504: "It took too long.",
 }
-ALWAYS = (400, 401, 403, 413, 422, 500, 503, 504)
+ALWAYS = (400, 401, 403, 413, 422, 429, 500, 503, 504)
 BYTES: OpenApi = {"description": "The bytes.", "content": {"application/octet-stream": {"schema": {"type": "string"}}}}
 
 

@@ -13,8 +13,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from knowledge.errors import Internal, KnowledgeError
+from knowledge.errors import Internal, KnowledgeError, RateLimited
 from knowledge.surfaces.answers import refusal
+from knowledge.surfaces.rest.rates import draw
 from knowledge.surfaces.rest.validation import Problem, refuse, unknown
 
 log = logging.getLogger(__name__)
@@ -31,6 +32,16 @@ class Route(APIRoute):
         handler, known = super().get_route_handler(), _query_names(self)
 
         async def answered(request: Request) -> Response:
+            try:
+                drawn = await draw(request, self.path)
+            except RateLimited as error:
+                return self.refuse(error)
+            response = await respond(request)
+            for name, value in drawn.headers.items() if drawn is not None else ():
+                response.headers.setdefault(name, value)
+            return response
+
+        async def respond(request: Request) -> Response:
             try:
                 _check_query(request, known)
                 return await handler(request)

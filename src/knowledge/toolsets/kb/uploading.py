@@ -40,7 +40,7 @@ async def start(
     return {"upload_id": str(upload.uid), "expires_in_seconds": uploads.limits.ttl_s}
 
 
-@tools.tool("kb_upload_chunk", rate=Rate.UPLOAD, idempotent=True)
+@tools.tool("kb_upload_chunk", idempotent=True)  # a file in fifty parts is one upload, counted at its start
 async def chunk(
     call: Call,
     upload_id: UploadId,
@@ -57,7 +57,7 @@ async def chunk(
     }  # fmt: skip
 
 
-@tools.tool("kb_upload_finish", rate=Rate.UPLOAD, idempotent=True)
+@tools.tool("kb_upload_finish", idempotent=True)
 async def finish(call: Call, upload_id: UploadId) -> Json:
     """Put the parts of an upload together and hand the file on; returns the id of the job that makes it searchable"""
     uploads = call.service(Uploads)

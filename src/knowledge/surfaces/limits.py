@@ -1,0 +1,169 @@
+"""How much a caller may ask for: an allowance for each caller and class of call, in a window that moves."""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import sha256
+from typing import TYPE_CHECKING, TypeAlias
+
+import anyio.to_thread
+from starlette.types import Scope
+
+from knowledge.config import Settings
+from knowledge.errors import RateLimited, StorageFailed
+from knowledge.model import LOCAL_OWNER, Caller, CallerKind
+from knowledge.store.spent import SpentFile
+from knowledge.surfaces.auth import caller_of
+from knowledge.surfaces.ledger import Book, Ledger, open_book
+from knowledge.toolsets.base import Rate
+
+if TYPE_CHECKING:
+    from limits import RateLimitItem
+
+log = logging.getLogger(__name__)
+
+Table: TypeAlias = Mapping[Rate, "RateLimitItem"]
+"""The limit of each class; one that is not there has none."""
+
+IPV6_CUSTOMER = 64
+"""Whoever has one address of such a network has all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """What is left after a draw."""
+
+    limit: int
+    remaining: int
+    reset: int
+    """When the oldest draw no longer counts, in seconds since 1970."""
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {
+            "x-ratelimit-limit": str(self.limit),
+            "x-ratelimit-remaining": str(self.remaining),
+            "x-ratelimit-reset": str(self.reset),
+        }
+
+
+class RateLimits:
+    """Draws on allowances; a storage that fails is replaced by memory until it is back."""
+
+    def __init__(self, mcp: Table, rest: Table, book: Book, clock: Callable[[], float] = time.time) -> None:
+        self.mcp, self.rest = mcp, rest
+        self._book, self._clock = book, clock
+        self._memory = book if isinstance(book, Ledger) else Ledger(clock)
+
+    @classmethod
+    def of(cls, settings: Settings) -> RateLimits:
+        query = settings.query_rate_limit
+        shared = _table(
+            (Rate.UPLOAD, "upload", settings.upload_rate_limit),
+            (Rate.MANAGEMENT, "management", settings.management_rate_limit),
+            (Rate.AUTHENTICATION, "authentication", settings.auth_rate_limit),
+        )
+        mcp = _table(
+            (Rate.QUERY, "mcp-query", settings.mcp_query_rate_limit or query),
+            (Rate.LIST, "mcp-list", settings.mcp_list_rate_limit or query),
+            (Rate.RESOURCE, "mcp-resource", settings.mcp_resource_rate_limit or query),
+        )
+        rest = _table((Rate.QUERY, "query", query), (Rate.LIST, "list", query), (Rate.RESOURCE, "resource", query))
+        book = open_book(settings.rate_limit_storage, settings.data)
+        return cls({**shared, **mcp}, {**shared, **rest}, book)
+
+    async def draw(self, table: Table, who: str | None, rate: Rate) -> Allowance | None:
+        """Take one from an allowance; None for whoever has no limit. Raises RateLimited when it is used up."""
+        item = table.get(rate)
+        if item is None or who is None:
+            return None
+        if self._book is self._memory:
+            return self._take(self._book, item, who)
+        try:
+            return await anyio.to_thread.run_sync(self._take, self._book, item, who)
+        except StorageFailed as error:
+            log.warning("allowances are counted in memory, since their storage fails: %s", error)
+            return self._take(self._memory, item, who)
+
+    def _take(self, book: Book, item: RateLimitItem, who: str) -> Allowance:
+        key, window = item.key_for(who), item.get_expiry()
+        taken = book.acquire_entry(key, item.amount, window)
+        oldest, spent = book.get_moving_window(key, item.amount, window)
+        ends = oldest + window
+        if not taken:
+            raise _used_up(item.amount, ends, self._clock())
+        return Allowance(item.amount, max(0, item.amount - spent), math.ceil(ends))
+
+    def close(self) -> None:
+        if isinstance(self._book, SpentFile):
+            self._book.close()
+
+
+def _table(*rows: tuple[Rate, str, str]) -> dict[Rate, RateLimitItem]:
+    """Each limit counts under a name of its own, so that two of the same size stay two."""
+    from limits import parse  # takes longer to import than all else here, and only a server needs it
+
+    items = {}
+    for rate, name, limit in rows:
+        if limit != "off":
+            items[rate] = parse(limit)
+            items[rate].namespace = name
+    return items
+
+
+def _used_up(limit: int, ends: float, now: float) -> RateLimited:
+    wait = max(1, math.ceil(ends - now))
+    return RateLimited(
+        "Rate limit exceeded. Please slow down and try again.",
+        hint=f"Wait {wait} s.",
+        retry_after=wait,
+        limit=limit,
+        reset=math.ceil(ends),
+    )
+
+
+def refused_headers(error: RateLimited) -> dict[str, str]:
+    """What the head of a 429 says."""
+    details = error.details
+    named = {"x-ratelimit-limit": "limit", "x-ratelimit-reset": "reset", "retry-after": "retry_after"}
+    known = {header: str(details[name]) for header, name in named.items() if name in details}
+    return {**known, "x-ratelimit-remaining": "0"} if known else {}
+
+
+def purse_of(caller: Caller) -> str | None:
+    """Whose allowance a call draws on; the local owner and the operator's key have no limit.
+
+    Before an engine elsewhere an account is known by its key alone.
+    """
+    if caller.kind is not CallerKind.ACCOUNT:
+        return None
+    if caller.owner == LOCAL_OWNER and caller.key is not None:
+        return f"key:{sha256(caller.key.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
+    return f"account:{caller.owner}"
+
+
+def stranger(scope: Scope) -> str | None:
+    """The purse of whoever shows no account: their address. The operator's key has no limit."""
+    if caller_of(scope).kind is CallerKind.KEY:
+        return None
+    client = scope.get("client")
+    return f"address:{_neighbourhood(client[0])}" if client else "address:unknown"
+
+
+@lru_cache(1024)
+def _neighbourhood(host: str) -> str:
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host[:80]
+    if isinstance(address, ipaddress.IPv4Address):
+        return str(address)
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return str(ipaddress.IPv6Network((int(address), IPV6_CUSTOMER), strict=False))

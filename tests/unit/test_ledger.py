@@ -1,0 +1,168 @@
+"""Books of allowances: a window that moves with the clock, in memory and in a file that outlives the process."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from limits.storage import MovingWindowSupport, Storage
+
+from knowledge.errors import InvalidParameter, MissingDependency, StorageFailed
+from knowledge.store.spent import SpentFile
+from knowledge.surfaces.ledger import FILE, SWEEP_EVERY, Book, Elsewhere, Ledger, open_book
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1_700_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture(params=["memory", "file"])
+def book(request: pytest.FixtureRequest, clock: Clock, tmp_path: Path) -> Book:
+    if request.param == "memory":
+        return Ledger(clock)
+    opened = SpentFile(tmp_path / FILE, clock)
+    request.addfinalizer(opened.close)
+    return opened
+
+
+def test_a_limit_holds_in_every_window_and_not_only_from_minute_to_minute(book: Book, clock: Clock) -> None:
+    for _ in range(3):
+        assert book.acquire_entry("a", 3, 60)
+        clock.now += 20
+    assert book.acquire_entry("a", 3, 60), "the first was sixty seconds ago"
+    assert not book.acquire_entry("a", 3, 60)
+    clock.now += 19.9
+    assert not book.acquire_entry("a", 3, 60)
+    clock.now += 0.2
+    assert book.acquire_entry("a", 3, 60)
+
+
+def test_what_was_refused_is_not_held_against_anybody(book: Book, clock: Clock) -> None:
+    assert book.acquire_entry("a", 1, 60)
+    for _ in range(100):
+        clock.now += 0.5
+        assert not book.acquire_entry("a", 1, 60)
+    clock.now += 10.1
+    assert book.acquire_entry("a", 1, 60)
+
+
+def test_keys_do_not_touch_each_other(book: Book) -> None:
+    assert book.acquire_entry("a", 1, 60)
+    assert book.acquire_entry("b", 1, 60)
+    assert not book.acquire_entry("a", 1, 60)
+
+
+def test_the_window_says_its_oldest_entry_and_how_many_count(book: Book, clock: Clock) -> None:
+    assert book.get_moving_window("a", 5, 60) == (clock.now, 0)
+    first = clock.now
+    book.acquire_entry("a", 5, 60)
+    clock.now += 30
+    book.acquire_entry("a", 5, 60)
+    assert book.get_moving_window("a", 5, 60) == (first, 2)
+    clock.now += 31
+    assert book.get_moving_window("a", 5, 60) == (first + 30, 1)
+
+
+def test_memory_forgets_addresses_that_are_gone(clock: Clock) -> None:
+    ledger = Ledger(clock)
+    for number in range(SWEEP_EVERY * 3):
+        clock.now += 1
+        ledger.acquire_entry(f"address:{number}", 10, 60)
+    assert len(ledger) <= SWEEP_EVERY + 61
+
+
+def test_a_file_keeps_what_was_spent_before_a_restart(tmp_path: Path, clock: Clock) -> None:
+    before = SpentFile(tmp_path / FILE, clock)
+    assert before.acquire_entry("a", 1, 60)
+    other = SpentFile(tmp_path / FILE, clock)  # another process, or the next one: nothing was closed
+    assert not other.acquire_entry("a", 1, 60)
+    clock.now += 61
+    assert other.acquire_entry("a", 1, 60)
+    other.close()
+    before.close()
+
+
+def test_a_file_that_cannot_be_used_says_so(tmp_path: Path) -> None:
+    (tmp_path / FILE).write_bytes(b"this is no database at all" * 100)
+    with pytest.raises(StorageFailed, match=FILE):
+        SpentFile(tmp_path / FILE)
+
+
+@pytest.mark.parametrize(
+    ("storage", "error", "words"),
+    [
+        ("nonsense://x", InvalidParameter, "'nonsense' is not known"),
+        ("async+memory://", InvalidParameter, "moving window"),
+        ("redis://127.0.0.1", MissingDependency, "client is not installed"),
+    ],
+)
+def test_a_storage_that_cannot_be_used_is_refused_by_a_sentence(
+    storage: str, error: type[Exception], words: str, tmp_path: Path
+) -> None:
+    with pytest.raises(error, match=words):
+        open_book(storage, tmp_path)
+
+
+class Broken(Storage, MovingWindowSupport):
+    """A service that is away, as the library shows it."""
+
+    STORAGE_SCHEME = ["broken"]  # noqa: RUF012
+
+    @property
+    def base_exceptions(self) -> type[Exception]:
+        return ConnectionError
+
+    def acquire_entry(self, key: str, limit: int, expiry: int, amount: int = 1) -> bool:
+        raise ConnectionError("nobody there")
+
+    def get_moving_window(self, key: str, limit: int, expiry: int) -> tuple[float, int]:
+        raise ConnectionError("nobody there")
+
+    def incr(self, key: str, expiry: int, amount: int = 1) -> int:
+        raise NotImplementedError
+
+    def get(self, key: str) -> int:
+        raise NotImplementedError
+
+    def get_expiry(self, key: str) -> float:
+        raise NotImplementedError
+
+    def check(self) -> bool:
+        raise NotImplementedError
+
+    def reset(self) -> int | None:
+        raise NotImplementedError
+
+    def clear(self, key: str) -> None:
+        raise NotImplementedError
+
+
+def test_a_service_that_is_away_is_a_fault_in_our_words(tmp_path: Path) -> None:
+    book = open_book("broken://", tmp_path)
+    assert isinstance(book, Elsewhere)
+    with pytest.raises(StorageFailed, match="nobody there"):
+        book.acquire_entry("a", 1, 60)
+
+
+def microseconds(work: Callable[[], object], times: int = 2000) -> float:
+    start = time.process_time()
+    for _ in range(times):
+        work()
+    return (time.process_time() - start) / times * 1e6
+
+
+def test_a_check_in_memory_costs_next_to_nothing() -> None:
+    """The processor's time and not the clock's; the bound is ten times what it takes."""
+    ledger = Ledger()
+    assert microseconds(lambda: ledger.acquire_entry("account:7", 1_000_000, 60)) < 30

@@ -1,0 +1,138 @@
+"""Allowances: whose they are, how large, and what a caller is told about them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from knowledge.config import Settings
+from knowledge.errors import InvalidParameter, RateLimited
+from knowledge.model import Caller, CallerKind
+from knowledge.surfaces.cli.session import read_settings
+from knowledge.surfaces.ledger import FILE
+from knowledge.surfaces.limits import Allowance, RateLimits, purse_of, refused_headers, stranger
+from knowledge.toolsets.base import Rate
+
+VARIABLES = (
+    "QUERY_RATE_LIMIT", "UPLOAD_RATE_LIMIT", "MANAGEMENT_RATE_LIMIT", "AUTH_RATE_LIMIT",
+    "MCP_QUERY_RATE_LIMIT", "MCP_LIST_RATE_LIMIT", "MCP_RESOURCE_RATE_LIMIT",
+)  # fmt: skip
+
+
+def limits(data: Path, **given: object) -> RateLimits:
+    return RateLimits.of(Settings.model_validate({"data": data, **given}))
+
+
+def amounts(table: Mapping[Rate, object]) -> dict[str, str]:
+    return {rate.value: str(item) for rate, item in table.items()}
+
+
+def test_the_defaults_are_those_of_the_contract(tmp_path: Path) -> None:
+    rates = limits(tmp_path)
+    per_minute = {"query": 60, "list": 60, "resource": 60, "upload": 10, "management": 30, "authentication": 10}
+    assert amounts(rates.mcp) == amounts(rates.rest) == {
+        name: f"{amount} per 1 minute" for name, amount in per_minute.items()
+    }  # fmt: skip
+
+
+def test_what_mcp_has_no_limit_of_its_own_for_takes_that_of_queries(tmp_path: Path) -> None:
+    rates = limits(tmp_path, query_rate_limit="7/minute", mcp_list_rate_limit="9 per hour")
+    assert amounts(rates.mcp)["query"] == amounts(rates.mcp)["resource"] == "7 per 1 minute"
+    assert amounts(rates.mcp)["list"] == "9 per 1 hour"
+    assert amounts(rates.rest)["list"] == "7 per 1 minute"
+
+
+@pytest.mark.parametrize("prefix", ["", "KNOWLEDGE_"])
+@pytest.mark.parametrize("name", VARIABLES)
+def test_every_limit_is_a_variable_of_the_contract_and_of_ours(
+    name: str, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(f"{prefix}{name}", "5/second")
+    assert getattr(Settings(), name.lower()) == "5/second"
+
+
+@pytest.mark.parametrize("value", ["many", "0/minute", "60", "60/fortnight", "-1/minute", "1/minute;9/hour"])
+def test_what_is_no_limit_is_refused_at_the_start_by_a_sentence(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AUTH_RATE_LIMIT", value)
+    with pytest.raises(InvalidParameter, match=r"AUTH_RATE_LIMIT is wrong.* is no limit; write one like 60/minute"):
+        read_settings({})
+    with pytest.raises(ValidationError):
+        Settings()
+
+
+async def test_an_allowance_goes_down_and_then_says_how_long_to_wait(tmp_path: Path) -> None:
+    rates = limits(tmp_path, upload_rate_limit="2/minute")
+    first = await rates.draw(rates.rest, "account:1", Rate.UPLOAD)
+    second = await rates.draw(rates.mcp, "account:1", Rate.UPLOAD)
+    assert first is not None and second is not None
+    assert (first.limit, first.remaining, second.remaining) == (2, 1, 0), "over MCP and REST alike"
+    assert first.reset == second.reset, "when the first draw no longer counts"
+    with pytest.raises(RateLimited, match=r"^Rate limit exceeded\. Please slow down and try again\.$") as caught:
+        await rates.draw(rates.rest, "account:1", Rate.UPLOAD)
+    headers = refused_headers(caught.value)
+    assert headers["x-ratelimit-limit"] == "2" and headers["x-ratelimit-remaining"] == "0"
+    assert headers["x-ratelimit-reset"] == str(first.reset) and 1 <= int(headers["retry-after"]) <= 60
+    assert await rates.draw(rates.rest, "account:2", Rate.UPLOAD) is not None
+    assert await rates.draw(rates.rest, "account:1", Rate.QUERY) is not None
+
+
+async def test_off_lifts_a_limit(tmp_path: Path) -> None:
+    rates = limits(tmp_path, query_rate_limit="off", mcp_list_rate_limit="1/day")
+    assert await rates.draw(rates.mcp, "account:1", Rate.QUERY) is None
+    assert await rates.draw(rates.mcp, "account:1", Rate.LIST) is not None
+
+
+async def test_a_restart_hands_out_no_new_allowance_where_the_storage_is_a_file(tmp_path: Path) -> None:
+    for expected in (1, 0):
+        rates = limits(tmp_path, auth_rate_limit="2/day", rate_limit_storage="file")
+        drawn = await rates.draw(rates.rest, "address:10.0.0.1", Rate.AUTHENTICATION)
+        assert drawn is not None and drawn.remaining == expected
+        rates.close()
+    rates = limits(tmp_path, auth_rate_limit="2/day", rate_limit_storage="file")
+    with pytest.raises(RateLimited):
+        await rates.draw(rates.rest, "address:10.0.0.1", Rate.AUTHENTICATION)
+    rates.close()
+
+
+async def test_memory_counts_while_the_storage_fails(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    rates = limits(tmp_path, auth_rate_limit="1/day", rate_limit_storage="file")
+    rates.close()  # as good as a disk that went away
+    with caplog.at_level(logging.WARNING):
+        assert await rates.draw(rates.rest, "address:10.0.0.1", Rate.AUTHENTICATION) is not None
+        with pytest.raises(RateLimited):
+            await rates.draw(rates.rest, "address:10.0.0.1", Rate.AUTHENTICATION)
+    assert FILE in caplog.text
+
+
+def test_only_accounts_have_a_purse() -> None:
+    assert purse_of(Caller()) is None
+    assert purse_of(Caller(CallerKind.KEY)) is None
+    assert purse_of(Caller(CallerKind.ACCOUNT, owner=7)) == "account:7"
+
+
+@pytest.mark.parametrize(
+    ("address", "purse"),
+    [
+        ("203.0.113.9", "address:203.0.113.9"),
+        ("::ffff:203.0.113.9", "address:203.0.113.9"),
+        ("2001:db8:1:2:3:4:5:6", "address:2001:db8:1:2::/64"),
+        ("2001:db8:1:2:ffff::1", "address:2001:db8:1:2::/64"),
+        ("a-unix-socket", "address:a-unix-socket"),
+    ],
+)
+def test_strangers_are_told_apart_by_address_and_in_ipv6_by_network(address: str, purse: str) -> None:
+    assert stranger({"type": "http", "client": (address, 5000)}) == purse
+
+
+def test_the_operators_key_is_no_stranger() -> None:
+    assert stranger({"type": "http", "client": ("10.0.0.1", 1), "caller": Caller(CallerKind.KEY)}) is None
+
+
+def test_headers_are_whole_numbers() -> None:
+    assert Allowance(60, 45, 1640000000).headers == {
+        "x-ratelimit-limit": "60", "x-ratelimit-remaining": "45", "x-ratelimit-reset": "1640000000"
+    }  # fmt: skip
