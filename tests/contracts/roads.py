@@ -124,6 +124,7 @@ class Process:
         self._ids = itertools.count(1)
         self._waiting: dict[str, queue.Queue[Body]] = {}
         self.notifications: list[Body] = []
+        self._complaints = queue.Queue[Body]()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -136,12 +137,19 @@ class Process:
                 waiting.put(message)
             elif "id" not in message:
                 self.notifications.append(message)
+            else:
+                self._complaints.put(message)
 
     def ask(self, method: str, params: Any = None) -> Body:
         wanted, answers = f"request-{next(self._ids)}", queue.Queue[Body]()
         self._waiting[wanted] = answers
         self.write(json.dumps({"jsonrpc": "2.0", "id": wanted, "method": method, "params": params or {}}))
         return answers.get(timeout=PATIENCE)
+
+    def complaint(self, line: str) -> Body:
+        """The answer to a line that nobody else waits for."""
+        self.write(line)
+        return self._complaints.get(timeout=PATIENCE)
 
     def write(self, line: str) -> None:
         assert self._process.stdin is not None

@@ -38,6 +38,8 @@ values = some.recursive(
     lambda inner: some.lists(inner, max_size=4) | some.dictionaries(texts | odd, inner, max_size=4),
     max_leaves=12,
 )
+lines = texts.map(lambda text: " ".join(text.encode("utf-8", "replace").decode().split()))
+"""Any text that stands on one line and can be sent at all."""
 EXAMPLES = int(os.environ.get("EXAMPLES", "40"))
 few = settings(
     max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), database=None,
@@ -179,7 +181,7 @@ def test_any_json_over_a_websocket_leaves_it_open(url: str) -> None:
         socket.send(json.dumps({"jsonrpc": "2.0", "id": "first", "method": "ping"}))
 
         @few
-        @given(message=requests() | texts.map(lambda text: text.encode("utf-8", "replace").decode()))
+        @given(message=requests() | lines)
         def attempt(message: Any) -> None:
             socket.send(message if isinstance(message, str) else json.dumps(message))
             mark = os.urandom(8).hex()
@@ -197,9 +199,9 @@ def test_any_json_over_stdio_leaves_the_process_alive(tmp_path_factory: pytest.T
         assert process.ask("ping")["result"] == {}
 
         @few
-        @given(message=requests())
+        @given(message=requests() | lines)
         def attempt(message: Any) -> None:
-            process.write(json.dumps(message))
+            process.write(message if isinstance(message, str) else json.dumps(message))
             assert process.ask("ping")["result"] == {}
 
         attempt()

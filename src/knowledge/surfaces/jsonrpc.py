@@ -17,6 +17,7 @@ from mcp.shared.dispatcher import CallOptions
 from mcp.shared.exceptions import NoBackChannelError
 from mcp.shared.message import MessageMetadata, ServerMessageMetadata
 from mcp.shared.transport_context import TransportContext
+from pydantic import ValidationError
 from starlette.requests import Request
 
 from knowledge.model import Json, JsonValue
@@ -107,6 +108,20 @@ def wrong(message: JsonValue) -> Reply | None:
     if params is not None and not isinstance(params, dict):
         return refusal(types.INVALID_PARAMS, "Invalid params: params must be an object", request_id)
     return None
+
+
+def understood(raw: str) -> types.JSONRPCMessage | Reply:
+    """A message of a connection that stays open, or the answer to what is none."""
+    try:
+        parsed = parse(raw.encode("utf-8", "replace"))
+    except ValueError:
+        return refusal(types.PARSE_ERROR, "Parse error")
+    answers = isinstance(parsed, dict) and "method" not in parsed and ("result" in parsed or "error" in parsed)
+    reply = None if answers else wrong(parsed)
+    try:
+        return reply or types.jsonrpc_message_adapter.validate_json(raw, by_name=False)
+    except ValidationError:
+        return refusal(types.INVALID_REQUEST, "Invalid Request")
 
 
 def is_id(value: JsonValue) -> bool:

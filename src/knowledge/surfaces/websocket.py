@@ -8,10 +8,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import anyio
-import mcp_types as types
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
-from pydantic import ValidationError
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from knowledge.errors import KnowledgeError
@@ -70,25 +68,11 @@ async def _reader(socket: WebSocket, incoming: MemoryObjectSendStream[SessionMes
             if len(raw) > MAX_BODY:
                 await socket.close(TOO_BIG)
                 return
-            message = _understood(raw)
+            message = jsonrpc.understood(raw)
             if isinstance(message, jsonrpc.Reply):
                 await socket.send_text(json.dumps(message.body))
             else:
                 await incoming.send(SessionMessage(message, metadata=ServerMessageMetadata(request_context=socket)))
-
-
-def _understood(raw: str) -> types.JSONRPCMessage | jsonrpc.Reply:
-    """A message, or the answer to what is none."""
-    try:
-        parsed = jsonrpc.parse(raw.encode("utf-8", "replace"))
-    except ValueError:
-        return jsonrpc.refusal(types.PARSE_ERROR, "Parse error")
-    answers = isinstance(parsed, dict) and "method" not in parsed and ("result" in parsed or "error" in parsed)
-    reply = None if answers else jsonrpc.wrong(parsed)
-    try:
-        return reply or types.jsonrpc_message_adapter.validate_json(raw, by_name=False)
-    except ValidationError:
-        return jsonrpc.refusal(types.INVALID_REQUEST, "Invalid Request")
 
 
 async def _writer(socket: WebSocket, outgoing: MemoryObjectReceiveStream[SessionMessage]) -> None:

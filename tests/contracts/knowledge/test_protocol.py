@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -141,6 +142,21 @@ async def test_a_websocket_words_its_faults_alike_and_stays_open(
         answer = await socket.receive()
         assert (answer["error"]["code"], answer["error"]["data"]["error_type"]) == (code, kind)
         assert (await socket.rpc("ping"))["result"] == {}
+
+
+@pytest.mark.requirement("000.protocol.faults")
+@pytest.mark.parametrize(("body", "code", "kind"), FAULTS)
+async def test_stdio_words_its_faults_alike_and_goes_on(body: bytes, code: int, kind: str, process: Process) -> None:
+    answer = await asyncio.to_thread(process.complaint, body.decode())
+    assert (answer["error"]["code"], answer["error"]["data"]["error_type"]) == (code, kind)
+    assert (await process.rpc("ping"))["result"] == {}
+
+
+@pytest.mark.requirement("000.protocol.faults")
+async def test_an_id_that_cannot_be_written_does_not_silence_stdio(process: Process) -> None:
+    half = r'{"jsonrpc": "1.0", "id": "\ud800", "method": "ping"}'
+    assert (await asyncio.to_thread(process.complaint, half))["error"]["code"] == -32600
+    assert (await process.rpc("ping"))["result"] == {}
 
 
 @pytest.mark.requirement("000.protocol.faults")
