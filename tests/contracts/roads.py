@@ -13,14 +13,17 @@ import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import httpx
+import mcp_types as types
 import websockets
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
+from pydantic import TypeAdapter
 
 Body: TypeAlias = dict[str, Any]
+There = TypeVar("There")
 OnProgress: TypeAlias = Callable[[float, str], None]
 
 ROADS = ("modern", "legacy", "plain", "websocket", "stdio")
@@ -28,9 +31,15 @@ PATIENCE = 30.0
 
 
 class Road(Protocol):
-    """Calls a tool and gives the contract's body, having looked at how it was wrapped."""
+    """A way to the server: raw messages, and tools."""
 
-    async def call(self, tool: str, /, **arguments: Any) -> Body: ...
+    async def rpc(self, method: str, params: Any = None) -> Body:
+        """The whole answer to a request."""
+
+    async def notify(self, method: str, params: Body) -> None: ...
+
+    async def call(self, tool: str, /, **arguments: Any) -> Body:
+        """The contract's body of a tool's answer, having looked at how it was wrapped."""
 
 
 def unwrap(result: Body) -> Body:
@@ -48,6 +57,14 @@ class Official:
 
     def __init__(self, client: Client) -> None:
         self.client = client
+
+    async def rpc(self, method: str, params: Any = None) -> Body:
+        request = types.Request[Any, str](method=method, params=params)
+        return {"result": await self.client.session.send_request(request, TypeAdapter(dict[str, Any]))}
+
+    async def notify(self, method: str, params: Body) -> None:
+        notification = types.Notification[Any, str](method=method, params=params)
+        await self.client.session.send_notification(notification)  # type: ignore[arg-type]  # one of ours, not of MCP's
 
     async def call(self, tool: str, /, **arguments: Any) -> Body:
         answer = await self.client.call_tool(tool, arguments)
@@ -77,6 +94,10 @@ class Plain:
         assert answer["id"] == "1"
         return answer
 
+    async def notify(self, method: str, params: Body) -> None:
+        response = await self.http.post(self.path, json={"jsonrpc": "2.0", "method": method, "params": params})
+        assert (response.status_code, response.content) == (202, b"")
+
     async def call(self, tool: str, /, **arguments: Any) -> Body:
         return unwrap((await self.rpc("tools/call", {"name": tool, "arguments": arguments}))["result"])
 
@@ -97,6 +118,9 @@ class Socket:
             message["params"] = params
         await self.socket.send(json.dumps(message))
 
+    async def notify(self, method: str, params: Body) -> None:
+        await self.send(method, params)
+
     async def receive(self) -> Body:
         message: Body = json.loads(await asyncio.wait_for(self.socket.recv(), PATIENCE))
         return message
@@ -116,6 +140,7 @@ class Process:
     """The product as a process of its own, over its standard input and output; made once, used by many loops."""
 
     def __init__(self, data: Path, **environment: str) -> None:
+        self.data = data
         command = [sys.executable, "-m", "knowledge", "serve", "--transport", "stdio", "--data", str(data)]
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
@@ -159,6 +184,9 @@ class Process:
     async def rpc(self, method: str, params: Any = None) -> Body:
         return await asyncio.to_thread(self.ask, method, params)
 
+    async def notify(self, method: str, params: Body) -> None:
+        self.write(json.dumps({"jsonrpc": "2.0", "method": method, "params": params}))
+
     async def call(self, tool: str, /, **arguments: Any) -> Body:
         return unwrap((await self.rpc("tools/call", {"name": tool, "arguments": arguments}))["result"])
 
@@ -188,9 +216,9 @@ async def road(name: str, url: str, process: Process | None) -> AsyncIterator[Ro
 
 
 @asynccontextmanager
-async def held(opening: AbstractAsyncContextManager[Road]) -> AsyncIterator[Road]:
+async def held(opening: AbstractAsyncContextManager[There]) -> AsyncIterator[There]:
     """A road that is opened and closed by a task of its own, as the client's cancel scopes demand of a fixture."""
-    ready: asyncio.Future[Road] = asyncio.get_running_loop().create_future()
+    ready: asyncio.Future[There] = asyncio.get_running_loop().create_future()
     leave = asyncio.Event()
 
     async def keep() -> None:

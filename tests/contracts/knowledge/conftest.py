@@ -70,6 +70,11 @@ async def plain(product: Product) -> AsyncIterator[Road]:
         yield there
 
 
+def folder_of(there: Road, product: Product) -> Path:
+    """The data folder behind a road."""
+    return there.data if isinstance(there, Process) else product.settings.data
+
+
 async def empty(there: Road) -> None:
     cleared = await there.call("knowledge-clear", confirm=True, confirmation_phrase="DELETE ALL")
     assert cleared["success"] is True

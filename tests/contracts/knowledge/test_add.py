@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from tests.contracts.knowledge.conftest import MAX_FILE_MB, Product
+from tests.contracts.knowledge.conftest import MAX_FILE_MB
 from tests.contracts.knowledge.samples import write
 from tests.contracts.roads import PATIENCE, Body, Road
 
@@ -197,9 +197,9 @@ async def test_a_failed_add_says_why_and_leaves_nothing(client: Road, shelf: Pat
 
 
 @pytest.mark.requirement("000.add.estimate")
-async def test_the_estimate_grows_with_the_file(plain: Road, shelf: Path, product: Product) -> None:
-    small = await plain.call("knowledge-add", file_path=str(a_note(shelf, "few words")))
-    await finished(plain, small["task_id"])
-    large = await plain.call("knowledge-add", file_path=str(a_note(shelf, "many different words " * 9000, ".txt")))
+async def test_the_estimate_grows_with_the_file(client: Road, shelf: Path) -> None:
+    small = await client.call("knowledge-add", file_path=str(a_note(shelf, "few words")))
+    await finished(client, small["task_id"])
+    large = await client.call("knowledge-add", file_path=str(a_note(shelf, "many different words " * 9000, ".txt")))
     assert large["estimated_time_seconds"] > small["estimated_time_seconds"]
-    await product.engine.cancel(UUID(large["task_id"]))
+    await client.rpc("tools/cancel", {"taskId": large["task_id"]})

@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.contracts.knowledge.conftest import Product
+from tests.contracts.knowledge.conftest import Product, folder_of
 from tests.contracts.knowledge.samples import write
 from tests.contracts.roads import Body, Road
 
@@ -182,10 +182,10 @@ async def test_both_arguments_of_a_clear_are_required(client: Road) -> None:
 
 
 @pytest.mark.requirement("000.clear.files")
-async def test_a_clear_leaves_no_file_behind(plain: Road, shelf: Path, product: Product) -> None:
-    await add(plain, shelf / "gone.md", "The kettle is in the kitchen")
-    files = product.settings.data / "files"
+async def test_a_clear_leaves_no_file_behind(client: Road, shelf: Path, product: Product) -> None:
+    await add(client, shelf / "gone.md", "The kettle is in the kitchen")
+    files = folder_of(client, product) / "files"
     assert [path for path in files.rglob("*") if path.is_file()]
-    await plain.call("knowledge-clear", confirm=True, confirmation_phrase="DELETE ALL")
+    await client.call("knowledge-clear", confirm=True, confirmation_phrase="DELETE ALL")
     assert [path for path in files.rglob("*") if path.is_file()] == []
     assert await product.engine.verify() == []

@@ -12,9 +12,9 @@ import pytest
 import websockets
 
 from knowledge.model import JobStatus
-from tests.contracts.knowledge.conftest import Product, empty
+from tests.contracts.knowledge.conftest import Product, empty, folder_of
 from tests.contracts.knowledge.samples import pdf
-from tests.contracts.roads import PATIENCE, Body, Plain, Process, Socket, official
+from tests.contracts.roads import PATIENCE, Body, Plain, Process, Road, Socket, official
 
 PAGES = 10
 LONG = 40_000
@@ -125,75 +125,71 @@ async def test_an_asynchronous_add_tells_a_process_over_stdio(process: Process, 
             await process.rpc("ping")
 
 
+@pytest.mark.requirement("000.progress.sync")
+async def test_a_synchronous_add_tells_a_process_over_stdio_how_far_it_is(process: Process, shelf: Path) -> None:
+    call = {"name": "knowledge-add", "arguments": {"file_path": str(pages(shelf)), "async": False}}
+    answer = await process.rpc("tools/call", {**call, "_meta": {"progressToken": "mine"}})
+    assert answer["result"]["structuredContent"]["success"] is True
+    told = [item["params"] for item in process.notifications if item["params"]["progressToken"] == "mine"]
+    check_climb([(item["progress"], item["message"]) for item in told], WORDS)
+
+
 @pytest.mark.requirement("000.task.running")
-async def test_a_running_task_says_how_far_it_is(product: Product, shelf: Path) -> None:
-    async with httpx.AsyncClient(base_url=product.url, timeout=PATIENCE) as http:
-        plain = Plain(http)
-        added = await plain.call("knowledge-add", file_path=str(long_text(shelf)))
-        async with asyncio.timeout(PATIENCE):
-            while (status := await plain.call("knowledge-task-status", task_id=added["task_id"]))[
-                "status"
-            ] != "running":
-                pass
-        assert status["success"] is True
-        assert 0 <= status["progress"] < 1
-        assert status["current_step"]
-        assert status["completed_steps"] <= status["total_steps"] or status["total_steps"] == 0
-        assert status["elapsed_time_seconds"] >= 0
-        assert status["estimated_remaining_seconds"] > 0
-        await product.engine.cancel(UUID(added["task_id"]))
+async def test_a_running_task_says_how_far_it_is(client: Road, shelf: Path) -> None:
+    added = await client.call("knowledge-add", file_path=str(long_text(shelf)))
+    async with asyncio.timeout(PATIENCE):
+        while (status := await client.call("knowledge-task-status", task_id=added["task_id"]))["status"] != "running":
+            pass
+    assert status["success"] is True
+    assert 0 <= status["progress"] < 1
+    assert status["current_step"]
+    assert status["completed_steps"] <= status["total_steps"] or status["total_steps"] == 0
+    assert status["elapsed_time_seconds"] >= 0
+    assert status["estimated_remaining_seconds"] > 0
+    await client.rpc("tools/cancel", {"taskId": added["task_id"]})
 
 
-async def nothing_left(product: Product) -> None:
+async def nothing_left(client: Road, product: Product) -> None:
     """Neither in the store nor in the index nor on disk."""
-    files = product.settings.data / "files"
+    files = folder_of(client, product) / "files"
     async with asyncio.timeout(PATIENCE):  # whoever reads the store may see the end before the file is gone
         while any(path.is_file() for path in files.rglob("*")):
             await asyncio.sleep(0)
-    status = await product.engine.status()
-    assert (status.documents, status.chunks, status.queued, status.processing) == (0, 0, 0, 0)
-    assert await product.engine.verify() == []
+    base = (await client.call("knowledge-status"))["knowledge_base"]
+    assert (base["document_count"], base["total_chunks"], base["total_size_bytes"]) == (0, 0, 0)
+    if not isinstance(client, Process):
+        status = await product.engine.status()
+        assert (status.documents, status.chunks, status.queued, status.processing) == (0, 0, 0, 0)
+        assert await product.engine.verify() == []
+
+
+async def ended(client: Road, task: str) -> Body:
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            status = await client.call("knowledge-task-status", task_id=task)
+            if status["status"] not in ("queued", "running"):
+                return status
 
 
 @pytest.mark.requirement("000.cancel.request")
-@pytest.mark.parametrize("way", ["plain", "websocket"])
-async def test_a_cancelled_task_leaves_nothing_behind(way: str, product: Product, shelf: Path) -> None:
-    async with (
-        httpx.AsyncClient(base_url=product.url, timeout=PATIENCE) as http,
-        websockets.connect(f"{product.url.replace('http', 'ws', 1)}/mcp") as connection,
-    ):
-        there: Plain | Socket = Plain(http) if way == "plain" else Socket(connection)
-        await empty(there)
-        task = (await there.call("knowledge-add", file_path=str(long_text(shelf))))["task_id"]
-        answer = (await there.rpc("tools/cancel", {"taskId": task}))["result"]
-        assert answer["success"] is True
-        assert (answer["task_id"], answer["status"]) == (task, "cancelled")
-        status = await there.call("knowledge-task-status", task_id=task)
-        assert (status["success"], status["status"], status["error"]) == (False, "cancelled", "cancelled")
-        again = (await there.rpc("tools/cancel", {"taskId": task}))["result"]
-        assert (again["success"], again["error"]) == (False, "conflict")
-    await nothing_left(product)
+async def test_a_cancelled_task_leaves_nothing_behind(client: Road, product: Product, shelf: Path) -> None:
+    task = (await client.call("knowledge-add", file_path=str(long_text(shelf))))["task_id"]
+    answer = (await client.rpc("tools/cancel", {"taskId": task}))["result"]
+    assert answer["success"] is True
+    assert (answer["task_id"], answer["status"]) == (task, "cancelled")
+    status = await client.call("knowledge-task-status", task_id=task)
+    assert (status["success"], status["status"], status["error"]) == (False, "cancelled", "cancelled")
+    again = (await client.rpc("tools/cancel", {"taskId": task}))["result"]
+    assert (again["success"], again["error"]) == (False, "conflict")
+    await nothing_left(client, product)
 
 
 @pytest.mark.requirement("000.cancel.notification")
-@pytest.mark.parametrize("way", ["plain", "websocket"])
-async def test_a_task_is_cancelled_by_a_notification_too(way: str, product: Product, shelf: Path) -> None:
-    async with (
-        httpx.AsyncClient(base_url=product.url, timeout=PATIENCE) as http,
-        websockets.connect(f"{product.url.replace('http', 'ws', 1)}/mcp") as connection,
-    ):
-        plain, socket = Plain(http), Socket(connection)
-        await empty(plain)
-        task = (await plain.call("knowledge-add", file_path=str(long_text(shelf))))["task_id"]
-        message = {"jsonrpc": "2.0", "method": "tools/cancel", "params": {"taskId": task}}
-        if way == "plain":
-            answer = await http.post("/mcp", json=message)
-            assert (answer.status_code, answer.content) == (202, b"")
-        else:
-            await socket.send("tools/cancel", {"taskId": task})
-        ended = await product.engine.wait(UUID(task), PATIENCE)
-    assert ended.status is JobStatus.CANCELLED
-    await nothing_left(product)
+async def test_a_task_is_cancelled_by_a_notification_too(client: Road, product: Product, shelf: Path) -> None:
+    task = (await client.call("knowledge-add", file_path=str(long_text(shelf))))["task_id"]
+    await client.notify("tools/cancel", {"taskId": task})
+    assert (await ended(client, task))["status"] == "cancelled"
+    await nothing_left(client, product)
 
 
 @pytest.mark.requirement("000.cancel.unknown")
@@ -229,14 +225,15 @@ async def test_a_client_that_leaves_takes_its_synchronous_add_back(way: str, pro
     arguments = {"file_path": str(long_text(shelf)), "async": False}
     params = {"name": "knowledge-add", "arguments": arguments}
     async with httpx.AsyncClient(base_url=product.url, timeout=PATIENCE) as http:
-        await empty(Plain(http))
+        there = Plain(http)
+        await empty(there)
 
         async def add() -> None:
             if way in ("modern", "legacy"):
-                async with official(f"{product.url}/mcp", way) as there:
-                    await there.client.call_tool("knowledge-add", arguments)
+                async with official(f"{product.url}/mcp", way) as client:
+                    await client.client.call_tool("knowledge-add", arguments)
             elif way == "plain":
-                await Plain(http).rpc("tools/call", params)
+                await there.rpc("tools/call", params)
             else:
                 async with websockets.connect(f"{product.url.replace('http', 'ws', 1)}/mcp") as connection:
                     await Socket(connection).rpc("tools/call", params)
@@ -246,9 +243,40 @@ async def test_a_client_that_leaves_takes_its_synchronous_add_back(way: str, pro
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        ended = await product.engine.wait(job, PATIENCE)
-    assert ended.status is JobStatus.CANCELLED
-    await nothing_left(product)
+        assert (await product.engine.wait(job, PATIENCE)).status is JobStatus.CANCELLED
+        await nothing_left(there, product)
+
+
+@pytest.mark.requirement("000.cancel.hang_up")
+async def test_a_process_whose_input_ends_takes_its_synchronous_add_back(shelf: Path, tmp_path: Path) -> None:
+    given = {"KNOWLEDGE_FILES": str(shelf), "KNOWLEDGE_TOOLSETS": "knowledge,kb", "KNOWLEDGE_EMBEDDING": "none"}
+    process = Process(tmp_path, **given)
+    params = {"name": "knowledge-add", "arguments": {"file_path": str(long_text(shelf)), "async": False}}
+    process.write(json.dumps({"jsonrpc": "2.0", "id": "mine", "method": "tools/call", "params": params}))
+    async with asyncio.timeout(PATIENCE):
+        while not (await process.call("kb_jobs"))["jobs"]:
+            pass
+    await asyncio.to_thread(process.close)
+    again = Process(tmp_path, **given)
+    [job] = (await again.call("kb_jobs"))["jobs"]
+    await asyncio.to_thread(again.close)
+    assert job["status"] == "cancelled"
+    assert not [path for path in (tmp_path / "files").rglob("*") if path.is_file()]
+
+
+@pytest.mark.requirement("000.cancel.request_notification")
+async def test_a_cancelled_request_over_stdio_takes_its_synchronous_add_back(
+    process: Process, product: Product, shelf: Path
+) -> None:
+    await empty(process)
+    arguments = {"file_path": str(long_text(shelf)), "async": False}
+    call = {"name": "knowledge-add", "arguments": arguments, "_meta": {"progressToken": "taken back"}}
+    process.write(json.dumps({"jsonrpc": "2.0", "id": "taken back", "method": "tools/call", "params": call}))
+    async with asyncio.timeout(PATIENCE):
+        while not any(item["params"]["progressToken"] == "taken back" for item in process.notifications):
+            await process.rpc("ping")
+    await process.notify("notifications/cancelled", {"requestId": "taken back", "reason": "enough"})
+    await nothing_left(process, product)
 
 
 @pytest.mark.requirement("000.cancel.request_notification")
@@ -263,7 +291,6 @@ async def test_a_cancelled_request_takes_its_synchronous_add_back(product: Produ
         await socket.send("tools/call", {"name": "knowledge-add", "arguments": arguments}, request_id=7)
         job = await begun(product)
         await socket.send("notifications/cancelled", {"requestId": 7, "reason": "enough"})
-        ended = await product.engine.wait(job, PATIENCE)
-        assert ended.status is JobStatus.CANCELLED
+        assert (await product.engine.wait(job, PATIENCE)).status is JobStatus.CANCELLED
         assert (await socket.rpc("ping"))["result"] == {}
-    await nothing_left(product)
+        await nothing_left(socket, product)

@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.contracts.knowledge.conftest import MAX_FILE_MB, Product
+from tests.contracts.knowledge.conftest import MAX_FILE_MB, Product, folder_of
 from tests.contracts.knowledge.samples import write
 from tests.contracts.knowledge.test_add import finished
 from tests.contracts.roads import Road
@@ -34,8 +34,8 @@ async def test_the_status_counts_and_says_what_is_configured(client: Road, shelf
 
 
 @pytest.mark.requirement("000.status.healthy")
-async def test_a_healthy_status_has_no_issues(plain: Road) -> None:
-    assert (await plain.call("knowledge-status"))["health"] == {
+async def test_a_healthy_status_has_no_issues(client: Road) -> None:
+    assert (await client.call("knowledge-status"))["health"] == {
         "status": "healthy",
         "vector_db_connected": True,
         "storage_accessible": True,
@@ -44,11 +44,12 @@ async def test_a_healthy_status_has_no_issues(plain: Road) -> None:
 
 
 @pytest.mark.requirement("000.status.degraded")
-async def test_a_status_says_what_is_wrong(plain: Road, product: Product) -> None:
-    files, away = product.settings.data / "files", product.settings.data / "away"
+async def test_a_status_says_what_is_wrong(client: Road, product: Product) -> None:
+    files = folder_of(client, product) / "files"
+    away = files.with_name("away")
     files.rename(away)
     try:
-        health = (await plain.call("knowledge-status"))["health"]
+        health = (await client.call("knowledge-status"))["health"]
     finally:
         away.rename(files)
     assert health["status"] == "degraded"

@@ -105,10 +105,14 @@ class Endpoint:
         self, visit: Visit, headers: Mapping[str, str], body: bytes, scope: Scope, receive: Receive, send: Send
     ) -> None:
         """A modern call that only reads; whatever is odd about it is the SDK's to judge."""
-        route, request = None, Request(scope)
+        message: JsonValue = None
         with suppress(ValueError):
             message = jsonrpc.parse(body)
-            route = exchange.route_of(message, headers, request)
+        if exchange.is_cancelling(message):
+            await self._answer(visit, message, scope, receive, send)
+            return
+        request = Request(scope)
+        route = exchange.route_of(message, headers, request)
         if route is None:
             await self._hand_over(visit, headers["mcp-protocol-version"], scope, _replaying(body, receive), send)
             return

@@ -24,9 +24,13 @@ from knowledge.surfaces import jsonrpc
 from knowledge.surfaces.mcp.server import KnowledgeServer
 from knowledge.surfaces.mcp.visit import Visit
 
+CANCEL = "tools/cancel"
+
 
 def may_be_short(server: KnowledgeServer, visit: Visit, headers: Mapping[str, str]) -> bool:
-    """Whether the headers promise a call of a tool that only reads."""
+    """Whether the headers promise a call of a tool that only reads, or the end of a task."""
+    if headers.get("mcp-method") == CANCEL:
+        return True
     if headers.get("mcp-method") != "tools/call" or headers.get("mcp-protocol-version") not in MODERN_PROTOCOL_VERSIONS:
         return False
     tool = server.registry.tool(headers.get("mcp-name", ""), visit.view)
@@ -38,6 +42,11 @@ def may_be_short(server: KnowledgeServer, visit: Visit, headers: Mapping[str, st
         and "text/event-stream" in accept
         and headers.get("content-type", "").lower().startswith("application/json")
     )
+
+
+def is_cancelling(message: JsonValue) -> bool:
+    """Whether this ends a task and wants no answer; the SDK drops every notification of this era."""
+    return isinstance(message, dict) and message.get("method") == CANCEL and "id" not in message
 
 
 def route_of(message: JsonValue, headers: Mapping[str, str], request: Request) -> InboundModernRoute | None:
