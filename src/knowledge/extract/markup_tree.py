@@ -20,11 +20,11 @@ def parse(data: bytes) -> ElementTree.Element:
         raise errors.Damaged(f"Its XML is broken: {error}") from error
 
 
-def member(archive: zipfile.ZipFile, name: str) -> bytes:
-    """The bytes of one member, as many as the archive's directory declared and was measured by."""
+def member(archive: zipfile.ZipFile, name: str, most: int | None = None) -> bytes:
+    """The first bytes of one member, or as many as the archive's directory declared and was measured by."""
     try:
         with archive.open(name) as file:
-            return file.read(archive.getinfo(name).file_size)
+            return file.read(most or archive.getinfo(name).file_size)
     except KeyError:
         raise errors.Damaged(f"Its part {name[:100]} is missing") from None
     except (zipfile.BadZipFile, zlib.error, OSError, EOFError, RuntimeError, NotImplementedError) as error:

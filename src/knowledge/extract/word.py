@@ -14,11 +14,10 @@ from knowledge.extract.plain import pages
 
 EMPTY_HEADING = re.compile(r"\n#{1,6}[ \t*_]*(?=\n)")
 RAISED = re.compile(r"</?(?:sup|sub|u)>")
-BREAK = re.compile(r"(?:<br>)?\|(?: --- \|)+(?= \|)|<br>")
-"""Between the lines of a cell, and the rule below the header of a table that stands in one."""
+INNER_RULE = re.compile(r"<br>\|(?: --- \|)+")
+"""Below the header of a table that stands in a cell of another."""
 LINK = re.compile(r"\[([^\]\[]+)\]\([^()\s]*\)")
 IMAGE = re.compile(r"!\[([^\]]*)\]\([^)]*\)")
-BLANKS = re.compile(r"\n\n\n+")
 
 
 def extract(source: Source, doc_type: str) -> Extracted:
@@ -32,5 +31,11 @@ def extract(source: Source, doc_type: str) -> Extracted:
 
 def _tidy(text: str) -> str:
     """Links keep their words only, pictures their description, and headings without words go."""
-    text = LINK.sub(r"\1", IMAGE.sub(r"\1", RAISED.sub("", BREAK.sub(" ", text))))
-    return BLANKS.sub("\n\n", EMPTY_HEADING.sub("", text))
+    if "<" in text:
+        text = RAISED.sub("", INNER_RULE.sub("", text).replace("<br>", " "))
+    if "](" in text:  # looked for first, because a long text without any is the rule
+        text = LINK.sub(r"\1", IMAGE.sub(r"\1", text))
+    text = EMPTY_HEADING.sub("", text)
+    while "\n\n\n" in text:
+        text = text.replace("\n\n\n", "\n\n")
+    return text

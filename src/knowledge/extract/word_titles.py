@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+import zipfile
 from collections.abc import Iterator
 from xml.etree.ElementTree import Element
 
@@ -15,35 +16,48 @@ from knowledge.extract.markup_tree import local
 
 STYLES, DOCUMENT = "word/styles.xml", "word/document.xml"
 NAMED = re.compile(r"(?i)^(?:title|heading (\d))$")
-PARAGRAPH = re.compile(rb"<w:p[ >](?:(?!</w:p>).)*?<w:pStyle w:val=\"([^\"]+)\"(?:(?!<w:p[ >]).)*?</w:p>", re.DOTALL)
+KNOWN = re.compile(r"Heading\d$")
+TITLE = 1
+HEAD = 256 << 10
+PARAGRAPH_ENDS = b"</w:p>"
 WORDS = re.compile(rb"<w:t(?: [^>]*)?>([^<]*)</w:t>")
 MOST = 2000
 
 
 def mark(source: Source, text: str) -> str:
     """The Markdown of the document with those lines as headings that it lacks."""
-    lines = text.split("\n")
-    place = 0
+    text, place = f"\n{text}", 0
     for level, words in _titles(source):
-        found = next((at for at in range(place, len(lines)) if _bare(lines[at]) == _bare(words)), None)
-        if found is not None:
-            lines[found], place = f"{'#' * level} {words}", found + 1
-    return "\n".join(lines)
+        for form in (words, f"**{words}**"):
+            found = text.find(f"\n{form}\n", place)
+            if found >= 0:
+                heading = f"\n{'#' * level} {words}"
+                text, place = text[:found] + heading + text[found + 1 + len(form) :], found + len(heading)
+                break
+    return text[1:]
 
 
 def _titles(source: Source) -> Iterator[tuple[int, str]]:
     try:
         with open_archive(source) as archive:
             levels = _levels(markup_tree.parse(markup_tree.member(archive, STYLES)))
-            document = markup_tree.member(archive, DOCUMENT) if levels else b""
+            document = _document(archive, levels)
     except errors.Damaged:
         return
-    if not any(b'w:pStyle w:val="%b"' % style in document for style in levels):
-        return
-    for _, found in zip(range(MOST), PARAGRAPH.finditer(document), strict=False):
-        words = b"".join(WORDS.findall(found[0])).decode("utf-8", "replace").strip()
-        if found[1] in levels and words:
+    wanted = b"|".join(re.escape(style) for style in levels)
+    used = re.finditer(b'<w:pStyle w:val="(%b)"' % wanted, document) if levels else iter(())
+    for _, found in zip(range(MOST), used, strict=False):
+        paragraph = document[found.end() : document.find(PARAGRAPH_ENDS, found.end())]
+        words = b"".join(WORDS.findall(paragraph)).decode("utf-8", "replace").strip()
+        if words:
             yield levels[found[1]], html.unescape(words)
+
+
+def _document(archive: zipfile.ZipFile, levels: dict[bytes, int]) -> bytes:
+    """All of its text, or the beginning where only a title is looked for."""
+    if set(levels.values()) - {TITLE}:
+        return markup_tree.member(archive, DOCUMENT)
+    return markup_tree.member(archive, DOCUMENT, HEAD) if levels else b""
 
 
 def _levels(styles: Element) -> dict[bytes, int]:
@@ -53,11 +67,7 @@ def _levels(styles: Element) -> dict[bytes, int]:
         parts = {local(part.tag): part for part in style.iter()}
         name = next(iter(parts["name"].attrib.values()), "") if "name" in parts else ""
         named = NAMED.match(name)
-        if named and "outlineLvl" not in parts:
-            identifier = next((value for key, value in style.items() if local(key) == "styleId"), "")
-            levels[identifier.encode()] = int(named[1] or 1)
+        identifier = next((value for key, value in style.items() if local(key) == "styleId"), "")
+        if named and "outlineLvl" not in parts and not KNOWN.match(identifier):
+            levels[identifier.encode()] = int(named[1] or TITLE)
     return levels
-
-
-def _bare(line: str) -> str:
-    return line.replace("\\", "").strip("# *_")
