@@ -11,7 +11,7 @@ PERMISSIVE = re.compile(r"(?i)\b(mit|bsd|apache|isc|psf|python software foundati
 BINDING = re.compile(r"(?i)\b(a?gpl|lgpl|general public|mpl|mozilla|eupl|cddl|sspl|cc-by-nc|proprietary)")
 MIT = "Permission is hereby granted, free of charge"
 FILE_BY_FILE = {"certifi", "pathspec", "tqdm"}
-"""MPL 2.0 asks of those who change these packages that they share the changed files, and nothing of those who use them."""
+"""MPL 2.0 asks of those who change these packages that they share the files, and nothing of those who use them."""
 
 
 def installed(name: str, seen: dict[str, Distribution]) -> dict[str, Distribution]:
@@ -31,8 +31,9 @@ def installed(name: str, seen: dict[str, Distribution]) -> dict[str, Distributio
 
 def licence(package: Distribution) -> str:
     about = package.metadata
-    classified = [line for line in about.get_all("Classifier") or [] if line.startswith("License ::")]
-    said = " ".join([about.get("License-Expression") or "", *classified, (about.get("License") or "")[:200]]).strip()
+    named = [*(about.get_all("License-Expression") or []), *(text[:200] for text in about.get_all("License") or [])]
+    classified = (line for line in about.get_all("Classifier") or [] if line.startswith("License ::"))
+    said = " ".join([*named, *classified])
     if said:
         return said
     files = [file for file in package.files or [] if re.search(r"(?i)licen[cs]e", file.name)]
@@ -48,4 +49,6 @@ def test_every_package_of_the_default_installation_has_a_permissive_licence() ->
 
 def test_the_exceptions_are_still_needed() -> None:
     packages = installed("knowledge-server", {})
-    assert {name for name in FILE_BY_FILE if name not in packages or not BINDING.search(licence(packages[name]))} == set()
+    assert {
+        name for name in FILE_BY_FILE if name not in packages or not BINDING.search(licence(packages[name]))
+    } == set()

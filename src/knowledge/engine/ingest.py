@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +28,7 @@ from knowledge.store.publish import Publication, Published, Publisher
 LONGEST_TITLE = 200
 NOTE_TITLE = 80
 SAMPLE = 5000
+LANGUAGE = re.compile("([a-z]{2})(?:[-_]|$)")
 """How many characters of a document its language is told from."""
 
 Stop = Callable[[], bool]
@@ -176,7 +178,7 @@ class Ingest:
     ) -> Publication:
         title = _title(origin, facts, claim.filename)
         flow = _Flow(pages)
-        language = facts.language or analyse.language(flow.sample(SAMPLE))
+        language = analyse.language(flow.sample(SAMPLE)) or _declared(facts)
         preparation = self._begin(claim, title, language, stop)
         tally, splitter = Tally(), self.make_splitter(self.models.serving.choice)
         try:
@@ -260,10 +262,16 @@ def _tags(origin: Origin, facts: Facts) -> tuple[str, ...]:
     return tuple(dict.fromkeys(tag for tag in every if tag))
 
 
+def _declared(facts: Facts) -> str | None:
+    """What a document says of its language, without the country; its text is asked first, since many say it wrongly."""
+    found = LANGUAGE.match(facts.language.lower()) if facts.language else None
+    return found[1] if found else None
+
+
 def _metadata(origin: Origin, facts: Facts) -> Json:
     found: Json = {**facts.metadata}
-    if facts.author:
-        found["author"] = facts.author
+    known = {"author": facts.author, "language": facts.language}
+    found |= {key: value for key, value in known.items() if value}
     given = {key: value for key, value in origin.metadata.items() if key not in ("title", "tags")}
     return {**found, **given}
 
