@@ -20,7 +20,7 @@ KnowledgeError
 ├── RateLimited                 429
 ├── Cancelled                   409
 ├── Unavailable                 503  Starting · ModelUnavailable · IndexFailed · EngineUnreachable
-│   ├── StorageFailed           503  DatabaseFailed
+│   ├── StorageFailed           503  DatabaseFailed · DiskFull
 │   └── EmbeddingFailed         503  a remote model that does not do its work
 │       └── EmbeddingRateLimited  429
 ├── FetchFailed                 502  an address on the web that could not be read · NothingCrawled
@@ -350,6 +350,11 @@ class StorageFailed(Unavailable):
 
 class DatabaseFailed(StorageFailed):
     code = "database_failed"
+
+
+class DiskFull(StorageFailed):
+    code = "disk_full"
+    default_hint = "Free some space on the disk of the data folder, and try again; what was acknowledged is kept."
 
 
 class FetchFailed(KnowledgeError):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -183,4 +185,38 @@ def test_removed_passages_are_cleared_away(tmp_path: Path, monkeypatch: pytest.M
     assert sorted(by_meaning(again, 1, tagged)) == sorted([n for n in range(1, 200, 2) if n % 3 == 1] + [500])
     assert by_words(again, "leaf151")[0] == 151
     assert again.meaning(vector(500), EVERYTHING, 1).ids.tolist() == [500]
+    again.close()
+
+
+@contextmanager
+def no_room() -> Iterator[None]:
+    """No file may grow, as on a full disk: what is written then fails, in whichever library it happens."""
+    import resource
+
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no limit on the size of files")
+def test_an_index_goes_on_when_a_full_disk_has_room_again(tmp_path: Path) -> None:
+    index = open_index(tmp_path / "index")
+    put(index, 1, [entry(1, "tea")])
+    index.flush()
+    more = [entry(number, f"coffee {'m' * number}") for number in range(2, 40)]
+    for _ in range(2):
+        with no_room(), pytest.raises((OSError, ValueError)):
+            put(index, 2, more)
+    with no_room(), pytest.raises((OSError, ValueError)):
+        index.flush()
+    assert (by_words(index, "tea"), by_words(index, "mmmmmmm"), by_meaning(index, 1)) == ([1], [], [1])
+    put(index, 2, more)
+    assert (by_words(index, "mmmmmmm"), index.count()) == ([7], 39)
+    index.flush()
+    index.close()
+    again = open_index(tmp_path / "index")
+    assert (again.checkpoint(), again.count(), by_words(again, "mmmmmmm"), by_words(again, "tea")) == (2, 39, [7], [1])
     again.close()

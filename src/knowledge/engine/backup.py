@@ -52,13 +52,12 @@ class Archive:
         named = _named(parts)
         parts.database.copy_to(copy)
         named |= _named(parts)  # what was added while the copy was made may be in it
-        manifest = _manifest(copy)
+        originals = [path for path in map(parts.files.path, sorted(named)) if path.exists()]
+        manifest = _manifest(copy, len(originals))
         yield MANIFEST, manifest, len(manifest)
         yield DATABASE, copy, copy.stat().st_size
-        for sha256 in sorted(named):
-            path = parts.files.path(sha256)
-            if path.exists():
-                yield f"{FILES}/{sha256}", path, path.stat().st_size
+        for path in originals:
+            yield f"{FILES}/{path.name}", path, path.stat().st_size
 
     def _read(self) -> Generator[bytes]:
         for name, source, size in self._members:
@@ -115,6 +114,9 @@ def _lay_out(archive: BinaryIO, draft: Path) -> Json:
         raise Damaged("This is not a backup of this program")
     if digest(draft / DATABASE) != manifest.get("database_sha256"):
         raise Damaged("The database in the backup is damaged")
+    said, laid_out = manifest.get("originals"), sum(path.is_file() for path in (draft / FILES).rglob("*"))
+    if said is not None and said != laid_out:
+        raise Damaged(f"This is not a complete backup: it holds {laid_out} originals instead of {said}")
     return manifest
 
 
@@ -137,13 +139,14 @@ def _put(content: BinaryIO | object, target: Path, name: str) -> None:
         raise Damaged(f"The original {target.name} in the backup is damaged")
 
 
-def _manifest(database: Path) -> bytes:
+def _manifest(database: Path, originals: int) -> bytes:
     return json.dumps(
         {
             "product": PRODUCT,
             "version": __version__,
             "made_at": now().isoformat(),
             "database_sha256": digest(database),
+            "originals": originals,
         }
     ).encode()
 

@@ -30,6 +30,10 @@ IDLE_SECONDS = 2.0
 """After so long without a change everything is made durable and the log is cut."""
 SMALL = 500
 """So many documents are indexed anew before the start is over; more than that, in the background."""
+RETRY_SECONDS = 2.0
+"""How soon it is tried again after something went wrong."""
+FULL = 4 << 20
+"""With less than this a disk counts as full."""
 UNSETTLED = 2000
 """After so many changes too: they are what the next start has to see again after a crash."""
 
@@ -67,6 +71,7 @@ class Indexer:
         self._progress = threading.Condition()
         self.rebuilding = False
         self.trouble: str | None = None
+        self._damaged = False
         folder.mkdir(parents=True, exist_ok=True)
         self._clear_away()
         self.serving = Serving(open_index(self._current(), model), model)
@@ -125,14 +130,33 @@ class Indexer:
                 self.rebuilding = False
         self.wake()
 
+    def doubt(self, index: Index, error: BaseException) -> None:
+        """A search found this index damaged: build another, at once if it is small, else in the background."""
+        with self._turn:
+            if self.index is not index:  # somebody else saw it first
+                return
+            log.error("The index is damaged and is built again: %s", error)
+            self.trouble, self._damaged = f"The index is damaged and is built again: {error}", True
+            if len(self._documents.chunk_counts()) <= SMALL:
+                self._attempt(self._mend)
+            else:
+                self.wake()
+
     # -- following ------------------------------------------------------------------------------
 
     def _follow(self) -> None:
         if self._must_rebuild():
             self._attempt(lambda: self.rebuild(self.model))
         while not self._stopping.is_set():
+            if self.trouble is not None:
+                self._wake.wait(RETRY_SECONDS)
+                self._wake.clear()
+                self._attempt(self._mend)
+                continue
             if not self._wake.wait(IDLE_SECONDS):
                 self._attempt(self._settle)
+                if self.trouble is not None:
+                    continue
                 self._wake.wait()
             self._wake.clear()
             self._attempt(self.catch_up)
@@ -140,10 +164,30 @@ class Indexer:
     def _attempt(self, step: Callable[[], None]) -> None:
         try:
             step()
+            if self.trouble is not None:
+                log.warning("The index follows the store again")
             self.trouble = None
         except (KnowledgeError, OSError, ValueError, RuntimeError) as error:
-            log.exception("The index could not follow the store")
-            self.trouble = f"The index is behind its log: {error}"
+            if self.trouble is None:
+                log.exception("The index could not follow the store")
+            why = "the disk of the data folder is full" if self._free() < FULL else str(error)
+            self.trouble = f"The index is behind its log: {why}"
+
+    def _mend(self) -> None:
+        """Once more; and if that fails again, though there is room, anew from the store."""
+        if not self._damaged and not self._must_rebuild():
+            try:
+                self.catch_up()
+                self._settle()
+                return
+            except (KnowledgeError, OSError, ValueError, RuntimeError):
+                if self._free() < FULL + 2 * self.index.size_bytes():
+                    raise
+        self.rebuild(self.model)
+        self._damaged = False
+
+    def _free(self) -> int:
+        return shutil.disk_usage(self._folder).free
 
     def catch_up(self) -> None:
         """Apply all changes that there are."""
@@ -216,7 +260,10 @@ class Indexer:
         self.serving = Serving(fresh, model)
         self._reached(fresh.checkpoint())
         failpoints.reached("index.swapped")
-        old.close()
+        try:
+            old.close()
+        except (OSError, ValueError):  # it may be replaced because it is broken
+            log.warning("The old index could not be closed")
         shutil.rmtree(old_folder, ignore_errors=True)
 
     # -- where the current index lies ------------------------------------------------------------

@@ -13,13 +13,23 @@ from typing import TypeVar
 
 from knowledge import failpoints
 from knowledge.crawls import Crawl, NewCrawl
+from knowledge.embed.base import Embedder
 from knowledge.engine import accept, backup, search, standing, verify
 from knowledge.engine.access import Access
 from knowledge.engine.local_accounts import LocalAccounts
 from knowledge.engine.local_corpora import LocalCorpora
 from knowledge.engine.parts import Parts
-from knowledge.errors import BY_CODE, DeadlineExceeded, EngineUnreachable, Internal, JobNotFound, NotNow, StorageFailed
-from knowledge.index.api import Within
+from knowledge.errors import (
+    BY_CODE,
+    DeadlineExceeded,
+    EngineUnreachable,
+    IndexFailed,
+    Internal,
+    JobNotFound,
+    NotNow,
+    StorageFailed,
+)
+from knowledge.index.api import Index, Within
 from knowledge.model import (
     Answer,
     Caller,
@@ -99,6 +109,16 @@ class LocalEngine(LocalAccounts, LocalCorpora):
         index, embedder = self._parts.searching()
         if embedder is None and not query.fallback:
             self._parts.models.serving.refuse_if_the_service_failed()
+        try:
+            return self._search_in(index, embedder, query)
+        except IndexFailed as error:
+            self._parts.indexer.doubt(index, error.__cause__ or error)
+            another, embedder = self._parts.searching()
+            if another is index:
+                raise
+        return self._search_in(another, embedder, query)
+
+    def _search_in(self, index: Index, embedder: Embedder | None, query: Query) -> Answer:
         return search.search(
             query,
             self._within(query),

@@ -55,7 +55,7 @@ def search(
     if query.mode is Mode.RERANK and asked.mode is Mode.HYBRID:
         with costs.step("rerank"):
             ranking, asked = read_again(query, asked, found, ranking, index=index, passages=passages, reranker=reranker)
-    with costs.step("arrange"):
+    with costs.step("arrange"), asking_the_index():
         arranged = arrange(found, ranking, query.threshold, index)
     with costs.step("join"):
         page = join(query, found, arranged, passages)

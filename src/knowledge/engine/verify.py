@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
+
 from knowledge.engine.indexing import Indexer
+from knowledge.index.api import Index
 from knowledge.model import Finding
-from knowledge.store.chunks import ChunkStore
+from knowledge.store.chunks import ChunkStore, Indexable
 from knowledge.store.documents import DocumentStore
 from knowledge.store.files import FileStore, digest
 
 LOOKS, GLANCE = 40, 0.05
+BATCH = 200
+CLOSE = 0.01
+"""Half precision on both sides, and a little room."""
 
 
 def verify(documents: DocumentStore, chunks: ChunkStore, files: FileStore, indexer: Indexer) -> Iterator[Finding]:
     indexer.catch_up()
     yield from _store(documents, chunks)
     yield from _index(documents, indexer)
+    yield from _vectors(documents, chunks, indexer)
     yield from _files(documents, files)
 
 
@@ -35,20 +43,58 @@ def _index(documents: DocumentStore, indexer: Indexer) -> Iterator[Finding]:
         said, found = truth.get(identity, 0), held.get(identity, 0)
         if said != found:
             yield Finding("index", f"The index holds {found} passages of document {identity} instead of {said}")
+    for name in indexer.index.damage():
+        yield Finding("index", f"The file {name} of the index has other bytes than were written")
+
+
+def _vectors(documents: DocumentStore, chunks: ChunkStore, indexer: Indexer) -> Iterator[Finding]:
+    """Each stored vector is the one that the index compares with."""
+    identities = sorted(documents.chunk_counts())
+    for first in range(0, len(identities), BATCH):
+        wrong = _otherwise(identities[first : first + BATCH], chunks, indexer)
+        if wrong:
+            indexer.catch_up()  # they may have changed while we looked
+        for identity in _otherwise(wrong, chunks, indexer):
+            yield Finding("index", f"The index holds other vectors of document {identity} than the store")
+
+
+def _otherwise(identities: Sequence[int], chunks: ChunkStore, indexer: Indexer) -> list[int]:
+    """The documents whose vectors in the index are not those of the store."""
+    index, model = indexer.serving.index, indexer.serving.model
+    if model is None or not identities:
+        return []
+    return sorted({row.document_id for row in chunks.indexable(identities, model.id) if _differs(row, index)})
+
+
+def _differs(row: Indexable, index: Index) -> bool:
+    if row.vector is None:
+        return False
+    vector = np.frombuffer(row.vector, np.float16).astype(np.float32)
+    cosine = float(index.cosines(vector, np.asarray([row.chunk_id]))[0])
+    return not math.isclose(cosine, float(vector @ vector), abs_tol=CLOSE)
 
 
 def _files(documents: DocumentStore, files: FileStore) -> Iterator[Finding]:
     for sha256, size in documents.originals().items():
         path = files.path(sha256)
         if not path.exists():
-            yield Finding("files", f"The original {sha256} is missing")
+            yield Finding("files", f"The original {_named(documents, sha256)} is missing")
         elif path.stat().st_size != size:
-            yield Finding("files", f"The original {sha256} has {path.stat().st_size} bytes instead of {size}")
+            had = f"has {path.stat().st_size} bytes instead of {size}"
+            yield Finding("files", f"The original {_named(documents, sha256)} {had}")
         elif digest(path) != sha256:
-            yield Finding("files", f"The original {sha256} has other bytes than it came with")
+            yield Finding("files", f"The original {_named(documents, sha256)} has other bytes than it came with")
     stray = [path for path in files.all() if not documents.names(path.name)]
     for path in _after_a_moment(stray):
         yield Finding("files", f"No document names the file {path.name}")
+
+
+def _named(documents: DocumentStore, sha256: str) -> str:
+    """A file by its name on disk, and by the documents that need it."""
+    owners = (
+        f"document {document.id}, {document.filename or document.title}" for document in documents.with_file(sha256)
+    )
+    return f"{sha256} ({'; '.join(owners)})"
 
 
 def _after_a_moment(stray: list[Path]) -> list[Path]:

@@ -116,6 +116,9 @@ class Index(Protocol):
     def document_chunks(self) -> dict[int, int]:
         """How many passages of each document it holds, for `verify`."""
 
+    def damage(self) -> list[str]:
+        """Its files whose bytes are no longer the ones that were written, for `verify`."""
+
     def size_bytes(self) -> int: ...
 
     def close(self) -> None: ...

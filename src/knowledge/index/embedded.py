@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from knowledge.index import likeness, scoring
+from knowledge.index import footers, likeness, scoring
 from knowledge.index import manifest as manifests
 from knowledge.index.api import Entry, Scored, Whereabouts, Within, Words
 from knowledge.index.files import Damaged
@@ -83,6 +83,7 @@ class EmbeddedIndex:
         return self._folder / f"slots-{self._generation}"
 
     def _load(self, manifest: Manifest) -> None:
+        footers.require(self._folder / "words")
         if self._words.opstamp < manifest.opstamp:
             raise Damaged("The words are older than the manifest")
         self._words_ahead = self._words.opstamp > manifest.opstamp
@@ -256,6 +257,9 @@ class EmbeddedIndex:
         slots = self._view.slots
         documents, counts = np.unique(slots.columns.document[slots.alive], return_counts=True)
         return dict(zip(documents.tolist(), counts.tolist(), strict=True))
+
+    def damage(self) -> list[str]:
+        return list(footers.damaged(self._folder / "words"))
 
     def size_bytes(self) -> int:
         files = (Path(folder, name) for folder, _, names in os.walk(self._folder) for name in names)

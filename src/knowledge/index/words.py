@@ -41,8 +41,11 @@ class WordWriter:
         folder.mkdir(parents=True, exist_ok=True)
         self._index = tantivy.Index(schema(), path=str(folder))
         self._index.config_reader("manual")
+        self._writer: tantivy.IndexWriter | None = self._open()
+
+    def _open(self) -> tantivy.IndexWriter:
         try:
-            self._writer = self._index.writer(HEAP_BYTES, 1)
+            return self._index.writer(HEAP_BYTES, 1)
         except ValueError as error:
             # tantivy has one class of error for everything; a lock is no damage, and must not cost another's index.
             if "LockBusy" not in str(error):
@@ -52,8 +55,15 @@ class WordWriter:
             ) from error
 
     @property
+    def writer(self) -> tantivy.IndexWriter:
+        """One that died of a full disk was let go, and another one follows it."""
+        if self._writer is None:
+            self._writer = self._open()
+        return self._writer
+
+    @property
     def opstamp(self) -> int:
-        return int(self._writer.commit_opstamp)
+        return int(self.writer.commit_opstamp)
 
     def add(self, entries: Sequence[Entry]) -> None:
         for entry in entries:
@@ -67,17 +77,20 @@ class WordWriter:
             document.add_text("doc_type", entry.doc_type)
             for tag in entry.tags:
                 document.add_text("tag", tag)
-            self._writer.add_document(document)
+            self.writer.add_document(document)
 
     def strike(self, documents: Iterable[int]) -> None:
         for document in documents:
-            self._writer.delete_documents_by_query(term("document", document))
+            self.writer.delete_documents_by_query(term("document", document))
 
     def commit(self) -> None:
-        self._writer.commit()
+        self.writer.commit()
 
     def rollback(self) -> None:
-        self._writer.rollback()
+        try:
+            self.writer.rollback()
+        except ValueError:  # its thread has died; what was committed is on disk
+            self._writer = None
 
     def view(self) -> WordView:
         self._index.reload()
@@ -85,7 +98,12 @@ class WordWriter:
         return WordView(searcher, int(searcher.num_docs))
 
     def close(self) -> None:
-        self._writer.wait_merging_threads()
+        if self._writer is None:
+            return
+        try:
+            self._writer.wait_merging_threads()
+        except ValueError:  # as above
+            self._writer = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool, QueuePool
 
 from knowledge import failpoints
-from knowledge.errors import DatabaseFailed, StorageFailed
+from knowledge.errors import DatabaseFailed, DiskFull, StorageFailed
 from knowledge.store import migrate
 
 T = TypeVar("T")
@@ -41,7 +41,9 @@ def new_id(result: CursorResult[Any]) -> int:
     return int(key[0])
 
 
-def storage_failed(error: DBAPIError) -> DatabaseFailed:
+def storage_failed(error: DBAPIError) -> StorageFailed:
+    if getattr(error.orig, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
+        return DiskFull("The disk of the data folder is full", reason=str(error.orig))
     return DatabaseFailed(f"The database could not be used: {error.orig}", reason=str(error.orig))
 
 

@@ -136,6 +136,11 @@ class DocumentStore:
         with self._database.read() as connection:
             return {row.sha256: row.size_bytes for row in connection.execute(select(D.sha256, D.size_bytes))}
 
+    def with_file(self, sha256: str) -> list[Document]:
+        """Whose original this is."""
+        with self._database.read() as connection:
+            return _all(connection, D.sha256 == sha256)
+
     def files_bytes(self, owner: int | None = None) -> int:
         """The size of all originals, or of one owner's; equal ones lie on disk once."""
         sizes = select(func.max(D.size_bytes).label("size")).group_by(D.sha256)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import secrets
@@ -9,12 +10,12 @@ import threading
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from knowledge import failpoints
-from knowledge.errors import StorageFailed, TooLarge
+from knowledge.errors import DiskFull, StorageFailed, TooLarge
 
 PIECE = 1 << 20
 
@@ -42,7 +43,10 @@ class Incoming:
                 max_size_mb=self._limit >> 20,
             )
         self._hash.update(piece)
-        self._file.write(piece)
+        try:
+            self._file.write(piece)
+        except OSError as error:
+            raise storage_failed(error) from error
 
     def finish(self) -> Received:
         self._file.flush()
@@ -51,7 +55,8 @@ class Incoming:
         return Received(self._hash.hexdigest(), self._size)
 
     def discard(self) -> None:
-        self._file.close()
+        with suppress(OSError):  # a full disk refuses once more what is still in the buffer
+            self._file.close()
         self.path.unlink(missing_ok=True)
 
 
@@ -175,6 +180,8 @@ def sync_folder(folder: Path) -> None:
 
 
 def storage_failed(error: OSError) -> StorageFailed:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return DiskFull("The disk of the data folder is full", reason=str(error))
     return StorageFailed(f"The file could not be kept: {error.strerror or error}", reason=str(error))
 
 

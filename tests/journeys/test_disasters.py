@@ -1,0 +1,264 @@
+"""A full disk, damaged files, a folder that cannot be written: each is said in words, and heals where it can."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from knowledge.config import Settings
+from knowledge.engine import backup
+from knowledge.engine.local import LocalEngine
+from knowledge.errors import Damaged, KnowledgeError, StorageFailed
+from knowledge.model import Content, Document, DocumentFilter, NewFile, Query
+from knowledge.testing import SharedParsers, small_engine
+from tests.acting import add_file, add_note, done, found
+
+FULL_DISK = Path(__file__).with_name("full_disk.py")
+SMALL_DISK = 'mount -t tmpfs -o size=9m tmpfs "$1" && exec "$2" "$3" "$1"'
+
+
+def own_mounts() -> bool:
+    """Whether a process may have disks of its own here: Linux, and not forbidden."""
+    unshare = shutil.which("unshare")
+    if unshare is None:
+        return False
+    return subprocess.run([unshare, "-Urm", "true"], capture_output=True, check=False).returncode == 0
+
+
+@pytest.mark.skipif(not own_mounts(), reason="a small disk needs a mount of its own")
+def test_a_full_disk_is_told_and_nothing_that_was_accepted_is_lost(tmp_path: Path) -> None:
+    command = ["unshare", "-Urm", "sh", "-c", SMALL_DISK, "sh", str(tmp_path), sys.executable, str(FULL_DISK)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    assert "The disk of the data folder is full" in ended.stdout and "Free some space" in ended.stdout
+    assert "kept:" in ended.stdout.splitlines()[-1]
+
+
+@asynccontextmanager
+async def opened(settings: Settings, parsers: SharedParsers) -> AsyncIterator[LocalEngine]:
+    engine = small_engine(settings, parsers=parsers)
+    engine.start()
+    try:
+        yield engine
+    finally:
+        await asyncio.to_thread(engine.close)
+
+
+async def a_folder(settings: Settings, parsers: SharedParsers) -> Document:
+    async with opened(settings, parsers) as engine:
+        await add_note(engine, "coffee at noon")
+        return await add_file(engine, "tea.md", "# Tea\n\nTea in the kitchen.", source_path="/tea.md")
+
+
+def index_files(settings: Settings) -> list[Path]:
+    """All that are read as a whole when the index is opened; of the rows that are mapped only the length is known."""
+    files = (path for path in (settings.data / "index").rglob("*") if path.is_file())
+    return sorted(path for path in files if path.suffix != ".rows")
+
+
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def garble(path: Path) -> None:
+    path.write_bytes(os.urandom(max(path.stat().st_size, 8)))
+
+
+@pytest.mark.parametrize("damage", [empty, garble, Path.unlink])
+async def test_any_damaged_file_of_the_index_is_made_good_at_the_next_start(
+    settings: Settings, parsers: SharedParsers, damage: Callable[[Path], None]
+) -> None:
+    document = await a_folder(settings, parsers)
+    for number in range(len(index_files(settings))):
+        files = index_files(settings)
+        hurt = files[number % len(files)]
+        damage(hurt)
+        print("damaged", hurt)
+        async with opened(settings, parsers) as engine:
+            assert (await found(engine, "tea"))[0] == document.id, hurt
+            assert await engine.verify() == [], hurt
+
+
+async def test_verify_names_the_original_that_is_gone_and_adding_it_again_mends_it(
+    settings: Settings, parsers: SharedParsers
+) -> None:
+    document = await a_folder(settings, parsers)
+    original = settings.data / "files" / document.sha256[:2] / document.sha256
+    original.unlink()
+    async with opened(settings, parsers) as engine:
+        (finding,) = await engine.verify()
+        assert finding.part == "files" and document.sha256 in finding.message and "missing" in finding.message
+        assert f"document {document.id}" in finding.message and "tea.md" in finding.message
+        with pytest.raises(StorageFailed, match="missing"):
+            await engine.original(document.id)
+        assert (await found(engine, "tea"))[0] == document.id
+        with pytest.raises(KnowledgeError):
+            content = Content.of(b"# Tea\n\nTea in the kitchen.")
+            await done(engine, await engine.add(NewFile(filename="tea.md", content=content, source_path="/tea.md")))
+        assert await engine.verify() == []
+
+
+@pytest.mark.parametrize(("damage", "says"), [(empty, "has 0 bytes instead of"), (garble, "has other bytes")])
+async def test_verify_tells_a_damaged_original_from_a_short_one(
+    settings: Settings, parsers: SharedParsers, damage: Callable[[Path], None], says: str
+) -> None:
+    document = await a_folder(settings, parsers)
+    damage(settings.data / "files" / document.sha256[:2] / document.sha256)
+    async with opened(settings, parsers) as engine:
+        (finding,) = await engine.verify()
+        assert finding.part == "files" and says in finding.message and f"document {document.id}" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("name", "says"), [("*.idx", ".idx of the index has other bytes"), ("vectors.rows", "other vectors of document")]
+)
+async def test_verify_names_what_is_damaged_in_the_index(
+    settings: Settings, parsers: SharedParsers, name: str, says: str
+) -> None:
+    await a_folder(settings, parsers)
+    async with opened(settings, parsers) as engine:
+        for path in (settings.data / "index").rglob(name):
+            data = path.read_bytes()
+            with path.open("r+b") as file:  # where it lies, as a failing disk does
+                file.write(bytes(255 - byte for byte in data[:40]))
+        assert any(says in finding.message and finding.part == "index" for finding in await engine.verify())
+        await engine.reindex()
+        assert await engine.verify() == []
+
+
+async def test_a_search_that_meets_a_damaged_index_has_it_built_again(
+    settings: Settings, parsers: SharedParsers
+) -> None:
+    document = await a_folder(settings, parsers)
+    for path in (settings.data / "index").rglob("*.pos"):
+        data = path.read_bytes()
+        path.write_bytes(bytes(255 - byte for byte in data[:24]) + data[24:])
+    async with opened(settings, parsers) as engine:
+        assert (await found(engine, '"in the kitchen"'))[0] == document.id
+        assert await engine.verify() == []
+
+
+async def test_verify_names_passages_that_are_gone(settings: Settings, parsers: SharedParsers) -> None:
+    document = await a_folder(settings, parsers)
+    with sqlite3.connect(settings.data / "knowledge.db") as database:
+        database.execute("PRAGMA foreign_keys=ON")
+        database.execute(
+            "DELETE FROM chunks WHERE content_id = (SELECT content_id FROM documents WHERE id = ?)", (document.id,)
+        )
+    database.close()
+    async with opened(settings, parsers) as engine:
+        findings = await engine.verify()
+        assert f"Document {document.id} should have" in findings[0].message and findings[0].part == "store"
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+async def test_a_database_that_was_cut_short_is_a_sentence(settings: Settings, parsers: SharedParsers) -> None:
+    await a_folder(settings, parsers)
+    database = settings.data / "knowledge.db"
+    for _ in range(3):
+        cut(database)
+        before = database.read_bytes()
+        with pytest.raises(StorageFailed, match="database"):
+            async with opened(settings, parsers) as engine:
+                await engine.documents(DocumentFilter())
+                await found(engine, "tea")
+                await engine.verify()
+                raise AssertionError("nobody noticed")
+        assert database.read_bytes() == before or database.stat().st_size >= len(before)
+
+
+@pytest.mark.parametrize("share", [0.02, 0.3, 0.7, 0.99])
+async def test_a_backup_that_was_cut_short_is_refused_and_leaves_nothing(
+    settings: Settings, parsers: SharedParsers, tmp_path: Path, share: float
+) -> None:
+    await a_folder(settings, parsers)
+    archive = tmp_path / "all.tar"
+    async with opened(settings, parsers) as engine:
+        archive.write_bytes(b"".join([piece async for piece in (await engine.backup()).pieces]))
+    whole = archive.read_bytes()
+    archive.write_bytes(whole[: int(len(whole) * share)])
+    with archive.open("rb") as file, pytest.raises(Damaged):
+        backup.restore(file, tmp_path / "restored")
+    assert not (tmp_path / "restored").exists() and not list(tmp_path.glob("*.restoring-*"))
+
+
+async def test_a_backup_with_other_bytes_is_refused_and_says_what_is_damaged(
+    settings: Settings, parsers: SharedParsers, tmp_path: Path
+) -> None:
+    await a_folder(settings, parsers)
+    async with opened(settings, parsers) as engine:
+        whole = b"".join([piece async for piece in (await engine.backup()).pieces])
+    for words, says in ((b"coffee at noon", "original"), (b"SQLite format 3", "database")):
+        archive = tmp_path / "all.tar"
+        at = whole.rindex(words) if says == "original" else whole.index(words)
+        archive.write_bytes(whole[:at] + b"?" + whole[at + 1 :])
+        with archive.open("rb") as file, pytest.raises(Damaged, match=says):
+            backup.restore(file, tmp_path / "restored")
+        assert not (tmp_path / "restored").exists()
+
+
+async def test_a_backup_made_while_others_write_gives_the_same_answers_elsewhere(
+    settings: Settings, parsers: SharedParsers, tmp_path: Path
+) -> None:
+    archive = tmp_path / "all.tar"
+    async with opened(settings, parsers) as engine:
+        before = [await add_note(engine, f"tea number {number} in the kitchen") for number in range(5)]
+        writing = asyncio.create_task(write_on(engine))
+        archive.write_bytes(b"".join([piece async for piece in (await engine.backup()).pieces]))
+        writing.cancel()
+        await asyncio.gather(writing, return_exceptions=True)
+        await settled(engine)
+    with archive.open("rb") as file:
+        backup.restore(file, tmp_path / "restored")
+    async with opened(settings.model_copy(update={"data": tmp_path / "restored"}), parsers) as copy:
+        await settled(copy)
+        assert await copy.verify() == []
+        documents = {document.id for document in (await copy.documents(DocumentFilter(per_page=200))).items}
+        assert documents >= {document.id for document in before}
+        async with opened(settings, parsers) as engine:
+            later = {document.id for document in (await engine.documents(DocumentFilter(per_page=200))).items}
+            for gone in later - documents:
+                await engine.remove(gone)
+            await engine.reindex()  # what was removed no longer counts in the scores
+            for question in ("tea number 3", "kitchen", "written meanwhile"):
+                assert await answers(engine, question) == await answers(copy, question)
+
+
+async def answers(engine: LocalEngine, question: str) -> list[tuple[int, str, float]]:
+    hits = (await engine.search(Query(text=question, limit=50))).hits
+    return sorted((hit.document.id, hit.chunk.text, round(hit.score, 3)) for hit in hits)
+
+
+async def write_on(engine: LocalEngine) -> None:
+    for number in range(1000):
+        await add_note(engine, f"written meanwhile {number}")
+
+
+async def settled(engine: LocalEngine) -> None:
+    while (status := await engine.status()).queued + status.processing:
+        await asyncio.sleep(0.01)
+
+
+@pytest.mark.skipif(not own_mounts(), reason="a read-only disk needs a mount of its own")
+def test_a_read_only_disk_is_a_sentence(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    mount = 'mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" && shift && exec "$@"'
+    command = ["unshare", "-Urm", "sh", "-c", mount, "sh", str(data), sys.executable, "-m", "knowledge"]
+    for words in (["status"], ["search", "tea"], ["add", __file__]):
+        ended = subprocess.run([*command, *words, "--data", str(data)], capture_output=True, text=True, check=False)
+        assert ended.returncode == 1 and ended.stdout == "", ended
+        assert "cannot be used: Read-only file system" in ended.stderr and "--data" in ended.stderr
+        assert len(ended.stderr.splitlines()) == 1
