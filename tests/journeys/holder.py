@@ -10,7 +10,7 @@ from pathlib import Path
 from knowledge import app
 from knowledge.config import Settings
 from knowledge.engine.api import Engine
-from knowledge.model import NewNote
+from knowledge.model import Mode, NewNote, Query
 from knowledge.surfaces import sharing
 from knowledge.testing import small_engine
 
@@ -26,10 +26,12 @@ async def main() -> None:
             await keep(engine, f"A note of process {id(engine)}.")
             print("kept", flush=True)
         else:
-            for number in range(5):
+            for number in range(8):
                 word = f"{sys.argv[3]}n{number}q".translate(str.maketrans("0123456789", "abcdfghjkl"))
                 await keep(engine, f"{word} stands here")
                 print("kept", word, flush=True)
+                answer = await engine.search(Query(text=word, mode=Mode.TEXT))
+                assert any(word in hit.chunk.text for hit in answer.hits), word
 
 
 async def hold(data: Path) -> None:
