@@ -23,7 +23,6 @@ from knowledge.model import (
     new_uid,
 )
 from knowledge.store import collections, jobs, publish, quotas
-from knowledge.store.access import owner_for_writer
 from knowledge.store.files import Incoming, Received
 from knowledge.store.job_rows import NewJob
 from knowledge.store.jobs import BULK, INTERACTIVE
@@ -129,8 +128,7 @@ def _queue(
     collection_id = collections.require(connection, new.collection, scope)
     old = publish.at_path(connection, collection_id, new.source_path)
     publish.refuse_duplicate(connection, collection_id, received.sha256, old)
-    owner = owner_for_writer(connection, collection_id, scope.owner)
-    quotas.check(connection, parts.options.quota, owner, received.size, old)
+    quotas.check(connection, parts.options.quota, collection_id, received.size, old)
     job = NewJob(
         new.job_uid,
         kind,

@@ -13,7 +13,6 @@ from knowledge.errors import Cancelled, Damaged, Duplicate, KnowledgeError, Quot
 from knowledge.extract import bundle
 from knowledge.model import JobKind, Scope
 from knowledge.store import jobs, publish, quotas
-from knowledge.store.access import owner_for_writer
 from knowledge.store.database import Database
 from knowledge.store.documents import DocumentStore
 from knowledge.store.files import FileStore, Incoming
@@ -95,8 +94,7 @@ def _queue(
             old = publish.at_path(connection, collection_id, path)
             publish.refuse_duplicate(connection, collection_id, received.sha256, old)
             if jobs.find_uid(connection, job.uid, Scope(claim.owner)) is None:
-                owner = owner_for_writer(connection, collection_id, claim.owner)
-                quotas.check(connection, quota, owner, received.size, old)
+                quotas.check(connection, quota, collection_id, received.size, old)
             jobs.create(connection, job)
 
         database.write(work)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, func, select
 
 from knowledge.errors import QuotaExceeded
-from knowledge.model import Document, JobKind, JobStatus
+from knowledge.model import LOCAL_OWNER, Document, JobKind, JobStatus
 from knowledge.store import schema
 
 C, D, J = schema.collections.c, schema.documents.c, schema.jobs.c
@@ -21,9 +21,12 @@ class Quota:
     bytes: int = 0
 
 
-def check(connection: Connection, quota: Quota, owner: int, size: int, old: Document | None = None) -> None:
-    """Refuse what would be too much for its owner: what stands there, what is on its way, and this."""
-    if owner <= 0 or not (quota.documents or quota.bytes):
+def check(connection: Connection, quota: Quota, collection_id: int, size: int, old: Document | None = None) -> None:
+    """Refuse what would be too much for the collection's owner: what stands there, what is on its way, and this."""
+    if not (quota.documents or quota.bytes):
+        return
+    owner = connection.execute(select(C.owner_id).where(C.id == collection_id)).scalar_one()
+    if owner <= LOCAL_OWNER:
         return
     documents, used = _kept(connection, owner)
     documents += 0 if old is not None else 1
