@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import sqlite3
 import subprocess
 import sys
@@ -21,22 +20,14 @@ from knowledge.errors import Damaged, KnowledgeError, StorageFailed
 from knowledge.model import Content, Document, DocumentFilter, NewFile, Query
 from knowledge.testing import SharedParsers, small_engine
 from tests.acting import add_file, add_note, done, found
+from tests.mounts import READ_ONLY, SMALL, on_disk_of_its_own, own_mounts
 
 FULL_DISK = Path(__file__).with_name("full_disk.py")
-SMALL_DISK = 'mount -t tmpfs -o size=9m tmpfs "$1" && exec "$2" "$3" "$1"'
-
-
-def own_mounts() -> bool:
-    """Whether a process may have disks of its own here: Linux, and not forbidden."""
-    unshare = shutil.which("unshare")
-    if unshare is None:
-        return False
-    return subprocess.run([unshare, "-Urm", "true"], capture_output=True, check=False).returncode == 0
 
 
 @pytest.mark.skipif(not own_mounts(), reason="a small disk needs a mount of its own")
 def test_a_full_disk_is_told_and_nothing_that_was_accepted_is_lost(tmp_path: Path) -> None:
-    command = ["unshare", "-Urm", "sh", "-c", SMALL_DISK, "sh", str(tmp_path), sys.executable, str(FULL_DISK)]
+    command = on_disk_of_its_own(SMALL, str(tmp_path), sys.executable, str(FULL_DISK))
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr[-3000:]
     assert "The disk of the data folder is full" in ended.stdout and "Free some space" in ended.stdout
@@ -255,8 +246,7 @@ async def settled(engine: LocalEngine) -> None:
 def test_a_read_only_disk_is_a_sentence(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
-    mount = 'mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" && shift && exec "$@"'
-    command = ["unshare", "-Urm", "sh", "-c", mount, "sh", str(data), sys.executable, "-m", "knowledge"]
+    command = on_disk_of_its_own(READ_ONLY, str(data), sys.executable, "-m", "knowledge")
     for words in (["status"], ["search", "tea"], ["add", __file__]):
         ended = subprocess.run([*command, *words, "--data", str(data)], capture_output=True, text=True, check=False)
         assert ended.returncode == 1 and ended.stdout == "", ended

@@ -1,0 +1,24 @@
+"""Disks of a process's own: small ones, and ones that cannot be written."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from functools import cache
+
+READ_ONLY = 'mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" && shift && exec "$@"'
+SMALL = 'mount -t tmpfs -o size=9m tmpfs "$1" && exec "$2" "$3" "$1"'
+
+
+@cache
+def own_mounts() -> bool:
+    """Whether a process may have disks of its own here: Linux, and not forbidden."""
+    unshare = shutil.which("unshare")
+    if unshare is None:
+        return False
+    return subprocess.run([unshare, "-Urm", "true"], capture_output=True, check=False).returncode == 0
+
+
+def on_disk_of_its_own(mount: str, *words: str) -> list[str]:
+    """The command that mounts first, and is then what the words say."""
+    return ["unshare", "-Urm", "sh", "-c", mount, "sh", *words]
