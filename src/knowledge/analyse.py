@@ -285,10 +285,10 @@ _DETECTOR_LOCK = threading.Lock()
 def language(text: str) -> str | None:
     """The language of a text (ISO 639-1), or None when it is short, mixed or code."""
     sample = text[:4000]
-    letters = [character for character in sample if character.isalpha()]
-    latin = sum(letter < "\u0370" for letter in letters)
+    letters = "".join(filter(str.isalpha, sample))
+    latin = len(letters) if letters.isascii() else sum(letter < "\u0370" for letter in letters)
     fewest = _FEWEST_LATIN_LETTERS if 2 * latin >= len(letters) else _FEWEST_LETTERS
-    readable = len(letters) + sum(character.isspace() for character in sample)
+    readable = len(letters) + sum(map(str.isspace, sample))
     if len(letters) < fewest or readable < 0.85 * len(sample):
         return None
     middle = len(sample) // 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections import Counter
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -265,11 +266,15 @@ def _any_equal(column: NDArray[np.generic], values: Sequence[int]) -> NDArray[np
     return mask
 
 
+@lru_cache(maxsize=1 << 15)
 def term_hash(term: str) -> int:
     return zlib.crc32(term.encode("utf-8", "surrogatepass")) >> COUNT_BITS
 
 
 def pack(terms: Sequence[str]) -> NDArray[np.uint32]:
     """The terms of a passage as numbers: what is needed to score it without asking tantivy."""
-    packed = [term_hash(term) << COUNT_BITS | min(count, MOST_COUNTED) for term, count in Counter(terms).items()]
+    packed = [
+        term_hash(term) << COUNT_BITS | (count if count < MOST_COUNTED else MOST_COUNTED)
+        for term, count in Counter(terms).items()
+    ]
     return np.asarray(packed, np.uint32)

@@ -22,7 +22,9 @@ WORD = re.compile(r"[A-Za-z][a-z]*|[^\sA-Za-z]|\n|\s(?=\s)")
 def passage_text(title: str, section: Sequence[str], text: str) -> str:
     """Title, headings, text. What is too long above the text is shortened there: the text is always whole."""
     names = _names(title, section, text)
-    above = _shortened(names, max(ROOM_ABOVE, WINDOW - SPECIAL_TOKENS - estimate(text)))
+    if estimate(BETWEEN.join(names)) + 1 > ROOM_ABOVE:  # seldom, and to estimate the text is what costs
+        names = _shortened(names, max(ROOM_ABOVE, WINDOW - SPECIAL_TOKENS - estimate(text)))
+    above = BETWEEN.join(names)
     return f"{above}{STOP}{text}" if above else text
 
 
@@ -58,7 +60,7 @@ def _cut_from(name: str, opening: set[str]) -> bool:
     return name.endswith("…") and any(line.startswith(name[:-1]) for line in opening)
 
 
-def _shortened(names: list[str], room: int) -> str:
+def _shortened(names: list[str], room: int) -> list[str]:
     """The title says what it is about and the last heading where we are: those between are left out first."""
     names = list(names)
     while len(names) > 2 and estimate(BETWEEN.join(names)) + 1 > room:
@@ -66,7 +68,7 @@ def _shortened(names: list[str], room: int) -> str:
     if names and estimate(BETWEEN.join(names)) + 1 > room:
         share = room // len(names) - 2
         names = [_cut(name, share) for name in names]
-    return BETWEEN.join(name for name in names if name)
+    return [name for name in names if name]
 
 
 def _cut(name: str, room: int) -> str:
