@@ -56,13 +56,8 @@ class Fixed:
     def __init__(self, *scores: float) -> None:
         self._scores = np.array(scores)
 
-    def judge(self, case: Case) -> Numbers | None:
+    def judge(self, case: Case) -> Numbers:
         return self._scores
-
-
-class Slow:
-    def judge(self, case: Case) -> Numbers | None:
-        return None
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=30), st.data())
@@ -94,9 +89,17 @@ def test_the_judge_decides_the_order() -> None:
 
 def test_a_budget_that_runs_out_leaves_the_fused_order_and_says_so() -> None:
     before = ranking(0.9, 0.8)
-    after, note = Reranker(Slow, 300).rerank(replace(QUERY, budget_ms=7), "any", before, passages("a", "b"), SHELF)
+    slow = Reranker(lambda: Fixed(0.5), 300)
+    after, note = slow.rerank(replace(QUERY, budget_ms=7), "any", before, passages("a", "b"), SHELF)
     assert after is before
     assert note == "Reranking took longer than 7 ms; this is the fused order."
+
+
+def test_a_budget_that_runs_out_halfway_orders_what_was_read_and_says_so() -> None:
+    slow = Reranker(lambda: Fixed(0.1, 0.9), 300)
+    after, note = slow.rerank(replace(QUERY, budget_ms=7), "any", ranking(0.9, 0.8, 0.7), passages(*"abc"), SHELF)
+    assert after.order.tolist() == [1, 0, 2]
+    assert note is not None and note.startswith("Within 7 ms the best 2 of 3 passages were read again")
 
 
 def test_a_reranker_that_is_still_loading_is_not_waited_for_beyond_the_budget() -> None:
@@ -161,9 +164,12 @@ def test_word_by_word_the_passage_that_answers_comes_first(word_by_word: LateInt
 def test_what_was_read_in_time_is_kept_for_the_next_question(word_by_word: LateInteraction) -> None:
     given = [Passage(900 + number, text * 30) for number, text in enumerate(TEXTS)]
     late = Case(QUERY.text, given, np.array([0.7, 0.69, 0.68, 0.67]), SHELF, deadline=0.0)
-    assert word_by_word.judge(late) is None
-    assert word_by_word.judge(replace(late, deadline=float("inf"))) is not None
-    assert word_by_word.judge(late) is not None, "nothing had to be read again"
+    assert len(word_by_word.judge(late)) == 0
+    in_time = replace(late, deadline=float("inf"))
+    word_by_word.judge(replace(in_time, passages=[*given[:2], given[3]], fused=late.fused[:3]))
+    assert len(word_by_word.judge(late)) == 2, "the third has not been read, so the fourth has no place"
+    assert len(word_by_word.judge(in_time)) == 4
+    assert len(word_by_word.judge(late)) == 4, "nothing had to be read again"
 
 
 def test_token_vectors_are_of_unit_length_and_one_for_each_token() -> None:

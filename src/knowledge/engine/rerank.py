@@ -14,6 +14,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -21,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from knowledge import analyse
-from knowledge.embed.batches import cores, like_length
+from knowledge.embed.batches import cores
 from knowledge.engine.rank import Numbers, Ranking
 from knowledge.errors import InvalidParameter, KnowledgeError
 from knowledge.index.api import Index
@@ -35,13 +36,16 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 DEFAULT_MODEL = "granite-embedding-30m-english"
-BEST = 12
+BEST = 8
 """How many passages are read again."""
+FEWEST = 2
+"""Fewer than this have no order."""
 WEIGHT = 0.5
 KEPT_PASSAGES = 256
 CEILING = 2.2
 WORD = re.compile(r"\w+")
 LOST_TIME = "Reranking took longer than {budget} ms; this is the fused order."
+PARTLY = "Within {budget} ms the best {count} of {all} passages were read again; the others follow in the fused order."
 LOADING = "The reranker is still being loaded; this is the fused order."
 
 
@@ -66,8 +70,8 @@ class Case:
 class Judge(Protocol):
     """Reads passages beside a question."""
 
-    def judge(self, case: Case) -> Numbers | None:
-        """A new score for each passage; None when the time is up."""
+    def judge(self, case: Case) -> Numbers:
+        """New scores for the first passages, as many as there is time for."""
 
 
 class Reranker:
@@ -115,13 +119,14 @@ class Reranker:
         judge = self.judge_for(model, budget / 1000)
         if isinstance(judge, str):
             return ranking, judge
-        if len(passages) < 2:
+        if len(passages) < FEWEST:
             return ranking, None
         fused = even_scale(ranking.relevance[ranking.order[: len(passages)]])
         scores = judge.judge(Case(query.text, passages, fused, index, deadline))
-        if scores is None:
+        if len(scores) < FEWEST:
             return ranking, LOST_TIME.format(budget=budget)
-        return reordered(ranking, scores), None
+        partly = PARTLY.format(budget=budget, count=len(scores), all=len(passages))
+        return reordered(ranking, scores), None if len(scores) == len(passages) else partly
 
 
 def even_scale(relevance: Numbers) -> Numbers:
@@ -151,36 +156,32 @@ class LateInteraction:
         self._kept: OrderedDict[tuple[int, int], TokenVectors] = OrderedDict()
         self._pool = ThreadPoolExecutor(cores(), thread_name_prefix="rerank")
 
-    def judge(self, case: Case) -> Numbers | None:
+    def judge(self, case: Case) -> Numbers:
         asked = self._tokens.question(case.question)
         rare = rarity(case.question, asked.spans, case.index)
         vectors = self._vectors(case.passages, case.deadline)
-        if vectors is None or rare.sum() <= 0:
-            return None if vectors is None else case.fused
+        fused = case.fused[: len(vectors)]
+        if not vectors or rare.sum() <= 0:
+            return fused
         nearest = np.stack([best_matches(asked.vectors, each) for each in vectors])
-        scores: Numbers = case.fused + WEIGHT * (nearest @ rare) / rare.sum()
+        scores: Numbers = fused + WEIGHT * (nearest @ rare) / rare.sum()
         return scores
 
-    def _vectors(self, passages: Sequence[Passage], deadline: float) -> list[TokenVectors] | None:
-        """The tokens of every passage, several passages at once; None when the time is up before all are read."""
+    def _vectors(self, passages: Sequence[Passage], deadline: float) -> list[TokenVectors]:
+        """The tokens of the first passages, as many as are read in time: one after the other on every core."""
         keys = [(passage.chunk_id, hash(passage.text)) for passage in passages]
         with self._lock:
             found = {key: self._kept[key] for key in keys if key in self._kept}
         missing = [(key, passage.text) for key, passage in zip(keys, passages, strict=True) if key not in found]
         rows = self._tokens.ids([text for _, text in missing])
-        groups = list(like_length([len(row) for row in rows]))
 
-        def read(group: list[int]) -> bool:
-            if time.monotonic() >= deadline:
-                return False
-            made = self._tokens.vectors([rows[place] for place in group])
-            for place, vectors in zip(group, made, strict=True):
-                found[missing[place][0]] = vectors
-            return True
+        def read(place: int) -> None:
+            if time.monotonic() < deadline:  # alone: to pad several to one length costs what running them at once saves
+                (found[missing[place][0]],) = self._tokens.vectors([rows[place]])
 
-        in_time = all(list(self._pool.map(read, groups)))
+        list(self._pool.map(read, range(len(rows))))
         self._keep(found)
-        return [found[key] for key in keys] if in_time else None
+        return [found[key] for key in takewhile(found.__contains__, keys)]
 
     def _keep(self, found: dict[tuple[int, int], TokenVectors]) -> None:
         """What was read is kept even when the time was up: the same question again is then in time."""
@@ -227,11 +228,11 @@ class Together:
     def __init__(self, model: CrossEncoder) -> None:
         self._model = model
 
-    def judge(self, case: Case) -> Numbers | None:
-        scores: list[Numbers] = []
+    def judge(self, case: Case) -> Numbers:
+        scores: list[Numbers] = [np.empty(0)]
         for first in range(0, len(case.passages), AT_A_TIME):
             if time.monotonic() >= case.deadline:
-                return None
+                break
             part = [each.text for each in case.passages[first : first + AT_A_TIME]]
             scores.append(self._model.scores(case.question, part))
         return np.concatenate(scores)

@@ -251,11 +251,10 @@ def read_again(
         Passage(chunk.id, passage_text(document.title, chunk.section, chunk.text))
         for chunk, document in (joined[int(found.ids[place])] for place in there)
     ]
-    order = np.concatenate([np.array(there, np.int64), ranking.order[len(first) :]])
-    better, note = reranker.rerank(query, asked.model, replace(ranking, order=order), best, index)
-    if note is not None:
-        return better, replace(asked, notes=(*asked.notes, note))
-    return better, replace(asked, mode=Mode.RERANK)
+    fused = replace(ranking, order=np.concatenate([np.array(there, np.int64), ranking.order[len(first) :]]))
+    better, note = reranker.rerank(query, asked.model, fused, best, index)
+    asked = asked if note is None else replace(asked, notes=(*asked.notes, note))
+    return better, asked if note is not None and better is fused else replace(asked, mode=Mode.RERANK)
 
 
 def shape(query: Query, asked: Asked, found: Candidates, ranking: Ranking, page: PageOfHits, costs: Costs) -> Answer:
