@@ -48,6 +48,7 @@ test-long: $(VENV)/.dev ## Run the tests that take minutes
 bench: $(VENV)/.dev ## Print the tables of docs/explanation/performance.md, small
 	$(BIN)/python benchmarks/start.py
 	$(BIN)/python benchmarks/accept.py
+	$(BIN)/python benchmarks/rest.py
 	$(BIN)/python benchmarks/search.py
 	$(BIN)/python benchmarks/ingest.py
 	$(BIN)/python benchmarks/mcp_call.py

@@ -1,8 +1,8 @@
-"""What a start costs: processor time until /health answers, and what REST adds to a search.
+"""What a start costs: processor time until /health answers.
 
     python benchmarks/start.py [--rounds 5]
 
-Beside it, in the same run: importing FastAPI and the MCP SDK alone, and an empty FastAPI route.
+Beside it, in the same run: importing FastAPI and the MCP SDK alone.
 """
 
 from __future__ import annotations
