@@ -69,7 +69,7 @@ def arranged(order: Places, relevance: Numbers, where: Whereabouts, same: Same) 
 
 def neighbours(order: Places, relevance: Numbers, where: Whereabouts) -> dict[int, tuple[int, ...]]:
     """Runs of passages that stand side by side in one document and are all relevant, grown from the best on."""
-    matching = with_neighbours(order[relevance[order] >= RELEVANT], where.places)
+    matching = with_neighbours(order[relevance[order] >= RELEVANT], where)
     free = {int(where.places[at]): at for at in matching}
     runs: dict[int, tuple[int, ...]] = {}
     for best in matching:
@@ -81,10 +81,11 @@ def neighbours(order: Places, relevance: Numbers, where: Whereabouts) -> dict[in
     return runs
 
 
-def with_neighbours(order: Places, places: NDArray[np.int64]) -> list[int]:
-    """Those of them that stand beside another one of them."""
-    by_place = np.argsort(places[order])
-    beside = np.diff(places[order][by_place]) == 1
+def with_neighbours(order: Places, where: Whereabouts) -> list[int]:
+    """Those of them that stand beside another one of them, in one document."""
+    by_place = np.argsort(where.places[order])
+    ascending = order[by_place]
+    beside = (np.diff(where.places[ascending]) == 1) & (np.diff(where.documents[ascending]) == 0)
     near = np.zeros(len(order), np.bool_)
     near[by_place[:-1]] |= beside
     near[by_place[1:]] |= beside
