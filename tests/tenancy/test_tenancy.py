@@ -1,0 +1,67 @@
+"""Three users and an admin at random, over REST, MCP and the stream, against a model of who may see what."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from knowledge.config import Settings
+from knowledge.engine.local import LocalEngine
+from knowledge.surfaces.http import http_app
+from knowledge.testing import SharedParsers, small_engine
+from tests.contracts.serving import serving
+from tests.tenancy.person import Person
+from tests.tenancy.steps import Steps
+from tests.tenancy.world import World, secrets
+
+PASSWORD = "a long enough password"
+NAMES = ["ann", "bob", "cyd"]
+UNLIMITED = "1000000/minute"
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    limits = {f"{kind}_rate_limit": UNLIMITED for kind in ("query", "upload", "management", "auth")}
+    return Settings(data=tmp_path / "data", workers=2, admin_users="root", **limits)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+async def url(settings: Settings, parsers: SharedParsers) -> AsyncIterator[str]:
+    engine: LocalEngine = small_engine(settings, parsers=parsers)
+    engine.start()
+    async with serving(http_app(engine, settings)) as address:
+        yield address
+    engine.close()
+
+
+async def joined(name: str, http: httpx.AsyncClient, world: World) -> Person:
+    """An account of one's own, and a key for it."""
+    account = {"username": name, "password": PASSWORD}
+    assert (await http.post("/api/v1/user/register", json=account)).status_code == 201
+    key = (await http.post("/api/v1/user/login", json=account)).json()["api_key"]
+    return Person(name, http, world, key)
+
+
+async def act(url: str, seed: int, count: int) -> None:
+    print(f"seed {seed}")
+    world = World()
+    async with httpx.AsyncClient(base_url=url, timeout=60) as http:
+        people = [await joined(name, http, world) for name in NAMES]
+        admin = await joined("root", http, world)
+        steps = Steps(world, [*people, admin], admin, random.Random(seed), secrets())
+        for _ in range(count):
+            await steps.one()
+
+
+async def test_nobody_sees_what_is_not_theirs_and_nobody_is_refused_what_is(url: str) -> None:
+    await act(url, seed=1, count=2000)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(2, 6))
+async def test_nobody_sees_what_is_not_theirs_in_a_long_time(url: str, seed: int) -> None:
+    await act(url, seed, count=5000)
