@@ -84,6 +84,12 @@ def spelled(number: int) -> str:
     return "".join(LETTERS[number // len(LETTERS) ** place % len(LETTERS)] for place in range(4))
 
 
+@cache
+def numbered(word: str) -> int:
+    """The number that was spelled so."""
+    return sum(LETTERS.index(letter) * len(LETTERS) ** place for place, letter in enumerate(word))
+
+
 def _zipf(power: float) -> NDArray[np.float64]:
     chances = 1.0 / np.arange(1, VOCABULARY + 1) ** power
     scaled: NDArray[np.float64] = chances / chances.sum()

@@ -21,7 +21,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from search_data import COLLECTIONS, Recipe
+from search_data import COLLECTIONS, Recipe, numbered
 
 QUESTIONS, EXACT_QUESTIONS, DEPTH, BATCH = 200, 60, 100, 5000
 Vector = NDArray[np.float32]
@@ -72,7 +72,7 @@ class QdrantEdge:
         self.shard.update(edge.UpdateOperation.upsert_points(points))
 
     def _document(self, words: list[str]) -> Any:
-        counts = Counter(int(word[1:]) for word in words)
+        counts = Counter(numbered(word) for word in words)
         return self.edge.SparseVector(list(counts), [2.2 * tf / (tf + 1.2) for tf in counts.values()])
 
     def finish(self) -> None:
@@ -87,7 +87,7 @@ class QdrantEdge:
         if collection is not None:
             match = edge.FieldCondition("collection", match=edge.MatchValue(collection))
             condition = edge.Filter(must=[match])
-        sparse = edge.SparseVector([int(word[1:]) for word in dict.fromkeys(words)], [1.0] * len(set(words)))
+        sparse = edge.SparseVector([numbered(word) for word in dict.fromkeys(words)], [1.0] * len(set(words)))
         sides = [
             edge.Prefetch(DEPTH, query=edge.Query.Nearest(vector.tolist(), using="dense"), filter=condition),
             edge.Prefetch(DEPTH, query=edge.Query.Nearest(sparse, using="words"), filter=condition),
