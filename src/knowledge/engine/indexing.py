@@ -86,6 +86,8 @@ class Indexer:
             self._attempt(self.catch_up)
         elif len(self._documents.chunk_counts()) <= SMALL:
             self._attempt(lambda: self.rebuild(self.model))
+        if self.trouble is not None:  # such as a file that a crash left in the way
+            self._attempt(self._mend)
         self._thread.start()
         self.wake()
 

@@ -23,7 +23,10 @@ CLOSE = 0.01
 
 
 def verify(documents: DocumentStore, chunks: ChunkStore, files: FileStore, indexer: Indexer) -> Iterator[Finding]:
-    indexer.catch_up()
+    try:
+        indexer.catch_up()
+    except (OSError, ValueError, RuntimeError) as error:  # what is wrong is our answer, not our end
+        yield Finding("index", f"The index is behind its log: {error}")
     yield from _store(documents, chunks)
     yield from _index(documents, indexer)
     yield from _vectors(documents, chunks, indexer)
