@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 import zlib
 from collections.abc import Iterator
 from typing import cast
@@ -21,9 +22,13 @@ from schemathesis.specs.openapi.checks import (
 from knowledge.config import Settings
 from knowledge.engine.api import Engine
 from knowledge.engine.local import LocalEngine
+from knowledge.errors import BY_CODE
 from knowledge.model import Caller, CallerKind, JobFilter, JobStatus, NewCorpus, NewNote, Query
+from knowledge.surfaces.guard import OF_THE_MANAGER, STREAM
 from knowledge.surfaces.rest import rest_app
 from knowledge.testing import SharedParsers, small_engine
+from knowledge.toolsets.base import nearest
+from knowledge.toolsets.manager.words import WORDS
 
 EXAMPLES = 12
 SECONDS = 60
@@ -93,9 +98,20 @@ def test_every_route_answers_as_its_document_says(case: schemathesis.Case) -> No
     checks = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
     case.validate_response(response, checks=checks)
     if response.status_code >= 400 and not case.path.endswith("/health"):
-        error = response.json()["error"]
-        assert response.headers["x-mcp-error-code"] == [error["code"]]
-        assert error["message"]
+        _check_refusal(case, response)
+
+
+def _check_refusal(case: schemathesis.Case, response: schemathesis.Response) -> None:
+    """One shape everywhere; the calls of contract 001 bear its codes, and its stream refuses by an event."""
+    [code] = response.headers["x-mcp-error-code"]
+    if case.path == STREAM:
+        event = json.loads(response.text.removeprefix("data: "))
+        assert (event["type"], event["error_code"]) == ("error", code) and event["detail"]
+        return
+    error = response.json()["error"]
+    of_the_manager = case.path.startswith(OF_THE_MANAGER)
+    assert code == (nearest(BY_CODE[error["code"]], WORDS).code if of_the_manager else error["code"])
+    assert error["message"]
 
 
 def _bring_near(case: schemathesis.Case) -> None:

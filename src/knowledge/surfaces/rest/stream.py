@@ -35,7 +35,8 @@ MAX_BODY = 4 << 20
 [QUERY] = [tool for tool in tools.tools if tool.name == "query_knowledge"]
 """What the stream takes is what the tool takes."""
 TAKES: OpenApi = {"requestBody": {"required": True, "content": {"application/json": {"schema": QUERY.schema}}}}
-EVENTS = {"content": {MEDIA_TYPE: {"schema": {"type": "string"}}}}
+EVENT: OpenApi = {"type": "object", "properties": {"data": {"type": "string", "description": "JSON."}}}
+EVENTS: OpenApi = {"content": {MEDIA_TYPE: {"schema": EVENT}}}
 ANSWERS: dict[int | str, OpenApi] = {
     200: {"description": "The events.", **EVENTS},
     **{
