@@ -5,7 +5,6 @@ from __future__ import annotations
 import zlib
 from collections import Counter
 from collections.abc import Sequence
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -266,7 +265,6 @@ def _any_equal(column: NDArray[np.generic], values: Sequence[int]) -> NDArray[np
     return mask
 
 
-@lru_cache(maxsize=1 << 15)
 def term_hash(term: str) -> int:
     return zlib.crc32(term.encode("utf-8", "surrogatepass")) >> COUNT_BITS
 
