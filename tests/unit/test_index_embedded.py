@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from knowledge import analyse
 from knowledge.index import meaning
 from knowledge.index.api import Within
 from knowledge.index.embedded import EmbeddedIndex
@@ -71,6 +72,23 @@ def test_the_word_score_of_any_passage_is_the_one_that_the_search_gives(index: E
     assert len(found.ids) == 60
     np.testing.assert_allclose(index.bm25(words, found.ids), found.scores, rtol=1e-4)
     assert index.ceiling(words) > found.scores.max()
+
+
+def test_a_collection_is_weighed_as_if_it_were_alone(index: EmbeddedIndex, tmp_path: Path) -> None:
+    texts = ["tea in the kitchen", "tea and more tea, in a long sentence about the house", "a boat", "the kitchen"]
+    mine = [entry(number, text, collection_id=1) for number, text in enumerate(texts, 1)]
+    others = [entry(number, f"boat and kitchen {number}", collection_id=2) for number in range(10, 60)]
+    put(index, 1, [*mine, *others])
+    alone = open_index(tmp_path / "alone")
+    put(alone, 1, mine)
+    words, inside = analyse.question("tea kitchen boat", ["en"]), Within(owner=0, collections=(1,))
+    wanted, found = alone.words(words, EVERYTHING, 10), index.words(words, inside, 10)
+    assert found.ids.tolist() == wanted.ids.tolist()
+    assert found.scores == pytest.approx(wanted.scores, rel=1e-5)
+    assert index.bm25(words, found.ids, inside) == pytest.approx(found.scores, rel=1e-5)
+    assert index.ceiling(words, inside) == pytest.approx(alone.ceiling(words))
+    assert index.ceiling(words) != pytest.approx(index.ceiling(words, inside))
+    alone.close()
 
 
 def test_scores_of_strangers_are_zero_and_nan(index: EmbeddedIndex) -> None:

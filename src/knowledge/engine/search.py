@@ -148,7 +148,7 @@ def find(asked: Asked, within: Within, index: Index) -> tuple[Candidates, Asked]
     """The candidates of both sides, with both scores for each; who quotes gets what holds the quoted words."""
     by_words = NOTHING if asked.mode is Mode.VECTOR else index.words(asked.words, within, DEPTH)
     by_meaning = NOTHING if asked.vector is None else index.meaning(asked.vector, within, DEPTH)
-    found = both_scores(asked, by_words, by_meaning, index)
+    found = both_scores(asked, within, by_words, by_meaning, index)
     if asked.mode is Mode.VECTOR or not asked.words.phrases:
         return found, asked
     found = only_with_phrases(found)
@@ -171,18 +171,18 @@ NO_PHRASE = (
 NOTHING = Scored(np.empty(0, np.int64), np.empty(0, np.float32))
 
 
-def both_scores(asked: Asked, by_words: Scored, by_meaning: Scored, index: Index) -> Candidates:
+def both_scores(asked: Asked, within: Within, by_words: Scored, by_meaning: Scored, index: Index) -> Candidates:
     """One row a passage; the score that only one side knows is computed for the other."""
     ids, places = merged(by_words.ids, by_meaning.ids)
     bm25, words_rank = placed(len(ids), places[: len(by_words.ids)], by_words, missing=0.0)
     cosine, meaning_rank = placed(len(ids), places[len(by_words.ids) :], by_meaning, missing=np.nan)
     unscored = words_rank < 0
     if asked.mode is not Mode.VECTOR and unscored.any():
-        bm25[unscored] = index.bm25(asked.words, ids[unscored])
+        bm25[unscored] = index.bm25(asked.words, ids[unscored], within)
     unscored = meaning_rank < 0
     if asked.vector is not None and unscored.any():
         cosine[unscored] = index.cosines(asked.vector, ids[unscored])
-    return Candidates(ids, bm25, index.ceiling(asked.words), cosine, words_rank, meaning_rank)
+    return Candidates(ids, bm25, index.ceiling(asked.words, within), cosine, words_rank, meaning_rank)
 
 
 def merged(words: NDArray[np.int64], meaning: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -95,10 +95,10 @@ class Index(Protocol):
     def cosines(self, vector: NDArray[np.float32], ids: NDArray[np.int64]) -> NDArray[np.float32]:
         """The cosine of each passage to the question; nan for one without a vector."""
 
-    def bm25(self, words: Words, ids: NDArray[np.int64]) -> NDArray[np.float32]:
-        """The word score of each passage; 0 where no word matches."""
+    def bm25(self, words: Words, ids: NDArray[np.int64], within: Within | None = None) -> NDArray[np.float32]:
+        """The word score of each passage, as `words` has it within the same; 0 where no word matches."""
 
-    def ceiling(self, words: Words) -> float:
+    def ceiling(self, words: Words, within: Within | None = None) -> float:
         """2.2 times the sum of the terms' idf: what BM25 is divided by to lie between 0 and 1."""
 
     def whereabouts(self, ids: NDArray[np.int64]) -> Whereabouts:

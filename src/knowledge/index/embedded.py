@@ -12,7 +12,8 @@ import os
 import shutil
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 
@@ -26,8 +27,9 @@ from knowledge.index.files import Damaged
 from knowledge.index.manifest import Manifest
 from knowledge.index.meaning import MeaningView, MeaningWriter
 from knowledge.index.slots import SlotWriter
-from knowledge.index.view import SlotView
-from knowledge.index.words import WordView, WordWriter
+from knowledge.index.statistics import Statistics
+from knowledge.index.view import Selection, SlotView
+from knowledge.index.words import WordView, WordWriter, filters
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +38,9 @@ MUCH_DEAD, MANY_DEAD = 0.25, 10_000
 """Slots are written anew when so large a part of them, and so many, are struck out."""
 LOOSE_RATIO = 0.5
 """A filter that lets more than this through is cheaper to test on a longer list of hits than inside the query."""
+NEARLY_ALL = 0.9
+"""Who asks so much of the index has its words weighed by all of it: the difference could not be seen."""
+MOST_SCOPES, MOST_TERMS = 64, 4096
 SETTLED_TAIL = 256
 
 
@@ -44,6 +49,25 @@ class View:
     words: WordView
     slots: SlotView
     meaning: MeaningView
+    _statistics: dict[Within | None, Statistics] = field(default_factory=dict)
+
+    def statistics(self, within: Within | None) -> Statistics:
+        """Of the collections that are asked, and of the whole index where that is nearly all of it."""
+        scope = None if within is None else Within(within.owner, within.shared_collections, within.collections)
+        found = self._statistics.get(scope)
+        if found is None:
+            if len(self._statistics) >= MOST_SCOPES:
+                self._statistics.clear()
+            found = self._statistics[scope] = self._measured(scope)
+        return found
+
+    def _measured(self, scope: Within | None) -> Statistics:
+        selection = None if scope is None else self.slots.select(scope)
+        if scope is None or selection is None or not 0 < selection.count <= NEARLY_ALL * self.slots.live:
+            return Statistics(self.words.passages, self.slots.average_length, self.words.holding)
+        lengths, conditions = self.slots.columns.length[selection.mask], filters(scope)
+        holding = lru_cache(MOST_TERMS)(lambda form: self.words.holding_within(form, conditions))
+        return Statistics(selection.count, float(lengths.mean()), holding, whole=False)
 
 
 class EmbeddedIndex:
@@ -195,20 +219,30 @@ class EmbeddedIndex:
         return copy.copy(self)  # a view is never touched again, so to hold on to it is all it takes
 
     def words(self, words: Words, within: Within, limit: int) -> Scored:
-        view = self._view
+        view, statistics = self._view, self._view.statistics(within)
         selection = view.slots.select(within)
         if not selection.count or not words.terms:
             return Scored(np.empty(0, np.int64), np.empty(0, np.float32))
+        found = self._inside(words, within, limit, selection, statistics)
+        if statistics.whole or not len(found.ids):
+            return found
+        # tantivy knows the lengths of the whole index only.
+        scores = scoring.bm25(view.slots, statistics.question(words), view.slots.slots_of(found.ids))
+        order = np.argsort(-scores, kind="stable")
+        return Scored(found.ids[order], scores[order])
+
+    def _inside(self, words: Words, within: Within, limit: int, selection: Selection, statistics: Statistics) -> Scored:
+        view = self._view
         if selection.ratio == 1.0:
-            return view.words.search(words, None, limit)
+            return view.words.search(words, None, limit, statistics)
         if selection.ratio > LOOSE_RATIO:
             wanted = int(limit / selection.ratio * 1.2) + 20
-            found = view.words.search(words, None, wanted)
+            found = view.words.search(words, None, wanted, statistics)
             slots = view.slots.slots_of(found.ids)
             inside = (slots >= 0) & selection.mask[slots]
             if inside.sum() >= limit or len(found.ids) < wanted:
                 return Scored(found.ids[inside][:limit], found.scores[inside][:limit])
-        return view.words.search(words, within, limit)
+        return view.words.search(words, within, limit, statistics)
 
     def meaning(self, vector: NDArray[np.float32], within: Within, limit: int) -> Scored:
         view = self._view
@@ -224,19 +258,19 @@ class EmbeddedIndex:
             scores[here] = view.meaning.cosines(vector, slots[here])
         return scores
 
-    def bm25(self, words: Words, ids: NDArray[np.int64]) -> NDArray[np.float32]:
+    def bm25(self, words: Words, ids: NDArray[np.int64], within: Within | None = None) -> NDArray[np.float32]:
         view = self._view
         slots, scores = view.slots.slots_of(ids), np.zeros(len(ids), np.float32)
         here = slots >= 0
         if here.any() and words.terms:
-            scores[here] = scoring.bm25(view.slots, view.words.question(words), slots[here])
+            scores[here] = scoring.bm25(view.slots, view.statistics(within).question(words), slots[here])
         if words.phrases and scores.any():
             held = view.words.holds_phrases(words, ids.tolist())
             scores *= np.asarray([chunk in held for chunk in ids.tolist()], np.float32)
         return scores
 
-    def ceiling(self, words: Words) -> float:
-        return self._view.words.question(words).ceiling
+    def ceiling(self, words: Words, within: Within | None = None) -> float:
+        return self._view.statistics(within).question(words).ceiling
 
     def whereabouts(self, ids: NDArray[np.int64]) -> Whereabouts:
         slots = self._view.slots.slots_of(ids)  # the passages of a document are added together, in reading order

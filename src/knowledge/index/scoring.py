@@ -59,9 +59,11 @@ class Question:
     ceiling: float
     """What no passage can score more than. The forms of a word are one word, held by whoever holds any of them."""
     forms: Forms
+    average_length: float
+    """Of the passages that it is weighed by."""
 
 
-def weighed(words: Words, passages: int, holding: Holding) -> Question:
+def weighed(words: Words, passages: int, average_length: float, holding: Holding) -> Question:
     asked: list[Asked] = []
     rows: list[tuple[int, int, float]] = []
     total = 0.0
@@ -70,7 +72,7 @@ def weighed(words: Words, passages: int, holding: Holding) -> Question:
         asked.append(Asked(tuple(form for form, _ in held), repeats))
         rows += [(term_hash(form), at, idf(passages, count)) for form, count in held]
         total += repeats * idf(passages, sum(count for _, count in held))
-    return Question(tuple(asked), (K1 + 1) * total, Forms.of(rows))
+    return Question(tuple(asked), (K1 + 1) * total, Forms.of(rows), average_length)
 
 
 def bm25(view: SlotView, question: Question, slots: Slots) -> NDArray[np.float32]:
@@ -84,7 +86,7 @@ def bm25(view: SlotView, question: Question, slots: Slots) -> NDArray[np.float32
     found, places = forms.matches(terms[matched])
     passages = np.cumsum(ends - begins).searchsorted(matched[found], side="right")
     counts = (terms[matched[found]] & MOST_COUNTED).astype(np.float32)
-    shares = (K1 + 1) * counts / (counts + _length_penalty(view, slots)[passages])
+    shares = (K1 + 1) * counts / (counts + _length_penalty(view, question.average_length, slots)[passages])
     best = np.zeros((len(question.words), len(slots)), np.float32)
     np.maximum.at(best, (forms.words[places], passages), shares * forms.weights[places])
     scores: NDArray[np.float32] = np.asarray([word.repeats for word in question.words], np.float32) @ best
@@ -121,7 +123,7 @@ class Forms:
         return np.repeat(np.arange(len(terms)), behind - first), ranges(first, behind - first)
 
 
-def _length_penalty(view: SlotView, slots: Slots) -> NDArray[np.float32]:
+def _length_penalty(view: SlotView, average_length: float, slots: Slots) -> NDArray[np.float32]:
     lengths = ROUNDED_LENGTHS[view.columns.length[slots]]
-    penalty: NDArray[np.float32] = np.float32(K1) * (1 - B + B * lengths / np.float32(view.average_length))
+    penalty: NDArray[np.float32] = np.float32(K1) * (1 - B + B * lengths / np.float32(average_length))
     return penalty

@@ -13,10 +13,10 @@ import tantivy
 from knowledge.errors import StorageFailed
 from knowledge.index import scoring
 from knowledge.index.api import Entry, Scored, Within, Words
-from knowledge.index.scoring import Asked, Question
+from knowledge.index.scoring import Asked
+from knowledge.index.statistics import Statistics
 
 HEAP_BYTES = 64_000_000
-KEPT_QUESTIONS = 64
 MUST, SHOULD = tantivy.Occur.Must, tantivy.Occur.Should
 
 
@@ -111,16 +111,6 @@ class WordView:
     searcher: tantivy.Searcher
     passages: int
     _holding: dict[str, int] = field(default_factory=dict)
-    _questions: dict[Words, Question] = field(default_factory=dict)
-
-    def question(self, words: Words) -> Question:
-        """What the words weigh here; a search asks for it several times."""
-        found = self._questions.get(words)
-        if found is None:
-            if len(self._questions) >= KEPT_QUESTIONS:
-                self._questions.clear()
-            found = self._questions[words] = scoring.weighed(words, self.passages, self.holding)
-        return found
 
     def holding(self, form: str) -> int:
         """How many passages hold this term."""
@@ -129,9 +119,18 @@ class WordView:
             found = self._holding[form] = int(self.searcher.doc_freq("terms", form))
         return found
 
-    def search(self, words: Words, within: Within | None, limit: int) -> Scored:
+    def holding_within(self, form: str, conditions: Sequence[tantivy.Query]) -> int:
+        """How many of the passages that meet these conditions hold this term."""
+        if not self.holding(form):
+            return 0
+        query = tantivy.Query.boolean_query([(MUST, each) for each in (term("terms", form), *conditions)])
+        found = self.searcher.search(tantivy.Query.const_score_query(query, 0.0), 1, count=True)
+        return int(found.count)
+
+    def search(self, words: Words, within: Within | None, limit: int, statistics: Statistics) -> Scored:
         """The best passages; all filters are part of the query."""
-        scored = [(SHOULD, by_word(word)) for word in self.question(words).words if word.forms]
+        asked = [word for word in statistics.question(words).words if word.forms]
+        scored = [(SHOULD, self._by_word(word, statistics)) for word in asked]
         if not scored:
             return Scored(np.empty(0, np.int64), np.empty(0, np.float32))
         conditions = [phrase(forms) for forms in words.phrases]
@@ -148,6 +147,18 @@ class WordView:
         conditions = [(MUST, query) for query in (one_of_them, *map(phrase, words.phrases))]
         return frozenset(self._run(tantivy.Query.boolean_query(conditions), max(len(ids), 1)).ids.tolist())
 
+    def _by_word(self, word: Asked, statistics: Statistics) -> tantivy.Query:
+        forms = [self._by_form(form, statistics) for form in word.forms]
+        query = forms[0] if len(forms) == 1 else tantivy.Query.disjunction_max_query(forms)
+        return query if word.repeats == 1 else tantivy.Query.boost_query(query, float(word.repeats))
+
+    def _by_form(self, form: str, statistics: Statistics) -> tantivy.Query:
+        """tantivy weighs a term by the whole index: what these statistics say otherwise is put on top."""
+        if statistics.whole:
+            return term("terms", form)
+        weight = statistics.idf(form) / scoring.idf(self.passages, self.holding(form))
+        return tantivy.Query.boost_query(term("terms", form), weight)
+
     def _run(self, query: tantivy.Query, limit: int) -> Scored:
         hits = self.searcher.search(query, limit, count=False).hits
         ids = self.searcher.fast_field_values("chunk", [address for _, address in hits]) if hits else []
@@ -159,12 +170,6 @@ class WordView:
 
 def term(name: str, value: int | str) -> tantivy.Query:
     return tantivy.Query.term_query(schema(), name, value)
-
-
-def by_word(word: Asked) -> tantivy.Query:
-    forms = [term("terms", form) for form in word.forms]
-    query = forms[0] if len(forms) == 1 else tantivy.Query.disjunction_max_query(forms)
-    return query if word.repeats == 1 else tantivy.Query.boost_query(query, float(word.repeats))
 
 
 def any_of(name: str, values: Iterable[int | str]) -> tantivy.Query:
