@@ -180,3 +180,60 @@ async def test_an_index_that_cannot_be_read_is_told_as_such(engine: Engine, monk
     monkeypatch.setattr(EmbeddedIndex, "words", bad_disk)
     with pytest.raises(IndexFailed, match="could not be searched"):
         await engine.search(Query(text="tea"))
+
+
+# -- misspelt words -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("retreival", "retrieval"),
+        ("enviroment", "environment"),
+        ("seperation", "separation"),
+        ("kubernnetes", "kubernetes"),
+        ("Postgrss", "Postgres"),
+        ("voltmetr-reading", "voltmeter"),
+    ],
+)
+async def test_a_word_with_one_wrong_letter_still_finds(engine: Engine, typed: str, meant: str) -> None:
+    note = await add_note(engine, f"about {meant} and what belongs to it")
+    await add_note(engine, "nothing to see here")
+    answer = await engine.search(Query(text=typed, mode=Mode.TEXT, explain=True))
+    assert [hit.document.id for hit in answer.hits] == [note.id]
+    assert answer.explanation and answer.explanation["instead"] == {typed.split("-")[0]: [meant.lower()]}
+    right = await engine.search(Query(text=meant, mode=Mode.TEXT))
+    assert answer.hits[0].score < right.hits[0].score
+
+
+@pytest.mark.parametrize("typed", ["tae", "boet", "sha257", "COVID-18", "parse_confg", '"retreival"', "KERNAL"])
+async def test_short_words_names_numbers_and_quotes_are_taken_as_they_stand(engine: Engine, typed: str) -> None:
+    await add_note(engine, "tea boat sha256 covid-19 parse_config retrieval kernel")
+    answer = await engine.search(Query(text=f"zebra {typed}", mode=Mode.TEXT, explain=True))
+    assert answer.explanation and answer.explanation["instead"] == {}
+
+
+async def test_a_word_that_is_there_is_not_exchanged(engine: Engine) -> None:
+    await add_note(engine, "the retreival of it")
+    right = await add_note(engine, "the retrieval of it")
+    answer = await engine.search(Query(text="retrieval", mode=Mode.TEXT, explain=True))
+    assert [hit.document.id for hit in answer.hits] == [right.id]
+    assert answer.explanation and answer.explanation["instead"] == {}
+
+
+async def test_a_word_is_looked_for_in_the_collections_that_are_asked(engine: Engine) -> None:
+    await add_note(engine, "the retrieval of it", collection="other")
+    note = await add_note(engine, "the retreivel of it", collection="mine")
+    asked = Query(text="retreival", mode=Mode.TEXT, filter=Filter(collections=("mine",)), explain=True)
+    answer = await engine.search(asked)
+    assert [hit.document.id for hit in answer.hits] == [note.id]
+    assert answer.explanation and answer.explanation["instead"] == {"retreival": ["retreivel"]}
+
+
+async def test_a_phrase_is_found_however_many_passages_hold_its_words(engine: Engine) -> None:
+    for number in range(120):
+        await add_note(engine, f"house red house red, number {number}: a house that is red, and red")
+    exact = await add_note(engine, "far away, among very many other things and a great deal of rain, a small red house")
+    for number in range(120, 130):
+        await add_note(engine, f"house, red, number {number}")
+    assert exact.id in await found(engine, '"small red house"')

@@ -21,7 +21,7 @@ from knowledge.stop_words import STOP_WORDS
 if TYPE_CHECKING:
     import gcld3
 
-__all__ = ["STOP_WORDS", "language", "question", "terms"]
+__all__ = ["STOP_WORDS", "language", "nearby", "question", "terms", "unsure"]
 
 DEFAULT_LANGUAGE = "en"
 LONGEST_TERM = 128
@@ -266,6 +266,56 @@ def _without_stop_words(tokens: list[str], codes: tuple[str, ...]) -> list[str]:
     lists = [STOP_WORDS[code] for code in codes if code in STOP_WORDS]
     small = max(lists, key=lambda words: sum(word in words for word in plain), default=frozenset())
     return [token for token, word in zip(tokens, plain, strict=True) if word not in small] or tokens
+
+
+# -- misspelt words -----------------------------------------------------------------------------
+
+_SHORTEST_UNSURE, _LONGEST_UNSURE = 5, 32
+"""Letters: nearly every shorter word has another one beside it, and a longer one is none."""
+_ALPHABETS = ("abcdefghijklmnopqrstuvwxyz", "абвгдежзийклмнопрстуфхцчшщъыьэюяё", "αβγδεζηθικλμνξοπρστυφχψως")
+
+
+def unsure(text: str, languages: Collection[str]) -> dict[str, tuple[str, ...]]:
+    """The words of a question that may be misspelt, with the forms that `question` gives them: no names, no numbers, no
+    short words, and none in quotation marks."""
+    codes = tuple(dict.fromkeys(languages)) or (DEFAULT_LANGUAGE,)
+    tokens = _without_stop_words(_tokens(_QUOTED.sub(" ", text)), codes)
+    words = (word for token in tokens for word in token.split("-"))
+    return {word: _forms(word, codes)[0] for word in words if _may_be_misspelt(word)}
+
+
+def _may_be_misspelt(word: str) -> bool:
+    if not _SHORTEST_UNSURE <= len(word) <= _LONGEST_UNSURE:
+        return False
+    return word.isalpha() and (word.islower() or word.istitle()) and not _RUN.search(word)
+
+
+@lru_cache(maxsize=256)
+def nearby(word: str, languages: tuple[str, ...]) -> dict[str, str]:
+    """The terms of all words that are one letter away (two that changed places are one), each with its word."""
+    typed = word.casefold()
+    edits = [edit for edit in dict.fromkeys(_edits(typed)) if edit != typed]
+    edits.reverse()  # of two with one stem, the likelier is kept
+    stems = (_stems(edits, _stem_language(typed, code)) for code in languages or (DEFAULT_LANGUAGE,))
+    return {_fold(stem): edit for found in stems for stem, edit in zip(found, edits, strict=True)}
+
+
+def _stems(words: list[str], language: str) -> list[str]:
+    stemmer = _stemmer(language)
+    if stemmer is None:
+        return words
+    with _STEMMER_LOCK:
+        return list(stemmer.stemWords(words))
+
+
+def _edits(word: str) -> Iterator[str]:
+    """What was most likely meant first."""
+    letters = next((alphabet for alphabet in _ALPHABETS if any(letter in alphabet for letter in word)), "")
+    cuts = [(word[:at], word[at:]) for at in range(len(word) + 1)]
+    yield from (head + tail[1] + tail[0] + tail[2:] for head, tail in cuts if len(tail) > 1)
+    yield from (head + letter + tail for head, tail in cuts for letter in letters)
+    yield from (head + letter + tail[1:] for head, tail in cuts if tail for letter in letters)
+    yield from (head + tail[1:] for head, tail in cuts if tail)
 
 
 def _capped(forms: list[tuple[str, ...]]) -> tuple[tuple[str, ...], ...]:

@@ -189,3 +189,24 @@ def test_the_language_of_a_text_is_told(text: str, code: str) -> None:
 )
 def test_short_mixed_texts_and_code_have_no_language(text: str) -> None:
     assert analyse.language(text) is None
+
+
+# -- misspelt words -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant", "language"),
+    [
+        ("retreival", "retrieval", "en"),
+        ("Häusr", "häuser", "de"),
+        ("карабль", "корабль", "ru"),
+    ],
+)
+def test_words_one_letter_away_are_nearby(typed: str, meant: str, language: str) -> None:
+    (term,) = analyse.terms(meant, language)
+    assert analyse.nearby(typed, (language,))[term] == meant
+
+
+def test_only_plain_words_may_be_misspelt() -> None:
+    text = 'the Retreival-augmented "quoted words" of parseHTTP v1.2 sha257 NASAA 東京タワー tea'
+    assert list(analyse.unsure(text, ["en"])) == ["Retreival", "augmented"]

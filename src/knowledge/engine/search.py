@@ -6,7 +6,7 @@ import logging
 import time
 import unicodedata
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from threading import Lock
@@ -21,6 +21,7 @@ from knowledge.engine.arrange import arrange
 from knowledge.engine.join import PageOfHits, Passages, Shown, join
 from knowledge.engine.rank import Candidates, Ranking
 from knowledge.engine.rerank import BEST, Passage, Reranker
+from knowledge.engine.spelling import mended
 from knowledge.errors import EmbeddingFailed, EmptyQuery, IndexFailed, ModelUnavailable, Unavailable
 from knowledge.index.api import Index, Scored, Within, Words
 from knowledge.model import Answer, Hit, Json, JsonValue, Mode, Query
@@ -49,7 +50,7 @@ def search(
     with costs.step("embed"):
         asked = understand(query, index, embedder)
     with costs.step("find"), asking_the_index():
-        found, asked = find(asked, within, index)
+        found, asked = find(well_spelt(query, asked, within, index), within, index)
     with costs.step("rank"):
         ranking = fuse(found, asked)
     if query.mode is Mode.RERANK and asked.mode is Mode.HYBRID:
@@ -74,6 +75,8 @@ class Asked:
     vector: Vector | None
     model: str
     notes: tuple[str, ...] = ()
+    instead: Mapping[str, list[str]] = field(default_factory=dict)
+    """What is searched for in place of a word that nothing holds."""
 
 
 def understand(query: Query, index: Index, embedder: Embedder | None) -> Asked:
@@ -93,6 +96,14 @@ def understand(query: Query, index: Index, embedder: Embedder | None) -> Asked:
     if query.mode is Mode.VECTOR:
         return Asked(Mode.VECTOR, words, vector, embedder.name)
     return Asked(Mode.HYBRID, words, vector, embedder.name)
+
+
+def well_spelt(query: Query, asked: Asked, within: Within, index: Index) -> Asked:
+    """The question with others in place of words that no passage holds, where words are searched for."""
+    if asked.mode is Mode.VECTOR:
+        return asked
+    spelling = mended(query.text, asked.words, within, index)
+    return replace(asked, words=spelling.words, instead=spelling.instead)
 
 
 def refuse_empty(query: Query, words: Words, embedder: Embedder | None) -> None:
@@ -328,6 +339,7 @@ def explain_answer(asked: Asked, found: Candidates, ranking: Ranking, costs: Cos
         "mode": asked.mode.value,
         "model": asked.model or None,
         "terms": terms,
+        "instead": {word: [*near] for word, near in asked.instead.items()},
         "ceiling": round(found.ceiling, 4),
         "candidates": len(found.ids),
         "calibrated": ranking.calibrated,

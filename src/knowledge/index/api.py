@@ -53,6 +53,8 @@ class Words:
     """Repeats are kept: each counts as often as it stands there."""
     phrases: tuple[tuple[tuple[str, ...], ...], ...] = ()
     """Of each phrase one form must stand in the passage, its terms in this order, side by side."""
+    instead: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = ()
+    """Terms that nothing holds, each with those that are searched for in its place, for less."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +99,9 @@ class Index(Protocol):
 
     def bm25(self, words: Words, ids: NDArray[np.int64], within: Within | None = None) -> NDArray[np.float32]:
         """The word score of each passage, as `words` has it within the same; 0 where no word matches."""
+
+    def holding(self, term: str, within: Within) -> int:
+        """How many passages of the collections that are asked hold this term."""
 
     def ceiling(self, words: Words, within: Within | None = None) -> float:
         """2.2 times the sum of the terms' idf: what BM25 is divided by to lie between 0 and 1."""

@@ -269,6 +269,9 @@ class EmbeddedIndex:
             scores *= np.asarray([chunk in held for chunk in ids.tolist()], np.float32)
         return scores
 
+    def holding(self, term: str, within: Within) -> int:
+        return self._view.statistics(within).holding(term)
+
     def ceiling(self, words: Words, within: Within | None = None) -> float:
         return self._view.statistics(within).question(words).ceiling
 

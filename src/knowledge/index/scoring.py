@@ -16,6 +16,8 @@ from knowledge.index.view import Slots, SlotView, ranges
 
 K1, B = 1.2, 0.75
 SIEVE = 1 << 16
+NEARBY = 0.6
+"""What a word counts that is one letter away from the one asked for."""
 Holding = Callable[[str], int]
 """How many passages hold a term."""
 
@@ -45,10 +47,11 @@ ROUNDED_LENGTHS = _rounded_lengths()
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One word of the question: how often it stands there, and those of its forms that some passage holds."""
+    """One word of the question: those of its forms that some passage holds, and how much it counts."""
 
     forms: tuple[str, ...]
-    repeats: int
+    counts: float
+    """As often as it stands there, and less where it is only near what stands there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +69,13 @@ class Question:
 def weighed(words: Words, passages: int, average_length: float, holding: Holding) -> Question:
     asked: list[Asked] = []
     rows: list[tuple[int, int, float]] = []
-    total = 0.0
+    total, instead = 0.0, dict(words.instead)
     for at, (forms, repeats) in enumerate(Counter(words.terms).items()):
-        held = [(form, count) for form in forms if (count := holding(form))]
-        asked.append(Asked(tuple(form for form, _ in held), repeats))
+        near = instead.get(forms)
+        held = [(form, count) for form in near or forms if (count := holding(form))]
+        asked.append(Asked(tuple(form for form, _ in held), repeats * NEARBY if near else float(repeats)))
         rows += [(term_hash(form), at, idf(passages, count)) for form, count in held]
-        total += repeats * idf(passages, sum(count for _, count in held))
+        total += repeats * idf(passages, 0 if near else sum(count for _, count in held))
     return Question(tuple(asked), (K1 + 1) * total, Forms.of(rows), average_length)
 
 
@@ -89,7 +93,7 @@ def bm25(view: SlotView, question: Question, slots: Slots) -> NDArray[np.float32
     shares = (K1 + 1) * counts / (counts + _length_penalty(view, question.average_length, slots)[passages])
     best = np.zeros((len(question.words), len(slots)), np.float32)
     np.maximum.at(best, (forms.words[places], passages), shares * forms.weights[places])
-    scores: NDArray[np.float32] = np.asarray([word.repeats for word in question.words], np.float32) @ best
+    scores: NDArray[np.float32] = np.asarray([word.counts for word in question.words], np.float32) @ best
     return scores
 
 

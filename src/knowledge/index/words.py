@@ -116,7 +116,9 @@ class WordView:
         """How many passages hold this term."""
         found = self._holding.get(form)
         if found is None:
-            found = self._holding[form] = int(self.searcher.doc_freq("terms", form))
+            found = int(self.searcher.doc_freq("terms", form))
+            if found:  # what nobody holds is without number
+                self._holding[form] = found
         return found
 
     def holding_within(self, form: str, conditions: Sequence[tantivy.Query]) -> int:
@@ -150,7 +152,7 @@ class WordView:
     def _by_word(self, word: Asked, statistics: Statistics) -> tantivy.Query:
         forms = [self._by_form(form, statistics) for form in word.forms]
         query = forms[0] if len(forms) == 1 else tantivy.Query.disjunction_max_query(forms)
-        return query if word.repeats == 1 else tantivy.Query.boost_query(query, float(word.repeats))
+        return query if word.counts == 1.0 else tantivy.Query.boost_query(query, word.counts)
 
     def _by_form(self, form: str, statistics: Statistics) -> tantivy.Query:
         """tantivy weighs a term by the whole index: what these statistics say otherwise is put on top."""

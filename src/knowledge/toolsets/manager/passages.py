@@ -12,7 +12,7 @@ BETWEEN = "\n\n---\n\n"
 def context(hits: Iterable[Hit]) -> str:
     """The passages, best first, each followed by its source."""
     ordered = sorted(hits, key=lambda hit: -hit.score)
-    return BETWEEN.join(f"{hit.chunk.text.strip()}\n\n[Source: {source(hit)}]" for hit in ordered)
+    return BETWEEN.join(f"{hit.text.strip()}\n\n[Source: {source(hit)}]" for hit in ordered)
 
 
 def source(hit: Hit) -> str:
