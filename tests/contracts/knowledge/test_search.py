@@ -72,7 +72,8 @@ async def test_a_query_of_500_characters_is_answered(client: Road, shelf: Path) 
 
 @pytest.mark.requirement("000.search.top_k")
 async def test_top_k_is_10_unless_given_and_at_most_50(client: Road, shelf: Path) -> None:
-    text = "\n\n".join(f"# Kettle {number}\n\nKettle number {number} is in the kitchen." for number in range(60))
+    between = "# Boat\n\nA boat with two oars lies on the lake."  # neighbours that match would be one passage
+    text = "\n\n".join(f"# Kettle {number}\n\nKettle number {number}.\n\n{between}" for number in range(60))
     await add(client, shelf, text)
     assert len((await client.call("knowledge-search", query="kettle"))["results"]) == 10
     for count in (1, 50):
