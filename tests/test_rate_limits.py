@@ -12,6 +12,7 @@ import httpx2
 import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
+from pydantic import SecretStr
 from starlette.applications import Starlette
 from starlette.types import ASGIApp
 
@@ -20,8 +21,9 @@ from knowledge.engine.local import LocalEngine
 from knowledge.errors import AccessDenied
 from knowledge.model import Caller, CallerKind
 from knowledge.surfaces.auth import Keys
+from knowledge.surfaces.http import http_app
 from knowledge.surfaces.ledger import FILE
-from knowledge.surfaces.limits import RateLimits
+from knowledge.surfaces.limits import RateLimits, purse_of
 from knowledge.surfaces.mcp.limits import limits
 from knowledge.surfaces.mcp.surface import McpSurface
 from knowledge.surfaces.rest import rest_app
@@ -30,6 +32,7 @@ from knowledge.surfaces.server import front
 from knowledge.toolsets import registry
 from knowledge.toolsets.base import Rate, Registry, Resource, ResourceTemplate, ResourceText, Toolset
 from tests.contracts.serving import serving
+from tests.people import PASSWORD
 
 ANN, BOB = {"authorization": "Bearer kn_ann"}, {"authorization": "Bearer kn_bob"}
 OPERATOR = {"authorization": "Bearer operator"}
@@ -48,7 +51,7 @@ def keys(*, locked: bool = False) -> Keys:
 def rest(local: LocalEngine, settings: Settings, *, locked: bool = False, **given: object) -> ASGIApp:
     changed = settings.model_copy(update=given)
     rates = RateLimits.of(changed)
-    return front(rest_app(local, rates=rates), changed, keys(locked=locked), rates)
+    return front(rest_app(local, engine_for=lambda _: local, rates=rates), changed, keys(locked=locked), rates)
 
 
 def browser(app: ASGIApp, client: str = "127.0.0.1") -> httpx.AsyncClient:
@@ -154,6 +157,55 @@ async def test_behind_a_trusted_proxy_the_clients_address_counts(local: LocalEng
             for client in ("203.0.113.77", "203.0.113.78")
         ]
     assert codes == [401, 429]
+
+
+# -- accounts -----------------------------------------------------------------------------------
+
+
+async def entering(app: ASGIApp, username: str, password: str, client: str = "127.0.0.1", **headers: str) -> int:
+    async with browser(app, client) as http:
+        given = {"username": username, "password": password}
+        return (await http.post("/api/v1/user/login", json=given, headers=headers)).status_code
+
+
+async def test_registering_and_logging_in_are_limited_by_address(local: LocalEngine, settings: Settings) -> None:
+    app = http_app(local, settings.model_copy(update={"auth_rate_limit": "3/minute"}))
+    async with browser(app, "203.0.113.9") as http:
+        given = {"username": "ada", "password": PASSWORD}
+        replies = [await http.post(f"/api/v1/user/{verb}", json=given) for verb in ("register", "login", "register")]
+        assert [(reply.status_code, left(reply)) for reply in replies] == [(201, 2), (200, 1), (409, 0)]
+        refused = await http.post("/api/v1/user/login", json=given)
+        assert refused.status_code == 429 and 1 <= int(refused.headers["retry-after"]) <= 60
+        key = {"authorization": f"Bearer {replies[1].json()['api_key']}"}
+        assert (await http.get("/api/v1/user", headers=key)).status_code == 200
+    assert await entering(app, "ada", PASSWORD, "203.0.113.10") == 200
+
+
+async def test_passwords_of_one_name_cannot_be_tried_from_many_addresses(
+    local: LocalEngine, settings: Settings
+) -> None:
+    await local.register("ada", PASSWORD)
+    await local.register("bob", PASSWORD)
+    app = http_app(local, settings.model_copy(update={"auth_rate_limit": "3/minute"}))
+    tried = [
+        await entering(app, name, "a wrong guess", f"203.0.113.{n}") for n, name in enumerate(("ada", "ADA", "Ada"))
+    ]
+    assert tried == [401] * 3
+    assert await entering(app, "ada", PASSWORD, "203.0.113.99") == 429
+    assert await entering(app, "bob", PASSWORD, "203.0.113.99") == 200
+
+
+async def test_a_process_that_speaks_for_many_logs_them_in_with_the_operators_key(
+    local: LocalEngine, settings: Settings
+) -> None:
+    await local.register("ada", PASSWORD)
+    app = http_app(local, settings.model_copy(update={"auth_rate_limit": "1/day", "api_key": SecretStr("operator")}))
+    assert [await entering(app, "ada", PASSWORD, **OPERATOR) for _ in range(3)] == [200] * 3
+
+
+def test_before_an_engine_elsewhere_accounts_are_told_apart_by_their_keys() -> None:
+    purses = {purse_of(Caller(CallerKind.ACCOUNT, key=key)) for key in ("kn_a_1", "kn_b_2", "kn_a_1")}
+    assert len(purses) == 2 and not any("kn_a" in str(purse) for purse in purses)
 
 
 # -- MCP ----------------------------------------------------------------------------------------

@@ -31,6 +31,7 @@ def amounts(table: Mapping[Rate, object]) -> dict[str, str]:
     return {rate.value: str(item) for rate, item in table.items()}
 
 
+@pytest.mark.requirement("001.limits.defaults")
 def test_the_defaults_are_those_of_the_contract(tmp_path: Path) -> None:
     rates = limits(tmp_path)
     per_minute = {"query": 60, "list": 60, "resource": 60, "upload": 10, "management": 30, "authentication": 10}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import ipaddress
 import logging
@@ -19,7 +20,7 @@ from knowledge.config import Settings
 from knowledge.engine.api import Engine
 from knowledge.engine.remote import RemoteEngine
 from knowledge.errors import Forbidden, InvalidKey, MissingKey
-from knowledge.model import Caller, CallerKind
+from knowledge.model import LOCAL_OWNER, Caller, CallerKind
 from knowledge.model.accounts import ACCOUNT_KEY
 
 log = logging.getLogger(__name__)
@@ -64,6 +65,10 @@ class Keys:
         if wanted or side in self.closed:
             raise missing_key() if key is None else wrong_key()
         return Caller()
+
+    def operator(self, key: str | None) -> Caller:
+        """Who asks where no key is needed: whoever bears the operator's all the same, or anybody."""
+        return Caller(CallerKind.KEY) if key is not None and _among(key, self.rest) else Caller()
 
     async def _account(self, key: str | None) -> Caller:
         """A key of our form is an account's or nobody's: one that is not valid never becomes the local owner."""
@@ -124,6 +129,13 @@ def caller_of(scope: Scope) -> Caller:
     """Whom the guard has let in; without a guard, the local owner."""
     caller = scope.get("caller")
     return caller if isinstance(caller, Caller) else Caller()
+
+
+def identity(caller: Caller) -> str:
+    """Who somebody is, in one word; where only an engine elsewhere knows the account, by a digest of the key."""
+    if caller.key is not None and caller.owner == LOCAL_OWNER:
+        return f"key:{hashlib.sha256(caller.key.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
+    return f"{caller.kind}:{caller.owner}"
 
 
 @lru_cache(256)

@@ -30,7 +30,7 @@ Work: TypeAlias = Callable[[Write], Awaitable[None]]
 
 def refused(error: KnowledgeError) -> Response:
     """A refusal before the first event: the HTTP status, and one event that says why."""
-    headers = {**refusal_headers(error), **HEADERS, "X-MCP-Error-Code": word(error).code}
+    headers = {**refusal_headers(error), **HEADERS, "x-mcp-error-code": word(error).code}
     return Response(encoded(error_event(error)), error.status, headers, MEDIA_TYPE)
 
 

@@ -162,8 +162,9 @@ class Guard:
         if path in ALWAYS_OPEN:
             return Caller()
         side = side_of(path)
+        key = key_of(headers)
         keyless = path in NO_KEY_NEEDED
-        caller = Caller() if keyless else await self._keys.identify(side, key_of(headers))
+        caller = self._keys.operator(key) if keyless else await self._keys.identify(side, key)
         if side is not Side.REST or caller.kind is CallerKind.LOCAL:
             self._hosts.check(scope, headers)
         return caller

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from hashlib import sha256
 from typing import TYPE_CHECKING, TypeAlias
 
 import anyio.to_thread
@@ -17,9 +16,9 @@ from starlette.types import Scope
 
 from knowledge.config import Settings
 from knowledge.errors import RateLimited, StorageFailed
-from knowledge.model import LOCAL_OWNER, Caller, CallerKind
+from knowledge.model import Caller, CallerKind
 from knowledge.store.spent import SpentFile
-from knowledge.surfaces.auth import caller_of
+from knowledge.surfaces.auth import caller_of, identity
 from knowledge.surfaces.ledger import Book, Ledger, open_book
 from knowledge.toolsets.base import Rate
 
@@ -137,15 +136,8 @@ def refused_headers(error: RateLimited) -> dict[str, str]:
 
 
 def purse_of(caller: Caller) -> str | None:
-    """Whose allowance a call draws on; the local owner and the operator's key have no limit.
-
-    Before an engine elsewhere an account is known by its key alone.
-    """
-    if caller.kind is not CallerKind.ACCOUNT:
-        return None
-    if caller.owner == LOCAL_OWNER and caller.key is not None:
-        return f"key:{sha256(caller.key.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
-    return f"account:{caller.owner}"
+    """Whose allowance a call draws on; the local owner and the operator's key have no limit."""
+    return identity(caller) if caller.kind is CallerKind.ACCOUNT else None
 
 
 def stranger(scope: Scope) -> str | None:

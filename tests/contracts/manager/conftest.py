@@ -26,6 +26,8 @@ from tests.contracts.serving import serving_beside
 
 ENDPOINT, STREAM = "/api/v1/mcp/", "/api/v1/mcp/query/stream"
 NUMBERS = itertools.count(1)
+UNHURRIED: dict[str, Any] = {"query_rate_limit": "100000/minute", "auth_rate_limit": "off"}
+"""All tests come from one address; what limits do is shown with limits of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,9 @@ class Product:
 
 @pytest.fixture(scope="session")
 def product(parsers: SharedParsers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
-    settings = Settings(data=tmp_path_factory.mktemp("manager"), workers=1, admin_users="the-admin")
+    settings = Settings(
+        data=tmp_path_factory.mktemp("manager"), workers=1, admin_users="the-admin", **UNHURRIED
+    )  # fmt: skip
     engine = small_engine(settings, parsers=parsers)
     engine.start()
     with serving_beside(http_app(engine, settings)) as url:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+from contextlib import closing, nullcontext, suppress
 from typing import TYPE_CHECKING
 
 import click
@@ -82,6 +82,7 @@ async def any_account(engine: Engine, opened: asyncio.Task[None]) -> bool:
 async def over_stdio(settings: Settings) -> None:
     from knowledge.surfaces.auth import account_for
     from knowledge.surfaces.cli.connection import engine
+    from knowledge.surfaces.limits import RateLimits
     from knowledge.surfaces.mcp.limits import limits
     from knowledge.surfaces.services import Services
     from knowledge.surfaces.stdio import serve_stdio
@@ -91,11 +92,12 @@ async def over_stdio(settings: Settings) -> None:
     async with engine(settings) as opened:
         services = Services(opened, settings)
         caller = await account_for(opened, settings.manager_api_key)
-        async with services.running():
-            await serve_stdio(
-                opened.as_caller(caller), registry(), limits=allowed, toolsets=settings.toolsets, caller=caller,
-                services=services.by_kind,
-            )  # fmt: skip
+        with closing(RateLimits.of(settings)) if caller.key else nullcontext() as rates:
+            async with services.running():
+                await serve_stdio(
+                    opened.as_caller(caller), registry(), limits=allowed, toolsets=settings.toolsets, caller=caller,
+                    services=services.by_kind, rates=rates,
+                )  # fmt: skip
 
 
 def greet(address: Address) -> None:

@@ -20,6 +20,7 @@ from knowledge.errors import KnowledgeError, TooLarge, UnsupportedFormat
 from knowledge.model import CallerKind, Json, JsonValue
 from knowledge.surfaces import jsonrpc
 from knowledge.surfaces.answers import refusal_headers
+from knowledge.surfaces.auth import identity
 from knowledge.surfaces.leaving import until_gone
 from knowledge.surfaces.mcp import exchange, faults
 from knowledge.surfaces.mcp.visit import Visit
@@ -84,7 +85,7 @@ class Endpoint:
         if version in HANDSHAKE_PROTOCOL_VERSIONS:
             visit.start = self._surface.start  # a session stays open, and can be told what becomes of a task
         if visit.caller.kind is not CallerKind.LOCAL:  # a session belongs to the key that opened it
-            token = AccessToken(token="-", client_id=f"{visit.caller.kind}:{visit.caller.owner}", scopes=[])
+            token = AccessToken(token="-", client_id=identity(visit.caller), scopes=[])
             scope["user"] = AuthenticatedUser(token)
         answer = Explaining(visit, send, late=visit.is_limited and scope["method"] == "POST")
         await self._surface.manager.handle_request(scope, receive, answer)

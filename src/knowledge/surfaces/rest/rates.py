@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from starlette.requests import Request
 
+from knowledge.model import CallerKind
 from knowledge.surfaces.auth import caller_of
 from knowledge.surfaces.limits import Allowance, purse_of, stranger
 from knowledge.surfaces.rest.context import context_of
@@ -11,6 +12,7 @@ from knowledge.toolsets.base import Rate
 
 PREFIX = "/api/v1"
 STREAM = "/mcp/query/stream"
+LONGEST_NAME = 64
 FREE = ("/health",)
 
 RATES: dict[tuple[str, str], Rate] = {
@@ -42,5 +44,14 @@ async def draw(request: Request, path: str) -> Allowance | None:
     if rates is None or rate is None:
         return None
     table = rates.mcp if path.endswith(STREAM) else rates.rest
-    purse = stranger(request.scope) if rate is Rate.AUTHENTICATION else purse_of(caller_of(request.scope))
+    purse = purse_of(caller_of(request.scope))
+    if purse is None and rate is Rate.AUTHENTICATION:
+        purse = stranger(request.scope)
     return await rates.draw(table, purse, rate)
+
+
+async def draw_for_name(request: Request, username: str) -> None:
+    """Let nobody try passwords for one name faster than from one address, however many addresses they have."""
+    rates = context_of(request).rates
+    if rates is not None and caller_of(request.scope).kind is not CallerKind.KEY:
+        await rates.draw(rates.rest, f"name:{username.casefold()[:LONGEST_NAME]}", Rate.AUTHENTICATION)

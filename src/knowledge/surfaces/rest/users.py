@@ -10,6 +10,7 @@ from knowledge.surfaces.answers import answer
 from knowledge.surfaces.rest.bodies import read_json
 from knowledge.surfaces.rest.context import engine_of
 from knowledge.surfaces.rest.openapi import Number, answers, takes
+from knowledge.surfaces.rest.rates import draw_for_name
 from knowledge.surfaces.rest.worded import WordedRoute
 from knowledge.wire import dump_removed
 from knowledge.wire.accounts import (
@@ -45,6 +46,7 @@ async def register(request: Request) -> Response:
 async def login(request: Request) -> Response:
     """Get a new key for a name and its password. Needs no key."""
     body = await read_json(request, CredentialsBody)
+    await draw_for_name(request, body.username)
     return answer(dump_issued_key(await engine_of(request).login(body.username, body.password)))
 
 
