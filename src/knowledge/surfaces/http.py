@@ -24,11 +24,14 @@ from knowledge.toolsets import registry
 def http_app(engine: Engine, settings: Settings, ready: Callable[[], bool] | None = None) -> ASGIApp:
     """Everything that is served on one address, as the world meets it."""
     rates = RateLimits.of(settings)
-    app = rest_app(engine, ready=ready, max_file_bytes=settings.max_file_bytes, rates=rates)
     services = Services(engine, settings)
     mcp = McpSurface(
         registry(), engine.as_caller, limits=limits(settings), limits_of_accounts=limits_of_accounts(settings),
         toolsets=settings.toolsets, services=services.by_kind, rates=rates,
+    )  # fmt: skip
+    app = rest_app(
+        engine, ready=ready, max_file_bytes=settings.max_file_bytes, rates=rates,
+        streaming="manager" in mcp.views.allowed,
     )  # fmt: skip
     keep_running(app, mcp, services, rates)
     return front(Doors(mcp.routes, app), settings, Keys.of(settings, judge_of(engine)), rates)

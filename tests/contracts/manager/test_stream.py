@@ -12,13 +12,14 @@ from typing import Any
 import httpx
 import pytest
 
+from knowledge.config import Settings
 from knowledge.engine.api import Engine
 from knowledge.engine.local import LocalEngine
 from knowledge.errors import DatabaseFailed
 from knowledge.model import Answer, Caller, NewCollection, Query
 from knowledge.surfaces import events
 from knowledge.surfaces.http import http_app
-from tests.contracts.manager.conftest import STREAM, Person, Product, person
+from tests.contracts.manager.conftest import ENDPOINT, STREAM, Person, Product, person
 from tests.contracts.roads import PATIENCE, Body
 from tests.contracts.serving import serving
 
@@ -299,3 +300,13 @@ async def test_a_fault_before_the_first_event_has_its_status(slow: tuple[Gates, 
     answer = await ask(someone, {"query": "tea"})
     assert (answer.status_code, answer.headers["x-mcp-error-code"]) == (503, "server.database_error")
     assert [one["type"] for one in events_of(answer)] == ["error"]
+
+
+async def test_the_stream_goes_with_its_contract(settings: Settings, local: LocalEngine) -> None:
+    """Where the operator does not serve contract 001, neither of its addresses is there."""
+    key = (await local.issue_key((await local.add_account("ada")).username, "test")).secret
+    narrowed = settings.model_copy(update={"toolsets": "kb"})
+    async with serving(http_app(local, narrowed)) as url, httpx.AsyncClient(base_url=url) as http:
+        for path in (STREAM, ENDPOINT):
+            answer = await http.post(path, json={"query": "tea"}, headers={"X-API-Key": key})
+            assert answer.status_code == 404, path

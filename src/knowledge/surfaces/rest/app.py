@@ -45,8 +45,9 @@ def rest_app(
     ready: Callable[[], bool] | None = None,
     max_file_bytes: int = DEFAULT_MAX_FILE_BYTES,
     rates: RateLimits | None = None,
+    streaming: bool = True,
 ) -> FastAPI:
-    """Everything under /api/v1, and /health, /docs and /openapi.json beside it."""
+    """Everything under /api/v1, and /health, /docs and /openapi.json beside it; the stream where 001 is served."""
 
     def as_caller(caller: Caller) -> Engine:
         return engine.as_caller(caller)
@@ -55,16 +56,18 @@ def rest_app(
     app.state.context = Context(engine_for or as_caller, ready or (lambda: True), max_file_bytes, rates)
     app.add_exception_handler(HTTPException, _http_refusal)
     app.openapi = partial(describe, app)  # type: ignore[method-assign]
-    app.include_router(_everything(), prefix=PREFIX)
+    app.include_router(_everything(streaming), prefix=PREFIX)
     app.add_api_route("/health", status.health, methods=["GET", "HEAD"], include_in_schema=False)
     app.add_route("/docs", docs.page, include_in_schema=False)
     return app
 
 
-def _everything() -> APIRouter:
+def _everything(streaming: bool) -> APIRouter:
     router = APIRouter()
-    for room in (search, jobs, documents, notes, collections, crawls, users, corpora, admin, status, stream):
+    for room in (search, jobs, documents, notes, collections, crawls, users, corpora, admin, status):
         router.include_router(room.router)
+    if streaming:
+        router.include_router(stream.router)
     return router
 
 
