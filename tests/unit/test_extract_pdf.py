@@ -94,3 +94,18 @@ def test_facts_that_a_program_made_up_are_no_facts(tmp_path: Path) -> None:
     pdf.info = b"/Title (untitled) /Author (anonymous) /Subject (\\(unspecified\\))"
     facts, _ = read(tmp_path, "a.pdf", pdf.made())
     assert (facts.title, facts.author, facts.metadata.get("subject")) == (None, None, None)
+
+
+def test_pages_of_a_few_lines_keep_them_although_they_are_alike(tmp_path: Path) -> None:
+    pdf = documents.Pdf()
+    for number in range(1, 5):
+        written(pdf, (11, f"Page {number} tells of the river in year {number}"), (11, "The water was high."))
+    pages = [page.text for page in read(tmp_path, "a.pdf", pdf.made())[1]]
+    assert [f"river in year {number}" in text for number, text in enumerate(pages, start=1)] == [True] * 4
+
+
+def test_numbers_that_do_not_count_the_pages_stay() -> None:
+    running = RunningLines()
+    body = "\n".join(f"a line of the {word} kind" for word in NUMBERS)
+    pages = [running.strip(f"{year}\n{body} on {year}\n- {page} -", page) for page, year in ((1, 1990), (2, 2024))]
+    assert pages[1].startswith("2024\n") and not pages[1].endswith("- 2 -")
