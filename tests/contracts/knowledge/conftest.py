@@ -10,8 +10,9 @@ import pytest
 
 from knowledge.config import Settings
 from knowledge.engine.local import LocalEngine
+from knowledge.model import JobFilter, JobStatus
 from knowledge.testing import SharedParsers, small_engine
-from tests.contracts.roads import ROADS, Process, Road, held, road
+from tests.contracts.roads import PATIENCE, ROADS, Process, Road, held, road
 from tests.contracts.serving import application, serving_beside
 
 MAX_FILE_MB = 1
@@ -57,6 +58,7 @@ def process(shelf: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[P
 async def client(request: pytest.FixtureRequest, product: Product) -> AsyncIterator[Road]:
     """The tools, by every road."""
     process = request.getfixturevalue("process") if request.param == "stdio" else None
+    await at_rest(product.engine)
     async with held(road(request.param, product.url, process)) as there:
         await empty(there)
         yield there
@@ -65,6 +67,7 @@ async def client(request: pytest.FixtureRequest, product: Product) -> AsyncItera
 @pytest.fixture
 async def plain(product: Product) -> AsyncIterator[Road]:
     """The tools by plain HTTP, where the road makes no difference."""
+    await at_rest(product.engine)
     async with road("plain", product.url, None) as there:
         await empty(there)
         yield there
@@ -73,6 +76,13 @@ async def plain(product: Product) -> AsyncIterator[Road]:
 def folder_of(there: Road, product: Product) -> Path:
     """The data folder behind a road."""
     return there.data if isinstance(there, Process) else product.settings.data
+
+
+async def at_rest(engine: LocalEngine) -> None:
+    """What an earlier test began and left has ended, and cannot appear in this one."""
+    for status in (JobStatus.PROCESSING, JobStatus.QUEUED):
+        for job in (await engine.jobs(JobFilter(status=status))).items:
+            await engine.wait(job.id, PATIENCE)
 
 
 async def empty(there: Road) -> None:

@@ -55,9 +55,10 @@ async def over_http(settings: Settings) -> None:
     from knowledge.surfaces.server import serve as listen
     from knowledge.surfaces.sharing import opening
 
-    check_binding(settings, accounts=True)
+    if settings.api_key is None:  # no account can stand in for this one
+        check_binding(settings)
     async with opening(settings) as (engine, opened):
-        if unlocked(settings):
+        if settings.api_key is not None and unlocked(settings):
             check_binding(settings, accounts=await any_account(engine, opened))
         app = http_app(engine, settings, ready=opened.done)
         serving = asyncio.create_task(listen(app, settings.host, settings.port, greet))
