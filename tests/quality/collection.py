@@ -19,20 +19,32 @@ from knowledge.app import open_engine
 from knowledge.config import Settings
 from knowledge.engine.api import Engine
 from knowledge.engine.judging import Outcome, judge
-from knowledge.engine.measure import average
+from knowledge.engine.measure import average, mean
 from knowledge.model import Content, JobStatus, Mode, NewFile, Query
 from knowledge.surfaces.cli.questions import read_questions
 
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
 QUESTIONS, BASELINE = HERE / "questions.jsonl", HERE / "baseline.json"
+ELSEWHERE = HERE / "elsewhere.txt"
+"""Questions that no page of ours is about."""
 MODES = (Mode.HYBRID, Mode.TEXT, Mode.VECTOR)
+RELEVANT = 0.5
 LIMIT = 120.0
+
+
+@dataclass(frozen=True)
+class Found:
+    outcomes: dict[Mode, list[Outcome]]
+    strange: dict[str, float]
+    """The relevance of the best hit, by question, where none is relevant."""
 
 
 @dataclass(frozen=True)
 class Baseline:
     ndcg: dict[str, float]
+    relevant: dict[str, float]
+    """The share of the questions with a hit of relevance 0.5, by mode."""
     ranks: dict[str, int | None]
     """Of the hybrid mode, by question: to name those that fell."""
 
@@ -70,12 +82,18 @@ async def outcomes(engine: Engine, mode: Mode) -> list[Outcome]:
     return judged
 
 
-def measured(data: Path) -> dict[Mode, list[Outcome]]:
+async def strange(engine: Engine) -> dict[str, float]:
+    questions = ELSEWHERE.read_text("utf-8").splitlines()
+    answers = [await engine.search(Query(text=question, limit=1)) for question in questions]
+    return {text: answer.hits[0].score for text, answer in zip(questions, answers, strict=True) if answer.hits}
+
+
+def measured(data: Path) -> Found:
     """Every question in every mode, answered by the whole engine with its default model."""
 
-    async def work() -> dict[Mode, list[Outcome]]:
+    async def work() -> Found:
         await fill(engine)
-        return {mode: await outcomes(engine, mode) for mode in MODES}
+        return Found({mode: await outcomes(engine, mode) for mode in MODES}, await strange(engine))
 
     engine = open_engine(Settings(data=data, embedding="default"))
     engine.start()
@@ -89,9 +107,15 @@ def ndcg(judged: Sequence[Outcome]) -> float:
     return average([outcome.measures for outcome in judged]).ndcg
 
 
+def relevant(judged: Sequence[Outcome]) -> float:
+    """The share of the questions with a hit that says it is relevant."""
+    return mean([float(one.top is not None and one.top.score >= RELEVANT) for one in judged])
+
+
 def write_baseline(found: Mapping[Mode, Sequence[Outcome]]) -> None:
     baseline = {
         "ndcg": {mode.value: round(ndcg(judged), 4) for mode, judged in found.items()},
+        "relevant": {mode.value: round(relevant(judged), 4) for mode, judged in found.items()},
         "ranks": {outcome.question.text: outcome.rank for outcome in found[Mode.HYBRID]},
     }
     BASELINE.write_text(json.dumps(baseline, ensure_ascii=False, indent=1) + "\n", "utf-8")
@@ -99,7 +123,7 @@ def write_baseline(found: Mapping[Mode, Sequence[Outcome]]) -> None:
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        found = measured(Path(folder) / "data")
+        found = measured(Path(folder) / "data").outcomes
     write_baseline(found)
     for mode, judged in found.items():
         print(f"{mode.value:8} {average([one.measures for one in judged])}")
