@@ -15,6 +15,7 @@ from knowledge.surfaces.events import MEDIA_TYPE, Events, refused
 from knowledge.surfaces.rest.bodies import require_json, streaming
 from knowledge.surfaces.rest.context import engine_of
 from knowledge.surfaces.rest.openapi import MEANINGS, OpenApi
+from knowledge.surfaces.rest.rates import STREAM
 from knowledge.surfaces.rest.routes import Route
 from knowledge.toolsets.arguments import understand
 from knowledge.toolsets.manager.asking import check_query
@@ -46,7 +47,7 @@ ANSWERS: dict[int | str, OpenApi] = {
 }
 
 
-@router.post("/mcp/query/stream", openapi_extra=TAKES, response_class=StreamingResponse, responses=ANSWERS)
+@router.post(STREAM, openapi_extra=TAKES, response_class=StreamingResponse, responses=ANSWERS)
 async def query_stream(request: Request) -> Response:
     """Search collection after collection, and stream what each answers as server-sent events."""
     given = understand(QUERY.arguments, await _object(request))
