@@ -7,6 +7,7 @@ import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 from pydantic import SecretStr
 
@@ -221,7 +222,7 @@ def test_completion_knows_the_commands() -> None:
     assert "--collection" in {item.value for item in completer.get_completions(["add"], "--c")}
 
 
-@pytest.mark.parametrize("name", sorted(cli.commands))
+@pytest.mark.parametrize("name", sorted(cli.list_commands(click.Context(cli))))
 def test_every_command_has_examples_and_speaks_json(name: str) -> None:
     printed = Shell({}).ok(name, "--help")
     assert "Examples:" in printed

@@ -1,5 +1,12 @@
 """The knowledge base that AI agents reach for."""
 
-from importlib.metadata import version
+__version__: str
 
-__version__ = version("knowledge-server")
+
+def __getattr__(name: str) -> str:
+    """The version, read when somebody asks: a command that does not say it need not look for it."""
+    if name != "__version__":
+        raise AttributeError(f"module 'knowledge' has no attribute {name!r}")
+    from importlib.metadata import version
+
+    return globals().setdefault(name, version("knowledge-server"))  # type: ignore[no-any-return]

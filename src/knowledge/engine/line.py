@@ -7,10 +7,8 @@ import re
 import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
-from typing import IO, TypeVar
+from typing import IO, TYPE_CHECKING, TypeAlias, TypeVar
 from urllib.parse import unquote, urlsplit
-
-import httpx
 
 from knowledge.errors import (
     DeadlineExceeded,
@@ -25,20 +23,26 @@ from knowledge.model import Content, Json, NewFile
 from knowledge.model.accounts import ACCOUNT_KEY
 from knowledge.wire import dump_file_fields, load_error
 
+if TYPE_CHECKING:  # a process that is the engine itself need not pay for the client
+    import httpx
+
 S = TypeVar("S")
 T = TypeVar("T")
 
 PREFIX = "/api/v1"
-USUAL = httpx.Timeout(60.0, connect=5.0, pool=30.0)
-LONG = httpx.Timeout(3600.0, connect=5.0, pool=30.0)
+Seconds: TypeAlias = tuple[float, float, float, float]
+"""How long to wait for a connection, for bytes to come, for bytes to go, and for a place among the connections."""
+USUAL: Seconds = (5.0, 60.0, 60.0, 30.0)
+LONG: Seconds = (5.0, 3600.0, 3600.0, 30.0)
 """For what looks at every passage there is."""
-LIMITS = httpx.Limits(max_connections=100, max_keepalive_connections=20, keepalive_expiry=30.0)
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 _FILENAME = re.compile(r"filename\*=UTF-8''([^;]+)")
 
 
 def open_http(url: str, key: str | None = None) -> httpx.AsyncClient:
+    import httpx
+
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise InvalidParameter(
@@ -49,7 +53,8 @@ def open_http(url: str, key: str | None = None) -> httpx.AsyncClient:
     # A proxy set for the wide world must not come between two processes of one machine.
     outside = parts.hostname not in LOOPBACK
     headers = {"Authorization": f"Bearer {key}"} if key else {}
-    return httpx.AsyncClient(base_url=url.rstrip("/"), headers=headers, timeout=USUAL, limits=LIMITS, trust_env=outside)
+    limits = httpx.Limits(max_connections=100, max_keepalive_connections=20, keepalive_expiry=30.0)
+    return httpx.AsyncClient(base_url=url.rstrip("/"), headers=headers, timeout=USUAL, limits=limits, trust_env=outside)
 
 
 class Line:
@@ -66,7 +71,7 @@ class Line:
         *,
         json: Json | None = None,
         params: Mapping[str, str] | None = None,
-        timeout: httpx.Timeout = USUAL,
+        timeout: Seconds = USUAL,
         again: bool = False,
     ) -> T:
         """One call and its answer as a noun; `again` says that to send it twice does no harm."""
@@ -106,6 +111,8 @@ class Line:
         return unquote(name[1]), int(size), self._pieces(response)
 
     async def _pieces(self, response: httpx.Response) -> AsyncIterator[bytes]:
+        import httpx
+
         async with aclosing(response):
             try:
                 async for piece in response.aiter_bytes():
@@ -114,6 +121,8 @@ class Line:
                 raise self._broken(error) from error
 
     async def _send(self, request: Callable[[], httpx.Request], *, again: bool, stream: bool = False) -> httpx.Response:
+        import httpx
+
         try:
             return await self._http.send(request(), stream=stream)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
@@ -156,6 +165,8 @@ class Line:
         return not self._is_an_accounts and not isinstance(error, ExpiredKey | WrongPassword)
 
     def _broken(self, error: Exception) -> KnowledgeError:
+        import httpx
+
         if isinstance(error, httpx.TimeoutException) and not isinstance(error, httpx.ConnectTimeout):
             return DeadlineExceeded(
                 f"The engine at {self._url} takes too long to answer",

@@ -131,13 +131,13 @@ class Parts:
         if again:
             log.info("%d interrupted jobs are queued again", again)
         self.sweep(older_than=0.0)
-        self.models.start()
         self.indexer.start()
         self.chunks.drop_retired(self.indexer.seq)
         self.vectors.start()
         self.workers.start()
         self.crawler.start()
         self._sweeper.start()
+        self.models.start()  # last, since nobody who asks in words waits for them
 
     def close(self) -> None:
         self._closing.set()

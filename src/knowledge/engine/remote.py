@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
+from typing import TYPE_CHECKING
 from urllib.parse import quote
-
-import httpx
 
 from knowledge import wire
 from knowledge.crawls import Crawl, NewCrawl
@@ -38,6 +37,9 @@ from knowledge.model import (
     Report,
     Status,
 )
+
+if TYPE_CHECKING:
+    import httpx
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.02, 1.0
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import TYPE_CHECKING
 from urllib.parse import quote
-
-import httpx
 
 from knowledge.engine.line import LONG, Line
 from knowledge.errors import ExpiredKey, Unauthenticated
@@ -13,6 +12,9 @@ from knowledge.model import Account, ApiKey, Caller, CallerKind, IssuedKey, Json
 from knowledge.model.accounts import ACCOUNT_KEY
 from knowledge.wire import accounts as wire
 from knowledge.wire import load_removed
+
+if TYPE_CHECKING:
+    import httpx
 
 
 class RemoteAccounts:

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from typing import Any, Protocol, TypeAlias, TypeVar, cast
 from uuid import UUID
 
@@ -84,13 +85,13 @@ Voice: TypeAlias = Callable[[KnowledgeError], Refused]
 """How a contract words an error."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Tool:
+    """Its arguments and their schema are made from the handler when somebody asks, so that a start need not wait."""
+
     name: str
     toolset: str
     description: str
-    arguments: type[Arguments]
-    schema: Json
     handler: Handler
     voice: Voice
     rate: Rate
@@ -100,6 +101,14 @@ class Tool:
     open_world: bool
     flat: bool = False
     """Plain JSON-RPC callers get the fields at the top of the result too."""
+
+    @cached_property
+    def arguments(self) -> type[Arguments]:
+        return arguments_of(self.handler, self.name)
+
+    @cached_property
+    def schema(self) -> Json:
+        return schema_of(self.arguments)
 
     @property
     def annotations(self) -> Json:
@@ -206,13 +215,11 @@ class Toolset:
         """Register a function: its typed parameters are the arguments, its docstring is the description."""
 
         def register(handler: Handler) -> Handler:
-            arguments = arguments_of(handler, name)
             self.tools.append(
                 Tool(
                     name=name, toolset=self.name, description=" ".join((handler.__doc__ or "").split()),
-                    arguments=arguments, schema=schema_of(arguments), handler=handler, voice=self.voice, rate=rate,
-                    read_only=read_only, destructive=destructive, open_world=open_world, flat=self.flat,
-                    idempotent=read_only if idempotent is None else idempotent,
+                    handler=handler, voice=self.voice, rate=rate, read_only=read_only, destructive=destructive,
+                    open_world=open_world, flat=self.flat, idempotent=read_only if idempotent is None else idempotent,
                 )
             )  # fmt: skip
             return handler

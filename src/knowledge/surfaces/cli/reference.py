@@ -67,7 +67,13 @@ def _sections() -> Iterator[str]:
     for title, names in SECTIONS.items():
         yield from (f"## {title}", "")
         for name in names:
-            yield from _command(name, cli.commands[name])
+            yield from _command(name, _named(name))
+
+
+def _named(name: str) -> click.Command:
+    command = cli.get_command(click.Context(cli), name)
+    assert command is not None
+    return command
 
 
 def _command(name: str, command: click.Command) -> Iterator[str]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import errno
 import sys
-from typing import TextIO
+from importlib import import_module
+from typing import TextIO, cast
 
 import click
 
-from knowledge import __version__
 from knowledge.surfaces.cli import faults
 from knowledge.surfaces.cli.command import common
 from knowledge.surfaces.cli.session import Session
@@ -18,10 +18,23 @@ SECTIONS = {
     "Shelves and work": ("collections", "jobs"),
     "The server": ("serve", "user", "status", "verify", "reindex", "backup", "restore", "doctor", "completion"),
 }
+FILES = {"tag": "editing", "move": "editing", "status": "upkeep", "verify": "upkeep", "restore": "backup"}
+"""Where a command lies whose file has another name."""
+NAMES = {"eval": "evaluate"}
+"""What a command is called in its file where that is another word."""
 
 
 class Root(click.Group):
-    """Lists its commands by what they are about, and lets no traceback out."""
+    """Lists its commands by what they are about, reads the file of one when it is wanted, and lets no traceback out."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return [name for names in SECTIONS.values() for name in names]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        file = import_module(f"knowledge.surfaces.cli.{FILES.get(cmd_name, cmd_name)}")
+        return cast(click.Command, getattr(file, NAMES.get(cmd_name, cmd_name)))
 
     def invoke(self, ctx: click.Context) -> object:
         prepare(sys.stdout)
@@ -61,7 +74,7 @@ def prepare(stream: TextIO) -> None:
     epilog="'knowledge COMMAND --help' has examples. Exit codes: "
     + " ".join(f"{code} {meaning}" for code, meaning in faults.EXIT_CODES.items()),
 )
-@click.version_option(__version__, "-V", "--version", message="%(prog)s %(version)s")
+@click.version_option(None, "-V", "--version", package_name="knowledge-server", message="%(prog)s %(version)s")
 @common
 def cli() -> None:
     """The knowledge base that people and their agents share: documents in, the right passage out."""

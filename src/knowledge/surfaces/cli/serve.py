@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from contextlib import closing, nullcontext, suppress
 from typing import TYPE_CHECKING
 
@@ -67,6 +68,7 @@ async def over_http(settings: Settings) -> None:
             serving.cancel()
             await asyncio.wait({serving})
             opened.result()
+        gc.freeze()  # what a start has made stays; no collection need look through it while somebody waits
         await serving
 
 

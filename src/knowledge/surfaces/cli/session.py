@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -37,6 +36,8 @@ class Session:
 
     def run(self, work: Callable[[Engine], Awaitable[T]]) -> T:
         """Open the engine, do this with it, and close it."""
+        import asyncio
+
         return asyncio.run(self._with_engine(work))
 
     async def _with_engine(self, work: Callable[[Engine], Awaitable[T]]) -> T:

@@ -1,0 +1,28 @@
+"""What a start waits for: only what the first answer needs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+SERVER = "import knowledge.app, knowledge.surfaces.cli.serve, knowledge.surfaces.http, knowledge.surfaces.sharing"
+COMMAND = "from knowledge.surfaces.cli import cli"
+LATER = {"alembic", "faiss", "httpx", "onnxruntime", "pathspec", "rich"}
+
+
+def loaded(program: str) -> set[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", f"{program}; import sys; print(*sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return set(done.stdout.split())
+
+
+def test_a_server_starts_without_what_only_later_work_needs() -> None:
+    assert not loaded(SERVER) & LATER
+
+
+def test_a_command_reads_no_file_of_another_command() -> None:
+    assert not loaded(COMMAND) & {"knowledge.surfaces.cli.add", "knowledge.surfaces.cli.serve", "pydantic", "asyncio"}
