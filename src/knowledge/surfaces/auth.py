@@ -18,7 +18,6 @@ from starlette.types import Scope
 
 from knowledge.config import Settings
 from knowledge.engine.api import Engine
-from knowledge.engine.remote import RemoteEngine
 from knowledge.errors import Forbidden, InvalidKey, MissingKey
 from knowledge.model import LOCAL_OWNER, Caller, CallerKind
 from knowledge.model.accounts import ACCOUNT_KEY
@@ -90,6 +89,7 @@ def wrong_key() -> InvalidKey:
 
 def judge_of(engine: Engine) -> AccountOf:
     """Who judges the keys of accounts: the engine here; one elsewhere does so itself with every call."""
+    from knowledge.engine.remote import RemoteEngine  # an HTTP client and all shapes, which a light server never wants
 
     async def passed_on(key: str) -> Caller:
         return Caller(CallerKind.ACCOUNT, key=key)
