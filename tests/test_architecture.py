@@ -37,7 +37,6 @@ THIRD_PARTIES: dict[str, set[str]] = {
     "onnxruntime": {"embed"},
     "onnx": {"embed"},
     "tokenizers": {"embed", "split", "app"},
-    "semantic_text_splitter": {"split"},
     "Stemmer": {"analyse"},
     "mcp": {"surfaces"},
     "mcp_types": {"surfaces"},

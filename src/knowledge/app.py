@@ -77,12 +77,12 @@ def model_choice(settings: Settings, spec: str) -> Choice:
     )
 
 
-def make_splitter(choice: Choice) -> Splitter:
+def make_splitter(choice: Choice, title: str) -> Splitter:
     """A new splitter for each document; the tokenizer they share is read when the first one is wanted."""
     from knowledge.split import Splitter
 
     tokenizer, window = counting(choice)
-    return Splitter(tokenizer, window=window)
+    return Splitter(tokenizer, title, window)
 
 
 @lru_cache(maxsize=2)  # the model in use, and the one that follows it

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from knowledge.embed import processor
-from knowledge.embed.batches import BUDGET, Batches, like_length, padded
+from knowledge.embed.batches import BUDGET, Batches, like_length, padded, passage_ids
+from knowledge.embed.granite import WINDOW, tokenizer
 from tests.unit import tiny_model
 
 
@@ -31,6 +32,15 @@ def test_texts_of_like_length_go_together() -> None:
 def test_padding_stands_on_the_right() -> None:
     ids, lengths = padded([[5, 6, 7], [8]], padding=1)
     assert ids.tolist() == [[5, 6, 7], [8, 1, 1]] and lengths.tolist() == [3, 1]
+
+
+def test_a_passage_that_is_too_long_loses_the_beginning_of_its_title_and_nothing_of_its_text() -> None:
+    cutting = tokenizer()
+    cutting.enable_truncation(WINDOW)
+    text = " ".join(f"fact {number}" for number in range(80))
+    whole, short = passage_ids(cutting, [f"{'A very long title ' * 50}. {text}", "tea"])
+    assert len(whole) == WINDOW and (whole[0], whole[-1]) == (short[0], short[-1])
+    assert cutting.decode(whole).endswith(f"title . {text}")
 
 
 def test_batches_run_side_by_side_and_a_question_passes_them() -> None:

@@ -76,7 +76,8 @@ def test_prompts_are_put_before_questions_and_passages(tmp_path: Path) -> None:
 def test_what_is_beyond_the_window_is_not_read(tmp_path: Path) -> None:
     model = Directory(with_weights(tiny_model.folder(tmp_path / "tiny")))
     long = "tea " * (tiny_model.WINDOW - 2)
-    assert np.allclose(model.embed([long + "coffee " * 50]), model.embed([long]), atol=1e-6)
+    assert np.allclose(model.embed_question(long + "coffee " * 50), model.embed([long]), atol=1e-6)
+    assert np.allclose(model.embed(["coffee " * 50 + long]), model.embed([long]), atol=1e-6)
     assert len(tokenizer(tmp_path / "tiny").encode("tea " * 100).ids) == 102
 
 

@@ -37,6 +37,6 @@ def test_list_items_stay_a_list() -> None:
 
 def test_what_the_splitter_cut_is_joined_without_loss() -> None:
     rows = "\n".join(f"| row {number} | {number * 7} |" for number in range(60))
-    pieces = split(f"# Sheet\n\n{TABLE}\n{rows}\n", size=60)
+    pieces = split(f"# Sheet\n\n{TABLE}\n{rows}\n", window=116)
     assert len(pieces) > 3 and all("| month | litres |" in piece.text for piece in pieces)
     assert joined_text([piece.text for piece in pieces]) == f"# Sheet\n\n{TABLE}\n{rows}"

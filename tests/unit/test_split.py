@@ -12,14 +12,16 @@ from hypothesis import strategies as st
 from knowledge.embed.granite import tokenizer
 from knowledge.extract.base import PageText
 from knowledge.split import Piece, Splitter, passage_text
+from knowledge.split.packing import JOINT
 from knowledge.split.passage import SPECIAL_TOKENS
 
 TOKENIZER = tokenizer()
-SIZE, WINDOW = 200, 256
+WINDOW = 256
+FITS = WINDOW - SPECIAL_TOKENS
 
 
-def split(*pages: str | PageText, size: int = SIZE) -> list[Piece]:
-    splitter = Splitter(TOKENIZER, size=size)
+def split(*pages: str | PageText, title: str = "", window: int = WINDOW) -> list[Piece]:
+    splitter = Splitter(TOKENIZER, title, window)
     return list(feed(splitter, pages))
 
 
@@ -61,7 +63,7 @@ def test_a_heading_never_stands_alone() -> None:
 def test_a_heading_takes_along_what_fits_of_a_long_text() -> None:
     for body in (SENTENCE * 20, "```python\n" + "value = compute(value)\n\n" * 200 + "```"):
         pieces = split(f"# A chapter about lighthouses\n\n{body}")
-        assert pieces[0].text.startswith("# A chapter about lighthouses\n\n") and tokens(pieces[0].text) > SIZE // 2
+        assert pieces[0].text.startswith("# A chapter about lighthouses\n\n") and tokens(pieces[0].text) > FITS // 2
         assert all(piece.section == ("A chapter about lighthouses",) for piece in pieces)
 
 
@@ -100,7 +102,34 @@ def test_a_hash_in_code_is_no_heading() -> None:
 def test_long_prose_is_cut_between_sentences_into_passages_of_like_length() -> None:
     pieces = split(SENTENCE * 40)
     assert all(piece.text.startswith("The keeper") and piece.text.endswith("came.") for piece in pieces)
-    assert all(SIZE // 4 <= tokens(piece.text) <= SIZE for piece in pieces)
+    lengths = [tokens(piece.text) for piece in pieces]
+    assert max(lengths) <= FITS and min(lengths) * 2 > max(lengths)
+
+
+def test_a_section_that_fits_below_its_title_is_one_passage() -> None:
+    body = (SENTENCE * 11).strip()
+    assert tokens(body) in range(FITS - 40, FITS)
+    assert [piece.text for piece in split(body, title="Log")] == [body]
+    assert [piece.text for piece in split(f"# Log\n\n{body}\n\n# Map\n\nHere.")] == [
+        f"# Log\n\n{body}",
+        "# Map\n\nHere.",
+    ]
+    assert (
+        len(split(body, title="The log of the lighthouse at the end of the world, kept by its last keeper " * 2)) == 2
+    )
+
+
+def test_paragraphs_that_do_not_fit_together_are_shared_out_evenly() -> None:
+    paragraph = (SENTENCE * 2).strip()
+    pieces = split("\n\n".join([paragraph] * 7))
+    assert [piece.text.count(paragraph) for piece in pieces] == [4, 3]
+
+
+def test_a_rule_after_a_full_passage_goes_with_what_follows() -> None:
+    body = (SENTENCE * 12).strip() + " It rained for days. So it was. Good night."
+    assert tokens(body) in range(FITS - JOINT, FITS + 1)
+    pieces = split(f"{body}\n\n---\n\n# Next\n\nMore.")
+    assert [piece.text for piece in pieces] == [body, "---\n\n# Next\n\nMore."]
 
 
 def test_list_items_are_kept_whole() -> None:
@@ -113,7 +142,7 @@ def test_every_part_of_a_table_repeats_its_header() -> None:
     rows = [f"| {number} | town number {number} | {number * 1000} |" for number in range(100)]
     pieces = split("Towns:\n\n| Id | Town | Inhabitants |\n|:--|:-:|--:|\n" + "\n".join(rows) + "\n\nEnd.")
     tables = [piece.text for piece in pieces if "town number" in piece.text]
-    assert len(tables) > 5 and all("| Id | Town | Inhabitants |\n|---|---|---|\n| " in table for table in tables)
+    assert len(tables) > 4 and all("| Id | Town | Inhabitants |\n|---|---|---|\n| " in table for table in tables)
     assert [line for table in tables for line in table.splitlines() if "town number" in line] == rows
 
 
@@ -145,13 +174,13 @@ KINDS = ["# ", "## ", "#### ", "- ", "  * ", "1. ", "", "", "", "> ", "\n", "   
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.lists(st.tuples(st.sampled_from(KINDS), st.lists(WORDS, max_size=60)), max_size=30), st.integers(60, 200))
+@given(st.lists(st.tuples(st.sampled_from(KINDS), st.lists(WORDS, max_size=60)), max_size=30), st.integers(70, 300))
 def test_every_letter_comes_out_in_order_and_no_passage_is_too_long(
-    parts: list[tuple[str, list[str]]], size: int
+    parts: list[tuple[str, list[str]]], window: int
 ) -> None:
     text = "\n".join(kind + " ".join(words).replace("|", "") for kind, words in parts)
-    pieces = split(text, size=size)
-    assert all(tokens(piece.text) <= size for piece in pieces)
+    pieces = split(text, window=window)
+    assert all(tokens(piece.text) <= min(window, WINDOW) - SPECIAL_TOKENS for piece in pieces)
     without_fences = re.compile(r"^ {0,3}(?:```|~~~).*$", re.MULTILINE)
     found = letters("\n".join(without_fences.sub("", piece.text) for piece in pieces))
     assert found == letters(without_fences.sub("", text))
@@ -179,7 +208,7 @@ def test_every_word_of_tables_and_code_comes_out_in_order(kinds: list[str], data
         return {"heading": "## ", "item": "- "}.get(kind, "") + some(20 if kind == "heading" else 300)
 
     pieces = split("\n\n".join(block(kind) for kind in kinds))
-    assert all(tokens(piece.text) <= SIZE for piece in pieces)
+    assert all(tokens(piece.text) <= FITS for piece in pieces)
     first_seen = dict.fromkeys(re.findall(r"w\d+", "\n".join(piece.text for piece in pieces)))
     assert list(first_seen) == [f"w{count}" for count in range(next(number))]
 
@@ -205,7 +234,7 @@ def test_every_word_of_tables_and_code_comes_out_in_order(kinds: list[str], data
 ], ids=lambda text: repr(text[:20]))  # fmt: skip
 def test_hostile_text_is_cut_like_any_other(text: str) -> None:
     pieces = split(text)
-    assert all(tokens(piece.text) <= SIZE and piece.text.strip() for piece in pieces)
+    assert all(tokens(piece.text) <= FITS and piece.text.strip() for piece in pieces)
     if "|" not in text and "```" not in text:
         assert letters("".join(piece.text for piece in pieces)) == letters(text)
 
@@ -225,9 +254,17 @@ def test_a_long_stream_needs_little_memory() -> None:
 
 
 def test_a_smaller_window_gives_smaller_passages() -> None:
-    splitter = Splitter(TOKENIZER, window=128)
-    pieces = list(feed(splitter, [SENTENCE * 30]))
-    assert all(tokens(passage_text("A title", ("A heading",), piece.text)) <= 128 - SPECIAL_TOKENS for piece in pieces)
+    pieces = split(f"# A heading\n\n{SENTENCE * 30}", title="A title", window=128)
+    lengths = [tokens(passage_text("A title", piece.section, piece.text)) for piece in pieces]
+    assert 100 < max(lengths) <= 128 - SPECIAL_TOKENS
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.sampled_from(["title", "of", "Knowledge", "v1.2.3", "東京"]), max_size=40), st.integers(1, 60))
+def test_a_passage_and_what_stands_above_it_fit_into_the_window(words: list[str], sentences: int) -> None:
+    title = " ".join(words)
+    for piece in split(f"# {title}!\n\n## Part\n\n{SENTENCE * sentences}", title=title):
+        assert tokens(passage_text(title, piece.section, piece.text)) <= FITS
 
 
 # -- what is embedded -----------------------------------------------------------------------------

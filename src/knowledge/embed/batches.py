@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from tokenizers import Tokenizer
+from tokenizers import Encoding, Tokenizer
 
 from knowledge.embed.base import Vectors
 from knowledge.embed.pooling import unit_length
@@ -33,7 +33,7 @@ class Batches:
         self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="embed", initializer=_stand_back)
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        rows = [encoding.ids for encoding in self._tokenizer.encode_batch_fast(list(texts))]
+        rows = passage_ids(self._tokenizer, texts)
         vectors = np.empty((len(rows), self._dimension), np.float32)
         groups = list(like_length([len(row) for row in rows]))
 
@@ -53,6 +53,26 @@ class Batches:
 
     def close(self) -> None:
         self._pool.shutdown(cancel_futures=True)
+
+
+def passage_ids(tokenizer: Tokenizer, passages: Sequence[str]) -> list[list[int]]:
+    """The tokens of each. One that is too long, because its title has grown, loses the beginning: its text is whole."""
+    return [
+        encoding.ids if not encoding.overflowing else _end_of(encoding)
+        for encoding in tokenizer.encode_batch_fast(list(passages))
+    ]
+
+
+def _end_of(encoding: Encoding) -> list[int]:
+    """As many tokens as there are now, from the end of the text, between the same marks."""
+    marks = encoding.special_tokens_mask
+    inside = [place for place, mark in enumerate(marks) if not mark]
+    words = [one for part in (encoding, *encoding.overflowing) for one in _without_marks(part)]
+    return [*encoding.ids[: inside[0]], *words[-len(inside) :], *encoding.ids[inside[-1] + 1 :]]
+
+
+def _without_marks(encoding: Encoding) -> list[int]:
+    return [one for one, mark in zip(encoding.ids, encoding.special_tokens_mask, strict=True) if not mark]
 
 
 def like_length(lengths: Sequence[int], budget: int = BUDGET) -> Iterator[list[int]]:

@@ -15,7 +15,7 @@ from tokenizers import Tokenizer
 
 from knowledge.embed import pack
 from knowledge.embed.base import Vectors
-from knowledge.embed.batches import padded
+from knowledge.embed.batches import padded, passage_ids
 from knowledge.embed.granite import FREE, OUTLIERS, PADDING, WINDOW, Arithmetic, weights
 from knowledge.embed.pooling import Pooling
 from knowledge.embed.processor import multiplies_int8, signed_products_are_exact
@@ -48,7 +48,7 @@ class GraniteTokens:
         self._tokenizer.enable_truncation(WINDOW)
 
     def ids(self, passages: Sequence[str]) -> list[list[int]]:
-        return [encoding.ids for encoding in self._tokenizer.encode_batch_fast(list(passages))]
+        return passage_ids(self._tokenizer, passages)
 
     def vectors(self, rows: Sequence[Sequence[int]]) -> list[TokenVectors]:
         """The tokens of passages that are run together."""

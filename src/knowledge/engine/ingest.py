@@ -32,7 +32,8 @@ LANGUAGE = re.compile("([a-z]{2})(?:[-_]|$)")
 """How many characters of a document its language is told from."""
 
 Stop = Callable[[], bool]
-MakeSplitter = Callable[[Choice], Splitter]
+MakeSplitter = Callable[[Choice, str], Splitter]
+"""For a document of this title."""
 """A splitter that counts as the chosen model does."""
 
 
@@ -180,7 +181,7 @@ class Ingest:
         flow = _Flow(pages)
         language = analyse.language(flow.sample(SAMPLE)) or _declared(facts)
         preparation = self._begin(claim, title, language, stop)
-        tally, splitter = Tally(), self.make_splitter(self.models.serving.choice)
+        tally, splitter = Tally(), self.make_splitter(self.models.serving.choice, title)
         try:
             for page in flow:
                 report(*_progress(page, facts, tally, origin.size))

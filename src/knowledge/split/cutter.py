@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from tokenizers import Tokenizer
 
-if TYPE_CHECKING:
-    from semantic_text_splitter import TextSplitter
-
-CHARACTERS_A_TOKEN = 4
+CHARACTERS_A_TOKEN = 6
 """A first guess at how far a text must be looked at to find the end of what fits."""
-LONG_WORD = re.compile(r"\S{1000}")
-ENDS = (re.compile(r"\n+"), re.compile(r"[.!?…]+[\"')\]]*\s+|[。！？]+"), re.compile(r"\s+"))
-"""Where a text may end, best first: a line, a sentence, a word."""
+ENDS = (
+    re.compile(r"\n+"),
+    re.compile(r"[.!?…؟۔।]+[\"'”’)\]*_]*\s+(?![a-zß-ÿ])|[。！？]+[」』”）]*"),
+    re.compile(r"[,;:–—]\s+|[、，；：]"),
+    re.compile(r"\s+"),
+)
+"""Where a text may end, best first: a line, a sentence, a part of one, a word."""
 LINE_BREAK = re.compile(r"[ \t]*\n[ \t]*")
 LINE_START = re.compile(r"\n[ \t]*(\S)")
 NARROWEST, WIDEST = 40, 200
@@ -26,8 +25,8 @@ CODE_ENDS = (re.compile(r"\n[ \t]*\n+(?=\S)"), re.compile(r"\n[ \t]*\n+"), re.co
 
 
 class Cutter:
-    def __init__(self, tokenizer: Tokenizer, size: int) -> None:
-        self._tokenizer, self.size = tokenizer, size
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
 
     def count(self, text: str) -> int:
         return len(self._tokenizer.encode(text, add_special_tokens=False))
@@ -39,9 +38,7 @@ class Cutter:
         """Parts that fit: whole sentences where possible, and no small remainder."""
         if is_wrapped(text):
             text = LINE_BREAK.sub(" ", text)
-        if capacity != self.size or LONG_WORD.search(text):
-            return self._even_tail(list(self._by_tokens(text, capacity)), capacity)
-        return self._even_tail(_sentences(self._tokenizer, self.size).chunks(text), capacity)
+        return self._even_tail(list(self._by_tokens(text, capacity)), capacity)
 
     def code(self, text: str, capacity: int) -> list[str]:
         return [part for part in self._by_ends(text, capacity, CODE_ENDS) if part.strip()]
@@ -119,11 +116,3 @@ def _parts(text: str, end: re.Pattern[str]) -> Iterator[str]:
         yield text[start : found.end()]
         start = found.end()
     yield text[start:]
-
-
-@functools.lru_cache(maxsize=4)
-def _sentences(tokenizer: Tokenizer, size: int) -> TextSplitter:
-    """Kept, because the splitter reads the whole tokenizer again when it is made."""
-    from semantic_text_splitter import TextSplitter
-
-    return TextSplitter.from_huggingface_tokenizer(tokenizer, size)

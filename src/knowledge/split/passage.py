@@ -24,8 +24,12 @@ def passage_text(title: str, section: Sequence[str], text: str) -> str:
     names = _names(title, section, text)
     if estimate(BETWEEN.join(names)) + 1 > ROOM_ABOVE:  # seldom, and to estimate the text is what costs
         names = _shortened(names, max(ROOM_ABOVE, WINDOW - SPECIAL_TOKENS - estimate(text)))
-    above = BETWEEN.join(names)
-    return f"{above}{STOP}{text}" if above else text
+    return f"{above(names)}{text}"
+
+
+def above(names: Sequence[str]) -> str:
+    """What stands above a text, if anything does."""
+    return BETWEEN.join(names) + STOP if any(names) else ""
 
 
 def passage_words(title: str, section: Sequence[str], text: str) -> str:

@@ -1,23 +1,23 @@
-"""Packs blocks into passages: one section and one page each, about as long as asked for, and never only a heading."""
+"""Cuts a document into passages: one section and one page each, whole where it fits, and never only a heading."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from tokenizers import Tokenizer
 
 from knowledge.extract.base import PageText
-from knowledge.split.blocks import Block, Blocks, Code, Heading, Table, Text, fence_mark
+from knowledge.split.blocks import Block, Blocks, Code, Heading, Table, Text
 from knowledge.split.cutter import Cutter
-from knowledge.split.passage import ROOM_ABOVE, SPECIAL_TOKENS
-from knowledge.split.tables import cut_table
+from knowledge.split.packing import JOINT, SMALLEST, Draft, Waiting, pack, total, weigh
+from knowledge.split.passage import ROOM_ABOVE, SPECIAL_TOKENS, WINDOW, above
 
-SMALLEST = 16
-JOINT = 3
-"""Tokens of the empty line between two blocks."""
 LONGEST_MARKS = 40
 """Characters: a line without letters or digits, such as a rule, goes with what is near it."""
+AHEAD = 8
+"""So many passages of one section are looked at together; the first half of a longer one goes before it has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,38 +28,15 @@ class Piece:
     """The headings above it, outermost first."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    text: str
-    tokens: int
-    tight: bool = False
-
-
-@dataclass(slots=True)
-class _Draft:
-    """A passage on its way."""
-
-    text: str = ""
-    tokens: int = 0
-    has_body: bool = False
-    section: tuple[str, ...] = ()
-
-    def add(self, part: _Part, *, body: bool) -> None:
-        joint = "\n" if part.tight else "\n\n"
-        self.tokens += part.tokens + (len(joint) if self.text else 0)
-        self.text = self.text + joint + part.text if self.text else part.text
-        self.has_body = self.has_body or body
-
-
 class Splitter:
     """One document: feed it the pages in order, then finish it."""
 
-    def __init__(self, tokenizer: Tokenizer, size: int = 200, window: int = 256) -> None:
-        self.size = max(min(size, window - SPECIAL_TOKENS - ROOM_ABOVE), SMALLEST)
-        self._cutter = Cutter(tokenizer, self.size)
-        self._blocks = Blocks()
+    def __init__(self, tokenizer: Tokenizer, title: str = "", window: int = WINDOW) -> None:
+        self._cutter, self._blocks = Cutter(tokenizer), Blocks()
+        self._title, self._window = title, min(window, WINDOW) - SPECIAL_TOKENS
+        self._largest = lru_cache(maxsize=1)(self._room_below)
         self._path: list[tuple[int, str]] = []
-        self._draft = _Draft()
+        self._run: list[Waiting] = []
         self._held: Piece | None = None
         self._page: int | None = None
 
@@ -72,87 +49,78 @@ class Splitter:
 
     def finish(self) -> Iterator[Piece]:
         yield from self._end_page()
-        draft, held = self._draft, self._held
-        together = self._cutter.count(held.text) + draft.tokens + JOINT if held else 0
-        if draft.text and held and not draft.has_body and together <= self.size:
-            held, self._draft = replace(held, text=f"{held.text}\n\n{draft.text}"), _Draft()
-        self._held = held
-        yield from self._close()
+        self._join_to_held()
+        for draft in pack(self._run, self._cutter, self._largest(self._section)):
+            yield from self._emit(draft)
         if self._held:
             yield self._held
-        self._held = None
+        self._run, self._held = [], None
+
+    def _join_to_held(self) -> None:
+        """Headings that nothing follows stand under what went before them."""
+        held, last = self._held, list(pack(self._run, self._cutter, self._window))
+        if held is None or len(last) != 1 or last[0].has_body:
+            return
+        if self._cutter.count(held.text) + last[0].tokens + JOINT <= self._largest(held.section):
+            self._held, self._run = replace(held, text=f"{held.text}\n\n{last[0].text}"), []
 
     def _end_page(self) -> Iterator[Piece]:
         """A passage stands on one page; headings at the foot of it go to the next."""
         for block in self._blocks.finish():
             yield from self._take(block)
-        if self._draft.has_body:
+        if self._has_body():
             yield from self._close()
 
     def _take(self, block: Block) -> Iterator[Piece]:
         match block:
             case Heading():
                 yield from self._heading(block)
-            case Text(text=text, tight=tight) if len(text) <= LONGEST_MARKS and not any(
-                letter.isalnum() for letter in text
-            ):
-                yield from self._aside(Text(text, tight))
+            case Text(text=text) if len(text) <= LONGEST_MARKS and not any(letter.isalnum() for letter in text):
+                self._aside(block)
             case _:
-                for part in self._parts(block):
-                    yield from self._put(part, body=True)
+                yield from self._wait(block)
 
     def _heading(self, heading: Heading) -> Iterator[Piece]:
-        if self._draft.has_body:
+        if self._has_body():
             yield from self._close()
         while self._path and self._path[-1][0] >= heading.level:
             self._path.pop()
         self._path.append((heading.level, heading.title))
-        yield from self._aside(Text(heading.text))
+        self._aside(Text(heading.text))
 
-    def _aside(self, block: Text) -> Iterator[Piece]:
+    def _aside(self, block: Text) -> None:
         """What is no passage by itself, unless it is very long."""
-        part = self._part(block.text, block.tight)
-        parts = [part] if (short := part.tokens * 2 <= self.size) else self._parts(block)
-        for part in parts:
-            yield from self._put(part, body=not short)
+        tokens = self._cutter.count(block.text)
+        self._run.append(Waiting(block, tokens, body=tokens * 2 > self._window - ROOM_ABOVE))
 
-    def _parts(self, block: Text | Code | Table) -> Iterator[_Part]:
-        """A block, cut where it is too long for one passage."""
-        room = self._room()
-        match block:
-            case Text(text=text, tight=tight):
-                if (tokens := self._cutter.count(text)) <= room:
-                    yield _Part(text, tokens, tight)
-                else:
-                    yield from map(self._part, self._cutter.prose(text, room))
-            case Code(text=text, fence=fence):
-                frame = self._cutter.count(fence) * 2 + 2
-                for part in self._cutter.code(text, max(room - frame, SMALLEST // 2)):
-                    yield self._part(f"{fence}\n{part}\n{fence_mark(fence)}")
-            case Table():
-                yield from map(self._part, cut_table(block, self._cutter, room))
-
-    def _part(self, text: str, tight: bool = False) -> _Part:
-        return _Part(text, self._cutter.count(text), tight)
-
-    def _room(self) -> int:
-        """What a heading that waits for its text leaves of a passage, so that it need not stand alone."""
-        room = self.size - self._draft.tokens - JOINT
-        return room if self._draft.text and not self._draft.has_body and room * 2 >= self.size else self.size
-
-    def _put(self, part: _Part, *, body: bool) -> Iterator[Piece]:
-        draft = self._draft
-        if draft.text and draft.tokens + part.tokens + JOINT > self.size:
+    def _wait(self, block: Text | Code | Table) -> Iterator[Piece]:
+        self._run.append(Waiting(block, weigh(block, self._cutter)))
+        if total(self._run) > AHEAD * self._window:
+            run, self._run = self._run, self._run[:0]
+            while total(run) > AHEAD * self._window // 2:
+                self._run.append(run.pop(0))
             yield from self._close()
-            draft = self._draft
-        if (body and not draft.has_body) or not draft.text:
-            draft.section = tuple(title for _, title in self._path)
-        draft.add(part, body=body)
+            self._run += run
+
+    def _has_body(self) -> bool:
+        return any(waiting.body for waiting in self._run)
+
+    @property
+    def _section(self) -> tuple[str, ...]:
+        return tuple(title for _, title in self._path)
+
+    def _room_below(self, section: tuple[str, ...]) -> int:
+        """What the title and the headings leave of the window."""
+        return max(self._window - min(self._cutter.count(above((self._title, *section))), ROOM_ABOVE), SMALLEST)
 
     def _close(self) -> Iterator[Piece]:
-        draft, self._draft = self._draft, _Draft()
-        if not draft.text.strip():
-            return
+        """The section, as far as it waits here; a rule at its end that fits nowhere goes on to what follows."""
+        drafts = list(pack(self._run, self._cutter, self._largest(self._section)))
+        self._run = drafts.pop().blocks if drafts and not drafts[-1].has_body else []
+        for draft in drafts:
+            yield from self._emit(draft)
+
+    def _emit(self, draft: Draft) -> Iterator[Piece]:
         if self._held:
             yield self._held
-        self._held = Piece(draft.text.strip("\n"), self._page, draft.section)
+        self._held = Piece(draft.text.strip("\n"), self._page, self._section)
