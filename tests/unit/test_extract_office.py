@@ -81,6 +81,22 @@ def test_a_style_that_is_named_like_a_heading_makes_one(tmp_path: Path) -> None:
     assert joined(pages).strip().split("\n\n") == ["# Of tea & ships", "Words.", "## Rules", "More."]
 
 
+def test_a_style_that_is_made_from_a_heading_makes_one(tmp_path: Path) -> None:
+    def made(style: str, base: str) -> str:
+        return f'<w:style w:styleId="{style}"><w:name w:val="{style}"/><w:basedOn w:val="{base}"/></w:style>'
+
+    chained = made("Chapter", "Heading1") + made("Firm", "H2") + made("Ring", "Round") + made("Round", "Ring")
+    body = "".join(styled(style, f"Words in {style}") for style in ("Chapter", "Firm", "Ring"))
+    document = documents.word(body, {"Heading1": "heading 1", "H2": "heading 2"}, chained)
+    lines = joined(read(tmp_path, "a.docx", document)[1]).strip().split("\n\n")
+    assert lines == ["# Words in Chapter", "## Words in Firm", "Words in Ring"]
+
+
+def test_words_between_brackets_are_no_link(tmp_path: Path) -> None:
+    _, pages = read(tmp_path, "a.docx", documents.word(styled("Text", "as in [1](below) of it"), {}))
+    assert joined(pages).replace("\\", "").strip() == "as in [1](below) of it"
+
+
 def test_a_table_within_a_cell_stays_in_its_row(tmp_path: Path) -> None:
     def table(*cells: str) -> str:
         return f"<w:tbl><w:tr>{''.join(f'<w:tc>{cell}<w:p/></w:tc>' for cell in cells)}</w:tr></w:tbl>"

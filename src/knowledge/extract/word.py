@@ -16,7 +16,7 @@ EMPTY_HEADING = re.compile(r"\n#{1,6}[ \t*_]*(?=\n)")
 RAISED = re.compile(r"</?(?:sup|sub|u)>")
 INNER_RULE = re.compile(r"<br>\|(?: --- \|)+")
 """Below the header of a table that stands in a cell of another."""
-LINK = re.compile(r"\[([^\]\[]+)\]\([^()\s]*\)")
+LINK = re.compile(r"(?<!\\)\[([^\]\[]+)\]\([^()\s]*\)")
 IMAGE = re.compile(r"!\[([^\]]*)\]\([^)]*\)")
 
 

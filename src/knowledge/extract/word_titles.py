@@ -6,6 +6,7 @@ import html
 import re
 import zipfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from xml.etree.ElementTree import Element
 
 from knowledge import errors
@@ -22,6 +23,16 @@ HEAD = 256 << 10
 PARAGRAPH_ENDS = b"</w:p>"
 WORDS = re.compile(rb"<w:t(?: [^>]*)?>([^<]*)</w:t>")
 MOST = 2000
+DEEPEST = 20
+"""Styles in a chain of which each is made from the next; a chain may be a ring."""
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    identifier: str
+    name: str
+    based_on: str
+    outlined: bool
 
 
 def mark(source: Source, text: str) -> str:
@@ -61,13 +72,26 @@ def _document(archive: zipfile.ZipFile, levels: dict[bytes, int]) -> bytes:
 
 
 def _levels(styles: Element) -> dict[bytes, int]:
-    """The level of every style that is named like a heading and has no level of its own."""
-    levels: dict[bytes, int] = {}
-    for style in styles:
-        parts = {local(part.tag): part for part in style.iter()}
-        name = next(iter(parts["name"].attrib.values()), "") if "name" in parts else ""
-        named = NAMED.match(name)
-        identifier = next((value for key, value in style.items() if local(key) == "styleId"), "")
-        if named and "outlineLvl" not in parts and not KNOWN.match(identifier):
-            levels[identifier.encode()] = int(named[1] or TITLE)
-    return levels
+    """The level of every style that is named like a heading, or made from one, and has no level of its own."""
+    known = {style.identifier: style for style in map(_style, styles)}
+    levels = ((identifier.encode(), _level(identifier, known)) for identifier in known if not KNOWN.match(identifier))
+    return {identifier: level for identifier, level in levels if level}
+
+
+def _level(identifier: str, known: dict[str, Style]) -> int | None:
+    """What the nearest style that it is made from is named; where one of them has a level, office-oxide knows."""
+    level = None
+    for _ in range(DEEPEST):
+        style = known.get(identifier)
+        if style is None or style.outlined:
+            return None if style else level
+        if level is None and (named := NAMED.match(style.name)):
+            level = int(named[1] or TITLE)
+        identifier = style.based_on
+    return level
+
+
+def _style(style: Element) -> Style:
+    parts = {local(part.tag): next(iter(part.attrib.values()), "") for part in style.iter()}
+    identifier = next((value for key, value in style.items() if local(key) == "styleId"), "")
+    return Style(identifier, parts.get("name", ""), parts.get("basedOn", ""), "outlineLvl" in parts)

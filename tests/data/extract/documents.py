@@ -176,9 +176,9 @@ def _office(main: str, kind: str, members: Mapping[str, str], relations: Mapping
     return zipped({**fixed, f"{folder}/_rels/{name}.rels": related(relations), **members})
 
 
-def word(body: str, styles: Mapping[str, str]) -> bytes:
-    """A Word document; its styles by what paragraphs call them, with the name of each."""
-    named = "".join(
+def word(body: str, styles: Mapping[str, str], more: str = "") -> bytes:
+    """A Word document; its styles by what paragraphs call them, with the name of each, and further styles as XML."""
+    named = more + "".join(
         f'<w:style w:type="paragraph" w:styleId="{style}"><w:name w:val="{name}"/></w:style>'
         for style, name in styles.items()
     )
