@@ -151,6 +151,7 @@ def test_a_row_wider_than_the_window_is_cut_between_cells_that_name_their_column
     pieces = split(f"| {' | '.join(names)} |\n|{'---|' * 300}\n| {' | '.join(values)} |")
     text = "\n".join(piece.text for piece in pieces)
     assert all(f"column{number}: value{number}" in text for number in range(300))
+    assert "column1: value1; column2: value2;" in text
 
 
 def test_long_code_is_cut_before_definitions_and_every_part_is_fenced() -> None:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 import pypdfium2 as pdfium
 
+from knowledge.extract.pdf_rows import mended
+
 WORD = re.compile(r"\w{4,}")
 MOST_LOST = 0.15
 """The share of a page's words that may be missing from the structured reading."""
@@ -86,7 +88,7 @@ def better(structured: str, plain: Plain, rotated: bool) -> str:
     lost = sum(word not in known for word in words) / len(words)
     if plain.turned or lost > MOST_LOST or (rotated and lost > 0.05) or _runs_left(plain.text):
         return PARTED.sub(r"\1\2", plain.text)
-    return rejoin(structured, plain.text)
+    return mended(rejoin(structured, plain.text), plain.text)
 
 
 def _runs_left(text: str) -> bool:

@@ -39,7 +39,7 @@ def cut_table(table: Table, cutter: Cutter, capacity: int) -> Iterator[str]:
 
 
 def _wide(names: Sequence[str], values: Sequence[str], cutter: Cutter, capacity: int) -> Iterator[str]:
-    """One row as "column: value", as many in a part as fit."""
+    """One row as "column: value" in one line, as many in a part as fit."""
     joined, tokens = "", 0
     for place, value in enumerate(values):
         name = names[place] if place < len(names) and len(names[place]) <= 100 else ""
@@ -51,7 +51,7 @@ def _wide(names: Sequence[str], values: Sequence[str], cutter: Cutter, capacity:
         if added > capacity:
             yield from cutter.prose(pair, capacity)
         elif value:
-            joined, tokens = (f"{joined}\n{pair}" if joined else pair), tokens + added
+            joined, tokens = (f"{joined}; {pair}" if joined else pair), tokens + added
     if joined:
         yield joined
 

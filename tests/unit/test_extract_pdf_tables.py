@@ -1,0 +1,73 @@
+"""Tables in PDFs come out as tables: each row a line, its cells beside each other, with lines drawn or without."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from knowledge.extract.pdf_rows import mended
+from tests.data.extract.documents import Pdf
+from tests.data.extract.reading import read
+
+WARES = [
+    ("Ware", "Origin", "Price", "Stock"),
+    ("Tea", "Assam", "12.50", "1,040"),
+    ("Coffee", "Bourbon Island", "8.00", "977"),
+    ("Cocoa", "Guayaquil", "9.75", "31"),
+]
+COLUMNS = (72, 180, 320, 420)
+TOP, HEIGHT = 640, 20
+
+
+def drawn(ruled: bool) -> bytes:
+    """A page with a sentence above the table and one below it."""
+    pdf = Pdf()
+    lines = [(72, 720, 18, "Prices"), (72, 690, 11, "What the harbour asked for its wares in that year.")]
+    for place, cells in enumerate(WARES):
+        lines += [(x, TOP - HEIGHT * place, 11, words) for x, words in zip(COLUMNS, cells, strict=True)]
+    lines.append((72, 520, 11, "All prices are in crowns and hold until the end of the winter."))
+    rules = [b"66 %d m 500 %d l S" % (y, y) for y in range(TOP + 14, TOP - HEIGHT * len(WARES), -HEIGHT)]
+    rules += [b"%d %d m %d %d l S" % (x, TOP + 14, x, TOP - 66) for x in (66, 174, 314, 414, 500)]
+    words = [b"BT /F1 %d Tf %d %d Td (%s) Tj ET" % (size, x, y, said.encode()) for x, y, size, said in lines]
+    pdf.page(b"\n".join([*(rules if ruled else []), *words]))
+    return pdf.made()
+
+
+@pytest.mark.parametrize("ruled", [True, False])
+def test_the_cells_of_a_row_stand_in_one_line(tmp_path: Path, ruled: bool) -> None:
+    _, [page] = read(tmp_path, "a.pdf", drawn(ruled))
+    rows = [tuple(cell.strip() for cell in line.split("|")[1:-1]) for line in page.text.split("\n") if "|" in line]
+    assert [row for row in rows if set("".join(row)) - {"-"}] == WARES
+    assert page.text.index("in that year.") < page.text.index("| Tea") < page.text.index("All prices")
+
+
+def test_rows_that_were_run_together_are_parted() -> None:
+    structured = (
+        "| Ware Tea | Price 12 | Stock 0 |\n|---|---|---|\n| Coffee Cocoa beans | 8 9 | 0 0 |\n| Total | 29 | 0 |"
+    )
+    plain = "Ware Price Stock\nTea 12 0\nCoffee 8 0\nCocoa beans 9 0\nTotal 29 0"
+    assert mended(structured, plain).split("\n") == [
+        "| Ware | Price | Stock |",
+        "|---|---|---|",
+        "| Tea | 12 | 0 |",
+        "| Coffee | 8 | 0 |",
+        "| Cocoa beans | 9 | 0 |",
+        "| Total | 29 | 0 |",
+    ]
+
+
+def test_words_in_two_lines_of_one_cell_stay_together() -> None:
+    structured = "| Ware | Origin | Use |\n|---|---|---|\n| Green tea | China, by ship | hot drinks, medicine |"
+    plain = "Ware Origin Use\nGreen China, by hot drinks,\ntea ship medicine"
+    assert mended(structured, plain) == structured
+
+
+def test_the_last_line_of_a_paragraph_is_no_header() -> None:
+    structured = (
+        "What the harbour\n\n|  | asked for its wares. |  |\n|---|---|---|\n| Ware | Price | Stock |\n| Tea | 12 | 4 |"
+    )
+    plain = "What the harbour\nasked for its wares.\nWare Price Stock\nTea 12 4"
+    assert mended(structured, plain) == (
+        "What the harbour asked for its wares.\n\n| Ware | Price | Stock |\n|---|---|---|\n| Tea | 12 | 4 |"
+    )
