@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pypdfium2 as pdfium
 import pytest
 
+from knowledge.extract.pdf_outline import Outline
 from knowledge.extract.pdf_running import RunningLines
 from knowledge.extract.pdf_words import Plain, better
 from tests.data.extract import documents
@@ -34,6 +36,13 @@ def test_running_lines_come_once_and_chapter_headings_always(tmp_path: Path) -> 
     assert [f"# Chapter {7 * number}" in text for number, text in enumerate(pages, start=1)] == [True, True, True]
     assert ["Gazette" in text for text in pages] == [True, False, False]
     assert ["Page" in text for text in pages] == [True, False, False]
+
+
+def test_a_long_notice_at_the_foot_of_every_page_comes_once() -> None:
+    running, notice = RunningLines(), "All rights are reserved, and nothing may be copied in any form. " * 5
+    words = "\n".join(f"The {word} sentence." for word in NUMBERS)
+    pages = [running.strip(f"{words}\nWords of page {number}.\n{notice}", number) for number in (1, 2, 3)]
+    assert ["reserved" in page for page in pages] == [True, False, False]
 
 
 def test_a_table_that_goes_on_keeps_its_header_on_every_page() -> None:
@@ -109,3 +118,27 @@ def test_numbers_that_do_not_count_the_pages_stay() -> None:
     body = "\n".join(f"a line of the {word} kind" for word in NUMBERS)
     pages = [running.strip(f"{year}\n{body} on {year}\n- {page} -", page) for page, year in ((1, 1990), (2, 2024))]
     assert pages[1].startswith("2024\n") and not pages[1].endswith("- 2 -")
+
+
+def outlined(*entries: str) -> Outline:
+    """The outline of a document of one page."""
+    pdf = documents.Pdf()
+    pdf.text((72, 720, 11, "words"))
+    pdf.outline(*((entry, 1) for entry in entries))
+    return Outline(pdfium.PdfDocument(pdf.made()))
+
+
+def test_chapters_that_are_called_alike_are_all_headings() -> None:
+    text = outlined("Rules", "Prices", "Rules").apply(0, "1 Rules\n\nNone.\n\n2 Prices\n\nMany.\n\n3 Rules\n\nSome.")
+    assert [line for line in text.split("\n") if line.startswith("#")] == ["# 1 Rules", "# 2 Prices", "# 3 Rules"]
+
+
+def test_a_heading_that_ran_into_what_follows_stands_alone() -> None:
+    both = "## The first chapter The Second Chapter\n\nPreface It was winter.\n\nPreface it was not."
+    assert outlined("The first chapter", "The second chapter", "Preface").apply(0, both).split("\n\n") == [
+        "# The first chapter", "# The Second Chapter", "# Preface", "It was winter.", "Preface it was not.",
+    ]  # fmt: skip
+
+
+def test_a_heading_that_says_more_than_its_entry_stays_whole() -> None:
+    assert outlined("Rules").apply(0, "# Rules Of The Harbour") == "# Rules\n\n# Rules Of The Harbour"

@@ -10,6 +10,8 @@ import pypdfium2 as pdfium
 MOST_ENTRIES = 5_000
 NUMBERING = re.compile(r"^[\s\d.:§)(-]+|[\s.:]+$")
 HEADING = re.compile(r"^#{1,6}\s+")
+LONGEST = 80
+"""Letters that a heading may have more than its entry."""
 
 
 class Outline:
@@ -32,22 +34,41 @@ class Outline:
         """The text of a page with its entries as headings; one that is nowhere on the page is set above it."""
         if index not in self._entries:
             return text
-        lines = text.split("\n")
-        missing = []
+        lines, missing, after = text.split("\n"), [], 0
+        titles = [_bare(title) for _, title in self._entries[index]]
         for level, title in self._entries[index]:
-            place = _find(lines, title)
+            place = _find(lines, title, after)
+            if place is None:
+                place = _part(lines, title, titles)
             if place is None:
                 missing.append(f"{'#' * level} {title}")
             else:
                 lines[place] = f"{'#' * level} {HEADING.sub('', lines[place]).strip().strip('*')}"
+                after = place + 1
         return "\n\n".join([*missing, "\n".join(lines)])
 
 
-def _find(lines: list[str], title: str) -> int | None:
+def _find(lines: list[str], title: str, after: int) -> int | None:
+    """The line that is the title; of several the first behind the entry before, for chapters may be called alike."""
     wanted = _bare(title)
     if not wanted:
         return None
-    return next((place for place, line in enumerate(lines) if _bare(HEADING.sub("", line)) == wanted), None)
+    places = [place for place, line in enumerate(lines) if _bare(HEADING.sub("", line)) == wanted]
+    return next((place for place in places if place >= after), places[0] if places else None)
+
+
+def _part(lines: list[str], title: str, titles: list[str]) -> int | None:
+    """The same in a line that has run into what follows it, which gets a line of its own."""
+    start = re.compile(rf"(?i)[\s\d.:§)(-]*{re.escape(_bare(title))}[.:]?\s+(?-i:(?=[^\W\d_a-zß-ÿ]))")
+    for place, line in enumerate(lines):
+        words = HEADING.sub("", line).replace("*", "")
+        if line.startswith("|") or not (found := start.match(words)):
+            continue
+        rest = words[found.end() :]
+        if words == line or len(rest) > LONGEST or _bare(rest).startswith(tuple(titles)):
+            lines[place : place + 1] = [found[0].strip(), "", rest]
+            return place
+    return None
 
 
 def _bare(line: str) -> str:

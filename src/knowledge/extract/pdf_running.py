@@ -11,7 +11,7 @@ from knowledge.extract.pdf_lost import DIGITS, squeezed
 
 EDGE = 3
 """So many lines at the top of a page, and at its bottom, may be such."""
-LONGEST = 150
+LONGEST = 400
 REMEMBERED = 500
 
 Numbers = tuple[int, ...]
