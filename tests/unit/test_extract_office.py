@@ -156,6 +156,70 @@ def test_a_cell_far_out_does_not_widen_every_row(tmp_path: Path) -> None:
 # -- OpenDocument and RTF -------------------------------------------------------------------------
 
 
+def numbered(items: str, attributes: str = "") -> str:
+    return f'<text:list text:style-name="L" {attributes}>{items}</text:list>'
+
+
+def item(words: str, more: str = "") -> str:
+    return f"<text:list-item><text:p>{words}</text:p>{more}</text:list-item>"
+
+
+def test_an_opendocument_list_counts_where_its_style_does(tmp_path: Path) -> None:
+    inner = f"<text:list>{item('deep')}{item('deeper')}</text:list>"
+    body = (
+        numbered(item("one", inner) + item("two"))
+        + "<text:p>between</text:p>"
+        + numbered(item("three"), 'text:continue-numbering="true"')
+        + f"<text:list>{item('dot')}</text:list>"
+    )
+    styles = (
+        f'<office:document-styles {documents.SPACES}><text:list-style style:name="L">'
+        '<text:list-level-style-number text:level="1" style:num-format="1"/>'
+        '<text:list-level-style-bullet text:level="2"/></text:list-style></office:document-styles>'
+    )
+    content = documents.opendocument("text", f"<office:text>{body}</office:text>", styles=styles)
+    assert joined(read(tmp_path, "a.odt", content)[1]).strip().split("\n\n") == [
+        "1. one\n  - deep\n  - deeper\n2. two", "between", "3. three", "- dot",
+    ]  # fmt: skip
+
+
+def test_a_chapter_that_is_numbered_like_a_list_is_a_heading(tmp_path: Path) -> None:
+    body = numbered('<text:list-item><text:h text:outline-level="2">Rules</text:h></text:list-item>')
+    content = documents.opendocument("text", f"<office:text>{body}<text:p>None.</text:p></office:text>")
+    assert "## Rules" in joined(read(tmp_path, "a.odt", content)[1]).splitlines()
+
+
+REMARK = (
+    '<office:annotation><dc:creator xmlns:dc="http://purl.org/dc/elements/1.1/">Ada</dc:creator>'
+    "<text:p>Is that so?</text:p></office:annotation>"
+)
+
+
+def test_comments_in_an_opendocument_follow_what_they_are_about(tmp_path: Path) -> None:
+    text = f"<office:text><text:p>Tea is{REMARK} green.</text:p></office:text>"
+    _, pages = read(tmp_path, "a.odt", documents.opendocument("text", text))
+    assert joined(pages).strip() == "Tea is green.\n\n**Comment (Ada):** Is that so?"
+    cell = f"<table:table-cell>{REMARK}<text:p>12</text:p></table:table-cell>"
+    sheet = (
+        f"<office:spreadsheet><table:table><table:table-row>{cell}</table:table-row></table:table></office:spreadsheet>"
+    )
+    _, pages = read(tmp_path, "a.ods", documents.opendocument("spreadsheet", sheet))
+    assert "| 12 **Comment (Ada):** Is that so? |" in joined(pages)
+
+
+def test_a_title_above_the_columns_of_an_opendocument_sheet_is_not_its_header(tmp_path: Path) -> None:
+    def row(*words: str) -> str:
+        cells = "".join(f"<table:table-cell><text:p>{word}</text:p></table:table-cell>" for word in words)
+        return f"<table:table-row>{cells}</table:table-row>"
+
+    rows = row("Prices of 1899") + row("Ware", "Origin", "Price") + row("Tea", "Assam", "12")
+    sheet = f'<office:spreadsheet><table:table table:name="A">{rows}</table:table></office:spreadsheet>'
+    _, [page] = read(tmp_path, "a.ods", documents.opendocument("spreadsheet", sheet))
+    assert page.text == (
+        "## A\n\nPrices of 1899\n\n| Ware | Origin | Price |\n| --- | --- | --- |\n| Tea | Assam | 12 |"
+    )
+
+
 def test_an_opendocument_text_gives_its_title_its_boxes_and_its_edges_once(tmp_path: Path) -> None:
     body = (
         '<office:automatic-styles><style:style style:name="P1" style:parent-style-name="Title"/><style:style '

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from xml.etree.ElementTree import Element
 
 from knowledge import errors
-from knowledge.extract import markup_tree, odf_sheets, odf_styles
+from knowledge.extract import markup_tree, odf_lists, odf_sheets, odf_styles
 from knowledge.extract.archive import open_archive
 from knowledge.extract.base import Extracted, Facts, PageText, Source
 from knowledge.extract.markup_tree import local
@@ -31,6 +31,7 @@ def extract(source: Source, doc_type: str) -> Extracted:
     if doc_type == "ods":
         sheets = [element for element in body.iter() if local(element.tag) == "table"]
         return Extracted(_facts(about, doc_type, len(sheets)), odf_sheets.pages(sheets))
+    odf_lists.count(body, root, styles)
     if doc_type == "odp":
         slides = [element for element in body.iter() if local(element.tag) == "page"]
         return Extracted(_facts(about, doc_type, len(slides)), _slides(slides))

@@ -8,7 +8,7 @@ from xml.etree.ElementTree import Element
 from knowledge.extract import tables
 from knowledge.extract.base import PageText
 from knowledge.extract.markup_tree import local
-from knowledge.extract.odf_text import attribute, blocks
+from knowledge.extract.odf_text import COMMENT, attribute, blocks
 
 MOST_COLUMNS, MOST_REPEATS = 1000, 100
 
@@ -16,7 +16,9 @@ MOST_COLUMNS, MOST_REPEATS = 1000, 100
 def pages(sheets: list[Element]) -> Iterator[PageText]:
     for number, sheet in enumerate(sheets, start=1):
         title = f"## {attribute(sheet, 'name') or f'Sheet {number}'}\n\n"
-        for piece in tables.pieces(_rows(sheet)):
+        above, rows = tables.headed(_rows(sheet))
+        title += above
+        for piece in tables.pieces(rows):
             yield PageText(title + piece, number)
             title = ""
         if title:
@@ -46,7 +48,8 @@ def _value(cell: Element) -> str:
     date = attribute(cell, "date-value")
     if date:
         return date.replace("T", " ")
-    return " ".join(" ".join(blocks(cell)).split())
+    in_order = sorted(blocks(cell), key=lambda block: block.startswith(COMMENT))  # which stands before the value there
+    return " ".join(" ".join(in_order).split())
 
 
 def _repeats(element: Element, name: str) -> int:

@@ -21,6 +21,9 @@ SILENT = {
 }
 TITLES = {"title", "subtitle"}
 BOXES = {"text-box", "custom-shape"}
+COMMENT = "**Comment ("
+COUNTED = "counted"
+"""The mark of a list whose items have numbers: the first of them."""
 ROW_GROUPS = {"table-rows", "table-header-rows", "table-row-group"}
 
 
@@ -31,14 +34,17 @@ def blocks(element: Element) -> Iterator[str]:
 
 def _block(element: Element) -> Iterator[str]:
     name = local(element.tag)
-    if name in SILENT:
+    if name == "annotation":
+        yield _comment(element)
+    elif name in SILENT:
         return
-    if name == "h":
+    elif name == "h":
         level = attribute(element, "outline-level")
         yield f"{'#' * min(6, int(level) if level and level.isdigit() else 1)} {inline(element).strip()}"
+        yield from _anchored(element)
     elif name == "p":
         yield inline(element).strip()
-        yield from _boxes(element)
+        yield from _anchored(element)
     elif name == "list":
         yield "\n".join(_items(element, 0))
     elif name == "table":
@@ -52,11 +58,19 @@ def _block(element: Element) -> Iterator[str]:
         yield from blocks(element)
 
 
-def _boxes(element: Element) -> Iterator[str]:
-    """Text boxes and shapes with words that are anchored in a paragraph follow it."""
+def _anchored(element: Element) -> Iterator[str]:
+    """Text boxes, shapes with words and comments that are anchored in a paragraph follow it."""
     for child in element.iter():
         if local(child.tag) in BOXES:
             yield from blocks(child)
+        elif local(child.tag) == "annotation":
+            yield _comment(child)
+
+
+def _comment(element: Element) -> str:
+    author = next((child.text for child in element if local(child.tag) == "creator" and child.text), "")
+    words = " ".join(" ".join(blocks(element)).split())
+    return f"{COMMENT}{author}):** {words}" if words else ""
 
 
 def inline(element: Element) -> str:
@@ -82,14 +96,19 @@ def _within(element: Element) -> str:
 
 
 def _items(element: Element, depth: int) -> Iterator[str]:
+    number = int(element.get(COUNTED) or 0)
     for item in element:
         if local(item.tag) not in ("list-item", "list-header"):
             continue
+        mark = f"{number}." if number else "-"
         for child in item:
             if local(child.tag) == "list":
                 yield from _items(child, depth + 1)
+            elif local(child.tag) == "h":  # a chapter that is numbered like a list
+                yield f"\n{' '.join(_block(child))}\n"
             elif text := " ".join(" ".join(_block(child)).split()):
-                yield f"{'  ' * depth}- {text}"
+                yield f"{'  ' * depth}{mark} {text}"
+        number += bool(number and local(item.tag) == "list-item")
 
 
 def rows(element: Element) -> Iterator[list[str]]:

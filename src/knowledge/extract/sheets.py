@@ -12,14 +12,12 @@ from knowledge.extract.base import Extracted, PageText, Source
 from knowledge.extract.office import open_office
 from knowledge.extract.office_facts import office_facts
 from knowledge.extract.sheet_times import with_times
-from knowledge.extract.tables import LARGEST
+from knowledge.extract.tables import LARGEST, LEADING, header_place
 
 WORKBOOK = "xl/workbook.xml"
 CELL = re.compile(r"(?<!\\)\|")
 RULE = re.compile(r"^\|(?: --- \|)+$")
 GAP = "|" + "  |" * 8
-LEADING = 8
-"""Rows above the header that may hold a title or a note."""
 
 
 @dataclass(slots=True)
@@ -77,7 +75,7 @@ def _pages(sheets: list[Sheet]) -> Iterator[PageText]:
 
 def _pieces(lines: list[str]) -> Iterator[str]:
     rows = _without_gaps([line for line in lines if line.strip() and not RULE.match(line)])
-    place = header_place(rows)
+    place = header_place([sum(bool(cell.strip()) for cell in CELL.split(row)) for row in rows[:LEADING]])
     above = [_plain(row) for row in rows[:place]]
     gathered: list[str] = [*(line for line in above if line), ""] if any(above) else []
     size = 0
@@ -112,13 +110,6 @@ def _without_gaps(rows: list[str]) -> list[str]:
         "|" + "".join(f"{(cells[place] + [''] * width)[column]}|" for column in used) if place in cells else row
         for place, row in enumerate(rows)
     ]
-
-
-def header_place(rows: list[str]) -> int:
-    """The first row that fills at least half as many cells as the fullest of the first rows."""
-    filled = [sum(bool(cell.strip()) for cell in CELL.split(row)) for row in rows[:LEADING]]
-    fullest = max(filled, default=0)
-    return next((place for place, count in enumerate(filled) if 2 * count >= fullest), 0)
 
 
 def _plain(row: str) -> str:

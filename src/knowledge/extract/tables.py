@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
 
 LARGEST = 64 << 10
 """Characters in one piece of a table."""
+LEADING = 8
+"""Rows above the header of a sheet that may hold a title or a note."""
 
 
 def cell(value: object) -> str:
@@ -46,3 +49,18 @@ def pieces(rows: Iterable[Sequence[object]], largest: int = LARGEST) -> Iterator
 def _piece(header: Sequence[object], width: int, lines: list[str]) -> str:
     head = row([*header, *[""] * (width - len(header))])
     return "\n".join([head, "|" + " --- |" * width, *lines])
+
+
+def header_place(filled: Sequence[int]) -> int:
+    """The first row that fills at least half as many cells as the fullest of the first rows."""
+    fullest = max(filled[:LEADING], default=0)
+    return next((place for place, count in enumerate(filled[:LEADING]) if 2 * count >= fullest), 0)
+
+
+def headed(rows: Iterable[Sequence[str]]) -> tuple[str, Iterator[Sequence[str]]]:
+    """What stands above the header of a sheet, as lines of text, and the rows from the header on."""
+    iterator = (values for values in rows if any(values))
+    first = list(islice(iterator, LEADING))
+    place = header_place([sum(map(bool, values)) for values in first])
+    above = "".join(f"{' '.join(filter(None, values))}\n" for values in first[:place])
+    return above and f"{above}\n", chain(first[place:], iterator)
