@@ -253,3 +253,16 @@ def test_rtf_tells_when_it_was_written_and_what_its_title_is(tmp_path: Path) -> 
     facts, pages = read(tmp_path, "a.rtf", rtf.encode())
     assert facts.metadata["created"] == "2023-04-05T06:07:00"
     assert joined(pages).strip().split("\n\n") == ["# Of ships", "Words."]
+
+
+def test_rtf_gives_the_edges_of_its_pages_once_and_what_was_remarked(tmp_path: Path) -> None:
+    rtf = (
+        r"{\rtf1{\stylesheet{\s1 heading 1;}{\s7\sbasedon1 Firm;}{\s8\sbasedon0 Small;}}"
+        r"{\header \pard Harbour {\b Gazette}\par}{\footerl page {\field{\*\fldinst PAGE}{\fldrslt 1}}\par}{\footer 2}"
+        r"\pard\s7 Rules\par\pard\s8"
+        r" Pay{\*\atnid A}\chatn{\*\annotation{\*\atndate 12}\pard Really?\par Yes.} first.\par"
+        r"\sect{\header \pard Harbour Gazette\par}}"
+    )
+    assert joined(read(tmp_path, "a.rtf", rtf.encode())[1]).strip().split("\n\n") == [
+        "Harbour Gazette", "# Rules", "Pay [Really? Yes.] first.", "page 1",
+    ]  # fmt: skip

@@ -12,23 +12,24 @@ CHARSETS = {
     162: "cp1254", 163: "cp1258", 177: "cp1255", 178: "cp1256", 186: "cp1257", 204: "cp1251", 222: "cp874",
     238: "cp1250", 255: "cp850",
 }  # fmt: skip
-KNOWN = {"shpinst": "silent", "shptxt": "text", "footnote": "footnote", "listtext": "mark", "pntext": "mark"}
+KNOWN = {"shpinst": "silent", "shptxt": "text", "footnote": "footnote", "annotation": "footnote", "listtext": "mark",
+         "pntext": "mark", "header": "header", "headerl": "header", "headerr": "header", "headerf": "header",
+         "footer": "footer", "footerl": "footer", "footerr": "footer", "footerf": "footer"}  # fmt: skip
 READ = {"fonttbl": "fonts", "stylesheet": "styles", "info": "silent", "title": "title", "author": "author",
         "subject": "subject", "keywords": "keywords", "creatim": "created", "revtim": "modified"}  # fmt: skip
 SILENT = {
-    "colortbl", "pict", "objdata", "header", "headerl", "headerr", "headerf", "footer", "footerl", "footerr",
-    "footerf", "themedata", "datastore", "colorschememapping", "latentstyles", "listtable", "listoverridetable",
-    "rsidtbl", "generator", "xmlnstbl", "mmathPr", "fldinst", "shprslt", "nonshppict", "shppict", "bkmkstart",
-    "bkmkend", "nesttableprops", "nonesttables", "revtbl", "filetbl", "pnseclvl", "ftnsep", "ftnsepc", "aftnsep",
-    "aftnsepc", "annotation", "atnid", "atnauthor", "company", "operator", "doccomm", "category", "manager",
-    "printim", "buptim", "datafield", "formfield", "objclass", "objname", "xe", "tc",
-    "background", "sp",
+    "colortbl", "pict", "objdata", "themedata", "datastore", "colorschememapping", "latentstyles", "listtable",
+    "listoverridetable", "rsidtbl", "generator", "xmlnstbl", "mmathPr", "fldinst", "shprslt", "nonshppict",
+    "shppict", "bkmkstart", "bkmkend", "nesttableprops", "nonesttables", "revtbl", "filetbl", "pnseclvl", "ftnsep",
+    "ftnsepc", "aftnsep", "aftnsepc", "atnid", "atnauthor", "company", "operator", "doccomm", "category", "manager",
+    "printim", "buptim", "datafield", "formfield", "objclass", "objname", "xe", "tc", "background", "sp",
 }  # fmt: skip
 CHARACTERS = {
     "emdash": "—", "endash": "–", "bullet": "•", "lquote": "‘", "rquote": "’", "ldblquote": "“", "rdblquote": "”",
     "emspace": " ", "enspace": " ", "tab": "\t", "line": "\n",
 }  # fmt: skip
 SYMBOLS = {"~": "\u00a0", "_": "-", "-": "", "{": "{", "}": "}", "\\": "\\"}
+EDGES, ENDS = ("header", "footer"), ("par", "cell", "row", "sect")
 FACTS, DATES = ("title", "author", "subject", "keywords"), ("created", "modified")
 SPEAKING = {"shptxt", "creatim", "revtim", *FACTS}
 """What is heard inside a destination that is silent itself."""
@@ -91,6 +92,8 @@ class Groups:
             self.paragraphs.note(text)
         elif destination == "mark":
             self.paragraphs.mark(text)
+        elif destination in EDGES:
+            self.paragraphs.edge(destination, text)
         elif destination in DATES:
             self.info |= {destination: date} if (date := _date(text)) else {}
         elif destination in FACTS and text:
@@ -137,10 +140,19 @@ class Groups:
             self._change(hidden=False)
         elif self._state.destination in DATES:
             self._gathered += f"{number or 0:02d} "
-        elif word == "s" and self._state.destination == "styles":
-            self._style = number or 0
+        elif word in ("s", "sbasedon") and self._state.destination == "styles":
+            self._in_style(word, number or 0)
+        elif word in ENDS and self._state.destination in ("footnote", *EDGES):
+            self._gathered += " "
         elif self._state.destination == "text":
             self.paragraphs.word(word, number)
+
+    def _in_style(self, word: str, number: int) -> None:
+        """Its own number, or that of the style it is made from, which may be a heading."""
+        if word == "s":
+            self._style = number
+        elif number in self.paragraphs.headings:
+            self.paragraphs.headings.setdefault(self._style, self.paragraphs.headings[number])
 
     def _unicode(self, number: int) -> None:
         self._write(chr(number & 0xFFFF))

@@ -15,6 +15,8 @@ class Paragraphs:
     def __init__(self) -> None:
         self.headings: dict[int, int] = {}
         """Which of the document's styles are headings, and of which level."""
+        self._edges: dict[tuple[str, str], None] = {}
+        """The headers and footers of the pages, each once."""
         self._blocks: list[str] = []
         self._text = ""
         self._mark = ""
@@ -27,6 +29,10 @@ class Paragraphs:
 
     def note(self, text: str) -> None:
         self._text += f" [{' '.join(text.split())}]" if text else ""
+
+    def edge(self, name: str, text: str) -> None:
+        if any(map(str.isalpha, text)):
+            self._edges[name, " ".join(text.split())] = None
 
     def mark(self, text: str) -> None:
         """What stands before a list item: a bullet or a number."""
@@ -72,4 +78,6 @@ class Paragraphs:
         self._cells = []
         self._paragraph()
         self._end_table()
+        yield from (text for name, text in self._edges if name == "header")
         yield from self._blocks
+        yield from (text for name, text in self._edges if name == "footer")
