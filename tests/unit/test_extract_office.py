@@ -62,6 +62,12 @@ def test_the_suffix_of_another_office_program_is_no_obstacle(tmp_path: Path, kin
     assert read(tmp_path, "a.docx", harbour(kind))[0].doc_type == kind
 
 
+def test_times_of_day_in_a_workbook_of_1997_are_times(tmp_path: Path) -> None:
+    rows = [[(0, 0.5), (1, 0.5), (2, 1.25)], [(1, 0.75), (0, 0.75), (0, 3)]]
+    _, [page] = read(tmp_path, "a.xls", documents.old_workbook(["h:mm", "[h]:mm:ss"], rows))
+    assert page.text.splitlines()[2:] == ["| 0.5 | 12:00 | 30:00:00 |", "| --- | --- | --- |", "| 18:00 | 0.75 | 3 |"]
+
+
 # -- Word -----------------------------------------------------------------------------------------
 
 

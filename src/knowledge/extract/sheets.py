@@ -12,6 +12,7 @@ from knowledge.extract.base import Extracted, PageText, Source
 from knowledge.extract.office import open_office
 from knowledge.extract.office_facts import office_facts
 from knowledge.extract.sheet_times import with_times
+from knowledge.extract.sheet_times_old import old_times, spoken
 from knowledge.extract.tables import LARGEST, LEADING, header_place
 
 WORKBOOK = "xl/workbook.xml"
@@ -33,6 +34,8 @@ def extract(source: Source, doc_type: str) -> Extracted:
         text: str = document.to_markdown().replace("<br>", " ")
     names = _names(source) if modern else None
     sheets = split_sheets(text, names)
+    for sheet, times in zip(sheets, () if modern else old_times(source), strict=False):
+        sheet.lines = spoken(sheet.lines, times)
     return Extracted(office_facts(source, doc_type, len(names or sheets)), _pages(sheets))
 
 

@@ -333,6 +333,32 @@ def _compound(entries: list[Entry], small: bytes, chain: list[int]) -> bytes:
     return header[:SECTOR] + b"".join([fat, *table, *stream, *folder])
 
 
+def old_workbook(formats: Sequence[str], rows: Sequence[Sequence[tuple[int, float]]]) -> bytes:
+    """A workbook of 1997 with one sheet of numbers, each with the place of its format; 0 is a plain number."""
+
+    def record(kind: int, body: bytes = b"") -> bytes:
+        return struct.pack("<HH", kind, len(body)) + body
+
+    def opened(kind: int) -> bytes:
+        return record(0x809, struct.pack("<HHHHII", 0x600, kind, 0, 0, 0, 0x600))
+
+    codes = b"".join(
+        record(0x41E, struct.pack("<HHB", 200 + place, len(code), 0) + code.encode())
+        for place, code in enumerate(formats, start=1)
+    )
+    uses = [0, *(200 + place for place in range(1, len(formats) + 1))]
+    head = opened(5) + codes + b"".join(record(0xE0, struct.pack("<HH", 0, use) + bytes(16)) for use in uses)
+    name = b"Trips"
+    listed = len(head) + 4 + 8 + len(name) + 4
+    head += record(0x85, struct.pack("<IBBBB", listed, 0, 0, len(name), 0) + name) + record(0x0A)
+    cells = b"".join(
+        record(0x203, struct.pack("<HHHd", row, column, use, value))
+        for row, values in enumerate(rows)
+        for column, (use, value) in enumerate(values)
+    )
+    return compound({"Workbook": head + opened(0x10) + cells + record(0x0A)})
+
+
 def outlook_message(subject: str, body: str, attachment: tuple[str, bytes]) -> bytes:
     def words(value: str) -> bytes:
         return value.encode("utf-16-le")
