@@ -52,6 +52,11 @@ def test_a_long_index_comes_back_with_its_codes(tmp_path: Path) -> None:
     assert by_meaning(again, 7) == before
     assert by_meaning(again, total)[0] == total
     again.close()
+    (book,) = (tmp_path / "index" / "slots-0").glob("*.book")
+    book.write_bytes(book.read_bytes()[:-4] + b"oops")
+    spoilt = open_index(tmp_path / "index")
+    assert spoilt.checkpoint() == -1
+    spoilt.close()
 
 
 def test_what_was_not_flushed_is_applied_again_after_a_crash(tmp_path: Path) -> None:

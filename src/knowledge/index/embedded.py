@@ -198,7 +198,7 @@ class EmbeddedIndex:
             trained_on=meaning.trained_on,
             codes=meaning.codes,
             codes_name=meaning.codes_name,
-            center=meaning.center,
+            codebook=meaning.codebook,
         )
 
     def _compact(self) -> None:

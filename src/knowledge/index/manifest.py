@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from knowledge.index.files import Damaged, write_whole
 
-VERSION = 3
+VERSION = 4
 """Another layout, another analysis or another hash of terms is another version, and means a rebuild."""
 NAME = "manifest.json"
 
@@ -31,10 +31,11 @@ class Manifest:
     tags: list[str]
     languages: list[str]
     trained_on: int = 0
-    """How many vectors the codes were centred on; 0 before there are codes."""
+    """How many vectors the codebook was made from; 0 before there are codes."""
     codes: int = 0
     codes_name: str = ""
-    center: list[float] = field(default_factory=list)
+    codebook: int = 0
+    """Its checksum."""
     version: int = VERSION
 
     def write(self, folder: Path) -> None:

@@ -6,6 +6,7 @@ searches look at is never changed under them.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,17 +15,17 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from knowledge.index import coding
 from knowledge.index.api import Entry
-from knowledge.index.coding import Coded, Parts, Saved, Scanner, Vectors
-from knowledge.index.files import MappedRows
+from knowledge.index.codebook import Codebook, Vectors, code_size
+from knowledge.index.coding import Coded, Parts, Saved, Scanner
+from knowledge.index.files import Damaged, MappedRows, write_whole
 from knowledge.index.manifest import Manifest
 from knowledge.index.view import Selection, Slots
 
 Rows: TypeAlias = NDArray[np.float16]
 
 RESCORED, USUAL_DIMENSION = 200, 384
-"""How many of the scan's best are scored exactly: recall@10 .9986 on real vectors. Shorter vectors have shorter codes
+"""How many of the scan's best are scored exactly: recall@10 .9982 on real vectors. Shorter vectors have shorter codes
 that say less, and more of them are looked at for the same cost."""
 LEAST_SHARE_RESCORED = 2 / 3
 FULL_SCAN_RATIO = 0.4
@@ -32,8 +33,8 @@ FULL_SCAN_RATIO = 0.4
 FIRST_TAIL, TAIL = 4096, 2048
 """So many passages wait in the tail before they are coded: the first time, and later."""
 RETRAIN = 8
-"""The centre is taken anew when there are so many times more vectors than it was taken from."""
-ENOUGH_TO_CENTER = 65536
+"""The codebook is made anew when there are so many times more vectors than it was made from."""
+ENOUGH_TO_LEARN, SAMPLE = 65536, 16384
 BLOCK = 16384
 
 
@@ -171,22 +172,22 @@ class MeaningWriter:
     def _must_retrain(self) -> bool:
         assert self._coded is not None
         trained_on = self._coded.trained_on
-        return trained_on < ENOUGH_TO_CENTER and len(self._vectors) >= RETRAIN * trained_on
+        return trained_on < ENOUGH_TO_LEARN and len(self._vectors) >= RETRAIN * trained_on
 
     def _code_everything(self) -> None:
         rows = self._vectors.view()
-        sample = rows[:: max(1, len(rows) // ENOUGH_TO_CENTER)].astype(np.float32)
+        sample = rows[:: max(1, len(rows) // SAMPLE)].astype(np.float32)
         sample = sample[sample.any(axis=1)]
         if not len(sample):
             return
-        center = sample.mean(axis=0)
-        before, before_name = self._codes, self.codes_name
+        book, before, before_name = Codebook.of(sample), self._codes, self.codes_name
         self.codes_name = f"codes-{len(rows)}.rows"
+        write_whole(self._book_path(), book.to_bytes())
         self._codes = self._open_codes(self.codes_name)
         for block in blocks(rows):
-            self._codes.append(coding.encoded(center, block.astype(np.float32)))
+            self._codes.append(book.encoded(block.astype(np.float32)))
         codes = self._codes.view()
-        self._coded, self._saved = Coded(center, codes, len(rows), Scanner(center, codes)), 0
+        self._coded, self._saved = Coded(book, codes, len(rows), Scanner(book, codes)), 0
         self._forget_tail()
         if before is not None and before_name != self.codes_name:
             before.close()
@@ -195,16 +196,16 @@ class MeaningWriter:
         assert self._coded is not None and self._codes is not None
         coded, fresh = self._coded, self._tail[: self._tail_count]
         self._codes.cut(len(coded.codes))  # an attempt that failed may have left some
-        self._codes.append(coding.encoded(coded.center, fresh))
+        self._codes.append(coded.book.encoded(fresh))
         codes = self._codes.view()
-        self._coded = Coded(coded.center, codes, coded.trained_on, coded.scanner.grown(codes, fresh))
+        self._coded = Coded(coded.book, codes, coded.trained_on, coded.scanner.grown(codes, fresh))
         self._forget_tail()
 
     def _forget_tail(self) -> None:
         self._tail, self._tail_count = np.empty((0, self._dimension), np.float32), 0
 
     def _open_codes(self, name: str) -> MappedRows[np.uint8]:
-        return MappedRows(self._folder / name, np.uint8, coding.code_size(self._dimension))
+        return MappedRows(self._folder / name, np.uint8, code_size(self._dimension))
 
     # -- publishing -----------------------------------------------------------------------------
 
@@ -229,14 +230,23 @@ class MeaningWriter:
             self.codes_name = manifest.codes_name
             self._codes = self._open_codes(manifest.codes_name)
             self._codes.load(manifest.codes)
-            center, codes = np.asarray(manifest.center, np.float32), self._codes.view()
-            scanner = Scanner(center, codes, Saved(self._scan_path(), self._vectors.view()))
-            self._coded = Coded(center, codes, manifest.trained_on, scanner)
+            book, codes = self._read_book(manifest.codebook), self._codes.view()
+            scanner = Scanner(book, codes, Saved(self._scan_path(), self._vectors.view()))
+            self._coded = Coded(book, codes, manifest.trained_on, scanner)
             self._saved = manifest.codes if self._scan_path().exists() else 0
         self._append_tail(self._vectors.view()[manifest.codes :].astype(np.float32))
 
+    def _read_book(self, checksum: int) -> Codebook:
+        data = self._book_path().read_bytes()
+        if zlib.crc32(data) != checksum:
+            raise Damaged("The codebook is not what was written")
+        return Codebook.from_bytes(data, self._dimension)
+
+    def _book_path(self) -> Path:
+        """Named after the codes: those of another book are of no use to it."""
+        return (self._folder / self.codes_name).with_suffix(".book")
+
     def _scan_path(self) -> Path:
-        """Named after the codes: those around another centre are of no use to it."""
         return (self._folder / self.codes_name).with_suffix(".faiss")
 
     @property
@@ -248,11 +258,12 @@ class MeaningWriter:
         return self._coded.trained_on if self._coded is not None else 0
 
     @property
-    def center(self) -> list[float]:
-        return [] if self._coded is None else [float(value) for value in self._coded.center]
+    def codebook(self) -> int:
+        """Its checksum."""
+        return 0 if self._coded is None else zlib.crc32(self._coded.book.to_bytes())
 
     def sweep(self) -> None:
-        """Codes around an older centre."""
+        """Codes by an older book."""
         for path in self._folder.glob("codes-*"):
             if path.stem != Path(self.codes_name).stem:
                 path.unlink(missing_ok=True)
