@@ -161,7 +161,7 @@ def measure(recipe: Recipe, folder: Path) -> Figures:
         recipe.passages,
         hybrid_ms=median_ms(lambda n: ask(n, everything)),
         filtered_ms=median_ms(lambda n: ask(n, Within(owner=0, collections=(n % COLLECTIONS,)))),
-        recall=recall(recipe, lambda n: index.meaning(vectors[n], everything, 10).ids.tolist(), vectors),
+        recall=recall(recipe, lambda n: index.ids(index.meaning(vectors[n], everything, 10).places).tolist(), vectors),
         build_seconds=build_seconds,
         words_ms=median_ms(lambda n: index.words(asked[n], everything, 100)),
         meaning_ms=median_ms(lambda n: index.meaning(vectors[n], everything, 100)),

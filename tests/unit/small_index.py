@@ -64,8 +64,11 @@ def asked(text: str, *languages: str) -> Words:
 
 
 def by_words(index: EmbeddedIndex, text: str, within: Within = EVERYTHING, limit: int = 100) -> list[int]:
-    return [int(chunk) for chunk in index.words(asked(text, *index.languages()), within, limit).ids]
+    still = index.still()
+    found = still.words(asked(text, *still.languages()), within, limit)
+    return [int(chunk) for chunk in still.ids(found.places)]
 
 
 def by_meaning(index: EmbeddedIndex, seed: int, within: Within = EVERYTHING, limit: int = 100) -> list[int]:
-    return [int(chunk) for chunk in index.meaning(vector(seed), within, limit).ids]
+    still = index.still()
+    return [int(chunk) for chunk in still.ids(still.meaning(vector(seed), within, limit).places)]

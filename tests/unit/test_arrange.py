@@ -11,12 +11,12 @@ from knowledge.engine.arrange import (
     LONGEST_RUN,
     TOP,
     Arrangement,
+    Whereabouts,
     arranged,
     copies,
     earlier_ones,
     neighbours,
 )
-from knowledge.index.api import Whereabouts
 
 
 def where(*stands: tuple[int, int]) -> Whereabouts:

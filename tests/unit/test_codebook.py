@@ -16,7 +16,8 @@ def around_an_axis(count: int, dimension: int = DIMENSION, seed: int = 1) -> Vec
     """Vectors as models make them: unrelated ones have a cosine of about .5."""
     generator = np.random.default_rng(seed)
     drawn = generator.standard_normal((count, dimension)) + np.random.default_rng(0).standard_normal(dimension)
-    return (drawn / np.linalg.norm(drawn, axis=1, keepdims=True)).astype(np.float32)
+    unit: Vectors = (drawn / np.linalg.norm(drawn, axis=1, keepdims=True)).astype(np.float32)
+    return unit
 
 
 def coded(vectors: Vectors) -> Coded:

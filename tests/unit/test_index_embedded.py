@@ -60,7 +60,7 @@ def test_a_term_that_is_asked_for_twice_counts_twice(index: EmbeddedIndex) -> No
     put(index, 1, [entry(1, "tea leaf"), entry(2, "coffee leaf"), entry(3, "milk")])
     once, twice = (index.words(asked(text), EVERYTHING, 10) for text in ("tea coffee", "tea coffee coffee"))
     assert once.scores[0] == pytest.approx(once.scores[1])
-    assert twice.ids.tolist() == [2, 1]
+    assert index.ids(twice.places).tolist() == [2, 1]
     assert twice.scores[0] == pytest.approx(2 * twice.scores[1], rel=1e-5)
 
 
@@ -69,8 +69,8 @@ def test_the_word_score_of_any_passage_is_the_one_that_the_search_gives(index: E
     put(index, 1, [entry(number, text) for number, text in enumerate(texts)])
     words = asked("tea tea pot unknown")
     found = index.words(words, EVERYTHING, 100)
-    assert len(found.ids) == 60
-    np.testing.assert_allclose(index.bm25(words, found.ids), found.scores, rtol=1e-4)
+    assert len(found.places) == 60
+    np.testing.assert_allclose(index.bm25(words, found.places), found.scores, rtol=1e-4)
     assert index.ceiling(words) > found.scores.max()
 
 
@@ -83,20 +83,28 @@ def test_a_collection_is_weighed_as_if_it_were_alone(index: EmbeddedIndex, tmp_p
     put(alone, 1, mine)
     words, inside = analyse.question("tea kitchen boat", ["en"]), Within(owner=0, collections=(1,))
     wanted, found = alone.words(words, EVERYTHING, 10), index.words(words, inside, 10)
-    assert found.ids.tolist() == wanted.ids.tolist()
+    assert index.ids(found.places).tolist() == alone.ids(wanted.places).tolist()
     assert found.scores == pytest.approx(wanted.scores, rel=1e-5)
-    assert index.bm25(words, found.ids, inside) == pytest.approx(found.scores, rel=1e-5)
+    assert index.bm25(words, found.places, inside) == pytest.approx(found.scores, rel=1e-5)
     assert index.ceiling(words, inside) == pytest.approx(alone.ceiling(words))
     assert index.ceiling(words) != pytest.approx(index.ceiling(words, inside))
     alone.close()
 
 
-def test_scores_of_strangers_are_zero_and_nan(index: EmbeddedIndex) -> None:
-    put(index, 1, [entry(1, "tea"), entry(2, "tea", embedded=False)])
-    assert index.bm25(asked("tea"), np.array([99])).tolist() == [0.0]
-    cosines = index.cosines(vector(1), np.array([1, 2, 99]))
-    assert cosines[0] == pytest.approx(1.0, abs=1e-3)
-    assert np.isnan(cosines[1:]).all()
+def test_what_does_not_match_scores_zero_and_what_was_not_read_nan(index: EmbeddedIndex) -> None:
+    put(index, 1, [entry(1, "tea"), entry(2, "coffee", embedded=False)])
+    places = index.places(np.array([1, 2]))
+    assert index.bm25(asked("tea"), places).astype(bool).tolist() == [True, False]
+    assert index.cosines(vector(1), places) == pytest.approx([1.0, np.nan], abs=1e-3, nan_ok=True)
+
+
+def test_a_passage_has_its_place_for_as_long_as_it_is_there(index: EmbeddedIndex) -> None:
+    put(index, 1, [entry(1, "tea"), entry(2, "coffee", document_id=7)])
+    places = index.places(np.array([2, 99, 1]))
+    assert places[1] == -1
+    assert (index.ids(places[::2]).tolist(), index.documents(places[::2]).tolist()) == ([2, 1], [7, 1])
+    index.apply(2, [7], [])
+    assert index.places(np.array([2, 1])).tolist() == [-1, places[2]]
 
 
 def test_a_passage_without_a_vector_is_found_by_words_only(index: EmbeddedIndex) -> None:
@@ -117,7 +125,11 @@ def test_an_index_without_a_model_finds_words(tmp_path: Path) -> None:
 def test_a_phrase_must_stand_side_by_side(index: EmbeddedIndex) -> None:
     put(index, 1, [entry(1, "green tea leaves"), entry(2, "tea that is green"), entry(3, "green and tea")])
     assert by_words(index, '"green tea"') == [1]
-    assert index.bm25(asked('"green tea"'), np.array([1, 2, 3])).astype(bool).tolist() == [True, False, False]
+    assert index.bm25(asked('"green tea"'), index.places(np.array([1, 2, 3]))).astype(bool).tolist() == [
+        True,
+        False,
+        False,
+    ]
 
 
 def test_a_question_is_asked_in_every_language_of_the_index(index: EmbeddedIndex) -> None:

@@ -14,7 +14,7 @@ import pytest
 from knowledge.errors import StorageFailed
 from knowledge.index import embedded, meaning
 from knowledge.index.api import Within
-from tests.unit.small_index import EVERYTHING, by_meaning, by_words, entry, open_index, put, vector
+from tests.unit.small_index import by_meaning, by_words, entry, open_index, put
 
 
 def crashed(folder: Path) -> Path:
@@ -189,7 +189,7 @@ def test_removed_passages_are_cleared_away(tmp_path: Path, monkeypatch: pytest.M
     tagged = Within(owner=0, tags=("t1",))
     assert sorted(by_meaning(again, 1, tagged)) == sorted([n for n in range(1, 200, 2) if n % 3 == 1] + [500])
     assert by_words(again, "leaf151")[0] == 151
-    assert again.meaning(vector(500), EVERYTHING, 1).ids.tolist() == [500]
+    assert by_meaning(again, 500, limit=1) == [500]
     again.close()
 
 

@@ -17,7 +17,9 @@ def candidates(
     """Rows of BM25 and cosine; the ids count from 1."""
     bm25, cosine = np.array(rows, np.float64).reshape(-1, 2).T
     words_rank, meaning_rank = np.array(ranks or [(0, 0)] * len(rows), np.int64).reshape(-1, 2).T
-    return Candidates(np.arange(1, len(rows) + 1), bm25, ceiling, cosine, words_rank, meaning_rank)
+    return Candidates(
+        np.arange(1, len(rows) + 1), bm25, ceiling, cosine, words_rank, meaning_rank, np.arange(len(rows))
+    )
 
 
 def order(ranking: rank.Ranking) -> list[int]:

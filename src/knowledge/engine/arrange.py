@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from knowledge.engine.rank import Candidates, Numbers, Ranking
-from knowledge.index.api import Index, Whereabouts
+from knowledge.index.api import Index
 
 RELEVANT = 0.5
 LONGEST_RUN = 5
@@ -29,6 +29,14 @@ TOP = 20
 Places: TypeAlias = NDArray[np.int64]
 """Where passages stand in Candidates."""
 Same: TypeAlias = Callable[[Places], NDArray[np.bool_]]
+
+
+@dataclass(frozen=True, slots=True)
+class Whereabouts:
+    """Where candidates stand in the index: one further for the next passage of the same document."""
+
+    documents: NDArray[np.int64]
+    places: NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +61,8 @@ class Arrangement:
 def arrange(found: Candidates, ranking: Ranking, threshold: float, index: Index) -> Arrangement:
     """What passes the threshold, as it is shown."""
     passing = ranking.order[ranking.relevance[ranking.order] >= threshold]
-    where = index.whereabouts(found.ids)
-    return arranged(passing, ranking.relevance, where, lambda places: index.copies(found.ids[places]))
+    where = Whereabouts(index.documents(found.places), found.places)
+    return arranged(passing, ranking.relevance, where, lambda places: index.copies(found.places[places]))
 
 
 def arranged(order: Places, relevance: Numbers, where: Whereabouts, same: Same) -> Arrangement:

@@ -45,7 +45,7 @@ class Calibration:
     """False where the curves are guesses; the order is right, the numbers are not promised."""
 
     def fuse(self, words: Numbers, cosine: Numbers) -> Numbers:
-        meaning = np.clip((cosine - self.floor) / (1.0 - self.floor), 0.0, 1.0)
+        meaning = ((cosine - self.floor) / (1.0 - self.floor)).clip(0.0, 1.0)
         fused: Numbers = self.words_weight * words + (1.0 - self.words_weight) * meaning
         return fused
 
@@ -74,13 +74,15 @@ class Candidates:
     """nan for a passage without a vector."""
     words_rank: NDArray[np.int64]
     meaning_rank: NDArray[np.int64]
+    places: NDArray[np.int64]
+    """Where they stand in the index."""
 
     @property
     def words(self) -> Numbers:
         """BM25 between 0 and 1."""
         if self.ceiling <= 0.0:
             return np.zeros(len(self.ids))
-        return np.clip(self.bm25 / self.ceiling, 0.0, 1.0)
+        return (self.bm25 / self.ceiling).clip(0.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,14 +99,18 @@ def hybrid(found: Candidates, model: Calibration | None) -> Ranking:
     """Words and meaning fused; a passage without a vector is judged by its words alone, on the same scale."""
     if model is None:
         return by_rank(found)
+    words = found.words
+    score = model.fuse(words, found.cosine)
+    relevance = model.fused(score)
     unread = np.isnan(found.cosine)
-    score = np.where(unread, found.words, model.fuse(found.words, np.where(unread, 0.0, found.cosine)))
-    relevance = np.where(unread, WORDS_ALONE(score), model.fused(score))
+    if unread.any():
+        score[unread], relevance[unread] = words[unread], WORDS_ALONE(words[unread])
     return _ranking(found, score, relevance, calibrated=model.measured)
 
 
 def words_alone(found: Candidates) -> Ranking:
-    return _ranking(found, found.words, WORDS_ALONE(found.words), calibrated=True)
+    words = found.words
+    return _ranking(found, words, WORDS_ALONE(words), calibrated=True)
 
 
 def meaning_alone(found: Candidates, model: Calibration | None) -> Ranking:

@@ -183,37 +183,31 @@ NOTHING = Scored(np.empty(0, np.int64), np.empty(0, np.float32))
 
 
 def both_scores(asked: Asked, within: Within, by_words: Scored, by_meaning: Scored, index: Index) -> Candidates:
-    """One row a passage; the score that only one side knows is computed for the other."""
-    ids, places = merged(by_words.ids, by_meaning.ids)
-    bm25, words_rank = placed(len(ids), places[: len(by_words.ids)], by_words, missing=0.0)
-    cosine, meaning_rank = placed(len(ids), places[len(by_words.ids) :], by_meaning, missing=np.nan)
-    unscored = words_rank < 0
-    if asked.mode is not Mode.VECTOR and unscored.any():
-        bm25[unscored] = index.bm25(asked.words, ids[unscored], within)
-    unscored = meaning_rank < 0
-    if asked.vector is not None and unscored.any():
-        cosine[unscored] = index.cosines(asked.vector, ids[unscored])
-    return Candidates(ids, bm25, index.ceiling(asked.words, within), cosine, words_rank, meaning_rank)
-
-
-def merged(words: NDArray[np.int64], meaning: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The ids of both sides, each once and ascending, and where each of the one and then of the other stands there."""
-    both = np.concatenate((words, meaning))
-    order = both.argsort()
-    ascending = both[order]
-    fresh = np.ones(len(both), np.bool_)
-    fresh[1:] = ascending[1:] != ascending[:-1]
-    places = np.empty(len(both), np.int64)
-    places[order] = fresh.cumsum() - 1
-    return ascending[fresh], places
-
-
-def placed(
-    count: int, places: NDArray[np.int64], found: Scored, *, missing: float
-) -> tuple[rank.Numbers, NDArray[np.int64]]:
-    scores, ranks = np.full(count, missing), np.full(count, -1, np.int64)
-    scores[places], ranks[places] = found.scores, np.arange(len(places))
-    return scores, ranks
+    """One row a passage: first what the words found, then what the meaning found beside it. The score that only one
+    side knows is computed for the other."""
+    rows = {place: row for row, place in enumerate(by_words.places.tolist())}
+    at = [rows.get(place, -1) for place in by_meaning.places.tolist()]
+    beside = np.asarray(at, np.int64) < 0
+    rest = by_meaning.places[beside]
+    places = np.concatenate((by_words.places, rest))
+    words_rank, meaning_rank = np.full(len(places), -1, np.int64), np.full(len(places), -1, np.int64)
+    words_rank[: len(rows)] = np.arange(len(rows))
+    meaning_rank[len(rows) :] = np.flatnonzero(beside)
+    for rank_there, row in enumerate(at):
+        if row >= 0:
+            meaning_rank[row] = rank_there
+    bm25 = np.zeros(len(rest)) if asked.mode is Mode.VECTOR else index.bm25(asked.words, rest, within)
+    nowhere = np.full(len(rows), np.nan)
+    cosine = nowhere if asked.vector is None or not rows else index.cosines(asked.vector, by_words.places)
+    return Candidates(
+        index.ids(places),
+        np.concatenate((by_words.scores, bm25), dtype=np.float64),
+        index.ceiling(asked.words, within),
+        np.concatenate((cosine, by_meaning.scores[beside]), dtype=np.float64),
+        words_rank,
+        meaning_rank,
+        places,
+    )
 
 
 def only_with_phrases(found: Candidates) -> Candidates:
@@ -226,6 +220,7 @@ def only_with_phrases(found: Candidates) -> Candidates:
         found.cosine[kept],
         found.words_rank[kept],
         found.meaning_rank[kept],
+        found.places[kept],
     )
 
 

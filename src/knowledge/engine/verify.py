@@ -63,7 +63,7 @@ def _vectors(documents: DocumentStore, chunks: ChunkStore, indexer: Indexer) -> 
 
 def _otherwise(identities: Sequence[int], chunks: ChunkStore, indexer: Indexer) -> list[int]:
     """The documents whose vectors in the index are not those of the store."""
-    index, model = indexer.serving.index, indexer.serving.model
+    index, model = indexer.serving.index.still(), indexer.serving.model
     if model is None or not identities:
         return []
     return sorted({row.document_id for row in chunks.indexable(identities, model.id) if _differs(row, index)})
@@ -73,7 +73,10 @@ def _differs(row: Indexable, index: Index) -> bool:
     if row.vector is None:
         return False
     vector = np.frombuffer(row.vector, np.float16).astype(np.float32)
-    cosine = float(index.cosines(vector, np.asarray([row.chunk_id]))[0])
+    place = index.places(np.asarray([row.chunk_id]))
+    if place[0] < 0:
+        return True
+    cosine = float(index.cosines(vector, place)[0])
     return not math.isclose(cosine, float(vector @ vector), abs_tol=CLOSE)
 
 

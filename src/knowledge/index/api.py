@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,21 +57,16 @@ class Words:
     """Terms that nothing holds, each with those that are searched for in its place, for less."""
 
 
+Places: TypeAlias = NDArray[np.int64]
+"""Where passages stand in an index while it is held still: one more for the next passage of the same document."""
+
+
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """Ids, best first, with their scores."""
+    """Places, best first, with their scores."""
 
-    ids: NDArray[np.int64]
+    places: Places
     scores: NDArray[np.float32]
-
-
-@dataclass(frozen=True, slots=True)
-class Whereabouts:
-    """Where passages stand."""
-
-    documents: NDArray[np.int64]
-    places: NDArray[np.int64]
-    """One more for the next passage of the same document."""
 
 
 class Index(Protocol):
@@ -94,10 +89,19 @@ class Index(Protocol):
     def meaning(self, vector: NDArray[np.float32], within: Within, limit: int) -> Scored:
         """Cosine."""
 
-    def cosines(self, vector: NDArray[np.float32], ids: NDArray[np.int64]) -> NDArray[np.float32]:
+    def ids(self, places: Places) -> NDArray[np.int64]:
+        """The passages that stand there."""
+
+    def documents(self, places: Places) -> NDArray[np.int64]:
+        """Whose passages stand there."""
+
+    def places(self, ids: NDArray[np.int64]) -> Places:
+        """Where passages stand; -1 for one that is not here."""
+
+    def cosines(self, vector: NDArray[np.float32], places: Places) -> NDArray[np.float32]:
         """The cosine of each passage to the question; nan for one without a vector."""
 
-    def bm25(self, words: Words, ids: NDArray[np.int64], within: Within | None = None) -> NDArray[np.float32]:
+    def bm25(self, words: Words, places: Places, within: Within | None = None) -> NDArray[np.float32]:
         """The word score of each passage, as `words` has it within the same; 0 where no word matches."""
 
     def holding(self, term: str, within: Within) -> int:
@@ -106,10 +110,7 @@ class Index(Protocol):
     def ceiling(self, words: Words, within: Within | None = None) -> float:
         """2.2 times the sum of the terms' idf: what BM25 is divided by to lie between 0 and 1."""
 
-    def whereabouts(self, ids: NDArray[np.int64]) -> Whereabouts:
-        """The document of each passage, and its place in it."""
-
-    def copies(self, ids: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def copies(self, places: Places) -> NDArray[np.bool_]:
         """For every two of these passages, whether they say the same in nearly the same words."""
 
     def languages(self) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from knowledge.index import footers, likeness, scoring
 from knowledge.index import manifest as manifests
-from knowledge.index.api import Entry, Scored, Whereabouts, Within, Words
+from knowledge.index.api import Entry, Places, Scored, Within, Words
 from knowledge.index.files import Damaged
 from knowledge.index.manifest import Manifest
 from knowledge.index.meaning import MeaningView, MeaningWriter
@@ -53,21 +53,44 @@ class View:
 
     def statistics(self, within: Within | None) -> Statistics:
         """Of the collections that are asked, and of the whole index where that is nearly all of it."""
-        scope = None if within is None else Within(within.owner, within.shared_collections, within.collections)
-        found = self._statistics.get(scope)
+        found = self._statistics.get(within)
         if found is None:
+            scope = None if within is None else Within(within.owner, within.shared_collections, within.collections)
             if len(self._statistics) >= MOST_SCOPES:
                 self._statistics.clear()
-            found = self._statistics[scope] = self._measured(scope)
+            found = self._statistics.get(scope) or self._measured(scope)
+            self._statistics[scope] = self._statistics[within] = found
         return found
 
     def _measured(self, scope: Within | None) -> Statistics:
         selection = None if scope is None else self.slots.select(scope)
         if scope is None or selection is None or not 0 < selection.count <= NEARLY_ALL * self.slots.live:
             return Statistics(self.words.passages, self.slots.average_length, self.words.holding)
-        lengths, conditions = self.slots.columns.length[selection.mask], filters(scope)
+        lengths, conditions = (
+            self.slots.columns.length[selection.mask],
+            filters(scope, by_owner=not selection.all_readable),
+        )
         holding = lru_cache(MOST_TERMS)(lambda form: self.words.holding_within(form, conditions))
         return Statistics(selection.count, float(lengths.mean()), holding, whole=False)
+
+    def best(self, words: Words, within: Within, limit: int, selection: Selection, statistics: Statistics) -> Scored:
+        """The best of the selected passages, as tantivy scores them."""
+        if selection.ratio == 1.0:
+            return self._passing(*self.words.search(words, (), limit, statistics), selection)
+        if selection.ratio > LOOSE_RATIO:
+            wanted = int(limit / selection.ratio * 1.2) + 20
+            ids, scores = self.words.search(words, (), wanted, statistics)
+            found = self._passing(ids, scores, selection)
+            if len(found.places) >= limit or len(ids) < wanted:
+                return Scored(found.places[:limit], found.scores[:limit])
+        conditions = filters(within, by_owner=not selection.all_readable)
+        return self._passing(*self.words.search(words, conditions, limit, statistics), selection)
+
+    def _passing(self, ids: NDArray[np.int64], scores: NDArray[np.float32], selection: Selection) -> Scored:
+        """What tantivy found, where it stands: after a crash it may know passages that are not here yet."""
+        places = self.slots.slots_of(ids)
+        here = (places >= 0) & selection.mask[places]
+        return Scored(places, scores) if here.all() else Scored(places[here], scores[here])
 
 
 class EmbeddedIndex:
@@ -223,50 +246,36 @@ class EmbeddedIndex:
         selection = view.slots.select(within)
         if not selection.count or not words.terms:
             return Scored(np.empty(0, np.int64), np.empty(0, np.float32))
-        found = self._inside(words, within, limit, selection, statistics)
-        if statistics.whole or not len(found.ids):
+        found = view.best(words, within, limit, selection, statistics)
+        if statistics.whole or not len(found.places):
             return found
         # tantivy knows the lengths of the whole index only.
-        scores = scoring.bm25(view.slots, statistics.question(words), view.slots.slots_of(found.ids))
+        scores = scoring.bm25(view.slots, statistics.question(words), found.places)
         order = np.argsort(-scores, kind="stable")
-        return Scored(found.ids[order], scores[order])
-
-    def _inside(self, words: Words, within: Within, limit: int, selection: Selection, statistics: Statistics) -> Scored:
-        view = self._view
-        if selection.ratio == 1.0:
-            return view.words.search(words, None, limit, statistics)
-        if selection.ratio > LOOSE_RATIO:
-            wanted = int(limit / selection.ratio * 1.2) + 20
-            found = view.words.search(words, None, wanted, statistics)
-            slots = view.slots.slots_of(found.ids)
-            inside = (slots >= 0) & selection.mask[slots]
-            if inside.sum() >= limit or len(found.ids) < wanted:
-                return Scored(found.ids[inside][:limit], found.scores[inside][:limit])
-        return view.words.search(words, within, limit, statistics)
+        return Scored(found.places[order], scores[order])
 
     def meaning(self, vector: NDArray[np.float32], within: Within, limit: int) -> Scored:
         view = self._view
-        slots, scores = view.meaning.search(vector, view.slots.select(within), limit)
-        return Scored(view.slots.columns.chunk[slots], scores)
+        return Scored(*view.meaning.search(vector, view.slots.select(within), limit))
 
-    def cosines(self, vector: NDArray[np.float32], ids: NDArray[np.int64]) -> NDArray[np.float32]:
+    def cosines(self, vector: NDArray[np.float32], places: Places) -> NDArray[np.float32]:
         view = self._view
-        slots, scores = view.slots.slots_of(ids), np.full(len(ids), np.nan, np.float32)
-        here = slots >= 0
-        here[here] = view.slots.columns.embedded[slots[here]]
-        if here.any():
-            scores[here] = view.meaning.cosines(vector, slots[here])
+        embedded = view.slots.columns.embedded[places]
+        if embedded.all():
+            return view.meaning.cosines(vector, places)
+        scores = np.full(len(places), np.nan, np.float32)
+        scores[embedded] = view.meaning.cosines(vector, places[embedded])
         return scores
 
-    def bm25(self, words: Words, ids: NDArray[np.int64], within: Within | None = None) -> NDArray[np.float32]:
+    def bm25(self, words: Words, places: Places, within: Within | None = None) -> NDArray[np.float32]:
         view = self._view
-        slots, scores = view.slots.slots_of(ids), np.zeros(len(ids), np.float32)
-        here = slots >= 0
-        if here.any() and words.terms:
-            scores[here] = scoring.bm25(view.slots, view.statistics(within).question(words), slots[here])
+        if not len(places) or not words.terms:
+            return np.zeros(len(places), np.float32)
+        scores = scoring.bm25(view.slots, view.statistics(within).question(words), places)
         if words.phrases and scores.any():
-            held = view.words.holds_phrases(words, ids.tolist())
-            scores *= np.asarray([chunk in held for chunk in ids.tolist()], np.float32)
+            ids = self.ids(places).tolist()
+            held = view.words.holds_phrases(words, ids)
+            scores *= np.asarray([chunk in held for chunk in ids], np.float32)
         return scores
 
     def holding(self, term: str, within: Within) -> int:
@@ -275,12 +284,19 @@ class EmbeddedIndex:
     def ceiling(self, words: Words, within: Within | None = None) -> float:
         return self._view.statistics(within).question(words).ceiling
 
-    def whereabouts(self, ids: NDArray[np.int64]) -> Whereabouts:
-        slots = self._view.slots.slots_of(ids)  # the passages of a document are added together, in reading order
-        return Whereabouts(np.where(slots < 0, -1, self._view.slots.columns.document[slots]), slots)
+    # Places are slots: the passages of a document are added together, in reading order.
 
-    def copies(self, ids: NDArray[np.int64]) -> NDArray[np.bool_]:
-        return likeness.copies(self._view.slots, self._view.slots.slots_of(ids))
+    def ids(self, places: Places) -> NDArray[np.int64]:
+        return self._view.slots.columns.chunk[places]
+
+    def documents(self, places: Places) -> NDArray[np.int64]:
+        return self._view.slots.columns.document[places]
+
+    def places(self, ids: NDArray[np.int64]) -> Places:
+        return self._view.slots.slots_of(ids)
+
+    def copies(self, places: Places) -> NDArray[np.bool_]:
+        return likeness.copies(self._view.slots, places)
 
     # -- itself ---------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ SAME_SHORT, SAME_LONG = 0.9, 0.75
 def copies(view: SlotView, slots: Slots) -> NDArray[np.bool_]:
     """For every two passages, whether one says what the other says."""
     held = _words_as_bits(view, slots)
-    both = np.bitwise_count(held[:, None] & held[None]).sum(axis=2, dtype=np.int32)
+    both = held @ held.T
     words = both.diagonal()
     either = np.add.outer(words, words) - both
     enough = np.where(np.minimum.outer(words, words) < LONG, SAME_SHORT, SAME_LONG)
@@ -27,11 +27,11 @@ def copies(view: SlotView, slots: Slots) -> NDArray[np.bool_]:
     return same
 
 
-def _words_as_bits(view: SlotView, slots: Slots) -> NDArray[np.uint64]:
-    here = np.flatnonzero(slots >= 0)
-    begins = view.columns.start[slots[here]]
-    sizes = view.ends(slots[here]) - begins
+def _words_as_bits(view: SlotView, slots: Slots) -> NDArray[np.float32]:
+    """A row a passage with ones where it holds a word; as fractions, since these multiply fastest."""
+    begins = view.columns.start[slots]
+    sizes = view.ends(slots) - begins
     terms = view.packed_terms[ranges(begins, sizes)] >> np.uint32(COUNT_BITS)
-    held = np.zeros((len(slots), WIDTH), np.bool_)
-    held[np.repeat(here, sizes), terms & np.uint32(WIDTH - 1)] = True
-    return np.packbits(held, axis=1).view(np.uint64)
+    held = np.zeros((len(slots), WIDTH), np.float32)
+    held[np.arange(len(slots)).repeat(sizes), terms & np.uint32(WIDTH - 1)] = 1.0
+    return held

@@ -27,6 +27,8 @@ class Selection:
     embedded: NDArray[np.bool_]
     """Those of them that have a vector."""
     embedded_count: int
+    all_readable: bool
+    """Whose passages may be read takes nothing away: all may."""
 
     def embedded_slots(self, below: int) -> Slots:
         return np.flatnonzero(self.embedded[:below])
@@ -104,11 +106,13 @@ class SlotView:
     def ends(self, slots: Slots) -> NDArray[np.int64]:
         """Where the packed terms of each slot end: where those of the next begin."""
         starts = self.columns.start
-        following = starts[np.minimum(slots + 1, len(starts) - 1)]
-        return np.where(slots + 1 < len(starts), following, len(self.packed_terms))
+        ends = starts.take(slots + 1, mode="clip")
+        ends[slots == len(starts) - 1] = len(self.packed_terms)
+        return ends
 
     def _select(self, within: Within) -> Selection:
         mask = self.alive & self._readable(within)
+        all_readable = int(np.count_nonzero(mask)) == self.live
         columns = self.columns
         for column, wanted in ((columns.collection, within.collections), (columns.document, within.documents)):
             if wanted:
@@ -123,7 +127,7 @@ class SlotView:
             mask &= self._tagged(tag)
         embedded, count = mask & columns.embedded, int(np.count_nonzero(mask))
         ratio = count / self.live if self.live else 0.0
-        return Selection(mask, count, ratio, embedded, int(np.count_nonzero(embedded)))
+        return Selection(mask, count, ratio, embedded, int(np.count_nonzero(embedded)), all_readable)
 
     def _readable(self, within: Within) -> NDArray[np.bool_]:
         readable: NDArray[np.bool_] = self.columns.owner == within.owner

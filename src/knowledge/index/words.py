@@ -6,17 +6,21 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 import tantivy
+from numpy.typing import NDArray
 
 from knowledge.errors import StorageFailed
 from knowledge.index import scoring
-from knowledge.index.api import Entry, Scored, Within, Words
+from knowledge.index.api import Entry, Within, Words
 from knowledge.index.scoring import Asked
 from knowledge.index.statistics import Statistics
 
 HEAP_BYTES = 64_000_000
+Ids: TypeAlias = NDArray[np.int64]
+Scores: TypeAlias = NDArray[np.float32]
 MUST, SHOULD = tantivy.Occur.Must, tantivy.Occur.Should
 
 
@@ -129,17 +133,18 @@ class WordView:
         found = self.searcher.search(tantivy.Query.const_score_query(query, 0.0), 1, count=True)
         return int(found.count)
 
-    def search(self, words: Words, within: Within | None, limit: int, statistics: Statistics) -> Scored:
-        """The best passages; all filters are part of the query."""
+    def search(
+        self, words: Words, conditions: Sequence[tantivy.Query], limit: int, statistics: Statistics
+    ) -> tuple[Ids, Scores]:
+        """The best passages that meet the conditions, which are part of the query."""
         asked = [word for word in statistics.question(words).words if word.forms]
         scored = [(SHOULD, self._by_word(word, statistics)) for word in asked]
         if not scored:
-            return Scored(np.empty(0, np.int64), np.empty(0, np.float32))
-        conditions = [phrase(forms) for forms in words.phrases]
-        conditions += filters(within) if within is not None else []
+            return np.empty(0, np.int64), np.empty(0, np.float32)
         asked_for = tantivy.Query.boolean_query(scored)
-        if conditions:
-            must = [(MUST, tantivy.Query.const_score_query(condition, 0.0)) for condition in conditions]
+        if words.phrases or conditions:
+            required = (*map(phrase, words.phrases), *conditions)
+            must = [(MUST, tantivy.Query.const_score_query(each, 0.0)) for each in required]
             asked_for = tantivy.Query.boolean_query([(MUST, asked_for), *must])
         return self._run(asked_for, limit)
 
@@ -147,7 +152,7 @@ class WordView:
         """Which of these passages hold every phrase."""
         one_of_them = any_of("chunk", ids)
         conditions = [(MUST, query) for query in (one_of_them, *map(phrase, words.phrases))]
-        return frozenset(self._run(tantivy.Query.boolean_query(conditions), max(len(ids), 1)).ids.tolist())
+        return frozenset(self._run(tantivy.Query.boolean_query(conditions), max(len(ids), 1))[0].tolist())
 
     def _by_word(self, word: Asked, statistics: Statistics) -> tantivy.Query:
         forms = [self._by_form(form, statistics) for form in word.forms]
@@ -161,10 +166,10 @@ class WordView:
         weight = statistics.idf(form) / scoring.idf(self.passages, self.holding(form))
         return tantivy.Query.boost_query(term("terms", form), weight)
 
-    def _run(self, query: tantivy.Query, limit: int) -> Scored:
+    def _run(self, query: tantivy.Query, limit: int) -> tuple[Ids, Scores]:
         hits = self.searcher.search(query, limit, count=False).hits
         ids = self.searcher.fast_field_values("chunk", [address for _, address in hits]) if hits else []
-        return Scored(np.asarray(ids, np.int64), np.asarray([score for score, _ in hits], np.float32))
+        return np.asarray(ids, np.int64), np.asarray([score for score, _ in hits], np.float32)
 
 
 # -- queries ------------------------------------------------------------------------------------
@@ -187,10 +192,11 @@ def phrase(forms: Sequence[Sequence[str]]) -> tantivy.Query:
     return tantivy.Query.boolean_query([(SHOULD, query) for query in queries])
 
 
-def filters(within: Within) -> list[tantivy.Query]:
+def filters(within: Within, *, by_owner: bool) -> list[tantivy.Query]:
+    """`by_owner` is False where all passages may be read: to look each of them up costs more than all the rest."""
     owned = (SHOULD, term("owner", within.owner))
     shared = [(SHOULD, term("collection", collection)) for collection in within.shared_collections]
-    found = [tantivy.Query.boolean_query([owned, *shared])]
+    found = [tantivy.Query.boolean_query([owned, *shared])] if by_owner else []
     if within.collections:
         found.append(any_of("collection", within.collections))
     if within.documents:
