@@ -5,6 +5,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 VENV := .venv
 BIN := $(VENV)/bin
 TESTS ?= tests
+WORKERS ?= 2
 
 .DEFAULT_GOAL := help
 .PHONY: help run setup check format test test-long bench conformance docs constraints image clean
@@ -39,7 +40,8 @@ format: $(VENV)/.dev ## Put every file into the house's form
 	$(BIN)/ruff check --fix .
 
 test: check ## Set up, check, and run the tests
-	$(BIN)/pytest $(TESTS) || { echo "Once more, what failed: a machine under load is no fault of the code."; \
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile $(TESTS) || { \
+		echo "Once more and one after the other, what failed: a machine under load is no fault of the code."; \
 		$(BIN)/pytest --last-failed --last-failed-no-failures none $(TESTS); }
 
 test-long: $(VENV)/.dev ## Run the tests that take minutes
