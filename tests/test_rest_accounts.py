@@ -246,6 +246,10 @@ async def test_an_account_has_its_room_and_no_more(join: Join, local: LocalEngin
     refused = await bob.post(f"/corpuses/{corpus}/upload", files={"file": ("a.md", b"a clause")})
     assert code(refused) == (403, "quota_exceeded"), "what is added to a corpus is its owner's"
     assert (await bob.get("/jobs")).json()["total"] == 0
+    own = (await ended(local, bob, await bob.post("/jobs", json={"note": "a tea of my own"})))["document_id"]
+    moved = await bob.patch(f"/documents/{own}", json={"collection": corpus})
+    assert code(moved) == (403, "quota_exceeded"), "and so is what is moved there"
+    assert (await bob.get(f"/documents/{own}")).status_code == 200
     await ada.delete(f"/documents/{(await ada.get('/documents')).json()['documents'][0]['id']}")
     assert (await ada.post("/jobs", json={"note": "three teas"})).status_code == 202
 

@@ -281,7 +281,7 @@ class LocalEngine(LocalAccounts, LocalCorpora):
     def _edit(self, ref: Ref, edit: DocumentEdit) -> Document:
         parts = self._parts
         before = parts.documents.find(ref, self._scope)
-        document = parts.documents.edit(before.id, edit, self._scope)
+        document = parts.documents.edit(before.id, edit, self._scope, parts.options.quota)
         parts.indexer.follow(parts.changes.newest(), parts.options.wait_seconds)
         if document.title != before.title:
             accept.queue_embedding(parts, document, self._scope)

@@ -25,10 +25,11 @@ from knowledge.model import (
     Removed,
     Scope,
 )
-from knowledge.store import changes, collections, schema, site_pages
+from knowledge.store import changes, collections, quotas, schema, site_pages
 from knowledge.store.access import owner_for_writer
 from knowledge.store.chunks import CHUNK_COLUMNS, chunk_of, drop_contents
 from knowledge.store.database import Database
+from knowledge.store.quotas import Quota
 from knowledge.store.time import moment, moment_or_none, stamp
 
 D, H, K, J, C, G = (
@@ -160,12 +161,13 @@ class DocumentStore:
 
     # -- changing -------------------------------------------------------------------------------
 
-    def edit(self, ref: Ref, edit: DocumentEdit, scope: Scope) -> Document:
+    def edit(self, ref: Ref, edit: DocumentEdit, scope: Scope, quota: Quota) -> Document:
         def work(connection: Connection) -> Document:
             before = require_writable(connection, ref, scope)
-            connection.execute(
-                update(schema.documents).where(D.id == before.id).values(**_changed(connection, before, edit, scope))
-            )
+            values = _changed(connection, before, edit, scope)
+            if values.get("owner_id", before.owner) != before.owner:
+                quotas.check(connection, quota, values["collection_id"], before.size_bytes)
+            connection.execute(update(schema.documents).where(D.id == before.id).values(**values))
             write_tags(connection, before.id, _tags(before, edit))
             changes.record(connection, before.id)
             return require(connection, before.id, scope)
