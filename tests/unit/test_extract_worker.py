@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from knowledge import errors
+from knowledge.extract import frames
 from knowledge.extract.base import PageText, Source
 from knowledge.extract.limits import Limits
 from knowledge.extract.worker import Parsers
@@ -166,6 +167,13 @@ def test_a_child_waits_until_its_pages_are_read(make: Make, source: Source) -> N
 def test_rubbish_on_the_pipe_is_not_believed(make: Make, source: Source) -> None:
     with pytest.raises(errors.ParserDied, match="no page"):
         read(make("sends_rubbish"), source)
+
+
+@pytest.mark.parametrize("payload", [b"no line end", b"[]\n", b'{"method": 1}\nwords', b"{}\n\xff"])
+def test_a_frame_that_is_not_ours_is_not_believed(payload: bytes) -> None:
+    frame = frames.HEADER.pack(b"P", len(payload)) + payload
+    with pytest.raises(frames.BrokenFrame):
+        [frames.load_page(body) for _, body in frames.FrameReader().feed(frame)]
 
 
 def test_every_text_arrives_clean(make: Make, source: Source) -> None:

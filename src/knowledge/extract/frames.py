@@ -1,4 +1,4 @@
-"""How a child hands its pages to the parent: length-prefixed JSON over a pipe.
+"""How a child hands its pages to the parent: length-prefixed JSON over a pipe, the text of a page behind it.
 
 The child may have been taken over by the document it read, so the parent believes nothing: sizes are bounded and every
 field is checked. That is also why this is JSON and not pickle.
@@ -31,9 +31,10 @@ class BrokenFrame(Exception):
     """What came over the pipe was not written by our own code."""
 
 
-def dump(mark: Mark, body: Json) -> bytes:
-    payload = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
-    return HEADER.pack(mark.value, len(payload)) + payload
+def dump(mark: Mark, body: Json, text: str = "") -> bytes:
+    """JSON never holds a line end, so the first one ends it; text goes as it is, because quoting it costs the most."""
+    head, tail = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode(), text.encode()
+    return b"".join((HEADER.pack(mark.value, len(head) + 1 + len(tail)), head, b"\n", tail))
 
 
 class FrameReader:
@@ -51,17 +52,18 @@ class FrameReader:
             end = HEADER.size + length
             if len(self._buffer) < end:
                 return
-            payload = bytes(self._buffer[HEADER.size : end])
+            frame = _read(mark, self._buffer[HEADER.size : end])
             del self._buffer[:end]
-            yield _read(mark, payload)
+            yield frame
 
 
-def _read(mark: bytes, payload: bytes) -> tuple[Mark, Json]:
+def _read(mark: bytes, payload: bytearray) -> tuple[Mark, Json]:
     try:
-        body = json.loads(payload)
+        end = payload.index(b"\n")
+        body = json.loads(payload[:end])
         if not isinstance(body, dict):
             raise ValueError("not an object")
-        return Mark(mark), cast(Json, body)
+        return Mark(mark), cast(Json, body) | {"text": str(memoryview(payload)[end + 1 :], "utf-8")}
     except ValueError as error:
         raise BrokenFrame(str(error)) from error
 
@@ -93,8 +95,8 @@ def load_facts(body: Json) -> Facts:
 
 
 def dump_page(page: PageText) -> bytes:
-    body: Json = {"text": page.text, "number": page.number, "method": page.method.value, "warning": page.warning}
-    return dump(Mark.PAGE, body)
+    body: Json = {"number": page.number, "method": page.method.value, "warning": page.warning}
+    return dump(Mark.PAGE, body, page.text)
 
 
 def load_page(body: Json) -> PageText:

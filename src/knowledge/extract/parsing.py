@@ -63,6 +63,7 @@ class Parsing:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        self._frames.clear()
         self._stop()
 
     def __iter__(self) -> Iterator[PageText]:

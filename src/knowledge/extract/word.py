@@ -14,9 +14,10 @@ from knowledge.extract.plain import pages
 
 EMPTY_HEADING = re.compile(r"\n#{1,6}[ \t*_]*(?=\n)")
 RAISED = re.compile(r"</?(?:sup|sub|u)>")
+RAISED_ENDS = ("</sup>", "</sub>", "</u>")
 INNER_RULE = re.compile(r"<br>\|(?: --- \|)+")
 """Below the header of a table that stands in a cell of another."""
-LINK = re.compile(r"(?<!\\)\[([^\]\[]+)\]\([^()\s]*\)")
+LINK = re.compile(r"\[([^\]\[]+)\]\([^()\s]*\)")
 IMAGE = re.compile(r"!\[([^\]]*)\]\([^)]*\)")
 
 
@@ -31,11 +32,18 @@ def extract(source: Source, doc_type: str) -> Extracted:
 
 def _tidy(text: str) -> str:
     """Links keep their words only, pictures their description, and headings without words go."""
-    if "<" in text:
-        text = RAISED.sub("", INNER_RULE.sub("", text).replace("<br>", " "))
-    if "](" in text:  # looked for first, because a long text without any is the rule
-        text = LINK.sub(r"\1", IMAGE.sub(r"\1", text))
+    if "<br>" in text:  # each is looked for first, because a long text without any is the rule
+        text = INNER_RULE.sub("", text).replace("<br>", " ")
+    if any(mark in text for mark in RAISED_ENDS):
+        text = RAISED.sub("", text)
+    if "](" in text:
+        text = LINK.sub(_linked, IMAGE.sub(r"\1", text))
     text = EMPTY_HEADING.sub("", text)
     while "\n\n\n" in text:
         text = text.replace("\n\n\n", "\n\n")
     return text
+
+
+def _linked(link: re.Match[str]) -> str:
+    """Its words; brackets that the author wrote have a backslash before them and stay."""
+    return link[0] if link[1].endswith("\\") else link[1]
