@@ -240,9 +240,7 @@ _QUOTED = re.compile(r'"([^"]+)"|“([^”"]+)[”"]|„([^“”"]+)[“”"]|�
 def question(text: str, languages: Collection[str]) -> Words:
     """A question as terms, each in every form that documents of these languages may hold it."""
     codes = tuple(dict.fromkeys(languages)) or (DEFAULT_LANGUAGE,)
-    tokens = _tokens(text)
-    asked = _without_stop_words(tokens, codes)
-    forms = [form for token in asked for form in _forms(token, codes)]
+    forms = [form for token in _asked_tokens(text, codes) for form in _forms(token, codes)]
     quoted = ("".join(groups) for groups in _QUOTED.findall(text))
     phrases = tuple(found for phrase in quoted if (found := _phrase(phrase, codes)))
     return Words(terms=_capped(forms), phrases=phrases)
@@ -260,12 +258,14 @@ def _phrase(text: str, codes: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
     return tuple(dict.fromkeys(phrase for phrase in found if phrase))
 
 
-def _without_stop_words(tokens: list[str], codes: tuple[str, ...]) -> list[str]:
-    """Drop the small words of the one language that the question seems to be in, unless nothing else is left."""
+@lru_cache(maxsize=64)  # a search asks twice
+def _asked_tokens(text: str, codes: tuple[str, ...]) -> tuple[str, ...]:
+    """Without the small words of the one language that the question seems to be in, unless nothing else is left."""
+    tokens = _tokens(text)
     plain = [token.replace("'", "").replace("’", "").casefold() for token in tokens]
     lists = [STOP_WORDS[code] for code in codes if code in STOP_WORDS]
     small = max(lists, key=lambda words: sum(word in words for word in plain), default=frozenset())
-    return [token for token, word in zip(tokens, plain, strict=True) if word not in small] or tokens
+    return tuple(token for token, word in zip(tokens, plain, strict=True) if word not in small) or tuple(tokens)
 
 
 # -- misspelt words -----------------------------------------------------------------------------
@@ -279,8 +279,7 @@ def unsure(text: str, languages: Collection[str]) -> dict[str, tuple[str, ...]]:
     """The words of a question that may be misspelt, with the forms that `question` gives them: no names, no numbers, no
     short words, and none in quotation marks."""
     codes = tuple(dict.fromkeys(languages)) or (DEFAULT_LANGUAGE,)
-    tokens = _without_stop_words(_tokens(_QUOTED.sub(" ", text)), codes)
-    words = (word for token in tokens for word in token.split("-"))
+    words = (word for token in _asked_tokens(_QUOTED.sub(" ", text), codes) for word in token.split("-"))
     return {word: _forms(word, codes)[0] for word in words if _may_be_misspelt(word)}
 
 

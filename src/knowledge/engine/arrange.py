@@ -22,9 +22,12 @@ LONGEST_RUN = 5
 AGAIN, FIFTH = 0.85, 4
 """What the second passage of a document counts of its relevance; the third this much of that, to the fifth. So
 whatever else is relevant stands above the fifth of one document, and what is half as relevant never does."""
+COUNTS = AGAIN ** np.arange(FIFTH + 1)
 COPY = 0.5
 TOP = 20
 """How many different passages are compared with each other."""
+ABOVE = np.tri(TOP, k=-1, dtype=np.bool_)
+"""For each of them, which ones stand above it."""
 
 Places: TypeAlias = NDArray[np.int64]
 """Where passages stand in Candidates."""
@@ -51,11 +54,9 @@ class Arrangement:
     runs: Mapping[int, tuple[int, ...]]
     """The candidates of a passage that is joined from several, in reading order, by its best one."""
 
-    def chunk_ids(self, at: int, found: Candidates) -> list[int]:
-        """All that the passage at this place of the order is made of."""
-        place = int(self.order[at])
-        ids: list[int] = found.ids[list(self.runs.get(place, (place,)))].tolist()
-        return ids
+    def run(self, best: int) -> tuple[int, ...]:
+        """All that the passage of this candidate is made of."""
+        return self.runs.get(best) or (best,)
 
 
 def arrange(found: Candidates, ranking: Ranking, threshold: float, index: Index) -> Arrangement:
@@ -68,8 +69,9 @@ def arrange(found: Candidates, ranking: Ranking, threshold: float, index: Index)
 def arranged(order: Places, relevance: Numbers, where: Whereabouts, same: Same) -> Arrangement:
     runs = neighbours(order, relevance, where)
     leading = without_followers(order, runs)
-    again = AGAIN ** np.minimum(earlier_ones(where.documents[leading]), FIFTH)
-    weight = relevance[leading] * np.where(copies(leading, same), COPY, again)
+    again = COUNTS.take(earlier_ones(where.documents[leading]), mode="clip")
+    again[copies(leading, same)] = COPY
+    weight = relevance[leading] * again
     heaviest = np.argsort(-weight, kind="stable")
     shown = leading[heaviest]
     return Arrangement(shown, np.minimum.accumulate(relevance[shown]), weight[heaviest], runs)
@@ -91,9 +93,10 @@ def neighbours(order: Places, relevance: Numbers, where: Whereabouts) -> dict[in
 
 def with_neighbours(order: Places, where: Whereabouts) -> list[int]:
     """Those of them that stand beside another one of them, in one document."""
-    by_place = np.argsort(where.places[order])
+    by_place = where.places[order].argsort()
     ascending = order[by_place]
-    beside = (np.diff(where.places[ascending]) == 1) & (np.diff(where.documents[ascending]) == 0)
+    places, documents = where.places[ascending], where.documents[ascending]
+    beside = (places[1:] - places[:-1] == 1) & (documents[1:] == documents[:-1])
     near = np.zeros(len(order), np.bool_)
     near[by_place[:-1]] |= beside
     near[by_place[1:]] |= beside
@@ -126,10 +129,10 @@ def without_followers(order: Places, runs: Mapping[int, tuple[int, ...]]) -> Pla
 
 def earlier_ones(documents: NDArray[np.int64]) -> NDArray[np.int64]:
     """How many passages of the same document stand above each."""
-    by_document = np.argsort(documents, kind="stable")
+    by_document = documents.argsort(kind="stable")
     grouped = documents[by_document]
     numbers = np.empty(len(documents), np.int64)
-    numbers[by_document] = np.arange(len(documents)) - np.searchsorted(grouped, grouped)
+    numbers[by_document] = np.arange(len(documents)) - grouped.searchsorted(grouped)
     return numbers
 
 
@@ -141,7 +144,7 @@ def copies(order: Places, same: Same) -> NDArray[np.bool_]:
     while len(different) < TOP and looked_at < len(order):
         part = order[looked_at : looked_at + TOP - len(different)]
         pairs = same(np.concatenate([different, part]))
-        earlier = np.tril(pairs, -1)[len(different) :].any(axis=1)
+        earlier = (pairs & ABOVE[: len(pairs), : len(pairs)])[len(different) :].any(axis=1)
         copied[looked_at : looked_at + len(part)] = earlier
         different = np.concatenate([different, part[~earlier]])
         looked_at += len(part)

@@ -39,25 +39,25 @@ class PageOfHits:
 
 def join(query: Query, found: Candidates, arranged: Arrangement, passages: Passages) -> PageOfHits:
     """A passage that the truth no longer has makes room for the next one."""
-    best, end = found.ids[arranged.order].tolist(), query.offset + query.limit
+    order, ids = arranged.order.tolist(), found.ids.tolist()
+    end = query.offset + query.limit
     truth: dict[int, tuple[Chunk, Document]] = {}
     there: list[int] = []
     looked_at = 0
-    while len(there) < end and looked_at < len(best):
-        part = range(looked_at, min(looked_at + end - len(there), len(best)))
-        truth |= passages.hits([chunk for at in part for chunk in arranged.chunk_ids(at, found)])
-        there += [at for at in part if best[at] in truth]
+    while len(there) < end and looked_at < len(order):
+        part = range(looked_at, min(looked_at + end - len(there), len(order)))
+        truth |= passages.hits([ids[place] for at in part for place in arranged.run(order[at])])
+        there += [at for at in part if ids[order[at]] in truth]
         looked_at = part.stop
-    page = tuple(_shown(at, found, arranged, truth) for at in there[query.offset : end])
-    return PageOfHits(page, len(best) - (looked_at - len(there)))
+    page = tuple(_shown(at, order[at], ids, arranged, truth) for at in there[query.offset : end])
+    return PageOfHits(page, len(order) - (looked_at - len(there)))
 
 
-def _shown(at: int, found: Candidates, arranged: Arrangement, truth: Truth) -> Shown:
-    place = int(arranged.order[at])
-    chunk, document = truth[int(found.ids[place])]
-    run = [truth[each][0] for each in arranged.chunk_ids(at, found) if each in truth]
+def _shown(at: int, place: int, ids: list[int], arranged: Arrangement, truth: Truth) -> Shown:
+    chunk, document = truth[ids[place]]
+    run = [truth[ids[each]][0] for each in arranged.run(place) if ids[each] in truth]
     relevance, weight = float(arranged.relevance[at]), float(arranged.weight[at])
-    return Shown(place, relevance, weight, chunk, document, _joined(chunk, run))
+    return Shown(place, relevance, weight, chunk, document, _joined(chunk, run) if len(run) > 1 else None)
 
 
 def _joined(best: Chunk, run: Sequence[Chunk]) -> Joined | None:

@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from threading import Lock
 
 import numpy as np
@@ -47,19 +48,21 @@ def search(
 ) -> Answer:
     """The passages that answer a question, best first."""
     costs, index = Costs(), index.still()
-    with costs.step("embed"):
-        asked = understand(query, index, embedder)
-    with costs.step("find"), asking_the_index():
+    asked = understand(query, index, embedder)
+    costs.of("embed")
+    with asking_the_index():
         found, asked = find(well_spelt(query, asked, within, index), within, index)
-    with costs.step("rank"):
-        ranking = fuse(found, asked)
+    costs.of("find")
+    ranking = fuse(found, asked)
+    costs.of("rank")
     if query.mode is Mode.RERANK and asked.mode is Mode.HYBRID:
-        with costs.step("rerank"):
-            ranking, asked = read_again(query, asked, found, ranking, index=index, passages=passages, reranker=reranker)
-    with costs.step("arrange"), asking_the_index():
+        ranking, asked = read_again(query, asked, found, ranking, index=index, passages=passages, reranker=reranker)
+        costs.of("rerank")
+    with asking_the_index():
         arranged = arrange(found, ranking, query.threshold, index)
-    with costs.step("join"):
-        page = join(query, found, arranged, passages)
+    costs.of("arrange")
+    page = join(query, found, arranged, passages)
+    costs.of("join")
     return shape(query, asked, found, ranking, page, costs)
 
 
@@ -288,23 +291,20 @@ def matched_by(place: int, found: Candidates) -> str:
 # -- explaining ---------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
 class Costs:
     """What each step took: milliseconds of this thread's processor time, and by the clock."""
 
-    steps: list[Json] = field(default_factory=list)
+    def __init__(self) -> None:
+        self._marks = [("", time.thread_time(), time.perf_counter())]
 
-    @contextmanager
-    def step(self, name: str) -> Iterator[None]:
-        cpu, wall = time.thread_time(), time.perf_counter()
-        yield
-        self.steps.append(
-            {
-                "step": name,
-                "cpu_ms": round((time.thread_time() - cpu) * 1000, 3),
-                "wall_ms": round((time.perf_counter() - wall) * 1000, 3),
-            }
-        )
+    def of(self, step: str) -> None:
+        """This step ends here, and the next begins."""
+        self._marks.append((step, time.thread_time(), time.perf_counter()))
+
+    def steps(self) -> Iterator[Json]:
+        for (_, cpu, wall), (step, cpu_then, wall_then) in pairwise(self._marks):
+            spent, waited = round((cpu_then - cpu) * 1000, 3), round((wall_then - wall) * 1000, 3)
+            yield {"step": step, "cpu_ms": spent, "wall_ms": waited}
 
 
 def explain_hit(shown: Shown, found: Candidates, ranking: Ranking) -> Json:
@@ -329,7 +329,7 @@ def _from_one(place: np.int64) -> int | None:
 
 def explain_answer(asked: Asked, found: Candidates, ranking: Ranking, costs: Costs) -> Json:
     terms: list[JsonValue] = ["|".join(forms) for forms in asked.words.terms]
-    steps: list[JsonValue] = [*costs.steps]
+    steps: list[JsonValue] = [*costs.steps()]
     return {
         "mode": asked.mode.value,
         "model": asked.model or None,

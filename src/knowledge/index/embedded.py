@@ -6,7 +6,6 @@ again. docs/explanation/search.md says how it is kept on disk and what happens w
 
 from __future__ import annotations
 
-import copy
 import logging
 import os
 import shutil
@@ -239,7 +238,9 @@ class EmbeddedIndex:
     # -- searching ------------------------------------------------------------------------------
 
     def still(self) -> EmbeddedIndex:
-        return copy.copy(self)  # a view is never touched again, so to hold on to it is all it takes
+        still = EmbeddedIndex.__new__(EmbeddedIndex)
+        still.__dict__.update(self.__dict__)  # a view is never touched again, so to hold on to it is all it takes
+        return still
 
     def words(self, words: Words, within: Within, limit: int) -> Scored:
         view, statistics = self._view, self._view.statistics(within)

@@ -21,8 +21,8 @@ def copies(view: SlotView, slots: Slots) -> NDArray[np.bool_]:
     held = _words_as_bits(view, slots)
     both = held @ held.T
     words = both.diagonal()
-    either = np.add.outer(words, words) - both
-    enough = np.where(np.minimum.outer(words, words) < LONG, SAME_SHORT, SAME_LONG)
+    either = words[:, None] + words - both
+    enough = np.where(np.minimum(words[:, None], words) < LONG, SAME_SHORT, SAME_LONG)
     same: NDArray[np.bool_] = (both >= enough * either) & (both > 0)
     return same
 

@@ -15,7 +15,7 @@ from knowledge.index.slots import COUNT_BITS, MOST_COUNTED, term_hash
 from knowledge.index.view import Slots, SlotView, ranges
 
 K1, B = 1.2, 0.75
-SIEVE = 1 << 16
+FIRST_BITS = 16
 NEARBY = 0.6
 """What a word counts that is one letter away from the one asked for."""
 Holding = Callable[[str], int]
@@ -113,11 +113,10 @@ class Forms:
         return cls(np.asarray(hashes, np.uint32), np.asarray(words, np.int64), np.asarray(weights, np.float32))
 
     def maybe(self, terms: NDArray[np.uint32]) -> NDArray[np.int64]:
-        """Where a term may be one of these: all that are, and one in ten thousand others."""
-        low_bits = np.uint32(SIEVE - 1)
-        sieve = np.zeros(SIEVE, np.bool_)
-        sieve[self.hashes & low_bits] = True
-        places: NDArray[np.int64] = np.flatnonzero(sieve[(terms >> np.uint32(COUNT_BITS)) & low_bits])
+        """Where a term may be one of these by its first bits: all that are, and one in ten thousand others."""
+        sieve = np.zeros(1 << FIRST_BITS, np.bool_)
+        sieve[self.hashes >> np.uint32(32 - COUNT_BITS - FIRST_BITS)] = True
+        places: NDArray[np.int64] = sieve[terms >> np.uint32(32 - FIRST_BITS)].nonzero()[0]
         return places
 
     def matches(self, terms: NDArray[np.uint32]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
