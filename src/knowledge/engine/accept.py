@@ -51,9 +51,28 @@ def check_tags(tags: tuple[str, ...]) -> None:
         )
 
 
-def accept(parts: Parts, new: NewDocument, incoming: Incoming, scope: Scope) -> Job:
-    """Queue the job for bytes that have arrived; the same bytes in the same collection raise Duplicate."""
-    with parts.files.adopt(incoming, parts.documents.names) as received:
+def incoming(parts: Parts) -> Incoming:
+    """A place for bytes to come."""
+    return parts.files.incoming(parts.options.max_file_bytes)
+
+
+def written(parts: Parts, text: str) -> Incoming:
+    """A text as bytes that have arrived."""
+    file = incoming(parts)
+    try:
+        file.write(text.encode("utf-8"))
+    except BaseException:
+        file.discard()
+        raise
+    return file
+
+
+def accept(parts: Parts, new: NewDocument, arrived: Incoming | None, scope: Scope) -> Job:
+    """Queue the job for a note or for bytes that have arrived; the same again in one collection raises Duplicate."""
+    if arrived is None:
+        assert isinstance(new, NewNote)
+        arrived = written(parts, new.text)
+    with parts.files.adopt(arrived, parts.documents.names) as received:
         kind = _kind(parts, new, received)
         job = parts.database.write(lambda connection: _queue(connection, parts, new, kind, received, scope))
     parts.workers.wake()
@@ -73,9 +92,9 @@ def check_note(document: Document) -> None:
         raise NotANote(f"Document {document.id} is not a note: only notes can be updated", document_id=document.id)
 
 
-def accept_update(parts: Parts, note: Document, text: str, incoming: Incoming, scope: Scope) -> Job:
+def accept_update(parts: Parts, note: Document, text: str, scope: Scope) -> Job:
     """Queue another text for a note."""
-    with parts.files.adopt(incoming, parts.documents.names) as received:
+    with parts.files.adopt(written(parts, text), parts.documents.names) as received:
         title = None if _named_after_its_text(parts, note) else note.title
         origin = Origin(Kind.NOTE, title, note.source_path, note.url, note.tags, note.metadata, received.size)
         job = NewJob(
@@ -88,7 +107,7 @@ def accept_update(parts: Parts, note: Document, text: str, incoming: Incoming, s
             received.sha256,
             INTERACTIVE,
         )
-        queued = parts.database.write(lambda connection: jobs.find(connection, jobs.create(connection, job)))
+        queued = parts.database.write(lambda connection: jobs.queue(connection, job))
     parts.workers.wake()
     return queued
 
@@ -105,7 +124,7 @@ def queue_embedding(parts: Parts, document: Document, scope: Scope) -> Job:
         None,
         BULK,
     )
-    queued = parts.database.write(lambda connection: jobs.find(connection, jobs.create(connection, job)))
+    queued = parts.database.write(lambda connection: jobs.queue(connection, job))
     parts.workers.wake()
     return queued
 
@@ -139,7 +158,7 @@ def _queue(
         received.sha256,
         BULK if isinstance(new, NewFile) else INTERACTIVE,
     )
-    return jobs.find(connection, jobs.create(connection, job))
+    return jobs.queue(connection, job)
 
 
 def _origin(new: NewDocument, size: int) -> Origin:

@@ -146,19 +146,16 @@ class LocalEngine(LocalAccounts, LocalCorpora):
 
     async def add(self, new: NewDocument) -> Job:
         accept.check(new)
-        incoming = await self._receive(new)
-        return await self._run(lambda: accept.accept(self._parts, new, incoming, self._scope))
+        arrived = await self._receive(new) if isinstance(new, NewFile) else None
+        with self._parts.courtesy.letting_in():
+            return await self._run(lambda: accept.accept(self._parts, new, arrived, self._scope))
 
-    async def _receive(self, new: NewDocument) -> Incoming:
+    async def _receive(self, new: NewFile) -> Incoming:
         """The bytes, piece by piece, on disk."""
-        incoming = await self._run(lambda: self._parts.files.incoming(self._parts.options.max_file_bytes))
+        incoming = await self._run(lambda: accept.incoming(self._parts))
         try:
-            match new:
-                case NewFile(content=content):
-                    async for piece in content.pieces:
-                        await self._run(lambda piece=piece: incoming.write(piece))  # type: ignore[misc]
-                case NewNote(text=text):
-                    incoming.write(text.encode("utf-8"))
+            async for piece in new.content.pieces:
+                await self._run(lambda piece=piece: incoming.write(piece))  # type: ignore[misc]
         except BaseException:
             incoming.discard()
             raise
@@ -169,8 +166,7 @@ class LocalEngine(LocalAccounts, LocalCorpora):
         note = await self.document(ref)
         check_writable(note, self._scope)
         accept.check_note(note)
-        incoming = await self._receive(NewNote(text=text))
-        job = await self._run(lambda: accept.accept_update(self._parts, note, text, incoming, self._scope))
+        job = await self._run(lambda: accept.accept_update(self._parts, note, text, self._scope))
         ended = await self.wait(job.id, self._parts.options.wait_seconds)
         if not ended.status.ended:
             raise DeadlineExceeded("The note is still being updated", job_id=ended.id)

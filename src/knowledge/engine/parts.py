@@ -11,6 +11,7 @@ from pathlib import Path
 from knowledge.embed.base import Embedder
 from knowledge.engine.accounts import Accounts
 from knowledge.engine.board import Board
+from knowledge.engine.courtesy import Courtesy
 from knowledge.engine.crawling.office import CrawlOffice
 from knowledge.engine.crawling.options import CrawlOptions
 from knowledge.engine.indexing import Indexer, OpenIndex
@@ -78,6 +79,7 @@ class Parts:
         self.began = time.monotonic()
         self.closing = False
         self.board = Board()
+        self.courtesy = Courtesy()
         self.database = Database(options.data / "knowledge.db")
         self.files = FileStore(options.data / "files")
         self.documents = DocumentStore(self.database)
@@ -116,7 +118,14 @@ class Parts:
             options.ocr_languages,
         )
         self.workers = Workers(
-            options.workers, self.jobs, self.ingest, self.board, self.indexer, self.files, options.quota
+            options.workers,
+            self.jobs,
+            self.ingest,
+            self.board,
+            self.indexer,
+            self.files,
+            options.quota,
+            self.courtesy,
         )
         self.vectors = VectorKeeper(self.models, self.stored_models, self.chunks, self.indexer)
         self.crawler = CrawlOffice(self, options.crawl)

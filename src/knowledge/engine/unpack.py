@@ -95,6 +95,6 @@ def _queue(
             publish.refuse_duplicate(connection, collection_id, received.sha256, old)
             if jobs.find_uid(connection, job.uid, Scope(claim.owner)) is None:
                 quotas.check(connection, quota, collection_id, received.size, old)
-            jobs.create(connection, job)
+                jobs.queue(connection, job)
 
         database.write(work)

@@ -8,6 +8,7 @@ import time
 
 from knowledge.engine import unpack
 from knowledge.engine.board import Board
+from knowledge.engine.courtesy import Courtesy
 from knowledge.engine.indexing import Indexer
 from knowledge.engine.ingest import Ingest
 from knowledge.errors import Cancelled, Duplicate, Internal, KnowledgeError, ParserDied, Unreadable, UnsupportedFormat
@@ -34,8 +35,9 @@ class Workers:
         indexer: Indexer,
         files: FileStore,
         quota: Quota,
+        courtesy: Courtesy,
     ) -> None:
-        self._quota = quota
+        self._quota, self._courtesy = quota, courtesy
         self._jobs, self._ingest, self._board, self._indexer, self._files = jobs, ingest, board, indexer, files
         self._documents: DocumentStore = ingest.documents
         self._news = threading.Condition()
@@ -71,6 +73,7 @@ class Workers:
 
     def _work(self, express: bool) -> None:
         while not self._stopping.is_set():
+            self._courtesy.stand_aside()
             seen = self._arrivals
             try:
                 claim = self._jobs.claim(express)

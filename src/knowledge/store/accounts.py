@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, bindparam, insert, select, update
 
 from knowledge.errors import AccountNotFound, AccountTaken, InvalidKey
 from knowledge.model import new_uid
@@ -17,6 +17,7 @@ from knowledge.store.time import moment, stamp
 
 A = schema.accounts.c
 _ACCOUNTS = select(schema.accounts)
+_THERE = select(A.id).where(A.id == bindparam("owner"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,7 @@ def missing(username: str) -> AccountNotFound:
 
 def require_owner(connection: Connection, owner: int) -> None:
     """Refuse to give anything to an account that was deleted a moment ago: nobody could ever remove it."""
-    if owner > 0 and connection.execute(select(A.id).where(A.id == owner)).first() is None:
+    if owner > 0 and connection.execute(_THERE, {"owner": owner}).first() is None:
         raise InvalidKey("The account of this key is gone")
 
 

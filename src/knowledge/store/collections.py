@@ -52,6 +52,7 @@ COLLECTIONS = (
     .join(schema.curations, C.id == U.collection_id, isouter=True)
     .join(schema.accounts, C.owner_id == A.id, isouter=True)
 )
+_OWN = select(C.id).where(C.owner_id == bindparam("owner"), C.name == bindparam("named"))
 
 LONGEST_NAME = 100
 
@@ -114,7 +115,7 @@ def require(connection: Connection, ref: CollectionRef, scope: Scope) -> int:
     others write into it unawares. Another's is written to by its number or UUID.
     """
     if isinstance(ref, str):
-        own = connection.execute(select(C.id).where(C.owner_id == scope.owner, C.name == ref.strip())).scalar()
+        own = connection.execute(_OWN, {"owner": scope.owner, "named": ref.strip()}).scalar()
         return int(own) if own is not None else create(connection, NewCollection(title=ref, name=ref), scope.owner)
     return require_writable(connection, ref, scope)
 

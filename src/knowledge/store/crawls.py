@@ -88,9 +88,9 @@ class CrawlStore:
             collection_id = _collection_for(connection, new, host, scope)
             payload: Json = {"url": new.url}
             job = NewJob(new.job_uid, JobKind.CRAWL, scope.owner, collection_id, new.url, payload, None, BULK)
-            job_id = jobs.create(connection, job)
-            _insert(connection, job_id, new, collection_id)
-            return jobs.find(connection, job_id)
+            queued = jobs.queue(connection, job)
+            _insert(connection, queued.id, new, collection_id)
+            return queued
 
         return self._database.write(work)
 

@@ -153,14 +153,15 @@ class Database:
 
 def _attempt(connection: Connection, work: Work[Any]) -> tuple[Any, BaseException | None]:
     """Run one piece of a batch so that its failure undoes nothing but itself."""
-    connection.exec_driver_sql("SAVEPOINT piece")  # in words of our own: those of the library are compiled every time
+    driver = connection.connection.cursor()  # the library's own way to a savepoint costs ten times as much
+    driver.execute("SAVEPOINT piece")
     try:
         value = work(connection)
     except Exception as error:
-        connection.exec_driver_sql("ROLLBACK TO SAVEPOINT piece")
-        connection.exec_driver_sql("RELEASE SAVEPOINT piece")
+        driver.execute("ROLLBACK TO SAVEPOINT piece")
+        driver.execute("RELEASE SAVEPOINT piece")
         return None, storage_failed(error) if isinstance(error, DBAPIError) else error
-    connection.exec_driver_sql("RELEASE SAVEPOINT piece")
+    driver.execute("RELEASE SAVEPOINT piece")
     return value, None
 
 

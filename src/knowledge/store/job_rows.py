@@ -65,6 +65,29 @@ def claim_of(row: Any) -> Claim:
     )
 
 
+def queued(identity: int, new: NewJob, created_at: int) -> Job:
+    """A job as it is at its beginning."""
+    return Job(
+        id=identity,
+        uid=new.uid,
+        kind=new.kind,
+        owner=new.owner,
+        filename=new.filename,
+        status=JobStatus.QUEUED,
+        step="Queued",
+        done=0,
+        total=0,
+        error=None,
+        warnings=(),
+        document_id=None,
+        document_uid=None,
+        chunk_count=0,
+        created_at=moment(created_at),
+        started_at=None,
+        completed_at=None,
+    )
+
+
 def job_of(row: Any) -> Job:
     error = JobError(**row.error) if row.error else None
     return Job(

@@ -14,7 +14,7 @@ from knowledge.model import Job, JobError, JobFilter, JobKind, JobStatus, Page, 
 from knowledge.store import schema
 from knowledge.store.accounts import require_owner
 from knowledge.store.database import Database, new_id
-from knowledge.store.job_rows import Claim, Finished, NewJob, Started, claim_of, job_of
+from knowledge.store.job_rows import Claim, Finished, NewJob, Started, claim_of, job_of, queued
 from knowledge.store.time import stamp
 
 J = schema.jobs.c
@@ -270,12 +270,10 @@ class JobStore:
         self._database.write(lambda connection: connection.execute(_ENDED, mine))
 
 
-def create(connection: Connection, new: NewJob) -> int:
-    """Queue a job; the same uid again is the same job."""
+def queue(connection: Connection, new: NewJob) -> Job:
+    """Queue a job; whether there is one with its uid already is for the caller to see first."""
     require_owner(connection, new.owner)
-    known = connection.execute(_BY_UID, {"job_uid": new.uid, "owner": new.owner}).first()
-    if known is not None:
-        return int(known.id)
+    created_at = stamp()
     values = {
         "uid": new.uid,
         "kind": new.kind,
@@ -290,9 +288,9 @@ def create(connection: Connection, new: NewJob) -> int:
         "deaths": 0,
         "warnings": [],
         "chunk_count": 0,
-        "created_at": stamp(),
+        "created_at": created_at,
     }
-    return new_id(connection.execute(_CREATED, values))
+    return queued(new_id(connection.execute(_CREATED, values)), new, created_at)
 
 
 def hold(connection: Connection, claim: Claim) -> None:
@@ -303,10 +301,6 @@ def hold(connection: Connection, claim: Claim) -> None:
 
 def published(connection: Connection, claim: Claim, **values: Any) -> None:
     connection.execute(_CHANGED, {"job_id": claim.id, "step": "Indexing", **values})
-
-
-def find(connection: Connection, identity: int) -> Job:
-    return job_of(connection.execute(_BY_ID, {"job_id": identity}).one())
 
 
 def find_uid(connection: Connection, uid: UUID, scope: Scope) -> Job | None:
