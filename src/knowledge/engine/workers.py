@@ -21,6 +21,7 @@ from knowledge.store.quotas import Quota
 
 log = logging.getLogger(__name__)
 
+PUBLISHED = "published"
 DEATHS = 2
 """So often a job's parser may die before the job runs once more, alone, and is then failed."""
 
@@ -56,7 +57,13 @@ class Workers:
             thread.start()
 
     def wake(self) -> None:
-        """A job has been queued."""
+        """A job has been queued. Two are woken, since one of them may be the one that takes nothing but notes."""
+        with self._news:
+            self._arrivals += 1
+            self._news.notify(2)
+
+    def wake_all(self) -> None:
+        """Many jobs have been queued, or it is time to go."""
         with self._news:
             self._arrivals += 1
             self._news.notify_all()
@@ -64,7 +71,7 @@ class Workers:
     def close(self) -> None:
         """Stop soon; what is under way is queued again."""
         self._stopping.set()
-        self.wake()
+        self.wake_all()
         for thread in self._threads:
             if thread.is_alive():
                 thread.join()
@@ -96,12 +103,13 @@ class Workers:
         try:
             with self._together.alone() if claim.deaths >= DEATHS else self._together.shared():
                 outcome = self._run(claim)
+            if (
+                outcome != PUBLISHED and claim.sha256 is not None
+            ):  # the file of one that was published is its document's
+                self._files.discard(claim.sha256, self._documents.names)
         except Exception:  # the store itself is in trouble: the job stays claimed and is queued again at the next start
             log.exception("job %s could not be ended", claim.uid)
             outcome = "stuck"
-        finally:
-            if claim.sha256 is not None:
-                self._files.discard(claim.sha256, self._documents.names)
         log.info("job %s %s %s %.0f ms", claim.uid, claim.kind, outcome, (time.monotonic() - began) * 1000)
 
     def _run(self, claim: Claim) -> str:
@@ -124,7 +132,7 @@ class Workers:
         if published.replaced_sha256 is not None:
             self._files.discard(published.replaced_sha256, self._documents.names)
         self._indexer.wake()
-        return "published"
+        return PUBLISHED
 
     def _unpack(self, claim: Claim) -> str:
         told = unpack.unpack(
@@ -132,7 +140,7 @@ class Workers:
         )
         self._jobs.unpacked(claim, told)
         self._board.end(claim.id)
-        self.wake()
+        self.wake_all()
         return "unpacked"
 
     def _must_stop(self, claim: Claim) -> bool:

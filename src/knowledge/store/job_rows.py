@@ -48,6 +48,7 @@ class Started:
 class Finished:
     id: int
     sha256: str | None
+    """The file that it let go, where no document has it."""
 
 
 def claim_of(row: Any) -> Claim:

@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Connection, Select, bindparam, func, insert, select, update
+from sqlalchemy.sql.dml import ReturningUpdate
 
 from knowledge.errors import Cancelled, JobNotFound, NotNow
 from knowledge.model import Job, JobError, JobFilter, JobKind, JobStatus, Page, Ref, Scope
@@ -17,7 +18,7 @@ from knowledge.store.database import Database, new_id
 from knowledge.store.job_rows import Claim, Finished, NewJob, Started, claim_of, job_of, queued
 from knowledge.store.time import stamp
 
-J = schema.jobs.c
+J, D = schema.jobs.c, schema.documents.c
 _JOBS = select(schema.jobs)
 _BY_ID = _JOBS.where(J.id == bindparam("job_id"))
 _BY_UID = _JOBS.where(J.uid == bindparam("job_uid"), J.owner_id == bindparam("owner"))
@@ -48,6 +49,9 @@ _NEXT_CRAWL = (
     .limit(1)
     .with_for_update(skip_locked=True)
 )
+_CLAIMED = update(schema.jobs).where(J.id == _NEXT.scalar_subquery()).returning(schema.jobs)
+_CLAIMED_CRAWL = update(schema.jobs).where(J.id == _NEXT_CRAWL.scalar_subquery()).returning(schema.jobs)
+_STILL_NAMED = select(D.sha256).where(D.sha256.in_(bindparam("files", expanding=True)))
 LEASE = 60_000_000
 """How long a claim holds without a sign of life, in microseconds; it matters where several processes claim."""
 
@@ -117,34 +121,26 @@ class JobStore:
 
     def claim(self, most_urgent_only: bool) -> Claim | None:
         """The next job, marked as ours; crawls are left to those who crawl."""
-        return self._claim(_NEXT, {"most": INTERACTIVE if most_urgent_only else BACKGROUND})
+        return self._claim(_NEXT, _CLAIMED, {"most": INTERACTIVE if most_urgent_only else BACKGROUND})
 
     def claim_crawl(self) -> Claim | None:
-        return self._claim(_NEXT_CRAWL, {})
+        return self._claim(_NEXT_CRAWL, _CLAIMED_CRAWL, {})
 
     def any_crawl_queued(self) -> bool:
         return self._any(_NEXT_CRAWL, {})
 
-    def _claim(self, wanted: Select[tuple[int]], values_of: dict[str, int]) -> Claim | None:
-        if not self._any(wanted, values_of):  # every arrival wakes every worker; to look costs a tenth of a commit
+    def _claim(self, wanted: Select[tuple[int]], claimed: ReturningUpdate[Any], which: dict[str, int]) -> Claim | None:
+        if not self._any(wanted, which):  # an arrival wakes more than one worker; to look costs a tenth of a commit
             return None
-
-        def work(connection: Connection) -> Any | None:
-            identity = connection.execute(wanted, values_of).scalar()
-            if identity is None:
-                return None
-            moment_now = stamp()
-            values = {
-                "status": JobStatus.PROCESSING,
-                "token": secrets.token_hex(16),
-                "lease_until": moment_now + LEASE,
-                "started_at": moment_now,
-                "step": "Starting",
-            }
-            connection.execute(_CHANGED, {"job_id": identity, **values})
-            return connection.execute(_BY_ID, {"job_id": identity}).one()
-
-        row = self._database.write(work)
+        moment_now = stamp()
+        values = {
+            "status": JobStatus.PROCESSING,
+            "token": secrets.token_hex(16),
+            "lease_until": moment_now + LEASE,
+            "started_at": moment_now,
+            "step": "Starting",
+        }
+        row = self._database.write(lambda connection: connection.execute(claimed, {**which, **values}).first())
         return claim_of(row) if row else None
 
     def _any(self, wanted: Select[tuple[int]], values_of: dict[str, int]) -> bool:
@@ -219,7 +215,9 @@ class JobStore:
             rows = connection.execute(_TO_FINISH, {"seq": seq}).all()
             if rows:
                 connection.execute(_FINISHED, {"seq": seq, "now": stamp()})
-            return [Finished(row.id, row.sha256) for row in rows]
+            files = [row.sha256 for row in rows if row.sha256 is not None]
+            named = set(connection.execute(_STILL_NAMED, {"files": files}).scalars()) if files else set()
+            return [Finished(row.id, None if row.sha256 in named else row.sha256) for row in rows]
 
         return self._database.write(work) if self._any(_UNFINISHED, {}) else []
 
