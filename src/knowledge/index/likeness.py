@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from knowledge.index.slots import COUNT_BITS
-from knowledge.index.view import Slots, SlotView, ranges
+from knowledge.index.view import Slots, SlotView
 
 WIDTH = 1024
 """Different words of a passage seldom fall on one of so many bits, and copies always agree."""
@@ -29,9 +29,7 @@ def copies(view: SlotView, slots: Slots) -> NDArray[np.bool_]:
 
 def _words_as_bits(view: SlotView, slots: Slots) -> NDArray[np.float32]:
     """A row a passage with ones where it holds a word; as fractions, since these multiply fastest."""
-    begins = view.columns.start[slots]
-    sizes = view.ends(slots) - begins
-    terms = view.packed_terms[ranges(begins, sizes)] >> np.uint32(COUNT_BITS)
-    held = np.zeros((len(slots), WIDTH), np.float32)
-    held[np.arange(len(slots)).repeat(sizes), terms & np.uint32(WIDTH - 1)] = 1.0
-    return held
+    terms, sizes = view.terms_of(slots)
+    held = np.zeros(len(slots) * WIDTH, np.float32)
+    held[np.arange(0, len(held), WIDTH).repeat(sizes) + (terms >> np.uint32(COUNT_BITS) & np.uint32(WIDTH - 1))] = 1.0
+    return held.reshape(len(slots), WIDTH)

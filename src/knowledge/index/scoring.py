@@ -82,15 +82,12 @@ def weighed(words: Words, passages: int, average_length: float, holding: Holding
 def bm25(view: SlotView, question: Question, slots: Slots) -> NDArray[np.float32]:
     """The score of each slot; a word counts by its best form."""
     forms = question.forms
-    begins, ends = view.columns.start[slots], view.ends(slots)
-    terms = np.concatenate(
-        [view.packed_terms[begin:end] for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)]
-    )
+    terms, sizes = view.terms_of(slots)
     matched = forms.maybe(terms)
     found, places = forms.matches(terms[matched])
-    passages = np.cumsum(ends - begins).searchsorted(matched[found], side="right")
+    passages = sizes.cumsum().searchsorted(matched[found], side="right")
     counts = (terms[matched[found]] & MOST_COUNTED).astype(np.float32)
-    shares = (K1 + 1) * counts / (counts + _length_penalty(view, question.average_length, slots)[passages])
+    shares = (K1 + 1) * counts / (counts + _length_penalty(view, question.average_length, slots[passages]))
     best = np.zeros((len(question.words), len(slots)), np.float32)
     np.maximum.at(best, (forms.words[places], passages), shares * forms.weights[places])
     scores: NDArray[np.float32] = np.asarray([word.counts for word in question.words], np.float32) @ best
@@ -116,7 +113,7 @@ class Forms:
         """Where a term may be one of these by its first bits: all that are, and one in ten thousand others."""
         sieve = np.zeros(1 << FIRST_BITS, np.bool_)
         sieve[self.hashes >> np.uint32(32 - COUNT_BITS - FIRST_BITS)] = True
-        places: NDArray[np.int64] = sieve[terms >> np.uint32(32 - FIRST_BITS)].nonzero()[0]
+        places: NDArray[np.int64] = sieve.take(terms >> np.uint32(32 - FIRST_BITS)).nonzero()[0]
         return places
 
     def matches(self, terms: NDArray[np.uint32]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

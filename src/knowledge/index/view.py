@@ -103,6 +103,12 @@ class SlotView:
         slots[~self.alive[slots]] = -1
         return slots
 
+    def terms_of(self, slots: Slots) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+        """The packed terms of the slots, one after the other, and how many each has."""
+        begins = self.columns.start[slots]
+        sizes = self.ends(slots) - begins
+        return self.packed_terms.take(ranges(begins, sizes)), sizes
+
     def ends(self, slots: Slots) -> NDArray[np.int64]:
         """Where the packed terms of each slot end: where those of the next begin."""
         starts = self.columns.start
@@ -155,5 +161,7 @@ def one_of(column: NDArray[np.int64] | NDArray[np.int32], wanted: tuple[int, ...
 
 def ranges(begins: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
     """The numbers from each begin on, as many as its size says, one range after the other."""
-    ends = np.cumsum(sizes)
-    return np.repeat(begins - ends + sizes, sizes) + np.arange(ends[-1] if len(ends) else 0)
+    ends = sizes.cumsum()
+    numbers: NDArray[np.int64] = (begins - ends + sizes).repeat(sizes)
+    numbers += np.arange(len(numbers))
+    return numbers
