@@ -11,7 +11,7 @@ import pytest
 
 from knowledge import analyse
 from knowledge.index import meaning
-from knowledge.index.api import Within
+from knowledge.index.api import Entry, Within
 from knowledge.index.embedded import EmbeddedIndex
 from tests.unit.small_index import EVERYTHING, asked, by_meaning, by_words, entry, open_index, put, vector
 
@@ -269,3 +269,23 @@ def test_a_change_that_fails_leaves_what_was_there(index: EmbeddedIndex) -> None
     index.apply(2, [1], [entry(11, "milk", document_id=1, tags=("b",))])
     assert (by_words(index, "milk"), by_words(index, "tea"), by_meaning(index, 11)[0]) == ([11], [], 11)
     assert by_meaning(index, 1, Within(owner=0, tags=("a",))) == []
+
+
+@pytest.mark.parametrize("before", [0, 3, 700])
+def test_a_long_change_that_fails_leaves_what_was_there(
+    index: EmbeddedIndex, before: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(meaning, "FIRST_TAIL", 600)
+    monkeypatch.setattr(meaning, "TAIL", 100)
+    put(index, 1, [entry(number) for number in range(before)])
+
+    def entries() -> Iterator[Entry]:
+        yield from (entry(number) for number in range(before, before + 2000))
+        raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        index.apply(2, [], entries())
+    assert (index.count(), by_meaning(index, 1)[:1]) == (before, [1] if before else [])
+    put(index, 2, [entry(number) for number in range(before, before + 900)])
+    assert [by_meaning(index, number)[0] for number in range(0, before + 900, 100)] == [*range(0, before + 900, 100)]
+    index.flush()

@@ -237,6 +237,10 @@ class Indexer:
     def _entries(self, document_ids: Sequence[int], model: StoredModel | None) -> Iterator[Entry]:
         return map(entry_of, self._chunks.indexable(document_ids, model.id if model else 0))
 
+    def _all_entries(self, identities: Sequence[int], model: StoredModel | None) -> Iterator[Entry]:
+        for first in range(0, len(identities), REBUILD_BATCH):
+            yield from self._entries(identities[first : first + REBUILD_BATCH], model)
+
     def _build(self, model: StoredModel | None) -> Index:
         target = self._folder / f"{self._number() + 1:06d}"
         shutil.rmtree(target, ignore_errors=True)
@@ -244,10 +248,7 @@ class Indexer:
         try:
             newest = self._changes.newest()
             identities = sorted(self._documents.chunk_counts())
-            for first in range(0, len(identities), REBUILD_BATCH):
-                part = identities[first : first + REBUILD_BATCH]
-                fresh.apply(newest, part, self._entries(part, model))
-            fresh.apply(newest, (), ())
+            fresh.apply(newest, (), self._all_entries(identities, model))  # one commit, for few and large segments
             fresh.flush()
         except BaseException:
             fresh.close()

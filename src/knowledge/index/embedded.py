@@ -165,6 +165,7 @@ class EmbeddedIndex:
             self._words.add(batch)
             self._slots.add(batch)
             self._meaning.add(batch)
+            self._meaning.settle()
             changed = True
         if changed:
             self._words.commit()

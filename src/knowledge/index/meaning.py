@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -155,9 +155,20 @@ class MeaningWriter:
     def cut(self, count: int) -> None:
         """Forget what was added behind `count`, after a change that failed."""
         if self._dimension:
-            self._tail_count -= len(self._vectors) - count
-            self._tail = self._tail[: self._tail_count].copy()
             self._vectors.cut(count)
+            self._forget_tail()
+            if self.codes > count:
+                self._cut_codes(count)
+            self._append_tail(self._vectors.view()[self.codes :].astype(np.float32))
+
+    def _cut_codes(self, count: int) -> None:
+        assert self._coded is not None and self._codes is not None
+        self._codes.cut(count)
+        codes, book = self._codes.view(), self._coded.book
+        self._coded = replace(self._coded, codes=codes, scanner=Scanner(book, codes))
+        if not count:
+            self._codes.close()
+            self._coded = self._codes = None
 
     def settle(self, *, least: int = 0) -> None:
         """Code the tail when it has grown long enough."""
@@ -180,17 +191,16 @@ class MeaningWriter:
         sample = sample[sample.any(axis=1)]
         if not len(sample):
             return
-        book, before, before_name = Codebook.of(sample), self._codes, self.codes_name
-        self.codes_name = f"codes-{len(rows)}.rows"
-        write_whole(self._book_path(), book.to_bytes())
-        self._codes = self._open_codes(self.codes_name)
+        book, before, name = Codebook.of(sample), self._codes, f"codes-{len(rows)}.rows"
+        write_whole(self._beside(name, ".book"), book.to_bytes())
+        fresh = self._open_codes(name)
         for block in blocks(rows):
-            self._codes.append(book.encoded(block.astype(np.float32)))
-        codes = self._codes.view()
-        self._coded, self._saved = Coded(book, codes, len(rows), Scanner(book, codes)), 0
-        self._forget_tail()
-        if before is not None and before_name != self.codes_name:
+            fresh.append(book.encoded(block.astype(np.float32)))
+        if before is not None and name != self.codes_name:
             before.close()
+        self._codes, self.codes_name, self._saved = fresh, name, 0
+        self._coded = Coded(book, fresh.view(), len(rows), Scanner(book, fresh.view()))
+        self._forget_tail()
 
     def _code_tail(self) -> None:
         assert self._coded is not None and self._codes is not None
@@ -237,21 +247,21 @@ class MeaningWriter:
         self._append_tail(self._vectors.view()[manifest.codes :].astype(np.float32))
 
     def _read_book(self, checksum: int) -> Codebook:
-        data = self._book_path().read_bytes()
+        data = self._beside(self.codes_name, ".book").read_bytes()
         if zlib.crc32(data) != checksum:
             raise Damaged("The codebook is not what was written")
         return Codebook.from_bytes(data, self._dimension)
 
-    def _book_path(self) -> Path:
-        """Named after the codes: those of another book are of no use to it."""
-        return (self._folder / self.codes_name).with_suffix(".book")
+    def _beside(self, codes_name: str, suffix: str) -> Path:
+        """Named after the codes: of no use to others."""
+        return (self._folder / codes_name).with_suffix(suffix)
 
     def _scan_path(self) -> Path:
-        return (self._folder / self.codes_name).with_suffix(".faiss")
+        return self._beside(self.codes_name, ".faiss")
 
     @property
     def codes(self) -> int:
-        return len(self._codes) if self._codes is not None else 0
+        return len(self._coded.codes) if self._coded is not None else 0
 
     @property
     def trained_on(self) -> int:
