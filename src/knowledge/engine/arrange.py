@@ -61,7 +61,7 @@ class Arrangement:
 
 def arrange(found: Candidates, ranking: Ranking, threshold: float, index: Index) -> Arrangement:
     """What passes the threshold, as it is shown."""
-    passing = ranking.order[ranking.relevance[ranking.order] >= threshold]
+    passing = ranking.order if threshold <= 0.0 else ranking.order[ranking.relevance[ranking.order] >= threshold]
     where = Whereabouts(index.documents(found.places), found.places)
     return arranged(passing, ranking.relevance, where, lambda places: index.copies(found.places[places]))
 

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from knowledge.index.codebook import Codebook, Codes, Vectors, one_thread
-from knowledge.index.view import Selection, Slots
+from knowledge.index.lookup import Slots
+from knowledge.index.view import Selection
 
 if TYPE_CHECKING:
     import faiss

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from knowledge.index.lookup import Slots
 from knowledge.index.slots import COUNT_BITS
-from knowledge.index.view import Slots, SlotView
+from knowledge.index.view import SlotView
 
 WIDTH = 1024
 """Different words of a passage seldom fall on one of so many bits, and copies always agree."""

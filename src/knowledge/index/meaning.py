@@ -19,8 +19,9 @@ from knowledge.index.api import Entry
 from knowledge.index.codebook import Codebook, Vectors, code_size
 from knowledge.index.coding import Coded, Parts, Saved, Scanner
 from knowledge.index.files import Damaged, MappedRows, write_whole
+from knowledge.index.lookup import Slots
 from knowledge.index.manifest import Manifest
-from knowledge.index.view import Selection, Slots
+from knowledge.index.view import Selection
 
 Rows: TypeAlias = NDArray[np.float16]
 
@@ -56,10 +57,7 @@ class MeaningView:
             late = first + np.flatnonzero(selection.embedded[first:])
             slots = np.concatenate((slots, late))
             scores = np.concatenate((scores, self._tail_cosines(question, late - first)))
-        if len(slots) > limit:
-            best = np.argpartition(-scores, limit - 1)[:limit]
-            slots, scores = slots[best], scores[best]
-        order = np.lexsort((slots, -scores))
+        order = np.lexsort((slots, -scores))[:limit]
         return slots[order], scores[order]
 
     def cosines(self, question: Vectors, slots: Slots) -> Vectors:

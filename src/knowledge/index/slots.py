@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from knowledge.index.api import Entry
 from knowledge.index.files import Column, Damaged, KeptColumn, MappedRows, write_whole
+from knowledge.index.lookup import Lookup, settled
 from knowledge.index.manifest import Manifest
-from knowledge.index.view import Columns, Lookup, SlotView, ranges
+from knowledge.index.view import Columns, SlotView, ranges
 
 COUNT_BITS = 6
 """A term is kept as 26 bits of its hash and 6 bits of how often it stands in the passage."""
@@ -56,7 +57,7 @@ class SlotWriter:
         self._packed: MappedRows[np.uint32] = MappedRows(folder / "terms.rows", np.uint32, 1)
         self._postings: dict[str, Column[np.int32]] = {}
         self.types, self.tags, self.languages = Names(), Names(), Names()
-        self._lookup = Lookup(np.empty(0, np.int64), np.empty(0, np.int64), {})
+        self._lookup = Lookup(settled(np.empty(0, np.int64), np.empty(0, np.int64)), {})
         self._live = self._tokens = 0
         self._by_language: Counter[int] = Counter()
 
@@ -101,6 +102,8 @@ class SlotWriter:
         self._alive.append(np.ones(len(entries), np.bool_))
         self._lookup.recent.update((entry.chunk_id, first + at) for at, entry in enumerate(entries))
         self._count(slice(first, None), 1)
+        if len(self._lookup.recent) > max(MOST_RECENT, len(self) // 4):
+            self._sort()
 
     def _values(
         self, entries: Sequence[Entry], lengths: NDArray[np.uint16], starts: NDArray[np.int64]
@@ -199,11 +202,7 @@ class SlotWriter:
 
     def _sort(self) -> None:
         slots = np.flatnonzero(self._alive.view())
-        ids = self._columns["chunk"].view()[slots].view(np.int64)
-        if len(ids) > 1 and not (ids[1:] > ids[:-1]).all():
-            order = np.argsort(ids)
-            ids, slots = ids[order], slots[order]
-        self._lookup = Lookup(ids, slots, {})
+        self._lookup = Lookup(settled(self._columns["chunk"].view()[slots].view(np.int64), slots), {})
 
     # -- keeping --------------------------------------------------------------------------------
 

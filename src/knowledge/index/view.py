@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from knowledge.index.api import Within
 from knowledge.index.files import Column
+from knowledge.index.lookup import Lookup, Slots
 
-Slots = NDArray[np.int64]
 KEPT_BYTES, FEWEST_KEPT = 16 << 20, 4
 """How much the selections of the latest filters may take: each is two bytes a slot."""
 
@@ -32,28 +32,6 @@ class Selection:
 
     def embedded_slots(self, below: int) -> Slots:
         return np.flatnonzero(self.embedded[:below])
-
-
-@dataclass(frozen=True, slots=True)
-class Lookup:
-    """From a passage's id to its slot: sorted arrays for the many, a dict for what was added since they were sorted."""
-
-    ids: NDArray[np.int64]
-    slots: Slots
-    recent: dict[int, int]
-
-    def slots_of(self, ids: NDArray[np.int64]) -> Slots:
-        if len(self.ids):
-            places = np.searchsorted(self.ids, ids)
-            places[places == len(self.ids)] = 0
-            slots = self.slots[places]
-            slots[self.ids[places] != ids] = -1
-        else:
-            slots = np.full(len(ids), -1, np.int64)
-        if self.recent:
-            newer = np.asarray([self.recent.get(chunk, -1) for chunk in ids.tolist()], np.int64)
-            slots = np.where(newer >= 0, newer, slots)
-        return slots
 
 
 @dataclass(frozen=True, slots=True)
