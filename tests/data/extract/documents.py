@@ -52,16 +52,17 @@ class Pdf:
         drawn = [b"BT /F1 %d Tf %d %d Td (%s) Tj ET" % (size, x, y, _escaped(words)) for x, y, size, words in lines]
         self.page(b"\n".join(drawn), rotate=rotate)
 
-    def page(self, content: bytes, resources: bytes = b"", rotate: int = 0) -> None:
+    def page(self, content: bytes, resources: bytes = b"", rotate: int = 0, size: tuple[int, int] = A4) -> None:
         body = self.stream(content)
         self._pages.append(
             self.add(
                 b"<< /Type /Page /Parent %d 0 R /MediaBox [0 0 %d %d] /Rotate %d /Contents %d 0 R "
-                b"/Resources << /Font << /F1 %d 0 R >> %s >> >>" % (self.tree, *A4, rotate, body, self.font, resources)
+                b"/Resources << /Font << /F1 %d 0 R >> %s >> >>"
+                % (self.tree, *size, rotate, body, self.font, resources)
             )
         )
 
-    def picture(self, image: Image.Image) -> None:
+    def picture(self, image: Image.Image, size: tuple[int, int] = A4) -> None:
         """A page that is one picture and nothing else, as a scanner makes it."""
         grey = image.convert("L")
         data = zlib.compress(grey.tobytes())
@@ -70,7 +71,7 @@ class Pdf:
             b"/Type /XObject /Subtype /Image /Width %d /Height %d /ColorSpace /DeviceGray /BitsPerComponent 8 "
             b"/Filter /FlateDecode" % grey.size,
         )
-        self.page(b"q %d 0 0 %d 0 0 cm /Im Do Q" % A4, b"/XObject << /Im %d 0 R >>" % number)
+        self.page(b"q %d 0 0 %d 0 0 cm /Im Do Q" % size, b"/XObject << /Im %d 0 R >>" % number, size=size)
 
     def outline(self, *entries: tuple[str, int]) -> None:
         first = len(self._objects) + 2
@@ -174,6 +175,18 @@ def _office(main: str, kind: str, members: Mapping[str, str], relations: Mapping
     )
     fixed = {"[Content_Types].xml": types, "_rels/.rels": related({main: "officeDocument"})}
     return zipped({**fixed, f"{folder}/_rels/{name}.rels": related(relations), **members})
+
+
+def described(package: bytes) -> bytes:
+    """The same Office document with the part that says what it is called, who wrote it, and when."""
+    about = (
+        f'<cp:coreProperties xmlns:cp="{PACKAGE}/metadata/core-properties" xmlns:dc="http://purl.org/dc/elements/1.1/" '
+        'xmlns:dcterms="http://purl.org/dc/terms/"><dc:title>Harbour handbook</dc:title><dc:creator>Ada</dc:creator>'
+        "<dcterms:created>2024-03-01T10:00:00Z</dcterms:created></cp:coreProperties>"
+    )
+    with zipfile.ZipFile(io.BytesIO(package)) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    return zipped({**members, "docProps/core.xml": about})
 
 
 def word(body: str, styles: Mapping[str, str], more: str = "") -> bytes:

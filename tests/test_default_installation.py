@@ -1,0 +1,74 @@
+"""The default installation is enough: no program of the system, no network, nothing in the user's folder."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from knowledge.extract.base import Source
+from knowledge.extract.formats import FORMATS
+from knowledge.extract.worker import Parsers
+from tests.data.extract.samples import SAMPLES
+
+ALONE = """
+import sys
+
+def alone(event, arguments):
+    if event in ("os.system", "os.exec", "os.posix_spawn") or event.startswith(("socket.getaddr", "socket.gethost")):
+        raise PermissionError(f"{event} {arguments}")
+    if event == "subprocess.Popen" and arguments[0] != sys.executable:
+        raise PermissionError(f"the program {arguments[0]}")
+    if event == "socket.connect" and isinstance(arguments[1], tuple) and arguments[1][0] not in ("127.0.0.1", "::1"):
+        raise PermissionError(f"the address {arguments[1]}")
+
+sys.addaudithook(alone)
+from knowledge.__main__ import main
+main()
+"""
+
+
+@pytest.fixture
+def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine with nothing on the path of programs and nothing in the user's folder, which is returned."""
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setenv("HOME", str(home))
+    for name in [name for name in os.environ if name.startswith(("TESSDATA", "HF_", "XDG_"))]:
+        monkeypatch.delenv(name)
+    return home
+
+
+def test_there_is_a_sample_of_every_format() -> None:
+    assert set(SAMPLES) == {format_.doc_type for format_ in FORMATS if format_.module != "code"}
+
+
+def test_every_format_is_read_with_nothing_but_what_pip_installed(bare: Path, tmp_path: Path) -> None:
+    """The child may open no socket and start no program: on Linux the kernel sees to that."""
+    lengths = {}
+    with Parsers() as parsers:
+        for kind, make in [*SAMPLES.items(), ("pdf", SAMPLES["pdf"])]:
+            path = tmp_path / f"sample.{kind}"
+            path.write_bytes(make())
+            with parsers.parse(Source(path, path.name, force_ocr=kind in lengths)) as parsing:
+                lengths[kind] = sum(len(page.text) for page in parsing)
+    assert {kind for kind, length in lengths.items() if length < len("costs twelve")} == set()
+    assert list(bare.iterdir()) == []
+
+
+def test_adding_and_finding_by_meaning_need_no_network_and_no_program(bare: Path, tmp_path: Path) -> None:
+    path = tmp_path / "harbour.docx"
+    path.write_bytes(SAMPLES["docx"]())
+
+    def knowledge(*arguments: str) -> str:
+        command = [sys.executable, "-c", ALONE, *arguments, "--data", str(tmp_path / "data")]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    knowledge("add", str(path))
+    assert "Tea costs twelve." in knowledge("search", "how expensive is a hot drink", "--json")
