@@ -1,4 +1,5 @@
-"""What it costs to put something in: how soon a document is accepted, and what a note costs until it is found.
+"""What it costs to put something in: how soon a document is accepted, what a note costs until it is found, and how
+quickly a question is answered beside an import.
 
     python benchmarks/accept.py [--writers 32] [--each 20]
 
@@ -35,6 +36,8 @@ def main() -> None:
     print(f"one sync of this disk: {sync:.1f} ms (median of 50)\n")
     with serving() as server:
         acceptance(server, arguments.writers, arguments.each, sync)
+        wait_for_all(server)
+        searching(server)
     with serving(KNOWLEDGE_EMBEDDING="none") as server:
         until_found(server)
         in_bulk(server)
@@ -83,10 +86,54 @@ def acceptance(server: Served, writers: int, each: int, sync: float) -> None:
         thread.join()
     cpu = (server.cpu_seconds() - before) * 1000 / len(times)
     times.sort()
-    p50, p95 = times[len(times) // 2], times[int(0.95 * len(times))]
+    p50, p95 = middle(times), nearly_all(times)
     print(f"accepting a note, {writers} writers, {len(times)} notes, while the first ones are being embedded:")
     print(f"  p50 {p50:.0f} ms, p95 {p95:.0f} ms = {p95 / sync:.1f} syncs of the disk; reach: p95 under 100 ms")
     print(f"  processor time of the server {cpu:.1f} ms a note, embedding included\n")
+
+
+def searching(server: Served, questions: int = 200) -> None:
+    """Hybrid questions, each another one, alone and beside an import that embeds on all cores."""
+    before = server.cpu_seconds()
+    alone = asked(server, "alone", questions)
+    cpu = (server.cpu_seconds() - before) * 1000 / questions
+    text = "\n\n".join(f"## Part {number}\n\n{PARAGRAPH * 3}" for number in range(10))
+    for number in range(120):
+        note = f"# Import {number}\n\n{text.replace('harbour', f'harbour {number}')}"
+        server.http.post("/api/v1/jobs", json={"note": note}).raise_for_status()
+    began, chunks = time.perf_counter(), passages(server)
+    beside = asked(server, "beside", questions)
+    done = (passages(server) - chunks) / (time.perf_counter() - began)
+    left = server.http.get("/api/v1/status").json()["queue"]["queued"]
+    print(f"a hybrid search over REST, {questions} questions one after the other:")
+    print(f"  alone   p50 {middle(alone):.1f} ms, p95 {nearly_all(alone):.1f} ms; processor time {cpu:.1f} ms")
+    print(
+        f"  beside an import that embeds {done:.0f} passages a second, {left} notes left at the end:"
+        f" p50 {middle(beside):.1f} ms, p95 {nearly_all(beside):.1f} ms\n"
+    )
+
+
+def asked(server: Served, word: str, questions: int) -> list[float]:
+    """What each question took, in milliseconds."""
+    times = []
+    for number in range(questions):
+        question = f"who reads the {word} ledger of ship {number} aloud on market days"
+        began = time.perf_counter()
+        server.http.post("/api/v1/search", json={"query": question}).raise_for_status()
+        times.append((time.perf_counter() - began) * 1000)
+    return sorted(times)
+
+
+def middle(times: list[float]) -> float:
+    return times[len(times) // 2]
+
+
+def nearly_all(times: list[float]) -> float:
+    return times[int(0.95 * len(times))]
+
+
+def passages(server: Served) -> int:
+    return int(server.http.get("/api/v1/status").json()["chunks"])
 
 
 def until_found(server: Served, rounds: int = 20) -> None:
@@ -97,7 +144,7 @@ def until_found(server: Served, rounds: int = 20) -> None:
         before = server.cpu_seconds()
         add(server, f"# Note {number}\n\n{text}")
         costs.append((server.cpu_seconds() - before) * 1000)
-    chunks = server.http.get("/api/v1/status").json()["chunks"] / rounds
+    chunks = passages(server) / rounds
     print(f"a note of {chunks:.0f} passages until it is found, without a model:")
     print(f"  processor time {statistics.median(costs):.0f} ms (median of {rounds}); reach: under 50 ms\n")
 
@@ -105,13 +152,13 @@ def until_found(server: Served, rounds: int = 20) -> None:
 def in_bulk(server: Served, documents: int = 200) -> None:
     """Many documents at once."""
     text = "\n\n".join(f"## Part {number}\n\n{PARAGRAPH * 3}" for number in range(10))
-    chunks = server.http.get("/api/v1/status").json()["chunks"]
+    chunks = passages(server)
     before = server.cpu_seconds()
     for number in range(documents):
         server.http.post("/api/v1/jobs", json={"note": f"# Bulk {number}\n\n{text}"}).raise_for_status()
     wait_for_all(server)
     cost = (server.cpu_seconds() - before) * 1000
-    added = server.http.get("/api/v1/status").json()["chunks"] - chunks
+    added = passages(server) - chunks
     print(f"in bulk, {documents} notes with {added} passages, without a model:")
     print(f"  processor time {cost / added:.2f} ms a passage; reach: under 2 ms")
 
