@@ -36,9 +36,8 @@ def test_padding_stands_on_the_right() -> None:
 
 def test_a_passage_that_is_too_long_loses_the_beginning_of_its_title_and_nothing_of_its_text() -> None:
     cutting = tokenizer()
-    cutting.enable_truncation(WINDOW)
     text = " ".join(f"fact {number}" for number in range(80))
-    whole, short = passage_ids(cutting, [f"{'A very long title ' * 50}. {text}", "tea"])
+    whole, short = passage_ids(cutting, [f"{'A very long title ' * 50}. {text}", "tea"], WINDOW)
     assert len(whole) == WINDOW and (whole[0], whole[-1]) == (short[0], short[-1])
     assert cutting.decode(whole).endswith(f"title . {text}")
 
@@ -51,7 +50,7 @@ def test_batches_run_side_by_side_and_a_question_passes_them() -> None:
             both_are_in.wait(timeout=30)  # two long batches and the question below: none waits for another to end
         return np.ones((len(ids), 4), np.float32)
 
-    batches = Batches(tiny_model.tokenizer(), run, dimension=4, padding=0, threads=2)
+    batches = Batches(tiny_model.tokenizer(), run, dimension=4, padding=0, window=512, threads=2)
     bulk = threading.Thread(target=batches.embed, args=(["tea " * 400, "tea " * 300],))
     bulk.start()
     assert batches.embed_alone("tea " * 20).shape == (1, 4)
@@ -64,7 +63,7 @@ def test_a_failing_batch_fails_the_call() -> None:
     def run(ids: NDArray[np.int32], lengths: NDArray[np.int32]) -> NDArray[np.float32]:
         raise RuntimeError("out of memory")
 
-    batches = Batches(tiny_model.tokenizer(), run, dimension=4, padding=0, threads=2)
+    batches = Batches(tiny_model.tokenizer(), run, dimension=4, padding=0, window=512, threads=2)
     with pytest.raises(RuntimeError, match="out of memory"):
         batches.embed(["tea " * 400, "tea " * 300])
     batches.close()

@@ -25,15 +25,18 @@ NICENESS = 10
 
 
 class Batches:
-    """Feeds a model; the tokenizer must cut at the model's window and not pad."""
+    """Feeds a model of this window; the tokenizer must neither cut nor pad."""
 
-    def __init__(self, tokenizer: Tokenizer, run: Run, dimension: int, padding: int, threads: int = 0) -> None:
+    def __init__(
+        self, tokenizer: Tokenizer, run: Run, dimension: int, padding: int, window: int, threads: int = 0
+    ) -> None:
         self._tokenizer, self._run, self._dimension, self._padding = tokenizer, run, dimension, padding
+        self._window = window
         self._threads = threads or cores()
         self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="embed", initializer=_stand_back)
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        rows = passage_ids(self._tokenizer, texts)
+        rows = passage_ids(self._tokenizer, texts, self._window)
         vectors = np.empty((len(rows), self._dimension), np.float32)
         groups = list(like_length([len(row) for row in rows]))
 
@@ -49,30 +52,27 @@ class Batches:
 
     def embed_alone(self, text: str) -> Vectors:
         """On the caller's own thread, past whatever the others are busy with."""
-        return unit_length(self._run(*padded([self._tokenizer.encode(text).ids], self._padding)))
+        row = fitting(self._tokenizer.encode(text), self._window)
+        return unit_length(self._run(*padded([row], self._padding)))
 
     def close(self) -> None:
         self._pool.shutdown(cancel_futures=True)
 
 
-def passage_ids(tokenizer: Tokenizer, passages: Sequence[str]) -> list[list[int]]:
+def passage_ids(tokenizer: Tokenizer, passages: Sequence[str], window: int) -> list[list[int]]:
     """The tokens of each. One that is too long, because its title has grown, loses the beginning: its text is whole."""
-    return [
-        encoding.ids if not encoding.overflowing else _end_of(encoding)
-        for encoding in tokenizer.encode_batch_fast(list(passages))
-    ]
+    return [fitting(encoding, window, end=True) for encoding in tokenizer.encode_batch_fast(list(passages))]
 
 
-def _end_of(encoding: Encoding) -> list[int]:
-    """As many tokens as there are now, from the end of the text, between the same marks."""
-    marks = encoding.special_tokens_mask
-    inside = [place for place, mark in enumerate(marks) if not mark]
-    words = [one for part in (encoding, *encoding.overflowing) for one in _without_marks(part)]
-    return [*encoding.ids[: inside[0]], *words[-len(inside) :], *encoding.ids[inside[-1] + 1 :]]
-
-
-def _without_marks(encoding: Encoding) -> list[int]:
-    return [one for one, mark in zip(encoding.ids, encoding.special_tokens_mask, strict=True) if not mark]
+def fitting(encoding: Encoding, window: int, *, end: bool = False) -> list[int]:
+    """As many tokens as fit, from the beginning or from the end, between the marks that stand on both sides."""
+    ids: list[int] = encoding.ids
+    if len(ids) <= window:
+        return ids
+    inside = [place for place, mark in enumerate(encoding.special_tokens_mask) if not mark]
+    first, last = inside[0], inside[-1] + 1
+    kept = window - (len(ids) - (last - first))
+    return [*ids[:first], *(ids[last - kept : last] if end else ids[first : first + kept]), *ids[last:]]
 
 
 def like_length(lengths: Sequence[int], budget: int = BUDGET) -> Iterator[list[int]]:

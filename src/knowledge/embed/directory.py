@@ -33,11 +33,11 @@ class Directory:
         self._layout = layout.read(folder)
         self.name = name or folder.resolve().name
         self.max_tokens = self._layout.window
-        tokenizer = self._layout.tokenizer(cut=True)
+        tokenizer = self._layout.tokenizer()
         run, file = load(self._layout)
         self.dimension = _dimension(run, folder)
         self.fingerprint = f"{self.name}/{self._layout.fingerprint(file)}"
-        self._batches = Batches(tokenizer, run, self.dimension, self._layout.padding, threads)
+        self._batches = Batches(tokenizer, run, self.dimension, self._layout.padding, self._layout.window, threads)
 
     def embed(self, passages: Sequence[str]) -> Vectors:
         prompt = self._layout.passage_prompt
@@ -109,4 +109,4 @@ def _dimension(run: Run, folder: Path) -> int:
 
 def tokenizer(folder: Path) -> Tokenizer:
     """For counting: it neither cuts nor pads."""
-    return layout.read(folder).tokenizer(cut=False)
+    return layout.read(folder).tokenizer()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
@@ -40,11 +41,8 @@ class Granite:
         source = pack.read(path or pack.pack_path())
         self.int8 = int8 == "on" or (int8 == "auto" and multiplies_int8())
         arithmetic = Int8(signed_products_are_exact(), OUTLIERS | FREE) if self.int8 else None
-        text = Tokenizer.from_str(source.tokenizer)
-        text.enable_truncation(WINDOW)
-        self._batches = Batches(
-            text, Transformer(weights(source), Pooling.FIRST, arithmetic), DIMENSION, PADDING, threads
-        )
+        run = Transformer(weights(source), Pooling.FIRST, arithmetic)
+        self._batches = Batches(tokenizer(path), run, DIMENSION, PADDING, WINDOW, threads)
 
     def embed(self, passages: Sequence[str]) -> Vectors:
         return self._batches.embed(passages)
@@ -56,8 +54,9 @@ class Granite:
         self._batches.close()
 
 
+@lru_cache(maxsize=1)  # to read it holds up every other thread for a tenth of a second
 def tokenizer(path: Path | None = None) -> Tokenizer:
-    """For counting: it neither cuts nor pads."""
+    """For the model and for counting alike: it neither cuts nor pads."""
     return Tokenizer.from_str(pack.read(path or pack.pack_path()).tokenizer)
 
 

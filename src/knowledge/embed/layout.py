@@ -40,13 +40,11 @@ class Layout:
     passage_prompt: str
     padding: int
 
-    def tokenizer(self, *, cut: bool) -> Tokenizer:
+    def tokenizer(self) -> Tokenizer:
+        """It neither cuts nor pads."""
         tokenizer = _tokenizer(self.folder)
         tokenizer.no_padding()
-        if cut:
-            tokenizer.enable_truncation(self.window)
-        else:
-            tokenizer.no_truncation()
+        tokenizer.no_truncation()
         return tokenizer
 
     def fingerprint(self, weights: Path) -> str:

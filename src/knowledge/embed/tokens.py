@@ -11,12 +11,11 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from tokenizers import Tokenizer
 
 from knowledge.embed import pack
 from knowledge.embed.base import Vectors
-from knowledge.embed.batches import padded, passage_ids
-from knowledge.embed.granite import FREE, OUTLIERS, PADDING, WINDOW, Arithmetic, weights
+from knowledge.embed.batches import fitting, padded, passage_ids
+from knowledge.embed.granite import FREE, OUTLIERS, PADDING, WINDOW, Arithmetic, tokenizer, weights
 from knowledge.embed.pooling import Pooling
 from knowledge.embed.processor import multiplies_int8, signed_products_are_exact
 from knowledge.embed.transformer import Int8, Transformer
@@ -44,11 +43,10 @@ class GraniteTokens:
         arithmetic = Int8(signed_products_are_exact(), OUTLIERS | FREE) if exact else None
         whole = weights(source)
         self._transformer = Transformer(replace(whole, layers=whole.layers[:LAYERS]), Pooling.MEAN, arithmetic)
-        self._tokenizer = Tokenizer.from_str(source.tokenizer)
-        self._tokenizer.enable_truncation(WINDOW)
+        self._tokenizer = tokenizer(path)
 
     def ids(self, passages: Sequence[str]) -> list[list[int]]:
-        return passage_ids(self._tokenizer, passages)
+        return passage_ids(self._tokenizer, passages, WINDOW)
 
     def vectors(self, rows: Sequence[Sequence[int]]) -> list[TokenVectors]:
         """The tokens of passages that are run together."""
@@ -58,9 +56,9 @@ class GraniteTokens:
 
     def question(self, text: str) -> QuestionTokens:
         encoding = self._tokenizer.encode(text)
-        ids, lengths = padded([encoding.ids], PADDING)
+        ids, lengths = padded([fitting(encoding, WINDOW)], PADDING)
         tokens = _unit(self._transformer.tokens(ids, lengths))[0]
-        return QuestionTokens(tokens[1:-1], tuple(encoding.offsets[1:-1]))
+        return QuestionTokens(tokens[1:-1], tuple(encoding.offsets[1 : len(tokens) - 1]))
 
 
 def _unit(tokens: Vectors) -> Vectors:
