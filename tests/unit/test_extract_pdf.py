@@ -9,7 +9,7 @@ import pytest
 
 from knowledge.extract.pdf_outline import Outline
 from knowledge.extract.pdf_running import RunningLines
-from knowledge.extract.pdf_words import Plain, better
+from knowledge.extract.pdf_words import Plain, better, untorn
 from tests.data.extract import documents
 from tests.data.extract.reading import joined, read
 
@@ -138,6 +138,17 @@ def test_a_heading_that_ran_into_what_follows_stands_alone() -> None:
     assert outlined("The first chapter", "The second chapter", "Preface").apply(0, both).split("\n\n") == [
         "# The first chapter", "# The Second Chapter", "# Preface", "It was winter.", "Preface it was not.",
     ]  # fmt: skip
+
+
+def test_an_entry_is_the_heading_and_not_the_line_in_a_table_of_contents() -> None:
+    text = outlined("Rules", "Prices").apply(0, "I. Rules\n\nA. Prices\n\n## I. RULES\n\nNone.\n\n## A. PRICES")
+    assert text.split("\n\n") == ["I. Rules", "A. Prices", "# I. RULES", "None.", "# A. PRICES"]
+
+
+def test_a_word_that_goes_on_in_the_next_block_is_whole() -> None:
+    plain = "The rules can be introduced at any time.\nThe half-truth stays."
+    structured = "## The rules can be in-\n\n**troduced at any time.**\n\nThe half-\n\ntruth stays."
+    assert untorn(structured, plain) == "**The rules can be introduced at any time.**\n\nThe half-\n\ntruth stays."
 
 
 def test_a_heading_that_says_more_than_its_entry_stays_whole() -> None:

@@ -63,6 +63,13 @@ def test_words_in_two_lines_of_one_cell_stay_together() -> None:
     assert mended(structured, plain) == structured
 
 
+def test_lines_of_prose_are_no_rows() -> None:
+    structured = "| 2 | Rules |\n|---|---|\n| The | rules are what the har- |\n| bour | asks for. |"
+    assert mended(structured, "2 Rules\nThe rules are what the harbour asks for.") == (
+        "2 Rules\nThe rules are what the har-\nbour asks for."
+    )
+
+
 def test_the_last_line_of_a_paragraph_is_no_header() -> None:
     structured = (
         "What the harbour\n\n|  | asked for its wares. |  |\n|---|---|---|\n| Ware | Price | Stock |\n| Tea | 12 | 4 |"

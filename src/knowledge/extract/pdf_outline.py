@@ -8,7 +8,7 @@ from collections import defaultdict
 import pypdfium2 as pdfium
 
 MOST_ENTRIES = 5_000
-NUMBERING = re.compile(r"^[\s\d.:§)(-]+|[\s.:]+$")
+NUMBERING = re.compile(r"^(?:[\s\d.:§)(-]+|(?:[IVXLC]+|[A-Z])[.)]\s+)|[\s.:]+$")
 HEADING = re.compile(r"^#{1,6}\s+")
 LONGEST = 80
 """Letters that a heading may have more than its entry."""
@@ -54,7 +54,9 @@ def _find(lines: list[str], title: str, after: int) -> int | None:
     if not wanted:
         return None
     places = [place for place, line in enumerate(lines) if _bare(HEADING.sub("", line)) == wanted]
-    return next((place for place in places if place >= after), places[0] if places else None)
+    behind = [place for place in places if place >= after] or places
+    large = (place for place in behind if HEADING.match(lines[place]))  # not the line in a table of contents
+    return next(large, behind[0] if behind else None)
 
 
 def _part(lines: list[str], title: str, titles: list[str]) -> int | None:

@@ -11,6 +11,8 @@ CELL = re.compile(r"(?<!\\)\|")
 MARKS = str.maketrans("", "", "\\*")
 """What Markdown adds to words."""
 ENDED = (".", "!", "?", ":")
+PROSE = 2
+"""Columns that lines with an indent may be taken for."""
 FEWEST, MOST_CELLS, MOST_WORDS, MOST_LINES = 3, 60, 150, 3
 
 Row = list[list[str]]
@@ -31,6 +33,9 @@ def mended(structured: str, plain: str) -> str:
 
 def _table(lines: list[str], spoken: list[list[str]], above: list[str]) -> Iterator[str]:
     rows = [[cell.split() for cell in CELL.split(line)[1:-1]] for line in (lines[0], *lines[2:])]
+    if len(rows[0]) == PROSE and _is_prose(rows, {word for line in spoken for word in line}):
+        yield from (" ".join(word for cell in row for word in cell) for row in rows)
+        return
     if len(rows) > 1 and _ends_prose(rows[0], spoken, above):
         place = next(place for place in range(len(above) - 1, -1, -1) if above[place])
         above[place] += " " + " ".join(word for cell in rows.pop(0) for word in cell)
@@ -48,6 +53,13 @@ def _ends_prose(row: Row, spoken: list[list[str]], above: list[str]) -> bool:
     words = _bare(word for cell in row for word in cell)
     opened = before and not before.startswith(("#", "|", "-")) and not before.endswith(ENDED)
     return bool(opened and not all(row) and words and words[0].islower() and words in spoken)
+
+
+def _is_prose(rows: list[Row], known: set[str]) -> bool:
+    """Whether a word goes on from the end of one row to the start of the next: lines that were taken for cells."""
+    ends = (row[-1][-1] for row in rows if row[-1])
+    starts = [row[0][0] if row[0] else "" for row in rows[1:]]
+    return any(end.endswith("-") and f"{end[:-1]}{start}" in known for end, start in zip(ends, starts, strict=False))
 
 
 def _parted(row: Row, spoken: list[list[str]]) -> list[Row]:

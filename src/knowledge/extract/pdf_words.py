@@ -16,6 +16,10 @@ MOST_LOST = 0.15
 """The share of a page's words that may be missing from the structured reading."""
 PARTED = re.compile(r"(\w)[-\u00ad]\n(\w)")
 DASHED = re.compile(r"(\w{2,})([—–])\n(\w{2,})")
+TORN = re.compile(r"-(\**)\n{1,2}(?:#{1,6} )?(\**)([^\W\dA-Z_]\w*)")
+"""Where a word goes on in the next line or block."""
+START, LONGEST = re.compile(r"\w{2,}$"), 60
+HEADING = re.compile(r"#{1,6} ")
 LEFTWARDS = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
 """Hebrew, Arabic and their kin, whose words the structured reading sets in the order of their places."""
 LOOKS = 40
@@ -80,6 +84,22 @@ def rejoin(structured: str, plain: str) -> str:
     return structured
 
 
+def untorn(structured: str, plain: str) -> str:
+    """Words whole that liteparse left in two blocks, where pdfium does not; the first was no heading."""
+    parts, done = [], 0
+    for torn in TORN.finditer(structured):
+        closed, opened, rest = torn.groups()
+        begin = START.search(structured, max(done, torn.start() - LONGEST), torn.start())
+        if begin is None or f"{begin[0]}{rest}" not in plain:
+            continue
+        line = max(done, structured.rfind("\n", 0, torn.start()) + 1)
+        heading = HEADING.match(structured, line)
+        before = opened + structured[heading.end() : torn.start()] if heading else structured[line : torn.start()]
+        parts += [structured[done:line], before, rest, "" if opened else closed]
+        done = torn.end()
+    return "".join(parts) + structured[done:]
+
+
 def better(structured: str, plain: Plain, rotated: bool) -> str:
     words = WORD.findall(plain.text)
     if not words:
@@ -88,7 +108,7 @@ def better(structured: str, plain: Plain, rotated: bool) -> str:
     lost = sum(word not in known for word in words) / len(words)
     if plain.turned or lost > MOST_LOST or (rotated and lost > 0.05) or _runs_left(plain.text):
         return PARTED.sub(r"\1\2", plain.text)
-    return mended(rejoin(structured, plain.text), plain.text)
+    return untorn(mended(rejoin(structured, plain.text), plain.text), plain.text)
 
 
 def _runs_left(text: str) -> bool:
