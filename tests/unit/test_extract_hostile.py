@@ -219,12 +219,23 @@ def test_scrambled_bytes_have_an_outcome(parsers: Parsers, tmp_path: Path, suffi
 def test_locked_documents_ask_for_their_password(parsers: Parsers, tmp_path: Path) -> None:
     locked = documents.compound({"EncryptedPackage": b"x" * 100, "EncryptionInfo": b"y"})
     manifest = "<manifest><encryption-data/></manifest>"
+    pdf = documents.Pdf()
+    pdf.text((72, 720, 11, "Tea costs twelve in the harbour."))
     for filename, content in (
+        ("a.pdf", pdf.locked("secret")),
         ("a.docx", locked),
         ("a.odt", documents.opendocument("text", "<office:text/>", manifest=manifest)),
     ):
         with pytest.raises(errors.NeedsPassword):
             read(parsers, tmp_path, filename, content)
+
+
+def test_a_pdf_that_is_locked_with_an_empty_password_opens(parsers: Parsers, tmp_path: Path) -> None:
+    pdf = documents.Pdf()
+    pdf.text((72, 720, 11, "Tea costs twelve in the harbour."))
+    content = pdf.locked("")
+    assert b"Tea" not in content
+    assert [page.text for page in read(parsers, tmp_path, "a.pdf", content)] == ["Tea costs twelve in the harbour."]
 
 
 def test_rtf_groups_without_end_are_damaged(parsers: Parsers, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import struct
 import zipfile
@@ -14,6 +15,9 @@ from urllib.parse import quote
 from PIL import Image, ImageDraw, ImageFont
 
 A4 = (595, 842)
+END_OF_STREAM = b"\nendstream"
+PADDING = bytes.fromhex("28BF4E5E4E758A4164004E56FFFA01082E2E00B6D0683E802F0CA9FE6453697A")
+"""What the format adds to a password that is too short."""
 
 
 def zipped(members: Mapping[str, str | bytes], *, stored: Sequence[str] = ()) -> bytes:
@@ -38,6 +42,7 @@ class Pdf:
         self.tree = self.add(b"")
         self.extra = b""
         self.info = b""
+        self._locked = b""
 
     def add(self, body: bytes) -> int:
         self._objects.append(body)
@@ -84,6 +89,20 @@ class Pdf:
             )
         self.extra += b" /Outlines %d 0 R" % root
 
+    def locked(self, password: str) -> bytes:
+        """The file, encrypted as Acrobat did first: forty bits from a password that opens it, which may be empty."""
+        spoken = (password.encode() + PADDING)[:32]
+        owner = _rc4(hashlib.md5(PADDING).digest()[:5], spoken)
+        key = hashlib.md5(spoken + owner + struct.pack("<i", -4) + b"harbour").digest()[:5]
+        for number, body in enumerate(self._objects, start=1):
+            head, mark, content = body.partition(b"\nstream\n")
+            if mark:
+                own = hashlib.md5(key + struct.pack("<I", number)[:3] + b"\0\0").digest()[:10]
+                self._objects[number - 1] = head + mark + _rc4(own, content[: -len(END_OF_STREAM)]) + END_OF_STREAM
+        hexed = (owner.hex().encode(), _rc4(key, PADDING).hex().encode(), b"harbour".hex().encode())
+        self._locked = b"/Encrypt << /Filter /Standard /V 1 /R 2 /O <%b> /U <%b> /P -4 >> /ID [<%b> <00>]" % hexed
+        return self.made()
+
     def made(self, count: int | None = None) -> bytes:
         """The file; a count makes the page tree list its pages that often."""
         kids = self._pages * (count or 1)
@@ -103,13 +122,28 @@ class Pdf:
         start = len(out)
         size = len(self._objects) + 1
         out += b"xref\n0 %d\n0000000000 65535 f \n%s" % (size, table)
-        out += b"trailer\n<< /Size %d /Root %d 0 R /Info %d 0 R >>\nstartxref\n%d\n%%%%EOF" % (
+        out += b"trailer\n<< /Size %d /Root %d 0 R /Info %d 0 R %b >>\nstartxref\n%d\n%%%%EOF" % (
             size,
             catalog,
             info,
+            self._locked,
             start,
         )
         return bytes(out)
+
+
+def _rc4(key: bytes, data: bytes) -> bytes:
+    box, place = list(range(256)), 0
+    for index in range(256):
+        place = (place + box[index] + key[index % len(key)]) % 256
+        box[index], box[place] = box[place], box[index]
+    out, one, two = bytearray(), 0, 0
+    for byte in data:
+        one = (one + 1) % 256
+        two = (two + box[one]) % 256
+        box[one], box[two] = box[two], box[one]
+        out.append(byte ^ box[(box[one] + box[two]) % 256])
+    return bytes(out)
 
 
 def _escaped(words: str) -> bytes:
