@@ -168,6 +168,13 @@ def test_the_delimiter_is_told_from_the_rows(tmp_path: Path, delimiter: str) -> 
     assert "| Rome | warm |" in text
 
 
+def test_lines_above_the_columns_of_a_table_are_not_its_header(tmp_path: Path) -> None:
+    text = "Prices of the harbour\n\nWare;Origin;Price\nTea;Assam;12\n"
+    assert read(tmp_path, "a.csv", text)[1] == (
+        "Prices of the harbour\n\n| Ware | Origin | Price |\n| --- | --- | --- |\n| Tea | Assam | 12 |"
+    )
+
+
 def test_every_piece_of_a_long_table_repeats_its_header(tmp_path: Path) -> None:
     rows = "id,city\n" + "".join(f"{number},City {number}\n" for number in range(20_000))
     pieces = [page.text for page in extract(source(tmp_path, "a.csv", rows)).pages]

@@ -15,7 +15,14 @@ FIELD_LIMIT = 1 << 20
 
 
 def extract(source: Source, doc_type: str) -> Extracted:
-    return Extracted(Facts(doc_type), (PageText(piece) for piece in tables.pieces(_rows(source))))
+    return Extracted(Facts(doc_type), _pages(source))
+
+
+def _pages(source: Source) -> Iterator[PageText]:
+    above, rows = tables.headed(_rows(source))
+    for piece in tables.pieces(rows):
+        yield PageText(above + piece)
+        above = ""
 
 
 def _rows(source: Source) -> Iterator[list[str]]:
