@@ -17,7 +17,7 @@ from knowledge.index.view import Selection
 if TYPE_CHECKING:
     import faiss
 
-MOST_KEPT_BYTES = 16 << 20
+MOST_KEPT_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ class Parts:
         part = self._kept.get(selection)
         if part is None:
             slots = selection.embedded_slots(len(coded.codes))
-            part = Part(slots, coded.book, coded.book.scanned(coded.codes[slots]))
+            part = Part(slots, coded.book, coded.book.scanned(coded.codes.take(slots, axis=0)))
             self._keep(selection, part, len(slots) * (coded.codes.shape[1] + slots.itemsize))
         return part
 

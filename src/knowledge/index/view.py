@@ -12,8 +12,8 @@ from knowledge.index.api import Within
 from knowledge.index.files import Column
 from knowledge.index.lookup import Lookup, Slots
 
-KEPT_BYTES, FEWEST_KEPT = 16 << 20, 4
-"""How much the selections of the latest filters may take: each is two bytes a slot."""
+KEPT_BYTES, FEWEST_KEPT = 32 << 20, 4
+"""How much the selections of the latest filters may take: each is a byte a slot, or two."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,7 +67,7 @@ class SlotView:
     def select(self, within: Within) -> Selection:
         found = self._selections.get(within)
         if found is None:
-            if len(self._selections) >= max(FEWEST_KEPT, KEPT_BYTES // (2 * len(self.alive) + 1)):
+            if len(self._selections) >= max(FEWEST_KEPT, KEPT_BYTES // (len(self.alive) + 1)):
                 self._selections.clear()
             found = self._selections[within] = self._select(within)
         return found
@@ -110,8 +110,11 @@ class SlotView:
         for tag in within.tags:
             mask &= self._tagged(tag)
         embedded, count = mask & columns.embedded, int(np.count_nonzero(mask))
+        embedded_count = int(np.count_nonzero(embedded))
         ratio = count / self.live if self.live else 0.0
-        return Selection(mask, count, ratio, embedded, int(np.count_nonzero(embedded)), all_readable)
+        return Selection(
+            mask, count, ratio, mask if embedded_count == count else embedded, embedded_count, all_readable
+        )
 
     def _readable(self, within: Within) -> NDArray[np.bool_]:
         readable: NDArray[np.bool_] = self.columns.owner == within.owner
