@@ -27,6 +27,8 @@ from numpy.typing import NDArray
 from knowledge import analyse
 from knowledge.embed.base import Vectors
 from knowledge.engine import search
+from knowledge.engine.arrange import arrange
+from knowledge.engine.rank import Candidates, Ranking
 from knowledge.index.api import Entry, Within
 from knowledge.index.embedded import EmbeddedIndex
 from knowledge.model import Chunk, Document, Query
@@ -49,6 +51,8 @@ class Figures:
     note_ms: float | None = None
     words_ms: float | None = None
     meaning_ms: float | None = None
+    arrange_ms: float | None = None
+    """Of hybrid_ms: joining neighbours and finding copies, which no peer does."""
     open_ms: float | None = None
     first_ms: float | None = None
     anonymous_bytes: float | None = None
@@ -157,6 +161,12 @@ def measure(recipe: Recipe, folder: Path) -> Figures:
         query = Query(text=" ".join(words[number]))
         return search.search(query, within, index=index, passages=truth, embedder=embedder)
 
+    def ranked(number: int) -> tuple[Candidates, Ranking]:
+        asked = search.understand(Query(text=" ".join(words[number])), index, embedder)
+        found, asked = search.find(asked, everything, index)
+        return found, search.fuse(found, asked)
+
+    rankings = [ranked(number) for number in range(QUESTIONS)]
     asked = [analyse.question(" ".join(each), ("en",)) for each in words]
     figures = Figures(
         "ours",
@@ -167,6 +177,7 @@ def measure(recipe: Recipe, folder: Path) -> Figures:
         build_seconds=build_seconds,
         words_ms=median_ms(lambda n: index.words(asked[n], everything, 100)),
         meaning_ms=median_ms(lambda n: index.meaning(vectors[n], everything, 100)),
+        arrange_ms=median_ms(lambda n: arrange(*rankings[n], 0.0, index)),
         note_ms=note_cost(index, recipe),
         disk_bytes=index.size_bytes() / recipe.passages,
     )
@@ -261,6 +272,20 @@ def show_beside(ours: Figures, peer: Figures) -> None:
     )
 
 
+def show_all(measured: list[Figures]) -> None:
+    """Every size and engine in one table: CPU milliseconds a question, and how many times ours that is."""
+    ours = {each.passages: each for each in measured if each.name == "ours"}
+    print("\n| passages | engine | hybrid, ms | times ours | filtered, ms | times ours | recall@10 | build, s |")
+    print("|---|---|---|---|---|---|---|---|")
+    for each in measured:
+        own = ours[each.passages]
+        print(
+            f"| {each.passages:,} | {each.name} | {each.hybrid_ms:.2f} | {each.hybrid_ms / own.hybrid_ms:.2f} "
+            f"| {each.filtered_ms:.2f} | {each.filtered_ms / own.filtered_ms:.2f} "
+            f"| {each.recall:.3f} | {each.build_seconds:.1f} |"
+        )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--passages", type=int, nargs="+", default=[10_000, 100_000])
@@ -274,15 +299,19 @@ def main() -> None:
     if options.open:
         print(json.dumps(open_and_ask(Recipe(options.passages[0]), options.open)))
         return
+    measured: list[Figures] = []
     for passages in [*options.passages, *([1_000_000] if options.large else [])]:
         with tempfile.TemporaryDirectory() as folder:
             ours = measure(Recipe(passages), Path(folder) / "index")
         show(ours)
+        measured.append(ours)
         if options.peers_python:
             for peer in peers(options.peers_python, options.peers, passages):
                 show_beside(ours, peer)
+                measured.append(peer)
         else:
             print("   no peers: give --peers-python")
+    show_all(measured)
 
 
 if __name__ == "__main__":
