@@ -189,16 +189,14 @@ def both_scores(asked: Asked, within: Within, by_words: Scored, by_meaning: Scor
     """One row a passage: first what the words found, then what the meaning found beside it. The score that only one
     side knows is computed for the other."""
     rows = {place: row for row, place in enumerate(by_words.places.tolist())}
-    at = [rows.get(place, -1) for place in by_meaning.places.tolist()]
-    beside = np.asarray(at, np.int64) < 0
+    at = np.asarray([rows.get(place, -1) for place in by_meaning.places.tolist()], np.int64)
+    beside = at < 0
     rest = by_meaning.places[beside]
     places = np.concatenate((by_words.places, rest))
-    words_rank, meaning_rank = np.full(len(places), -1, np.int64), np.full(len(places), -1, np.int64)
+    words_rank, meaning_rank = np.full(len(places), -1), np.full(len(places), -1)
     words_rank[: len(rows)] = np.arange(len(rows))
-    meaning_rank[len(rows) :] = np.flatnonzero(beside)
-    for rank_there, row in enumerate(at):
-        if row >= 0:
-            meaning_rank[row] = rank_there
+    at[beside] = np.arange(len(rows), len(places))
+    meaning_rank[at] = np.arange(len(at))
     bm25 = np.zeros(len(rest)) if asked.mode is Mode.VECTOR else index.bm25(asked.words, rest, within)
     nowhere = np.full(len(rows), np.nan)
     cosine = nowhere if asked.vector is None or not rows else index.cosines(asked.vector, by_words.places)

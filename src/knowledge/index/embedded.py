@@ -88,7 +88,7 @@ class View:
     def _passing(self, ids: NDArray[np.int64], scores: NDArray[np.float32], selection: Selection) -> Scored:
         """What tantivy found, where it stands: after a crash it may know passages that are not here yet."""
         places = self.slots.slots_of(ids)
-        here = (places >= 0) & selection.mask[places]
+        here = (places >= 0) & selection.mask.take(places)
         return Scored(places, scores) if here.all() else Scored(places[here], scores[here])
 
 
@@ -262,7 +262,7 @@ class EmbeddedIndex:
 
     def cosines(self, vector: NDArray[np.float32], places: Places) -> NDArray[np.float32]:
         view = self._view
-        embedded = view.slots.columns.embedded[places]
+        embedded = view.slots.columns.embedded.take(places)
         if embedded.all():
             return view.meaning.cosines(vector, places)
         scores = np.full(len(places), np.nan, np.float32)
@@ -289,10 +289,10 @@ class EmbeddedIndex:
     # Places are slots: the passages of a document are added together, in reading order.
 
     def ids(self, places: Places) -> NDArray[np.int64]:
-        return self._view.slots.columns.chunk[places]
+        return self._view.slots.columns.chunk.take(places)
 
     def documents(self, places: Places) -> NDArray[np.int64]:
-        return self._view.slots.columns.document[places]
+        return self._view.slots.columns.document.take(places)
 
     def places(self, ids: NDArray[np.int64]) -> Places:
         return self._view.slots.slots_of(ids)

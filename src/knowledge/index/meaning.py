@@ -74,7 +74,7 @@ class MeaningView:
         if share >= FULL_SCAN_RATIO:
             wanted = most if share == 1.0 else int(1.1 * most / share)
             found = self.coded.nearest_of_all(question, wanted)
-            found = found[selection.embedded[found]]
+            found = found[selection.embedded.take(found)]
             if len(found) >= max(LEAST_SHARE_RESCORED * most, limit) or wanted >= count:
                 return found[:most]
         part = self._parts.get(selection, self.coded)

@@ -83,7 +83,7 @@ class SlotView:
 
     def terms_of(self, slots: Slots) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
         """The packed terms of the slots, one after the other, and how many each has."""
-        begins = self.columns.start[slots]
+        begins = self.columns.start.take(slots)
         sizes = self.ends(slots) - begins
         return self.packed_terms.take(ranges(begins, sizes)), sizes
 
