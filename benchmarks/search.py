@@ -1,6 +1,7 @@
 """What a search costs, and what it costs to keep it possible, beside other embedded engines in the same run.
 
-    python benchmarks/search.py [--passages 10000 100000] [--large] [--peers-python PATH] [--peers NAME ...]
+    python benchmarks/search.py [--passages 10000 100000] [--large] [--keep FOLDER]
+                                [--peers-python PATH] [--peers NAME ...]
 
 Text and vectors are made up (see search_data.py). The cost of embedding the question is left out: that is another
 benchmark. Peers are measured by another interpreter that has them installed, over the same passages and questions.
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import subprocess
 import sys
 import tempfile
@@ -103,8 +105,10 @@ def one_entry(number: int, words: list[str], row: NDArray[np.float16]) -> Entry:
 
 
 def build(recipe: Recipe, folder: Path) -> tuple[EmbeddedIndex, float]:
-    """A new index, and the CPU seconds of building it, without those of making up its contents."""
+    """An index, and the CPU seconds of building it without making up its contents; nan for one that was kept."""
     index = EmbeddedIndex.open(folder, recipe.dimension, FINGERPRINT)
+    if index.count() == recipe.passages:
+        return index, math.nan
     before, made = time.process_time(), 0.0
 
     def made_up() -> Iterator[Entry]:
@@ -294,6 +298,7 @@ def main() -> None:
     parser.add_argument(
         "--peers", nargs="*", default=["qdrant-edge", "zvec", "lancedb", "sqlite-vec", "chroma", "fts5-numpy"]
     )
+    parser.add_argument("--keep", type=Path, help="a folder for the indexes; those that it has are not built again")
     parser.add_argument("--open", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.open:
@@ -302,7 +307,7 @@ def main() -> None:
     measured: list[Figures] = []
     for passages in [*options.passages, *([1_000_000] if options.large else [])]:
         with tempfile.TemporaryDirectory() as folder:
-            ours = measure(Recipe(passages), Path(folder) / "index")
+            ours = measure(Recipe(passages), (options.keep or Path(folder)) / str(passages))
         show(ours)
         measured.append(ours)
         if options.peers_python:
