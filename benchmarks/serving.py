@@ -65,5 +65,5 @@ def wait_until_healthy(http: httpx.Client, process: subprocess.Popen[bytes]) -> 
                 return
         except httpx.TransportError:
             pass
-        time.sleep(0.05)
+        time.sleep(0.01)
     raise SystemExit(f"the server ended with {process.returncode}")

@@ -155,6 +155,10 @@ class Model:
         """The embedder once it is there; never waits."""
         return self._embedder
 
+    def settled(self, timeout: float) -> bool:
+        """Wait until it is there or has failed; False when the time is up."""
+        return self._settled.wait(timeout)
+
     def wait(self, timeout: float | None = None) -> Embedder:
         """The embedder; ModelUnavailable with the reason when it failed, or when the time is up."""
         self._settled.wait(timeout)

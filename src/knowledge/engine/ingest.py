@@ -31,6 +31,9 @@ SAMPLE = 5000
 LANGUAGE = re.compile("([a-z]{2})(?:[-_]|$)")
 """How many characters of a document its language is told from."""
 
+WARMING = "This sentence is for nobody; it only goes the way that others will go. " * 60
+"""Longer than one passage, so that every part of the way is gone."""
+
 Stop = Callable[[], bool]
 MakeSplitter = Callable[[Choice, str], Splitter]
 """For a document of this title."""
@@ -118,6 +121,13 @@ class Ingest:
     def run(self, claim: Claim, report: Report, stop: Stop) -> Published:
         with self.models.at_work():
             return self._run(claim, report, stop)
+
+    def warm_up(self) -> None:
+        """Have read what cuts and what tells languages, before a crowd of first notes has to wait for it."""
+        splitter = self.make_splitter(self.models.serving.choice, "")
+        for _ in (*splitter.feed(PageText(WARMING)), *splitter.finish()):
+            pass
+        analyse.language(WARMING)
 
     def _run(self, claim: Claim, report: Report, stop: Stop) -> Published:
         match claim.kind:

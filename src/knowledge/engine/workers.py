@@ -11,6 +11,7 @@ from knowledge.engine.board import Board
 from knowledge.engine.courtesy import Courtesy
 from knowledge.engine.indexing import Indexer
 from knowledge.engine.ingest import Ingest
+from knowledge.engine.models import NONE
 from knowledge.errors import Cancelled, Duplicate, Internal, KnowledgeError, ParserDied, Unreadable, UnsupportedFormat
 from knowledge.model import JobError, JobKind
 from knowledge.store.documents import DocumentStore
@@ -21,6 +22,7 @@ from knowledge.store.quotas import Quota
 
 log = logging.getLogger(__name__)
 
+GLANCE = 0.05
 PUBLISHED = "published"
 DEATHS = 2
 """So often a job's parser may die before the job runs once more, alone, and is then failed."""
@@ -79,6 +81,8 @@ class Workers:
     # -- a worker's life ------------------------------------------------------------------------
 
     def _work(self, express: bool) -> None:
+        if express:
+            self._warm_up()
         while not self._stopping.is_set():
             self._courtesy.stand_aside()
             seen = self._arrivals
@@ -92,6 +96,17 @@ class Workers:
                 self._wait_for_news(seen)
             else:
                 self._do(claim)
+
+    def _warm_up(self) -> None:
+        """After the model, since its first vector is what a start is waited for."""
+        model = self._ingest.models.serving
+        while not self._stopping.is_set() and not model.settled(GLANCE):
+            pass
+        if not self._stopping.is_set() and (model.ready() is not None or model.choice.kind == NONE):
+            try:
+                self._ingest.warm_up()
+            except Exception:  # the first document will say why
+                log.exception("Nothing could be made ready before the first document")
 
     def _wait_for_news(self, seen: int) -> None:
         with self._news:

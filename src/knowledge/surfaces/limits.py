@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-Table: TypeAlias = Mapping[Rate, "RateLimitItem"]
-"""The limit of each class; one that is not there has none."""
+Table: TypeAlias = Mapping[Rate, tuple[str, str]]
+"""The limit of each class, and the name that it counts under; one that is not there has none."""
 
 IPV6_CUSTOMER = 64
 """Whoever has one address of such a network has all of them."""
@@ -79,9 +79,10 @@ class RateLimits:
 
     async def draw(self, table: Table, who: str | None, rate: Rate) -> Allowance | None:
         """Take one from an allowance; None for whoever has no limit. Raises RateLimited when it is used up."""
-        item = table.get(rate)
-        if item is None or who is None:
+        given = table.get(rate)
+        if given is None or who is None:
             return None
+        item = _item(*given)
         if self._book is self._memory:
             return self._take(self._book, item, who)
         try:
@@ -104,16 +105,18 @@ class RateLimits:
             self._book.close()
 
 
-def _table(*rows: tuple[Rate, str, str]) -> dict[Rate, RateLimitItem]:
+def _table(*rows: tuple[Rate, str, str]) -> dict[Rate, tuple[str, str]]:
     """Each limit counts under a name of its own, so that two of the same size stay two."""
-    from limits import parse  # takes longer to import than all else here, and only a server needs it
+    return {rate: (name, limit) for rate, name, limit in rows if limit != "off"}
 
-    items = {}
-    for rate, name, limit in rows:
-        if limit != "off":
-            items[rate] = parse(limit)
-            items[rate].namespace = name
-    return items
+
+@lru_cache(64)
+def _item(name: str, limit: str) -> RateLimitItem:
+    from limits import parse  # takes longer to import than all else here, and only those who have limits need it
+
+    item = parse(limit)
+    item.namespace = name
+    return item
 
 
 def _used_up(limit: int, ends: float, now: float) -> RateLimited:
