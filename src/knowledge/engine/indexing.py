@@ -122,6 +122,11 @@ class Indexer:
         """How many changes the index has not seen."""
         return max(0, self._changes.newest() - max(self.seq, 0))
 
+    @property
+    def without_an_index(self) -> bool:
+        """Whether what there was could not be used, and another is on its way."""
+        return self.seq < 0 and self._changes.newest() > 0
+
     def rebuild(self, model: StoredModel | None) -> None:
         """Build a new index from the store beside the old one, which serves meanwhile, and swap it in."""
         with self._turn:

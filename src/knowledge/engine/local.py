@@ -68,6 +68,7 @@ T = TypeVar("T")
 CANCEL_SECONDS = 5.0
 CLAIMED_SECONDS = 0.005
 """A job that is neither queued nor running was claimed a moment ago, and is about to begin."""
+NOT_ALL_YET = "The index is being built again, so not everything is found yet; ask again in a minute."
 
 
 class LocalEngine(LocalAccounts, LocalCorpora):
@@ -119,7 +120,8 @@ class LocalEngine(LocalAccounts, LocalCorpora):
         return self._search_in(another, embedder, query)
 
     def _search_in(self, index: Index, embedder: Embedder | None, query: Query) -> Answer:
-        return search.search(
+        incomplete = self._parts.indexer.without_an_index
+        answer = search.search(
             query,
             self._within(query),
             index=index,
@@ -127,6 +129,7 @@ class LocalEngine(LocalAccounts, LocalCorpora):
             embedder=embedder,
             reranker=self._parts.reranker,
         )
+        return replace(answer, notes=(*answer.notes, NOT_ALL_YET)) if incomplete else answer
 
     def _within(self, query: Query) -> Within:
         """The scope and the filter as numbers; a name that is not there is an error, not an empty answer."""
