@@ -150,6 +150,24 @@ def test_any_damage_means_an_empty_index_that_asks_for_a_rebuild(
     again.close()
 
 
+@pytest.mark.parametrize("name", ["terms.rows", "vectors.rows"])
+def test_other_bytes_in_a_file_that_no_start_reads_are_named(tmp_path: Path, name: str) -> None:
+    index = open_index(tmp_path / "index")
+    put(index, 1, [entry(number, f"tea {number}") for number in range(1, 30)])
+    index.flush()
+    put(index, 2, [entry(30, "coffee")])
+    assert index.damage() == []
+    index.flush()
+    index.close()
+    (path,) = (tmp_path / "index").glob(f"*/{name}")
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    path.write_bytes(data)
+    again = open_index(tmp_path / "index")
+    assert again.count() == 30 and again.damage() == [name]
+    again.close()
+
+
 @pytest.mark.parametrize(("dimension", "fingerprint"), [(32, "test/2"), (16, "test/1"), (0, "")])
 def test_another_model_means_a_rebuild(tmp_path: Path, dimension: int, fingerprint: str) -> None:
     index = open_index(tmp_path / "index")
@@ -224,4 +242,5 @@ def test_an_index_goes_on_when_a_full_disk_has_room_again(tmp_path: Path) -> Non
     index.close()
     again = open_index(tmp_path / "index")
     assert (again.checkpoint(), again.count(), by_words(again, "mmmmmmm"), by_words(again, "tea")) == (2, 39, [7], [1])
+    assert again.damage() == []
     again.close()

@@ -188,8 +188,7 @@ class EmbeddedIndex:
             if self._slots.dead >= MANY_DEAD and self._slots.dead > MUCH_DEAD * len(self._slots):
                 self._compact()
             self._settle(SETTLED_TAIL)
-            checksums = self._slots.flush(self._seq)
-            self._meaning.flush()
+            checksums = self._slots.flush(self._seq) | self._meaning.flush()
             self._manifest(checksums).write(self._folder)
             self._kept = self._seq
             self._sweep()
@@ -314,7 +313,8 @@ class EmbeddedIndex:
         return dict(zip(documents.tolist(), counts.tolist(), strict=True))
 
     def damage(self) -> list[str]:
-        return list(footers.damaged(self._folder / "words"))
+        with self._turn:
+            return [*footers.damaged(self._folder / "words"), *self._slots.damaged(), *self._meaning.damaged()]
 
     def size_bytes(self) -> int:
         files = (Path(folder, name) for folder, _, names in os.walk(self._folder) for name in names)

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 Number = TypeVar("Number", bound=np.generic)
 
+BLOCK_BYTES = 1 << 20
+
 
 class Damaged(Exception):
     """The files do not hold what the manifest says; the index must be built again."""
@@ -78,11 +80,12 @@ class KeptColumn(Column[Number]):
 
 
 class MappedRows(Generic[Number]):
-    """Rows on disk, written at once and read through a memory map, so that they cost no memory of ours."""
+    """Rows on disk, written at once and read through a memory map, so that they cost no memory of ours. Their checksum
+    is kept, and compared only when somebody asks: to read them all would make every start slow."""
 
     def __init__(self, path: Path, dtype: type[Number], width: int) -> None:
         self._dtype: np.dtype[Number] = np.dtype(dtype)
-        self._width, self._count, self._mapped = width, 0, 0
+        self._width, self._count, self._mapped, self.checksum = width, 0, 0, 0
         self._file = path.open("r+b" if path.exists() else "w+b", buffering=0)
         self._rows: NDArray[Number] = self._empty()
 
@@ -93,19 +96,20 @@ class MappedRows(Generic[Number]):
     def _row_bytes(self) -> int:
         return self._width * self._dtype.itemsize
 
-    def load(self, count: int) -> None:
+    def load(self, count: int, checksum: int) -> None:
         size = self._file.seek(0, os.SEEK_END)
         if size < count * self._row_bytes:
             raise Damaged(f"{self._file.name} is shorter than what was written")
         self._file.truncate(count * self._row_bytes)
-        self._count = count
+        self._count, self.checksum = count, checksum
 
     def append(self, rows: NDArray[Number]) -> None:
         data = memoryview(np.ascontiguousarray(rows, self._dtype).reshape(-1).view(np.uint8).data)
         self._file.seek(self._count * self._row_bytes)
+        checksum = zlib.crc32(data, self.checksum)
         while data:
             data = data[self._file.write(data) :]
-        self._count += rows.size // self._width
+        self._count, self.checksum = self._count + rows.size // self._width, checksum
 
     def view(self) -> NDArray[Number]:
         """All rows; a view that was handed out stays as it is."""
@@ -116,7 +120,19 @@ class MappedRows(Generic[Number]):
         return self._rows
 
     def cut(self, count: int) -> None:
-        self._count = count
+        if count != self._count:
+            self._count = count
+            self.checksum = self._counted()
+
+    def is_damaged(self) -> bool:
+        return self._counted() != self.checksum
+
+    def _counted(self) -> int:
+        """The checksum of what stands there."""
+        rows, checksum = self.view(), 0
+        for first in range(0, len(rows), block := max(BLOCK_BYTES // self._row_bytes, 1)):
+            checksum = zlib.crc32(rows[first : first + block].data, checksum)
+        return checksum
 
     def flush(self) -> None:
         sync(self._file.fileno())

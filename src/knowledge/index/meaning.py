@@ -222,22 +222,31 @@ class MeaningWriter:
 
     # -- keeping --------------------------------------------------------------------------------
 
-    def flush(self) -> None:
+    def flush(self) -> dict[str, int]:
+        """Make it all durable; answers the checksums for the manifest."""
         self._vectors.flush()
         if self._codes is not None and self._coded is not None:
             self._codes.flush()
             if len(self._codes) > 1.05 * self._saved:
                 self._coded.scanner.save(self._scan_path())
                 self._saved = len(self._codes)
+        return {"vectors": self._vectors.checksum, "codes": self._codes.checksum if self._codes is not None else 0}
+
+    def damaged(self) -> Iterator[str]:
+        """The files that are not read when an index is opened, and are not what was written."""
+        if self._vectors.is_damaged():
+            yield "vectors.rows"
+        if self._codes is not None and self._codes.is_damaged():
+            yield self.codes_name
 
     def load(self, manifest: Manifest) -> None:
         if not self._dimension:
             return
-        self._vectors.load(manifest.slots)
+        self._vectors.load(manifest.slots, manifest.checksums["vectors"])
         if manifest.codes:
             self.codes_name = manifest.codes_name
             self._codes = self._open_codes(manifest.codes_name)
-            self._codes.load(manifest.codes)
+            self._codes.load(manifest.codes, manifest.checksums["codes"])
             book, codes = self._read_book(manifest.codebook), self._codes.view()
             scanner = Scanner(book, codes, Saved(self._scan_path(), self._vectors.view()))
             self._coded = Coded(book, codes, manifest.trained_on, scanner)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -215,13 +215,13 @@ class SlotWriter:
         bits = np.packbits(self._alive.view()).tobytes()
         write_whole(self.folder / f"alive-{seq}.bits", bits)
         sums = {name: column.checksum for name, column in self._columns.items()}
-        return {**sums, "tags": self._pairs.checksum, "alive": zlib.crc32(bits)}
+        return {**sums, "tags": self._pairs.checksum, "alive": zlib.crc32(bits), "terms": self._packed.checksum}
 
     def load(self, manifest: Manifest) -> None:
         for name, column in self._columns.items():
             column.load(manifest.slots, manifest.checksums[name])
         self._pairs.load(manifest.pairs, manifest.checksums["tags"])
-        self._packed.load(manifest.packed_terms)
+        self._packed.load(manifest.packed_terms, manifest.checksums["terms"])
         self.types, self.tags, self.languages = map(Names, (manifest.types, manifest.tags, manifest.languages))
         self._load_postings()
         bits = (self.folder / f"alive-{manifest.seq}.bits").read_bytes()
@@ -231,6 +231,11 @@ class SlotWriter:
         self._restore(alive)
         if self._live != manifest.live:
             raise Damaged("The number of passages is not what was written")
+
+    def damaged(self) -> Iterator[str]:
+        """The files that are not read when an index is opened, and are not what was written."""
+        if self._packed.is_damaged():
+            yield "terms.rows"
 
     def _load_postings(self) -> None:
         pairs = self._pairs.view().reshape(-1, 2)
