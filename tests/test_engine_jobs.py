@@ -132,3 +132,7 @@ async def test_a_cancel_that_meets_a_job_between_its_claim_and_its_beginning_is_
     engine._parts.board.end(job.id)
     assert (await cancelling).status is JobStatus.CANCELLED
     engine.close()
+
+
+def test_what_the_first_document_needs_can_be_made_ready_before_it(local: LocalEngine) -> None:
+    local._parts.ingest.warm_up()
