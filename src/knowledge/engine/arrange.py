@@ -124,7 +124,11 @@ def grown(place: int, free: Mapping[int, int], relevance: Numbers, documents: Pl
 def without_followers(order: Places, runs: Mapping[int, tuple[int, ...]]) -> Places:
     """Each run by its best passage alone."""
     followers = [place for best, run in runs.items() for place in run if place != best]
-    return order[~np.isin(order, followers)] if followers else order
+    if not followers:
+        return order
+    leads = np.ones(int(order.max()) + 1, np.bool_)
+    leads[followers] = False
+    return order[leads[order]]
 
 
 def earlier_ones(documents: NDArray[np.int64]) -> NDArray[np.int64]:

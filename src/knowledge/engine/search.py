@@ -47,7 +47,7 @@ def search(
     reranker: Reranker | None = None,
 ) -> Answer:
     """The passages that answer a question, best first."""
-    costs, index = Costs(), index.still()
+    costs, index = Costs(query.explain), index.still()
     asked = understand(query, index, embedder)
     costs.of("embed")
     with asking_the_index():
@@ -290,14 +290,16 @@ def matched_by(place: int, found: Candidates) -> str:
 
 
 class Costs:
-    """What each step took: milliseconds of this thread's processor time, and by the clock."""
+    """What each step took, if anybody wants to know: milliseconds of this thread's processor time, and by the clock."""
 
-    def __init__(self) -> None:
-        self._marks = [("", time.thread_time(), time.perf_counter())]
+    def __init__(self, wanted: bool) -> None:
+        self._wanted, self._marks = wanted, list[tuple[str, float, float]]()
+        self.of("")
 
     def of(self, step: str) -> None:
         """This step ends here, and the next begins."""
-        self._marks.append((step, time.thread_time(), time.perf_counter()))
+        if self._wanted:
+            self._marks.append((step, time.thread_time(), time.perf_counter()))
 
     def steps(self) -> Iterator[Json]:
         for (_, cpu, wall), (step, cpu_then, wall_then) in pairwise(self._marks):
