@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from knowledge.errors import InvalidParameter, RateLimited
 from knowledge.model import Caller, CallerKind
 from knowledge.surfaces.cli.session import read_settings
 from knowledge.surfaces.ledger import FILE
-from knowledge.surfaces.limits import Allowance, RateLimits, purse_of, refused_headers, stranger
+from knowledge.surfaces.limits import Allowance, RateLimits, Table, purse_of, refused_headers, stranger
 from knowledge.toolsets.base import Rate
 
 VARIABLES = (
@@ -27,8 +26,8 @@ def limits(data: Path, **given: object) -> RateLimits:
     return RateLimits.of(Settings.model_validate({"data": data, **given}))
 
 
-def amounts(table: Mapping[Rate, object]) -> dict[str, str]:
-    return {rate.value: str(item) for rate, item in table.items()}
+def amounts(table: Table) -> dict[str, str]:
+    return {rate.value: limit for rate, (_, limit) in table.items()}
 
 
 @pytest.mark.requirement("001.limits.defaults")
@@ -36,15 +35,15 @@ def test_the_defaults_are_those_of_the_contract(tmp_path: Path) -> None:
     rates = limits(tmp_path)
     per_minute = {"query": 60, "list": 60, "resource": 60, "upload": 10, "management": 30, "authentication": 10}
     assert amounts(rates.mcp) == amounts(rates.rest) == {
-        name: f"{amount} per 1 minute" for name, amount in per_minute.items()
+        name: f"{amount}/minute" for name, amount in per_minute.items()
     }  # fmt: skip
 
 
 def test_what_mcp_has_no_limit_of_its_own_for_takes_that_of_queries(tmp_path: Path) -> None:
     rates = limits(tmp_path, query_rate_limit="7/minute", mcp_list_rate_limit="9 per hour")
-    assert amounts(rates.mcp)["query"] == amounts(rates.mcp)["resource"] == "7 per 1 minute"
-    assert amounts(rates.mcp)["list"] == "9 per 1 hour"
-    assert amounts(rates.rest)["list"] == "7 per 1 minute"
+    assert amounts(rates.mcp)["query"] == amounts(rates.mcp)["resource"] == "7/minute"
+    assert amounts(rates.mcp)["list"] == "9 per hour"
+    assert amounts(rates.rest)["list"] == "7/minute"
 
 
 @pytest.mark.parametrize("prefix", ["", "KNOWLEDGE_"])
