@@ -1,6 +1,6 @@
 """What reading documents costs here, beside the bare library that does the reading, in the same run.
 
-    python benchmarks/extract.py FILE... [--rounds 3]
+    python benchmarks/extract.py FILE... [--rounds 10]
 
 Ours is everything: the child process, its limits, the second reading that finds lost words, the pages over the pipe.
 The bare libraries are liteparse and pdfium for PDF, office-oxide for Office, tesseract for pages and pictures without
@@ -106,7 +106,7 @@ def _read(parsers: Parsers, path: Path) -> list[PageText]:
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("files", nargs="+", type=Path)
-    arguments.add_argument("--rounds", type=int, default=3)
+    arguments.add_argument("--rounds", type=int, default=10)
     given = arguments.parse_args()
     print(f"{'file':<42} {'MB':>6} {'pages':>6} {'ours s':>8} {'bare s':>8} {'ratio':>6} {'ms/page':>8} {'ms/MB':>8}")
     for path in given.files:
