@@ -26,6 +26,9 @@ PARAGRAPH = (
     "tide. On market days the ledger is read aloud, so that nobody can say that a barrel was landed in secret. "
 )
 
+TEN_PARTS = "\n\n".join(f"## Part {number}\n\n{PARAGRAPH * 3}" for number in range(10))
+"""A text of ten passages."""
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -98,9 +101,8 @@ def searching(server: Served, questions: int = 200) -> None:
     before = server.cpu_seconds()
     alone = asked(server, "alone", questions)
     cpu = (server.cpu_seconds() - before) * 1000 / questions
-    text = "\n\n".join(f"## Part {number}\n\n{PARAGRAPH * 3}" for number in range(10))
     for number in range(120):
-        note = f"# Import {number}\n\n{text.replace('harbour', f'harbour {number}')}"
+        note = f"# Import {number}\n\n{TEN_PARTS.replace('harbour', f'harbour {number}')}"
         server.http.post("/api/v1/jobs", json={"note": note}).raise_for_status()
     began, chunks = time.perf_counter(), passages(server)
     beside = asked(server, "beside", questions)
@@ -139,11 +141,10 @@ def passages(server: Served) -> int:
 
 def until_found(server: Served, rounds: int = 20) -> None:
     """A note of ten passages, from the call until it is found, without extracting and embedding."""
-    text = "\n\n".join(f"## Part {number}\n\n{PARAGRAPH * 3}" for number in range(10))
     costs = []
     for number in range(rounds):
         before = server.cpu_seconds()
-        add(server, f"# Note {number}\n\n{text}")
+        add(server, f"# Note {number}\n\n{TEN_PARTS}")
         costs.append((server.cpu_seconds() - before) * 1000)
     chunks = passages(server) / rounds
     print(f"a note of {chunks:.0f} passages until it is found, without a model:")
@@ -152,11 +153,10 @@ def until_found(server: Served, rounds: int = 20) -> None:
 
 def in_bulk(server: Served, documents: int = 200) -> None:
     """Many documents at once."""
-    text = "\n\n".join(f"## Part {number}\n\n{PARAGRAPH * 3}" for number in range(10))
     chunks = passages(server)
     before = server.cpu_seconds()
     for number in range(documents):
-        server.http.post("/api/v1/jobs", json={"note": f"# Bulk {number}\n\n{text}"}).raise_for_status()
+        server.http.post("/api/v1/jobs", json={"note": f"# Bulk {number}\n\n{TEN_PARTS}"}).raise_for_status()
     wait_for_all(server)
     cost = (server.cpu_seconds() - before) * 1000
     added = passages(server) - chunks

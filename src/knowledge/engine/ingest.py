@@ -36,8 +36,7 @@ WARMING = "This sentence is for nobody; it only goes the way that others will go
 
 Stop = Callable[[], bool]
 MakeSplitter = Callable[[Choice, str], Splitter]
-"""For a document of this title."""
-"""A splitter that counts as the chosen model does."""
+"""A splitter that counts as the chosen model does, for a document of this title."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,9 +118,8 @@ class Workers:
         try:
             with self._together.alone() if claim.deaths >= DEATHS else self._together.shared():
                 outcome = self._run(claim)
-            if (
-                outcome != PUBLISHED and claim.sha256 is not None
-            ):  # the file of one that was published is its document's
+            # The file of one that was published is its document's.
+            if outcome != PUBLISHED and claim.sha256 is not None:
                 self._files.discard(claim.sha256, self._documents.names)
         except Exception:  # the store itself is in trouble: the job stays claimed and is queued again at the next start
             log.exception("job %s could not be ended", claim.uid)

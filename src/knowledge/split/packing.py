@@ -70,7 +70,7 @@ def total(run: Sequence[Waiting]) -> int:
 
 
 def pack(run: Sequence[Waiting], cutter: Cutter, largest: int) -> Iterator[Draft]:
-    """Passages of at most so many tokens. Only the last one may have no body."""
+    """Passages of at most so many tokens. One without a body holds long headings, or what follows the last text."""
     draft = Draft(capacity(total(_up_to_its_end(run)), largest))
     for waiting in run:
         for text, tokens in _parts(waiting, cutter, draft.room()):
