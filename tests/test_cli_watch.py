@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -86,6 +88,44 @@ async def test_a_renamed_file_keeps_its_document_and_is_not_read_again(local: Lo
     await mirror.bring_up_to_date()
     assert (await contents(local))["chai.md"] == "Tea comes in late!"
     assert (await numbers(local))["chai.md"] == before["tea.md"]
+
+
+@dataclass(frozen=True)
+class Listing(Walk):
+    """Goes through a folder while somebody changes it."""
+
+    happenings: list[Callable[[], object]] = field(default_factory=list)
+    """What happens once, between the listing and the files."""
+
+    def files(self, root: Path) -> Iterator[Path]:
+        listed = list(super().files(root))
+        while self.happenings:
+            self.happenings.pop()()
+        yield from listed
+
+
+async def test_a_file_renamed_while_its_folder_is_listed_keeps_its_document(local: LocalEngine, folder: Path) -> None:
+    mirror = watch(local, folder)
+    await mirror.bring_up_to_date()
+    before = await numbers(local)
+    mirror.walk = listing = Listing(happenings=[lambda: (folder / "tea.md").rename(folder / "chai.md")])
+    await mirror.bring_up_to_date()
+    assert not listing.happenings
+    assert await numbers(local) == {"chai.md": before["tea.md"]}
+
+
+def test_a_folder_that_goes_while_it_is_listed_is_no_obstacle(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "drinks").mkdir()
+    (folder / "drinks" / "milk.md").write_text("Milk comes in last.")
+    scan = os.scandir
+
+    def moved(place: Path) -> Iterator[os.DirEntry[str]]:
+        if place.name == "drinks":
+            place.rename(folder.parent / "elsewhere")
+        return scan(place)
+
+    monkeypatch.setattr(os, "scandir", moved)
+    assert [path.name for path in Walk().files(folder)] == ["tea.md"]
 
 
 async def test_a_file_with_another_suffix_is_read_anew(local: LocalEngine, folder: Path) -> None:

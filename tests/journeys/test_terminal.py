@@ -68,8 +68,14 @@ class Typed:
         deadline = time.monotonic() + PATIENCE
         while self._read():
             assert time.monotonic() < deadline, self.seen
-        os.close(self._master)
         return self._process.wait(PATIENCE)
+
+    def leave(self) -> None:
+        """Close the terminal, whatever still runs in it: what a failed test began must not trouble the next one."""
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.wait(PATIENCE)
+        os.close(self._master)
 
     def _read(self) -> bool:
         if not select.select([self._master], [], [], PATIENCE)[0]:
@@ -92,9 +98,11 @@ def _take_terminal() -> None:
 class Person:
     folder: Path
     environment: dict[str, str] = field(default_factory=dict)
+    terminals: list[Typed] = field(default_factory=list)
 
     def type(self, command: str, **more: str) -> Typed:
-        return Typed(command, {**self.environment, **more}, self.folder)
+        self.terminals.append(Typed(command, {**self.environment, **more}, self.folder))
+        return self.terminals[-1]
 
     def sees(self, command: str, **more: str) -> str:
         typed = self.type(command, **more)
@@ -108,7 +116,10 @@ def person(tmp_path: Path) -> Iterator[Person]:
     keep = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
     settings = {"KNOWLEDGE_DATA": str(tmp_path / "data"), "KNOWLEDGE_WORKERS": "1", "TERM": "xterm-256color"}
     (tmp_path / "README.md").write_bytes((ROOT / "README.md").read_bytes())
-    yield Person(tmp_path, {**keep, **settings, "PYTHONUTF8": "1"})
+    someone = Person(tmp_path, {**keep, **settings, "PYTHONUTF8": "1"})
+    yield someone
+    for typed in someone.terminals:
+        typed.leave()
 
 
 def readme_commands() -> list[str]:

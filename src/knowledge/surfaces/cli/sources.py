@@ -59,7 +59,7 @@ class Walk:
     def _below(self, folder: Path, rules: Rules) -> Iterator[Path]:
         try:
             entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
-        except PermissionError:
+        except (PermissionError, FileNotFoundError, NotADirectoryError):  # not ours, or gone since it was listed
             return
         for entry in entries:
             path, is_folder = Path(entry.path), entry.is_dir(follow_symlinks=False)

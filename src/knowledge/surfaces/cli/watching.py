@@ -95,13 +95,21 @@ class Watch:
 
     async def bring_up_to_date(self) -> None:
         """Look, follow what has another name, remove what is gone, add what is new; again if that made room."""
-        while work := plan(self.handled, found := self._look(), self.stored):
+        while work := plan(self.handled, found := self._sure_look(), self.stored):
             if await self._rename(work, found):
                 continue
             await self._remove(work)
             await self._add(work, found)
         self.handled = {path: stamp for path, stamp in self.handled.items() if path in found}
         self.kept[:] = self.stored.values()
+
+    def _sure_look(self) -> dict[str, Stamp]:
+        """A file renamed while a folder is listed may be seen under neither name: what is missing is looked for twice.
+
+        The second look begins after the rename has happened, so it sees the new name.
+        """
+        found = self._look()
+        return found if self.stored.keys() <= found.keys() else self._look()
 
     def _look(self) -> dict[str, Stamp]:
         sources = Sources()
