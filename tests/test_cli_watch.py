@@ -12,7 +12,7 @@ import pytest
 
 from knowledge.engine.api import Engine
 from knowledge.engine.local import LocalEngine
-from knowledge.errors import FileNotFound, NameTaken, NotNow
+from knowledge.errors import CollectionNotFound, FileNotFound, NameTaken, NotNow
 from knowledge.model import DocumentEdit, DocumentFilter, JobFilter
 from knowledge.surfaces.cli.about import About
 from knowledge.surfaces.cli.mirror import plan
@@ -214,10 +214,9 @@ async def until(engine: LocalEngine, names: set[str], running: asyncio.Task[None
 
 
 async def names_now(engine: LocalEngine) -> set[str]:
-    from knowledge.errors import CollectionNotFound
-
+    """From one look at the list: what it names may be gone before anything else is asked about it."""
     try:
-        return set(await contents(engine))
+        return set(await numbers(engine))
     except CollectionNotFound:
         return set()
 
