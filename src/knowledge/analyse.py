@@ -243,7 +243,14 @@ def question(text: str, languages: Collection[str]) -> Words:
     forms = [form for token in _asked_tokens(text, codes) for form in _forms(token, codes)]
     quoted = ("".join(groups) for groups in _QUOTED.findall(text))
     phrases = tuple(found for phrase in quoted if (found := _phrase(phrase, codes)))
-    return Words(terms=_capped(forms), phrases=phrases)
+    return Words(
+        terms=_capped(forms), phrases=phrases, exact=bool(phrases) and _says_nothing(_QUOTED.sub(" ", text), codes)
+    )
+
+
+def _says_nothing(text: str, codes: tuple[str, ...]) -> bool:
+    small = frozenset[str]().union(*(STOP_WORDS.get(code, ()) for code in codes))
+    return all(token.casefold() in small for token in _tokens(text))
 
 
 def _forms(token: str, codes: tuple[str, ...]) -> list[tuple[str, ...]]:

@@ -130,6 +130,19 @@ def test_quoted_words_are_a_phrase(text: str) -> None:
     assert ("green",) in words.terms
 
 
+@pytest.mark.parametrize(
+    ("text", "exact"),
+    [
+        ('"green tea"', True),
+        ('"green tea" and the “black tea”', True),
+        ('"green tea" leaves', False),
+        ("green tea", False),
+    ],
+)
+def test_a_question_may_be_nothing_but_quotations(text: str, exact: bool) -> None:
+    assert analyse.question(text, ("en",)).exact is exact
+
+
 def test_a_single_quotation_mark_is_no_phrase() -> None:
     assert analyse.question('a 19" screen', ("en",)).phrases == ()
 

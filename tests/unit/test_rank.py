@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -42,6 +44,20 @@ def test_a_passage_without_a_vector_is_judged_by_words_on_the_same_scale() -> No
     alone = rank.words_alone(candidates((8.0, np.nan)))
     assert ranking.relevance[0] == pytest.approx(alone.relevance[0])
     assert order(ranking) == [1, 2]
+
+
+def test_what_holds_the_quoted_words_stands_above_what_does_not() -> None:
+    plain = candidates((9.0, 0.9), (1.0, 0.6), (8.0, 0.85))
+    assert order(rank.hybrid(plain, GRANITE)) == [1, 3, 2]
+    ranking = rank.hybrid(replace(plain, quoted=np.array([False, True, False])), GRANITE)
+    assert order(ranking) == [2, 1, 3]
+    assert ranking.relevance[1] == rank.hybrid(plain, GRANITE).relevance[1]
+
+
+def test_what_lacks_the_quoted_words_never_reaches_one_half() -> None:
+    found = replace(candidates((9.0, 0.9), (9.0, 0.95)), quoted=np.array([False, True]))
+    lacking, holding = rank.hybrid(found, GRANITE).relevance
+    assert lacking < rank.UNQUOTED < holding
 
 
 def test_each_mode_has_its_own_curve() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from knowledge import analyse
 from knowledge.embed.base import Vectors
-from knowledge.engine import search
+from knowledge.engine import quoting, search
 from knowledge.errors import EmbeddingFailed, EmptyQuery, ModelUnavailable
 from knowledge.index.api import Entry, Within
 from knowledge.index.embedded import EmbeddedIndex
@@ -176,6 +176,32 @@ def test_quoted_words_must_stand_side_by_side(shelf: Shelf) -> None:
     assert ids(shelf.ask('"green tea"')) == [1]
     nothing = shelf.ask('"tea green"')
     assert (ids(nothing), nothing.total, len(nothing.notes)) == ([], 0, 1)
+
+
+def test_what_holds_quoted_words_stands_first_in_a_question_that_says_more(shelf: Shelf) -> None:
+    shelf.add("tea that is green in the morning", "a drink", "green tea", "the green car in the evening")
+    answer = shelf.ask(Query(text='when is "green tea" drunk in the morning?', explain=True))
+    assert ids(answer)[0] == 3 and set(ids(answer)) >= {1, 3}
+    assert [hit.explanation["quoted"] for hit in answer.hits if hit.explanation][:2] == [True, False]
+    assert [hit.score for hit in answer.hits] == sorted((hit.score for hit in answer.hits), reverse=True)
+    assert answer.notes == (quoting.OTHERS_FOLLOW,)
+    plain = shelf.ask("when is green tea drunk in the morning?")
+    assert ids(plain)[0] == 1 and not plain.notes
+
+
+def test_a_question_quotes_in_vain_and_is_answered_by_its_words(shelf: Shelf) -> None:
+    shelf.add("tea that is green in the morning", "a drink")
+    answer = shelf.ask(Query(text='is "green tea" drunk in the morning?', mode=Mode.TEXT))
+    plain = shelf.ask(Query(text="is green tea drunk in the morning?", mode=Mode.TEXT))
+    assert answer.notes == (quoting.NONE_OF_THESE,) and not plain.notes
+    assert [(hit.chunk.id, hit.score) for hit in answer.hits] == [(hit.chunk.id, hit.score) for hit in plain.hits]
+    assert ids(shelf.ask('is "green tea" drunk in the morning?'))[0] == 1
+
+
+def test_where_enough_hold_the_quoted_words_no_others_follow(shelf: Shelf) -> None:
+    shelf.add("tea that is green", *(f"green tea number {number}" for number in range(120)))
+    answer = shelf.ask(Query(text='which "green tea" is the best?', limit=1000))
+    assert 1 not in ids(answer) and len(answer.hits) >= 100 and not answer.notes
 
 
 def test_a_passage_in_a_language_that_the_model_does_not_read_is_found_by_its_words(shelf: Shelf) -> None:

@@ -6,7 +6,7 @@ means the same in every mode. docs/explanation/search.md has the table behind th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 Numbers: TypeAlias = NDArray[np.float64]
 
 RANK_CONSTANT = 60
+UNQUOTED = 0.5
+"""What a passage without the quoted words counts at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,21 @@ class Candidates:
     meaning_rank: NDArray[np.int64]
     places: NDArray[np.int64]
     """Where they stand in the index."""
+    quoted: NDArray[np.bool_] | None = None
+    """Which hold what the question quotes; None where none does, or all."""
+
+    def take(self, rows: NDArray[np.int64]) -> Candidates:
+        """These alone."""
+        return replace(
+            self,
+            ids=self.ids[rows],
+            bm25=self.bm25[rows],
+            cosine=self.cosine[rows],
+            words_rank=self.words_rank[rows],
+            meaning_rank=self.meaning_rank[rows],
+            places=self.places[rows],
+            quoted=None if self.quoted is None else self.quoted[rows],
+        )
 
     @property
     def words(self) -> Numbers:
@@ -130,5 +147,13 @@ def by_rank(found: Candidates) -> Ranking:
 
 
 def _ranking(found: Candidates, score: Numbers, relevance: Numbers, *, calibrated: bool) -> Ranking:
+    if found.quoted is not None:
+        relevance = quoted_first(relevance, found.quoted)
     order = np.lexsort((found.ids, -relevance))
     return Ranking(order, score, relevance, calibrated)
+
+
+def quoted_first(relevance: Numbers, quoted: NDArray[np.bool_]) -> Numbers:
+    """Whoever quotes gets what holds the quoted words first: the others count less than the least of those."""
+    least = relevance[quoted].min(initial=UNQUOTED)
+    return np.where(quoted, relevance, relevance * least)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from knowledge import analyse
 from knowledge.embed.base import Embedder
-from knowledge.engine import rank
+from knowledge.engine import quoting, rank
 from knowledge.engine.arrange import arrange
 from knowledge.engine.join import PageOfHits, Passages, Shown, join
 from knowledge.engine.rank import Candidates, Ranking
@@ -159,14 +159,17 @@ def question_vector(embedder: Embedder, text: str) -> Vector:
 
 
 def find(asked: Asked, within: Within, index: Index) -> tuple[Candidates, Asked]:
-    """The candidates of both sides, with both scores for each; who quotes gets what holds the quoted words."""
-    by_words = NOTHING if asked.mode is Mode.VECTOR else index.words(asked.words, within, DEPTH)
+    """The candidates of both sides, with both scores for each; what holds quoted words is told from the rest."""
     by_meaning = NOTHING if asked.vector is None else index.meaning(asked.vector, within, DEPTH)
-    found = both_scores(asked, within, by_words, by_meaning, index)
+
+    def both(words: Words) -> Candidates:
+        by_words = NOTHING if asked.mode is Mode.VECTOR else index.words(words, within, DEPTH)
+        return both_scores(replace(asked, words=words), within, by_words, by_meaning, index)
+
     if asked.mode is Mode.VECTOR or not asked.words.phrases:
-        return found, asked
-    found = only_with_phrases(found)
-    return found, asked if len(found.ids) else replace(asked, notes=(*asked.notes, NO_PHRASE))
+        return both(asked.words), asked
+    found, note = quoting.found(both, asked.words, enough=DEPTH)
+    return found, replace(asked, notes=(*asked.notes, *note))
 
 
 @contextmanager
@@ -179,9 +182,6 @@ def asking_the_index() -> Iterator[None]:
         raise IndexFailed("The index could not be searched") from error
 
 
-NO_PHRASE = (
-    "No passage holds the quoted words side by side; ask without the quotation marks to search for each of them."
-)
 NOTHING = Scored(np.empty(0, np.int64), np.empty(0, np.float32))
 
 
@@ -211,20 +211,6 @@ def both_scores(asked: Asked, within: Within, by_words: Scored, by_meaning: Scor
     )
 
 
-def only_with_phrases(found: Candidates) -> Candidates:
-    """A passage without the phrase scores 0 by words."""
-    kept = found.bm25 > 0.0
-    return Candidates(
-        found.ids[kept],
-        found.bm25[kept],
-        found.ceiling,
-        found.cosine[kept],
-        found.words_rank[kept],
-        found.meaning_rank[kept],
-        found.places[kept],
-    )
-
-
 # -- ranking, joining, shaping ------------------------------------------------------------------
 
 
@@ -251,7 +237,7 @@ def read_again(
     """The best few passages in a better order; where that is not possible, the order as it was and a note."""
     if reranker is None:
         return ranking, replace(asked, notes=(*asked.notes, "Reranking is switched off; this is the fused order."))
-    first = ranking.order[:BEST].tolist()
+    first = ranking.order[: quoting.alike(found, BEST)].tolist()
     joined = passages.hits(found.ids[first].tolist()) if first else {}
     there = [place for place in first if int(found.ids[place]) in joined]
     best = [
@@ -311,7 +297,7 @@ def explain_hit(shown: Shown, found: Candidates, ranking: Ranking) -> Json:
     """What each step contributed; a rank counts from 1 and is null where that side did not find the passage."""
     place = shown.place
     cosine = float(found.cosine[place])
-    return {
+    explained: Json = {
         "bm25": round(float(found.bm25[place]), 4),
         "words": round(float(found.words[place]), 4),
         "words_rank": _from_one(found.words_rank[place]),
@@ -321,6 +307,9 @@ def explain_hit(shown: Shown, found: Candidates, ranking: Ranking) -> Json:
         "relevance": round(float(ranking.relevance[place]), 4),
         "weight": round(shown.weight, 4),
     }
+    if found.quoted is not None:
+        explained["quoted"] = bool(found.quoted[place])
+    return explained
 
 
 def _from_one(place: np.int64) -> int | None:

@@ -53,6 +53,8 @@ class Words:
     """Repeats are kept: each counts as often as it stands there."""
     phrases: tuple[tuple[tuple[str, ...], ...], ...] = ()
     """Of each phrase one form must stand in the passage, its terms in this order, side by side."""
+    exact: bool = False
+    """Nothing but phrases was asked for."""
     instead: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = ()
     """Terms that nothing holds, each with those that are searched for in its place, for less."""
 

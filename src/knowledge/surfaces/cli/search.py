@@ -57,7 +57,8 @@ def search(
 ) -> None:
     """Find the passages that answer QUESTION, best first.
 
-    Words in "quotation marks" must stand side by side. The number after the title is the relevance, from 0 to 1.
+    Passages that hold words in "quotation marks" side by side come first.
+    The number after the title is the relevance, from 0 to 1.
     """
     query = Query(
         text=" ".join(question),
