@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from uuid import UUID
@@ -13,6 +14,8 @@ import pytest
 from knowledge import analyse
 from knowledge.embed.base import Vectors
 from knowledge.engine import quoting, search
+from knowledge.engine.rank import Numbers
+from knowledge.engine.rerank import Case, Reranker
 from knowledge.errors import EmbeddingFailed, EmptyQuery, ModelUnavailable
 from knowledge.index.api import Entry, Within
 from knowledge.index.embedded import EmbeddedIndex
@@ -76,10 +79,18 @@ class Shelf:
     def hits(self, chunk_ids: Sequence[int]) -> dict[int, tuple[Chunk, Document]]:
         return {chunk: self.truth[chunk] for chunk in chunk_ids if chunk in self.truth}
 
-    def ask(self, query: Query | str, model: Meanings | None = None, *, words_only: bool = False) -> Answer:
+    def ask(
+        self,
+        query: Query | str,
+        model: Meanings | None = None,
+        *,
+        words_only: bool = False,
+        reranker: Reranker | None = None,
+    ) -> Answer:
         asked = Query(text=query) if isinstance(query, str) else query
         embedder = None if words_only else (model or self.model)
-        return search.search(asked, Within(owner=0), index=self.index, passages=self, embedder=embedder)
+        within = Within(owner=0)
+        return search.search(asked, within, index=self.index, passages=self, embedder=embedder, reranker=reranker)
 
 
 def document(number: int, title: str) -> Document:
@@ -187,6 +198,22 @@ def test_what_holds_quoted_words_stands_first_in_a_question_that_says_more(shelf
     assert answer.notes == (quoting.OTHERS_FOLLOW,)
     plain = shelf.ask("when is green tea drunk in the morning?")
     assert ids(plain)[0] == 1 and not plain.notes
+
+
+class Backwards:
+    """Likes best what stands last."""
+
+    def judge(self, case: Case) -> Numbers:
+        return np.arange(len(case.passages), dtype=np.float64)
+
+
+def test_reading_again_keeps_what_holds_the_quoted_words_first(shelf: Shelf) -> None:
+    shelf.add("green tea", "much green tea in the morning", "tea that is green in the morning", "a drink")
+    reranker = Reranker(Backwards, 20_000)
+    question = Query(text='is "green tea" drunk in the morning?', mode=Mode.RERANK)
+    first = ids(shelf.ask(replace(question, mode=Mode.HYBRID)))
+    again = ids(shelf.ask(question, reranker=reranker))
+    assert again[:2] == first[1::-1] and again[2:] == first[2:]
 
 
 def test_a_question_quotes_in_vain_and_is_answered_by_its_words(shelf: Shelf) -> None:
