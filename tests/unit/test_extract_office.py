@@ -113,6 +113,52 @@ def test_a_table_within_a_cell_stays_in_its_row(tmp_path: Path) -> None:
     assert ("inner left" in line, "inner right" in line, "<br>" in line, "---" in line) == (True, True, False, False)
 
 
+def old_box(inner: str) -> str:
+    return (
+        '<w:pict><v:textbox xmlns:v="urn:schemas-microsoft-com:vml">'
+        f"<w:txbxContent>{inner}</w:txbxContent></v:textbox></w:pict>"
+    )
+
+
+def box(inner: str) -> str:
+    """As Word writes it: once for itself, and once for programs older than 2010."""
+    shape = "http://schemas.microsoft.com/office/word/2010/wordprocessingShape"
+    new = (
+        '<w:drawing><a:graphic xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main">'
+        f'<a:graphicData uri="{shape}"><wps:wsp xmlns:wps="{shape}"><wps:txbx><w:txbxContent>{inner}</w:txbxContent>'
+        "</wps:txbx></wps:wsp></a:graphicData></a:graphic></w:drawing>"
+    )
+    return (
+        '<mc:AlternateContent xmlns:mc="http://schemas.openxmlformats.org/markup-compatibility/2006">'
+        f'<mc:Choice Requires="wps">{new}</mc:Choice><mc:Fallback>{old_box(inner)}</mc:Fallback></mc:AlternateContent>'
+    )
+
+
+def paragraph(*runs: str) -> str:
+    return f"<w:p>{''.join(f'<w:r>{run}</w:r>' for run in runs)}</w:p>"
+
+
+def blocks(tmp_path: Path, body: str) -> list[str]:
+    return joined(read(tmp_path, "a.docx", documents.word(body, {}))[1]).strip().split("\n\n")
+
+
+def test_a_text_box_is_a_paragraph_behind_the_one_that_holds_it(tmp_path: Path) -> None:
+    first, second = box(styled("Text", "In a box") + styled("Text", "more")), old_box(styled("Text", "An old one"))
+    body = paragraph("<w:t>Before</w:t>", first, second, "<w:t> and after.</w:t>") + styled("Text", "Next")
+    assert blocks(tmp_path, body) == ["Before and after.", "In a box", "more", "An old one", "Next"]
+
+
+def test_a_text_box_within_a_text_box_is_read_once(tmp_path: Path) -> None:
+    outer = paragraph("<w:t>Outer</w:t>", box(styled("Text", "inner"))) + styled("Text", "more of it")
+    assert blocks(tmp_path, paragraph(box(outer))) == ["Outer", "inner", "more of it"]
+
+
+def test_words_with_their_sound_above_them_are_read(tmp_path: Path) -> None:
+    base = "<w:rubyBase><w:r><w:t>東京</w:t></w:r></w:rubyBase>"
+    ruby = f"<w:ruby><w:rt><w:r><w:t>とうきょう</w:t></w:r></w:rt>{base}</w:ruby>"
+    assert blocks(tmp_path, paragraph(ruby, "<w:t>へ</w:t>")) == ["東京へ"]
+
+
 # -- Excel ----------------------------------------------------------------------------------------
 
 

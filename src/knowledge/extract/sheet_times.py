@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import re
 import zipfile
 from collections.abc import Callable
@@ -11,6 +10,7 @@ from dataclasses import replace
 from knowledge import errors
 from knowledge.extract import markup_tree
 from knowledge.extract.archive import open_archive
+from knowledge.extract.archive_parts import rewritten
 from knowledge.extract.base import Source
 from knowledge.extract.markup_tree import local
 
@@ -36,13 +36,9 @@ def with_times(source: Source) -> Source:
         codes = _codes(archive)
         if not codes:
             return source
-        members = {info: markup_tree.member(archive, info.filename) for info in archive.infolist()}
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as written:
-        for info, data in members.items():
-            sheet = info.filename.startswith(SHEETS)
-            written.writestr(info.filename, CELL.sub(_spoken(codes), data) if sheet else data)
-    return replace(source, content=buffer.getvalue())
+        sheets = [name for name in archive.namelist() if name.startswith(SHEETS)]
+        changed = {name: CELL.sub(_spoken(codes), markup_tree.member(archive, name)) for name in sheets}
+        return replace(source, content=rewritten(archive, changed))
 
 
 def _codes(archive: zipfile.ZipFile) -> dict[bytes, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from knowledge.extract import word_titles
+from knowledge.extract import word_boxes, word_titles
 from knowledge.extract.base import Extracted, Source
 from knowledge.extract.markdown import first_heading
 from knowledge.extract.office import open_office
@@ -22,7 +22,7 @@ IMAGE = re.compile(r"!\[([^\]]*)\]\([^)]*\)")
 
 
 def extract(source: Source, doc_type: str) -> Extracted:
-    with open_office(source, doc_type) as document:
+    with open_office(word_boxes.settled(source) if doc_type == "docx" else source, doc_type) as document:
         text = _tidy(document.to_markdown())
     if doc_type == "docx":
         text = word_titles.mark(source, text)
