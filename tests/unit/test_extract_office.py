@@ -14,8 +14,12 @@ from tests.data.extract.reading import joined, read
 SAMPLES = Path(__file__).parents[1] / "data" / "extract"
 
 
+def sample(name: str) -> bytes:
+    return gzip.decompress((SAMPLES / f"{name}.gz").read_bytes())
+
+
 def harbour(kind: str) -> bytes:
-    return gzip.decompress((SAMPLES / f"harbour.{kind}.gz").read_bytes())
+    return sample(f"harbour.{kind}")
 
 
 @pytest.mark.parametrize("kind", ["doc", "xls", "ppt"])
@@ -37,6 +41,12 @@ def test_a_word_document_of_1997_keeps_its_structure(tmp_path: Path) -> None:
     ):
         assert line in text.splitlines()
     assert "Größe zählt." in text
+
+
+def test_a_word_document_of_1997_shows_no_words_that_were_deleted_or_hidden(tmp_path: Path) -> None:
+    text = joined(read(tmp_path, "a.doc", sample("changed.doc"))[1])
+    assert (text.count("nine"), text.count("unseen")) == (0, 0)
+    assert text.split("\n\n")[4:6] == ["Ware 5 costs twelve crowns in Tōkyō.", "Ware 6 costs twelve crowns in all."]
 
 
 def test_a_workbook_of_1997_shows_dates_shares_and_sums(tmp_path: Path) -> None:
