@@ -183,6 +183,27 @@ def test_times_of_day_are_times(tmp_path: Path) -> None:
     assert pages[0].text.splitlines()[2:] == ["| Opens | 13:45 |", "| --- | --- |", "| Worked | 42:00:00 |"]
 
 
+def test_a_formula_that_nobody_has_calculated_is_shown_itself(tmp_path: Path) -> None:
+    rows = (
+        f'<row r="1">{cell("A1", "Total")}<c r="B1"><f>SUM(B2:B3)</f><v></v></c><c r="C1"><f>1+1</f><v>2</v></c></row>'
+    )
+    made = documents.workbook({"Sums": rows}, [], '<calcPr fullCalcOnLoad="1"/>')
+    assert "| Total | =SUM(B2:B3) | 2 |" in joined(read(tmp_path, "a.xlsx", made)[1])
+    cells = ('table:formula="of:=SUM([.B2:.B3])"', 'office:value-type="float" office:value="2"')
+    row = f"<table:table-row>{''.join(f'<table:table-cell {one}/>' for one in cells)}</table:table-row>"
+    table = f'<table:table table:name="Sums">{row}</table:table>'
+    sheet = documents.opendocument("spreadsheet", f"<office:spreadsheet>{table}</office:spreadsheet>")
+    assert "| =SUM(B2:B3) | 2 |" in joined(read(tmp_path, "a.ods", sheet)[1])
+
+
+def test_numbers_look_as_a_workbook_shows_them(tmp_path: Path) -> None:
+    cells = (
+        '<c r="B1" s="1"><v>1067</v></c><c r="C1"><v>1.7000000000000002</v></c><c r="D1"><v>299.99999999999994</v></c>'
+    )
+    made = documents.workbook({"Towns": f'<row r="1">{cell("A1", "Dresden")}{cells}</row>'}, ["00000"])
+    assert "| Dresden | 01067 | 1.7 | 300 |" in joined(read(tmp_path, "a.xlsx", made)[1])
+
+
 @pytest.mark.parametrize(("code", "time"), [("h:mm", True), ("mm:ss.0", True), ("d.m.yy h:mm", False), ("0.0", False)])
 def test_a_format_is_one_of_time_when_it_counts_hours_and_no_days(code: str, time: bool) -> None:
     assert is_time(code) is time

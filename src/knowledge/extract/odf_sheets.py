@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from xml.etree.ElementTree import Element
 
@@ -11,6 +12,9 @@ from knowledge.extract.markup_tree import local
 from knowledge.extract.odf_text import COMMENT, attribute, blocks
 
 MOST_COLUMNS, MOST_REPEATS = 1000, 100
+REFERENCE = re.compile(r"\[\.?([^\]]*)\]")
+"""A cell in a formula, as in `of:=[.B2]*2`."""
+VALUES = ("value", "string-value", "boolean-value", "time-value")
 
 
 def pages(sheets: list[Element]) -> Iterator[PageText]:
@@ -49,7 +53,15 @@ def _value(cell: Element) -> str:
     if date:
         return date.replace("T", " ")
     in_order = sorted(blocks(cell), key=lambda block: block.startswith(COMMENT))  # which stands before the value there
-    return " ".join(" ".join(in_order).split())
+    return " ".join(" ".join(in_order).split()) or _unwritten(cell)
+
+
+def _unwritten(cell: Element) -> str:
+    """The value where no words show it, or what was to be calculated where no program has done so yet."""
+    if attribute(cell, "value-type"):
+        return next((value for name in VALUES if (value := attribute(cell, name))), "")
+    _, sign, words = (attribute(cell, "formula") or "").partition("=")
+    return sign + REFERENCE.sub(lambda found: found[1].replace(":.", ":"), words)
 
 
 def _repeats(element: Element, name: str) -> int:

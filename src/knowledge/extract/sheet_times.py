@@ -1,4 +1,7 @@
-"""Times of day in Excel workbooks: numbers below one, which office-oxide prints as such, are written as times first."""
+"""Cells of Excel workbooks that office-oxide prints otherwise than Excel does are written as they are shown first.
+
+Times of day are numbers below one, codes such as 01067 are numbers, and formulas may not have been calculated yet.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from knowledge.extract.archive_parts import rewritten
 from knowledge.extract.base import Source
 from knowledge.extract.markup_tree import local
 
-STYLES, SHEETS = "xl/styles.xml", "xl/worksheets/"
+WORKBOOK, STYLES, SHEETS = "xl/workbook.xml", "xl/styles.xml", "xl/worksheets/"
 BUILT_IN = {
     "18": "h:mm",
     "19": "h:mm:ss",
@@ -28,21 +31,31 @@ NO_CODE = re.compile(r'"[^"]*"|\\.|\[(?!h+\]|m+\]|s+\])[^\]]*\]')
 """Words between quotes, single letters behind a backslash, colours and languages between brackets."""
 CELL = re.compile(rb'<c ([^>]*?)s="(\d+)"([^>]*)>(<f[^>]*/>|<f[^>]*>[^<]*</f>)?<v>(-?[\d.]+(?:E-?\d+)?)</v></c>')
 DAY = 86_400
+PADDED = re.compile("00+")
+UNCALCULATED = b"fullCalcOnLoad"
+"""What a program that calculates nothing tells Excel to do."""
+NO_VALUE = b"<v></v>"
+"""Where it stands office-oxide shows nothing; without it, the formula."""
 
 
-def with_times(source: Source) -> Source:
-    """The workbook with its times in words, or as it is where it has none."""
+def as_shown(source: Source) -> Source:
+    """The workbook with such cells in words, or as it is where it has none."""
     with open_archive(source) as archive:
         codes = _codes(archive)
-        if not codes:
+        if not codes and UNCALCULATED not in markup_tree.member(archive, WORKBOOK):
             return source
         sheets = [name for name in archive.namelist() if name.startswith(SHEETS)]
-        changed = {name: CELL.sub(_spoken(codes), markup_tree.member(archive, name)) for name in sheets}
+        changed = {name: _changed(markup_tree.member(archive, name), codes) for name in sheets}
         return replace(source, content=rewritten(archive, changed))
 
 
+def _changed(sheet: bytes, codes: dict[bytes, str]) -> bytes:
+    sheet = sheet.replace(NO_VALUE, b"")
+    return CELL.sub(_spoken(codes), sheet) if codes else sheet
+
+
 def _codes(archive: zipfile.ZipFile) -> dict[bytes, str]:
-    """The formats of time, by the number under which cells refer to them."""
+    """The formats of times and of codes, by the number under which cells refer to them."""
     try:
         root = markup_tree.parse(markup_tree.member(archive, STYLES))
     except errors.Damaged:
@@ -54,7 +67,7 @@ def _codes(archive: zipfile.ZipFile) -> dict[bytes, str]:
     }
     formats = next((list(element) for element in root.iter() if local(element.tag) == "cellXfs"), [])
     codes = ((str(place).encode(), named.get(one.get("numFmtId", ""), "")) for place, one in enumerate(formats))
-    return {place: code for place, code in codes if is_time(code)}
+    return {place: code for place, code in codes if is_time(code) or PADDED.fullmatch(code)}
 
 
 def is_time(code: str) -> bool:
@@ -67,9 +80,13 @@ def _spoken(codes: dict[bytes, str]) -> Callable[[re.Match[bytes]], bytes]:
         others = (before + after).replace(b't="n"', b"")
         if style not in codes or b't="' in others or value.startswith(b"-"):
             return cell[0]
-        return b'<c %b t="str"><v>%b</v></c>' % (others, time_of(float(value), codes[style]).encode())
+        return b'<c %b t="str"><v>%b</v></c>' % (others, _shown(float(value), codes[style]).encode())
 
     return spoken
+
+
+def _shown(value: float, code: str) -> str:
+    return f"{round(value):0{len(code)}d}" if PADDED.fullmatch(code) else time_of(value, code)
 
 
 def time_of(value: float, code: str) -> str:

@@ -11,14 +11,16 @@ from knowledge.extract.archive import open_archive
 from knowledge.extract.base import Extracted, PageText, Source
 from knowledge.extract.office import open_office
 from knowledge.extract.office_facts import office_facts
-from knowledge.extract.sheet_times import with_times
+from knowledge.extract.sheet_times import WORKBOOK, as_shown
 from knowledge.extract.sheet_times_old import old_times, spoken
 from knowledge.extract.tables import LARGEST, LEADING, header_place
 
-WORKBOOK = "xl/workbook.xml"
 CELL = re.compile(r"(?<!\\)\|")
 RULE = re.compile(r"^\|(?: --- \|)+$")
 GAP = "|" + "  |" * 8
+RESIDUES = ("0000000", "9999999")
+RESIDUE = re.compile(rf"(?<=\| )-?\d+\.\d*(?:{'|'.join(RESIDUES)})\d+(?= \|)")
+"""What is left in the last digits of a sum of fractions, such as 1.7000000000000002; Excel shows fifteen digits."""
 
 
 @dataclass(slots=True)
@@ -30,13 +32,19 @@ class Sheet:
 
 def extract(source: Source, doc_type: str) -> Extracted:
     modern = doc_type == "xlsx"
-    with open_office(with_times(source) if modern else source, doc_type) as document:
-        text: str = document.to_markdown().replace("<br>", " ")
+    with open_office(as_shown(source) if modern else source, doc_type) as document:
+        text = _rounded(document.to_markdown().replace("<br>", " "))
     names = _names(source) if modern else None
     sheets = split_sheets(text, names)
     for sheet, times in zip(sheets, () if modern else old_times(source), strict=False):
         sheet.lines = spoken(sheet.lines, times)
     return Extracted(office_facts(source, doc_type, len(names or sheets)), _pages(sheets))
+
+
+def _rounded(text: str) -> str:
+    if not any(residue in text for residue in RESIDUES):
+        return text
+    return RESIDUE.sub(lambda number: f"{float(number[0]):.15g}", text)
 
 
 def _names(source: Source) -> list[str]:

@@ -236,8 +236,8 @@ def word(body: str, styles: Mapping[str, str], more: str = "") -> bytes:
     return _office("word/document.xml", "wordprocessingml.document", members, {"styles.xml": "styles"})
 
 
-def workbook(sheets: Mapping[str, str], formats: Sequence[str]) -> bytes:
-    """A workbook; the rows of each sheet, and number formats that cells name from 1 on."""
+def workbook(sheets: Mapping[str, str], formats: Sequence[str], more: str = "") -> bytes:
+    """A workbook; the rows of each sheet, number formats that cells name from 1 on, and more of the book as XML."""
     codes = "".join(
         f'<numFmt numFmtId="{place}" formatCode="{code}"/>' for place, code in enumerate(formats, start=200)
     )
@@ -246,7 +246,7 @@ def workbook(sheets: Mapping[str, str], formats: Sequence[str]) -> bytes:
         f'<sheet name="{name}" sheetId="{place}" r:id="r{place}"/>' for place, name in enumerate(sheets, start=1)
     )
     members = {
-        "xl/workbook.xml": f'<workbook xmlns="{CELLS}" xmlns:r="{RELATION}"><sheets>{listed}</sheets></workbook>',
+        "xl/workbook.xml": f'<workbook xmlns="{CELLS}" xmlns:r="{RELATION}"><sheets>{listed}</sheets>{more}</workbook>',
         "xl/styles.xml": f'<styleSheet xmlns="{CELLS}"><numFmts>{codes}</numFmts><cellXfs><xf numFmtId="0"/>{uses}'
         "</cellXfs></styleSheet>",
     }
