@@ -236,6 +236,42 @@ def test_a_cell_far_out_does_not_widen_every_row(tmp_path: Path) -> None:
     assert pages[0].text.splitlines()[2:] == ["| Name | Price |  |", "| --- | --- | --- |", "| Tea |  | far |"]
 
 
+# -- PowerPoint -----------------------------------------------------------------------------------
+
+
+def test_the_body_of_a_slide_stands_between_its_title_and_its_boxes(tmp_path: Path) -> None:
+    title, body = documents.shape("The prices", 'type="title"'), documents.shape("Tea costs twelve", 'idx="1"')
+    boxes = documents.shape("Beside the title", "", 0.5) + documents.shape("Below", "", 5)
+    _, [page] = read(tmp_path, "a.pptx", documents.presentation(boxes + title + body))
+    assert page.text.split("\n\n") == ["## The prices", "Beside the title", "Tea costs twelve", "Below"]
+
+
+def test_what_stands_on_every_slide_is_read_once(tmp_path: Path) -> None:
+    edge = documents.shape("Harbour Gazette", 'type="ftr" idx="11"') + documents.shape("7", 'type="sldNum" idx="12"')
+    slides = (documents.shape(title, 'type="title"') + edge for title in ("One", "Two"))
+    _, pages = read(tmp_path, "a.pptx", documents.presentation(*slides))
+    assert [page.text for page in pages] == ["## One\n\nHarbour Gazette", "## Two"]
+
+
+def test_cells_below_a_tall_one_and_behind_a_wide_one_keep_their_columns(tmp_path: Path) -> None:
+    def cell(words: str, span: str = "") -> str:
+        return f"<a:tc {span}><a:txBody><a:bodyPr/><a:p><a:r><a:t>{words}</a:t></a:r></a:p></a:txBody></a:tc>"
+
+    rows = (
+        cell("Ware") + cell("Year") + cell("Price"),
+        cell("Tea", 'rowSpan="2"') + cell("1899") + cell("12"),
+        cell("", 'vMerge="1"') + cell("1900") + cell("13"),
+        cell("Sum", 'gridSpan="2"') + cell("", 'hMerge="1"') + cell("25"),
+    )
+    table = f"<a:tbl><a:tblGrid/>{''.join(f'<a:tr>{row}</a:tr>' for row in rows)}</a:tbl>"
+    kind = "http://schemas.openxmlformats.org/drawingml/2006/table"
+    frame = (
+        f'<p:graphicFrame><a:graphic><a:graphicData uri="{kind}">{table}</a:graphicData></a:graphic></p:graphicFrame>'
+    )
+    _, [page] = read(tmp_path, "a.pptx", documents.presentation(frame))
+    assert page.text.splitlines()[4:] == ["| Tea | 1899 | 12 |", "|  | 1900 | 13 |", "| Sum |  | 25 |"]
+
+
 # -- OpenDocument and RTF -------------------------------------------------------------------------
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
+from itertools import count, takewhile
 
 from knowledge.extract import tables
 from knowledge.model import Json, JsonValue
+
+MOST_COLUMNS = 1000
 
 
 def render(elements: JsonValue) -> Iterator[str]:
@@ -56,10 +60,27 @@ def _items(element: Json, depth: int) -> Iterator[str]:
 
 
 def _rows(element: Json) -> Iterator[list[str]]:
+    """Each row with an empty cell wherever a wide or a tall one covers its place."""
     rows = element.get("rows")
+    covered: Counter[int] = Counter()
     for row in rows if isinstance(rows, list) else []:
         cells = row.get("cells") if isinstance(row, dict) else None
-        yield [
-            " ".join(render(cell.get("content"))) if isinstance(cell, dict) else ""
-            for cell in (cells if isinstance(cells, list) else [])
-        ]
+        line: list[str] = []
+        for cell in cells if isinstance(cells, list) else []:
+            if isinstance(cell, dict):
+                line += _covered(covered, len(line))
+                wide, tall = _span(cell, "col_span"), _span(cell, "row_span")
+                covered.update(dict.fromkeys(range(len(line), len(line) + wide), tall - 1))
+                line += [" ".join(render(cell.get("content"))), *[""] * (wide - 1)]
+        yield line + _covered(covered, len(line))
+
+
+def _covered(covered: Counter[int], column: int) -> list[str]:
+    places = list(takewhile(lambda place: covered[place] > 0, count(column)))
+    covered.subtract(places)
+    return [""] * len(places)
+
+
+def _span(cell: Json, name: str) -> int:
+    span = cell.get(name)
+    return min(MOST_COLUMNS, span) if isinstance(span, int) and span > 0 else 1

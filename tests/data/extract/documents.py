@@ -259,6 +259,27 @@ def workbook(sheets: Mapping[str, str], formats: Sequence[str], more: str = "") 
     return _office("xl/workbook.xml", "spreadsheetml.sheet", members, {**relations, "styles.xml": "styles"})
 
 
+def shape(text: str, place: str, top: float | None = None) -> str:
+    """A shape of a slide: with words, in a place of the layout, or where it is said (in inches from the top)."""
+    frame = f'<a:xfrm><a:off x="914400" y="{round((top or 0) * 914400)}"/><a:ext cx="914400" cy="914400"/></a:xfrm>'
+    role = f'<p:nvSpPr><p:cNvPr id="1" name=""/><p:cNvSpPr/><p:nvPr>{place and f"<p:ph {place}/>"}</p:nvPr></p:nvSpPr>'
+    words = f"<p:txBody><a:bodyPr/><a:p><a:r><a:t>{text}</a:t></a:r></a:p></p:txBody>"
+    return f"<p:sp>{role}<p:spPr>{'' if top is None else frame}</p:spPr>{words}</p:sp>"
+
+
+def presentation(*slides: str) -> bytes:
+    """A presentation; the shapes of each slide."""
+    main, shapes = (f"http://schemas.openxmlformats.org/{kind}/2006/main" for kind in ("presentationml", "drawingml"))
+    spaces = f'xmlns:p="{main}" xmlns:a="{shapes}" xmlns:r="{RELATION}"'
+    listed = "".join(f'<p:sldId id="{255 + place}" r:id="r{place}"/>' for place in range(1, len(slides) + 1))
+    members = {"ppt/presentation.xml": f"<p:presentation {spaces}><p:sldIdLst>{listed}</p:sldIdLst></p:presentation>"}
+    for place, inner in enumerate(slides, start=1):
+        tree = f"<p:cSld><p:spTree>{inner}</p:spTree></p:cSld>"
+        members[f"ppt/slides/slide{place}.xml"] = f"<p:sld {spaces}>{tree}</p:sld>"
+    related = {f"slides/slide{place}.xml": "slide" for place in range(1, len(slides) + 1)}
+    return _office("ppt/presentation.xml", "presentationml.presentation", members, related)
+
+
 # -- OpenDocument and EPUB ----------------------------------------------------------------------
 
 SPACES = " ".join(
