@@ -163,6 +163,17 @@ def test_a_text_box_within_a_text_box_is_read_once(tmp_path: Path) -> None:
     assert blocks(tmp_path, paragraph(box(outer))) == ["Outer", "inner", "more of it"]
 
 
+def test_cells_behind_a_wide_one_keep_their_columns(tmp_path: Path) -> None:
+    def row(*cells: str) -> str:
+        return f"<w:tr>{''.join(f'<w:tc>{cell}</w:tc>' for cell in cells)}</w:tr>"
+
+    tea, twelve = styled("Text", "Tea"), styled("Text", "12")
+    wide = f'<w:tcPr><w:gridSpan w:val="2"/></w:tcPr><w:tbl>{row(tea)}</w:tbl><w:p/>'
+    rows = row(tea, styled("Text", "Assam"), twelve) + row(wide, twelve)
+    [table] = blocks(tmp_path, f"<w:tbl>{rows}</w:tbl>")
+    assert table.splitlines()[2].split("|")[-3:] == ["  ", " 12 ", ""]
+
+
 def test_words_with_their_sound_above_them_are_read(tmp_path: Path) -> None:
     base = "<w:rubyBase><w:r><w:t>東京</w:t></w:r></w:rubyBase>"
     ruby = f"<w:ruby><w:rt><w:r><w:t>とうきょう</w:t></w:r></w:rt>{base}</w:ruby>"

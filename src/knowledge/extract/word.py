@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from knowledge.extract import word_boxes, word_titles, word_unseen
+from knowledge.extract import word_parts, word_titles, word_unseen
 from knowledge.extract.base import Extracted, Source
 from knowledge.extract.markdown import first_heading
 from knowledge.extract.office import open_office
@@ -23,7 +23,7 @@ IMAGE = re.compile(r"!\[([^\]]*)\]\([^)]*\)")
 
 def extract(source: Source, doc_type: str) -> Extracted:
     modern = doc_type == "docx"
-    with open_office(word_boxes.settled(source) if modern else word_unseen.seen(source), doc_type) as document:
+    with open_office(word_parts.mended(source) if modern else word_unseen.seen(source), doc_type) as document:
         text = _tidy(document.to_markdown())
     if modern:
         text = word_titles.mark(source, text)

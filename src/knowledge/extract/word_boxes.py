@@ -4,22 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from knowledge import errors
-from knowledge.extract import markup_tree
-from knowledge.extract.archive import open_archive
-from knowledge.extract.archive_parts import mentions, rewritten
-from knowledge.extract.base import Source
-
-PARTS = re.compile(r"word/(?:document|header|footer|footnotes|endnotes)\d*\.xml$")
 BOX, BOX_ENDS, PARAGRAPH_ENDS = b"<w:txbxContent>", b"</w:txbxContent>", b"</w:p>"
 OLD, OLD_ENDS = b"<mc:Fallback>", b"</mc:Fallback>"
 """The same once more, for programs that do not know the newer kind of box."""
 BORDER = re.compile(b"(" + b"|".join((BOX, BOX_ENDS, PARAGRAPH_ENDS, OLD, OLD_ENDS)) + b")")
-SOUNDED_ENDS = b"</w:rubyBase>"
-SOUNDED = re.compile(rb"<w:ruby>.*?<w:rubyBase>(.*?)</w:rubyBase>\s*</w:ruby>", re.DOTALL)
-"""Words with their sound in small letters above them, in a run; the words are runs themselves."""
 
 
 @dataclass(slots=True)
@@ -30,22 +20,10 @@ class Layer:
     waiting: list[bytes] = field(default_factory=list)
 
 
-def settled(source: Source) -> Source:
-    """The document with every box in its place, or as it is where it has none."""
-    with open_archive(source) as archive:
-        names = [name for name in archive.namelist() if PARTS.match(name)]
-        try:
-            found = [name for name in names if mentions(archive, name, BOX_ENDS, SOUNDED_ENDS)]
-            changed = {name: unfolded(markup_tree.member(archive, name)) for name in found}
-            return replace(source, content=rewritten(archive, changed)) if changed else source
-        except errors.Damaged:  # office-oxide reads what can be read, or says why not
-            return source
-
-
 def unfolded(part: bytes) -> bytes:
     """One part of a document, with nothing left out but what stands there twice."""
     layers = [Layer()]
-    for piece in _once(BORDER.split(SOUNDED.sub(rb"</w:r>\1<w:r>", part))):
+    for piece in _once(BORDER.split(part)):
         if piece == BOX:
             layers.append(Layer())
         elif piece == BOX_ENDS and len(layers) > 1:
