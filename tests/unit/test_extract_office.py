@@ -67,6 +67,12 @@ def test_a_presentation_of_1997_has_pages_and_notes(tmp_path: Path) -> None:
     assert pages[1].text == "# The prices\n\nTea costs twelve\n\nNotes: Mention winter"
 
 
+def test_a_table_in_a_presentation_of_1997_has_rows(tmp_path: Path) -> None:
+    _, [page] = read(tmp_path, "a.ppt", sample("prices.ppt"))
+    rows = ["| Ware | Year | Price |", "| --- | --- | --- |", "| Tea from Assam | 1899 | 12 |", "| Sum |  | 25 |"]
+    assert page.text.splitlines() == ["# The prices", "", *rows, "", "In crowns"]
+
+
 @pytest.mark.parametrize("kind", ["doc", "xls", "ppt"])
 def test_the_suffix_of_another_office_program_is_no_obstacle(tmp_path: Path, kind: str) -> None:
     assert read(tmp_path, "a.docx", harbour(kind))[0].doc_type == kind

@@ -8,6 +8,7 @@ from knowledge.extract.base import Extracted, PageText, Source
 from knowledge.extract.office import open_office
 from knowledge.extract.office_elements import render
 from knowledge.extract.office_facts import office_facts
+from knowledge.extract.slides_old import Cell, old_tables, with_tables
 from knowledge.model import Json, JsonValue
 
 EDGES, NUMBER = ("dt", "ftr"), "sldNum"
@@ -20,18 +21,19 @@ def extract(source: Source, doc_type: str) -> Extracted:
         tree: Json = document.to_ir()
     sections = tree.get("sections")
     slides = sections if isinstance(sections, list) else []
-    return Extracted(office_facts(source, doc_type, len(slides)), _pages(slides))
+    found = old_tables(source) if doc_type == "ppt" else []
+    return Extracted(office_facts(source, doc_type, len(slides)), _pages(slides, found))
 
 
-def _pages(slides: list[JsonValue]) -> Iterator[PageText]:
+def _pages(slides: list[JsonValue], found: list[list[Cell]]) -> Iterator[PageText]:
     shown: set[str] = set()
     for number, slide in enumerate(slides, start=1):
-        yield PageText(_slide(slide, number, shown) if isinstance(slide, dict) else "", number)
+        yield PageText(_slide(slide, number, shown, found) if isinstance(slide, dict) else "", number)
 
 
-def _slide(slide: Json, number: int, shown: set[str]) -> str:
+def _slide(slide: Json, number: int, shown: set[str], found: list[list[Cell]]) -> str:
     edges, elements = _parted(slide.get("elements"))
-    body = "\n\n".join(render(_in_order(elements)))
+    body = "\n\n".join(with_tables([*render(_in_order(elements))], found))
     if not body.lstrip().startswith("#"):
         title = slide.get("title")
         body = f"## {title if isinstance(title, str) and title.strip() else f'Slide {number}'}\n\n{body}"
