@@ -391,6 +391,13 @@ def test_rtf_tells_when_it_was_written_and_what_its_title_is(tmp_path: Path) -> 
     assert joined(pages).strip().split("\n\n") == ["# Of ships", "Words."]
 
 
+def test_a_cell_of_an_rtf_table_may_hold_several_paragraphs(tmp_path: Path) -> None:
+    first, second = r"{{\pard\intbl Tea\par}{\pard\intbl from Assam\par}\cell}", r"{{\pard\intbl 12\par}\cell}"
+    row = rf"\trowd\cellx2160\cellx4320{first}{second}\row"
+    text = joined(read(tmp_path, "a.rtf", (r"{\rtf1 " + row + row + r"\pard After\par}").encode())[1])
+    assert text.strip().splitlines()[1:] == ["| --- | --- |", "| Tea from Assam | 12 |", "", "After"]
+
+
 def test_rtf_gives_the_edges_of_its_pages_once_and_what_was_remarked(tmp_path: Path) -> None:
     rtf = (
         r"{\rtf1{\stylesheet{\s1 heading 1;}{\s7\sbasedon1 Firm;}{\s8\sbasedon0 Small;}}"

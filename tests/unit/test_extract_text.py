@@ -145,6 +145,16 @@ def test_a_page_keeps_headings_tables_code_and_lists(tmp_path: Path) -> None:
     assert any(line.startswith("  ") and line.strip() == "- nested" for line in lines)
 
 
+def test_the_head_of_a_page_and_of_an_article_belong_to_the_text(tmp_path: Path) -> None:
+    words = "<p>The breakwater was surveyed in spring.</p>" * 5
+    title = "<div><header><a href='/'>Harbour News</a></header></div><header><h1>Of ships</h1><p>By Ada</p></header>"
+    article = f"<header><p>1 May 1899</p></header>{words}<footer>Share this</footer>"
+    _, text = read(tmp_path, "a.html", f"<body>{title}<article>{article}</article></body>")
+    assert text.startswith("# Of ships\n\n1 May 1899\n\nThe breakwater")
+    assert ("Harbour News" in text, "Share this" in text) == (False, False)
+    assert read(tmp_path, "a.html", f"<body>{title}{words}</body>")[1].startswith("# Of ships\n\nBy Ada\n\nThe")
+
+
 def test_a_page_in_the_encoding_it_declares(tmp_path: Path) -> None:
     html = '<html><head><meta charset="shift_jis"><title>猫</title></head><body><p>吾輩は猫である</p></body></html>'
     facts, text = read(tmp_path, "a.html", html.encode("shift_jis"))

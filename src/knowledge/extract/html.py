@@ -24,7 +24,9 @@ FURNITURE = ", ".join(
     )
 )
 CONSENT = re.compile(r"(?i)(cookie|consent|gdpr)")
-EDGES = "body > header, body > footer, body > div > header, body > div > footer, footer"
+EDGES = "header, footer"
+CONTENT = ("article", "main", "section")
+"""What has a header of its own that belongs to the text."""
 MAIN = ("main", "[role=main]", "article", "#content", "#main", "#main-content", ".content")
 SKIP = ("skip to", "jump to")
 MOST_LOOKS = 300
@@ -72,11 +74,24 @@ def main_markdown(tree: LexborHTMLParser) -> str:
         if _weight(node) < whole * 0.5:
             node.decompose()
     for node in tree.css(EDGES):
-        if node.css_first("h1") is None and _weight(node) < whole * 0.5:
+        if not _is_heading(node) and _weight(node) < whole * 0.5:
             node.decompose()
     _drop_menus(body)
     main = _main(tree, body)
-    return to_markdown(main)
+    return _title_above(tree, main) + to_markdown(main)
+
+
+def _title_above(tree: LexborHTMLParser, main: LexborNode) -> str:
+    """The only title of the page, where it stands outside of the main part."""
+    titles = tree.css("h1")
+    words = " ".join(titles[0].text().split()) if len(titles) == 1 and main.css_first("h1") is None else ""
+    return f"# {words}\n\n" if words else ""
+
+
+def _is_heading(edge: LexborNode) -> bool:
+    """Whether it says what the text is about: a title above everything, or the head of one part."""
+    within = edge.parent is not None and edge.parent.tag in CONTENT
+    return edge.css_first("h1") is not None or (within and edge.tag == "header")
 
 
 def _consent(tree: LexborHTMLParser) -> list[LexborNode]:
@@ -130,7 +145,11 @@ def to_markdown(node: LexborNode) -> str:
     node.unwrap_tags(["a", "font", "span"])
     html = node.html or ""
     options = html_to_markdown.ConversionOptions(
-        extract_metadata=False, skip_images=True, escape_misc=False, bullets="-"
+        extract_metadata=False,
+        skip_images=True,
+        escape_misc=False,
+        bullets="-",
+        preprocessing=html_to_markdown.PreprocessingOptions(enabled=False),  # it drops every header
     )
     text = html_to_markdown.convert(html, options).content or ""
     return BLANKS.sub("\n\n", ANCHOR.sub(r"\1", text)).strip() + "\n"

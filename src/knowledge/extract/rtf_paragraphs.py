@@ -21,6 +21,7 @@ class Paragraphs:
         self._text = ""
         self._mark = ""
         self._level = 0
+        self._in_cell = False
         self._cells: list[str] = []
         self._rows: list[list[str]] = []
 
@@ -43,7 +44,9 @@ class Paragraphs:
         if word in ("par", "sect", "page"):
             self._paragraph()
         elif word == "pard":
-            self._level = 0
+            self._level, self._in_cell = 0, False
+        elif word == "intbl":
+            self._in_cell = True
         elif word == "s":
             self._level = self.headings.get(number or 0, 0)
         elif word == "outlinelevel" and number is not None and number < NO_OUTLINE:
@@ -60,7 +63,7 @@ class Paragraphs:
         return text
 
     def _paragraph(self) -> None:
-        if self._cells:  # a paragraph inside a cell
+        if self._cells or self._in_cell:  # a paragraph that does not end its cell
             self._text += " "
             return
         text = self._taken()
@@ -75,7 +78,7 @@ class Paragraphs:
             self._rows = []
 
     def finished(self) -> Iterator[str]:
-        self._cells = []
+        self._cells, self._in_cell = [], False
         self._paragraph()
         self._end_table()
         yield from (text for name, text in self._edges if name == "header")
