@@ -192,3 +192,20 @@ async def test_the_engine_is_chosen_by_who_asks() -> None:
     async with client(rest_app(cast(Engine, None), engine_for=engine_for)) as http:
         assert (await http.post("/api/v1/search", json={"query": "x"})).status_code == 422
     assert asked == ["Caller"]
+
+
+async def test_a_call_at_a_fixed_address_is_looked_up_and_not_searched_for() -> None:
+    app = rest_app(cast(Engine, Failing(KnowledgeError("It went wrong"))))
+    app.router.routes.clear()
+    async with client(app) as http:
+        looked_up = await http.post("/api/v1/search", json={"query": "tea"})
+        searched_for = await http.get("/api/v1/documents/7")
+    assert error_of(looked_up)["message"] == "It went wrong"
+    assert error_of(searched_for)["code"] == "not_found"
+
+
+async def test_a_form_that_cannot_be_read_is_refused_in_our_words() -> None:
+    async with client(rest_app(cast(Engine, Failing(AssertionError())))) as http:
+        reply = await http.post("/api/v1/jobs", content=b"no parts", headers={"Content-Type": "multipart/form-data"})
+    assert error_of(reply)["code"] == "malformed"
+    assert reply.status_code == 400

@@ -11,7 +11,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from knowledge.config import Settings
 from knowledge.engine.api import Engine
-from knowledge.surfaces.auth import Keys, judge_of
+from knowledge.surfaces.auth import Keys, Side, judge_of
+from knowledge.surfaces.guard import side_of
 from knowledge.surfaces.limits import RateLimits
 from knowledge.surfaces.mcp.limits import limits, limits_of_accounts
 from knowledge.surfaces.mcp.surface import McpSurface
@@ -45,8 +46,8 @@ class Doors:
         self._router = Router(routes, redirect_slashes=False, default=app)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        inside = self._app if scope["type"] == "lifespan" else self._router
-        await inside(scope, receive, send)
+        to_mcp = scope["type"] != "lifespan" and side_of(scope["path"]) in (Side.MCP, Side.MANAGER)
+        await (self._router if to_mcp else self._app)(scope, receive, send)
 
 
 def keep_running(app: FastAPI, mcp: McpSurface, services: Services, rates: RateLimits) -> None:

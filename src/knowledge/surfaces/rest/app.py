@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from http import HTTPStatus
 
-from fastapi import APIRouter, FastAPI
+from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
 from knowledge import __version__
 from knowledge.engine.api import Engine
-from knowledge.errors import KnowledgeError, Malformed, MethodNotAllowed, NotFound
 from knowledge.model import Caller
 from knowledge.surfaces.answers import refusal
 from knowledge.surfaces.limits import RateLimits
@@ -34,6 +32,8 @@ from knowledge.surfaces.rest import (
 from knowledge.surfaces.rest.context import Context, EngineFor
 from knowledge.surfaces.rest.openapi import describe
 from knowledge.surfaces.rest.rates import PREFIX
+from knowledge.surfaces.rest.routes import in_our_words
+from knowledge.surfaces.rest.straight import Application
 
 DEFAULT_MAX_FILE_BYTES = 100 << 20
 
@@ -52,37 +52,20 @@ def rest_app(
     def as_caller(caller: Caller) -> Engine:
         return engine.as_caller(caller)
 
-    app = FastAPI(title="Knowledge Server", version=__version__, docs_url=None, redoc_url=None, redirect_slashes=False)
+    app = Application(
+        title="Knowledge Server", version=__version__, docs_url=None, redoc_url=None, redirect_slashes=False
+    )
     app.state.context = Context(engine_for or as_caller, ready or (lambda: True), max_file_bytes, rates)
     app.add_exception_handler(HTTPException, _http_refusal)
     app.openapi = partial(describe, app)  # type: ignore[method-assign]
-    app.include_router(_everything(streaming), prefix=PREFIX)
+    rooms = (search, jobs, documents, notes, collections, crawls, users, corpora, admin, status)
+    app.include_rooms((room.router for room in (*rooms, stream) if streaming or room is not stream), PREFIX)
     app.add_api_route("/health", status.health, methods=["GET", "HEAD"], include_in_schema=False)
     app.add_route("/docs", docs.page, include_in_schema=False)
     return app
 
 
-def _everything(streaming: bool) -> APIRouter:
-    router = APIRouter()
-    for room in (search, jobs, documents, notes, collections, crawls, users, corpora, admin, status):
-        router.include_router(room.router)
-    if streaming:
-        router.include_router(stream.router)
-    return router
-
-
 async def _http_refusal(request: Request, error: Exception) -> Response:
     """What the framework refuses by itself, in our words."""
     assert isinstance(error, HTTPException)
-    return refusal(_in_our_words(request, error))
-
-
-def _in_our_words(request: Request, error: HTTPException) -> KnowledgeError:
-    path = request.url.path[:200]
-    if error.status_code == HTTPStatus.NOT_FOUND:
-        return NotFound(f"There is nothing at {path}", hint="See /docs for what there is.")
-    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-        allowed = (error.headers or {}).get("Allow", "")
-        hint = f"Use {allowed}." if allowed else "See /docs for what there is."
-        return MethodNotAllowed(f"{request.method[:20]} is not possible at {path}", hint=hint, allow=allowed)
-    return Malformed("The request cannot be read")
+    return refusal(in_our_words(request, error))
