@@ -85,7 +85,8 @@ class LocalEngine(LocalAccounts, LocalCorpora):
         return Access(self, caller)
 
     async def admit(self, caller: Caller) -> tuple[Caller, Scope]:
-        return await self._run(lambda: self._parts.accounts.admit(caller))
+        accounts = self._parts.accounts
+        return accounts.admit_at_once(caller) or await self._run(lambda: accounts.admit(caller))
 
     def start(self) -> None:
         self._parts.start()

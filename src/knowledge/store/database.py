@@ -57,6 +57,8 @@ class Database:
         self._readers = sqlite_engine(path, transactions=None)
         self._queue: queue.SimpleQueue[tuple[Work[Any], Future[Any]] | None] = queue.SimpleQueue()
         self._closed = False
+        self.after_commit: list[Callable[[], None]] = []
+        """Called by the writer after each commit, before those who wait for it are told."""
         try:
             migrate.upgrade(self._writer, path)
         except DBAPIError as error:
@@ -142,6 +144,8 @@ class Database:
                     outcomes.append((future, *_attempt(connection, work)))
                 failpoints.reached("store.uncommitted")
             failpoints.reached("store.committed")
+            for told in self.after_commit:
+                told()
         except Exception as error:
             failure = storage_failed(error) if isinstance(error, DBAPIError) else error
             for _, future in batch:
