@@ -12,6 +12,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from knowledge.index.order import best_first
+
 Numbers: TypeAlias = NDArray[np.float64]
 
 RANK_CONSTANT = 60
@@ -27,7 +29,7 @@ class Curve:
     slope: float
 
     def __call__(self, score: Numbers) -> Numbers:
-        relevance: Numbers = 1.0 / (1.0 + np.exp(-(self.offset + self.slope * score)))
+        relevance: Numbers = 1.0 / (1.0 + np.exp(score * -self.slope - self.offset))
         return relevance
 
 
@@ -47,8 +49,8 @@ class Calibration:
     """False where the curves are guesses; the order is right, the numbers are not promised."""
 
     def fuse(self, words: Numbers, cosine: Numbers) -> Numbers:
-        meaning = ((cosine - self.floor) / (1.0 - self.floor)).clip(0.0, 1.0)
-        fused: Numbers = self.words_weight * words + (1.0 - self.words_weight) * meaning
+        above = np.maximum(cosine - self.floor, 0.0)
+        fused: Numbers = words * self.words_weight + above * ((1.0 - self.words_weight) / (1.0 - self.floor))
         return fused
 
 
@@ -99,7 +101,7 @@ class Candidates:
         """BM25 between 0 and 1."""
         if self.ceiling <= 0.0:
             return np.zeros(len(self.ids))
-        return (self.bm25 / self.ceiling).clip(0.0, 1.0)
+        return np.minimum(self.bm25 / self.ceiling, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +151,7 @@ def by_rank(found: Candidates) -> Ranking:
 def _ranking(found: Candidates, score: Numbers, relevance: Numbers, *, calibrated: bool) -> Ranking:
     if found.quoted is not None:
         relevance = quoted_first(relevance, found.quoted)
-    order = np.lexsort((found.ids, -relevance))
-    return Ranking(order, score, relevance, calibrated)
+    return Ranking(best_first(relevance, found.ids), score, relevance, calibrated)
 
 
 def quoted_first(relevance: Numbers, quoted: NDArray[np.bool_]) -> Numbers:

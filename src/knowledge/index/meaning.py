@@ -21,6 +21,7 @@ from knowledge.index.coding import Coded, Parts, Saved, Scanner
 from knowledge.index.files import Damaged, MappedRows, write_whole
 from knowledge.index.lookup import Slots
 from knowledge.index.manifest import Manifest
+from knowledge.index.order import best_first
 from knowledge.index.view import Selection
 
 Rows: TypeAlias = NDArray[np.float16]
@@ -57,8 +58,8 @@ class MeaningView:
             late = first + np.flatnonzero(selection.embedded[first:])
             slots = np.concatenate((slots, late))
             scores = np.concatenate((scores, self._tail_cosines(question, late - first)))
-        order = np.lexsort((slots, -scores))[:limit]
-        return slots[order], scores[order]
+        order = best_first(scores, slots)[:limit]
+        return slots.take(order), scores.take(order)
 
     def cosines(self, question: Vectors, slots: Slots) -> Vectors:
         if not len(slots):  # an index that never had a vector has rows of no length
