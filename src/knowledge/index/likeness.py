@@ -23,14 +23,16 @@ def copies(view: SlotView, slots: Slots) -> NDArray[np.bool_]:
     both = held @ held.T
     words = both.diagonal()
     either = words[:, None] + words - both
-    enough = np.where(np.minimum(words[:, None], words) < LONG, SAME_SHORT, SAME_LONG)
-    same: NDArray[np.bool_] = (both >= enough * either) & (both > 0)
-    return same
+    same: NDArray[np.bool_] = both >= SAME_LONG * either
+    if np.count_nonzero(same) > len(slots):  # more than each with itself, which is rare
+        same &= (both >= SAME_SHORT * either) | (np.minimum(words[:, None], words) >= LONG)
+    return same & (both > 0)
 
 
 def _words_as_bits(view: SlotView, slots: Slots) -> NDArray[np.float32]:
     """A row a passage with ones where it holds a word; as fractions, since these multiply fastest."""
     terms, sizes = view.terms_of(slots)
     held = np.zeros(len(slots) * WIDTH, np.float32)
-    held[np.arange(0, len(held), WIDTH).repeat(sizes) + (terms >> np.uint32(COUNT_BITS) & np.uint32(WIDTH - 1))] = 1.0
+    rows = np.arange(0, len(held), WIDTH).repeat(sizes)
+    held[rows + (terms >> np.uint32(COUNT_BITS) & np.uint32(WIDTH - 1))] = 1.0
     return held.reshape(len(slots), WIDTH)
