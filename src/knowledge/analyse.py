@@ -255,6 +255,8 @@ def _says_nothing(text: str, codes: tuple[str, ...]) -> bool:
 
 def _forms(token: str, codes: tuple[str, ...]) -> list[tuple[str, ...]]:
     """Each term of the token with its forms; the languages agree about where it is cut."""
+    if len(codes) == 1:
+        return [(term,) for term in _token_terms(token, codes[0])[0]]
     by_language = [_token_terms(token, code)[0] for code in codes]
     return [tuple(dict.fromkeys(forms)) for forms in zip(*by_language, strict=True)]
 

@@ -69,21 +69,21 @@ def arrange(found: Candidates, ranking: Ranking, threshold: float, index: Index)
 def arranged(order: Places, relevance: Numbers, where: Whereabouts, same: Same) -> Arrangement:
     runs = neighbours(order, relevance, where)
     leading = without_followers(order, runs)
-    again = COUNTS.take(earlier_ones(where.documents[leading]), mode="clip")
+    again = COUNTS.take(earlier_ones(where.documents.take(leading)), mode="clip")
     again[copies(leading, same)] = COPY
-    weight = relevance[leading] * again
-    heaviest = np.argsort(-weight, kind="stable")
-    shown = leading[heaviest]
-    return Arrangement(shown, np.minimum.accumulate(relevance[shown]), weight[heaviest], runs)
+    weight = relevance.take(leading) * again
+    heaviest = (-weight).argsort(kind="stable")
+    shown = leading.take(heaviest)
+    return Arrangement(shown, np.minimum.accumulate(relevance.take(shown)), weight.take(heaviest), runs)
 
 
 def neighbours(order: Places, relevance: Numbers, where: Whereabouts) -> dict[int, tuple[int, ...]]:
     """Runs of passages that stand side by side in one document and are all relevant, grown from the best on."""
-    matching = with_neighbours(order[relevance[order] >= RELEVANT], where)
-    free = {int(where.places[at]): at for at in matching}
+    matching = order[relevance.take(order) >= RELEVANT]
+    free = with_neighbours(matching, where.places.take(matching))
     runs: dict[int, tuple[int, ...]] = {}
-    for best in matching:
-        if free.get(place := int(where.places[best])) == best:
+    for place, best in tuple(free.items()):
+        if place in free:
             first, last = grown(place, free, relevance, where.documents)
             run = tuple(free.pop(at) for at in range(first, last + 1))
             if len(run) > 1:
@@ -91,17 +91,13 @@ def neighbours(order: Places, relevance: Numbers, where: Whereabouts) -> dict[in
     return runs
 
 
-def with_neighbours(order: Places, where: Whereabouts) -> list[int]:
-    """Those of them that stand beside another one of them, in one document."""
-    by_place = where.places[order].argsort()
-    ascending = order[by_place]
-    places, documents = where.places[ascending], where.documents[ascending]
-    beside = (places[1:] - places[:-1] == 1) & (documents[1:] == documents[:-1])
-    near = np.zeros(len(order), np.bool_)
-    near[by_place[:-1]] |= beside
-    near[by_place[1:]] |= beside
-    found: list[int] = order[near].tolist()
-    return found
+def with_neighbours(order: Places, places: Places) -> dict[int, int]:
+    """Those of them whose places are beside each other's, by place, the best first."""
+    by_place = places.argsort()
+    ascending = places.take(by_place)
+    beside = (ascending[1:] - ascending[:-1] == 1).nonzero()[0]
+    near = sorted({*by_place.take(beside).tolist(), *by_place.take(beside + 1).tolist()})
+    return dict(zip(places.take(near).tolist(), order.take(near).tolist(), strict=True)) if near else {}
 
 
 def grown(place: int, free: Mapping[int, int], relevance: Numbers, documents: Places) -> tuple[int, int]:

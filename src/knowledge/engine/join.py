@@ -55,9 +55,9 @@ def join(query: Query, found: Candidates, arranged: Arrangement, passages: Passa
 
 def _shown(at: int, place: int, ids: list[int], arranged: Arrangement, truth: Truth) -> Shown:
     chunk, document = truth[ids[place]]
-    run = [truth[ids[each]][0] for each in arranged.run(place) if ids[each] in truth]
-    relevance, weight = float(arranged.relevance[at]), float(arranged.weight[at])
-    return Shown(place, relevance, weight, chunk, document, _joined(chunk, run) if len(run) > 1 else None)
+    run = arranged.runs.get(place)
+    joined = _joined(chunk, [truth[ids[each]][0] for each in run if ids[each] in truth]) if run else None
+    return Shown(place, float(arranged.relevance[at]), float(arranged.weight[at]), chunk, document, joined)
 
 
 def _joined(best: Chunk, run: Sequence[Chunk]) -> Joined | None:

@@ -106,7 +106,7 @@ def well_spelt(query: Query, asked: Asked, within: Within, index: Index) -> Aske
     if asked.mode is Mode.VECTOR:
         return asked
     spelling = mended(query.text, asked.words, within, index)
-    return replace(asked, words=spelling.words, instead=spelling.instead)
+    return replace(asked, words=spelling.words, instead=spelling.instead) if spelling.instead else asked
 
 
 def refuse_empty(query: Query, words: Words, embedder: Embedder | None) -> None:
@@ -189,26 +189,18 @@ def both_scores(asked: Asked, within: Within, by_words: Scored, by_meaning: Scor
     """One row a passage: first what the words found, then what the meaning found beside it. The score that only one
     side knows is computed for the other."""
     rows = {place: row for row, place in enumerate(by_words.places.tolist())}
-    at = np.asarray([rows.get(place, -1) for place in by_meaning.places.tolist()], np.int64)
-    beside = at < 0
-    rest = by_meaning.places[beside]
-    places = np.concatenate((by_words.places, rest))
+    first, meant = len(rows), [rows.setdefault(place, len(rows)) for place in by_meaning.places.tolist()]
+    places = np.fromiter(rows, np.int64, len(rows))
     words_rank, meaning_rank = np.full(len(places), -1), np.full(len(places), -1)
-    words_rank[: len(rows)] = np.arange(len(rows))
-    at[beside] = np.arange(len(rows), len(places))
-    meaning_rank[at] = np.arange(len(at))
-    bm25 = np.zeros(len(rest)) if asked.mode is Mode.VECTOR else index.bm25(asked.words, rest, within)
-    nowhere = np.full(len(rows), np.nan)
-    cosine = nowhere if asked.vector is None or not rows else index.cosines(asked.vector, by_words.places)
-    return Candidates(
-        index.ids(places),
-        np.concatenate((by_words.scores, bm25), dtype=np.float64),
-        index.ceiling(asked.words, within),
-        np.concatenate((cosine, by_meaning.scores[beside]), dtype=np.float64),
-        words_rank,
-        meaning_rank,
-        places,
-    )
+    words_rank[:first], meaning_rank[meant] = np.arange(first), np.arange(len(meant))
+    bm25, cosine = np.zeros(len(places)), np.full(len(places), np.nan)
+    bm25[:first] = by_words.scores
+    if asked.mode is not Mode.VECTOR:
+        bm25[first:] = index.bm25(asked.words, places[first:], within)
+    if asked.vector is not None:
+        cosine[:first], cosine[meant] = index.cosines(asked.vector, places[:first]), by_meaning.scores
+    ceiling = index.ceiling(asked.words, within)
+    return Candidates(index.ids(places), bm25, ceiling, cosine, words_rank, meaning_rank, places)
 
 
 # -- ranking, joining, shaping ------------------------------------------------------------------

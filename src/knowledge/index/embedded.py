@@ -87,8 +87,8 @@ class View:
 
     def _passing(self, ids: NDArray[np.int64], scores: NDArray[np.float32], selection: Selection) -> Scored:
         """What tantivy found, where it stands: after a crash it may know passages that are not here yet."""
-        places = self.slots.slots_of(ids)
-        here = (places >= 0) & selection.mask.take(places)
+        places = self.slots.lookup.slots_of(ids)
+        here = (places >= 0) & (places < len(selection.mask)) & selection.mask.take(places, mode="clip")
         return Scored(places, scores) if here.all() else Scored(places[here], scores[here])
 
 

@@ -31,23 +31,20 @@ class Sorted:
 class Table:
     """From ids to slots by one look: for ids that follow each other closely, which most do."""
 
-    first: int
+    before: int
     slots: NDArray[np.int32]
-    """Of the first id and all after it; -1 where there is none."""
+    """Of this id and all after it; -1 where there is none, which is so of the first and the last."""
 
     def slots_of(self, ids: NDArray[np.int64]) -> Slots:
-        places = ids - self.first
-        slots = self.slots.take(places, mode="clip").astype(np.int64)
-        slots[(places < 0) | (places >= len(self.slots))] = -1
-        return slots
+        return self.slots.take(ids - self.before, mode="clip").astype(np.int64)
 
 
 def settled(ids: NDArray[np.int64], slots: Slots) -> Sorted | Table:
     first, span = (int(ids.min()), int(ids.max() - ids.min()) + 1) if len(ids) else (0, 1)
     if span <= CLOSE * max(len(ids), 1):
-        table = np.full(span, -1, np.int32)
-        table[ids - first] = slots
-        return Table(first, table)
+        table = np.full(span + 2, -1, np.int32)
+        table[ids - first + 1] = slots
+        return Table(first - 1, table)
     order = ids.argsort()
     return Sorted(ids[order], slots[order].astype(np.int32))
 

@@ -168,8 +168,9 @@ class WordView:
 
     def _run(self, query: tantivy.Query, limit: int) -> tuple[Ids, Scores]:
         hits = self.searcher.search(query, limit, count=False).hits
-        ids = self.searcher.fast_field_values("chunk", [address for _, address in hits]) if hits else []
-        return np.asarray(ids, np.int64), np.asarray([score for score, _ in hits], np.float32)
+        scores, addresses = zip(*hits, strict=True) if hits else ((), ())
+        ids = self.searcher.fast_field_values("chunk", list(addresses))
+        return np.asarray(ids, np.int64), np.asarray(scores, np.float32)
 
 
 # -- queries ------------------------------------------------------------------------------------
