@@ -86,7 +86,8 @@ class LocalEngine(LocalAccounts, LocalCorpora):
 
     async def admit(self, caller: Caller) -> tuple[Caller, Scope]:
         accounts = self._parts.accounts
-        return accounts.admit_at_once(caller) or await self._run(lambda: accounts.admit(caller))
+        known = accounts.admit_at_once(caller)
+        return known if known is not None else await self._run(lambda: accounts.admit(caller))
 
     def start(self) -> None:
         self._parts.start()
