@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pypdfium2 as pdfium
 import pytest
 
+from knowledge.extract.pdf_cells import Cell
 from knowledge.extract.pdf_outline import Outline
 from knowledge.extract.pdf_running import RunningLines
 from knowledge.extract.pdf_words import Plain, better, untorn
@@ -76,7 +78,18 @@ def test_lines_that_run_up_the_page_are_read_in_order(tmp_path: Path) -> None:
 
 def test_a_page_that_is_written_from_right_to_left_keeps_its_order() -> None:
     hebrew = "שלום עולם וברוכים הבאים לספר החדש"
-    assert better(" ".join(reversed(hebrew.split())), Plain(hebrew), rotated=False) == hebrew
+    assert better(" ".join(reversed(hebrew.split())), Plain(hebrew), rotated=False, cells_of=no_cells) == hebrew
+
+
+def no_cells(lines: Sequence[str]) -> list[list[Cell]]:
+    return [[] for _ in lines]
+
+
+def test_one_line_from_right_to_left_is_read_so_on_a_page_from_left_to_right() -> None:
+    english, hebrew = "The breakwater was surveyed in spring by everybody. " * 5, "שלום עולם וברוכים הבאים."
+    structured = f"{english}{' '.join(reversed(hebrew.split()))} The end."
+    text = better(structured, Plain(f"{english}\n{hebrew}\nThe end."), rotated=False, cells_of=no_cells)
+    assert text == f"{english}{hebrew} The end."
 
 
 def test_notes_on_a_page_are_read_with_it(tmp_path: Path) -> None:

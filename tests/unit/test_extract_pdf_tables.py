@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
+import pypdfium2
 import pytest
 
+from knowledge.extract.pdf_cells import Cell, Cells, table
 from knowledge.extract.pdf_rows import mended
+from knowledge.extract.pdf_torn import restored
 from tests.data.extract.documents import Pdf
 from tests.data.extract.reading import read
 
@@ -78,3 +82,48 @@ def test_the_last_line_of_a_paragraph_is_no_header() -> None:
     assert mended(structured, plain) == (
         "What the harbour asked for its wares.\n\n| Ware | Price | Stock |\n|---|---|---|\n| Tea | 12 | 4 |"
     )
+
+
+def in_columns(lines: Sequence[str]) -> list[list[Cell]]:
+    """Every word a cell, the columns far apart."""
+    return [[Cell(100 * x, 100 * x + 50, word) for x, word in enumerate(line.split())] for line in lines]
+
+
+STOCK = "|Stock|\n|---|\n|7|\n|8|"
+TORN = f"# Waves\n\nThe sea in spring. Ware Tea Cocoa\n\n# What follows\n\nPrice 12 9\n\n{STOCK}\n\nTea is dear."
+ROWS = "Ware Price Stock\nTea 12 7\nCocoa 9 8"
+
+
+def test_a_table_that_was_read_by_its_columns_gets_its_rows_and_its_place() -> None:
+    text = restored(TORN, f"Waves\nThe sea in spring.\n{ROWS}\nWhat follows\nTea is dear.", in_columns)
+    assert text.split("\n\n") == [
+        "# Waves",
+        "The sea in spring.",
+        "| Ware | Price | Stock |\n| --- | --- | --- |\n| Tea | 12 | 7 |\n| Cocoa | 9 | 8 |",
+        "# What follows",
+        "Tea is dear.",
+    ]
+
+
+def test_a_table_takes_no_words_from_other_lines_or_from_half_of_another_table() -> None:
+    for structured in (TORN.replace("Price 12", "It cost 12"), TORN.replace("|8|", "|8|\n|Sum 15|")):
+        assert restored(structured, f"Waves\n{ROWS}\nWhat follows", in_columns) == structured
+
+
+def test_two_columns_of_prose_are_no_table() -> None:
+    line = "The breakwater was surveyed in spring", "and the wall was found to be very sound"
+    assert table([[Cell(0, 200, line[0]), Cell(220, 420, line[1])]] * 4) is None
+
+
+def test_cells_are_words_with_wide_gaps_between_them() -> None:
+    with pypdfium2.PdfDocument(drawn(ruled=False)) as document:
+        [cells] = Cells(document[0])(["Coffee Bourbon Island 8.00 977"])
+    assert [cell.words for cell in cells] == list(WARES[2])
+    assert [round(cell.left) for cell in cells] == pytest.approx(COLUMNS, abs=1)
+
+
+def test_a_row_with_an_empty_cell_keeps_its_columns() -> None:
+    rows = in_columns(["Ware Price Stock", "Tea 12 7", "Cocoa 9 8"])
+    assert table([*rows, [rows[0][0], Cell(210, 240, "15")]]) == [
+        ["Ware", "Price", "Stock"], ["Tea", "12", "7"], ["Cocoa", "9", "8"], ["Ware", "", "15"],
+    ]  # fmt: skip

@@ -15,6 +15,7 @@ import pypdfium2 as pdfium
 from knowledge import errors
 from knowledge.extract import ocr, pdf_layout, pdf_scan
 from knowledge.extract.base import Extracted, PageText, Source
+from knowledge.extract.pdf_cells import Cells
 from knowledge.extract.pdf_facts import pdf_facts
 from knowledge.extract.pdf_lost import LostLines
 from knowledge.extract.pdf_notes import notes
@@ -66,7 +67,7 @@ def _page(document: pdfium.PdfDocument, index: int, markdown: str, lost: LostLin
         try:
             rotated = page.get_rotation() != 0
             plain = read_plain(page)
-            text = better(markdown, plain, rotated)
+            text = better(markdown, plain, rotated, Cells(page))
             text = lost.restore(text, plain.text, partial(at_top, page)) + notes(page)
             scanned = pdf_scan.needs_recognition(page, text)
         finally:

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 
 import pypdfium2 as pdfium
 
+from knowledge.extract.pdf_leftwards import runs_left, turned
 from knowledge.extract.pdf_rows import mended
+from knowledge.extract.pdf_torn import Ask, restored
 
 WORD = re.compile(r"\w{4,}")
 MOST_LOST = 0.15
@@ -20,8 +22,6 @@ TORN = re.compile(r"-(\**)\n{1,2}(?:#{1,6} )?(\**)([^\W\dA-Z_]\w*)")
 """Where a word goes on in the next line or block."""
 START, LONGEST = re.compile(r"\w{2,}$"), 60
 HEADING = re.compile(r"#{1,6} ")
-LEFTWARDS = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
-"""Hebrew, Arabic and their kin, whose words the structured reading sets in the order of their places."""
 LOOKS = 40
 """Letters whose direction is looked at."""
 HEAD = 0.9
@@ -100,18 +100,13 @@ def untorn(structured: str, plain: str) -> str:
     return "".join(parts) + structured[done:]
 
 
-def better(structured: str, plain: Plain, rotated: bool) -> str:
+def better(structured: str, plain: Plain, rotated: bool, cells_of: Ask) -> str:
     words = WORD.findall(plain.text)
     if not words:
         return structured or plain.text
     known = set(WORD.findall(structured))
     lost = sum(word not in known for word in words) / len(words)
-    if plain.turned or lost > MOST_LOST or (rotated and lost > 0.05) or _runs_left(plain.text):
+    if plain.turned or lost > MOST_LOST or (rotated and lost > 0.05) or runs_left(plain.text):
         return PARTED.sub(r"\1\2", plain.text)
-    return untorn(mended(rejoin(structured, plain.text), plain.text), plain.text)
-
-
-def _runs_left(text: str) -> bool:
-    if LEFTWARDS.search(text) is None:
-        return False
-    return 5 * len(LEFTWARDS.findall(text)) > sum(map(str.isalpha, text))
+    structured = mended(rejoin(turned(structured, plain.text), plain.text), plain.text)
+    return untorn(restored(structured, plain.text, cells_of), plain.text)
