@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from knowledge.extract.sheet_times import is_time, time_of
+from knowledge.extract.word_edges import edges_once
 from tests.data.extract import documents
 from tests.data.extract.reading import joined, read
 
@@ -167,6 +168,12 @@ def test_a_text_box_is_a_paragraph_behind_the_one_that_holds_it(tmp_path: Path) 
 def test_a_text_box_within_a_text_box_is_read_once(tmp_path: Path) -> None:
     outer = paragraph("<w:t>Outer</w:t>", box(styled("Text", "inner"))) + styled("Text", "more of it")
     assert blocks(tmp_path, paragraph(box(outer))) == ["Outer", "inner", "more of it"]
+
+
+def test_the_edges_of_a_page_are_read_once_and_not_with_every_section() -> None:
+    text = "Gazette\n\nOne\n\nPage\n\n---\n\nGazette\n\nTwo\n\nPage\n\n---\n\nThree\n\nPage"
+    assert edges_once(text) == "Gazette\n\nOne\n\n---\n\nTwo\n\n---\n\nThree\n\nPage"
+    assert edges_once("# One\n\nx\n\n---\n\n# One\n\ny") == "# One\n\nx\n\n---\n\n# One\n\ny"
 
 
 def test_cells_behind_a_wide_one_keep_their_columns(tmp_path: Path) -> None:
@@ -370,6 +377,29 @@ def test_an_opendocument_text_gives_its_title_its_boxes_and_its_edges_once(tmp_p
     data = documents.opendocument("text", body, styles=styles)
     blocks = joined(read(tmp_path, "a.odt", data)[1]).strip().split("\n\n")
     assert blocks == ["Harbour Gazette", "# Of ships", "Seen words", "In a box", "Ada"]
+
+
+def test_formulas_and_charts_in_an_opendocument_are_read(tmp_path: Path) -> None:
+    def frame(name: str) -> str:
+        return (
+            f'<draw:frame><draw:object xlink:href="./{name}" xmlns:xlink="http://www.w3.org/1999/xlink"/></draw:frame>'
+        )
+
+    math = "<math><semantics><mi>E</mi><annotation>E = m c^2</annotation></semantics></math>"
+    cell = "<table:table-cell><text:p>{}</text:p></table:table-cell>"
+    rows = "".join(f"<table:table-row>{cell.format(a)}{cell.format(b)}</table:table-row>" for a, b in ("xy", "12"))
+    chart = (
+        f'<office:chart {documents.SPACES} xmlns:c="urn:oasis:names:tc:opendocument:xmlns:chart:1.0"><c:chart><c:title>'
+        f"<text:p>Waves</text:p></c:title><table:table>{rows}</table:table></c:chart></office:chart>"
+    )
+    text = (
+        f"<office:text><text:p>So {frame('Formula')} holds.</text:p><text:p>See{frame('Chart')}</text:p></office:text>"
+    )
+    objects = {"Formula/content.xml": math, "Chart/content.xml": chart}
+    made = documents.added(documents.opendocument("text", text), objects)
+    assert joined(read(tmp_path, "a.odt", made)[1]).strip().split("\n\n") == [
+        "So E = m c^2 holds.", "See", "Waves", "| x | y |\n| --- | --- |\n| 1 | 2 |",
+    ]  # fmt: skip
 
 
 def test_a_table_within_a_table_is_read_once(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from xml.etree.ElementTree import Element
 
 from knowledge import errors
-from knowledge.extract import markup_tree, odf_lists, odf_sheets, odf_styles
+from knowledge.extract import markup_tree, odf_lists, odf_objects, odf_sheets, odf_styles
 from knowledge.extract.archive import open_archive
 from knowledge.extract.base import Extracted, Facts, PageText, Source
 from knowledge.extract.markup_tree import local
@@ -25,6 +25,7 @@ def extract(source: Source, doc_type: str) -> Extracted:
         if MANIFEST in names and b"encryption-data" in markup_tree.member(archive, MANIFEST):
             raise errors.NeedsPassword("It is protected with a password", filename=source.filename)
         root = markup_tree.parse(markup_tree.member(archive, CONTENT))
+        odf_objects.bring_in(root, archive)
         about = _part(archive, META, names)
         styles = _part(archive, STYLES, names)
     body = next((element for element in root.iter() if local(element.tag) == "body"), root)

@@ -11,6 +11,7 @@ from knowledge.extract.markdown import first_heading
 from knowledge.extract.office import open_office
 from knowledge.extract.office_facts import office_facts
 from knowledge.extract.plain import pages
+from knowledge.extract.word_edges import edges_once
 
 EMPTY_HEADING = re.compile(r"\n#{1,6}[ \t*_]*(?=\n)")
 RAISED = re.compile(r"</?(?:sup|sub|u)>")
@@ -24,7 +25,7 @@ IMAGE = re.compile(r"!\[([^\]]*)\]\([^)]*\)")
 def extract(source: Source, doc_type: str) -> Extracted:
     modern = doc_type == "docx"
     with open_office(word_parts.mended(source) if modern else word_unseen.seen(source), doc_type) as document:
-        text = _tidy(document.to_markdown())
+        text = edges_once(_tidy(document.to_markdown()))
     if modern:
         text = word_titles.mark(source, text)
     facts = office_facts(source, doc_type)

@@ -218,9 +218,14 @@ def described(package: bytes) -> bytes:
         'xmlns:dcterms="http://purl.org/dc/terms/"><dc:title>Harbour handbook</dc:title><dc:creator>Ada</dc:creator>'
         "<dcterms:created>2024-03-01T10:00:00Z</dcterms:created></cp:coreProperties>"
     )
+    return added(package, {"docProps/core.xml": about})
+
+
+def added(package: bytes, more: Mapping[str, str]) -> bytes:
+    """The same document with more parts."""
     with zipfile.ZipFile(io.BytesIO(package)) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
-    return zipped({**members, "docProps/core.xml": about})
+    return zipped({**members, **more})
 
 
 def word(body: str, styles: Mapping[str, str], more: str = "") -> bytes:
