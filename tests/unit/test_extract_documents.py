@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import office_oxide
 import pytest
-from PIL import Image, ImageOps
+from PIL import Image, ImageChops, ImageOps
 
 from knowledge import errors
 from knowledge.extract.bundle import members
@@ -136,6 +137,14 @@ def test_words_on_nothing_are_read_whether_black_or_white(tmp_path: Path, ink: i
 def test_a_picture_in_the_colours_of_print_is_read(tmp_path: Path) -> None:
     image = documents.picture(*SENTENCES[:2], size=(1300, 400)).convert("CMYK")
     assert "lazy dog" in joined(read(tmp_path, "a.jpg", documents.encoded(image, "JPEG"))[1])
+
+
+def test_noise_between_the_letters_does_not_hide_them(tmp_path: Path) -> None:
+    clean = documents.picture(*SENTENCES).convert("L")
+    noise = Image.frombytes("L", clean.size, random.Random(5).randbytes(clean.width * clean.height))
+    grainy = ImageChops.add(clean, noise, offset=-128)
+    _, [page] = read(tmp_path, "a.png", documents.encoded(grainy, "PNG"))
+    assert "runs away into the dark forest" in page.text
 
 
 def test_a_tiff_has_a_page_for_each_picture(tmp_path: Path) -> None:
