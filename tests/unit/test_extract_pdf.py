@@ -9,6 +9,7 @@ import pypdfium2 as pdfium
 import pytest
 
 from knowledge.extract.pdf_cells import Cell
+from knowledge.extract.pdf_ligatures import respelt, spelt
 from knowledge.extract.pdf_outline import Outline
 from knowledge.extract.pdf_running import RunningLines
 from knowledge.extract.pdf_words import Plain, better, untorn
@@ -166,3 +167,13 @@ def test_a_word_that_goes_on_in_the_next_block_is_whole() -> None:
 
 def test_a_heading_that_says_more_than_its_entry_stays_whole() -> None:
     assert outlined("Rules").apply(0, "# Rules Of The Harbour") == "# Rules\n\n# Rules Of The Harbour"
+
+
+def test_joined_letters_of_a_font_without_names_are_letters() -> None:
+    text, words = spelt("o\x1ecial forti\x1ccations re\x1dect Gröÿe, \x1du\x1by")
+    assert text == "official fortifications reflect Größe, fluffy"
+    structured = "official forti cations fortications reThect Thufty, the day"
+    assert respelt(structured, words, f"{text} the day") == (
+        "official forti cations fortifications reflect fluffy, the day"
+    )
+    assert spelt("e\x0bort of \x0clms\nand \row")[0] == "effort of films\nand flow"

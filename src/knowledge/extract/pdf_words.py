@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import pypdfium2 as pdfium
 
 from knowledge.extract.pdf_leftwards import runs_left, turned
+from knowledge.extract.pdf_ligatures import respelt, spelt
 from knowledge.extract.pdf_rows import mended
 from knowledge.extract.pdf_torn import Ask, restored
 
@@ -35,14 +37,17 @@ class Plain:
     text: str
     turned: bool = False
     """Whether a reader sees it sideways or upside down, so that only this reading is of use."""
+    joined: Mapping[str, str] = field(default_factory=dict)
+    """Words with letters for which the font has no names, as pdfium gives them and as they are."""
 
 
 def read_plain(page: pdfium.PdfPage) -> Plain:
     text, upright = _read(page)
     if upright in (None, page.get_rotation()):
-        return Plain(text)
+        text, words = spelt(text)
+        return Plain(text, joined=words)
     page.set_rotation(upright or 0)
-    return Plain(_read(page)[0], turned=True)
+    return Plain(spelt(_read(page)[0])[0], turned=True)
 
 
 def _read(page: pdfium.PdfPage) -> tuple[str, int | None]:
@@ -104,6 +109,7 @@ def better(structured: str, plain: Plain, rotated: bool, cells_of: Ask) -> str:
     words = WORD.findall(plain.text)
     if not words:
         return structured or plain.text
+    structured = respelt(structured, plain.joined, plain.text) if plain.joined else structured
     known = set(WORD.findall(structured))
     lost = sum(word not in known for word in words) / len(words)
     if plain.turned or lost > MOST_LOST or (rotated and lost > 0.05) or runs_left(plain.text):
