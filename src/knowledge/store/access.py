@@ -8,6 +8,7 @@ from knowledge.errors import InsufficientPermissions
 from knowledge.model import Permission, Scope
 from knowledge.store import collections, schema
 from knowledge.store.database import Database
+from knowledge.store.prepared import Prepared
 from knowledge.store.watch import Watch
 
 C, R, U = schema.collections.c, schema.grants.c, schema.curations.c
@@ -16,7 +17,7 @@ _SHARED = union_all(
     select(R.collection_id, R.permission).where(R.account_id == bindparam("owner")),
     select(U.collection_id, literal(Permission.READ.value)).where(U.is_public, U.is_approved),
 )
-_WRITER = (
+_WRITER = Prepared(
     select(C.owner_id, R.permission)
     .join_from(
         schema.collections,
@@ -65,7 +66,7 @@ class AccessStore:
 
 def owner_for_writer(connection: Connection, collection_id: int, starter: int) -> int:
     """Who will own what somebody puts into a collection; whoever may not any more is refused, however late."""
-    row = connection.execute(_WRITER, {"collection": collection_id, "starter": starter}).first()
+    row = _WRITER.first(connection, {"collection": collection_id, "starter": starter})
     if row is None:
         raise collections.missing(collection_id)
     if row.owner_id != starter and row.permission != Permission.WRITE:

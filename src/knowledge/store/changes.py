@@ -8,12 +8,15 @@ from datetime import datetime
 from sqlalchemy import Connection, bindparam, delete, func, insert, select
 
 from knowledge.store import schema
-from knowledge.store.database import Database, new_id
+from knowledge.store.database import Database
+from knowledge.store.prepared import Prepared
 from knowledge.store.time import moment, stamp
 
 L = schema.changes.c
-_RECORDED = insert(schema.changes)
-_AFTER = select(L.seq, L.document_id).where(L.seq > bindparam("seq")).order_by(L.seq).limit(bindparam("limit"))
+_RECORDED = Prepared(insert(schema.changes))
+_AFTER = Prepared(
+    select(L.seq, L.document_id).where(L.seq > bindparam("seq")).order_by(L.seq).limit(bindparam("limit"))
+)
 _SEQUENCE = "sqlite_sequence"
 
 
@@ -27,7 +30,7 @@ class Batch:
 
 def record(connection: Connection, document_id: int) -> int:
     """Note that a document is no longer what it was; answers the number of the change."""
-    return new_id(connection.execute(_RECORDED, {"document_id": document_id, "at": stamp()}))
+    return _RECORDED.insert(connection, {"document_id": document_id, "at": stamp()})
 
 
 class ChangeLog:
@@ -36,7 +39,7 @@ class ChangeLog:
 
     def after(self, seq: int, limit: int) -> Batch | None:
         with self._database.read() as connection:
-            rows = connection.execute(_AFTER, {"seq": seq, "limit": limit}).all()
+            rows = _AFTER.all(connection, {"seq": seq, "limit": limit})
         return Batch(rows[-1].seq, tuple(dict.fromkeys(row.document_id for row in rows))) if rows else None
 
     def newest(self) -> int:

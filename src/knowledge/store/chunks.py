@@ -10,7 +10,8 @@ from sqlalchemy import Connection, bindparam, delete, exists, func, insert, sele
 
 from knowledge.model import Chunk, new_uid
 from knowledge.store import changes, schema
-from knowledge.store.database import Database, new_id
+from knowledge.store.database import Database
+from knowledge.store.prepared import Prepared
 
 H, V, K, D, C = (
     schema.chunks.c,
@@ -34,10 +35,11 @@ _OF_DOCUMENT = (
     .where(D.id == bindparam("document_id"))
     .order_by(H.position)
 )
-_NEW_CONTENT = insert(schema.contents)
-_STAGED = insert(schema.chunks).returning(H.id, H.position)
-_VECTORS = insert(schema.vectors)
+_NEW_CONTENT = Prepared(insert(schema.contents))
+_STAGED = Prepared(insert(schema.chunks))
+_VECTORS = Prepared(insert(schema.vectors))
 _CONTENT = update(schema.contents).where(K.id == bindparam("content_id"))
+_PUBLISHED, _RETIRED = Prepared(_CONTENT), Prepared(_CONTENT)
 _BY_DIGEST = (
     select(H.digest, V.data)
     .join_from(schema.chunks, schema.vectors, V.chunk_id == H.id)
@@ -233,34 +235,28 @@ def chunk_of(row: Any, document_id: int) -> Chunk:
 
 
 def new_content(connection: Connection, job_id: int) -> int:
-    return new_id(connection.execute(_NEW_CONTENT, {"job_id": job_id}))
+    return _NEW_CONTENT.insert(connection, {"job_id": job_id})
 
 
 def stage(
     connection: Connection, content_id: int, first: int, staged: Sequence[StagedChunk], model_id: int | None
 ) -> None:
     """Put passages and their vectors under a content, from position `first` on."""
-    rows = [_row(content_id, first + number, chunk) for number, chunk in enumerate(staged)]
-    if not rows:
-        return
-    inserted = connection.execute(_STAGED, rows)
-    by_position = {row.position: row.id for row in inserted}
-    vectors = [
-        {"chunk_id": by_position[first + number], "model_id": model_id, "data": chunk.vector}
-        for number, chunk in enumerate(staged)
-        if chunk.vector is not None
-    ]
-    if vectors:
-        connection.execute(_VECTORS, vectors)
+    vectors = []
+    for number, chunk in enumerate(staged):
+        identity = _STAGED.insert(connection, _row(content_id, first + number, chunk))
+        if chunk.vector is not None:
+            vectors.append({"chunk_id": identity, "model_id": model_id, "data": chunk.vector})
+    _VECTORS.many(connection, vectors)
 
 
 def publish_content(connection: Connection, content_id: int, document_id: int) -> None:
-    connection.execute(_CONTENT, {"content_id": content_id, "document_id": document_id})
+    _PUBLISHED.run(connection, {"content_id": content_id, "document_id": document_id})
 
 
 def retire_content(connection: Connection, content_id: int, seq: int) -> None:
     """Replaced by this change; searches may still find it until the index has seen that."""
-    connection.execute(_CONTENT, {"content_id": content_id, "retired_seq": seq})
+    _RETIRED.run(connection, {"content_id": content_id, "retired_seq": seq})
 
 
 def drop_contents(connection: Connection, content_ids: Sequence[int]) -> None:

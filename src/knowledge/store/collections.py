@@ -24,6 +24,7 @@ from knowledge.model import (
 from knowledge.store import schema
 from knowledge.store.accounts import require_owner
 from knowledge.store.database import Database, new_id
+from knowledge.store.prepared import Prepared
 from knowledge.store.time import moment, stamp
 
 A, C, D, U = schema.accounts.c, schema.collections.c, schema.documents.c, schema.curations.c
@@ -52,7 +53,7 @@ COLLECTIONS = (
     .join(schema.curations, C.id == U.collection_id, isouter=True)
     .join(schema.accounts, C.owner_id == A.id, isouter=True)
 )
-_OWN = select(C.id).where(C.owner_id == bindparam("owner"), C.name == bindparam("named"))
+_OWN = Prepared(select(C.id).where(C.owner_id == bindparam("owner"), C.name == bindparam("named")))
 
 LONGEST_NAME = 100
 
@@ -115,7 +116,7 @@ def require(connection: Connection, ref: CollectionRef, scope: Scope) -> int:
     others write into it unawares. Another's is written to by its number or UUID.
     """
     if isinstance(ref, str):
-        own = connection.execute(_OWN, {"owner": scope.owner, "named": ref.strip()}).scalar()
+        own = _OWN.scalar(connection, {"owner": scope.owner, "named": ref.strip()})
         return int(own) if own is not None else create(connection, NewCollection(title=ref, name=ref), scope.owner)
     return require_writable(connection, ref, scope)
 

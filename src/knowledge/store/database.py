@@ -41,10 +41,15 @@ def new_id(result: CursorResult[Any]) -> int:
     return int(key[0])
 
 
-def storage_failed(error: DBAPIError) -> StorageFailed:
-    if getattr(error.orig, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
-        return DiskFull("The disk of the data folder is full", reason=str(error.orig))
-    return DatabaseFailed(f"The database could not be used: {error.orig}", reason=str(error.orig))
+DRIVER_ERRORS = (DBAPIError, sqlite3.Error)
+"""What goes wrong below the library arrives as its own error or, from prepared statements, as the driver's."""
+
+
+def storage_failed(error: DBAPIError | sqlite3.Error) -> StorageFailed:
+    cause = error.orig if isinstance(error, DBAPIError) else error
+    if getattr(cause, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
+        return DiskFull("The disk of the data folder is full", reason=str(cause))
+    return DatabaseFailed(f"The database could not be used: {cause}", reason=str(cause))
 
 
 class Database:
@@ -72,7 +77,7 @@ class Database:
         try:
             with self._readers.connect() as connection:
                 yield connection
-        except DBAPIError as error:
+        except DRIVER_ERRORS as error:
             raise storage_failed(error) from error
 
     @contextmanager
@@ -147,7 +152,7 @@ class Database:
             for told in self.after_commit:
                 told()
         except Exception as error:
-            failure = storage_failed(error) if isinstance(error, DBAPIError) else error
+            failure = storage_failed(error) if isinstance(error, DRIVER_ERRORS) else error
             for _, future in batch:
                 future.set_exception(failure)
             return
@@ -164,7 +169,7 @@ def _attempt(connection: Connection, work: Work[Any]) -> tuple[Any, BaseExceptio
     except Exception as error:
         driver.execute("ROLLBACK TO SAVEPOINT piece")
         driver.execute("RELEASE SAVEPOINT piece")
-        return None, storage_failed(error) if isinstance(error, DBAPIError) else error
+        return None, storage_failed(error) if isinstance(error, DRIVER_ERRORS) else error
     driver.execute("RELEASE SAVEPOINT piece")
     return value, None
 

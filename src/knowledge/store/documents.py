@@ -29,6 +29,7 @@ from knowledge.store import changes, collections, quotas, schema, site_pages
 from knowledge.store.access import owner_for_writer
 from knowledge.store.chunks import CHUNK_COLUMNS, chunk_of, drop_contents
 from knowledge.store.database import Database
+from knowledge.store.prepared import Prepared
 from knowledge.store.quotas import Quota
 from knowledge.store.time import moment, moment_or_none, stamp
 
@@ -50,13 +51,16 @@ _HITS = (
     .join(schema.collections, D.collection_id == C.id)
     .where(H.id.in_(bindparam("ids", expanding=True)))
 )
-_NAMED = select(
-    or_(
-        exists().where(D.sha256 == bindparam("sha256")),
-        exists().where(J.sha256 == bindparam("sha256")),
+_NAMED = Prepared(
+    select(
+        or_(
+            exists().where(D.sha256 == bindparam("sha256")),
+            exists().where(J.sha256 == bindparam("sha256")),
+        )
     )
 )
-_UNTAGGED = delete(schema.document_tags).where(G.document_id == bindparam("document_id"))
+_UNTAGGED = Prepared(delete(schema.document_tags).where(G.document_id == bindparam("document_id")))
+_TAGGED = Prepared(insert(schema.document_tags))
 BATCH = 500
 """How many ids go into one statement; databases have a limit."""
 _SORTED: dict[str, ColumnElement[Any]] = {
@@ -157,7 +161,7 @@ class DocumentStore:
     def names(self, sha256: str) -> bool:
         """Whether any row still needs a file."""
         with self._database.read() as connection:
-            return bool(connection.execute(_NAMED, {"sha256": sha256}).scalar())
+            return bool(_NAMED.scalar(connection, {"sha256": sha256}))
 
     # -- changing -------------------------------------------------------------------------------
 
@@ -238,9 +242,8 @@ def remove_collection(connection: Connection, identity: int) -> tuple[Removed, l
 
 
 def write_tags(connection: Connection, document_id: int, tags: Sequence[str]) -> None:
-    connection.execute(_UNTAGGED, {"document_id": document_id})
-    if tags:
-        connection.execute(insert(schema.document_tags), [{"document_id": document_id, "tag": tag} for tag in tags])
+    _UNTAGGED.run(connection, {"document_id": document_id})
+    _TAGGED.many(connection, [{"document_id": document_id, "tag": tag} for tag in tags])
 
 
 def document_of(row: Any) -> Document:

@@ -7,33 +7,36 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Connection, Select, bindparam, func, insert, select, update
-from sqlalchemy.sql.dml import ReturningUpdate
+from sqlalchemy import Connection, bindparam, func, insert, select, update
 
 from knowledge.errors import Cancelled, JobNotFound, NotNow
 from knowledge.model import Job, JobError, JobFilter, JobKind, JobStatus, Page, Ref, Scope
 from knowledge.store import schema
 from knowledge.store.accounts import require_owner
-from knowledge.store.database import Database, new_id
+from knowledge.store.database import Database
 from knowledge.store.job_rows import Claim, Finished, NewJob, Started, claim_of, job_of, queued
+from knowledge.store.prepared import Prepared
 from knowledge.store.time import stamp
 
 J, D = schema.jobs.c, schema.documents.c
 _JOBS = select(schema.jobs)
 _BY_ID = _JOBS.where(J.id == bindparam("job_id"))
-_BY_UID = _JOBS.where(J.uid == bindparam("job_uid"), J.owner_id == bindparam("owner"))
+_BY_UID = Prepared(_JOBS.where(J.uid == bindparam("job_uid"), J.owner_id == bindparam("owner")))
 _CHANGED = update(schema.jobs).where(J.id == bindparam("job_id"))
 _ENDED = _CHANGED.where(J.token == bindparam("mine"))
-_CREATED = insert(schema.jobs)
-_HELD = select(J.id).where(J.id == bindparam("job_id"), J.token == bindparam("mine"), J.status == JobStatus.PROCESSING)
+_CREATED = Prepared(insert(schema.jobs))
+_PUBLISHED = Prepared(_CHANGED)
+_HELD = Prepared(
+    select(J.id).where(J.id == bindparam("job_id"), J.token == bindparam("mine"), J.status == JobStatus.PROCESSING)
+)
 _DONE = (J.status == JobStatus.PROCESSING) & (J.change_seq <= bindparam("seq"))
-_TO_FINISH = select(J.id, J.sha256).where(_DONE)
-_FINISHED = (
+_TO_FINISH = Prepared(select(J.id, J.sha256).where(_DONE))
+_FINISHED = Prepared(
     update(schema.jobs)
     .where(_DONE)
     .values(status=J.outcome, step="Completed", token=None, completed_at=bindparam("now"), sha256=None)
 )
-_UNFINISHED = select(J.id).where(J.status == JobStatus.PROCESSING, J.change_seq.is_not(None)).limit(1)
+_UNFINISHED = Prepared(select(J.id).where(J.status == JobStatus.PROCESSING, J.change_seq.is_not(None)).limit(1))
 _COUNTS = select(J.status, func.count().label("jobs")).group_by(J.status)
 _NEXT = (
     select(J.id)
@@ -49,8 +52,9 @@ _NEXT_CRAWL = (
     .limit(1)
     .with_for_update(skip_locked=True)
 )
-_CLAIMED = update(schema.jobs).where(J.id == _NEXT.scalar_subquery()).returning(schema.jobs)
-_CLAIMED_CRAWL = update(schema.jobs).where(J.id == _NEXT_CRAWL.scalar_subquery()).returning(schema.jobs)
+_CLAIMED = Prepared(update(schema.jobs).where(J.id == _NEXT.scalar_subquery()).returning(schema.jobs))
+_CLAIMED_CRAWL = Prepared(update(schema.jobs).where(J.id == _NEXT_CRAWL.scalar_subquery()).returning(schema.jobs))
+_ANY, _ANY_CRAWL = Prepared(_NEXT), Prepared(_NEXT_CRAWL)
 _STILL_NAMED = select(D.sha256).where(D.sha256.in_(bindparam("files", expanding=True)))
 LEASE = 60_000_000
 """How long a claim holds without a sign of life, in microseconds; it matters where several processes claim."""
@@ -121,15 +125,15 @@ class JobStore:
 
     def claim(self, most_urgent_only: bool) -> Claim | None:
         """The next job, marked as ours; crawls are left to those who crawl."""
-        return self._claim(_NEXT, _CLAIMED, {"most": INTERACTIVE if most_urgent_only else BACKGROUND})
+        return self._claim(_ANY, _CLAIMED, {"most": INTERACTIVE if most_urgent_only else BACKGROUND})
 
     def claim_crawl(self) -> Claim | None:
-        return self._claim(_NEXT_CRAWL, _CLAIMED_CRAWL, {})
+        return self._claim(_ANY_CRAWL, _CLAIMED_CRAWL, {})
 
     def any_crawl_queued(self) -> bool:
-        return self._any(_NEXT_CRAWL, {})
+        return self._any(_ANY_CRAWL, {})
 
-    def _claim(self, wanted: Select[tuple[int]], claimed: ReturningUpdate[Any], which: dict[str, int]) -> Claim | None:
+    def _claim(self, wanted: Prepared, claimed: Prepared, which: dict[str, int]) -> Claim | None:
         if not self._any(wanted, which):  # an arrival wakes more than one worker; to look costs a tenth of a commit
             return None
         moment_now = stamp()
@@ -140,12 +144,12 @@ class JobStore:
             "started_at": moment_now,
             "step": "Starting",
         }
-        row = self._database.write(lambda connection: connection.execute(claimed, {**which, **values}).first())
+        row = self._database.write(lambda connection: claimed.first(connection, {**which, **values}))
         return claim_of(row) if row else None
 
-    def _any(self, wanted: Select[tuple[int]], values_of: dict[str, int]) -> bool:
+    def _any(self, wanted: Prepared, values_of: dict[str, int]) -> bool:
         with self._database.read() as connection:
-            return connection.execute(wanted, values_of).first() is not None
+            return wanted.scalar(connection, values_of) is not None
 
     def died(self, claim: Claim) -> None:
         """Queue a job again whose parser died; only this counts against it."""
@@ -212,9 +216,9 @@ class JobStore:
         """End the jobs whose change the index has seen; answers which they were, and the files they let go."""
 
         def work(connection: Connection) -> list[Finished]:
-            rows = connection.execute(_TO_FINISH, {"seq": seq}).all()
+            rows = _TO_FINISH.all(connection, {"seq": seq})
             if rows:
-                connection.execute(_FINISHED, {"seq": seq, "now": stamp()})
+                _FINISHED.run(connection, {"seq": seq, "now": stamp()})
             files = [row.sha256 for row in rows if row.sha256 is not None]
             named = set(connection.execute(_STILL_NAMED, {"files": files}).scalars()) if files else set()
             return [Finished(row.id, None if row.sha256 in named else row.sha256) for row in rows]
@@ -288,27 +292,27 @@ def queue(connection: Connection, new: NewJob) -> Job:
         "chunk_count": 0,
         "created_at": created_at,
     }
-    return queued(new_id(connection.execute(_CREATED, values)), new, created_at)
+    return queued(_CREATED.insert(connection, values), new, created_at)
 
 
 def hold(connection: Connection, claim: Claim) -> None:
     """Check that a job is still ours; somebody may have cancelled it, or taken it over."""
-    if connection.execute(_HELD, {"job_id": claim.id, "mine": claim.token}).first() is None:
+    if _HELD.scalar(connection, {"job_id": claim.id, "mine": claim.token}) is None:
         raise Cancelled("The job is no longer ours", job_id=str(claim.uid))
 
 
 def published(connection: Connection, claim: Claim, **values: Any) -> None:
-    connection.execute(_CHANGED, {"job_id": claim.id, "step": "Indexing", **values})
+    _PUBLISHED.run(connection, {"job_id": claim.id, "step": "Indexing", **values})
 
 
 def find_uid(connection: Connection, uid: UUID, scope: Scope) -> Job | None:
-    row = connection.execute(_BY_UID, {"job_uid": uid, "owner": scope.owner}).first()
+    row = _BY_UID.first(connection, {"job_uid": uid, "owner": scope.owner})
     return job_of(row) if row else None
 
 
 def _row(connection: Connection, ref: Ref, scope: Scope) -> Any | None:
     if isinstance(ref, UUID):
-        return connection.execute(_BY_UID, {"job_uid": ref, "owner": scope.owner}).first()
+        return _BY_UID.first(connection, {"job_uid": ref, "owner": scope.owner})
     row = connection.execute(_BY_ID, {"job_id": ref}).first()
     return row if row is not None and row.owner_id == scope.owner else None
 

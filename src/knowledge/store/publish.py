@@ -13,14 +13,16 @@ from knowledge.model import Document, DocumentStatus, Json, Kind, Method, new_ui
 from knowledge.store import changes, documents, jobs, schema
 from knowledge.store.access import owner_for_writer
 from knowledge.store.chunks import StagedChunk, new_content, publish_content, retire_content, stage
-from knowledge.store.database import Database, new_id
+from knowledge.store.database import Database
 from knowledge.store.job_rows import Claim
+from knowledge.store.prepared import Prepared
 from knowledge.store.time import stamp
 
 D = schema.documents.c
-_AT_PATH = select(D.id).where(D.collection_id == bindparam("collection_id"), D.source_path == bindparam("source_path"))
-_SAME = select(D.id).where(D.collection_id == bindparam("collection_id"), D.sha256 == bindparam("sha256"))
-_INSERT = insert(schema.documents)
+_IN = D.collection_id == bindparam("collection_id")
+_AT_PATH = Prepared(select(D.id).where(_IN, D.source_path == bindparam("source_path")))
+_SAME = Prepared(select(D.id).where(_IN, D.sha256 == bindparam("sha256")))
+_INSERT = Prepared(insert(schema.documents))
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +94,7 @@ def at_path(connection: Connection, collection_id: int, source_path: str | None)
     """The document that stands at a path; without a path nothing is ever replaced."""
     if source_path is None:
         return None
-    identity = connection.execute(_AT_PATH, {"collection_id": collection_id, "source_path": source_path}).scalar()
+    identity = _AT_PATH.scalar(connection, {"collection_id": collection_id, "source_path": source_path})
     return None if identity is None else documents.get(connection, identity)
 
 
@@ -100,7 +102,7 @@ def refuse_duplicate(connection: Connection, collection_id: int, sha256: str, ol
     """The same bytes in the same collection are there already; another version of a path is never a duplicate."""
     if old is not None and old.sha256 != sha256:
         return
-    identity = connection.execute(_SAME, {"collection_id": collection_id, "sha256": sha256}).scalar()
+    identity = _SAME.scalar(connection, {"collection_id": collection_id, "sha256": sha256})
     if identity is not None:
         raise duplicate(documents.get(connection, identity))
 
@@ -155,7 +157,7 @@ def _insert(connection: Connection, claim: Claim, owner: int, publication: Publi
         "owner_id": owner,
         "created_at": values["updated_at"],
     }
-    identity = new_id(connection.execute(_INSERT, values))
+    identity = _INSERT.insert(connection, values)
     publish_content(connection, values["content_id"], identity)
     documents.write_tags(connection, identity, publication.tags)
     _close(connection, claim, publication, published := Published(identity, uid, None))
