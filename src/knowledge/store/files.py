@@ -10,7 +10,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,7 +32,7 @@ class Incoming:
     def __init__(self, path: Path, limit: int) -> None:
         self.path = path
         self._limit, self._size, self._hash = limit, 0, hashlib.sha256()
-        self._file = path.open("xb")
+        self._file = path.open("xb", buffering=0)  # the pieces are as large as they come
 
     def write(self, piece: bytes) -> None:
         self._size += len(piece)
@@ -43,20 +43,20 @@ class Incoming:
                 max_size_mb=self._limit >> 20,
             )
         self._hash.update(piece)
+        rest = memoryview(piece)
         try:
-            self._file.write(piece)
+            while rest:  # a disk that has room for half of it takes half
+                rest = rest[self._file.write(rest) or 0 :]
         except OSError as error:
             raise storage_failed(error) from error
 
     def finish(self) -> Received:
-        self._file.flush()
         os.fsync(self._file.fileno())
         self._file.close()
         return Received(self._hash.hexdigest(), self._size)
 
     def discard(self) -> None:
-        with suppress(OSError):  # a full disk refuses once more what is still in the buffer
-            self._file.close()
+        self._file.close()
         self.path.unlink(missing_ok=True)
 
 
@@ -105,16 +105,17 @@ class FileStore:
         except OSError as error:
             incoming.discard()
             raise storage_failed(error) from error
-        written = False
+        moved = written = False
         try:
-            self._place(incoming.path, received.sha256)
+            moved = self._place(incoming.path, received.sha256)
             failpoints.reached("files.placed")
             yield received
             written = True
         except OSError as error:
             raise storage_failed(error) from error
         finally:
-            incoming.path.unlink(missing_ok=True)
+            if not moved:
+                incoming.path.unlink(missing_ok=True)
             self._unpin(received.sha256)
             if not written:
                 self.discard(received.sha256, named)
@@ -152,14 +153,22 @@ class FileStore:
             if folder.is_dir() and folder != self._incoming:
                 yield from sorted(folder.iterdir())
 
-    def _place(self, incoming: Path, sha256: str) -> None:
+    def _place(self, incoming: Path, sha256: str) -> bool:
+        """Whether it was put there; what lies there already is the same and only counts as new."""
         path = self.path(sha256)
-        if path.exists():
+        try:
             os.utime(path)
-            return
-        path.parent.mkdir(exist_ok=True)
-        incoming.replace(path)
+            return False
+        except FileNotFoundError:
+            pass
+        try:
+            incoming.replace(path)
+        except FileNotFoundError:  # the first of its folder
+            path.parent.mkdir(exist_ok=True)
+            sync_folder(self.root)
+            incoming.replace(path)
         sync_folder(path.parent)
+        return True
 
 
 def digest(path: Path) -> str:
