@@ -29,7 +29,7 @@ class Cutter:
         self._tokenizer = tokenizer
 
     def count(self, text: str) -> int:
-        return len(self._tokenizer.encode(text, add_special_tokens=False))
+        return self.counts([text])[0]
 
     def counts(self, texts: Sequence[str]) -> list[int]:
         return [len(encoding) for encoding in self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
