@@ -10,11 +10,22 @@ from uuid import uuid4
 import pytest
 
 from knowledge.config import Settings
+from knowledge.engine import indexing
 from knowledge.engine.api import Engine
 from knowledge.engine.local import LocalEngine
 from knowledge.errors import JobNotFound, NotNow, TooLarge
 from knowledge.extract.worker import Parsers
-from knowledge.model import Content, DocumentFilter, JobFilter, JobKind, JobStatus, NewFile, NewNote, Query
+from knowledge.model import (
+    Content,
+    DocumentEdit,
+    DocumentFilter,
+    JobFilter,
+    JobKind,
+    JobStatus,
+    NewFile,
+    NewNote,
+    Query,
+)
 from knowledge.testing import small_engine
 from tests.acting import PATIENCE, a_file, add_note, done
 
@@ -136,3 +147,29 @@ async def test_a_cancel_that_meets_a_job_between_its_claim_and_its_beginning_is_
 
 def test_what_the_first_document_needs_can_be_made_ready_before_it(local: LocalEngine) -> None:
     local._parts.ingest.warm_up()
+
+
+async def test_what_is_published_beside_other_work_is_indexed_with_it_and_what_is_alone_waits_for_nothing(
+    local: LocalEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(indexing, "TOGETHER", 10 * PATIENCE)
+    indexer = local._parts.indexer
+    await done(local, await local.add(NewNote(text="alone with its thoughts")))
+    with indexer.expecting():
+        beside = await local.add(NewNote(text="beside an import"))
+        while local._parts.changes.newest() == indexer.seq:
+            await asyncio.sleep(0)
+        assert (await local.job(beside.id)).status is JobStatus.PROCESSING
+        assert indexer.behind == 1
+    assert (await done(local, beside)).status is JobStatus.COMPLETED
+    assert indexer.behind == 0
+
+
+async def test_who_waits_for_a_change_is_not_kept_waiting_for_others(
+    local: LocalEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(indexing, "TOGETHER", 10 * PATIENCE)
+    note = await done(local, await local.add(NewNote(text="an old tale")))
+    with local._parts.indexer.expecting():
+        await local.edit(note.document_id or 0, DocumentEdit(add_tags=("old",)))
+        assert local._parts.indexer.behind == 0

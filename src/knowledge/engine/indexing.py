@@ -6,6 +6,7 @@ import logging
 import shutil
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,6 +35,8 @@ RETRY_SECONDS = 2.0
 """How soon it is tried again after something went wrong."""
 FULL = 4 << 20
 """With less than this a disk counts as full."""
+TOGETHER = 0.1
+"""For so long a change waits for others that are being made ready, in seconds; one that is alone waits for nothing."""
 UNSETTLED = 2000
 """After so many changes too: they are what the next start has to see again after a crash."""
 
@@ -69,6 +72,8 @@ class Indexer:
         self._wake, self._stopping = threading.Event(), threading.Event()
         self._turn = threading.RLock()  # one of following and rebuilding at a time
         self._progress = threading.Condition()
+        self._expected = 0
+        self._urgent = False
         self.rebuilding = False
         self.trouble: str | None = None
         self._damaged = False
@@ -98,7 +103,21 @@ class Indexer:
         """Wait until a change can be found; False when the time is up."""
         self.wake()
         with self._progress:
+            self._urgent = True
+            self._progress.notify_all()
             return self._progress.wait_for(lambda: self.seq >= seq or self._stopping.is_set(), timeout)
+
+    @contextmanager
+    def expecting(self) -> Iterator[None]:
+        """Something is being made ready, and will be published in a moment."""
+        with self._progress:
+            self._expected += 1
+        try:
+            yield
+        finally:
+            with self._progress:
+                self._expected -= 1
+                self._progress.notify_all()
 
     def close(self) -> None:
         self._stopping.set()
@@ -165,8 +184,15 @@ class Indexer:
                 if self.trouble is not None:
                     continue
                 self._wake.wait()
+            self._gather()
             self._wake.clear()
             self._attempt(self.catch_up)
+
+    def _gather(self) -> None:
+        """Wait a moment for what else is on its way: to commit costs as much for one document as for twenty."""
+        with self._progress:
+            self._progress.wait_for(lambda: not self._expected or self._urgent or self._stopping.is_set(), TOGETHER)
+        self._urgent = False
 
     def _attempt(self, step: Callable[[], None]) -> None:
         try:
@@ -205,6 +231,7 @@ class Indexer:
                 self._reached(batch.seq)
                 if batch.seq - self.index.checkpoint() > UNSETTLED:
                     self._settle()
+                self._gather()
 
     def _begin(self) -> None:
         """Keep an empty index as such: a crash before its first flush must not look like a loss."""

@@ -46,6 +46,7 @@ class Workers:
         self._news = threading.Condition()
         self._arrivals = 0
         self._stopping = threading.Event()
+        self._claiming = threading.Lock()  # one after the other, or several would write for the same job
         self._together = _Together()
         express = threading.Thread(target=self._work, args=(True,), name="worker-express", daemon=True)
         others = [
@@ -87,7 +88,8 @@ class Workers:
             self._courtesy.stand_aside()
             seen = self._arrivals
             try:
-                claim = self._jobs.claim(express)
+                with self._claiming:
+                    claim = self._jobs.claim(express)
             except KnowledgeError:
                 log.exception("No job could be claimed")
                 self._stopping.wait(1.0)
@@ -116,7 +118,8 @@ class Workers:
         began = time.monotonic()
         self._board.begin(claim.id)
         try:
-            with self._together.alone() if claim.deaths >= DEATHS else self._together.shared():
+            turn = self._together.alone() if claim.deaths >= DEATHS else self._together.shared()
+            with turn, self._indexer.expecting():
                 outcome = self._run(claim)
             # The file of one that was published is its document's.
             if outcome != PUBLISHED and claim.sha256 is not None:
