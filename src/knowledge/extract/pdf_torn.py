@@ -16,6 +16,7 @@ SHORT = 30
 """Letters of a line between two torn ones that may belong to their table."""
 FIRM = 4
 """Letters of a line that can be told from others."""
+NOT_LETTERS = re.compile(r"[^\w\n]+|_+")
 TOKEN = re.compile(r"[^\s|]+")
 MARKS = str.maketrans("", "", "\\*_#")
 BLANKS = re.compile(r"\n{3,}")
@@ -33,23 +34,29 @@ Ask = Callable[[Sequence[str]], list[list[Cell]]]
 def restored(structured: str, plain: str, cells_of: Ask) -> str:
     """The page with the rows of such tables in lines, each where pdfium saw it."""
     lines = [line for line in plain.split("\n") if line.strip()]
+    letters = NOT_LETTERS.sub("", "\n".join(lines)).casefold().split("\n")
     together = squeezed(structured)
-    torn = [squeezed(line) not in together for line in lines]
+    torn = [bool(part) and part not in together for part in letters]
     if sum(torn) < FEWEST:
         return structured
-    for start, end in list(_runs(lines, torn)):
-        rows = table(cells_of(lines[start:end])) if not any(LEADERS in line for line in lines[start:end]) else None
-        if rows is not None:
+    known = set(_words(structured.replace("|", " ")))
+    for start, end in list(_runs(letters, torn)):
+        if _may_be_table(lines[start:end], known) and (rows := table(cells_of(lines[start:end]))):
             structured = _placed(structured, lines, start, end, tables.table(rows))
     return structured
 
 
-def _runs(lines: Lines, torn: list[bool]) -> Iterator[tuple[int, int]]:
+def _may_be_table(lines: Lines, known: set[str]) -> bool:
+    """Asked before pdfium is, because asking it for the place of every letter costs the most."""
+    return all(LEADERS not in line and known.issuperset(_words(line)) for line in lines)
+
+
+def _runs(letters: Lines, torn: list[bool]) -> Iterator[tuple[int, int]]:
     """Torn lines in a row, with a short one between two of them."""
     start: int | None = None
-    for place, line in enumerate([*lines, ""]):
-        within = place < len(lines) and (
-            torn[place] or (start is not None and any(torn[place + 1 : place + 2]) and len(squeezed(line)) < SHORT)
+    for place in range(len(torn) + 1):
+        within = place < len(torn) and (
+            torn[place] or (start is not None and any(torn[place + 1 : place + 2]) and len(letters[place]) < SHORT)
         )
         if within and start is None:
             start = place
