@@ -5,8 +5,10 @@ from __future__ import annotations
 import io
 import zipfile
 from collections.abc import Mapping
+from dataclasses import replace
 
-from knowledge.extract.markup_tree import member, reading
+from knowledge.extract.base import Source
+from knowledge.extract.markup_tree import reading
 
 PIECE = 64 << 10
 """Bytes at a time: they stay in the processor's cache, which makes looking cheaper than reading the part as a whole."""
@@ -24,10 +26,12 @@ def mentions(archive: zipfile.ZipFile, name: str, *words: bytes) -> bool:
     return False
 
 
-def rewritten(archive: zipfile.ZipFile, changed: Mapping[str, bytes]) -> bytes:
-    """The archive with those parts changed, and nothing packed, since it is read once."""
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as written:
-        for name in dict.fromkeys(archive.namelist()):
-            written.writestr(name, changed[name] if name in changed else member(archive, name))
-    return buffer.getvalue()
+def rewritten(source: Source, changed: Mapping[str, bytes]) -> Source:
+    """The document with those parts new behind all others, which stay as they are packed."""
+    buffer = io.BytesIO(source.read())
+    with zipfile.ZipFile(buffer, "a") as archive:
+        archive.filelist = [part for part in archive.filelist if part.filename not in changed]
+        for name, data in changed.items():
+            archive.NameToInfo.pop(name, None)
+            archive.writestr(name, data)
+    return replace(source, content=buffer.getvalue())

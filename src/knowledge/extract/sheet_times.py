@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 import zipfile
 from collections.abc import Callable
-from dataclasses import replace
 
 from knowledge import errors
 from knowledge.extract import markup_tree
@@ -46,7 +45,7 @@ def as_shown(source: Source) -> Source:
             return source
         sheets = [name for name in archive.namelist() if name.startswith(SHEETS)]
         changed = {name: _changed(markup_tree.member(archive, name), codes) for name in sheets}
-        return replace(source, content=rewritten(archive, changed))
+        return rewritten(source, changed)
 
 
 def _changed(sheet: bytes, codes: dict[bytes, str]) -> bytes:

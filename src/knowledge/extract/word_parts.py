@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+import zipfile
+from collections.abc import Iterator
+from itertools import pairwise
 
 from knowledge import errors
 from knowledge.extract import markup_tree
@@ -12,12 +14,15 @@ from knowledge.extract.archive_parts import mentions, rewritten
 from knowledge.extract.base import Source
 from knowledge.extract.word_boxes import BOX_ENDS, unfolded
 
-PARTS = re.compile(r"word/(?:document|header|footer|footnotes|endnotes)\d*\.xml$")
+PARTS = re.compile(r"word/(?:document|footnotes|endnotes)\d*\.xml$")
+EDGES, ROOM = re.compile(r"word/(?:header|footer)\d*\.xml$"), 3 << 10
+"""A document may have a hundred of these; without a box they are smaller than so many bytes."""
 SOUNDED_ENDS = b"</w:rubyBase>"
 SOUNDED = re.compile(rb"<w:ruby>.*?<w:rubyBase>(.*?)</w:rubyBase>\s*</w:ruby>", re.DOTALL)
 """Words with their sound in small letters above them, in a run; the words are runs themselves."""
 WIDE = b"<w:gridSpan "
-CELL = re.compile(rb'<w:tc[ >]|</w:tc>|<w:gridSpan w:val=["\'](\d+)')
+SPAN = re.compile(rb'<w:gridSpan w:val=["\']([1-9]\d{0,4})')
+CELL = re.compile(rb"<w:tc[ >]|</w:tc>")
 EMPTY, MOST_COLUMNS = b"<w:tc><w:p/></w:tc>", 63
 """The columns that Word allows."""
 
@@ -25,13 +30,18 @@ EMPTY, MOST_COLUMNS = b"<w:tc><w:p/></w:tc>", 63
 def mended(source: Source) -> Source:
     """The document in other words, or as it is where that changes nothing."""
     with open_archive(source) as archive:
-        names = [name for name in archive.namelist() if PARTS.match(name)]
+        names = [part.filename for part in archive.infolist() if _is_told(part)]
         try:
             found = [name for name in names if mentions(archive, name, BOX_ENDS, SOUNDED_ENDS, WIDE)]
             changed = {name: _mended(markup_tree.member(archive, name)) for name in found}
-            return replace(source, content=rewritten(archive, changed)) if changed else source
+            return rewritten(source, changed) if changed else source
         except errors.Damaged:  # office-oxide reads what can be read, or says why not
             return source
+
+
+def _is_told(part: zipfile.ZipInfo) -> bool:
+    edge = EDGES.match(part.filename) is not None and part.file_size > ROOM
+    return edge or PARTS.match(part.filename) is not None
 
 
 def _mended(part: bytes) -> bytes:
@@ -43,15 +53,21 @@ def _mended(part: bytes) -> bytes:
 
 def spread(part: bytes) -> bytes:
     """With empty cells behind one that is as wide as several, so that those after it stay in their columns."""
-    spans: list[int] = []
+    places = sorted(_gaps(part))
+    borders = [0, *(place for place, _ in places), len(part)]
+    fillings = [*(EMPTY * count for _, count in places), b""]
+    pieces = (part[start:end] for start, end in pairwise(borders))
+    return b"".join(piece for pair in zip(pieces, fillings, strict=True) for piece in pair)
 
-    def beside(found: re.Match[bytes]) -> bytes:
-        if found[1] and spans:
-            spans[-1] = min(MOST_COLUMNS, int(found[1]))
-        elif found[0] == b"</w:tc>" and spans:
-            return found[0] + EMPTY * (spans.pop() - 1)
-        elif not found[1]:
-            spans.append(1)
-        return found[0]
 
-    return CELL.sub(beside, part)
+def _gaps(part: bytes) -> Iterator[tuple[int, int]]:
+    """Where a wide cell ends, and how many others it stands for; only these cells are looked at, not the whole part."""
+    place = part.find(WIDE)
+    while place >= 0:
+        span, depth = SPAN.match(part, place), 1
+        for border in CELL.finditer(part, place) if span else ():
+            depth += -1 if border[0] == b"</w:tc>" else 1
+            if depth == 0:
+                yield border.end(), min(MOST_COLUMNS, int(span[1])) - 1 if span else 0
+                break
+        place = part.find(WIDE, place + 1)
