@@ -176,4 +176,5 @@ def test_joined_letters_of_a_font_without_names_are_letters() -> None:
     assert respelt(structured, words, f"{text} the day") == (
         "official forti cations fortifications reflect fluffy, the day"
     )
+    assert spelt("x \x1c y, \x1cy") == ("x \x1c y, \x1cy", {})
     assert spelt("e\x0bort of \x0clms\nand \row")[0] == "effort of films\nand flow"

@@ -14,15 +14,18 @@ NEWER = dict(zip("\x1b\x1c\x1d\x1e\x1f", JOINED, strict=True)) | {
 """By the codes of the two encodings that such fonts have; neither has a letter in the places of the other's f."""
 MARK = re.compile("[\x0b\x0c\x0e\x0f\x1b-\x1f]")
 TORN = re.compile(r"[\w\x0b\x0c\x0e\x0f\x1b-\x1f]*[\x0b\x0c\x0e\x0f\x1b-\x1f][\w\x0b\x0c\x0e\x0f\x1b-\x1f]*")
+FEWEST = 2
+"""Letters beside the joined ones; a mark that stands alone is a sign of some other kind."""
 WORD = re.compile(r"\w+")
 
 
 def spelt(text: str) -> tuple[str, dict[str, str]]:
     """The text in letters, and what each word with joined letters was written as."""
-    if MARK.search(text) is None:
+    words = [word for word in TORN.findall(text) if sum(map(str.isalpha, word)) >= FEWEST]
+    if not words:
         return text, {}
-    table = str.maketrans(OLDER if re.search("[\x0b\x0c\x0e\x0f]", text) else NEWER)
-    return text.translate(table), {word: word.translate(table) for word in TORN.findall(text)}
+    table = str.maketrans(OLDER if re.search("[\x0b\x0c\x0e\x0f]", "".join(words)) else NEWER)
+    return text.translate(table), {word: word.translate(table) for word in words}
 
 
 def respelt(structured: str, words: Mapping[str, str], plain: str) -> str:
