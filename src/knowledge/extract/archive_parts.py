@@ -1,4 +1,4 @@
-"""The parts of an archive that is the shell of a document: what stands in them, and the whole with some of them new."""
+"""An archive that is the shell of a document, with some of its parts new."""
 
 from __future__ import annotations
 
@@ -8,22 +8,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from knowledge.extract.base import Source
-from knowledge.extract.markup_tree import reading
-
-PIECE = 64 << 10
-"""Bytes at a time: they stay in the processor's cache, which makes looking cheaper than reading the part as a whole."""
-
-
-def mentions(archive: zipfile.ZipFile, name: str, *words: bytes) -> bool:
-    """Whether one of the words stands in a part."""
-    longest, behind = max(map(len, words)), b""
-    with reading(archive, name) as file:
-        while piece := file.read(PIECE):
-            seam = behind + piece[:longest]
-            if any(word in piece or word in seam for word in words):
-                return True
-            behind = piece[-longest:]
-    return False
 
 
 def rewritten(source: Source, changed: Mapping[str, bytes]) -> Source:

@@ -5,9 +5,6 @@ from __future__ import annotations
 import xml.etree.ElementTree as ElementTree
 import zipfile
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import IO
 
 from knowledge import errors
 
@@ -25,15 +22,9 @@ def parse(data: bytes) -> ElementTree.Element:
 
 def member(archive: zipfile.ZipFile, name: str, most: int | None = None) -> bytes:
     """The first bytes of one member, or as many as the archive's directory declared and was measured by."""
-    with reading(archive, name) as file:
-        return file.read(most or archive.getinfo(name).file_size)
-
-
-@contextmanager
-def reading(archive: zipfile.ZipFile, name: str) -> Iterator[IO[bytes]]:
     try:
         with archive.open(name) as file:
-            yield file
+            return file.read(most or archive.getinfo(name).file_size)
     except KeyError:
         raise errors.Damaged(f"Its part {name[:100]} is missing") from None
     except (zipfile.BadZipFile, zlib.error, OSError, EOFError, RuntimeError, NotImplementedError) as error:

@@ -10,7 +10,7 @@ from itertools import pairwise
 from knowledge import errors
 from knowledge.extract import markup_tree
 from knowledge.extract.archive import open_archive
-from knowledge.extract.archive_parts import mentions, rewritten
+from knowledge.extract.archive_parts import rewritten
 from knowledge.extract.base import Source
 from knowledge.extract.word_boxes import BOX_ENDS, unfolded
 
@@ -32,11 +32,11 @@ def mended(source: Source) -> Source:
     with open_archive(source) as archive:
         names = [part.filename for part in archive.infolist() if _is_told(part)]
         try:
-            found = [name for name in names if mentions(archive, name, BOX_ENDS, SOUNDED_ENDS, WIDE)]
-            changed = {name: _mended(markup_tree.member(archive, name)) for name in found}
-            return rewritten(source, changed) if changed else source
+            parts = {name: markup_tree.member(archive, name) for name in names}
         except errors.Damaged:  # office-oxide reads what can be read, or says why not
             return source
+    changed = {name: new for name, part in parts.items() if (new := _mended(part)) is not part}
+    return rewritten(source, changed) if changed else source
 
 
 def _is_told(part: zipfile.ZipInfo) -> bool:
