@@ -3,9 +3,11 @@
 FROM python:3.12-slim AS build
 WORKDIR /build
 RUN python -m venv /opt/knowledge
-COPY pyproject.toml constraints.txt README.md LICENSE ./
+COPY requirements/run.txt requirements/run.txt
+RUN /opt/knowledge/bin/pip install --no-cache-dir --disable-pip-version-check --require-hashes -r requirements/run.txt
+COPY pyproject.toml README.md LICENSE ./
 COPY src src
-RUN /opt/knowledge/bin/pip install --no-cache-dir --disable-pip-version-check -c constraints.txt .
+RUN /opt/knowledge/bin/pip install --no-cache-dir --disable-pip-version-check --no-deps --no-build-isolation .
 
 FROM python:3.12-slim
 RUN useradd --uid 10001 --user-group --no-create-home --shell /usr/sbin/nologin knowledge \

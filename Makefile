@@ -8,7 +8,7 @@ TESTS ?= tests
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help run setup check format test test-long bench conformance docs constraints image clean
+.PHONY: help run setup check format test test-long bench conformance docs lock sbom image clean
 
 help: ## Show what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -17,13 +17,24 @@ $(VENV)/bin/python:
 	@test -n "$(PYTHON)" || { echo "Python 3.11, 3.12 or 3.13 is needed; install one, or name it: make PYTHON=/path/to/python3" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.run: $(VENV)/bin/python pyproject.toml constraints.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+# Every package is installed by version and hash; the project itself is built with the locked build tools.
+INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
+PROJECT = $(INSTALL) --no-deps --no-build-isolation -e .
+
+$(VENV)/.run: $(VENV)/bin/python pyproject.toml requirements/run.txt
+	$(INSTALL) --require-hashes -r requirements/run.txt
+	$(PROJECT)
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/bin/python pyproject.toml constraints.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+$(VENV)/.dev: $(VENV)/bin/python pyproject.toml requirements/dev.txt
+	$(INSTALL) --require-hashes -r requirements/dev.txt
+	$(PROJECT)
 	@touch $@ $(VENV)/.run
+
+.venv-tools/.made: requirements/tools.txt
+	$(PYTHON) -m venv .venv-tools
+	.venv-tools/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/tools.txt
+	@touch $@
 
 run: $(VENV)/.run ## Set up and start the server on http://127.0.0.1:8000
 	@$(BIN)/knowledge serve
@@ -64,11 +75,19 @@ image: ## Build the container image
 docs: $(VENV)/.dev ## Write the pages of docs/reference that are made from the code
 	$(BIN)/python scripts/reference.py
 
-constraints: ## Choose the newest versions of everything anew
-	rm -rf .venv-constraints && $(PYTHON) -m venv .venv-constraints
-	.venv-constraints/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
-	.venv-constraints/bin/python -m pip freeze --exclude-editable | grep -v '^-e' > constraints.txt
-	rm -rf .venv-constraints
+LOCK = .venv-tools/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	--no-header --no-annotate $(UPGRADE)
+
+lock: .venv-tools/.made ## Write requirements/*.txt anew; UPGRADE=--upgrade takes the newest versions
+	$(LOCK) pyproject.toml --group build --extra dev -o requirements/dev.txt
+	$(LOCK) pyproject.toml --group build -c requirements/dev.txt -o requirements/run.txt
+	$(LOCK) --group tools -o requirements/tools.txt
+	@touch .venv-tools/.made
+
+sbom: .venv-tools/.made ## Write the software bill of materials (CycloneDX) to dist/sbom.json
+	@mkdir -p dist
+	@PYTHONWARNINGS=ignore .venv-tools/bin/cyclonedx-py requirements requirements/run.txt --pyproject pyproject.toml --output-reproducible -o dist/sbom.json
+	@echo "Written to dist/sbom.json"
 
 clean: ## Remove what was built
-	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis dist build
+	rm -rf $(VENV) .venv-tools .mypy_cache .ruff_cache .hypothesis dist build
