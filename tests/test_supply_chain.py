@@ -22,7 +22,7 @@ PLATFORMS = ("x86_64-manylinux_2_34", "aarch64-manylinux_2_28", "aarch64-apple-d
 
 def read_lock(path: Path) -> dict[str, tuple[Requirement, int]]:
     """The pinned packages of a lock file by name, each with the number of its hashes."""
-    pinned = {}
+    pinned: dict[str, tuple[Requirement, int]] = {}
     for block in path.read_text().replace("\\\n", " ").splitlines():
         requirement = Requirement(HASH.sub("", block).strip())
         pinned[canonicalize_name(requirement.name)] = (requirement, len(HASH.findall(block)))
