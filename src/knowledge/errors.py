@@ -25,7 +25,7 @@ KnowledgeError
 │       └── EmbeddingRateLimited  429
 ├── FetchFailed                 502  an address on the web that could not be read · NothingCrawled
 ├── DeadlineExceeded            504
-├── MissingDependency           501
+├── MissingDependency           501  SandboxUnavailable
 └── Internal                    500  a fault of ours; its text is logged and not shown
 """
 
@@ -377,6 +377,11 @@ class DeadlineExceeded(KnowledgeError):
 
 class MissingDependency(KnowledgeError):
     code, status = "missing_dependency", 501
+
+
+class SandboxUnavailable(MissingDependency):
+    code = "sandbox_unavailable"
+    default_hint = "See 'knowledge doctor' for what is missing, or read without it: unset KNOWLEDGE_SANDBOX."
 
 
 class OcrLanguageMissing(OcrFailed, MissingDependency):
