@@ -32,10 +32,10 @@ NUMBERS = {  # on x86-64, and on ARM64
     "fsopen": (430, 430), "get_robust_list": (274, 100), "inotify_init1": (294, 26), "io_uring_setup": (425, 425),
     "ioprio_set": (251, 30), "kcmp": (312, 272), "keyctl": (250, 219), "landlock_create_ruleset": (444, 444),
     "memfd_create": (319, 279), "mlock": (149, 228), "mount": (165, 40), "move_pages": (279, 239),
-    "mq_open": (240, 180), "msgget": (68, 186), "name_to_handle_at": (303, 264), "open": (2, -1),
-    "open_tree": (428, 428), "openat2": (437, 437), "perf_event_open": (298, 241), "personality": (135, 92),
-    "pidfd_getfd": (438, 438), "pidfd_open": (434, 434), "pidfd_send_signal": (424, 424), "prctl": (157, 167),
-    "prlimit64": (302, 261), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271), "ptrace": (101, 117),
+    "mq_open": (240, 180), "mq_unlink": (241, 181), "msgget": (68, 186), "name_to_handle_at": (303, 264),
+    "open": (2, -1), "open_tree": (428, 428), "openat2": (437, 437), "perf_event_open": (298, 241),
+    "personality": (135, 92), "pidfd_getfd": (438, 438), "pidfd_open": (434, 434), "pidfd_send_signal": (424, 424),
+    "prctl": (157, 167), "prlimit64": (302, 261), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271), "ptrace": (101, 117),
     "rt_sigqueueinfo": (129, 138), "rt_tgsigqueueinfo": (297, 240), "seccomp": (317, 277), "semget": (64, 190),
     "sendto": (44, 206), "setitimer": (38, 103), "shmget": (29, 194), "signalfd4": (289, 74), "socket": (41, 198),
     "socketpair": (53, 199), "splice": (275, 76), "syslog": (103, 116), "tgkill": (234, 131),
@@ -108,7 +108,11 @@ def call_number(number: int, *arguments: object) -> int:
 
 def extract(source: Source) -> Extracted:
     targets = Targets(**json.loads(source.read()))
-    state = {"environment": dict(os.environ), "descriptors": _count_descriptors()}
+    state = {
+        "environment": dict(os.environ),
+        "started with": _initial_environment(),
+        "descriptors": _count_descriptors(),
+    }
     outcome = {name: _try(deed, targets) for name, (deed, _) in ATTEMPTS.items()}
     return Extracted(Facts("txt"), iter([PageText(json.dumps(outcome), 1), PageText(json.dumps(state), 2)]))
 
@@ -121,6 +125,14 @@ def _try(deed: Deed, targets: Targets) -> str:
     except Exception as error:  # a fault of the attempt itself
         return f"{type(error).__name__}: {error}"
     return "succeeded"
+
+
+def _initial_environment() -> str | None:
+    """What the kernel shows of it, where it may be read."""
+    try:
+        return Path("/proc/self/environ").read_text().strip("\0")
+    except OSError:
+        return None
 
 
 def _count_descriptors() -> int:
@@ -359,7 +371,7 @@ add("outlive its parent", lambda _: call("prctl", 1, 0, 0, 0, 0))
 add("be inspected", lambda _: call("prctl", 4, 1, 0, 0, 0))
 add("adopt processes", lambda _: call("prctl", 36, 1, 0, 0, 0))
 add("read its capabilities", lambda _: call("prctl", 23, 0, 0, 0, 0))
-add("leave its process group", lambda _: (os.setpgid(0, os.getpgid(os.getppid())), os.setpgid(0, 0)), Needs.LUCK)
+add("leave its process group", lambda _: os.setpgid(0, os.getpgid(os.getppid())), Needs.LUCK)
 add("behave as on another system", lambda _: call("personality", 0))
 
 
@@ -416,8 +428,8 @@ add("open a socket for cryptography", lambda _: call("socket", 38, socket.SOCK_S
 add("leave shared memory behind", lambda to: call("shmget", to.key, 4096, 0o1600))
 add("leave a message queue behind", lambda to: call("msgget", to.key, 0o1600))
 add("leave semaphores behind", lambda to: call("semget", to.key, 1, 0o1600))
-add("leave a POSIX queue behind", lambda to: call("mq_open", f"q{to.key}".encode(), 0o102, 0o600, None), Needs.LUCK)
-add("leave a key behind", lambda to: call("add_key", b"user", f"k{to.key}".encode(), b"1", 1, -3), Needs.LUCK)
+add("leave a POSIX queue behind", lambda to: _queue(f"knowledge-test-{to.key}".encode()), Needs.LUCK)
+add("leave a key behind", lambda to: call("add_key", b"user", f"k{to.key}".encode(), b"1", 1, -2), Needs.LUCK)
 add("see keys", lambda _: call("keyctl", 0, -3, 1), Needs.LUCK)
 add("make a file in memory", lambda _: call("memfd_create", b"x", 0))
 add("lock memory", lambda _: mmap.mmap(-1, 4096) and call("mlock", id(b"x") & ~4095, 4096), Needs.LUCK)
@@ -436,6 +448,10 @@ add("add a filter of its own", lambda _: call("seccomp", 2, 0, struct.pack("I", 
 add("ask a device", lambda to: fcntl.ioctl(os.open(to.document, os.O_RDONLY), 0x80086601, bytes(8)), Needs.LUCK)
 add("type at a terminal", lambda _: fcntl.ioctl(0, termios.TIOCSTI, b"x"), Needs.LUCK)
 add("be a 32-bit program", lambda _: call_number(0x40000000 | 39), Needs.LUCK)
+
+
+def _queue(name: bytes) -> object:
+    return call("mq_open", name, os.O_RDWR | os.O_CREAT, 0o600, None), call("mq_unlink", name)
 
 
 def _perf() -> object:
