@@ -320,9 +320,7 @@ class ModelUnavailable(Unavailable):
     default_hint = "Search by words goes on; see the status for what is wrong with the model."
 
 
-class IndexFailed(Unavailable):
-    """The index cannot be searched; it can always be made again from the store."""
-
+class IndexFailed(Unavailable):  # the index can always be made again from the store
     code = "index_failed"
     default_hint = "Try again in a moment; 'knowledge reindex' makes the index anew."
 
@@ -364,9 +362,7 @@ class FetchFailed(KnowledgeError):
     default_hint = "Check the address in a browser, and try again later."
 
 
-class NothingCrawled(FetchFailed):
-    """A crawl that took in no page; `details` has the reason for each address."""
-
+class NothingCrawled(FetchFailed):  # `details` has the reason for each address
     code = "nothing_crawled"
     default_hint = "Read the reason for each page; correct the address, or crawl another one."
 

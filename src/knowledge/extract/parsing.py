@@ -98,6 +98,8 @@ class Parsing:
             if self._received > 2 * self._limits.text_bytes:
                 raise errors.ParserTooBig("Its text is longer than is allowed", limit_bytes=self._limits.text_bytes)
             self._frames.extend(self._reader.feed(piece))
+            if not self._frames:  # a page in crumbs earns no time
+                self._check_time()
         mark, body = self._frames.popleft()
         if mark is Mark.ERROR:
             raise frames.load_error(body)
@@ -116,14 +118,17 @@ class Parsing:
             self._judge(child)
 
     def _judge(self, child: Child) -> None:
+        self._check_time()
+        if self._watch_memory and child.pid and memory.resident(child.pid) > self._limits.memory_bytes:
+            raise errors.ParserTooBig(
+                "Reading it takes more memory than is allowed", limit_bytes=self._limits.memory_bytes
+            )
+
+    def _check_time(self) -> None:
         allowed = self._limits.seconds_for(self._size, self._pages)
         if self._waited > allowed:
             raise errors.ParserTooSlow(
                 f"Reading it took longer than {allowed:.0f} seconds", seconds=round(allowed), pages=self._pages
-            )
-        if self._watch_memory and child.pid and memory.resident(child.pid) > self._limits.memory_bytes:
-            raise errors.ParserTooBig(
-                "Reading it takes more memory than is allowed", limit_bytes=self._limits.memory_bytes
             )
 
     def _running(self) -> Child:
