@@ -10,21 +10,17 @@ KnowledgeError
 │   └── InsufficientPermissions · AdminRequired · CorpusNotApproved · QuotaExceeded
 ├── NotFound                    404  DocumentNotFound · CollectionNotFound · JobNotFound · UploadNotFound · FileNotFound
 │   └── CorpusNotFound (a CollectionNotFound) · AccountNotFound · KeyNotFound
-├── MethodNotAllowed            405
 ├── Conflict                    409  Duplicate · NameTaken · AccountTaken · NotNow · EmptyKnowledgeBase
-├── TooLarge                    413
 ├── UnsupportedFormat           415  WrongMime
 ├── Unreadable                  422  a file from which no text could be won
 │   ├── NeedsPassword · Damaged · NoText · OcrFailed (OcrLanguageMissing, which is a MissingDependency too)
 │   └── ParserDied · ParserTooSlow · ParserTooBig
-├── RateLimited                 429
-├── Cancelled                   409
 ├── Unavailable                 503  Starting · ModelUnavailable · IndexFailed · EngineUnreachable
 │   ├── StorageFailed           503  DatabaseFailed · DiskFull
 │   └── EmbeddingFailed         503  a remote model that does not do its work
 │       └── EmbeddingRateLimited  429
 ├── FetchFailed                 502  an address on the web that could not be read · NothingCrawled
-├── DeadlineExceeded            504
+├── MethodNotAllowed 405 · Cancelled 409 · TooLarge 413 · RateLimited 429 · DeadlineExceeded 504
 ├── MissingDependency           501  SandboxUnavailable
 └── Internal                    500  a fault of ours; its text is logged and not shown
 """
@@ -320,7 +316,9 @@ class ModelUnavailable(Unavailable):
     default_hint = "Search by words goes on; see the status for what is wrong with the model."
 
 
-class IndexFailed(Unavailable):  # the index can always be made again from the store
+class IndexFailed(Unavailable):
+    """The index cannot be searched; it can always be made again from the store."""
+
     code = "index_failed"
     default_hint = "Try again in a moment; 'knowledge reindex' makes the index anew."
 
@@ -362,7 +360,9 @@ class FetchFailed(KnowledgeError):
     default_hint = "Check the address in a browser, and try again later."
 
 
-class NothingCrawled(FetchFailed):  # `details` has the reason for each address
+class NothingCrawled(FetchFailed):
+    """A crawl that took in no page; `details` has the reason for each address."""
+
     code = "nothing_crawled"
     default_hint = "Read the reason for each page; correct the address, or crawl another one."
 

@@ -9,6 +9,9 @@ import stat
 import struct
 import sys
 from collections.abc import Iterable
+from functools import cache
+
+from knowledge.extract.libc import describe_error, open_libc
 
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
 """System calls, with the same number on every architecture."""
@@ -20,11 +23,12 @@ NETWORK_RIGHTS, SCOPES = 0b11, 0b11
 """bind and connect of TCP from version 4 on; abstract Unix sockets and signals from version 6 on."""
 
 
+@cache
 def find_version() -> int:
     """The version of the interface that this kernel has; 0 where there is none."""
     if sys.platform != "linux":
         return 0
-    return max(0, int(ctypes.CDLL(None).syscall(CREATE_RULESET, None, 0, CREATE_RULESET_VERSION)))
+    return max(0, int(open_libc().syscall(CREATE_RULESET, None, 0, CREATE_RULESET_VERSION)))
 
 
 def restrict(readable: Iterable[str]) -> str | None:
@@ -35,17 +39,17 @@ def restrict(readable: Iterable[str]) -> str | None:
     version = find_version()
     if version == 0:
         return "this kernel has no Landlock"
-    libc = ctypes.CDLL(None, use_errno=True)
+    libc = open_libc()
     attributes = _attributes(version)
     ruleset = libc.syscall(CREATE_RULESET, attributes, len(attributes), 0)
     if ruleset < 0:
-        return f"no Landlock rules could be made: {os.strerror(ctypes.get_errno())}"
+        return f"no Landlock rules could be made: {describe_error()}"
     try:
         for path in readable:
             with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError):
                 _allow(libc, ruleset, path)
         if libc.syscall(RESTRICT_SELF, ruleset, 0) != 0:
-            return f"the Landlock rules could not be applied: {os.strerror(ctypes.get_errno())}"
+            return f"the Landlock rules could not be applied: {describe_error()}"
     finally:
         os.close(ruleset)
     return None

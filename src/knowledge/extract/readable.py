@@ -32,11 +32,12 @@ def list_readable(document: Path | None) -> tuple[str, ...]:
 @cache  # by the fork server, once for all its children
 def list_libraries() -> tuple[str, ...]:
     """Call it when the parsers are imported: packages that lie elsewhere are known by then."""
-    found = [os.path.realpath(path) for path in (*_standard_library(), *_site_packages(), *SYSTEM, *DATA)]
-    for path in sorted(_imported()):
-        if not any(is_below(path, known) for known in found):
+    wanted = {os.path.realpath(path) for path in (*_standard_library(), *_site_packages(), *SYSTEM, *DATA)}
+    found: list[str] = []
+    for path in sorted({*wanted, *_imported()}):  # a folder comes before what is below it
+        if os.path.exists(path) and not any(is_below(path, known) for known in found):  # noqa: PTH110
             found.append(path)
-    return tuple(dict.fromkeys(path for path in found if os.path.exists(path)))  # noqa: PTH110
+    return tuple(found)
 
 
 def is_below(path: str, folder: str) -> bool:

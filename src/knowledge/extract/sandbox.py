@@ -13,6 +13,7 @@ from pathlib import Path
 
 from knowledge.errors import SandboxUnavailable
 from knowledge.extract import landlock, seccomp
+from knowledge.extract.libc import open_libc
 from knowledge.extract.limits import Limits
 from knowledge.extract.readable import list_libraries, list_readable
 
@@ -24,7 +25,6 @@ PR_CAP_AMBIENT_CLEAR_ALL = 4
 CAPABILITY_VERSION = 0x20080522
 FILE_CAPABILITIES = 1 << 1 | 1 << 2
 """CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH."""
-LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 
 
 class Sandbox(StrEnum):
@@ -37,10 +37,10 @@ class Sandbox(StrEnum):
 
 def die_with_parent() -> None:
     """Linux: be killed when the process that forked us ends, however it ends."""
-    if LIBC is None:
+    if sys.platform != "linux":
         return
     parent = os.getppid()
-    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    open_libc().prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         os._exit(1)
 
@@ -50,14 +50,15 @@ def forbid_inspection() -> None:
 
     It leaves no core dump either, and the files of /proc/PID belong to root.
     """
-    if LIBC is not None:
-        LIBC.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+    if sys.platform == "linux":
+        open_libc().prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 def prepare() -> None:
     """In a fork server, when the parsers are imported: work out once what all its children need."""
     if sys.platform == "linux":
         list_libraries()
+        landlock.find_version()
         seccomp.prepare()
 
 
@@ -93,17 +94,18 @@ def allow_seconds(seconds: float) -> None:
 
 def _contain(readable: tuple[str, ...]) -> dict[str, str]:
     """Landlock before seccomp, which forbids the calls that Landlock takes."""
-    if LIBC is None:
+    if sys.platform != "linux":
         return {"platform": "only Linux has seccomp and Landlock"}
     forbid_inspection()
-    _drop_capabilities(LIBC)
-    LIBC.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    _drop_capabilities()
+    open_libc().prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     tried = {"landlock": landlock.restrict(readable), "seccomp": seccomp.install()}
     return {name: reason for name, reason in tried.items() if reason is not None}
 
 
-def _drop_capabilities(libc: ctypes.CDLL) -> None:
+def _drop_capabilities() -> None:
     """Root is an ordinary user from now on, but may read its document whoever owns that."""
+    libc = open_libc()
     libc.prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
     header = struct.pack("Ii", CAPABILITY_VERSION, 0)
     held = ctypes.create_string_buffer(24)

@@ -13,6 +13,7 @@ import os
 import struct
 from functools import cache
 
+from knowledge.extract.libc import describe_error, open_libc
 from knowledge.extract.syscalls import Architecture, find_architecture
 
 ALLOWED = (
@@ -78,12 +79,11 @@ def install() -> str | None:
     program = build_program(architecture, os.getpid())
     steps = ctypes.create_string_buffer(program, len(program))
     header = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(steps))
-    libc = ctypes.CDLL(None, use_errno=True)
     number = architecture.numbers["seccomp"]
-    answer = libc.syscall(number, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, header)
+    answer = open_libc().syscall(number, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, header)
     if answer == 0:
         return None
-    reason = os.strerror(ctypes.get_errno()) if answer < 0 else f"thread {answer} could not be included"
+    reason = describe_error() if answer < 0 else f"thread {answer} could not be included"
     return f"the seccomp filter could not be installed: {reason}"
 
 
