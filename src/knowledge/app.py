@@ -15,6 +15,7 @@ from knowledge.engine.local import LocalEngine
 from knowledge.engine.parts import Options, Parts
 from knowledge.errors import InvalidParameter
 from knowledge.extract.limits import Limits
+from knowledge.extract.sandbox import Sandbox
 from knowledge.extract.worker import Parsers
 from knowledge.index.api import Index
 from knowledge.store.models import StoredModel
@@ -64,7 +65,8 @@ def crawl_options(settings: Settings) -> CrawlOptions:
 
 
 def parsers(settings: Settings) -> Parsers:
-    return Parsers(Limits(seconds=settings.parse_seconds, memory_bytes=settings.parse_memory_mb << 20))
+    limits = Limits(seconds=settings.parse_seconds, memory_bytes=settings.parse_memory_mb << 20)
+    return Parsers(limits, sandbox=Sandbox(settings.sandbox))
 
 
 def model_choice(settings: Settings, spec: str) -> Choice:

@@ -142,6 +142,12 @@ class Settings(BaseSettings):
         120.0, gt=0, description="How long reading one document may take; each page and each MB adds to it."
     )
     parse_memory_mb: int = Field(1500, ge=200, description="The most memory that reading one document may take.")
+    sandbox: str = Field(
+        "auto",
+        pattern="^(auto|require|off)$",
+        description="Containment of the processes that read documents: auto takes what the kernel has, require "
+        "refuses to read where Landlock or seccomp is missing, off takes nothing.",
+    )
     ocr_languages: str = Field("eng", description="Languages for text recognition, such as eng+deu.")
 
     crawl_delay: float = Field(

@@ -10,22 +10,18 @@ KnowledgeError
 │   └── InsufficientPermissions · AdminRequired · CorpusNotApproved · QuotaExceeded
 ├── NotFound                    404  DocumentNotFound · CollectionNotFound · JobNotFound · UploadNotFound · FileNotFound
 │   └── CorpusNotFound (a CollectionNotFound) · AccountNotFound · KeyNotFound
-├── MethodNotAllowed            405
 ├── Conflict                    409  Duplicate · NameTaken · AccountTaken · NotNow · EmptyKnowledgeBase
-├── TooLarge                    413
 ├── UnsupportedFormat           415  WrongMime
 ├── Unreadable                  422  a file from which no text could be won
 │   ├── NeedsPassword · Damaged · NoText · OcrFailed (OcrLanguageMissing, which is a MissingDependency too)
 │   └── ParserDied · ParserTooSlow · ParserTooBig
-├── RateLimited                 429
-├── Cancelled                   409
 ├── Unavailable                 503  Starting · ModelUnavailable · IndexFailed · EngineUnreachable
 │   ├── StorageFailed           503  DatabaseFailed · DiskFull
 │   └── EmbeddingFailed         503  a remote model that does not do its work
 │       └── EmbeddingRateLimited  429
 ├── FetchFailed                 502  an address on the web that could not be read · NothingCrawled
-├── DeadlineExceeded            504
-├── MissingDependency           501
+├── MethodNotAllowed 405 · Cancelled 409 · TooLarge 413 · RateLimited 429 · DeadlineExceeded 504
+├── MissingDependency           501  SandboxUnavailable
 └── Internal                    500  a fault of ours; its text is logged and not shown
 """
 
@@ -377,6 +373,11 @@ class DeadlineExceeded(KnowledgeError):
 
 class MissingDependency(KnowledgeError):
     code, status = "missing_dependency", 501
+
+
+class SandboxUnavailable(MissingDependency):
+    code = "sandbox_unavailable"
+    default_hint = "See 'knowledge doctor' for what is missing, or read without it: unset KNOWLEDGE_SANDBOX."
 
 
 class OcrLanguageMissing(OcrFailed, MissingDependency):

@@ -89,6 +89,11 @@ def test_a_parser_that_spins_is_stopped(make: Make, source: Source) -> None:
         read(make("spins", SHORT), source)
 
 
+def test_a_parser_that_sends_a_page_in_crumbs_is_stopped(make: Make, source: Source) -> None:
+    with pytest.raises(errors.ParserTooSlow):
+        read(make("sends_crumbs", SHORT), source)
+
+
 @pytest.mark.parametrize("name", ["swells", "swells_in_native_code"])
 def test_a_parser_that_swells_is_too_big(make: Make, source: Source, name: str) -> None:
     with pytest.raises(errors.ParserTooBig, match="memory"):

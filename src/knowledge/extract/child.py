@@ -9,6 +9,7 @@ from knowledge import errors
 from knowledge.extract import frames, sandbox
 from knowledge.extract.base import Extracted
 from knowledge.extract.pieces import clean_facts, clean_pages
+from knowledge.extract.program import empty_environment
 from knowledge.extract.request import Request
 
 
@@ -30,7 +31,8 @@ def run(request: Request, output: int) -> None:
 def _read(request: Request, output: int) -> None:
     parser = request.load_parser()
     size = request.source.size
-    sandbox.confine(request.limits, size)
+    missing = sandbox.confine(request.limits, size, request.source.path, request.sandbox)
+    _write(output, frames.dump(frames.Mark.SANDBOX, {"missing": {**missing}}))
     extracted: Extracted = parser(request.source)
     _write(output, frames.dump_facts(clean_facts(extracted.facts)))
     written = 0
@@ -68,6 +70,7 @@ def quiet(last_words: int | None = None) -> None:
 
 def main() -> None:
     """A child that was started as a program of its own: the request on standard input, frames on standard output."""
+    empty_environment()
     request = Request.load(sys.stdin.buffer.read())
     output = os.dup(1)
     quiet()

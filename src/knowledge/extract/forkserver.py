@@ -20,6 +20,7 @@ import struct
 from dataclasses import dataclass
 
 from knowledge.extract import child, sandbox
+from knowledge.extract.program import empty_environment
 from knowledge.extract.request import Request
 
 HANDED_OVER = 3
@@ -59,22 +60,20 @@ class Server:
         pages, last_words, control = descriptors
         pid = os.fork()
         if pid == 0:
-            self._become_child(data, pages, last_words, control)
+            self._become_child(data, pages, last_words)
         os.close(pages)
         os.close(last_words)
         self._watch(Running(pid, socket.socket(fileno=control)))
         return True
 
-    def _become_child(self, data: bytes, pages: int, last_words: int, control: int) -> None:
+    def _become_child(self, data: bytes, pages: int, last_words: int) -> None:
         try:
             os.setpgid(0, 0)
             sandbox.die_with_parent()
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             child.quiet(last_words)
-            os.close(control)
-            os.closerange(3, pages)
-            os.closerange(pages + 1, 1024)
+            _close_all_but(pages)
             child.run(Request.load(data), pages)
             os._exit(0)
         finally:
@@ -127,6 +126,14 @@ def _receive(requests: socket.socket, descriptors: list[int]) -> bytes:
     return bytes(body)
 
 
+def _close_all_but(kept: int) -> None:
+    """Every descriptor but the standard ones, however high the limit is."""
+    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208
+        if int(name) not in (0, 1, 2, kept):
+            with contextlib.suppress(OSError):  # the one that listed them
+                os.close(int(name))
+
+
 def _kill(pid: int) -> None:
     for kill in (os.killpg, os.kill):
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -137,9 +144,12 @@ def main(descriptor: int, preload: list[str]) -> None:
     """Load the parsers and serve until nobody is left."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which then closes our socket
     child.quiet()
+    sandbox.forbid_inspection()
+    empty_environment()
     requests = socket.socket(fileno=descriptor)
     for name in preload:
         importlib.import_module(name)
+    sandbox.prepare()
     gc.collect()
     gc.freeze()  # so that a child's collector does not touch, and thereby copy, what it shares with us
     Server(requests).serve()

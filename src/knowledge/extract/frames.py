@@ -21,6 +21,8 @@ LARGEST = 16 << 20
 
 
 class Mark(Enum):
+    SANDBOX = b"S"
+    """Sent first: what of the sandbox is missing on this machine."""
     FACTS = b"F"
     PAGE = b"P"
     ERROR = b"E"
@@ -66,6 +68,12 @@ def _read(mark: bytes, payload: bytearray) -> tuple[Mark, Json]:
         return Mark(mark), cast(Json, body) | {"text": str(memoryview(payload)[end + 1 :], "utf-8")}
     except ValueError as error:
         raise BrokenFrame(str(error)) from error
+
+
+def load_missing(body: Json) -> dict[str, str]:
+    missing = body.get("missing")
+    items = missing.items() if isinstance(missing, dict) else ()
+    return {name: reason for name, reason in items if isinstance(reason, str)}
 
 
 def dump_facts(facts: Facts) -> bytes:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
+import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from functools import cache
 from types import TracebackType
 
 from knowledge import errors
@@ -15,6 +18,8 @@ from knowledge.extract.frames import Mark
 from knowledge.extract.limits import Limits
 from knowledge.extract.verdict import verdict
 from knowledge.model import Json
+
+log = logging.getLogger(__name__)
 
 GLANCE = 0.2
 """Seconds between two looks at the caller's wish to stop and at the child's memory."""
@@ -39,6 +44,8 @@ class Parsing:
         self._pages = 0
         self._received = 0
         self._facts: Facts | None = None
+        self.missing: dict[str, str] = {}
+        """What of the sandbox this machine does not have, each with its reason."""
 
     @property
     def facts(self) -> Facts:
@@ -50,6 +57,10 @@ class Parsing:
         self._child = self._start()
         try:
             mark, body = self._next()
+            if mark is Mark.SANDBOX:
+                self.missing = frames.load_missing(body)
+                _warn(tuple(self.missing.values()))
+                mark, body = self._next()
             if mark is not Mark.FACTS:
                 raise frames.BrokenFrame("pages came before facts")
             self._facts = frames.load_facts(body)
@@ -87,6 +98,8 @@ class Parsing:
             if self._received > 2 * self._limits.text_bytes:
                 raise errors.ParserTooBig("Its text is longer than is allowed", limit_bytes=self._limits.text_bytes)
             self._frames.extend(self._reader.feed(piece))
+            if not self._frames:  # a page in crumbs earns no time
+                self._check_time()
         mark, body = self._frames.popleft()
         if mark is Mark.ERROR:
             raise frames.load_error(body)
@@ -105,14 +118,17 @@ class Parsing:
             self._judge(child)
 
     def _judge(self, child: Child) -> None:
+        self._check_time()
+        if self._watch_memory and child.pid and memory.resident(child.pid) > self._limits.memory_bytes:
+            raise errors.ParserTooBig(
+                "Reading it takes more memory than is allowed", limit_bytes=self._limits.memory_bytes
+            )
+
+    def _check_time(self) -> None:
         allowed = self._limits.seconds_for(self._size, self._pages)
         if self._waited > allowed:
             raise errors.ParserTooSlow(
                 f"Reading it took longer than {allowed:.0f} seconds", seconds=round(allowed), pages=self._pages
-            )
-        if self._watch_memory and child.pid and memory.resident(child.pid) > self._limits.memory_bytes:
-            raise errors.ParserTooBig(
-                "Reading it takes more memory than is allowed", limit_bytes=self._limits.memory_bytes
             )
 
     def _running(self) -> Child:
@@ -135,3 +151,9 @@ class Parsing:
         if kill:
             child.kill()
         return child.ending()
+
+
+@cache  # once for each reason, not for each document
+def _warn(reasons: tuple[str, ...]) -> None:
+    if reasons and sys.platform == "linux":
+        log.warning("Parsers are not fully contained: %s", "; ".join(reasons))

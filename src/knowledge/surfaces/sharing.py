@@ -15,6 +15,7 @@ from knowledge.engine.line import open_http
 from knowledge.engine.remote import RemoteEngine
 from knowledge.engine.seat import Seat
 from knowledge.engine.shared import SharedEngine
+from knowledge.extract.sandbox import forbid_inspection
 
 SHORT = 0.5
 """A command that is done sooner never tells the others where it is: they wait for the lock instead."""
@@ -61,6 +62,7 @@ async def holding(settings: Settings) -> AsyncIterator[Engine]:
     """The embedded engine, served to other processes of this user on a loopback port with a token of its own."""
     from knowledge.app import open_engine as open_local
 
+    forbid_inspection()
     engine = await asyncio.to_thread(open_local, settings)
     stop = asyncio.Event()
     try:

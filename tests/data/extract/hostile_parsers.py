@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import signal
@@ -9,6 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -159,6 +161,17 @@ def sends_rubbish(source: Source) -> Extracted:
             os.write(descriptor, b"P\x7f\xff\xff\xff not a frame")
         except OSError:
             continue
+    return polite(source)
+
+
+def sends_crumbs(source: Source) -> Extracted:
+    """A page that never ends, a byte at a time: something comes all the while."""
+    for descriptor in range(3, 64):
+        with contextlib.suppress(OSError):
+            os.write(descriptor, b"P\x00\xff\xff\xff")
+            while True:
+                os.write(descriptor, b" ")
+                time.sleep(0.02)
     return polite(source)
 
 

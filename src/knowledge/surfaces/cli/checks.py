@@ -23,6 +23,7 @@ DISTRIBUTION = "knowledge-server"
 PYTHONS = ((3, 11), (3, 13))
 LOW_DISK, SCARCE_DISK = 200 << 20, 1 << 30
 SKEW_SECONDS = 120
+SWITCH_ON = "Unset KNOWLEDGE_SANDBOX, unless this is for a test."
 EARLIEST = 1_735_689_600
 """The first of January 2025: a clock before that is wrong."""
 
@@ -220,7 +221,26 @@ def reading(settings: Settings) -> Iterator[Verdict]:
         try:
             with parsers(settings) as reader, reader.parse(Source(sample, sample.name)) as parsing:
                 text = "".join(page.text for page in parsing)
+                missing = parsing.missing
         except KnowledgeError as error:
             yield Verdict("reading", False, sentence(f"Documents cannot be read: {error}"), error.hint)
             return
     yield Verdict("reading", "doctor can read" in text, "Documents can be read in a process of their own.")
+    yield judge_sandbox(missing)
+
+
+def judge_sandbox(missing: dict[str, str]) -> Verdict:
+    """How far the process that has just read a document was contained."""
+    reasons = "; ".join(missing.values())
+    if not missing:
+        return Verdict("sandbox", True, "What reads a document is contained by Landlock and a seccomp filter.")
+    if "platform" in missing:
+        says = f"What reads a document has limits on time and memory but is not contained: {reasons}."
+        return Verdict("sandbox", True, says)
+    if "sandbox" in missing:
+        return Verdict("sandbox", False, sentence(f"What reads a document is not contained: {reasons}"), SWITCH_ON)
+    if "seccomp" in missing:
+        says = f"What reads a document is not contained: {reasons}."
+        return Verdict("sandbox", False, says, "Use Linux on x86-64 or ARM64, and a container that permits seccomp.")
+    says = f"What reads a document is contained by seccomp, but may read other files of this user: {reasons}."
+    return Verdict("sandbox", True, says)

@@ -1,0 +1,24 @@
+"""A parser whose module holds a descriptor with a high number when it is imported, as the fork server may."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+
+from knowledge.extract.base import Extracted, Facts, PageText, Source
+
+HIGH = 3000
+
+soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, HIGH + 1)), hard))
+os.dup2(os.open(os.devnull, os.O_RDONLY), HIGH)
+
+
+def extract(source: Source) -> Extracted:
+    try:
+        os.fstat(HIGH)
+        text = "it is open"
+    except OSError as error:
+        text = errno.errorcode[error.errno or 0]
+    return Extracted(Facts("txt"), iter([PageText(text, 1)]))

@@ -1,0 +1,265 @@
+"""A parser that was taken over by its document gets nowhere: every attempt is refused by the kernel.
+
+The control runs the same attempts without the sandbox, where they succeed: so it is the sandbox that refuses them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+
+if sys.platform != "linux":
+    pytest.skip("only Linux has seccomp and Landlock", allow_module_level=True)
+
+from knowledge.errors import SandboxUnavailable
+from knowledge.extract import landlock
+from knowledge.extract.base import Source
+from knowledge.extract.sandbox import Sandbox
+from knowledge.extract.syscalls import find_architecture
+from knowledge.extract.worker import Parsers
+from tests.data.extract import lacking, powerless
+from tests.data.extract.escapes import ATTEMPTS, Needs, Targets
+
+pytestmark = pytest.mark.skipif(
+    landlock.find_version() == 0 or find_architecture() is None, reason="this kernel has no Landlock or no filter"
+)
+
+VICTIM = """
+import ctypes, sys
+secret = ctypes.create_string_buffer(b"secret", 6)
+print(ctypes.addressof(secret), flush=True)
+sys.stdin.read()
+"""
+LIMIT = 60.0
+REFUSED = {"EPERM", "EACCES", "ENOSYS"}
+REFUSED_LINKS = {"see where a link leads", "see where the server works"}
+"""Answered as for a file that is no link."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    targets: Targets
+    outcome: dict[str, str]
+    state: dict[str, object]
+    before: dict[str, object]
+    after: dict[str, object]
+
+
+def run(folder: Path, sandbox: Sandbox, fork: bool) -> Run:
+    """Make the targets, let the parser try everything, and look at the targets again."""
+    folder.mkdir()
+    (folder / "secret.txt").write_text("another document")
+    (folder / "link").symlink_to("secret.txt")
+    (folder / "doomed").write_text("to be cut and removed")
+    (folder / "empty").mkdir()
+    with ExitStack() as stack:
+        stream = stack.enter_context(socket.socket(socket.AF_UNIX))
+        stream.bind(str(folder / "stream"))
+        stream.listen()
+        datagram = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
+        datagram.bind(str(folder / "datagram"))
+        server = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        victim = stack.enter_context(
+            subprocess.Popen([sys.executable, "-c", VICTIM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        )
+        assert victim.stdout is not None
+        document = folder / "document"
+        targets = Targets(
+            folder=str(folder),
+            document=str(document),
+            victim=victim.pid,
+            address=int(victim.stdout.readline()),
+            port=server.getsockname()[1],
+            key=random.randrange(1 << 20, 1 << 30),
+        )
+        document.write_text(json.dumps(asdict(targets)))
+        before = look_at(targets)
+        parsers = Parsers(parser="tests.data.extract.escapes:extract", fork=fork, sandbox=sandbox)
+        with parsers, parsers.parse(Source(document, "document.txt")) as parsing:
+            outcome, state = (json.loads(page.text) for page in parsing)
+        assert victim.poll() is None
+        return Run(targets, outcome, state, before, look_at(targets))
+
+
+def look_at(targets: Targets) -> dict[str, object]:
+    """Everything about the targets that an attempt could change."""
+    folder = Path(targets.folder)
+    facts: dict[str, object] = {"names": sorted(path.name for path in folder.iterdir())}
+    for name in ("secret.txt", "document", "doomed"):
+        if (path := folder / name).exists():
+            status = path.stat()
+            facts[name] = (path.read_bytes(), status.st_mode, status.st_uid, status.st_mtime_ns, os.listxattr(path))
+    facts["priority"] = os.getpriority(os.PRIO_PROCESS, targets.victim)
+    for kind in ("shm", "msg", "sem"):
+        listed = Path("/proc/sysvipc", kind)
+        facts[kind] = listed.exists() and str(targets.key) in listed.read_text().split()
+    return facts
+
+
+@pytest.fixture(scope="module", params=["forked", "spawned"])
+def contained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    folder = tmp_path_factory.mktemp("contained") / request.param
+    return run(folder, Sandbox.REQUIRE, fork=request.param == "forked")
+
+
+@pytest.fixture(scope="module")
+def control(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+    done = run(tmp_path_factory.mktemp("control") / "folder", Sandbox.OFF, fork=True)
+    yield done
+    for kind, option in (("shm", "-M"), ("msg", "-Q"), ("sem", "-S")):
+        if done.after[kind]:
+            subprocess.run(["ipcrm", option, str(done.targets.key)], check=True)
+
+
+@pytest.mark.parametrize("name", ATTEMPTS)
+def test_a_parser_that_was_taken_over_cannot(contained: Run, name: str) -> None:
+    assert contained.outcome[name] in REFUSED | ({"EINVAL"} if name in REFUSED_LINKS else set())
+
+
+def test_what_the_attempts_were_after_is_unchanged(contained: Run) -> None:
+    assert contained.after == contained.before
+
+
+def test_the_environment_of_a_parser_is_empty(contained: Run) -> None:
+    assert contained.state["environment"] == {}
+
+
+def test_a_parser_holds_its_pipe_and_the_three_standard_descriptors_only(contained: Run) -> None:
+    assert contained.state["descriptors"] == 4
+
+
+def test_without_the_sandbox_the_same_attempts_succeed(control: Run) -> None:
+    expected = {Needs.NOTHING, Needs.ROOT} if os.geteuid() == 0 else {Needs.NOTHING}
+    failed = {
+        name: control.outcome[name]
+        for name, (_, needs) in ATTEMPTS.items()
+        if needs in expected and control.outcome[name] != "succeeded"
+    }
+    assert failed == {}
+    assert list(control.outcome.values()).count("succeeded") >= 60
+    assert control.after != control.before
+
+
+def test_what_a_parser_was_started_with_is_wiped_from_its_memory(control: Run) -> None:
+    assert control.state["started with"] == ""
+
+
+def test_no_descriptor_is_inherited_however_high_its_number(tmp_path: Path) -> None:
+    document = tmp_path / "document"
+    document.write_text("text")
+    parsers = Parsers(parser="tests.data.extract.holds_descriptors:extract")
+    with parsers, parsers.parse(Source(document, "document.txt")) as parsing:
+        assert [page.text for page in parsing] == ["EBADF"]
+
+
+def test_a_document_among_libraries_does_not_open_their_folder(tmp_path: Path) -> None:
+    """The data folder may lie in a folder of packages."""
+    packages = tmp_path / "site-packages"
+    packages.mkdir()
+    document = packages / "document"
+    document.write_text("text")
+    (packages / "other").write_text("another document")
+    assert str(packages) in in_another_process(packages, "list_libraries()")
+    assert str(packages) not in in_another_process(packages, f"list_readable(Path({str(document)!r}))")
+
+
+def in_another_process(packages: Path, expression: str) -> list[str]:
+    code = f"""
+import json, sys
+from pathlib import Path
+from knowledge.extract.readable import list_libraries, list_readable
+sys.path.append({str(packages)!r})
+print(json.dumps({expression}))
+"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    answer: list[str] = json.loads(ended.stdout)
+    return answer
+
+
+EXAMINE = """
+import json
+from dataclasses import astuple
+from knowledge.config import Settings
+from knowledge.surfaces.cli import checks
+told = {mode: [astuple(verdict) for verdict in checks.reading(Settings(sandbox=mode))] for mode in ("auto", "require")}
+print(json.dumps(told))
+"""
+NUMBERS = {"landlock": landlock.CREATE_RULESET, "seccomp": 317 if os.uname().machine == "x86_64" else 277}
+
+
+def examine(missing: str) -> dict[str, dict[str, tuple[bool, str, str]]]:
+    """What `knowledge doctor` says about reading where the kernel lacks something, by mode and subject."""
+    command = [sys.executable, lacking.__file__, str(NUMBERS[missing]), sys.executable, "-c", EXAMINE]
+    told = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+    return {mode: {about: (ok, says, mend) for about, ok, says, mend in verdicts} for mode, verdicts in told.items()}
+
+
+def test_where_the_filter_cannot_be_installed_doctor_says_so_and_require_refuses_to_read() -> None:
+    told = examine("seccomp")
+    assert told["auto"]["reading"][0]
+    ok, says, mend = told["auto"]["sandbox"]
+    assert not ok and mend
+    assert says.startswith("What reads a document is not contained: the seccomp filter could not be installed")
+    assert_refused(told["require"], "the seccomp filter could not be installed")
+
+
+def test_where_landlock_is_missing_doctor_says_so_and_require_refuses_to_read() -> None:
+    told = examine("landlock")
+    assert told["auto"]["reading"][0]
+    ok, says, _ = told["auto"]["sandbox"]
+    assert ok and "may read other files of this user: this kernel has no Landlock" in says
+    assert_refused(told["require"], "this kernel has no Landlock")
+
+
+def assert_refused(told: dict[str, tuple[bool, str, str]], reason: str) -> None:
+    ok, says, mend = told["reading"]
+    assert not ok and mend == SandboxUnavailable.default_hint
+    assert "Parsers cannot be contained on this machine" in says and reason in says
+
+
+def test_no_process_of_the_same_user_takes_descriptors_of_the_server(tmp_path: Path) -> None:
+    with subprocess.Popen([*POWERLESS, sys.executable, "-c", VICTIM], stdin=-1, stdout=-1) as ordinary:
+        assert ordinary.stdout is not None and ordinary.stdout.readline()
+        if steal(ordinary.pid) != "taken":
+            pytest.skip("this kernel lets no process take descriptors of another")
+        ordinary.kill()
+    command = [sys.executable, "-m", "knowledge", "--data", str(tmp_path / "data"), "serve", "--port", "0"]
+    environment = {**os.environ, "KNOWLEDGE_EMBEDDING": "none"}
+    with subprocess.Popen([*POWERLESS, *command], env=environment, stderr=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stderr is not None
+            address = next(found[0] for line in server.stderr if (found := re.search(r"http://\S+:\d+", line)))
+            until = time.monotonic() + LIMIT
+            while httpx.get(f"{address}/health").status_code != 200:
+                assert time.monotonic() < until
+            assert steal(server.pid) == "Operation not permitted"
+        finally:
+            server.kill()
+
+
+POWERLESS = (sys.executable, powerless.__file__)
+"""Root may do everything to everybody: this is about an ordinary user."""
+STEAL = """
+import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+taken = libc.syscall(438, libc.syscall(434, int(sys.argv[1]), 0), 0, 0)  # pidfd_getfd(pidfd_open(PID))
+sys.stdout.write("taken" if taken >= 0 else os.strerror(ctypes.get_errno()))
+"""
+
+
+def steal(pid: int) -> str:
+    command = [*POWERLESS, sys.executable, "-c", STEAL, str(pid)]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
