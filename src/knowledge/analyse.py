@@ -21,7 +21,7 @@ from knowledge.stop_words import STOP_WORDS
 if TYPE_CHECKING:
     import gcld3
 
-__all__ = ["STOP_WORDS", "language", "load_detector", "nearby", "question", "terms", "unsure"]
+__all__ = ["STOP_WORDS", "language", "nearby", "question", "terms", "unsure"]
 
 DEFAULT_LANGUAGE = "en"
 LONGEST_TERM = 128
@@ -354,11 +354,6 @@ def language(text: str) -> str | None:
     if whole is None or any(half not in (whole, None) for half in halves):
         return None
     return whole if whole == DEFAULT_LANGUAGE or not _reads_like_english(sample, whole) else None
-
-
-def load_detector() -> None:
-    """Have it in memory before the first text comes."""
-    _detector()
 
 
 def _reads_like_english(sample: str, detected: str) -> bool:

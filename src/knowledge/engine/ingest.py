@@ -9,7 +9,7 @@ from typing import cast
 from knowledge.embed.loading import counting
 from knowledge.engine.models import Models
 from knowledge.engine.passages import Preparation, Reader
-from knowledge.engine.reading import Order, PageRead, Reading, document_title, read_document
+from knowledge.engine.reading import WARMING, Order, PageRead, Reading, document_title, read_document
 from knowledge.errors import Cancelled, Internal, ModelUnavailable, NoText
 from knowledge.extract.base import Facts, Source
 from knowledge.extract.worker import Parsers
@@ -25,9 +25,6 @@ from knowledge.store.publish import Publication, Published, Publisher
 
 MAX_WARNINGS = 1000
 """Pages of one document whose trouble is told one by one."""
-
-WARMING = "This sentence is for nobody; it only goes the way that others will go. " * 60
-"""Longer than one passage, so that every part of the way is gone."""
 
 Stop = Callable[[], bool]
 

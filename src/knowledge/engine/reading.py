@@ -29,6 +29,12 @@ TITLE_WITHIN = 10_000
 """Characters at the beginning of a note among which its title is looked for."""
 SAMPLE = 5000
 """How many characters of a document its language is told from."""
+WARMING = (
+    "This is a short text about many small things that people write down for each other every day, with the words that "
+    "most of their notes and pages have in common. Here are some lists and numbers (1, 2, 10), a name or two, and "
+    "what else would have to be looked up first by everybody who comes after. "
+) * 8
+"""Longer than one passage, so that every part of the way is gone."""
 LANGUAGE = re.compile("([a-z]{2})(?:[-_]|$)")
 LANGUAGE_CODE = re.compile("[a-z]{2}")
 MAX_PIECE_CHARS = 1 << 16
@@ -75,9 +81,12 @@ def note_title(text: str) -> str:
 
 
 def prepare(prepared: Json) -> None:
-    """Load the tokenizer and what tells languages; the fork server keeps both for all its children."""
-    load_counting(prepared).tokenizer()
-    analyse.load_detector()
+    """Load the tokenizer and what tells languages, and use both once; the fork server keeps them, with the words that
+    the tokenizer remembers, for all its children."""
+    splitter = Splitter(load_counting(prepared).tokenizer())
+    for _ in (*splitter.feed(PageText(WARMING)), *splitter.finish()):
+        pass
+    analyse.language(WARMING)
 
 
 def split_document(request: Request) -> Iterator[bytes]:
