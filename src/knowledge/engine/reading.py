@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import TypeAlias, cast
 
@@ -83,7 +84,12 @@ def note_title(text: str) -> str:
 def prepare(prepared: Json) -> None:
     """Load the tokenizer and what tells languages, and use both once; the fork server keeps them, with the words that
     the tokenizer remembers, for all its children."""
-    splitter = Splitter(load_counting(prepared).tokenizer())
+    _warm_up(load_counting(prepared))
+
+
+@lru_cache(maxsize=2)
+def _warm_up(counting: Counting) -> None:
+    splitter = Splitter(counting.tokenizer())
     for _ in (*splitter.feed(PageText(WARMING)), *splitter.finish()):
         pass
     analyse.language(WARMING)
