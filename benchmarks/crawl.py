@@ -136,7 +136,7 @@ async def whole_crawl(url: str, pages: int, data: Path) -> tuple[Cost, Cost]:
     engine.start()
     try:
         await asyncio.to_thread(engine._parts.models.serving.wait, 60)  # loading is no part of either
-        app.make_splitter(engine._parts.models.serving.choice, "")
+        await asyncio.to_thread(engine._parts.ingest.warm_up)
         first = await timed(engine, url, pages, None)
         second = await timed(engine, url, pages, first[1])
     finally:

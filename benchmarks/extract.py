@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from knowledge.extract.base import PageText, Source
-from knowledge.extract.formats import identify
+from knowledge.extract.formats import identify_source
 from knowledge.extract.pdf_scan import render
 from knowledge.extract.worker import Parsers
 from knowledge.model import Method
@@ -117,7 +117,7 @@ def show(path: Path, rounds: int) -> None:
     with Parsers() as parsers:
         found = _read(parsers, path)
     recognised = [page.number or 1 for page in found if page.method in (Method.OCR, Method.IMAGE_ANALYSIS)]
-    library, pages = bare(path, identify(path, path.name), recognised), len(found)
+    library, pages = bare(path, identify_source(Source(path, path.name)), recognised), len(found)
     if library:
         library()
     spent, floor = measured(path, rounds, library)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, cast
+from typing import Literal, cast
 
 from knowledge.config import Settings
-from knowledge.embed import loading
 from knowledge.embed.loading import Choice, Model
 from knowledge.engine.crawling.options import CrawlOptions
 from knowledge.engine.fetch_addresses import Allowed
@@ -21,11 +19,6 @@ from knowledge.index.api import Index
 from knowledge.store.models import StoredModel
 from knowledge.store.quotas import Quota
 
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
-
-    from knowledge.split import Splitter
-
 
 def open_engine(settings: Settings) -> LocalEngine:
     """The embedded engine on the data folder, not yet started."""
@@ -34,7 +27,7 @@ def open_engine(settings: Settings) -> LocalEngine:
     def open_model(spec: str) -> Model:
         return Model(model_choice(settings, spec))
 
-    return LocalEngine(Parts(options(settings), parsers(settings), open_model, make_splitter, open_index))
+    return LocalEngine(Parts(options(settings), parsers(settings), open_model, open_index))
 
 
 def options(settings: Settings) -> Options:
@@ -77,19 +70,6 @@ def model_choice(settings: Settings, spec: str) -> Choice:
         int8=cast(Literal["auto", "on", "off"], settings.int8),
         cache_folder=settings.data / "models",
     )
-
-
-def make_splitter(choice: Choice, title: str) -> Splitter:
-    """A new splitter for each document; the tokenizer they share is read when the first one is wanted."""
-    from knowledge.split import Splitter
-
-    tokenizer, window = counting(choice)
-    return Splitter(tokenizer, title, window)
-
-
-@lru_cache(maxsize=2)  # the model in use, and the one that follows it
-def counting(choice: Choice) -> tuple[Tokenizer, int]:
-    return loading.tokenizer(choice), loading.window(choice)
 
 
 def open_index(folder: Path, model: StoredModel | None) -> Index:

@@ -9,6 +9,8 @@ from uuid import UUID
 from knowledge.model import Collection, CollectionRef, Job, new_uid
 
 MOST_PAGES = 100
+LONGEST_URL = 2000
+"""Characters."""
 
 
 class Outcome(StrEnum):

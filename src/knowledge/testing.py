@@ -86,7 +86,4 @@ def small_engine(
         return GivenModel(BagOfWords(spec), settings.data, spec)
 
     options = app.options(settings) if crawl is None else replace(app.options(settings), crawl=crawl)
-    parts = Parts(
-        options, parsers or app.parsers(settings), open_model or small_model, app.make_splitter, app.open_index
-    )
-    return LocalEngine(parts)
+    return LocalEngine(Parts(options, parsers or app.parsers(settings), open_model or small_model, app.open_index))

@@ -10,6 +10,7 @@ import pytest
 from PIL import Image, ImageChops, ImageOps
 
 from knowledge import errors
+from knowledge.extract.base import Source
 from knowledge.extract.bundle import members
 from knowledge.model import Method
 from tests.data.extract import documents
@@ -497,7 +498,8 @@ def test_an_archive_is_many_documents(tmp_path: Path) -> None:
         ".x.md": "x",
     }
     path.write_bytes(documents.zipped(content))
-    assert {name: b"".join(pieces) for name, pieces in members(path)} == {"notes/a.md": b"# Tea", "b.txt": b"words"}
+    unpacked = {name: b"".join(pieces) for name, pieces in members(Source(path, "a.zip"))}
+    assert unpacked == {"notes/a.md": b"# Tea", "b.txt": b"words"}
 
 
 def test_an_archive_read_as_one_has_a_page_for_each_document(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -77,28 +78,49 @@ def load(choice: Choice) -> Embedder:
     raise ModelUnavailable(f"There is no embedding model {choice.spec!r}", hint=HINT, spec=choice.spec)
 
 
-def tokenizer(choice: Choice) -> Tokenizer:
-    """What counts tokens for splitting: cheap, and there before the model is; a model from the hub is fetched first."""
-    from knowledge.embed import directory, granite
+@dataclass(frozen=True, slots=True)
+class Counting:
+    """What splitting needs of a model: which tokenizer counts, and how long a passage may be. It holds no secret, so it
+    may be told to a child process."""
 
-    match choice.kind:
-        case "dir" if choice.target:
-            return directory.tokenizer(Path(choice.target).expanduser())
-        case "hf" if choice.target:
-            return directory.tokenizer(_fetched(choice))
-    return granite.tokenizer()
+    folder: str | None
+    """The model's folder; None for the tokenizer of the default model."""
+    window: int
+    """Tokens of a passage with its title and headings, special tokens included."""
+
+    def tokenizer(self) -> Tokenizer:
+        return _tokenizer(self.folder)
 
 
-def window(choice: Choice) -> int:
-    """How many tokens a passage may have with its title and headings, special tokens included."""
+@lru_cache(maxsize=2)  # the model in use, and the one that follows it
+def counting(choice: Choice) -> Counting:
+    """There before the model is; one from the hub is fetched first."""
     from knowledge.embed import layout
 
     match choice.kind:
         case "dir" if choice.target:
-            return min(WINDOW, layout.read(Path(choice.target).expanduser()).window)
+            folder = Path(choice.target).expanduser()
         case "hf" if choice.target:
-            return min(WINDOW, layout.read(_fetched(choice)).window)
-    return WINDOW
+            folder = _fetched(choice)
+        case _:
+            return Counting(None, WINDOW)
+    return Counting(str(folder), min(WINDOW, layout.read(folder).window))
+
+
+@lru_cache(maxsize=2)
+def _tokenizer(folder: str | None) -> Tokenizer:
+    from knowledge.embed import directory, granite
+
+    return granite.tokenizer() if folder is None else directory.tokenizer(Path(folder))
+
+
+def tokenizer(choice: Choice) -> Tokenizer:
+    """What counts tokens as the chosen model does."""
+    return counting(choice).tokenizer()
+
+
+def window(choice: Choice) -> int:
+    return counting(choice).window
 
 
 def _from_folder(choice: Choice, folder: Path) -> Embedder:

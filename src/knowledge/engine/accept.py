@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection
 
-from knowledge.engine.ingest import Origin, note_title
+from knowledge.engine.ingest import Origin
+from knowledge.engine.reading import TITLE_WITHIN, note_title
 from knowledge.errors import InvalidFilename, InvalidParameter, NotANote
 from knowledge.extract import formats
+from knowledge.extract.base import Source
 from knowledge.model import (
     Document,
     Job,
@@ -83,7 +85,8 @@ def _kind(parts: Parts, new: NewDocument, received: Received) -> JobKind:
     """What is to be done with the bytes; a file whose content is not what its name says is refused here."""
     if isinstance(new, NewNote):
         return JobKind.ADD
-    doc_type = formats.identify(parts.files.path(received.sha256), clean_filename(new.filename))
+    source = Source(parts.files.path(received.sha256), clean_filename(new.filename))
+    doc_type = parts.parsers.identify(source)
     return JobKind.UNPACK if doc_type == "zip" else JobKind.ADD
 
 
@@ -172,4 +175,7 @@ def _origin(new: NewDocument, size: int) -> Origin:
 
 def _named_after_its_text(parts: Parts, note: Document) -> bool:
     path = parts.files.path(note.sha256)
-    return path.exists() and note.title == note_title(path.read_text("utf-8"))
+    if not path.exists():
+        return False
+    with path.open(encoding="utf-8", newline="") as file:
+        return note.title == note_title(file.read(TITLE_WITHIN))

@@ -12,6 +12,7 @@ from urllib.parse import urljoin, urlsplit
 import httpcore
 
 from knowledge import __version__
+from knowledge.crawls import LONGEST_URL
 from knowledge.engine.fetch_addresses import Allowed
 from knowledge.engine.fetch_bodies import Limit, read_body
 from knowledge.engine.fetch_network import CheckedNetwork
@@ -20,7 +21,6 @@ from knowledge.errors import DeadlineExceeded, FetchFailed, InvalidParameter
 
 PRODUCT = "KnowledgeServer"
 USER_AGENT = f"{PRODUCT}/{__version__} (crawler; honours robots.txt)"
-LONGEST_URL = 2000
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 HEADERS = {

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import cast
 
-from knowledge import analyse
-from knowledge.embed.loading import Choice
+from knowledge.embed.loading import counting
 from knowledge.engine.models import Models
 from knowledge.engine.passages import Preparation, Reader
+from knowledge.engine.reading import WARMING, Order, PageRead, Reading, document_title, read_document
 from knowledge.errors import Cancelled, Internal, ModelUnavailable, NoText
-from knowledge.extract.base import Facts, PageText, Source
+from knowledge.extract.base import Facts, Source
 from knowledge.extract.worker import Parsers
 from knowledge.model import Document, DocumentStatus, JobKind, Json, Kind, Method, Report
-from knowledge.split import Piece, Splitter
+from knowledge.split import Piece
 from knowledge.store.chunks import ChunkStore
 from knowledge.store.database import Database
 from knowledge.store.documents import DocumentStore
@@ -25,18 +23,10 @@ from knowledge.store.job_rows import Claim
 from knowledge.store.models import ModelStore
 from knowledge.store.publish import Publication, Published, Publisher
 
-LONGEST_TITLE = 200
-NOTE_TITLE = 80
-SAMPLE = 5000
-LANGUAGE = re.compile("([a-z]{2})(?:[-_]|$)")
-"""How many characters of a document its language is told from."""
-
-WARMING = "This sentence is for nobody; it only goes the way that others will go. " * 60
-"""Longer than one passage, so that every part of the way is gone."""
+MAX_WARNINGS = 1000
+"""Pages of one document whose trouble is told one by one."""
 
 Stop = Callable[[], bool]
-MakeSplitter = Callable[[Choice, str], Splitter]
-"""A splitter that counts as the chosen model does, for a document of this title."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +74,22 @@ class Tally:
 
     methods: set[Method] = field(default_factory=set)
     failures: list[str] = field(default_factory=list)
+    untold: int = 0
+    """How many more pages failed."""
     characters: int = 0
 
-    def take(self, page: PageText) -> None:
-        self.characters += len(page.text)
-        if page.text.strip():
+    def take(self, page: PageRead) -> None:
+        self.characters += page.characters
+        if not page.blank:
             self.methods.add(page.method)
-        if page.warning:
+        if page.warning and len(self.failures) < MAX_WARNINGS:
             self.failures.append(page.warning)
+        elif page.warning:
+            self.untold += 1
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        return (*self.failures, f"{self.untold} more pages failed") if self.untold else tuple(self.failures)
 
     @property
     def method(self) -> Method:
@@ -114,7 +112,6 @@ class Ingest:
     stored_models: ModelStore
     parsers: Parsers
     models: Models
-    make_splitter: MakeSplitter
     ocr_languages: str
 
     def run(self, claim: Claim, report: Report, stop: Stop) -> Published:
@@ -122,11 +119,16 @@ class Ingest:
             return self._run(claim, report, stop)
 
     def warm_up(self) -> None:
-        """Have read what cuts and what tells languages, before a crowd of first notes has to wait for it."""
-        splitter = self.make_splitter(self.models.serving.choice, "")
-        for _ in (*splitter.feed(PageText(WARMING)), *splitter.finish()):
-            pass
-        analyse.language(WARMING)
+        """Have the fork server load what cuts and what tells languages, before a crowd of first notes waits for it."""
+        warming = WARMING.encode()
+        file = self.files.incoming(len(warming))
+        try:
+            file.write(warming)
+            with self._read(Source(file.path, "note.txt"), None, True, lambda: False) as reading:
+                for _ in reading:
+                    pass
+        finally:
+            file.discard()
 
     def _run(self, claim: Claim, report: Report, stop: Stop) -> Published:
         match claim.kind:
@@ -176,30 +178,33 @@ class Ingest:
         assert claim.sha256 is not None
         path = self.files.path(claim.sha256)
         report("Reading", 0, 0)
-        if origin.kind is Kind.NOTE:
-            text = path.read_text("utf-8")
-            return self._take_in(claim, origin, Facts("note", title=note_title(text)), [PageText(text)], report, stop)
         source = Source(path, claim.filename, origin.force_ocr, self.ocr_languages)
-        with self.parsers.parse(source, cancelled=stop) as parsing:
-            return self._take_in(claim, origin, parsing.facts, parsing, report, stop)
+        given = origin.title or origin.metadata.get("title")
+        title = str(given) if given else None
+        with self._read(source, title, origin.kind is Kind.NOTE, stop) as reading:
+            return self._take_in(claim, origin, title, reading, report, stop)
+
+    def _read(self, source: Source, title: str | None, note: bool, stop: Stop) -> Reading:
+        """Everything that looks at the text of a document as a whole happens in a child."""
+        order = Order(title, note, counting(self.models.serving.choice))
+        return read_document(self.parsers, source, order, stop)
 
     def _take_in(
-        self, claim: Claim, origin: Origin, facts: Facts, pages: Iterable[PageText], report: Report, stop: Stop
+        self, claim: Claim, origin: Origin, given: str | None, reading: Reading, report: Report, stop: Stop
     ) -> Publication:
-        title = _title(origin, facts, claim.filename)
-        flow = _Flow(pages)
-        language = analyse.language(flow.sample(SAMPLE)) or _declared(facts)
-        preparation = self._begin(claim, title, language, stop)
-        tally, splitter = Tally(), self.make_splitter(self.models.serving.choice, title)
+        facts, language = reading.facts, reading.language
+        title = document_title(given, facts, claim.filename)
+        preparation, tally = self._begin(claim, title, language, stop), Tally()
         try:
-            for page in flow:
-                report(*_progress(page, facts, tally, origin.size))
-                tally.take(page)
-                preparation.add(splitter.feed(page))
-            preparation.add(splitter.finish())
+            for part in reading:
+                if isinstance(part, Piece):
+                    preparation.add([part])
+                else:
+                    report(*_progress(part, facts, tally, origin.size))
+                    tally.take(part)
             preparation.finish()
             if not preparation.count:
-                raise NoText("There is no text in it", hint=None, reasons=list(tally.failures))
+                raise NoText("There is no text in it", hint=None, reasons=list(tally.warnings))
         except BaseException:
             preparation.abandon()
             raise
@@ -226,39 +231,7 @@ class Ingest:
         return Reader(embedder, stored.id)
 
 
-class _Flow:
-    """Pages with a look ahead."""
-
-    def __init__(self, pages: Iterable[PageText]) -> None:
-        self._pages = iter(pages)
-        self._ahead: list[PageText] = []
-
-    def sample(self, size: int) -> str:
-        text = ""
-        while len(text) < size and (page := next(self._pages, None)) is not None:
-            self._ahead.append(page)
-            text += page.text[:size] + "\n"
-        return text
-
-    def __iter__(self) -> Iterator[PageText]:
-        yield from self._ahead
-        self._ahead = []
-        yield from self._pages
-
-
-def note_title(text: str) -> str:
-    """The first line that says something."""
-    lines = (line.strip().lstrip("#").strip() for line in text.splitlines())
-    first = next((line for line in lines if line), "Note")
-    return first if len(first) <= NOTE_TITLE else first[: NOTE_TITLE - 1].rstrip() + "…"
-
-
-def _title(origin: Origin, facts: Facts, filename: str) -> str:
-    named = origin.title or origin.metadata.get("title") or facts.title or Path(filename).stem or filename
-    return " ".join(str(named).split())[:LONGEST_TITLE] or filename
-
-
-def _progress(page: PageText, facts: Facts, tally: Tally, size: int) -> tuple[str, int, int]:
+def _progress(page: PageRead, facts: Facts, tally: Tally, size: int) -> tuple[str, int, int]:
     if page.number is not None and facts.page_count:
         return f"Processing page {page.number} of {facts.page_count}", page.number - 1, facts.page_count
     return "Generating embeddings", min(tally.characters, size), size
@@ -270,12 +243,6 @@ def _tags(origin: Origin, facts: Facts) -> tuple[str, ...]:
     told = [within] if isinstance(within, str) else within if isinstance(within, list) else []
     every = [*origin.tags, *(tag.strip() for tag in told if isinstance(tag, str)), *facts.tags]
     return tuple(dict.fromkeys(tag for tag in every if tag))
-
-
-def _declared(facts: Facts) -> str | None:
-    """What a document says of its language, without the country; its text is asked first, since many say it wrongly."""
-    found = LANGUAGE.match(facts.language.lower()) if facts.language else None
-    return found[1] if found else None
 
 
 def _metadata(origin: Origin, facts: Facts) -> Json:
@@ -310,7 +277,7 @@ def _publication(
         size_bytes=origin.size,
         status=tally.status,
         method=tally.method,
-        warnings=tuple(tally.failures),
+        warnings=tally.warnings,
         tags=_tags(origin, facts),
         metadata=_metadata(origin, facts),
         language=language,

@@ -15,7 +15,7 @@ from knowledge.engine.courtesy import Courtesy
 from knowledge.engine.crawling.office import CrawlOffice
 from knowledge.engine.crawling.options import CrawlOptions
 from knowledge.engine.indexing import Indexer, OpenIndex
-from knowledge.engine.ingest import Ingest, MakeSplitter
+from knowledge.engine.ingest import Ingest
 from knowledge.engine.models import Models, OpenModel
 from knowledge.engine.passwords import Passwords
 from knowledge.engine.rerank import open_reranker
@@ -72,7 +72,6 @@ class Parts:
         options: Options,
         parsers: Parsers,
         open_model: OpenModel,
-        make_splitter: MakeSplitter,
         open_index: OpenIndex,
     ) -> None:
         self.options, self.parsers = options, parsers
@@ -114,7 +113,6 @@ class Parts:
             self.stored_models,
             parsers,
             self.models,
-            make_splitter,
             options.ocr_languages,
         )
         self.workers = Workers(

@@ -9,8 +9,9 @@ from dataclasses import replace
 from sqlalchemy import Connection
 
 from knowledge.engine.ingest import Origin
-from knowledge.errors import Cancelled, Damaged, Duplicate, KnowledgeError, QuotaExceeded
-from knowledge.extract import bundle
+from knowledge.errors import Damaged, Duplicate, QuotaExceeded
+from knowledge.extract.base import Source
+from knowledge.extract.worker import Parsers
 from knowledge.model import JobKind, Scope
 from knowledge.store import jobs, publish, quotas
 from knowledge.store.database import Database
@@ -28,29 +29,31 @@ def unpack(
     database: Database,
     files: FileStore,
     documents: DocumentStore,
+    parsers: Parsers,
     claim: Claim,
     quota: Quota,
     stop: Callable[[], bool],
 ) -> list[str]:
-    """Queue what an archive holds; answers what its owner should know. To do it twice queues nothing twice."""
+    """Queue what an archive holds, as a child unpacks it; answers what its owner should know. To do it twice queues
+    nothing twice."""
     assert claim.sha256 is not None
     origin = Origin.load(claim.payload)
     queued = 0
     told: list[str] = []
-    for name, pieces in bundle.members(files.path(claim.sha256), LARGEST):
-        if stop():
-            raise Cancelled("The job was cancelled", job_id=str(claim.uid))
-        incoming = files.incoming(LARGEST)
-        try:
-            _fill(incoming, pieces)
-            _queue(database, files, documents, claim, quota, origin, name, incoming)
-            queued += 1
-        except Duplicate:
-            told.append(f"{name} is already there")
-        except QuotaExceeded as error:
-            told.append(f"{name} was left out: {error}")
-        except Damaged as error:
-            told.append(str(error))
+    source = Source(files.path(claim.sha256), claim.filename, max_unpacked_bytes=LARGEST)
+    with parsers.unpack(source, cancelled=stop) as unpacking:
+        for name, pieces in unpacking:
+            incoming = files.incoming(LARGEST)
+            try:
+                _fill(incoming, pieces)
+                _queue(database, files, documents, claim, quota, origin, name, incoming)
+                queued += 1
+            except Duplicate:
+                told.append(f"{name} is already there")
+            except QuotaExceeded as error:
+                told.append(f"{name} was left out: {error}")
+            except Damaged as error:
+                told.append(str(error))
     return [f"{queued} documents of the archive were queued", *told]
 
 
@@ -58,7 +61,7 @@ def _fill(incoming: Incoming, pieces: Iterable[bytes]) -> None:
     try:
         for piece in pieces:
             incoming.write(piece)
-    except KnowledgeError:
+    except BaseException:
         incoming.discard()
         raise
 

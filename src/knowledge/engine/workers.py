@@ -153,7 +153,13 @@ class Workers:
 
     def _unpack(self, claim: Claim) -> str:
         told = unpack.unpack(
-            self._ingest.database, self._files, self._documents, claim, self._quota, lambda: self._must_stop(claim)
+            self._ingest.database,
+            self._files,
+            self._documents,
+            self._ingest.parsers,
+            claim,
+            self._quota,
+            lambda: self._must_stop(claim),
         )
         self._jobs.unpacked(claim, told)
         self._board.end(claim.id)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import io
+import struct
 import zipfile
+import zlib
+from typing import BinaryIO
 
 from knowledge import errors
 from knowledge.extract.base import Source
@@ -13,9 +16,29 @@ STRONGEST = 400
 """Times smaller than what comes out; more is a bomb."""
 HARMLESS = 32 << 20
 """Below this size nobody counts how strongly something is packed."""
+UNREADABLE_MEMBER = (
+    zipfile.BadZipFile,
+    zlib.error,
+    OSError,
+    EOFError,
+    RuntimeError,  # it needs a password
+    NotImplementedError,  # it is packed in a way that zipfile does not know
+    ValueError,
+    struct.error,
+)
+"""What zipfile raises for a member that is damaged or that it cannot unpack."""
+END_SIGNATURE, END_SIGNATURE_64, ENTRY_SIGNATURE = b"PK\x05\x06", b"PK\x06\x06", b"PK\x01\x02"
+END_RECORD, END_RECORD_64 = struct.Struct("<4s8xL6x"), struct.Struct("<4s36xQ8x")
+"""What ends an archive, and what stands before that in one of many files: of both, how long the directory is."""
+LOCATOR_64_BYTES = 20
+LONGEST_COMMENT = 1 << 16
+ENTRY = struct.Struct("<4s24xHHH12x")
+"""An entry of the directory: its signature, and how long its name, its extra field and its comment are."""
 
 
 def open_archive(source: Source) -> zipfile.ZipFile:
+    with source.open() as file:
+        refuse_many_members(file)
     try:
         archive = zipfile.ZipFile(source.path if source.content is None else io.BytesIO(source.content))
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
@@ -28,11 +51,48 @@ def open_archive(source: Source) -> zipfile.ZipFile:
     return archive
 
 
+def refuse_many_members(file: BinaryIO) -> None:
+    """Count the entries of the directory, to one more than are allowed: zipfile makes an object of each before anybody
+    can count them. A directory that is not where it should be is left to zipfile, which refuses it."""
+    size = file.seek(0, io.SEEK_END)
+    tail_start = max(0, size - END_RECORD.size - LONGEST_COMMENT - END_RECORD_64.size - LOCATOR_64_BYTES)
+    file.seek(tail_start)
+    tail = file.read()
+    end = tail.rfind(END_SIGNATURE)
+    if end < 0 or len(tail) - end < END_RECORD.size:
+        return
+    length = END_RECORD.unpack_from(tail, end)[1]
+    larger = end - LOCATOR_64_BYTES - END_RECORD_64.size
+    if larger >= 0 and tail.startswith(END_SIGNATURE_64, larger):
+        end, length = larger, END_RECORD_64.unpack_from(tail, larger)[1]
+    start = tail_start + end - length
+    if start >= 0 and _count_entries(file, start, length) > MOST_MEMBERS:
+        raise _too_many()
+
+
+def _count_entries(file: BinaryIO, start: int, length: int) -> int:
+    """How many entries follow each other here; no more are looked at than one above what is allowed."""
+    count = place = 0
+    while place < length and count <= MOST_MEMBERS:
+        file.seek(start + place)
+        entry = file.read(ENTRY.size)
+        if len(entry) < ENTRY.size or not entry.startswith(ENTRY_SIGNATURE):
+            break
+        _, name, extra, comment = ENTRY.unpack(entry)
+        place += ENTRY.size + name + extra + comment
+        count += 1
+    return count
+
+
+def _too_many() -> errors.ParserTooBig:
+    return errors.ParserTooBig(f"It holds more than {MOST_MEMBERS} files", limit=MOST_MEMBERS)
+
+
 def measure(archive: zipfile.ZipFile, source: Source) -> None:
     members = archive.infolist()
     unpacked = sum(member.file_size for member in members)
     if len(members) > MOST_MEMBERS:
-        raise errors.ParserTooBig(f"It holds {len(members)} files", members=len(members), limit=MOST_MEMBERS)
+        raise _too_many()
     if unpacked > source.max_unpacked_bytes:
         raise errors.ParserTooBig(
             f"It unpacks to {unpacked >> 20} MB",

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import zipfile
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
 from knowledge import errors
-from knowledge.extract.archive import open_archive
+from knowledge.extract.archive import UNREADABLE_MEMBER, open_archive
 from knowledge.extract.base import Extracted, Facts, PageText, Source
 
 MOST = 1000
 """Documents in one archive."""
 FURNITURE = ("__MACOSX/", ".")
 PIECE = 1 << 20
+LONGEST_NAME = 4096
+"""Characters of a member's path: no operating system has longer ones."""
 LOCKED = 0x1
 """The flag of a member that needs a password."""
 
@@ -55,9 +56,9 @@ def contents(archive: zipfile.ZipFile) -> Contents:
     return Contents(tuple(members), tuple(skipped))
 
 
-def members(path: Path, max_unpacked_bytes: int = 200 << 20) -> Iterator[tuple[str, Iterator[bytes]]]:
+def members(source: Source) -> Iterator[tuple[str, Iterator[bytes]]]:
     """Each document of an archive: its name, and its bytes piece by piece, to be read before the next is asked for."""
-    with open_archive(Source(path, "archive.zip", max_unpacked_bytes=max_unpacked_bytes)) as archive:
+    with open_archive(source) as archive:
         for member in contents(archive).members:
             yield member.name, _pieces(archive, member)
 
@@ -70,12 +71,14 @@ def _pieces(archive: zipfile.ZipFile, member: Member) -> Iterator[bytes]:
             while left > 0 and (piece := file.read(min(PIECE, left))):
                 left -= len(piece)
                 yield piece
-    except (zipfile.BadZipFile, zlib.error, OSError, EOFError, RuntimeError, NotImplementedError) as error:
+    except UNREADABLE_MEMBER as error:
         raise errors.Damaged(f"{member.name} is damaged: {error}", filename=member.name) from error
 
 
 def safe_name(name: str) -> str | None:
     """A path that stays inside, or None for what is no document: hidden files and those of the packing program."""
+    if len(name) > LONGEST_NAME:
+        return None
     parts = [part for part in PurePosixPath(name.replace("\\", "/")).parts if part not in ("/", "..", ".")]
     if not parts or any(part.startswith(FURNITURE) for part in parts) or "__MACOSX" in parts:
         return None

@@ -1,4 +1,4 @@
-"""The life of a child: shut yourself in, read one document, hand over its pages, end."""
+"""The life of a child: lock itself in, do one task, hand over its frames, end."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ import sys
 
 from knowledge import errors
 from knowledge.extract import frames, sandbox
-from knowledge.extract.base import Extracted
-from knowledge.extract.pieces import clean_facts, clean_pages
 from knowledge.extract.program import empty_environment
 from knowledge.extract.request import Request
 
 
 def run(request: Request, output: int) -> None:
-    """Read the document and write its frames to a file descriptor. The parent sees the end of the pipe as our end."""
+    """Do the task and write its frames to a file descriptor. The parent sees the end of the pipe as our end."""
     try:
-        _read(request, output)
+        _answer(request, output)
         _write(output, frames.dump(frames.Mark.END, {}))
     except errors.KnowledgeError as error:
         _write(output, frames.dump_error(error))
@@ -28,21 +26,21 @@ def run(request: Request, output: int) -> None:
         _write(output, frames.dump_error(_unforeseen(error)))
 
 
-def _read(request: Request, output: int) -> None:
-    parser = request.load_parser()
-    size = request.source.size
-    missing = sandbox.confine(request.limits, size, request.source.path, request.sandbox)
+def _answer(request: Request, output: int) -> None:
+    task = request.load_task()
+    limits, size = request.limits, request.size
+    path = request.source.path if request.source else None
+    missing = sandbox.confine(limits, size, path, request.sandbox)
     _write(output, frames.dump(frames.Mark.SANDBOX, {"missing": {**missing}}))
-    extracted: Extracted = parser(request.source)
-    _write(output, frames.dump_facts(clean_facts(extracted.facts)))
-    written = 0
-    for count, page in enumerate(clean_pages(extracted.pages), start=1):
-        frame = frames.dump_page(page)
+    written = progress = 0
+    for frame in task(request):
         written += len(frame)
-        if written > request.limits.text_bytes:
-            raise errors.ParserTooBig("Its text is longer than is allowed", limit_bytes=request.limits.text_bytes)
+        if written > limits.text_bytes:
+            raise errors.ParserTooBig("Its text is longer than is allowed", limit_bytes=limits.text_bytes)
         _write(output, frame)
-        sandbox.allow_seconds(request.limits.seconds_for(size, count))
+        if frames.earns_time(frame):
+            progress += 1
+            sandbox.allow_seconds(limits.seconds_for(size, progress))
 
 
 def _unforeseen(error: BaseException) -> errors.KnowledgeError:

@@ -38,6 +38,7 @@ class Server:
         self._selector = selectors.DefaultSelector()
         self._running: dict[int, Running] = {}
         """By the descriptor that stands for the process."""
+        self._loaded: set[tuple[str, str]] = set()
 
     def serve(self) -> None:
         self._selector.register(self._requests, selectors.EVENT_READ)
@@ -58,15 +59,26 @@ class Server:
         if not data or len(descriptors) != HANDED_OVER:
             return False
         pages, last_words, control = descriptors
+        request = Request.load(data)
+        self._load(request)
         pid = os.fork()
         if pid == 0:
-            self._become_child(data, pages, last_words)
+            self._become_child(request, pages, last_words)
         os.close(pages)
         os.close(last_words)
         self._watch(Running(pid, socket.socket(fileno=control)))
         return True
 
-    def _become_child(self, data: bytes, pages: int, last_words: int) -> None:
+    def _load(self, request: Request) -> None:
+        """Load what a task needs the first time that one is asked for: its children then open only their document."""
+        if request.needs in self._loaded:
+            return
+        with contextlib.suppress(Exception):  # the child meets the same error, and can say it
+            request.load_task()
+            self._loaded.add(request.needs)
+            freeze()
+
+    def _become_child(self, request: Request, pages: int, last_words: int) -> None:
         try:
             os.setpgid(0, 0)
             sandbox.die_with_parent()
@@ -74,7 +86,7 @@ class Server:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             child.quiet(last_words)
             _close_all_but(pages)
-            child.run(Request.load(data), pages)
+            child.run(request, pages)
             os._exit(0)
         finally:
             os._exit(70)
@@ -140,6 +152,12 @@ def _kill(pid: int) -> None:
             kill(pid, signal.SIGKILL)
 
 
+def freeze() -> None:
+    """Keep a child's collector from touching, and thereby copying, what it shares with us."""
+    gc.collect()
+    gc.freeze()
+
+
 def main(descriptor: int, preload: list[str]) -> None:
     """Load the parsers and serve until nobody is left."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which then closes our socket
@@ -150,7 +168,6 @@ def main(descriptor: int, preload: list[str]) -> None:
     for name in preload:
         importlib.import_module(name)
     sandbox.prepare()
-    gc.collect()
-    gc.freeze()  # so that a child's collector does not touch, and thereby copy, what it shares with us
+    freeze()
     Server(requests).serve()
     os._exit(0)

@@ -11,7 +11,7 @@ from typing import Protocol, cast
 from knowledge import errors
 from knowledge.extract import code
 from knowledge.extract.base import Extracted, PageText, Source
-from knowledge.extract.identify import identify_content
+from knowledge.extract.identify import identify_container, identify_opening
 from knowledge.model import JsonValue
 
 
@@ -98,16 +98,15 @@ def check_suffix(filename: str) -> Format:
     )
 
 
-def identify(path: Path, filename: str) -> str:
-    """The type of a file: by its content where that has a signature, else by its name."""
-    return identify_source(Source(path, filename))
+def identify_by_opening(source: Source) -> str | None:
+    """The type of a file, as far as its first bytes tell; None for a container, which has to be opened to know."""
+    return identify_opening(source, check_suffix(source.filename).doc_type)
 
 
 def identify_source(source: Source) -> str:
-    doc_type = identify_content(source, check_suffix(source.filename).doc_type)
-    if doc_type not in BY_TYPE:
-        check_suffix(f"document.{doc_type}")
-    return doc_type
+    """The type of a file: by its content where that has a signature, else by its name. It opens archives, so it is for
+    children."""
+    return identify_by_opening(source) or identify_container(source)
 
 
 def extract(source: Source) -> Extracted:

@@ -1,4 +1,4 @@
-"""How a child hands its pages to the parent: length-prefixed JSON over a pipe, the text of a page behind it.
+"""How a child answers the parent: length-prefixed frames over a pipe, each a line of JSON with text or bytes behind it.
 
 The child may have been taken over by the document it read, so the parent believes nothing: sizes are bounded and every
 field is checked. That is also why this is JSON and not pickle.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import Enum
 from typing import cast
 
@@ -17,26 +18,65 @@ from knowledge.extract.base import Facts, PageText
 from knowledge.model import Json, Method
 
 HEADER = struct.Struct("!cI")
-LARGEST = 16 << 20
+LARGEST = 4 << 20
+MAX_HEAD_BYTES = 1 << 20
+"""JSON takes up to twenty times its size when it is read, so its part of a frame is smaller than the frame may be."""
+MAX_WARNING_CHARS = 2000
 
 
 class Mark(Enum):
-    SANDBOX = b"S"
+    SANDBOX = b"C"
     """Sent first: what of the sandbox is missing on this machine."""
     FACTS = b"F"
     PAGE = b"P"
+    PIECE = b"S"
+    """A passage of a document that the child has split."""
+    MEMBER = b"M"
+    """A file of an archive; its bytes follow."""
+    DATA = b"D"
+    DAMAGED = b"B"
+    """The member that is being sent turned out to be damaged; the next one may be fine."""
+    ANSWER = b"A"
+    LINES = b"L"
     ERROR = b"E"
     END = b"X"
+
+
+PROGRESS = (Mark.PAGE, Mark.MEMBER)
+"""Frames that earn the child more time."""
 
 
 class BrokenFrame(Exception):
     """What came over the pipe was not written by our own code."""
 
 
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """What a frame holds."""
+
+    head: Json
+    data: bytes
+
+    @property
+    def text(self) -> str:
+        try:
+            return self.data.decode()
+        except UnicodeDecodeError as error:
+            raise BrokenFrame(str(error)) from error
+
+
 def dump(mark: Mark, body: Json, text: str = "") -> bytes:
     """JSON never holds a line end, so the first one ends it; text goes as it is, because quoting it costs the most."""
-    head, tail = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode(), text.encode()
-    return b"".join((HEADER.pack(mark.value, len(head) + 1 + len(tail)), head, b"\n", tail))
+    return dump_bytes(mark, body, text.encode())
+
+
+def dump_bytes(mark: Mark, body: Json, data: bytes) -> bytes:
+    head = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+    return b"".join((HEADER.pack(mark.value, len(head) + 1 + len(data)), head, b"\n", data))
+
+
+def earns_time(frame: bytes) -> bool:
+    return Mark(frame[:1]) in PROGRESS
 
 
 class FrameReader:
@@ -45,33 +85,42 @@ class FrameReader:
     def __init__(self) -> None:
         self._buffer = bytearray()
 
-    def feed(self, piece: bytes) -> Iterator[tuple[Mark, Json]]:
+    def push(self, piece: bytes) -> None:
         self._buffer += piece
-        while len(self._buffer) >= HEADER.size:
-            mark, length = HEADER.unpack_from(self._buffer)
-            if length > LARGEST:
-                raise BrokenFrame("a frame is larger than any page")
-            end = HEADER.size + length
-            if len(self._buffer) < end:
-                return
-            frame = _read(mark, self._buffer[HEADER.size : end])
-            del self._buffer[:end]
+
+    def pop(self) -> tuple[Mark, Payload] | None:
+        """The next frame, as soon as it is there as a whole."""
+        if len(self._buffer) < HEADER.size:
+            return None
+        mark, length = HEADER.unpack_from(self._buffer)
+        if length > LARGEST:
+            raise BrokenFrame("a frame is larger than any page")
+        end = HEADER.size + length
+        if len(self._buffer) < end:
+            return None
+        frame = _read(mark, bytes(memoryview(self._buffer)[HEADER.size : end]))
+        del self._buffer[:end]
+        return frame
+
+    def feed(self, piece: bytes) -> Iterator[tuple[Mark, Payload]]:
+        self.push(piece)
+        while (frame := self.pop()) is not None:
             yield frame
 
 
-def _read(mark: bytes, payload: bytearray) -> tuple[Mark, Json]:
+def _read(mark: bytes, payload: bytes) -> tuple[Mark, Payload]:
     try:
-        end = payload.index(b"\n")
+        end = payload.index(b"\n", 0, MAX_HEAD_BYTES + 1)
         body = json.loads(payload[:end])
         if not isinstance(body, dict):
             raise ValueError("not an object")
-        return Mark(mark), cast(Json, body) | {"text": str(memoryview(payload)[end + 1 :], "utf-8")}
-    except ValueError as error:
+        return Mark(mark), Payload(cast(Json, body), payload[end + 1 :])
+    except (ValueError, RecursionError) as error:
         raise BrokenFrame(str(error)) from error
 
 
-def load_missing(body: Json) -> dict[str, str]:
-    missing = body.get("missing")
+def load_missing(payload: Payload) -> dict[str, str]:
+    missing = payload.head.get("missing")
     items = missing.items() if isinstance(missing, dict) else ()
     return {name: reason for name, reason in items if isinstance(reason, str)}
 
@@ -86,57 +135,73 @@ def dump_facts(facts: Facts) -> bytes:
         "tags": list(facts.tags),
         "metadata": facts.metadata,
     }
-    return dump(Mark.FACTS, body)
+    frame = dump(Mark.FACTS, body)
+    return frame if len(frame) <= MAX_HEAD_BYTES else dump(Mark.FACTS, body | {"metadata": {}})
 
 
-def load_facts(body: Json) -> Facts:
+def load_facts(payload: Payload) -> Facts:
+    body = payload.head
     tags, metadata = body.get("tags"), body.get("metadata")
     return Facts(
-        doc_type=_text(body, "doc_type") or "",
-        title=_text(body, "title"),
-        author=_text(body, "author"),
-        language=_text(body, "language"),
-        page_count=_number(body, "page_count"),
+        doc_type=text_of(body, "doc_type") or "",
+        title=text_of(body, "title"),
+        author=text_of(body, "author"),
+        language=text_of(body, "language"),
+        page_count=number_of(body, "page_count"),
         tags=tuple(tag for tag in tags if isinstance(tag, str)) if isinstance(tags, list) else (),
         metadata=metadata if isinstance(metadata, dict) else {},
     )
 
 
 def dump_page(page: PageText) -> bytes:
-    body: Json = {"number": page.number, "method": page.method.value, "warning": page.warning}
-    return dump(Mark.PAGE, body, page.text)
+    return dump(Mark.PAGE, page_head(page), page.text)
 
 
-def load_page(body: Json) -> PageText:
+def page_head(page: PageText) -> Json:
+    warning = page.warning[:MAX_WARNING_CHARS] if page.warning else None
+    return {"number": page.number, "method": page.method.value, "warning": warning}
+
+
+def load_page(payload: Payload) -> PageText:
+    body = payload.head
     try:
-        method = Method(_text(body, "method") or "")
+        method = Method(text_of(body, "method") or "")
     except ValueError as error:
         raise BrokenFrame(str(error)) from error
-    return PageText(_text(body, "text") or "", _number(body, "number"), method, _text(body, "warning"))
+    return PageText(payload.text, number_of(body, "number"), method, text_of(body, "warning", MAX_WARNING_CHARS))
 
 
 def dump_error(error: errors.KnowledgeError) -> bytes:
-    body: Json = {"code": error.code, "message": str(error), "hint": error.hint, "details": error.details}
-    return dump(Mark.ERROR, body)
+    body: Json = {"code": error.code, "message": str(error)[:2000], "hint": error.hint, "details": error.details}
+    frame = dump(Mark.ERROR, body)
+    return frame if len(frame) <= MAX_HEAD_BYTES else dump(Mark.ERROR, body | {"details": {}})
 
 
-def load_error(body: Json) -> errors.KnowledgeError:
-    kind = errors.BY_CODE.get(_text(body, "code") or "", errors.Damaged)
+def load_error(payload: Payload) -> errors.KnowledgeError:
+    body = payload.head
+    kind = errors.BY_CODE.get(text_of(body, "code") or "", errors.Damaged)
     details = body.get("details")
     facts = details if isinstance(details, dict) else {}
     facts = {key: value for key, value in facts.items() if key not in ("message", "hint")}
-    return kind(_text(body, "message") or "It could not be read", hint=_text(body, "hint"), **facts)
+    return kind(text_of(body, "message") or "It could not be read", hint=text_of(body, "hint"), **facts)
 
 
-def _text(body: Json, key: str) -> str | None:
+def text_of(body: Json, key: str, most: int = MAX_HEAD_BYTES) -> str | None:
     value = body.get(key)
-    if value is not None and not isinstance(value, str):
-        raise BrokenFrame(f"{key} is not a text")
+    if value is not None and (not isinstance(value, str) or len(value) > most):
+        raise BrokenFrame(f"{key} is not a text of at most {most} characters")
     return value
 
 
-def _number(body: Json, key: str) -> int | None:
+def number_of(body: Json, key: str) -> int | None:
     value = body.get(key)
-    if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
+    if value is not None and (not isinstance(value, int) or isinstance(value, bool) or abs(value) >= 1 << 53):
         raise BrokenFrame(f"{key} is not a number")
+    return value
+
+
+def flag_of(body: Json, key: str) -> bool:
+    value = body.get(key)
+    if not isinstance(value, bool):
+        raise BrokenFrame(f"{key} is neither true nor false")
     return value

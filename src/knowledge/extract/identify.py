@@ -10,12 +10,13 @@ import re
 import zipfile
 
 from knowledge import errors
-from knowledge.extract.archive import open_archive
+from knowledge.extract.archive import UNREADABLE_MEMBER, open_archive
 from knowledge.extract.base import Source
 from knowledge.extract.charset import looks_binary
 
 HEAD = 4096
 OLE = bytes.fromhex("d0cf11e0a1b11ae1")
+CONTAINERS = (b"PK\x03\x04", b"PK\x05\x06", OLE)
 SIGNATURES = (
     (re.compile(rb"\x89PNG\r\n\x1a\n"), "png"),
     (re.compile(rb"\xff\xd8\xff"), "jpg"),
@@ -36,40 +37,56 @@ OLE_STREAMS = (
     ("__substg1.0_", "msg"),
     ("Book", "xls"),
 )
-MARKUP = re.compile(
-    rb"(?i)(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:!doctype\s+)?(html|svg)\b", re.DOTALL
-)
+BEFORE_MARKUP = re.compile(rb"(?:\xef\xbb\xbf)?\s*+(?:<\?xml[^>]*+>\s*+)?+", re.IGNORECASE)
+MARKUP = re.compile(rb"<(?:!doctype\s++)?(html|svg)\b", re.IGNORECASE)
+SPACE = re.compile(rb"\s*+")
 MARKED_UP = {"html", "svg", "xml", "md", "vue", "php"}
 """Types whose files may begin like a web page without being one by mistake."""
 
 
-def identify_content(source: Source, named: str) -> str:
+def identify_opening(source: Source, named: str) -> str | None:
+    """By the first bytes and the name; None for a container. It looks at a few thousand bytes, each a fixed number of
+    times, so it may run in the server."""
     head = source.read(HEAD)
     if not head:
         raise errors.NoText("The file is empty", filename=source.filename)
-    found = _signed(source, head) or _marked_up(head, named)
+    if head.startswith(CONTAINERS) and b"%PDF-" not in head[:1024]:
+        return None
+    found = _signed(head) or _marked_up(head, named)
     if found:
         return found
     _refuse_lies(source, head, named)
     return named
 
 
-def _signed(source: Source, head: bytes) -> str | None:
+def identify_container(source: Source) -> str:
+    """By what an archive or a compound file holds."""
+    return _compound(source) if source.read(len(OLE)) == OLE else _zipped(source)
+
+
+def _signed(head: bytes) -> str | None:
     if b"%PDF-" in head[:1024]:
         return "pdf"
-    if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
-        return _zipped(source)
-    if head.startswith(OLE):
-        return _compound(source)
     return next((doc_type for pattern, doc_type in SIGNATURES if pattern.match(head)), None)
 
 
 def _marked_up(head: bytes, named: str) -> str | None:
     """A web page or a drawing under the name of something else, such as a report saved as .xls."""
-    found = MARKUP.match(head)
+    found = MARKUP.match(head, _end_of_comments(head))
     if not found or named in MARKED_UP - {"html", "svg"}:
         return None
     return found[1].decode().lower()
+
+
+def _end_of_comments(head: bytes) -> int:
+    """Where the first element may begin. A pattern for any number of comments would try every way to divide them."""
+    place = BEFORE_MARKUP.match(head).end()  # type: ignore[union-attr]  # it matches nothing, too
+    while head.startswith(b"<!--", place):
+        end = head.find(b"-->", place + 4)
+        if end < 0:
+            break
+        place = SPACE.match(head, end + 3).end()  # type: ignore[union-attr]
+    return place
 
 
 def _refuse_lies(source: Source, head: bytes, named: str) -> None:
@@ -95,8 +112,11 @@ def _zipped(source: Source) -> str:
 
 
 def _declared(archive: zipfile.ZipFile) -> str:
-    with archive.open("mimetype") as file:
-        return file.read(100).decode("latin-1").strip()
+    try:
+        with archive.open("mimetype") as file:
+            return file.read(100).decode("latin-1").strip()
+    except UNREADABLE_MEMBER as error:
+        raise errors.Damaged(f"Its member 'mimetype' cannot be read: {error}") from error
 
 
 def _compound(source: Source) -> str:

@@ -13,6 +13,7 @@ SINGLE = {
     "OMP_THREAD_LIMIT": "1",
     "OPENBLAS_NUM_THREADS": "1",
     "RAYON_NUM_THREADS": "1",
+    "TOKENIZERS_PARALLELISM": "false",
     "TOKIO_WORKER_THREADS": "1",
 }
 """One thread for each document: threads reserve address space, which is what the memory limit counts."""

@@ -4,27 +4,46 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from types import TracebackType
+from typing import TypeVar
 
+from knowledge.extract import formats, frames
 from knowledge.extract.base import Source
 from knowledge.extract.children import Nursery
+from knowledge.extract.exchange import Exchange
 from knowledge.extract.forked import ForkServer
+from knowledge.extract.frames import Mark
 from knowledge.extract.limits import Limits
 from knowledge.extract.parsing import Parsing
-from knowledge.extract.request import Request
+from knowledge.extract.request import PARSER, Request
 from knowledge.extract.sandbox import Sandbox
 from knowledge.extract.spawned import Spawner
+from knowledge.extract.unpacking import Unpacking
+from knowledge.model import Json
 
-PARSER = "knowledge.extract.formats:extract"
 PRELOAD = ("knowledge.extract.preload",)
+IDENTIFY_SECONDS = 10.0
+"""To read the directory of an archive: whoever sends one waits for it."""
+
+E = TypeVar("E", bound=Exchange)
 
 
 def never() -> bool:
     return False
 
 
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A task for a child: a function of ours as `module:function`, its arguments, and what it needs loaded."""
+
+    task: str
+    arguments: Json
+    prepare: str | None = None
+
+
 class Parsers:
-    """`start` before the first thread where you can; `parse` from any thread; `close` ends every child."""
+    """`start` before the first thread where you can; the rest from any thread; `close` ends every child."""
 
     def __init__(
         self,
@@ -58,7 +77,36 @@ class Parsers:
 
     def parse(self, source: Source, *, cancelled: Callable[[], bool] = never) -> Parsing:
         """Read one document in a child of its own, which starts when the answer is entered with `with`."""
-        request = Request(source, self.limits, self._parser, self._sandbox).dump()
-        return Parsing(
-            lambda: self._nursery.child(request), source.size, self.limits, cancelled, watch_memory=not self._fork
-        )
+        return self.run(Parsing, Call("knowledge.extract.tasks:extract_pages", {}), source, cancelled=cancelled)
+
+    def unpack(self, source: Source, *, cancelled: Callable[[], bool] = never) -> Unpacking:
+        """The documents in an archive, unpacked by a child."""
+        return self.run(Unpacking, Call("knowledge.extract.tasks:unpack", {}), source, cancelled=cancelled)
+
+    def identify(self, source: Source) -> str:
+        """The type of a file. Only what is a container is opened for this, and by a child."""
+        doc_type = formats.identify_by_opening(source)
+        if doc_type is not None:
+            return doc_type
+        limits = replace(self.limits, seconds=min(self.limits.seconds, IDENTIFY_SECONDS))
+        with self.run(Exchange, Call("knowledge.extract.tasks:identify", {}), source, limits=limits) as exchange:
+            mark, payload = exchange.next()
+            found = payload.head.get("doc_type") if mark is Mark.ANSWER else None
+            if not isinstance(found, str) or found not in formats.BY_TYPE:
+                raise exchange.broken(frames.BrokenFrame("it named no type of file"))
+            return found
+
+    def run(
+        self,
+        kind: type[E],
+        call: Call,
+        source: Source | None = None,
+        *,
+        cancelled: Callable[[], bool] = never,
+        limits: Limits | None = None,
+    ) -> E:
+        """Have a child do something; what it answers is read from the exchange, inside a `with` block."""
+        allowed = limits or self.limits
+        request = Request(call.task, allowed, source, call.arguments, self._parser, call.prepare, self._sandbox)
+        data = request.dump()
+        return kind(lambda: self._nursery.child(data), request.size, allowed, cancelled, watch_memory=not self._fork)

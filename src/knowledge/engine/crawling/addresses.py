@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urljoin, urlsplit, urlunsplit
 
-from knowledge.engine.fetch import LONGEST_URL
+from knowledge.crawls import LONGEST_URL
 
 PORTS = {"http": 80, "https": 443}
 TRACKING = re.compile(
@@ -40,6 +40,19 @@ def absolute(base: str, link: str) -> str | None:
     path = without_dots(_escaped(SESSION.sub("", parts.path), SAFE_PATH))
     url = urlunsplit((parts.scheme, place, path, _escaped(parts.query, SAFE_QUERY), ""))
     return url if len(url) <= LONGEST_URL else None
+
+
+def is_address(url: str) -> bool:
+    """Whether this is an address as `absolute` writes them."""
+    if len(url) > LONGEST_URL or not url.startswith(("http://", "https://")):
+        return False
+    if not url.isascii() or not url.isprintable() or " " in url:
+        return False
+    try:
+        parts = urlsplit(url)
+        return bool(parts.hostname) and parts.port != 0 and "@" not in parts.netloc
+    except ValueError:
+        return False
 
 
 def ascii_host(host: str) -> str | None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import codecs
 import re
 from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from knowledge.engine.fetch import Fetched
 from knowledge.extract.charset import decode
 from knowledge.extract.formats import BY_SUFFIX
+
+if TYPE_CHECKING:  # a child reads pages, and has no use for what fetches them
+    from knowledge.engine.fetch import Fetched
 
 TYPES = {
     "text/html": ".html",
@@ -106,8 +109,11 @@ def charset_of(fetched: Fetched) -> str | None:
 
 def with_charset(body: bytes, named: str | None) -> bytes:
     """The page with its encoding written where its reader looks for it, when that is known from elsewhere."""
-    truth = true_charset(body, named)
-    return body if truth is None else f'<meta charset="{truth}">\n'.encode() + body
+    return marked_with(body, true_charset(body, named))
+
+
+def marked_with(body: bytes, charset: str | None) -> bytes:
+    return body if charset is None else f'<meta charset="{charset}">\n'.encode() + body
 
 
 def true_charset(body: bytes, named: str | None) -> str | None:

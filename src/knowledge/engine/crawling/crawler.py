@@ -17,6 +17,7 @@ from knowledge.engine.crawling.manners import Manners
 from knowledge.engine.crawling.options import CrawlOptions
 from knowledge.engine.crawling.robots import RobotsBook
 from knowledge.engine.crawling.run import Run
+from knowledge.engine.crawling.site_reader import SiteReader
 from knowledge.engine.crawling.visiting import Visitor
 from knowledge.engine.fetch import Fetched, Fetcher
 from knowledge.errors import Internal, KnowledgeError, NothingCrawled
@@ -142,7 +143,8 @@ class Crawler:
         options = self._options
         path = find_browser(options.browser)
         browser = Browser(path, options.allowed, options.render_seconds) if path else None
-        visitor = Visitor(asker, RobotsBook(get), options.max_page_bytes, browser)
+        reader = SiteReader(self._parts.parsers, self._parts.files)
+        visitor = Visitor(asker, RobotsBook(get, reader), reader, options.max_page_bytes, browser)
         return Run(plan, Books(self._parts, plan, claim.owner), visitor, options.max_bytes, tell)
 
     async def _until_done_or_cancelled(self, claim: Claim, working: asyncio.Task[None]) -> None:

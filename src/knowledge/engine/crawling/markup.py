@@ -1,7 +1,6 @@
 """What a crawl needs to see of a page before anybody parses it: its links, its wishes, and whether it has any text.
 
-This runs in the server itself, on pages from anywhere, so it is plain Python that reads each letter a fixed number of
-times; the document is parsed elsewhere, in a process of its own.
+A child process does this: pages come from anywhere.
 """
 
 from __future__ import annotations

@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from urllib.parse import urljoin
-
-from protego import Protego
 
 from knowledge.engine.crawling.addresses import absolute, origin
+from knowledge.engine.crawling.site_reader import SiteReader
 from knowledge.engine.fetch import PRODUCT, Fetched
-from knowledge.errors import KnowledgeError
+from knowledge.errors import KnowledgeError, Unreadable
 
 MOST_BYTES = 512 << 10
 MOST_HOPS = 5
@@ -24,51 +22,44 @@ Get = Callable[[str, int], Awaitable[Fetched]]
 class Rules:
     """What one origin allows us."""
 
-    said: Protego | None = None
+    text: str | None = None
     """None where there is no robots.txt: everything is allowed."""
+    reader: SiteReader | None = None
     trouble: str | None = None
     """Why it could not be read: nothing is allowed then, as nobody knows what it says."""
     unreachable: KnowledgeError | None = None
     """Set where the host itself could not be reached, or must not be."""
+    delay: float | None = None
+    sitemaps: tuple[str, ...] = ()
 
-    def refuses(self, url: str) -> str | None:
+    async def refuse(self, url: str) -> str | None:
         """Why a page must not be fetched; None when it may."""
         if self.trouble is not None:
             return self.trouble
-        if self.said is None or self.said.can_fetch(url, PRODUCT):
+        if self.text is None or self.reader is None:
             return None
-        return "robots.txt does not allow it"
-
-    @property
-    def delay(self) -> float | None:
-        if self.said is None:
-            return None
-        wanted = [self.said.crawl_delay(PRODUCT)]
-        rate = self.said.request_rate(PRODUCT)
-        if rate is not None and rate.requests:
-            wanted.append(rate.seconds / rate.requests)
-        return max((float(value) for value in wanted if value), default=None)
-
-    def sitemaps(self, base: str) -> list[str]:
-        found = [] if self.said is None else [urljoin(base, place) for place in self.said.sitemaps]
-        return list(dict.fromkeys(found))
+        try:
+            allowed = await self.reader.may_fetch(self.text, url, PRODUCT)
+        except Unreadable as error:
+            return f"robots.txt could not be read: {error}"
+        return None if allowed else "robots.txt does not allow it"
 
 
 class RobotsBook:
     """The rules of every origin that a crawl meets."""
 
-    def __init__(self, get: Get) -> None:
-        self._get = get
+    def __init__(self, get: Get, reader: SiteReader) -> None:
+        self._get, self._reader = get, reader
         self._rules: dict[str, asyncio.Future[Rules]] = {}
 
     async def rules(self, url: str) -> Rules:
         place = origin(url)
         if place not in self._rules:
-            self._rules[place] = asyncio.ensure_future(read_robots(place, self._get))
+            self._rules[place] = asyncio.ensure_future(read_robots(place, self._get, self._reader))
         return await self._rules[place]
 
 
-async def read_robots(place: str, get: Get) -> Rules:
+async def read_robots(place: str, get: Get, reader: SiteReader) -> Rules:
     """4xx means that there are no rules; a server that fails means that nobody knows them."""
     url = f"{place}/robots.txt"
     try:
@@ -79,7 +70,12 @@ async def read_robots(place: str, get: Get) -> Rules:
         return Rules(trouble=f"robots.txt could not be read: HTTP {fetched.status}")
     if fetched.status != 200 or _is_page(fetched):
         return Rules()
-    return Rules(Protego.parse(fetched.body.decode("utf-8-sig", "replace").replace("\0", "")))
+    text = fetched.body.decode("utf-8-sig", "replace").replace("\0", "")
+    try:
+        said = await reader.robots(text, place, PRODUCT)
+    except Unreadable as error:
+        return Rules(trouble=f"robots.txt could not be read: {error}")
+    return Rules(text, reader, delay=said.delay, sitemaps=said.sitemaps)
 
 
 async def follow(url: str, get: Get) -> Fetched:

@@ -233,10 +233,11 @@ class Run:
         """Read what the site lists by itself; what lies below the first page comes before the rest."""
         start = self._start if host_of(self._start) == site else f"https://{site}/"
         folder = start.rsplit("/", 1)[0] + "/"
-        listed = await listed_pages(start, await self.visitor.sitemaps(start), self.visitor.get)
+        get, reader = self.visitor.get, self.visitor.reader
+        listed = await listed_pages(start, await self.visitor.sitemaps(start), get, reader)
         own = sorted((url for url in listed if host_of(url) == site), key=lambda url: not url.startswith(folder))
         await self.books.add([self._new(url, 1) for url in own])
-        await self.books.add([spot async for spot in self._told(await told_to_readers(start, self.visitor.get))])
+        await self.books.add([spot async for spot in self._told(await told_to_readers(start, get, reader))])
         await self.books.seeded()
         self._seeded = True
 

@@ -32,7 +32,7 @@ def start(parts: Parts, new: NewCrawl, scope: Scope) -> Job:
 def checked(new: NewCrawl) -> NewCrawl:
     """The crawl with its address written out, or the refusal that says what is wrong with it."""
     given = new.url.strip()
-    if "@" in urlsplit(given).netloc if given.isprintable() else False:
+    if _names_a_user(given):
         check_url(given)
     url = absolute(given, given)
     if url is None:
@@ -48,3 +48,10 @@ def checked(new: NewCrawl) -> NewCrawl:
             parameter="exclude_patterns",
         )
     return replace(new, url=url, exclude=patterns)
+
+
+def _names_a_user(url: str) -> bool:
+    try:
+        return url.isprintable() and "@" in urlsplit(url).netloc
+    except ValueError:  # such as a bracket that is not closed
+        return False

@@ -7,19 +7,18 @@ from typing import Protocol
 
 from knowledge.crawls import CrawledPage, Reason
 from knowledge.engine.crawling import verdicts
-from knowledge.engine.crawling.addresses import absolute, canonical, origin
+from knowledge.engine.crawling.addresses import absolute, canonical
 from knowledge.engine.crawling.asking import Asker
 from knowledge.engine.crawling.content import (
     PLAIN,
-    as_utf8,
     charset_of,
     filename_of,
     format_of,
-    text_of,
-    with_charset,
+    marked_with,
 )
-from knowledge.engine.crawling.markup import Sight, known_as, look
+from knowledge.engine.crawling.markup import Sight, known_as
 from knowledge.engine.crawling.robots import RobotsBook
+from knowledge.engine.crawling.site_reader import SiteReader
 from knowledge.engine.crawling.taking import Found
 from knowledge.engine.fetch import Fetched
 from knowledge.errors import KnowledgeError
@@ -56,8 +55,11 @@ class Landing:
 class Visitor:
     """Knows how to come by pages; which ones, and what becomes of them, is its caller's business."""
 
-    def __init__(self, asker: Asker, robots: RobotsBook, most: int, renderer: Renderer | None) -> None:
+    def __init__(
+        self, asker: Asker, robots: RobotsBook, reader: SiteReader, most: int, renderer: Renderer | None
+    ) -> None:
         self._asker, self._robots, self._most, self._renderer = asker, robots, most, renderer
+        self.reader = reader
 
     async def land(
         self, url: str, memory: SitePage | None, site: str | None, exclude: tuple[str, ...]
@@ -91,7 +93,7 @@ class Visitor:
         rules = await self._robots.rules(url)
         if rules.unreachable is not None:
             return verdicts.trouble(url, rules.unreachable)
-        why = rules.refuses(url)
+        why = await rules.refuse(url)
         return None if why is None else verdicts.skipped(url, Reason.ROBOTS, why)
 
     async def _ask(self, url: str, memory: SitePage | None) -> Fetched:
@@ -107,7 +109,7 @@ class Visitor:
     async def still_there(self, url: str) -> int | None:
         """The status of a page, asked for without its content; None when the site does not say."""
         rules = await self._robots.rules(url)
-        if rules.refuses(url) is not None:
+        if await rules.refuse(url) is not None:
             return None
         try:
             return (await self._asker.head(url, rules.delay)).status
@@ -124,19 +126,25 @@ class Visitor:
         if suffix is None:
             kind = fetched.content_type or "of no type"
             return verdicts.skipped(fetched.url, Reason.UNSUPPORTED, f"It is {kind}", fetched.status), ()
-        if suffix == HTML:
-            return await self._read_page(fetched)
-        body = as_utf8(fetched.body, charset_of(fetched)) if suffix in PLAIN else fetched.body
+        try:
+            if suffix == HTML:
+                return await self._read_page(fetched)
+            plain = suffix in PLAIN
+            body = await self.reader.plain_text(fetched.body, charset_of(fetched)) if plain else fetched.body
+        except KnowledgeError as error:
+            return verdicts.trouble(fetched.url, error), ()
         return _found(fetched, body, suffix, landing.name, ()), ()
 
     async def _read_page(self, fetched: Fetched) -> tuple[Found | CrawledPage, tuple[str, ...]]:
         named, url, wishes = charset_of(fetched), fetched.url, fetched.headers.get("x-robots-tag", "")
-        sight, body = look(text_of(fetched.body, named), url, wishes), with_charset(fetched.body, named)
+        seen = await self.reader.page(fetched.body, url, named, wishes)
+        sight, body = seen.sight, marked_with(fetched.body, seen.charset)
         if sight.scripted:
             rendered = await self._render(url)
             if isinstance(rendered, CrawledPage):
                 return rendered, _links(sight)
-            sight, body = look(rendered, url, wishes), rendered.encode("utf-8", "replace")
+            body = rendered.encode("utf-8", "replace")
+            sight = (await self.reader.page(body, url, "utf-8", wishes)).sight
         if not sight.index:
             return verdicts.skipped(url, Reason.ROBOTS, "The page asks not to be indexed"), _links(sight)
         links = _links(sight)
@@ -155,8 +163,8 @@ class Visitor:
         """Something that is no page, at the pace that its host wants."""
         return await self._asker.get(url, most, delay=(await self._robots.rules(url)).delay)
 
-    async def sitemaps(self, url: str) -> list[str]:
-        return (await self._robots.rules(url)).sitemaps(origin(url))
+    async def sitemaps(self, url: str) -> tuple[str, ...]:
+        return (await self._robots.rules(url)).sitemaps
 
 
 def _links(sight: Sight) -> tuple[str, ...]:
