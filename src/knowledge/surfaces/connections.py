@@ -11,6 +11,7 @@ import asyncio
 import ipaddress
 import logging
 import time
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
@@ -121,8 +122,8 @@ class Group:
     """Connections that are counted together; in each state in the order in which they entered it."""
 
     size: int = 0
-    waiting: dict[State, dict[Connection, None]] = field(
-        default_factory=lambda: {state: {} for state in CLOSED_FIRST}
+    waiting: dict[State, OrderedDict[Connection, None]] = field(
+        default_factory=lambda: {state: OrderedDict() for state in CLOSED_FIRST}
     )  # fmt: skip
 
 
