@@ -72,7 +72,7 @@ class Settings(BaseSettings):
     upload_total_mb: int = Field(
         1000,
         ge=1,
-        description="How much all unfinished uploads may take together, in MB.",
+        description="How much all unfinished uploads may take together, in MB; one caller has a quarter, or two files.",
         validation_alias=both("UPLOAD_TOTAL_MB"),
     )
     registration: bool = Field(True, description="Whether anybody may make an account; the shell always can.")
