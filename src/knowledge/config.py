@@ -72,7 +72,7 @@ class Settings(BaseSettings):
     upload_total_mb: int = Field(
         1000,
         ge=1,
-        description="How much all unfinished uploads may take together, in MB.",
+        description="How much all unfinished uploads may take together, in MB; one caller has a quarter, or two files.",
         validation_alias=both("UPLOAD_TOTAL_MB"),
     )
     registration: bool = Field(True, description="Whether anybody may make an account; the shell always can.")
@@ -90,6 +90,24 @@ class Settings(BaseSettings):
     allow_open: bool = Field(False, description="Permit a public address without keys.")
     cors_origins: str = Field("", description="Origins, by comma, that browsers may call from; empty means none.")
 
+    max_connections: int = Field(
+        0, ge=0, description="How many connections are open at once; 0 derives it from the limit on open files."
+    )
+    max_connections_per_address: int = Field(
+        0,
+        ge=0,
+        description="How many of them one address may have, unless it is a trusted proxy; 0 means half of all.",
+    )
+    header_timeout_s: float = Field(
+        20.0, gt=0, description="Seconds after which a connection that has not sent a whole request head is closed."
+    )
+    body_timeout_s: float = Field(
+        60.0, gt=0, description="Seconds without progress after which an unfinished request body is answered 408."
+    )
+    keep_alive_s: int = Field(5, ge=1, description="Seconds that a connection stays open between two requests.")
+    write_timeout_s: float = Field(
+        300.0, gt=0, description="Seconds after which a client that does not read its answer is disconnected."
+    )
     query_rate_limit: str = Field(
         "60/minute",
         description="How many searches, and how many listings, an account may ask for.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -166,3 +167,73 @@ def test_a_check_in_memory_costs_next_to_nothing() -> None:
     """The processor's time and not the clock's; the bound is ten times what it takes."""
     ledger = Ledger()
     assert microseconds(lambda: ledger.acquire_entry("account:7", 1_000_000, 60)) < 30
+
+
+def test_a_refusal_leaves_nothing_behind(clock: Clock) -> None:
+    ledger = Ledger(clock)
+    assert not ledger.acquire_entry("a", 1, 60, amount=2)
+    assert len(ledger) == 0
+
+
+def test_a_large_limit_holds_exactly_and_is_remembered_in_slices(clock: Clock) -> None:
+    ledger = Ledger(clock)
+    tracemalloc.start()
+    try:
+        for _ in range(50_000):
+            clock.now += 0.001
+            assert ledger.acquire_entry("a", 50_000, 3600)
+        size = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert not ledger.acquire_entry("a", 50_000, 3600)
+    assert size < 20_000
+    clock.now += 3600 - 60
+    assert not ledger.acquire_entry("a", 50_000, 3600)
+    clock.now += 90
+    assert ledger.acquire_entry("a", 50_000, 3600)
+
+
+def flood(ledger: Ledger, addresses: int) -> int:
+    """The bytes that so many addresses with one draw each take."""
+    tracemalloc.start()
+    try:
+        for number in range(addresses):
+            ledger.acquire_entry(f"LIMITER/authentication/address:2001:db8::{number:x}/10/1/minute", 10, 60)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_addresses_without_number_take_a_bounded_memory(clock: Clock) -> None:
+    ledger = Ledger(clock, max_keys=5000)
+    assert flood(ledger, 20_000) < 5000 * 700
+    assert len(ledger) == 5000
+
+
+@pytest.mark.long
+def test_a_million_addresses_take_less_than_50_mb(clock: Clock) -> None:
+    assert flood(Ledger(clock), 1_000_000) < 50_000_000
+
+
+def test_many_addresses_do_not_make_memory_forget_who_is_at_the_limit(clock: Clock) -> None:
+    ledger = Ledger(clock, max_keys=1000)
+    for _ in range(10):
+        assert ledger.acquire_entry("guesses", 10, 60)
+    for _ in range(5):
+        assert ledger.acquire_entry("half way", 10, 60)
+    for number in range(10_000):
+        assert ledger.acquire_entry(f"address:{number}", 10, 60)
+    assert not ledger.acquire_entry("guesses", 10, 60)
+    assert ledger.get_moving_window("half way", 10, 60)[1] == 5
+
+
+def test_what_has_expired_makes_room_for_others(clock: Clock) -> None:
+    ledger = Ledger(clock, max_keys=SWEEP_EVERY // 2)
+    for number in range(SWEEP_EVERY // 2):
+        for _ in range(10):
+            ledger.acquire_entry(f"old:{number}", 10, 60)
+    clock.now += 61
+    for number in range(SWEEP_EVERY * 11):
+        ledger.acquire_entry(f"new:{number}", 10, 60)
+    assert all(ledger.get_moving_window(f"old:{number}", 10, 60)[1] == 0 for number in range(100))
+    assert len(ledger) == SWEEP_EVERY // 2

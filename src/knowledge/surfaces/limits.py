@@ -148,11 +148,12 @@ def stranger(scope: Scope) -> str | None:
     if caller_of(scope).kind is CallerKind.KEY:
         return None
     client = scope.get("client")
-    return f"address:{_neighbourhood(client[0])}" if client else "address:unknown"
+    return f"address:{network_of(client[0])}" if client else "address:unknown"
 
 
 @lru_cache(1024)
-def _neighbourhood(host: str) -> str:
+def network_of(host: str) -> str:
+    """Whom an address belongs to: itself in IPv4, its network of 64 bits in IPv6."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:

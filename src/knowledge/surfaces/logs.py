@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from knowledge.config import Settings
 from knowledge.surfaces.auth import caller_of
+from knowledge.surfaces.repetition import ThrottledHandler
 
 log = logging.getLogger("knowledge.request")
 
@@ -25,8 +26,8 @@ QUIET = ("uvicorn", "uvicorn.error", "uvicorn.asgi", "httpx", "httpcore", "mcp",
 
 
 def configure(settings: Settings) -> None:
-    """Send everything that is logged in this process to stderr, in one form."""
-    handler = logging.StreamHandler(sys.stderr)
+    """Send everything that is logged in this process to stderr, in one form, and repeated lines only a few times."""
+    handler = ThrottledHandler(sys.stderr)
     handler.setFormatter(JsonLines() if settings.log_json else TextLines())
     root = logging.getLogger()
     root.handlers[:] = [handler]

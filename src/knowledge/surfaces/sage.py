@@ -136,7 +136,8 @@ async def serve_http(configuration: Configuration) -> None:
     def greet(address: Address) -> None:
         sys.stderr.write(f"SAGE listens on {address.url}/mcp\n")
 
-    await serve(sage_app(sage, configuration, settings), configuration.host, configuration.port, greet)
+    app = sage_app(sage, configuration, settings)
+    await serve(app, settings, configuration.host, configuration.port, greet)
 
 
 async def serve_stdio(configuration: Configuration) -> None:

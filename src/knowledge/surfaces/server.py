@@ -17,6 +17,8 @@ from starlette.types import ASGIApp
 from knowledge.config import Settings
 from knowledge.errors import Unavailable
 from knowledge.surfaces.auth import Keys
+from knowledge.surfaces.connections import ConnectionLimits, Connections, protocol_class, raise_descriptor_limit
+from knowledge.surfaces.deadlines import RequestDeadlines
 from knowledge.surfaces.guard import guarded
 from knowledge.surfaces.limits import RateLimits
 from knowledge.surfaces.logs import RequestLog
@@ -25,6 +27,12 @@ STOP_SECONDS = 10
 """How long answers that are under way may take once a stop was asked for."""
 WS_MAX_BYTES = 4 << 20
 """The largest message of a WebSocket: as much as a request over HTTP may hold."""
+BACKLOG = 2048
+"""How many connections the kernel keeps until they are accepted."""
+ACCEPTED_AT_ONCE = 16
+"""How many of them are accepted before others are looked at; asyncio logs each that fails for want of descriptors."""
+TICKS_PER_SWEEP = 5
+"""Uvicorn ticks ten times a second."""
 SIGNALS = [signal.SIGINT, signal.SIGTERM]
 if sys.platform == "win32":
     SIGNALS.append(signal.SIGBREAK)
@@ -52,8 +60,9 @@ class Server(uvicorn.Server):
     Only one server of a process listens to signals: the one that it was started for.
     """
 
-    def __init__(self, config: uvicorn.Config, *, signals: bool) -> None:
+    def __init__(self, config: uvicorn.Config, connections: Connections, *, signals: bool) -> None:
         super().__init__(config)
+        self.connections = connections
         self._signals = signals and threading.current_thread() is threading.main_thread()
 
     @contextmanager
@@ -72,6 +81,16 @@ class Server(uvicorn.Server):
         """The first signal finishes what is being answered, a second one does not wait for that."""
         self.force_exit = self.should_exit
         self.should_exit = True
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        for taken in sockets or []:  # asyncio has set it to ACCEPTED_AT_ONCE
+            taken.listen(BACKLOG)
+
+    async def on_tick(self, counter: int) -> bool:
+        if counter % TICKS_PER_SWEEP == 0:
+            self.connections.sweep()
+        return await super().on_tick(counter)
 
     def stop(self) -> None:
         self.should_exit = True
@@ -106,7 +125,7 @@ def _bound(family: int, kind: int, protocol: int, address: tuple[object, ...]) -
         if family == socket.AF_INET6:
             taken.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         taken.bind(address)
-        taken.listen(2048)
+        taken.listen(BACKLOG)
         taken.setblocking(False)
     except OSError:
         taken.close()
@@ -114,25 +133,33 @@ def _bound(family: int, kind: int, protocol: int, address: tuple[object, ...]) -
     return taken
 
 
-def make_server(app: ASGIApp, *, signals: bool = False) -> Server:
+def make_server(app: ASGIApp, limits: ConnectionLimits | None = None, *, signals: bool = False) -> Server:
+    connections = Connections(limits or ConnectionLimits())
     return Server(
         uvicorn.Config(
-            app,
+            RequestDeadlines(app, connections),
+            http=protocol_class(connections),
             log_config=None,
             access_log=False,
             proxy_headers=False,
             server_header=False,
             lifespan="auto",
+            backlog=ACCEPTED_AT_ONCE,
+            timeout_keep_alive=connections.limits.keep_alive_s,
             ws_max_size=WS_MAX_BYTES,
             timeout_graceful_shutdown=STOP_SECONDS,
         ),
+        connections,
         signals=signals,
     )
 
 
-async def serve(app: ASGIApp, host: str, port: int, listening: Callable[[Address], None] | None = None) -> None:
+async def serve(
+    app: ASGIApp, settings: Settings, host: str, port: int, listening: Callable[[Address], None] | None = None
+) -> None:
     """Answer until a signal asks to stop; returns when the last answer is out."""
     sockets = listen(host, port)
     if listening is not None:
         listening(Address(host, sockets[0].getsockname()[1]))
-    await make_server(app, signals=True).serve(sockets=sockets)
+    limits = ConnectionLimits.of(settings, raise_descriptor_limit())
+    await make_server(app, limits, signals=True).serve(sockets=sockets)

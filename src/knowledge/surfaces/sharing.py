@@ -83,6 +83,7 @@ async def _share(engine: Engine, settings: Settings, stop: asyncio.Event) -> Non
             await stop.wait()
             return
     from knowledge.surfaces.auth import Keys
+    from knowledge.surfaces.connections import ConnectionLimits, raise_descriptor_limit
     from knowledge.surfaces.rest import rest_app
     from knowledge.surfaces.server import front, listen, make_server
 
@@ -90,7 +91,8 @@ async def _share(engine: Engine, settings: Settings, stop: asyncio.Event) -> Non
     own = settings.model_copy(update={"api_key": SecretStr(token), "mcp_api_key": None, "cors_origins": ""})
     sockets = listen("127.0.0.1", 0)
     app = rest_app(engine, max_file_bytes=settings.max_file_bytes)
-    server = make_server(front(app, own, Keys.of(own, engine.account_of)))
+    limits = ConnectionLimits.of(own, raise_descriptor_limit(), for_engine_file=True)
+    server = make_server(front(app, own, Keys.of(own, engine.account_of)), limits)
     card = cards.Card.new(f"http://127.0.0.1:{sockets[0].getsockname()[1]}", token)
     serving = asyncio.create_task(server.serve(sockets=sockets))
     cards.write(settings.data, card)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
-from starlette.websockets import WebSocket, WebSocketDisconnect
+from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from knowledge.errors import KnowledgeError
 from knowledge.surfaces import jsonrpc
@@ -31,13 +30,18 @@ def websocket_endpoint(surface: McpSurface) -> Callable[[WebSocket], Awaitable[N
             await socket.close(1008, str(error)[:120])
             return
         visit.enter(socket.scope)
-        await socket.accept("mcp" if "mcp" in socket.scope.get("subprotocols", []) else None)
-        with suppress(WebSocketDisconnect, RuntimeError, anyio.BrokenResourceError):
+        try:
+            await socket.accept("mcp" if "mcp" in socket.scope.get("subprotocols", []) else None)
             async with anyio.create_task_group() as group:
                 visit.start = beside(group)
                 await _serve(surface, socket)
                 group.cancel_scope.cancel()
             await socket.close()
+        except* (WebSocketDisconnect, anyio.BrokenResourceError):
+            pass  # the client left
+        except* RuntimeError:
+            if socket.client_state is socket.application_state is WebSocketState.CONNECTED:
+                raise  # otherwise it is Starlette's, for something sent or awaited after the end
 
     return endpoint
 

@@ -14,11 +14,15 @@ import anyio
 import anyio.to_thread
 
 from knowledge.errors import InvalidParameter, NotNow, StorageFailed, TooLarge, UploadNotFound
-from knowledge.model import Content, Json, JsonValue, new_uid
+from knowledge.model import LOCAL_OWNER, Content, Json, JsonValue, new_uid
 from knowledge.toolsets.staging import Staging, decode
 
 PIECE = 1 << 20
-MOST_UPLOADS, MOST_PARTS = 1000, 10_000
+MOST_UPLOADS, MOST_PARTS = 4000, 10_000
+OWNER_SHARE = 4
+"""One owner takes at most one part in so many of the room and of the number of uploads, or room for two files."""
+EMPTY_SECONDS = 60.0
+"""For so long room is kept for an upload of which nothing has arrived."""
 MOST_NAMED = 20
 """How many missing parts a refusal lists."""
 
@@ -33,6 +37,14 @@ class UploadLimits:
     total_bytes: int = 1000 << 20
     """Of all uploads together; room for the whole file is kept from the start."""
     ttl_s: float = 600.0
+
+    @property
+    def room(self) -> int:
+        return max(self.total_bytes, self.max_file_bytes)
+
+    @property
+    def room_of_one_owner(self) -> int:
+        return min(max(self.room // OWNER_SHARE, 2 * self.max_file_bytes), self.room)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +64,8 @@ class Upload:
     owner: Owner
     promise: Promise
     deadline: float
+    empty_until: float
+    """Until then room is kept for it although nothing has arrived."""
     uid: UUID = field(default_factory=new_uid)
     job_uid: UUID = field(default_factory=new_uid)
     """Of the job that it will become: to finish twice makes one."""
@@ -65,9 +79,8 @@ class Upload:
     def received(self) -> int:
         return sum(self.parts.values())
 
-    @property
-    def reserved(self) -> int:
-        return 0 if self.answer is not None else self.promise.total_size
+    def holds_room(self, now: float) -> bool:
+        return self.answer is None and (bool(self.parts) or now < self.empty_until)
 
 
 class Uploads:
@@ -95,8 +108,9 @@ class Uploads:
 
     async def start(self, owner: Owner, promise: Promise) -> Upload:
         await self.expire()
-        self._check_room(promise.total_size)
-        upload = Upload(owner=owner, promise=promise, deadline=self._later())
+        self._check_room(owner, promise.total_size)
+        empty_until = self._clock() + EMPTY_SECONDS
+        upload = Upload(owner=owner, promise=promise, deadline=self._later(), empty_until=empty_until)
         self._uploads[upload.uid] = upload
         return upload
 
@@ -118,6 +132,8 @@ class Uploads:
         """Keep one part; the same part again takes the place of the first."""
         async with upload.turn:
             self._check_open(upload)
+            if not upload.holds_room(self._clock()):
+                self._check_room(upload.owner, upload.promise.total_size, started=upload)
             room = upload.promise.total_size - upload.received + upload.parts.get(index, 0)
             if len(data) // 4 * 3 - 2 > room:
                 raise _too_much(upload, index, room)
@@ -172,19 +188,32 @@ class Uploads:
         if upload.uid not in self._uploads:
             raise UploadNotFound(f"Upload '{upload.uid}' not found", upload_id=str(upload.uid))
 
-    def _check_room(self, wanted: int) -> None:
-        if wanted > self.limits.max_file_bytes:
-            most = self.limits.max_file_bytes
+    def _check_room(self, owner: Owner, wanted: int, started: Upload | None = None) -> None:
+        """Refuse what would not fit: into a file, into the room of all uploads, into the share of one owner."""
+        limits, now = self.limits, self._clock()
+        if wanted > limits.max_file_bytes:
+            most = limits.max_file_bytes
             raise TooLarge(f"{wanted} bytes are more than the {most} that a file may have", max_bytes=most)
-        total = max(self.limits.total_bytes, self.limits.max_file_bytes)
-        reserved = sum(upload.reserved for upload in self._uploads.values())
-        if reserved + wanted > total or len(self._uploads) >= MOST_UPLOADS:
-            raise NotNow(
-                f"There is no room for {wanted} more bytes: {reserved} of {total} are taken by other uploads",
-                hint="Finish one of them, or try again when they have expired; KB_UPLOAD_TOTAL_MB sets the limit.",
-                reserved_bytes=reserved,
-                max_bytes=total,
-            )
+        others = [upload for upload in self._uploads.values() if upload is not started]
+        own = [upload for upload in others if _account(upload.owner) == _account(owner)]
+        for uploads, room, most, whose in (
+            (own, limits.room_of_one_owner, MOST_UPLOADS // OWNER_SHARE, "your other uploads"),
+            (others, limits.room, MOST_UPLOADS, "other uploads"),
+        ):
+            reserved = sum(upload.promise.total_size for upload in uploads if upload.holds_room(now))
+            if reserved + wanted > room or len(uploads) >= most:
+                raise NotNow(
+                    f"There is no room for {wanted} more bytes: {len(uploads)} of {most} uploads and {reserved} of "
+                    f"{room} bytes are taken by {whose}",
+                    hint="Finish one of them, or try again when they have expired; KB_UPLOAD_TOTAL_MB sets the limit.",
+                    reserved_bytes=reserved,
+                    max_bytes=room,
+                )
+
+
+def _account(owner: Owner) -> Owner:
+    """All keys of an account share its room; one that only an engine elsewhere knows has room of its own."""
+    return owner if owner[0] == LOCAL_OWNER else (owner[0], None)
 
 
 def _too_much(upload: Upload, index: int, room: int) -> InvalidParameter:

@@ -106,3 +106,45 @@ async def test_there_is_an_end_to_the_number_of_uploads(tmp_path: Path) -> None:
         await uploads.start(OWNER, a_promise())
     with pytest.raises(NotNow):
         await uploads.start(OWNER, a_promise())
+
+
+MB = 1 << 20
+
+
+async def test_one_owner_takes_a_quarter_of_the_room_and_leaves_the_rest_to_others(tmp_path: Path) -> None:
+    uploads = Uploads(UploadLimits(folder=tmp_path, max_file_bytes=100 * MB, total_bytes=1000 * MB))
+    for key in ("first key", "second key"):
+        await uploads.start((5, key), a_promise(100 * MB))
+    with pytest.raises(NotNow, match=r"taken by your other uploads") as refused:
+        await uploads.start((5, "third key"), a_promise(100 * MB))
+    assert refused.value.details["max_bytes"] == 250 * MB
+    other = await uploads.start(STRANGER, a_promise(100 * MB))
+    await uploads.put(other, 0, encoded(b"abc"))
+
+
+async def test_one_owner_cannot_take_the_places_of_all_uploads(tmp_path: Path) -> None:
+    uploads = Uploads(UploadLimits(folder=tmp_path))
+    for _ in range(1000):
+        await uploads.start(OWNER, a_promise(1))
+    with pytest.raises(NotNow, match="1000 of 1000 uploads"):
+        await uploads.start(OWNER, a_promise(1))
+    assert (await uploads.start(STRANGER, a_promise(1))).owner == STRANGER
+
+
+async def test_room_is_not_kept_for_long_where_nothing_arrives(tmp_path: Path) -> None:
+    clock = Clock()
+    uploads = Uploads(UploadLimits(folder=tmp_path, max_file_bytes=10, total_bytes=10, ttl_s=600), clock)
+    silent = await uploads.start(OWNER, a_promise(10))
+    with pytest.raises(NotNow):
+        await uploads.start(STRANGER, a_promise(10))
+    clock.now += 61
+    begun = await uploads.start(STRANGER, a_promise(10))
+    await uploads.put(begun, 0, encoded(b"abc"))
+    clock.now += 61
+    with pytest.raises(NotNow, match="no room"):  # it may go on when there is room again
+        await uploads.put(uploads.find(OWNER, str(silent.uid)), 0, encoded(b"abc"))
+    await uploads.put(begun, 1, encoded(b"defghij"))
+    async with uploads.whole(begun):
+        pass
+    await uploads.settle(begun, {})
+    await uploads.put(silent, 0, encoded(b"abc"))

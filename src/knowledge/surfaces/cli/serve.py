@@ -62,7 +62,7 @@ async def over_http(settings: Settings) -> None:
         if settings.api_key is not None and unlocked(settings):
             check_binding(settings, accounts=await any_account(engine, opened))
         app = http_app(engine, settings, ready=opened.done)
-        serving = asyncio.create_task(listen(app, settings.host, settings.port, greet))
+        serving = asyncio.create_task(listen(app, settings, settings.host, settings.port, greet))
         await asyncio.wait({serving, opened}, return_when=asyncio.FIRST_COMPLETED)
         if opened.done() and opened.exception() is not None:
             serving.cancel()
