@@ -103,8 +103,10 @@ def sage_app(sage: Sage, configuration: Configuration, settings: Settings) -> AS
     from starlette.routing import Route
 
     from knowledge.surfaces.crowd import AtMost
+    from knowledge.surfaces.limits import RateLimits
     from knowledge.surfaces.mcp.surface import McpSurface
     from knowledge.surfaces.server import front
+    from knowledge.surfaces.wrong_keys import WrongKeys
 
     surface = McpSurface(sage_registry(configuration), lambda _: nowhere(), toolsets="sage", services={Sage: sage})
 
@@ -117,7 +119,9 @@ def sage_app(sage: Sage, configuration: Configuration, settings: Settings) -> AS
             yield
 
     app = Starlette(routes=[*surface.routes, Route("/health", health)], lifespan=lifespan)
-    return front(AtMost(app, configuration.max_connections), settings)
+    rates = RateLimits.for_authentication(settings)
+    rates.wrong_keys = WrongKeys.of(settings)
+    return front(AtMost(app, configuration.max_connections), settings, rates=rates)
 
 
 async def serve_http(configuration: Configuration) -> None:
