@@ -129,12 +129,14 @@ async def serve_http(configuration: Configuration) -> None:
     import sys
 
     from knowledge.surfaces.auth import Side, check_binding
+    from knowledge.surfaces.exposure import find_short_keys, log_exposures
     from knowledge.surfaces.logs import configure
     from knowledge.surfaces.server import Address, serve
 
     settings = settings_now().model_copy(update={"host": configuration.host, "port": configuration.port})
     configure(settings)
     check_binding(settings, (Side.MCP,))
+    log_exposures(find_short_keys(settings.model_copy(update={"api_key": None})))  # which it does not check
     sage = open_sage(configuration, own_shelves)
 
     def greet(address: Address) -> None:
