@@ -14,7 +14,7 @@ from pydantic import SecretStr
 
 from knowledge.config import Settings
 from knowledge.engine.local import LocalEngine
-from knowledge.model import Content, JobFilter, Json, NewFile, Scope
+from knowledge.model import Content, JobFilter, Json, NewFile, Scope, new_uid
 from knowledge.store.quotas import Quota
 from knowledge.surfaces.auth import Keys
 from knowledge.surfaces.guard import guarded
@@ -185,6 +185,26 @@ async def test_a_wrong_upload_is_refused(join: Join, request_: dict[str, object]
     ada = await join("ada")
     corpus = (await ada.post("/corpuses", json={"name": "law"})).json()["id"]
     assert code(await ada.post(f"/corpuses/{corpus}/upload", **request_)) == expected  # type: ignore[arg-type]
+
+
+async def test_a_job_uid_of_somebody_else_looks_unused(join: Join, http: httpx.AsyncClient, local: LocalEngine) -> None:
+    ada, bob = await join("ada"), await join("bob")
+    uid = str(new_uid())
+    hers = await ada.post("/jobs", json={"note": "tea in the kitchen", "job_uid": uid})
+    unused = await bob.post("/jobs", json={"note": "coffee", "job_uid": str(new_uid())})
+    taken = await bob.post("/jobs", json={"note": "tea in the garden", "job_uid": uid})
+    operators = await http.post("/jobs", json={"note": "milk", "job_uid": uid}, headers=OPERATOR)
+    assert taken.status_code == unused.status_code == operators.status_code == 202, taken.text
+    assert set(taken.json()) == set(unused.json())
+    again = await bob.post("/jobs", json={"note": "tea in the garden", "job_uid": uid})
+    assert again.json()["job_id"] == taken.json()["job_id"], "for its owner it is still the same job"
+    for person, job in ((ada, hers), (bob, taken)):
+        assert (await ended(local, person, job))["uid"] == uid
+        assert (await person.get(f"/jobs/{uid}")).json()["id"] == job.json()["job_id"]
+    assert code(await bob.get(f"/jobs/{hers.json()['job_id']}")) == (404, "job_not_found")
+    assert code(await bob.post(f"/jobs/{hers.json()['job_id']}/cancel")) == (404, "job_not_found")
+    for person, titles in ((ada, {"tea in the kitchen"}), (bob, {"tea in the garden"})):
+        assert {each["title"] for each in (await person.get("/documents")).json()["documents"]} >= titles
 
 
 async def test_permissions_are_given_and_taken(join: Join, local: LocalEngine) -> None:
