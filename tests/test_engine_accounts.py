@@ -74,6 +74,23 @@ async def test_a_password_has_its_length(engine: Engine, password: str) -> None:
         await engine.register("ada", password)
 
 
+@pytest.mark.parametrize(
+    "password", ["password", "PassWord123!", "12345678", "aaaaaaaa", "ada-lovelace", "Lovelace.Ada1"]
+)
+async def test_a_password_that_everybody_would_try_is_refused_wherever_one_is_set(
+    engine: Engine, password: str
+) -> None:
+    name = "ada-lovelace" if "-" in password else "lovelace.ada"
+    for verb in (engine.register(name, password), engine.add_account(name, password)):
+        with pytest.raises(InvalidParameter, match="one of the first") as refused:
+            await verb
+        assert "several words" in refused.value.hint
+    person = await joined(engine, name)
+    with pytest.raises(InvalidParameter, match="one of the first"):
+        await person.change_password(PASSWORD, password)
+    assert await entered(engine, name), "and the old one stays"
+
+
 async def test_a_wrong_password_and_an_unknown_name_are_the_same(engine: Engine) -> None:
     await engine.register("ada", PASSWORD)
     told = []
@@ -200,6 +217,61 @@ async def test_a_changed_password_is_the_only_one(engine: Engine) -> None:
     with pytest.raises(WrongPassword):
         await engine.login("ada", PASSWORD)
     assert (await engine.login("ada", "another staple")).username == "ada"
+
+
+async def test_a_change_of_password_revokes_the_keys_of_all_logins_and_no_others(engine: Engine) -> None:
+    await engine.register("ada", PASSWORD)
+    await engine.register("bob", PASSWORD)
+    logins = [(await engine.login("ada", PASSWORD)).secret for _ in range(2)]
+    ada = await bearing(engine, logins[0])
+    by_hand = [(await ada.create_api_key("login")).secret, (await engine.issue_key("ada", "shell")).secret]
+    bobs = (await engine.login("bob", PASSWORD)).secret
+    await ada.change_password(PASSWORD, "another staple")
+    assert [await engine.account_of(key) for key in logins] == [None, None]
+    for key in (*by_hand, bobs):
+        assert await engine.account_of(key) is not None
+    with pytest.raises(Unauthenticated):
+        await ada.status()
+
+
+async def test_the_key_of_a_login_expires_after_its_days(local: LocalEngine) -> None:
+    await local.register("ada", PASSWORD)
+    for days in (90, 7):
+        local._parts.options = replace(local._parts.options, login_key_days=days)
+        expires = (await local.login("ada", PASSWORD)).key.expires_at
+        assert expires is not None
+        assert timedelta(days=days) - timedelta(minutes=5) < expires - now() <= timedelta(days=days)
+    issued = await local.login("ada", PASSWORD)
+    expire(local, issued.key.id)
+    with pytest.raises(ExpiredKey) as refused:
+        await local.account_of(issued.secret)
+    assert refused.value.hint == "Log in for a new key."
+
+
+async def test_an_account_keeps_the_newest_twenty_login_keys(engine: Engine) -> None:
+    await engine.register("ada", PASSWORD)
+    first = await engine.login("ada", PASSWORD)
+    ada = await bearing(engine, first.secret)
+    laptop = await ada.create_api_key("laptop")
+    await engine.register("bob", PASSWORD)
+    bobs = (await engine.login("bob", PASSWORD)).secret
+    later = [(await engine.login("ada", PASSWORD)).secret for _ in range(19)]
+    assert await engine.account_of(first.secret) is not None, "twenty are kept"
+    later.append((await engine.login("ada", PASSWORD)).secret)
+    assert await engine.account_of(first.secret) is None, "and the oldest goes"
+    for key in (laptop.secret, bobs, *later):
+        assert await engine.account_of(key) is not None
+    assert len(await (await bearing(engine, later[-1])).api_keys()) == 21
+
+
+async def test_a_login_with_a_password_that_is_changed_meanwhile_gets_no_key(local: LocalEngine) -> None:
+    ada = await joined(local, "ada")
+    people = local._parts.accounts
+    verified = people.store.require("ada")
+    await ada.change_password(PASSWORD, "another staple")
+    with pytest.raises(WrongPassword):
+        people.issue_at_login(verified, 90)
+    assert people.keys.of_account(verified.id) == []
 
 
 async def test_a_disabled_account_is_let_in_no_more(engine: Engine) -> None:

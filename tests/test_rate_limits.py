@@ -29,6 +29,7 @@ from knowledge.surfaces.mcp.surface import McpSurface
 from knowledge.surfaces.rest import rest_app
 from knowledge.surfaces.rest.rates import PREFIX, RATES, rate_of
 from knowledge.surfaces.server import front
+from knowledge.surfaces.sharing import shared_app
 from knowledge.toolsets import registry
 from knowledge.toolsets.base import Rate, Registry, Resource, ResourceTemplate, ResourceText, Toolset
 from tests.contracts.serving import serving
@@ -157,6 +158,60 @@ async def test_behind_a_trusted_proxy_the_clients_address_counts(local: LocalEng
             for client in ("203.0.113.77", "203.0.113.78")
         ]
     assert codes == [401, 429]
+
+
+async def test_a_right_guess_is_refused_like_a_wrong_one_once_an_address_has_tried_too_many_keys(
+    local: LocalEngine, settings: Settings
+) -> None:
+    locked = {"api_key": SecretStr("operator"), "mcp_api_key": SecretStr("operator"), "auth_rate_limit": "3/minute"}
+    app = http_app(local, settings.model_copy(update=locked))
+    await local.register("ada", PASSWORD)
+    ada = {"x-api-key": (await local.login("ada", PASSWORD)).secret}
+    async with browser(app, "203.0.113.9") as http:
+        tried = [await http.get("/api/v1/status", headers={"x-api-key": f"guess {n}"}) for n in range(3)]
+        assert [reply.status_code for reply in tried] == [401] * 3
+        for path in ("/api/v1/status", "/mcp", "/api/v1/user/login"):
+            wrong = await http.post(path, json={}, headers={"x-api-key": "guess 4"})
+            right = await http.post(path, json={}, headers=OPERATOR)
+            assert wrong.status_code == right.status_code == 429
+            assert wrong.text == right.text and {*wrong.headers} == {*right.headers}, "nothing tells which was right"
+            assert 1 <= int(right.headers["retry-after"]) <= 60
+        assert (await http.get("/api/v1/status", headers=ada)).status_code == 200, "an account's key is no guess"
+    async with browser(app, "203.0.113.10") as http:
+        assert (await http.get("/api/v1/status", headers=OPERATOR)).status_code == 200
+
+
+async def test_who_repeats_an_old_key_locks_nobody_out(local: LocalEngine, settings: Settings) -> None:
+    app = http_app(local, settings.model_copy(update={"api_key": SecretStr("operator"), "auth_rate_limit": "3/minute"}))
+    async with browser(app) as http:
+        for headers in [{"x-api-key": "an old key"}] * 20 + [{"x-api-key": f"kn_unknown_{n}"} for n in range(20)]:
+            assert (await http.get("/api/v1/status", headers=headers)).status_code in (401, 429)
+        assert (await http.get("/api/v1/status", headers=OPERATOR)).status_code == 200
+
+
+async def test_a_wrong_key_is_refused_where_none_is_needed(local: LocalEngine, settings: Settings) -> None:
+    app = http_app(local, settings.model_copy(update={"api_key": SecretStr("operator")}))
+    await local.register("ada", PASSWORD)
+    assert await entering(app, "ada", PASSWORD, authorization="Bearer guess") == 401
+    assert await entering(app, "ada", PASSWORD, authorization="Bearer kn_old_key") == 200
+    assert await entering(app, "ada", PASSWORD) == 200
+
+
+async def test_the_port_for_other_processes_has_the_same_limits(local: LocalEngine, settings: Settings) -> None:
+    """A proxy that the main port trusts has no say there, and the bearer of the token is never refused."""
+    limited = settings.model_copy(update={"auth_rate_limit": "3/minute", "trusted_proxies": "127.0.0.1"})
+    await local.register("ada", PASSWORD)
+    app = shared_app(local, limited, "the token of engine.json")
+    tried = [await entering(app, "ada", f"guess {n}", **{"x-forwarded-for": f"203.0.113.{n}"}) for n in range(5)]
+    assert tried == [401, 401, 401, 429, 429]
+    async with browser(app) as http:
+        for n in range(5):
+            refused = await http.get("/api/v1/status", headers={"authorization": f"Bearer guess {n}"})
+            assert refused.status_code == 429
+        token = {"authorization": "Bearer the token of engine.json"}
+        given = {"username": "ada", "password": PASSWORD}
+        assert [(await http.get("/api/v1/status", headers=token)).status_code for _ in range(5)] == [200] * 5
+        assert (await http.post("/api/v1/user/login", json=given, headers=token)).status_code == 200
 
 
 # -- accounts -----------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import io
 import zipfile
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import httpx
 import pytest
@@ -13,16 +14,17 @@ from pydantic import SecretStr
 
 from knowledge.config import Settings
 from knowledge.engine.local import LocalEngine
-from knowledge.model import Content, JobFilter, Json, NewFile, Scope
+from knowledge.model import Content, JobFilter, Json, NewFile, Scope, new_uid
 from knowledge.store.quotas import Quota
 from knowledge.surfaces.auth import Keys
 from knowledge.surfaces.guard import guarded
 from knowledge.surfaces.rest import rest_app
 from knowledge.testing import SharedParsers, small_engine
 from tests.acting import PATIENCE, done
-from tests.people import PASSWORD, joined
+from tests.people import ADMIN, PASSWORD, joined
 
 Join = Callable[[str], Awaitable[httpx.AsyncClient]]
+OPERATOR = {"X-API-Key": "operator"}
 
 
 @pytest.fixture
@@ -40,7 +42,10 @@ def join(http: httpx.AsyncClient) -> Join:
     async def joined(username: str) -> httpx.AsyncClient:
         """The same server for somebody new, who sends their key."""
         given = {"username": username, "password": PASSWORD}
-        await http.post("/user/register", json=given)
+        if username == ADMIN:
+            await http.post("/admin/users", json=given, headers=OPERATOR)
+        else:
+            await http.post("/user/register", json=given)
         key = (await http.post("/user/login", json=given)).json()["api_key"]
         return httpx.AsyncClient(transport=http._transport, base_url=http.base_url, headers={"X-API-Key": key})
 
@@ -68,7 +73,9 @@ async def test_registering_and_logging_in_need_no_key(http: httpx.AsyncClient) -
     assert code(await http.post("/user/register", json=given)) == (409, "account_taken")
     logged_in = await http.post("/user/login", json=given)
     assert logged_in.status_code == 200
-    assert (logged_in.json()["username"], logged_in.json()["expires_at"]) == ("ada", None)
+    assert logged_in.json()["username"] == "ada"
+    expires = datetime.fromisoformat(logged_in.json()["expires_at"]) - datetime.now(UTC)
+    assert timedelta(days=89) < expires <= timedelta(days=90)
     assert (await http.get("/user")).status_code == 401
     mine = await http.get("/user", headers={"Authorization": f"Bearer {logged_in.json()['api_key']}"})
     assert mine.json()["username"] == "ada"
@@ -112,6 +119,9 @@ async def test_a_password_is_changed_and_an_account_deleted_with_the_old_one(
     change = {"old_password": "wrong horse", "new_password": "another staple"}
     assert code(await ada.put("/user/password", json=change)) == (401, "wrong_password")
     assert (await ada.put("/user/password", json={**change, "old_password": PASSWORD})).status_code == 200
+    assert code(await ada.get("/user")) == (401, "invalid_key"), "the key of a login from before"
+    again = await http.post("/user/login", json={"username": "ada", "password": "another staple"})
+    ada.headers["X-API-Key"] = again.json()["api_key"]
     assert code(await ada.request("DELETE", "/user", json={"password": PASSWORD})) == (401, "wrong_password")
     assert (await ada.request("DELETE", "/user", json={"password": "another staple"})).status_code == 200
     assert code(await ada.get("/user")) == (401, "invalid_key")
@@ -177,6 +187,26 @@ async def test_a_wrong_upload_is_refused(join: Join, request_: dict[str, object]
     assert code(await ada.post(f"/corpuses/{corpus}/upload", **request_)) == expected  # type: ignore[arg-type]
 
 
+async def test_a_job_uid_of_somebody_else_looks_unused(join: Join, http: httpx.AsyncClient, local: LocalEngine) -> None:
+    ada, bob = await join("ada"), await join("bob")
+    uid = str(new_uid())
+    hers = await ada.post("/jobs", json={"note": "tea in the kitchen", "job_uid": uid})
+    unused = await bob.post("/jobs", json={"note": "coffee", "job_uid": str(new_uid())})
+    taken = await bob.post("/jobs", json={"note": "tea in the garden", "job_uid": uid})
+    operators = await http.post("/jobs", json={"note": "milk", "job_uid": uid}, headers=OPERATOR)
+    assert taken.status_code == unused.status_code == operators.status_code == 202, taken.text
+    assert set(taken.json()) == set(unused.json())
+    again = await bob.post("/jobs", json={"note": "tea in the garden", "job_uid": uid})
+    assert again.json()["job_id"] == taken.json()["job_id"], "for its owner it is still the same job"
+    for person, job in ((ada, hers), (bob, taken)):
+        assert (await ended(local, person, job))["uid"] == uid
+        assert (await person.get(f"/jobs/{uid}")).json()["id"] == job.json()["job_id"]
+    assert code(await bob.get(f"/jobs/{hers.json()['job_id']}")) == (404, "job_not_found")
+    assert code(await bob.post(f"/jobs/{hers.json()['job_id']}/cancel")) == (404, "job_not_found")
+    for person, titles in ((ada, {"tea in the kitchen"}), (bob, {"tea in the garden"})):
+        assert {each["title"] for each in (await person.get("/documents")).json()["documents"]} >= titles
+
+
 async def test_permissions_are_given_and_taken(join: Join, local: LocalEngine) -> None:
     ada, bob = await join("ada"), await join("bob")
     address = f"/corpuses/{(await ada.post('/corpuses', json={'name': 'law'})).json()['id']}"
@@ -209,8 +239,7 @@ async def test_admins_approve_what_waits(http: httpx.AsyncClient, join: Join) ->
     assert [each["id"] for each in (await root.get("/admin/corpuses/pending")).json()["corpuses"]] == [corpus]
     assert (await root.post(f"/admin/corpuses/{corpus}/approve")).json()["is_approved"] is True
     assert (await bob.get(f"/corpuses/{corpus}")).json()["owner"] == "ada"
-    operator = {"X-API-Key": "operator"}
-    revoked = await http.post(f"/admin/corpuses/{corpus}/revoke", headers=operator)
+    revoked = await http.post(f"/admin/corpuses/{corpus}/revoke", headers=OPERATOR)
     assert revoked.json()["is_approved"] is False
     assert code(await bob.get(f"/corpuses/{corpus}")) == (403, "corpus_not_approved")
 
@@ -220,13 +249,15 @@ async def test_the_operator_and_admins_look_after_accounts(http: httpx.AsyncClie
     assert code(await ada.get("/admin/users")) == (403, "admin_required")
     made = await root.post("/admin/users", json={"username": "robot"})
     assert made.status_code == 201
-    key = (await root.post("/admin/users/robot/api-keys", json={"name": "nightly"})).json()["api_key"]
+    nightly = {"name": "nightly"}
+    assert code(await root.post("/admin/users/robot/api-keys", json=nightly)) == (403, "operator_required")
+    key = (await http.post("/admin/users/robot/api-keys", json=nightly, headers=OPERATOR)).json()["api_key"]
     assert (await http.get("/user", headers={"X-API-Key": key})).json()["username"] == "robot"
     assert (await root.patch("/admin/users/robot", json={"is_disabled": True})).json()["is_disabled"] is True
     assert code(await http.get("/user", headers={"X-API-Key": key})) == (401, "invalid_key")
     assert (await root.delete("/admin/users/robot")).status_code == 200
     assert code(await root.delete("/admin/users/robot")) == (404, "account_not_found")
-    names = (await http.get("/admin/users", headers={"X-API-Key": "operator"})).json()["accounts"]
+    names = (await http.get("/admin/users", headers=OPERATOR)).json()["accounts"]
     assert [each["username"] for each in names] == ["ada", "root"]
 
 
@@ -278,5 +309,5 @@ async def test_an_archive_does_not_get_around_the_room_of_an_account(
 async def test_the_local_owner_has_all_the_room_there_is(http: httpx.AsyncClient, local: LocalEngine) -> None:
     local._parts.options = replace(local._parts.options, quota=Quota(documents=1))
     for text in ("one tea", "two teas"):
-        reply = await http.post("/jobs", json={"note": text}, headers={"X-API-Key": "operator"})
+        reply = await http.post("/jobs", json={"note": text}, headers=OPERATOR)
         assert reply.status_code == 202

@@ -112,9 +112,9 @@ async def test_a_page_from_elsewhere_may_not_call(origin: str) -> None:
     assert "KNOWLEDGE_CORS_ORIGINS" in reply.json()["error"]["hint"]
 
 
-@pytest.mark.parametrize("origin", ["http://127.0.0.1:8000", "http://localhost:5173"])
-async def test_a_page_of_this_machine_may_call(origin: str) -> None:
-    assert (await get(guarded(who, settings()), origin=origin)).status_code == 200
+async def test_only_our_own_page_of_this_machine_may_call() -> None:
+    assert (await get(guarded(who, settings()), origin="http://127.0.0.1:8000")).status_code == 200
+    assert (await get(guarded(who, settings()), origin="http://localhost:5173")).status_code == 403
 
 
 async def test_an_origin_can_be_allowed_and_the_browser_is_told() -> None:
@@ -126,11 +126,62 @@ async def test_an_origin_can_be_allowed_and_the_browser_is_told() -> None:
 
 
 async def test_a_proxy_on_another_machine_may_choose_the_name() -> None:
-    app = guarded(who, settings(trusted_proxies="10.0.0.0/8, 127.0.0.1"))
-    assert (await get(app, "http://kb.example/mcp", client="10.1.2.3")).status_code == 200
-    assert (await get(app, "http://kb.example/mcp", client="11.1.2.3")).status_code == 403
+    app = guarded(who, settings(trusted_proxies="10.0.0.0/8, 127.0.0.1", **LOCKED))
+    address, key = "http://kb.example/mcp", "mcp-key"
+    assert (await get(app, address, client="10.1.2.3", x_api_key=key)).status_code == 200
+    assert (await get(app, address, client="11.1.2.3", x_api_key=key)).status_code == 403
     # On this machine a browser could stand in the proxy's place.
-    assert (await get(app, "http://kb.example/mcp", client="127.0.0.1")).status_code == 403
+    assert (await get(app, address, client="127.0.0.1", x_api_key=key)).status_code == 403
+
+
+# -- the local owner without a key --------------------------------------------------------------
+
+FORWARDED = [
+    "x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", "x-forwarded-anything", "forwarded", "via",
+    "x-real-ip", "x-client-ip", "true-client-ip", "cf-connecting-ip", "cf-ray", "fly-client-ip",
+]  # fmt: skip
+SIDES = ["/api/v1/status", "/mcp", "/mcp/kb"]
+
+
+@pytest.mark.parametrize("header", FORWARDED)
+@pytest.mark.parametrize("path", SIDES)
+async def test_what_a_proxy_passes_on_is_not_the_local_owner(path: str, header: str) -> None:
+    app, address = guarded(who, settings()), f"http://127.0.0.1:8000{path}"
+    assert (await get(app, address)).json() == {"kind": "local", "owner": 0}
+    for key in ({}, {"x_api_key": "anything"}):
+        refused = await get(app, address, **{header: "8.8.8.8"}, **key)
+        assert refused.status_code == 401
+    assert "proxy" in (await get(app, "http://127.0.0.1:8000/api/v1/status", via="1.1 x")).json()["error"]["hint"]
+
+
+@pytest.mark.parametrize("path", SIDES)
+async def test_where_a_proxy_is_trusted_everybody_needs_a_key(path: str) -> None:
+    proxied = settings(trusted_proxies="127.0.0.1")
+    app, address = guarded(who, proxied, Keys.of(proxied, account_of)), f"http://127.0.0.1:8000{path}"
+    assert (await get(app, address)).status_code == 401
+    assert (await get(app, address, x_forwarded_for="8.8.8.8")).status_code == 401
+    assert (await get(app, address, x_forwarded_for="8.8.8.8", x_api_key="kn_hers")).json()["owner"] == 7
+
+
+@pytest.mark.parametrize("client", ["192.168.1.7", "203.0.113.9", "::ffff:192.168.1.7"])
+@pytest.mark.parametrize("path", SIDES)
+async def test_another_machine_is_not_the_local_owner_of_a_loopback_server(path: str, client: str) -> None:
+    reply = await get(guarded(who, settings()), f"http://127.0.0.1:8000{path}", client=client)
+    assert reply.status_code == 401
+
+
+async def test_a_key_for_one_side_leaves_the_other_as_it_was() -> None:
+    rest, mcp = "http://127.0.0.1:8000/api/v1/status", "http://127.0.0.1:8000/mcp"
+    only_rest = guarded(who, settings(api_key=SecretStr("rest-key")))
+    assert [(await get(only_rest, url)).status_code for url in (rest, mcp)] == [401, 200]
+    only_mcp = guarded(who, settings(mcp_api_key=SecretStr("mcp-key")))
+    assert [(await get(only_mcp, url)).status_code for url in (rest, mcp)] == [200, 401]
+
+
+async def test_who_opens_the_server_on_purpose_opens_it_behind_a_proxy_too() -> None:
+    app = guarded(who, settings(allow_open=True, trusted_proxies="127.0.0.1", mcp_allowed_hosts="kb.example"))
+    reply = await get(app, "http://kb.example/mcp", x_forwarded_for="8.8.8.8")
+    assert reply.json() == {"kind": "local", "owner": 0}
 
 
 async def account_of(key: str) -> Caller | None:

@@ -43,6 +43,7 @@ def options(settings: Settings) -> Options:
         rerank_ms=settings.rerank_ms,
         admins=tuple(name.strip() for name in settings.admin_users.split(",") if name.strip()),
         registration=settings.registration,
+        login_key_days=settings.login_key_days,
         quota=Quota(settings.account_max_documents, settings.account_max_mb << 20),
     )
 

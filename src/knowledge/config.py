@@ -78,8 +78,15 @@ class Settings(BaseSettings):
     registration: bool = Field(True, description="Whether anybody may make an account; the shell always can.")
     admin_users: str = Field(
         "",
-        description="Usernames, by comma, of those who may approve corpora and look after the other accounts.",
+        description="Usernames, by comma, of those who may approve corpora and look after the other accounts; "
+        "such an account is made with 'knowledge user add' only.",
         validation_alias=AliasChoices("KNOWLEDGE_ADMIN_USERS", "ADMIN_USERS"),
+    )
+    login_key_days: int = Field(
+        90,
+        ge=1,
+        le=36_500,
+        description="How many days the key of a login is valid; keys made by hand say so themselves.",
     )
     manager_api_key: SecretStr | None = Field(
         None, description="The key of the account that a stdio server acts for; without it, the local owner."

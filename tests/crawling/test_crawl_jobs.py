@@ -15,9 +15,10 @@ from knowledge.config import Settings
 from knowledge.crawls import NewCrawl
 from knowledge.engine.crawling.options import CrawlOptions
 from knowledge.engine.local import LocalEngine
-from knowledge.model import DocumentFilter, JobFilter, JobKind, JobStatus, NewNote
+from knowledge.model import DocumentFilter, JobFilter, JobKind, JobStatus, NewNote, new_uid
 from knowledge.testing import SharedParsers, small_engine
 from tests.crawls import crawled, outcomes, titles
+from tests.people import joined
 from tests.web_site import Asked, Reply, Site, page
 
 LIMIT = 30.0
@@ -210,3 +211,15 @@ async def finished_by_the_next(
     finally:
         await asyncio.to_thread(engine.close)
     assert sorted(site.paths()) == ["/", "/a", "/b", "/slow", "/slow"]
+
+
+async def test_a_crawl_with_somebody_elses_job_uid_is_ones_own(local: LocalEngine, site: Site) -> None:
+    site.put("/")
+    ada, bob = await joined(local, "ada"), await joined(local, "bob")
+    new = NewCrawl(url=site.url + "/", recursive=False, job_uid=new_uid())
+    jobs = [await person.crawl(new) for person in (ada, bob, bob)]
+    assert jobs[1].id == jobs[2].id != jobs[0].id
+    for person, job in ((ada, jobs[0]), (bob, jobs[1])):
+        assert (await person.wait(new.job_uid, LIMIT)).id == job.id
+        assert (await person.crawl_report(new.job_uid)).job.id == job.id
+        assert await titles(person) == ["Page /"]

@@ -20,13 +20,14 @@ from tests.tenancy.world import World, secrets
 
 PASSWORD = "a long enough password"
 NAMES = ["ann", "bob", "cyd"]
+ADMIN = "root"
 UNLIMITED = "1000000/minute"
 
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
     limits = {f"{kind}_rate_limit": UNLIMITED for kind in ("query", "upload", "management", "auth")}
-    return Settings(data=tmp_path / "data", workers=2, admin_users="root", **limits)  # type: ignore[arg-type]
+    return Settings(data=tmp_path / "data", workers=2, admin_users=ADMIN, **limits)  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -39,9 +40,10 @@ async def url(settings: Settings, parsers: SharedParsers) -> AsyncIterator[str]:
 
 
 async def joined(name: str, http: httpx.AsyncClient, world: World) -> Person:
-    """An account of one's own, and a key for it."""
+    """An account of one's own, and a key for it; that of the admin is made by the local owner."""
     account = {"username": name, "password": PASSWORD}
-    assert (await http.post("/api/v1/user/register", json=account)).status_code == 201
+    path = "/api/v1/admin/users" if name == ADMIN else "/api/v1/user/register"
+    assert (await http.post(path, json=account)).status_code == 201
     key = (await http.post("/api/v1/user/login", json=account)).json()["api_key"]
     return Person(name, http, world, key)
 
@@ -51,7 +53,7 @@ async def act(url: str, seed: int, count: int) -> None:
     world = World()
     async with httpx.AsyncClient(base_url=url, timeout=60) as http:
         people = [await joined(name, http, world) for name in NAMES]
-        admin = await joined("root", http, world)
+        admin = await joined(ADMIN, http, world)
         steps = Steps(world, [*people, admin], admin, random.Random(seed), secrets())
         for _ in range(count):
             await steps.one()

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import sqlite3
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from sqlalchemy import create_engine, inspect
 
-from knowledge.model import Scope
+from knowledge.model import Scope, now
 from knowledge.store import migrate, schema
 from knowledge.store.database import Database
 from knowledge.store.documents import DocumentStore
+from knowledge.store.keys import KeyStore
+from knowledge.store.time import stamp
 from tests.old_folders import DUMPS, lay_out, schema_of
 
 VERSIONS = sorted(path.name[:4] for path in (migrate.MIGRATIONS / "versions").glob("[0-9]*.py"))
@@ -42,6 +46,50 @@ def test_a_database_brought_forward_is_the_same_as_a_new_one(dump: Path, tmp_pat
         Database(path).close()
     assert shape(old) == shape(new)
     assert set(shape(new)) == {*schema.metadata.tables, "alembic_version"}
+
+
+BEFORE_LOGIN_KEYS = next(dump for dump in DUMPS if schema_of(dump) == "0004")
+
+
+def test_keys_of_logins_from_before_they_expired_end_in_90_days(tmp_path: Path) -> None:
+    path = lay_out(BEFORE_LOGIN_KEYS, tmp_path)
+    keys = {"login": None, "laptop": None, "nightly": 4_000_000_000_000_000}
+    with sqlite3.connect(path) as old:
+        old.execute("INSERT INTO accounts VALUES (1, 'a', 'ada', 'ada', NULL, 0, 0)")
+        for name, expires in keys.items():
+            row = (name, f"kn_{name}", b"x", expires)
+            old.execute("INSERT INTO api_keys VALUES (NULL, 1, ?, ?, ?, 0, ?, NULL)", row)
+    old.close()
+    database = Database(path)
+    kept = {key.name: key.expires_at for key in KeyStore(database).of_account(1)}
+    database.close()
+    assert kept["login"] is not None and kept["nightly"] is not None
+    assert timedelta(days=89) < kept["login"] - now() <= timedelta(days=90)
+    assert (kept["laptop"], stamp(kept["nightly"])) == (None, keys["nightly"])
+    with sqlite3.connect(path) as new:
+        assert dict(new.execute("SELECT name, is_login FROM api_keys")) == {"login": 1, "laptop": 0, "nightly": 0}
+    new.close()
+
+
+def test_jobs_keep_their_numbers_when_their_table_is_built_anew(tmp_path: Path) -> None:
+    path = lay_out(BEFORE_LOGIN_KEYS, tmp_path)
+    values = (
+        "'add', 0, 1, 'a.txt', '{}', NULL, 0, 'completed', NULL, NULL, '', 0, NULL, NULL, NULL, '[]', NULL, NULL, 0"
+    )
+    with sqlite3.connect(path) as old:
+        for number in (3, 7):
+            old.execute(f"INSERT INTO jobs VALUES ({number}, '{number:032x}', {values}, 1, 2, 3)")
+        old.execute("DELETE FROM jobs WHERE id = 7")
+        before = old.execute("SELECT * FROM jobs").fetchall()
+    old.close()
+    Database(path).close()
+    with sqlite3.connect(path) as new:
+        assert new.execute("SELECT * FROM jobs").fetchall() == before
+        twin = new.execute(f"INSERT INTO jobs VALUES (NULL, '{3:032x}', {values.replace('0, 1', '1, 1', 1)}, 1, 2, 3)")
+        assert twin.lastrowid == 8, "a number is never given twice, and another owner may use the same uid"
+        with pytest.raises(sqlite3.IntegrityError):
+            new.execute(f"INSERT INTO jobs VALUES (NULL, '{3:032x}', {values}, 1, 2, 3)")
+    new.close()
 
 
 def shape(path: Path) -> dict[str, object]:

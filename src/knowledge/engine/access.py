@@ -6,12 +6,13 @@ What a caller sees is asked for anew with each verb, so a grant, a key or an acc
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from knowledge.engine.relay import Relay
-from knowledge.errors import AdminRequired
-from knowledge.model import Caller
+from knowledge.errors import AdminRequired, OperatorRequired
+from knowledge.model import Account, Caller, CallerKind, Finding
 
 if TYPE_CHECKING:
     from knowledge.engine.api import Engine
@@ -36,3 +37,28 @@ class Access(Relay):
         if not caller.may_administer:
             raise AdminRequired("This is for the admins of this server")
         return await verb(self._local.scoped(scope))
+
+    async def _ask_as_operator(self, verb: Callable[[Engine], Awaitable[T]]) -> T:
+        caller, scope = await self._local.admit(self._caller)
+        if caller.kind is CallerKind.ACCOUNT:
+            raise OperatorRequired("This is for the operator of this server")
+        return await verb(self._local.scoped(scope))
+
+    # -- where an admin may less than the operator ----------------------------------------------
+
+    async def add_account(self, username: str, password: str | None = None) -> Account:
+        if self._caller.kind is CallerKind.ACCOUNT and self._local.is_reserved(username):
+            return await self._ask_as_operator(lambda engine: engine.add_account(username, password))
+        return await super().add_account(username, password)
+
+    async def verify(self) -> list[Finding]:
+        """An admin learns how many findings there are and where, but not the names of other people's documents."""
+        found = await super().verify()
+        if self._caller.kind is not CallerKind.ACCOUNT:
+            return found
+        return [Finding(part, _summarize(count)) for part, count in Counter(each.part for each in found).items()]
+
+
+def _summarize(count: int) -> str:
+    findings = "1 finding" if count == 1 else f"{count} findings"
+    return f"There {'is' if count == 1 else 'are'} {findings}; the operator sees which with 'knowledge verify'"

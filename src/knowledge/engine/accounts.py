@@ -15,10 +15,12 @@ from knowledge.model.accounts import ACCOUNT_KEY
 from knowledge.store.access import AccessStore
 from knowledge.store.accounts import AccountStore, StoredAccount, folded
 from knowledge.store.database import Database
-from knowledge.store.keys import Bearer, KeyStore
+from knowledge.store.keys import Bearer, KeyStore, NewKey
 
 USERNAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{2,63}")
 LONGEST_KEY, LONGEST_KEY_NAME = 200, 100
+MAX_LOGIN_KEYS = 20
+"""As many an account keeps; the oldest goes with the next login."""
 SELDOM = timedelta(minutes=1)
 """How often it is written down at most that a key was used."""
 
@@ -39,16 +41,23 @@ class Accounts:
         )
 
     def is_admin(self, stored: StoredAccount) -> bool:
-        return folded(stored.username) in self._admins
+        return self.is_reserved(stored.username)
+
+    def is_reserved(self, username: str) -> bool:
+        """Whether ADMIN_USERS names it: then only the operator makes an account of that name."""
+        return folded(username) in self._admins
 
     # -- keys -----------------------------------------------------------------------------------
 
     def issue(self, account: StoredAccount, name: str, expires_at: datetime | None = None) -> IssuedKey:
         check_key(name, expires_at)
-        prefix = ACCOUNT_KEY + secrets.token_hex(6)
-        secret = f"{prefix}_{secrets.token_urlsafe(32)}"
-        key = self.keys.create(account.id, name.strip(), prefix, digest(secret), expires_at)
-        return IssuedKey(key, account.username, secret)
+        new, secret = _new_key(account, name.strip(), expires_at)
+        return IssuedKey(self.keys.create(new), account.username, secret)
+
+    def issue_at_login(self, account: StoredAccount, days: int) -> IssuedKey:
+        """A key for whoever has just shown the password of this account; it expires."""
+        new, secret = _new_key(account, "login", now() + timedelta(days=days))
+        return IssuedKey(self.keys.create_at_login(account, new, MAX_LOGIN_KEYS), account.username, secret)
 
     def bearer(self, key: str) -> Caller | None:
         """Who bears a key. Whether nobody has it or only its secret is wrong, the same is done."""
@@ -106,6 +115,13 @@ def check_key(name: str, expires_at: datetime | None) -> None:
         raise InvalidParameter(f"A key's name has 1 to {LONGEST_KEY_NAME} printable characters", parameter="name")
     if expires_at is not None and expires_at <= now():
         raise InvalidParameter("A key cannot expire before it is made", parameter="expires_at")
+
+
+def _new_key(account: StoredAccount, name: str, expires_at: datetime | None) -> tuple[NewKey, str]:
+    """A key to be kept, and its secret."""
+    prefix = ACCOUNT_KEY + secrets.token_hex(6)
+    secret = f"{prefix}_{secrets.token_urlsafe(32)}"
+    return NewKey(account.id, name, prefix, digest(secret), expires_at), secret
 
 
 def digest(key: str) -> bytes:

@@ -12,10 +12,10 @@ class AccountVerbs(Protocol):
     # -- coming in: no caller is needed ---------------------------------------------------------
 
     async def register(self, username: str, password: str) -> Account:
-        """Make an account for whoever asks; Forbidden where the operator has closed registration."""
+        """Make an account for whoever asks; Forbidden where registration is closed, and for a name in ADMIN_USERS."""
 
     async def login(self, username: str, password: str) -> IssuedKey:
-        """A new key for a name and its password; both wrong ones raise WrongPassword, in the same time."""
+        """A new key that expires, for a name and its password; both wrong ones raise WrongPassword in the same time."""
 
     async def account_of(self, key: str) -> Caller | None:
         """Who bears a key; None for one that is unknown, revoked or disabled, ExpiredKey for one that has been good."""
@@ -31,7 +31,8 @@ class AccountVerbs(Protocol):
 
     async def revoke_api_key(self, key_id: int) -> None: ...
 
-    async def change_password(self, old: str, new: str) -> None: ...
+    async def change_password(self, old: str, new: str) -> None:
+        """Change the password and revoke the keys of all logins; keys made by hand stay."""
 
     async def delete_account(self, password: str) -> Removed:
         """Delete the caller's account with everything that it owns."""
@@ -41,9 +42,13 @@ class AccountVerbs(Protocol):
     async def accounts(self) -> list[Account]: ...
 
     async def add_account(self, username: str, password: str | None = None) -> Account:
-        """Make an account, also where registration is closed; without a password it lives by its keys alone."""
+        """Make an account, also where registration is closed; without a password it lives by its keys alone.
 
-    async def issue_key(self, username: str, name: str, expires_at: datetime | None = None) -> IssuedKey: ...
+        Only the operator makes one with a name in ADMIN_USERS.
+        """
+
+    async def issue_key(self, username: str, name: str, expires_at: datetime | None = None) -> IssuedKey:
+        """A key for somebody else, which is for the operator alone."""
 
     async def disable_account(self, username: str, disabled: bool = True) -> Account:
         """Let an account in no more, or again; what it owns stays."""

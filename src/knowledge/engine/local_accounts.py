@@ -32,11 +32,20 @@ class LocalAccounts:
     def _freed(self, removed: Removed, candidates: list[str]) -> Removed:
         raise NotImplementedError
 
+    def is_reserved(self, username: str) -> bool:
+        return self._parts.accounts.is_reserved(username)
+
     # -- coming in ------------------------------------------------------------------------------
 
     async def register(self, username: str, password: str) -> Account:
         if not self._parts.options.registration:
             raise Forbidden("Nobody can register here by themselves", hint="Ask the operator for an account.")
+        if self._parts.accounts.is_reserved(username):
+            raise Forbidden(
+                f"The username '{username[:64]}' is kept for an admin of this server",
+                hint="Choose another one. The operator makes this account with 'knowledge user add'.",
+                parameter="username",
+            )
         return await self.add_account(username, password)
 
     async def login(self, username: str, password: str) -> IssuedKey:
@@ -45,7 +54,7 @@ class LocalAccounts:
         matches = await self._parts.passwords.matches(password, found.password if found else None)
         if found is None or not matches or found.is_disabled:
             raise WrongPassword("The username or the password is wrong")
-        return await self._run(lambda: people.issue(found, "login"))
+        return await self._run(lambda: people.issue_at_login(found, self._parts.options.login_key_days))
 
     async def account_of(self, key: str) -> Caller | None:
         return await self._run(lambda: self._parts.accounts.bearer(key))
@@ -69,8 +78,8 @@ class LocalAccounts:
 
     async def change_password(self, old: str, new: str) -> None:
         own = await self._checked(old)
-        kept = await self._parts.passwords.hash(new)
-        await self._run(lambda: self._parts.accounts.store.set_password(own.id, kept))
+        kept = await self._parts.passwords.hash(new, own.username)
+        await self._run(lambda: self._parts.accounts.keys.change_password(own.id, kept))
 
     async def delete_account(self, password: str) -> Removed:
         return await self._leave(await self._checked(password))
@@ -98,7 +107,7 @@ class LocalAccounts:
     async def add_account(self, username: str, password: str | None = None) -> Account:
         people = self._parts.accounts
         check_username(username)
-        kept = None if password is None else await self._parts.passwords.hash(password)
+        kept = None if password is None else await self._parts.passwords.hash(password, username)
         return people.shown(await self._run(lambda: people.store.create(username, kept)))
 
     async def issue_key(self, username: str, name: str, expires_at: datetime | None = None) -> IssuedKey:

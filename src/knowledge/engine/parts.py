@@ -61,6 +61,7 @@ class Options:
     rerank_ms: int = 300
     admins: tuple[str, ...] = ()
     registration: bool = True
+    login_key_days: int = 90
     quota: Quota = field(default_factory=Quota)
 
 

@@ -10,6 +10,7 @@ from typing import TypeVar
 from argon2 import PasswordHasher
 from argon2.exceptions import VerificationError
 
+from knowledge.engine.common_passwords import is_common
 from knowledge.errors import InvalidParameter
 
 T = TypeVar("T")
@@ -26,8 +27,8 @@ class Passwords:
         self.hasher = PasswordHasher(time_cost=2, memory_cost=19456, parallelism=1)
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="passwords")
 
-    async def hash(self, password: str) -> str:
-        check(password)
+    async def hash(self, password: str, username: str) -> str:
+        check(password, username)
         return await self._run(lambda: self.hasher.hash(_bytes(password)))
 
     async def matches(self, password: str, kept: str | None) -> bool:
@@ -48,10 +49,16 @@ class Passwords:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
 
-def check(password: str) -> None:
+def check(password: str, username: str) -> None:
     if not SHORTEST <= len(password) <= LONGEST:
         raise InvalidParameter(
             f"A password has {SHORTEST} to {LONGEST} characters", parameter="password", given=len(password)
+        )
+    if is_common(password, username):
+        raise InvalidParameter(
+            "This password is one of the first that somebody would try",
+            hint="Choose another one, for example several words that have nothing to do with each other.",
+            parameter="password",
         )
 
 

@@ -106,7 +106,9 @@ class Relay(AccountRelay, CorpusRelay):
         return await self._ask_as_admin(lambda engine: engine.verify())
 
     async def reindex(self, model: str | None = None) -> None:
-        return await self._ask_as_admin(lambda engine: engine.reindex(model))
+        """With another model it is the operator's: that model's service would be sent every text there is."""
+        ask = self._ask_as_admin if model is None else self._ask_as_operator
+        return await ask(lambda engine: engine.reindex(model))
 
     async def backup(self) -> Original:
-        return await self._ask_as_admin(lambda engine: engine.backup())
+        return await self._ask_as_operator(lambda engine: engine.backup())

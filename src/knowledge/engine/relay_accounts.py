@@ -45,7 +45,7 @@ class AccountRelay(Asking):
         return await self._ask_as_admin(lambda engine: engine.add_account(username, password))
 
     async def issue_key(self, username: str, name: str, expires_at: datetime | None = None) -> IssuedKey:
-        return await self._ask_as_admin(lambda engine: engine.issue_key(username, name, expires_at))
+        return await self._ask_as_operator(lambda engine: engine.issue_key(username, name, expires_at))
 
     async def disable_account(self, username: str, disabled: bool = True) -> Account:
         return await self._ask_as_admin(lambda engine: engine.disable_account(username, disabled))

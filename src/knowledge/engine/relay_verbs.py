@@ -21,3 +21,7 @@ class Asking(ABC):
     async def _ask_as_admin(self, verb: Callable[[Engine], Awaitable[T]]) -> T:
         """For the verbs that only the local owner and admins may use."""
         return await self._ask(verb)
+
+    async def _ask_as_operator(self, verb: Callable[[Engine], Awaitable[T]]) -> T:
+        """For the verbs that only the local owner may use."""
+        return await self._ask(verb)

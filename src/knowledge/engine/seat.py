@@ -19,6 +19,7 @@ from knowledge.errors import (
     DeadlineExceeded,
     EngineUnreachable,
     KnowledgeError,
+    RateLimited,
     StorageFailed,
     Unauthenticated,
     Unavailable,
@@ -108,7 +109,7 @@ class Seat:
         engine = RemoteEngine(open_http(card.url, card.token))
         try:
             await engine.status()
-        except (EngineUnreachable, Unauthenticated, DeadlineExceeded):  # an old card: its writer is gone
+        except (EngineUnreachable, Unauthenticated, RateLimited, DeadlineExceeded):  # an old card: its writer is gone
             await engine.close()
             return None
         self._stack.push_async_callback(engine.close)

@@ -68,9 +68,6 @@ class AccountStore:
         with self._database.read() as connection:
             return connection.execute(select(A.id).limit(1)).first() is not None
 
-    def set_password(self, identity: int, password: str) -> None:
-        self._set(identity, password=password)
-
     def disable(self, identity: int, disabled: bool) -> StoredAccount:
         return self._set(identity, is_disabled=disabled)
 

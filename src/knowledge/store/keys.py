@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import ColumnElement, Connection, delete, insert, select, update
 
-from knowledge.errors import KeyNotFound
+from knowledge.errors import KeyNotFound, WrongPassword
 from knowledge.model import ApiKey
 from knowledge.store import schema
 from knowledge.store.accounts import StoredAccount, account_of, require_owner
@@ -37,17 +37,40 @@ class Bearer:
     account: StoredAccount
 
 
+@dataclass(frozen=True, slots=True)
+class NewKey:
+    account_id: int
+    name: str
+    prefix: str
+    digest: bytes
+    expires_at: datetime | None
+
+
 class KeyStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def create(self, account_id: int, name: str, prefix: str, digest: bytes, expires_at: datetime | None) -> ApiKey:
+    def create(self, new: NewKey) -> ApiKey:
         def work(connection: Connection) -> ApiKey:
-            require_owner(connection, account_id)
-            values = {"account_id": account_id, "name": name, "prefix": prefix, "digest": digest}
-            until = None if expires_at is None else stamp(expires_at)
-            made = insert(schema.api_keys).values(**values, created_at=stamp(), expires_at=until)
-            return _key(connection.execute(_KEYS.where(X.id == new_id(connection.execute(made)))).one())
+            require_owner(connection, new.account_id)
+            return _insert(connection, new, is_login=False)
+
+        return self._database.write(work)
+
+    def create_at_login(self, account: StoredAccount, new: NewKey, limit: int) -> ApiKey:
+        """The oldest login keys go where there are more than `limit`.
+
+        Whoever logs in with a password that is changed in this moment is refused, so that no key outlives the change.
+        """
+
+        def work(connection: Connection) -> ApiKey:
+            row = connection.execute(select(A.password, A.is_disabled).where(A.id == account.id)).first()
+            if row is None or row.is_disabled or row.password != account.password:
+                raise WrongPassword("The username or the password is wrong")
+            made = _insert(connection, new, is_login=True)
+            newest = select(X.id).where(*_logins(account.id)).order_by(X.id.desc()).limit(limit)
+            connection.execute(delete(schema.api_keys).where(*_logins(account.id), X.id.not_in(newest)))
+            return made
 
         return self._database.write(work)
 
@@ -72,9 +95,35 @@ class KeyStore:
         if not self._database.write(lambda connection: connection.execute(gone).rowcount):
             raise KeyNotFound(f"Key {key_id} not found", key_id=key_id)
 
+    def change_password(self, account_id: int, password: str) -> None:
+        """Keep the hash of another password, and revoke the keys that logins have made; those made by hand stay."""
+
+        def work(connection: Connection) -> None:
+            connection.execute(update(schema.accounts).where(A.id == account_id).values(password=password))
+            connection.execute(delete(schema.api_keys).where(*_logins(account_id)))
+
+        self._database.write(work)
+
     def revoke_all(self, account_id: int) -> None:
         gone = delete(schema.api_keys).where(X.account_id == account_id)
         self._database.write(lambda connection: connection.execute(gone))
+
+
+def _logins(account_id: int) -> tuple[ColumnElement[bool], ...]:
+    return X.account_id == account_id, X.is_login
+
+
+def _insert(connection: Connection, new: NewKey, *, is_login: bool) -> ApiKey:
+    made = insert(schema.api_keys).values(
+        account_id=new.account_id,
+        name=new.name,
+        prefix=new.prefix,
+        digest=new.digest,
+        created_at=stamp(),
+        expires_at=None if new.expires_at is None else stamp(new.expires_at),
+        is_login=is_login,
+    )
+    return _key(connection.execute(_KEYS.where(X.id == new_id(connection.execute(made)))).one())
 
 
 def _key(row: Any) -> ApiKey:

@@ -22,6 +22,7 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
     Uuid,
+    false,
     text,
 )
 
@@ -109,9 +110,10 @@ api_keys = Table(
     Column("created_at", BigInteger, nullable=False),
     Column("expires_at", BigInteger),
     Column("last_used_at", BigInteger),
+    Column("is_login", Boolean, nullable=False, server_default=false()),
     sqlite_autoincrement=True,
 )
-"""The digest is SHA-256 of the whole key, which is kept nowhere."""
+"""The digest is SHA-256 of the whole key, which is kept nowhere; `is_login` tells the keys that logins have made."""
 
 grants = Table(
     "grants",
@@ -126,7 +128,7 @@ jobs = Table(
     "jobs",
     metadata,
     Column("id", BigId, primary_key=True),
-    Column("uid", Uuid, nullable=False, unique=True),
+    Column("uid", Uuid, nullable=False),
     Column("kind", String(20), nullable=False),
     Column("owner_id", BigInteger, nullable=False),
     Column("collection_id", BigInteger),
@@ -152,8 +154,10 @@ jobs = Table(
     Index("ix_jobs_queue", "status", "priority", "id"),
     Index("ix_jobs_owner_id", "owner_id", "id"),
     Index("ix_jobs_sha256", "sha256"),
+    UniqueConstraint("owner_id", "uid"),
     sqlite_autoincrement=True,
 )
+"""Callers choose a job's uid, so it is unique for its owner: somebody else's looks unused."""
 
 contents = Table(
     "contents",

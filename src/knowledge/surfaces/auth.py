@@ -24,6 +24,19 @@ from knowledge.model.accounts import ACCOUNT_KEY
 
 log = logging.getLogger(__name__)
 
+FORWARDING_PREFIX = b"x-forwarded"
+FORWARDING = frozenset({
+    b"forwarded", b"via", b"x-real-ip", b"x-client-ip", b"x-cluster-client-ip", b"x-original-forwarded-for",
+    b"x-original-host", b"x-envoy-external-address", b"x-azure-clientip", b"x-appengine-user-ip", b"true-client-ip",
+    b"cf-connecting-ip", b"cf-connecting-ipv6", b"cf-ray", b"cdn-loop", b"fastly-client-ip", b"fly-client-ip",
+    b"do-connecting-ip",
+})  # fmt: skip
+"""Headers that proxies, tunnels and content delivery networks add and that programs do not send of their own."""
+ONLY_DIRECT = (
+    "Without a key only direct connections from this machine are served; this request came through a proxy or from "
+    "another machine. Send the key as 'Authorization: Bearer KEY' or 'X-API-Key: KEY'."
+)
+
 AccountOf: TypeAlias = Callable[[str], Awaitable[Caller | None]]
 """The account that a key belongs to, where there are accounts."""
 
@@ -47,15 +60,18 @@ class Keys:
     account_of: AccountOf | None = None
     closed: frozenset[Side] = frozenset()
     """Sides on which nobody without a key is taken for the local owner."""
+    allow_open: bool = False
+    """Whether the operator takes everybody who reaches an open side for the local owner, from wherever they come."""
 
     @classmethod
     def of(cls, settings: Settings, account_of: AccountOf | None = None) -> Keys:
-        private = is_loopback(settings.host) or settings.allow_open
+        private = is_private(settings) or settings.allow_open
         closed = frozenset[Side]() if private else frozenset({Side.REST, Side.MCP})
-        return cls(_secret(settings.api_key), _secret(settings.mcp_api_key), account_of, closed)
+        secrets = _secret(settings.api_key), _secret(settings.mcp_api_key)
+        return cls(*secrets, account_of, closed, settings.allow_open)
 
-    async def identify(self, side: Side, key: str | None) -> Caller:
-        """Who bears this key; an open side without a key takes everybody without one for the local owner."""
+    async def identify(self, side: Side, key: str | None, *, direct: bool) -> Caller:
+        """Who bears this key; on an open side, whoever connects directly from this machine is the local owner."""
         wanted = {Side.REST: self.rest, Side.MCP: self.mcp}.get(side, ())
         if key is not None and _among(key, wanted):
             return Caller(CallerKind.KEY)
@@ -63,11 +79,20 @@ class Keys:
             return await self._account(key)
         if wanted or side in self.closed:
             raise missing_key() if key is None else wrong_key()
+        if side is not Side.PAGE and not (direct or self.allow_open):
+            raise MissingKey("The key is missing", hint=ONLY_DIRECT) if key is None else wrong_key()
         return Caller()
 
     def operator(self, key: str | None) -> Caller:
-        """Who asks where no key is needed: whoever bears the operator's all the same, or anybody."""
-        return Caller(CallerKind.KEY) if key is not None and _among(key, self.rest) else Caller()
+        """Who asks where no key is needed: the bearer of the operator's key, or anybody.
+
+        A wrong key is refused here too: otherwise whether a limit applies would tell whether a guess was right.
+        """
+        if key is None or not self.rest or key.startswith(ACCOUNT_KEY):
+            return Caller()
+        if not _among(key, self.rest):
+            raise wrong_key()
+        return Caller(CallerKind.KEY)
 
     async def _account(self, key: str | None) -> Caller:
         """A key of our form is an account's or nobody's: one that is not valid never becomes the local owner."""
@@ -125,6 +150,14 @@ def key_of(headers: Headers) -> str | None:
     return headers.get("x-api-key") or None
 
 
+def is_direct(scope: Scope) -> bool:
+    """Whether a request comes straight from a program on this machine: from loopback, with no sign of a proxy."""
+    client = scope.get("client")
+    if client is None or not is_loopback(client[0]):
+        return False
+    return not any(name in FORWARDING or name.startswith(FORWARDING_PREFIX) for name, _ in scope["headers"])
+
+
 def caller_of(scope: Scope) -> Caller:
     """Whom the guard has let in; without a guard, the local owner."""
     caller = scope.get("caller")
@@ -146,6 +179,11 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def is_private(settings: Settings) -> bool:
+    """Whether only this machine reaches the server: it listens on loopback, and no proxy stands before it."""
+    return is_loopback(settings.host) and not settings.trusted_proxies.strip()
 
 
 def check_binding(settings: Settings, sides: Sequence[Side] = (Side.REST, Side.MCP), *, accounts: bool = False) -> None:

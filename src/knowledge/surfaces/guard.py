@@ -1,35 +1,24 @@
-"""The door of the server: who may come in, and from which host and page. Plain ASGI, around REST, MCP and pages alike.
-
-A web page somewhere else must not be able to talk to a server on this machine: neither by a name that it lets point
-here (Host) nor by a call across origins (Origin). A REST call with a valid key needs no such care.
-"""
+"""The guard before REST, MCP and pages: who asks, and whether the host and the page that they name are ours."""
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import lru_cache
-from typing import TYPE_CHECKING, TypeAlias, cast
-from urllib.parse import urlsplit
+from typing import cast
 
 from starlette.datastructures import Headers
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from knowledge.config import Settings
-from knowledge.errors import Forbidden, KnowledgeError, RateLimited, Unauthenticated
+from knowledge.errors import InvalidKey, KnowledgeError, RateLimited, Unauthenticated
 from knowledge.model import Caller, CallerKind
+from knowledge.model.accounts import ACCOUNT_KEY
 from knowledge.surfaces.answers import refusal
-from knowledge.surfaces.auth import Keys, Side, is_loopback, key_of
-from knowledge.surfaces.limits import Allowance, RateLimits, stranger
+from knowledge.surfaces.auth import Keys, Side, caller_of, is_direct, key_of
+from knowledge.surfaces.limits import Allowance, RateLimits, address_of, stranger
+from knowledge.surfaces.origins import OriginPolicy, listed_origins
+from knowledge.surfaces.wrong_keys import WrongKeys
 from knowledge.toolsets.base import Rate
-
-if TYPE_CHECKING:
-    from uvicorn._types import ASGI3Application
-
-Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 ALWAYS_OPEN = frozenset({"/health", "/api/v1/health"})
 NO_KEY_NEEDED = frozenset({"/api/v1/user/register", "/api/v1/user/login"})
@@ -45,17 +34,15 @@ REFUSAL = "knowledge.refusal"
 
 
 def guarded(app: ASGIApp, settings: Settings, keys: Keys | None = None, rates: RateLimits | None = None) -> ASGIApp:
-    """The application behind its door."""
-    hosts = Hosts.of(settings)
-    app = Guard(hosts.behind_proxies(app), hosts.behind_proxies(Turned(rates)), keys or Keys.of(settings), hosts)
-    origins = listed(settings.cors_origins)
+    """The application behind its guard."""
+    policy = OriginPolicy.of(settings)
+    if rates is not None and rates.wrong_keys is not None:
+        app = GuessLimit(app, rates.wrong_keys)
+    app = Guard(policy.behind_proxies(app), policy.behind_proxies(Turned(rates)), keys or Keys.of(settings), policy)
+    origins = listed_origins(settings.cors_origins)
     if not origins:
         return app
     return CORSMiddleware(app, origins, allow_methods=["*"], allow_headers=["*"], expose_headers=EXPOSED)
-
-
-def listed(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def side_of(path: str) -> Side:
@@ -66,87 +53,13 @@ def side_of(path: str) -> Side:
     return Side.REST if path.startswith("/api/") else Side.PAGE
 
 
-@lru_cache(256)
-def host_name(value: str) -> str:
-    """The name or address in a Host header, without its port."""
-    try:
-        return (urlsplit(f"//{value}").hostname or "").rstrip(".")
-    except ValueError:
-        return ""
-
-
-@dataclass(frozen=True, slots=True)
-class Hosts:
-    """Which names this server answers to, and whose word about them is taken."""
-
-    names: frozenset[str] = frozenset()
-    origins: frozenset[str] = frozenset()
-    proxies: tuple[Network, ...] = ()
-
-    @classmethod
-    def of(cls, settings: Settings) -> Hosts:
-        names = {host_name(name) or name for name in listed(settings.mcp_allowed_hosts.lower())}
-        proxies = tuple(ipaddress.ip_network(text, strict=False) for text in listed(settings.trusted_proxies))
-        return cls(frozenset(names), frozenset(listed(settings.cors_origins)), proxies)
-
-    def behind_proxies(self, app: ASGIApp) -> ASGIApp:
-        """The application, told by those proxies who their clients are."""
-        if not self.proxies:
-            return app
-        networks = [str(network) for network in self.proxies]
-        return cast(ASGIApp, ProxyHeadersMiddleware(cast("ASGI3Application", app), networks))
-
-    def check(self, scope: Scope, headers: Headers) -> None:
-        host, origin = host_name(headers.get("host", "")), headers.get("origin")
-        if not (self._answers_to(host) or host == _own_address(scope) or self._through_proxy(scope)):
-            raise Forbidden(
-                f"This server does not answer to the name '{host[:80]}'",
-                hint="Use its address, or list the name in KB_MCP_ALLOWED_HOSTS.",
-                host=host[:80],
-            )
-        if origin is not None and not self._trusts(origin, host):
-            raise Forbidden(
-                f"Pages from {origin[:80]} may not use this server",
-                hint="List the page's origin in KNOWLEDGE_CORS_ORIGINS.",
-                origin=origin[:80],
-            )
-
-    def _answers_to(self, host: str) -> bool:
-        return is_loopback(host) or host in self.names or "*" in self.names
-
-    def _trusts(self, origin: str, host: str) -> bool:
-        if origin in self.origins or "*" in self.origins:
-            return True
-        name = host_name(origin.partition("://")[2])
-        return bool(name) and (name == host or is_loopback(name) or name in self.names)
-
-    def _through_proxy(self, scope: Scope) -> bool:
-        """A proxy on another machine has chosen the name itself; on this one, a browser could be in its place."""
-        address = _address(scope.get("client"))
-        if address is None or address.is_loopback:
-            return False
-        return any(address in network for network in self.proxies)
-
-
-def _own_address(scope: Scope) -> str:
-    """The address at which this connection arrived; a name that was bent towards us is never that."""
-    return str(_address(scope.get("server")) or "")
-
-
-def _address(end: tuple[str, int] | None) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    try:
-        return ipaddress.ip_address(end[0]) if end else None
-    except ValueError:
-        return None
-
-
 class Guard:
     """Finds out who is asking, and refuses whom it should before anything is read."""
 
-    def __init__(self, app: ASGIApp, turned: ASGIApp, keys: Keys, hosts: Hosts) -> None:
+    def __init__(self, app: ASGIApp, turned: ASGIApp, keys: Keys, policy: OriginPolicy) -> None:
         self._app, self._turned = app, turned
         self._keys = keys
-        self._hosts = hosts
+        self._policy = policy
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] in ("http", "websocket"):
@@ -161,13 +74,35 @@ class Guard:
         path, headers = scope["path"], Headers(scope=scope)
         if path in ALWAYS_OPEN:
             return Caller()
-        side = side_of(path)
-        key = key_of(headers)
-        keyless = path in NO_KEY_NEEDED
-        caller = self._keys.operator(key) if keyless else await self._keys.identify(side, key)
+        side, key = side_of(path), key_of(headers)
+        if side is not Side.PAGE:
+            self._policy.check_fetch_site(headers)
+        if key is None:  # before the key is missed: a page elsewhere must not use up the limit of this address
+            self._policy.check_origin(scope, headers)
+        if path in NO_KEY_NEEDED:
+            caller = self._keys.operator(key)
+        else:
+            caller = await self._keys.identify(side, key, direct=is_direct(scope))
         if side is not Side.REST or caller.kind is CallerKind.LOCAL:
-            self._hosts.check(scope, headers)
+            self._policy.check_host(scope, headers)
+            self._policy.check_origin(scope, headers)
         return caller
+
+
+class GuessLimit:
+    """Refuses the operator's keys, right ones too, from an address that has tried too many different wrong ones."""
+
+    def __init__(self, app: ASGIApp, wrong_keys: WrongKeys) -> None:
+        self._app, self._wrong_keys = app, wrong_keys
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if caller_of(scope).kind is CallerKind.KEY:
+            try:
+                self._wrong_keys.check(address_of(scope))
+            except RateLimited as error:
+                await _refuse(error, scope, receive, send)
+                return
+        await self._app(scope, receive, send)
 
 
 class Turned:
@@ -181,10 +116,20 @@ class Turned:
         drawn: Allowance | None = None
         if self._rates is not None and isinstance(error, Unauthenticated):
             try:
+                self._count_guess(self._rates.wrong_keys, error, scope)
                 drawn = await self._rates.draw(self._rates.rest, stranger(scope), Rate.AUTHENTICATION)
             except RateLimited as limited:
                 error = limited
         await _refuse(error, scope, receive, send if drawn is None else adding(drawn.headers, send))
+
+    @staticmethod
+    def _count_guess(wrong_keys: WrongKeys | None, error: KnowledgeError, scope: Scope) -> None:
+        """Refused with the same words as a right key would be. An account's key is no guess: it has 256 random bits."""
+        key = key_of(Headers(scope=scope)) if isinstance(error, InvalidKey) else None
+        if wrong_keys is None or key is None or key.startswith(ACCOUNT_KEY):
+            return
+        wrong_keys.check(address_of(scope))
+        wrong_keys.add(address_of(scope), key)
 
 
 def adding(headers: Mapping[str, str], send: Send) -> Send:

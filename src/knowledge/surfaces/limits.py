@@ -20,6 +20,7 @@ from knowledge.model import Caller, CallerKind
 from knowledge.store.spent import SpentFile
 from knowledge.surfaces.auth import caller_of, identity
 from knowledge.surfaces.ledger import Book, Ledger, open_book
+from knowledge.surfaces.wrong_keys import WrongKeys
 from knowledge.toolsets.base import Rate
 
 if TYPE_CHECKING:
@@ -57,6 +58,8 @@ class RateLimits:
 
     def __init__(self, mcp: Table, rest: Table, book: Book, clock: Callable[[], float] = time.time) -> None:
         self.mcp, self.rest = mcp, rest
+        self.wrong_keys: WrongKeys | None = None
+        """Set where the operator's own keys are checked, which may be short enough to be guessed."""
         self._book, self._clock = book, clock
         self._memory = book if isinstance(book, Ledger) else Ledger(clock)
 
@@ -75,7 +78,15 @@ class RateLimits:
         )
         rest = _table((Rate.QUERY, "query", query), (Rate.LIST, "list", query), (Rate.RESOURCE, "resource", query))
         book = open_book(settings.rate_limit_storage, settings.data)
-        return cls({**shared, **mcp}, {**shared, **rest}, book)
+        limits = cls({**shared, **mcp}, {**shared, **rest}, book)
+        limits.wrong_keys = WrongKeys.of(settings)
+        return limits
+
+    @classmethod
+    def for_authentication(cls, settings: Settings) -> RateLimits:
+        """Only the limit on registering, logging in and wrong keys, counted in memory."""
+        table = _table((Rate.AUTHENTICATION, "authentication", settings.auth_rate_limit))
+        return cls(table, table, Ledger())
 
     async def draw(self, table: Table, who: str | None, rate: Rate) -> Allowance | None:
         """Take one from an allowance; None for whoever has no limit. Raises RateLimited when it is used up."""
@@ -147,8 +158,13 @@ def stranger(scope: Scope) -> str | None:
     """The purse of whoever shows no account: their address. The operator's key has no limit."""
     if caller_of(scope).kind is CallerKind.KEY:
         return None
+    return f"address:{address_of(scope)}"
+
+
+def address_of(scope: Scope) -> str:
+    """The address that a request is counted by."""
     client = scope.get("client")
-    return f"address:{network_of(client[0])}" if client else "address:unknown"
+    return network_of(client[0]) if client else "unknown"
 
 
 @lru_cache(1024)

@@ -103,8 +103,10 @@ def sage_app(sage: Sage, configuration: Configuration, settings: Settings) -> AS
     from starlette.routing import Route
 
     from knowledge.surfaces.crowd import AtMost
+    from knowledge.surfaces.limits import RateLimits
     from knowledge.surfaces.mcp.surface import McpSurface
     from knowledge.surfaces.server import front
+    from knowledge.surfaces.wrong_keys import WrongKeys
 
     surface = McpSurface(sage_registry(configuration), lambda _: nowhere(), toolsets="sage", services={Sage: sage})
 
@@ -117,7 +119,9 @@ def sage_app(sage: Sage, configuration: Configuration, settings: Settings) -> AS
             yield
 
     app = Starlette(routes=[*surface.routes, Route("/health", health)], lifespan=lifespan)
-    return front(AtMost(app, configuration.max_connections), settings)
+    rates = RateLimits.for_authentication(settings)
+    rates.wrong_keys = WrongKeys.of(settings)
+    return front(AtMost(app, configuration.max_connections), settings, rates=rates)
 
 
 async def serve_http(configuration: Configuration) -> None:
@@ -125,12 +129,14 @@ async def serve_http(configuration: Configuration) -> None:
     import sys
 
     from knowledge.surfaces.auth import Side, check_binding
+    from knowledge.surfaces.exposure import find_short_keys, log_exposures
     from knowledge.surfaces.logs import configure
     from knowledge.surfaces.server import Address, serve
 
     settings = settings_now().model_copy(update={"host": configuration.host, "port": configuration.port})
     configure(settings)
     check_binding(settings, (Side.MCP,))
+    log_exposures(find_short_keys(settings.model_copy(update={"api_key": None})))  # which it does not check
     sage = open_sage(configuration, own_shelves)
 
     def greet(address: Address) -> None:

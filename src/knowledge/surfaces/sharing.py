@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 from pydantic import SecretStr
+from starlette.types import ASGIApp
 
 from knowledge.config import Settings
 from knowledge.engine import card as cards
@@ -82,17 +83,13 @@ async def _share(engine: Engine, settings: Settings, stop: asyncio.Event) -> Non
         async with asyncio.timeout(SHORT):
             await stop.wait()
             return
-    from knowledge.surfaces.auth import Keys
     from knowledge.surfaces.connections import ConnectionLimits, raise_descriptor_limit
-    from knowledge.surfaces.rest import rest_app
-    from knowledge.surfaces.server import front, listen, make_server
+    from knowledge.surfaces.server import listen, make_server
 
     token = cards.new_token()
-    own = settings.model_copy(update={"api_key": SecretStr(token), "mcp_api_key": None, "cors_origins": ""})
     sockets = listen("127.0.0.1", 0)
-    app = rest_app(engine, max_file_bytes=settings.max_file_bytes)
-    limits = ConnectionLimits.of(own, raise_descriptor_limit(), for_engine_file=True)
-    server = make_server(front(app, own, Keys.of(own, engine.account_of)), limits)
+    limits = ConnectionLimits.of(settings, raise_descriptor_limit(), for_engine_file=True)
+    server = make_server(shared_app(engine, settings, token), limits)
     card = cards.Card.new(f"http://127.0.0.1:{sockets[0].getsockname()[1]}", token)
     serving = asyncio.create_task(server.serve(sockets=sockets))
     cards.write(settings.data, card)
@@ -102,3 +99,21 @@ async def _share(engine: Engine, settings: Settings, stop: asyncio.Event) -> Non
         cards.remove(settings.data, card)
         server.stop()
         await asyncio.wait({serving})
+
+
+def shared_app(engine: Engine, settings: Settings, token: str) -> ASGIApp:
+    """The REST API on the port of engine.json: for the bearer of its token, and for accounts by their own keys."""
+    from knowledge.surfaces.auth import Keys
+    from knowledge.surfaces.limits import RateLimits
+    from knowledge.surfaces.rest import rest_app
+    from knowledge.surfaces.server import front
+
+    # No proxy stands before this port: whoever could name one would have a new address for every guess.
+    own = settings.model_copy(
+        update={"api_key": SecretStr(token), "mcp_api_key": None, "cors_origins": "", "trusted_proxies": ""}
+    )
+    # Only the limit on authentication: the processes that come with the token count their callers themselves. The token
+    # has 256 random bits, so a right one is let in however many wrong ones another user of this machine has tried.
+    rates = RateLimits.for_authentication(settings)
+    app = rest_app(engine, max_file_bytes=settings.max_file_bytes, rates=rates)
+    return front(app, own, Keys.of(own, engine.account_of), rates)

@@ -35,6 +35,8 @@ class Verdict:
     says: str
     mend: str = ""
     """What to type, or what to do."""
+    warning: bool = False
+    """Nothing is broken, but somebody should look at it."""
 
 
 def versions() -> Iterator[Verdict]:
@@ -193,6 +195,23 @@ def answers_as_ours(settings: Settings) -> bool:
     except (httpx.HTTPError, ValueError):
         return False
     return isinstance(answer, dict) and answer.get("status") in ("healthy", "degraded", "starting")
+
+
+def keys(settings: Settings) -> Iterator[Verdict]:
+    """The keys that a server with these settings checks are long enough; with an engine elsewhere one is only sent."""
+    from knowledge.surfaces.exposure import find_short_keys
+
+    checked = settings.model_copy(update={"api_key": None}) if settings.engine_url else settings
+    for exposure in find_short_keys(checked):
+        yield Verdict("keys", True, exposure.says, exposure.mend, warning=True)
+
+
+def open_sides(settings: Settings, *, accounts: bool) -> Iterator[Verdict]:
+    """No side is open to every user of this machine while the other one, or an account, has a key."""
+    from knowledge.surfaces.exposure import find_open_sides
+
+    for exposure in find_open_sides(settings, accounts=accounts):
+        yield Verdict("access", True, exposure.says, exposure.mend, warning=True)
 
 
 def model(settings: Settings) -> Iterator[Verdict]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 from knowledge.engine.api import Engine
-from knowledge.errors import KnowledgeError
+from knowledge.errors import Forbidden, KnowledgeError
 from knowledge.model import Status
-from knowledge.surfaces.cli.checks import Verdict
+from knowledge.surfaces.cli.checks import Verdict, open_sides
 from knowledge.surfaces.cli.faults import sentence
 from knowledge.surfaces.cli.screen import count
 from knowledge.surfaces.cli.session import Session
@@ -19,20 +20,27 @@ def engine(session: Session) -> Iterator[Verdict]:
     settings = session.settings
     if not settings.engine_url and not (settings.data / "knowledge.db").exists():
         yield Verdict(ABOUT, True, "There is nothing to look at yet: 'knowledge add FILE' makes a beginning.")
+        yield from open_sides(settings, accounts=False)
         return
     try:
-        status = session.run(look)
+        status, accounts = session.run(look)
     except KnowledgeError as error:
         yield Verdict(ABOUT, False, sentence(str(error)), error.hint)
         return
     yield from judge(status)
+    if not settings.engine_url:  # the server that is elsewhere has its own settings
+        yield from open_sides(settings, accounts=accounts)
 
 
-async def look(opened: Engine) -> Status:
+async def look(opened: Engine) -> tuple[Status, bool]:
+    """How the engine is, and whether there are accounts; those of an engine elsewhere may be hidden from us."""
     from knowledge.surfaces.cli.readiness import model_ready
 
     await model_ready(opened)
-    return await opened.status()
+    status = await opened.status()
+    with suppress(Forbidden):
+        return status, bool(await opened.accounts())
+    return status, False
 
 
 def judge(status: Status) -> Iterator[Verdict]:

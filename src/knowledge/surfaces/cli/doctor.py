@@ -28,12 +28,13 @@ def doctor(context: click.Context, session: Session) -> None:
     """
     found = list(examine(session))
     wrong = [verdict for verdict in found if not verdict.ok]
+    warnings = sum(verdict.warning for verdict in found)
     if session.as_json:
         print_json({"healthy": not wrong, "checks": [asdict(verdict) for verdict in found]})
     else:
         for verdict in found:
             print_verdict(verdict)
-        say(f"{count(len(wrong), 'thing needs', 'things need')} mending." if wrong else "All is well.")
+        say(conclude(len(wrong), warnings))
     context.exit(faults.FAILED if wrong else faults.OK)
 
 
@@ -44,6 +45,7 @@ def examine(session: Session) -> Iterable[Verdict]:
     settings = session.settings
     yield from checks.versions()
     yield from checks.clock(settings)
+    yield from checks.keys(settings)
     if settings.engine_url:  # everything else is the business of the engine that is elsewhere
         yield from engine(session)
         return
@@ -55,8 +57,17 @@ def examine(session: Session) -> Iterable[Verdict]:
         yield from engine(session)
 
 
+def conclude(wrong: int, warnings: int) -> str:
+    if wrong:
+        return f"{count(wrong, 'thing needs', 'things need')} mending."
+    return f"Nothing is broken, with {count(warnings, 'warning')}." if warnings else "All is well."
+
+
 def print_verdict(verdict: Verdict) -> None:
-    mark = styled("ok     ", "green") if verdict.ok else styled("wrong  ", "bold red")
+    if not verdict.ok:
+        mark = styled("wrong  ", "bold red")
+    else:
+        mark = styled("warning ", "yellow") if verdict.warning else styled("ok     ", "green")
     show(mark.append_text(styled(f"{verdict.about}: {verdict.says}")))
-    if not verdict.ok and verdict.mend:
+    if verdict.mend and (verdict.warning or not verdict.ok):
         show(styled(f"       → {verdict.mend}", "yellow"))

@@ -68,8 +68,23 @@ async def over_http(settings: Settings) -> None:
             serving.cancel()
             await asyncio.wait({serving})
             opened.result()
+        warning = asyncio.create_task(warn_of_exposures(settings, engine, opened))
         gc.freeze()  # what a start has made stays; no collection need look through it while somebody waits
-        await serving
+        try:
+            await serving
+        finally:
+            warning.cancel()
+
+
+async def warn_of_exposures(settings: Settings, engine: Engine, opened: asyncio.Task[None]) -> None:
+    """Say which keys are short and which sides are open; whether there are accounts only the engine knows."""
+    from knowledge.errors import KnowledgeError
+    from knowledge.surfaces.exposure import find_open_sides, find_short_keys, log_exposures
+
+    log_exposures(find_short_keys(settings))
+    if any(find_open_sides(settings, accounts=True)):
+        with suppress(KnowledgeError):  # what is wrong with the engine is told to whoever asks it something
+            log_exposures(find_open_sides(settings, accounts=await any_account(engine, opened)))
 
 
 async def any_account(engine: Engine, opened: asyncio.Task[None]) -> bool:

@@ -63,7 +63,7 @@ async def accounts(request: Request) -> Response:
     responses=answers(AccountShape, 409, 415, status=201),
 )
 async def add(request: Request) -> Response:
-    """Make an account, also where registration is closed."""
+    """Make an account, also where registration is closed; only the operator makes one with the name of an admin."""
     body = await read_json(request, NewAccountBody)
     return answer(dump_account(await engine_of(request).add_account(body.username, body.password)), 201)
 
@@ -88,6 +88,6 @@ async def remove(request: Request, username: Username) -> Response:
     responses=answers(IssuedKeyShape, 404, 415, status=201),
 )
 async def issue_key(request: Request, username: Username) -> Response:
-    """Make a key for an account; it is shown this once."""
+    """Make a key for an account; it is shown this once. For the operator alone."""
     body = await read_json(request, NewKeyBody)
     return answer(dump_issued_key(await engine_of(request).issue_key(username, body.name, body.expires())), 201)

@@ -55,6 +55,6 @@ async def reindex(request: Request) -> Response:
 
 @router.get("/backup", response_class=StreamingResponse, responses=streams())
 async def backup(request: Request) -> Response:
-    """Fetch everything as one archive, of one moment."""
+    """Fetch everything as one archive, of one moment. For the operator alone."""
     archive = await engine_of(request).backup()
     return StreamingResponse(pieces(archive), headers=file_headers(archive.filename, archive.size))

@@ -37,14 +37,14 @@ DONE: DoneShape = {"status": "done"}
     responses=answers(AccountShape, 409, 415, status=201),
 )
 async def register(request: Request) -> Response:
-    """Make an account. Needs no key."""
+    """Make an account; not with the name of an admin. Needs no key."""
     body = await read_json(request, CredentialsBody)
     return answer(dump_account(await engine_of(request).register(body.username, body.password)), 201)
 
 
 @router.post("/login", openapi_extra=takes(CredentialsBody), responses=answers(IssuedKeyShape, 415))
 async def login(request: Request) -> Response:
-    """Get a new key for a name and its password. Needs no key."""
+    """Get a new key for a name and its password, which expires. Needs no key."""
     body = await read_json(request, CredentialsBody)
     await draw_for_name(request, body.username)
     return answer(dump_issued_key(await engine_of(request).login(body.username, body.password)))
@@ -65,7 +65,7 @@ async def leave(request: Request) -> Response:
 
 @router.put("/password", openapi_extra=takes(PasswordBody), responses=answers(DoneShape, 404, 415))
 async def password(request: Request) -> Response:
-    """Change the password; keys stay as they are."""
+    """Change the password; the keys of all logins are revoked, and those made under /user/api-keys stay."""
     body = await read_json(request, PasswordBody)
     await engine_of(request).change_password(body.old_password, body.new_password)
     return answer(DONE)

@@ -1,0 +1,74 @@
+"""How many different wrong keys each address has shown: limits how fast the operator's key can be guessed."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from functools import cached_property
+
+from knowledge.config import Settings
+from knowledge.errors import RateLimited
+
+MAX_ADDRESSES = 10_000
+MAX_KEYS_PER_ADDRESS = 1000
+
+
+class WrongKeys:
+    """Counts different keys: a program that repeats an old key is not guessing, and must not lock out its neighbours.
+
+    In memory, for one process; the address that was added first is forgotten when there are too many.
+    """
+
+    def __init__(self, limit: str, clock: Callable[[], float] = time.time) -> None:
+        self._text, self._clock = limit, clock
+        self._seen: OrderedDict[str, dict[bytes, float]] = OrderedDict()
+
+    @classmethod
+    def of(cls, settings: Settings) -> WrongKeys | None:
+        """As many as AUTH_RATE_LIMIT allows; None where it is off."""
+        return None if settings.auth_rate_limit == "off" else cls(settings.auth_rate_limit)
+
+    @cached_property
+    def _limit(self) -> tuple[int, int]:
+        """How many keys in how many seconds."""
+        from limits import parse  # takes long to import, and only those who show wrong keys need it
+
+        item = parse(self._text)
+        return min(item.amount, MAX_KEYS_PER_ADDRESS), item.get_expiry()
+
+    def add(self, address: str, key: str) -> None:
+        seen = self._recent(address)
+        if len(seen) < self._limit[0]:  # beyond that nothing more is to be known of this address
+            digest = hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()[:8]
+            seen.setdefault(digest, self._clock())
+            self._seen[address] = seen
+        while len(self._seen) > MAX_ADDRESSES:
+            self._seen.popitem(last=False)
+
+    def check(self, address: str) -> None:
+        """Raise RateLimited while an address has used up its guesses."""
+        if address not in self._seen:
+            return
+        seen = self._recent(address)
+        limit, window = self._limit
+        if len(seen) < limit:
+            return
+        ends = min(seen.values()) + window
+        wait = max(1, math.ceil(ends - self._clock()))
+        raise RateLimited(
+            f"This address has shown {limit} different wrong keys. The operator's key is refused from it for a while.",
+            hint=f"Wait {wait} s. Keys of accounts, the command line and stdio are not affected.",
+            retry_after=wait,
+            limit=limit,
+            reset=math.ceil(ends),
+        )
+
+    def _recent(self, address: str) -> dict[bytes, float]:
+        since = self._clock() - self._limit[1]
+        recent = {digest: at for digest, at in self._seen.get(address, {}).items() if at > since}
+        if not recent:
+            self._seen.pop(address, None)
+        return recent

@@ -1,0 +1,37 @@
+"""The passwords that somebody who guesses tries first are known, and those that people should choose are not."""
+
+from __future__ import annotations
+
+import pytest
+
+from knowledge.engine.common_passwords import is_common
+
+
+@pytest.mark.parametrize(
+    "password",
+    [
+        "password", "PASSWORD", "Password1", "password123!", "P@ssw0rd", "passwordpassword", "12345678", "1234567890",
+        "87654321", "11111111", "aaaaaaaa", "abababab", "abcabcabc", "12341234", "abcdefgh", "qwertyui", "asdfghjkl",
+        "1qaz2wsx", "1q2w3e4r", "qwerty123", "letmein!", "iloveyou", "sunshine", "football", "Welcome1", "admin123",
+        "changeme", "trustno1", "superman", "secret12", "knowledge", "  password  ", "test1234", "!@#$%^&*",
+    ],
+)  # fmt: skip
+def test_what_everybody_tries_is_common(password: str) -> None:
+    assert is_common(password)
+
+
+@pytest.mark.parametrize(
+    "password", ["ada.lovelace", "ADA.LOVELACE", "ecalevol.ada", "ada.lovelace1", "ada.lovelace2026!"]
+)
+def test_a_persons_own_name_is_common_for_them_alone(password: str) -> None:
+    assert is_common(password, "Ada.Lovelace")
+    assert not is_common(password, "bob")
+
+
+@pytest.mark.parametrize(
+    "password",
+    ["correct horse", "wrong horse", "another staple", "a long enough password", "long enough", "Zb7#qLw9", "84629173",
+     "password of my garden", "monkey-93847261", "тихий океан", "eine lange reise"],
+)  # fmt: skip
+def test_what_few_people_think_of_is_not_common(password: str) -> None:
+    assert not is_common(password, "ada")
