@@ -10,22 +10,18 @@ KnowledgeError
 │   └── InsufficientPermissions · AdminRequired · CorpusNotApproved · QuotaExceeded
 ├── NotFound                    404  DocumentNotFound · CollectionNotFound · JobNotFound · UploadNotFound · FileNotFound
 │   └── CorpusNotFound (a CollectionNotFound) · AccountNotFound · KeyNotFound
-├── MethodNotAllowed            405
 ├── Conflict                    409  Duplicate · NameTaken · AccountTaken · NotNow · EmptyKnowledgeBase
-├── TooLarge                    413
+├── TooLarge                    413  · MethodNotAllowed 405 · RateLimited 429 · Cancelled 409
 ├── UnsupportedFormat           415  WrongMime
 ├── Unreadable                  422  a file from which no text could be won
 │   ├── NeedsPassword · Damaged · NoText · OcrFailed (OcrLanguageMissing, which is a MissingDependency too)
-│   └── ParserDied · ParserTooSlow · ParserTooBig
-├── RateLimited                 429
-├── Cancelled                   409
+│   └── ParserDied · ParserTooSlow · ParserTooBig · JobCrashed (a job that ended its process, also when it ran alone)
 ├── Unavailable                 503  Starting · ModelUnavailable · IndexFailed · EngineUnreachable
 │   ├── StorageFailed           503  DatabaseFailed · DiskFull
 │   └── EmbeddingFailed         503  a remote model that does not do its work
 │       └── EmbeddingRateLimited  429
 ├── FetchFailed                 502  an address on the web that could not be read · NothingCrawled
-├── DeadlineExceeded            504
-├── MissingDependency           501
+├── DeadlineExceeded            504  · MissingDependency 501
 └── Internal                    500  a fault of ours; its text is logged and not shown
 """
 
@@ -296,6 +292,11 @@ class ParserTooSlow(Unreadable):
 class ParserTooBig(Unreadable):
     code = "parser_too_big"
     default_hint = "Split the document and add its parts."
+
+
+class JobCrashed(Unreadable):
+    code = "job_crashed"
+    default_hint = "The original is kept for a day: retry the job with 'knowledge jobs retry ID', or add another file."
 
 
 class RateLimited(KnowledgeError):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import cast
 
 from knowledge import analyse
 from knowledge.embed.loading import Choice
+from knowledge.engine.embedding_child import Isolation
 from knowledge.engine.models import Models
 from knowledge.engine.passages import Preparation, Reader
 from knowledge.errors import Cancelled, Internal, ModelUnavailable, NoText
@@ -116,10 +117,15 @@ class Ingest:
     models: Models
     make_splitter: MakeSplitter
     ocr_languages: str
+    isolation: Isolation | None = None
+    """Where passages are embedded while a job runs alone."""
 
     def run(self, claim: Claim, report: Report, stop: Stop) -> Published:
         with self.models.at_work():
-            return self._run(claim, report, stop)
+            if not claim.runs_alone:
+                return self._run(claim, report, stop)
+            with Isolation(self.parsers.limits.seconds, stop) as isolation:
+                return replace(self, isolation=isolation)._run(claim, report, stop)
 
     def warm_up(self) -> None:
         """Have read what cuts and what tells languages, before a crowd of first notes has to wait for it."""
@@ -218,12 +224,13 @@ class Ingest:
 
     def reader(self) -> Reader | None:
         """The loaded model; None when there is none, and then words have to do."""
+        model = self.models.serving
         try:
-            embedder = self.models.serving.wait(60.0)
+            embedder = model.wait(60.0)
         except ModelUnavailable:
             return None
         stored = self.stored_models.register(embedder.fingerprint, embedder.name, embedder.dimension)
-        return Reader(embedder, stored.id)
+        return Reader(self.isolation.isolate(model, embedder) if self.isolation else embedder, stored.id)
 
 
 class _Flow:
