@@ -14,10 +14,11 @@ from knowledge.embed.loading import Choice
 from knowledge.testing import BagOfWords, GivenModel
 
 DEADLY = "hemlock"
-ENDLESS = "patience"
-"""A word that an innocent document has: embedding it takes for ever, but not in a child."""
+SLOW = "patience"
+"""A word of an innocent document: embedding it takes long, though not in a child."""
+SLOW_SECONDS = 20.0
 begun = threading.Event()
-"""Set when the endless word is being embedded."""
+"""Set when the slow word is being embedded."""
 
 
 def end() -> None:
@@ -34,17 +35,17 @@ def nothing() -> None:
 
 
 class Hostile(BagOfWords):
-    def __init__(self, deed: Callable[[], None], endless: bool) -> None:
+    def __init__(self, deed: Callable[[], None], slow: bool) -> None:
         super().__init__()
-        self._deed, self._endless = deed, endless
+        self._deed, self._slow = deed, slow
 
     def embed(self, passages: Sequence[str]) -> Vectors:
-        if self._endless and any(ENDLESS in passage for passage in passages):
+        if self._slow and any(SLOW in passage for passage in passages):
             begun.set()
-            threading.Event().wait()
+            threading.Event().wait(SLOW_SECONDS)
         if any(DEADLY in passage for passage in passages):
-            if self._endless:  # so that a job that is innocent is interrupted beside the one that is not
-                begun.wait(30)
+            if self._slow:  # so that a job that is innocent is interrupted beside the one that is not
+                begun.wait(SLOW_SECONDS)
             self._deed()
         return super().embed(passages)
 
@@ -52,8 +53,8 @@ class Hostile(BagOfWords):
 class HostileModel(GivenModel):
     """The model in the server; `loader` is the same one for a child."""
 
-    def __init__(self, deed: str, folder: Path, endless: bool = False) -> None:
-        super().__init__(Hostile(DEEDS[deed], endless), folder)
+    def __init__(self, deed: str, folder: Path, slow: bool = False) -> None:
+        super().__init__(Hostile(DEEDS[deed], slow), folder)
         self._deed = deed
 
     @property
@@ -62,15 +63,15 @@ class HostileModel(GivenModel):
 
 
 def load_end(choice: Choice) -> Embedder:
-    return Hostile(end, endless=False)
+    return Hostile(end, slow=False)
 
 
 def load_freeze(choice: Choice) -> Embedder:
-    return Hostile(freeze, endless=False)
+    return Hostile(freeze, slow=False)
 
 
 def load_nothing(choice: Choice) -> Embedder:
-    return Hostile(nothing, endless=False)
+    return Hostile(nothing, slow=False)
 
 
 def load_never(choice: Choice) -> Embedder:

@@ -36,6 +36,8 @@ log = logging.getLogger(__name__)
 
 BATCH = 8
 """Passages in one request: few, so that a frozen child is noticed soon."""
+LOAD_SECONDS = 300.0
+"""How long the child may take to load the model, which is no fault of any text."""
 SECONDS_PER_CHARACTER = 0.01
 """Added to the deadline of a request: fifty times what the default model needs, for large models on slow machines."""
 POLL_SECONDS = 0.1
@@ -123,14 +125,12 @@ class EmbeddingChild:
             stderr=subprocess.DEVNULL,
             start_new_session=True,  # so that Ctrl-C reaches the server alone
         )
+        wanted: Json = {"loader": self._loader, "choice": dump_choice(self._choice)}
         try:
-            mark, payload = self._ask(
-                process, {"loader": self._loader, "choice": dump_choice(self._choice)}, self._seconds
-            )
+            mark, payload = self._ask(process, wanted, LOAD_SECONDS)
         except (EOFError, TimeoutError) as error:
-            raise _not_loaded(
-                self._choice, "it took too long" if isinstance(error, TimeoutError) else "it ended"
-            ) from error
+            slow = isinstance(error, TimeoutError)
+            raise _not_loaded(self._choice, "it took too long" if slow else "the process ended") from error
         told = payload.decode(errors="replace")
         if mark != READY or told != self._fingerprint:
             raise _not_loaded(self._choice, told if mark == ERROR else "it is another model by now")
