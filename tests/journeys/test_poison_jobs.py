@@ -8,9 +8,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import httpx
 import pytest
@@ -19,7 +20,7 @@ from tests.commanding import Shell
 from tests.hostile_models import DEADLY, SLOW
 
 SERVER = Path(__file__).with_name("poison_server.py")
-LIMIT = 60.0
+LIMIT = 120.0
 FROZEN_SECONDS = 4.0
 """A server that does not answer for so long counts as frozen."""
 PARSE_SECONDS = "15"
@@ -39,7 +40,6 @@ class Service:
         self._data, self._log, self._port = folder / "data", folder / "log", free_port()
         self.url = f"http://127.0.0.1:{self._port}"
         self._http = httpx.Client(base_url=f"{self.url}/api/v1", timeout=LIMIT)
-        self._process: subprocess.Popen[bytes] | None = None
 
     @contextmanager
     def running(self, deed: str) -> Iterator[subprocess.Popen[bytes]]:
@@ -70,22 +70,26 @@ class Service:
         except httpx.TransportError:
             return 0
 
-    def note(self, text: str) -> int:
-        return int(self._http.post("/jobs", json={"note": text}).raise_for_status().json()["job_id"])
-
-    def file(self, name: str, text: str) -> int:
-        return int(self._http.post("/jobs", files={"file": (name, text)}).raise_for_status().json()["job_id"])
-
-    def job(self, number: int) -> dict[str, Any]:
-        job: dict[str, Any] = self._http.get(f"/jobs/{number}").raise_for_status().json()
+    def note(self, text: str) -> str:
+        """Its job; the server may be dead before it can answer."""
+        job = str(uuid4())
+        with suppress(httpx.TransportError):
+            self._http.post("/jobs", json={"note": text, "job_uid": job}).raise_for_status()
         return job
 
-    def ended(self, number: int) -> dict[str, Any]:
-        until(lambda: self.job(number)["status"] not in ("queued", "processing"))
-        return self.job(number)
+    def file(self, name: str, text: str) -> str:
+        return str(self._http.post("/jobs", files={"file": (name, text)}).raise_for_status().json()["job_id"])
 
-    def retry(self, number: int) -> None:
-        self._http.post(f"/jobs/{number}/retry").raise_for_status()
+    def job(self, ref: str) -> dict[str, Any]:
+        job: dict[str, Any] = self._http.get(f"/jobs/{ref}").raise_for_status().json()
+        return job
+
+    def ended(self, ref: str) -> dict[str, Any]:
+        until(lambda: self.job(ref)["status"] not in ("queued", "processing"))
+        return self.job(ref)
+
+    def retry(self, ref: str) -> None:
+        self._http.post(f"/jobs/{ref}/retry").raise_for_status()
 
     def log(self) -> str:
         return self._log.read_text()
