@@ -106,7 +106,7 @@ def test_third_parties_stay_in_their_rooms(path: Path) -> None:
 
 @pytest.mark.parametrize("path", files(), ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_no_file_is_asking_to_be_two(path: Path) -> None:
-    assert len(path.read_text("utf-8").splitlines()) <= 400
+    assert len(path.read_text("utf-8").splitlines()) <= 500
 
 
 def test_the_nouns_import_nothing_of_ours() -> None:

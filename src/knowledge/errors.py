@@ -14,7 +14,7 @@ KnowledgeError
 ├── UnsupportedFormat           415  WrongMime
 ├── Unreadable                  422  a file from which no text could be won
 │   ├── NeedsPassword · Damaged · NoText · OcrFailed (OcrLanguageMissing, which is a MissingDependency too)
-│   └── ParserDied · ParserTooSlow · ParserTooBig
+│   └── ParserDied · ParserTooSlow · ParserTooBig · JobCrashed (a job that ended its process, also when it ran alone)
 ├── Unavailable                 503  Starting · ModelUnavailable · IndexFailed · EngineUnreachable
 │   ├── StorageFailed           503  DatabaseFailed · DiskFull
 │   └── EmbeddingFailed         503  a remote model that does not do its work
@@ -299,6 +299,11 @@ class ParserTooSlow(Unreadable):
 class ParserTooBig(Unreadable):
     code = "parser_too_big"
     default_hint = "Split the document and add its parts."
+
+
+class JobCrashed(Unreadable):
+    code = "job_crashed"
+    default_hint = "The original is kept for a day: retry the job with 'knowledge jobs retry ID', or add another file."
 
 
 class RateLimited(KnowledgeError):

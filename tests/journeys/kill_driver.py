@@ -15,7 +15,7 @@ from pathlib import Path
 from knowledge.config import Settings
 from knowledge.engine.local import LocalEngine
 from knowledge.errors import Duplicate
-from knowledge.model import Content, DocumentFilter, NewFile, NewNote
+from knowledge.model import Content, DocumentFilter, JobFilter, NewFile, NewNote
 from knowledge.testing import small_engine
 
 GLANCE = 0.01
@@ -83,11 +83,22 @@ async def disturb(engine: LocalEngine, what: str) -> None:
             pass
 
 
+async def drain(engine: LocalEngine) -> None:
+    """Wait until every job has ended."""
+    while (status := await engine.status()).queued + status.processing:
+        for job in (await engine.jobs(JobFilter(per_page=200))).items:
+            await engine.wait(job.id, 120)
+
+
 async def main() -> None:
     data, seed, first, what = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
     engine = small_engine(Settings(data=data, workers=2))
     engine.start()
     say("ready")
+    if what == "drain":
+        await drain(engine)
+        engine.close()
+        return
     await asyncio.gather(*(work_on(engine, key, seed, first) for key in range(4)), disturb(engine, what))
 
 

@@ -19,10 +19,11 @@ import pytest
 
 from knowledge.config import Settings
 from knowledge.engine.local import LocalEngine
-from knowledge.model import DocumentFilter, Filter, JobFilter, JobStatus, Mode, Query
+from knowledge.model import Content, DocumentFilter, Filter, JobFilter, JobStatus, Mode, NewFile, NewNote, Query
+from knowledge.store.job_rows import MAX_UNCLEAN_STARTS, MAX_UNCLEAN_STARTS_ALONE
 from knowledge.store.migrate import SCHEMA
 from knowledge.testing import SharedParsers, small_engine
-from tests.journeys.kill_driver import word_of
+from tests.journeys.kill_driver import LONG, drain, word_of
 from tests.old_folders import DUMPS, TEXT, lay_out, schema_of
 
 OLD = [dump for dump in DUMPS if schema_of(dump) != SCHEMA]
@@ -142,6 +143,8 @@ async def check(engine: LocalEngine, heard: Heard, story: str) -> None:
         for job in (await engine.jobs(JobFilter(status=JobStatus.QUEUED))).items:
             await engine.wait(job.id, 60)
     assert await engine.verify() == [], story
+    failed = (await engine.jobs(JobFilter(status=JobStatus.FAILED))).items
+    assert not failed, f"{story}: a job was failed that only was interrupted: {failed}"
     for key in range(4):
         version = await version_of(engine, key)
         assert version in heard.possible(key), f"{story}: key {key} is at {version}, not {heard.possible(key)}"
@@ -216,6 +219,49 @@ async def opened(data: Path, parsers: SharedParsers) -> AsyncIterator[LocalEngin
         yield engine
     finally:
         await asyncio.to_thread(engine.close)
+
+
+def drain_until_killed(data: Path, failpoint: str) -> bool:
+    """One life that does the jobs that are queued; whether it came to their end before it was killed."""
+    environment = {**os.environ, "KNOWLEDGE_FAILPOINT": failpoint}
+    command = [sys.executable, str(DRIVER), str(data), "0", "0", "drain"]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert ended.returncode in (0, -signal.SIGKILL, 137), ended.stderr[-2000:]
+    return ended.returncode == 0
+
+
+async def interrupted_again_and_again(data: Path, parsers: SharedParsers, seed: int) -> None:
+    """Jobs that are innocent, and as many kills in a row as one of them may have."""
+    rng, engine = random.Random(seed), small_engine(Settings(data=data, workers=2), parsers=parsers)
+    for number in range(3):  # not started: the processes that are killed do the work
+        content = Content.of(f"number {number}\n\n{LONG}".encode())
+        await engine.add(NewFile(filename=f"{number}.txt", content=content))
+        await engine.add(NewNote(text=f"note {number}\n\n{LONG}"))
+    await asyncio.to_thread(engine.close)
+    for _ in range(MAX_UNCLEAN_STARTS + MAX_UNCLEAN_STARTS_ALONE - 1):
+        place = rng.choice(["store.uncommitted", "store.committed", "ingest.staged", "index.applied"])
+        await asyncio.to_thread(drain_until_killed, data, f"{place}:{rng.randint(1, 4)}")
+    async with opened(data, parsers) as engine:
+        await drain(engine)
+        states = [job.status for job in (await engine.jobs(JobFilter())).items]
+        assert states == [JobStatus.COMPLETED] * 6, f"seed {seed}"
+        assert await engine.verify() == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL on Windows")
+async def test_jobs_that_are_interrupted_again_and_again_are_done_in_the_end(
+    tmp_path: Path, parsers: SharedParsers
+) -> None:
+    await interrupted_again_and_again(tmp_path / "data", parsers, SEED)
+
+
+@pytest.mark.long
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL on Windows")
+async def test_jobs_that_are_interrupted_at_many_places_are_done_in_the_end(
+    tmp_path: Path, parsers: SharedParsers
+) -> None:
+    for number in range(20):
+        await interrupted_again_and_again(tmp_path / f"data-{number}", parsers, SEED + number)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL on Windows")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
 import sys
 import threading
@@ -100,11 +102,11 @@ def test_a_parser_that_swells_is_too_big(make: Make, source: Source, name: str) 
         read(make(name), source)
 
 
-@pytest.mark.parametrize(("name", "signal"), [("aborts", "SIGABRT"), ("crashes", "SIGSEGV")])
-def test_a_crash_names_its_signal(make: Make, source: Source, name: str, signal: str) -> None:
-    with pytest.raises(errors.ParserDied, match=signal) as caught:
+@pytest.mark.parametrize(("name", "number"), [("aborts", "SIGABRT"), ("crashes", "SIGSEGV")])
+def test_a_crash_names_its_signal(make: Make, source: Source, name: str, number: str) -> None:
+    with pytest.raises(errors.ParserDied, match=number) as caught:
         read(make(name), source)
-    assert caught.value.details["signal"] == signal
+    assert caught.value.details["signal"] == number
 
 
 def test_a_parser_that_leaves_early_has_died(make: Make, source: Source) -> None:
@@ -189,6 +191,31 @@ def test_a_cancelled_job_kills_its_child(make: Make, source: Source) -> None:
     looks = iter([False, True])
     with pytest.raises(errors.Cancelled):
         make("hangs").parse(source, cancelled=lambda: next(looks)).__enter__()
+
+
+@on_linux
+def test_a_signal_to_every_process_of_the_service_does_not_end_a_parser_before_the_server(
+    make: Make, source: Source
+) -> None:
+    """A service manager ends a service by SIGTERM to all of its processes; no job must be blamed for that."""
+    with make("speaks_without_end").parse(source) as parsing:
+        for child in descendants(os.getpid()):
+            os.kill(child, signal.SIGTERM)
+        pages = iter(parsing)
+        assert all(next(pages).text.startswith("word") for _ in range(40))
+
+
+def descendants(pid: int) -> list[int]:
+    """The fork server and its children."""
+    children = [int(path.parent.name) for path in Path("/proc").glob("[0-9]*/stat") if parent_of(path) == pid]
+    return children + [below for child in children for below in descendants(child)]
+
+
+def parent_of(stat: Path) -> int | None:
+    try:
+        return int(stat.read_text().rpartition(")")[2].split()[1])
+    except OSError:  # it ended meanwhile
+        return None
 
 
 def test_leaving_early_ends_the_child(make: Make, source: Source) -> None:

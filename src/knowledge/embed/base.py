@@ -12,7 +12,17 @@ Vectors: TypeAlias = NDArray[np.float32]
 """One row a text, each of unit length."""
 
 
-class Embedder(Protocol):
+class PassageEmbedder(Protocol):
+    """What gives passages their vectors."""
+
+    @property
+    def languages(self) -> frozenset[str] | None:
+        """The languages (ISO 639-1) that the model reads; None when it is not known to be limited."""
+
+    def embed(self, passages: Sequence[str]) -> Vectors: ...
+
+
+class Embedder(PassageEmbedder, Protocol):
     @property
     def name(self) -> str: ...
 
@@ -26,12 +36,6 @@ class Embedder(Protocol):
     @property
     def fingerprint(self) -> str:
         """Kept with the vectors; another one means that they must be made again."""
-
-    @property
-    def languages(self) -> frozenset[str] | None:
-        """The languages (ISO 639-1) that the model reads; None when it is not known to be limited."""
-
-    def embed(self, passages: Sequence[str]) -> Vectors: ...
 
     def embed_question(self, question: str) -> Vectors:
         """One row; questions are always encoded alone."""

@@ -165,6 +165,11 @@ class Model:
     def name(self) -> str:
         return self.choice.name
 
+    @property
+    def loader(self) -> str | None:
+        """The function that loads this model in another process, as `module:function`; None for a remote service."""
+        return None if self.choice.kind == "openai" else "knowledge.embed.loading:load"
+
     def start(self) -> None:
         if self.choice.kind == "none":
             self._failure = ModelUnavailable("No embedding model is set", hint=HINT)

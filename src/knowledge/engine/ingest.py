@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 from knowledge.embed.loading import counting
+from knowledge.engine.embedding_child import Isolation
 from knowledge.engine.models import Models
 from knowledge.engine.passages import Preparation, Reader
 from knowledge.engine.reading import WARMING, Order, PageRead, Reading, document_title, read_document
@@ -113,10 +114,15 @@ class Ingest:
     parsers: Parsers
     models: Models
     ocr_languages: str
+    isolation: Isolation | None = None
+    """Where passages are embedded while a job runs alone."""
 
     def run(self, claim: Claim, report: Report, stop: Stop) -> Published:
         with self.models.at_work():
-            return self._run(claim, report, stop)
+            if not claim.runs_alone:
+                return self._run(claim, report, stop)
+            with Isolation(self.parsers.limits.seconds, stop) as isolation:
+                return replace(self, isolation=isolation)._run(claim, report, stop)
 
     def warm_up(self) -> None:
         """Have the fork server load what cuts and what tells languages, before a crowd of first notes waits for it."""
@@ -223,12 +229,13 @@ class Ingest:
 
     def reader(self) -> Reader | None:
         """The loaded model; None when there is none, and then words have to do."""
+        model = self.models.serving
         try:
-            embedder = self.models.serving.wait(60.0)
+            embedder = model.wait(60.0)
         except ModelUnavailable:
             return None
         stored = self.stored_models.register(embedder.fingerprint, embedder.name, embedder.dimension)
-        return Reader(embedder, stored.id)
+        return Reader(self.isolation.isolate(model, embedder) if self.isolation else embedder, stored.id)
 
 
 def _progress(page: PageRead, facts: Facts, tally: Tally, size: int) -> tuple[str, int, int]:

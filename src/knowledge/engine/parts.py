@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,8 +22,10 @@ from knowledge.engine.passwords import Passwords
 from knowledge.engine.rerank import open_reranker
 from knowledge.engine.vectors import VectorKeeper
 from knowledge.engine.workers import Workers
+from knowledge.errors import KnowledgeError
 from knowledge.extract.worker import Parsers
 from knowledge.index.api import Index
+from knowledge.store import job_recovery
 from knowledge.store.changes import ChangeLog
 from knowledge.store.chunks import ChunkStore
 from knowledge.store.collections import CollectionStore
@@ -43,6 +46,8 @@ log = logging.getLogger(__name__)
 KEEP_FAILED = 24 * 3600 * 1_000_000
 """For so long the original of a failed job is kept for a retry, in microseconds."""
 SWEEP_SECONDS = 3600.0
+ALONE_DELAY_SECONDS = 2.0
+"""So long after a start no job begins that must run alone: the server can be reached by then to cancel it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,14 +140,13 @@ class Parts:
     def start(self) -> None:
         """Recover from whatever ended the last process, and begin to work."""
         self.parsers.start()
-        again = self.jobs.recover()
-        if again:
-            log.info("%d interrupted jobs are queued again", again)
+        recovery = job_recovery.recover(self.database)
+        log_recovery(recovery)
         self.sweep(older_than=0.0)
         self.indexer.start()
         self.chunks.drop_retired(self.indexer.seq)
         self.vectors.start()
-        self.workers.start()
+        self.workers.start(ALONE_DELAY_SECONDS if recovery.alone else None)
         self.crawler.start()
         self._sweeper.start()
         self.models.start()  # last, since nobody who asks in words waits for them
@@ -151,6 +155,8 @@ class Parts:
         self._closing.set()
         self.crawler.close()
         self.workers.close()
+        with suppress(KnowledgeError):
+            job_recovery.release_unfinished(self.database)
         self.vectors.close()
         self.indexer.close()
         self.models.close()
@@ -182,3 +188,13 @@ class Parts:
                 self.sweep(older_than=SWEEP_SECONDS)
             except Exception:
                 log.exception("The sweep did not succeed")
+
+
+def log_recovery(recovery: job_recovery.Recovery) -> None:
+    """Tell the operator what the unclean end of the last process means for its jobs."""
+    if recovery.interrupted:
+        log.info("%d interrupted jobs are queued again", recovery.interrupted)
+    for job in recovery.alone:
+        log.warning("%s ended uncleanly before; it runs alone when the other jobs are done", job)
+    for job in recovery.failed:
+        log.error("%s is failed: the server ended uncleanly %d times while it was being done", job, job.unclean_starts)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from knowledge import failpoints
-from knowledge.embed.base import Embedder
+from knowledge.embed.base import PassageEmbedder
 from knowledge.split import Piece, passage_text
 from knowledge.store.chunks import ChunkStore, StagedChunk
 
@@ -23,7 +23,7 @@ Step = Callable[[], None]
 class Reader:
     """The model that gives the passages their vectors, under the number it has in the store."""
 
-    embedder: Embedder
+    embedder: PassageEmbedder
     model_id: int
 
     def reads(self, language: str | None) -> bool:

@@ -12,11 +12,21 @@ from knowledge.engine.courtesy import Courtesy
 from knowledge.engine.indexing import Indexer
 from knowledge.engine.ingest import Ingest
 from knowledge.engine.models import NONE
-from knowledge.errors import Cancelled, Duplicate, Internal, KnowledgeError, ParserDied, Unreadable, UnsupportedFormat
+from knowledge.engine.turns import Turns
+from knowledge.errors import (
+    Cancelled,
+    Duplicate,
+    Internal,
+    JobCrashed,
+    KnowledgeError,
+    ParserDied,
+    Unreadable,
+    UnsupportedFormat,
+)
 from knowledge.model import JobError, JobKind
 from knowledge.store.documents import DocumentStore
 from knowledge.store.files import FileStore
-from knowledge.store.job_rows import Claim
+from knowledge.store.job_rows import MAX_DEATHS, Claim
 from knowledge.store.jobs import JobStore
 from knowledge.store.quotas import Quota
 
@@ -24,8 +34,10 @@ log = logging.getLogger(__name__)
 
 GLANCE = 0.05
 PUBLISHED = "published"
-DEATHS = 2
-"""So often a job's parser may die before the job runs once more, alone, and is then failed."""
+OUTSIDE_KILL_SECONDS = 0.5
+"""So long after the death of its child a job that runs alone is failed: a kill of all our processes at once, which is
+no fault of the job, has ended the server by then."""
+RETRY_HINT = "The original is kept for a day: retry the job with 'knowledge jobs retry {id}'."
 
 
 class Workers:
@@ -46,8 +58,7 @@ class Workers:
         self._news = threading.Condition()
         self._arrivals = 0
         self._stopping = threading.Event()
-        self._claiming = threading.Lock()  # one after the other, or several would write for the same job
-        self._together = _Together()
+        self._turns = Turns(jobs)
         express = threading.Thread(target=self._work, args=(True,), name="worker-express", daemon=True)
         others = [
             threading.Thread(target=self._work, args=(False,), name=f"worker-{number}", daemon=True)
@@ -55,7 +66,10 @@ class Workers:
         ]
         self._threads = [express, *others]
 
-    def start(self) -> None:
+    def start(self, alone_delay_seconds: float | None = None) -> None:
+        """Begin; a delay is given where jobs wait that must run alone."""
+        if alone_delay_seconds is not None:
+            self._turns.expect_alone(alone_delay_seconds)
         for thread in self._threads:
             thread.start()
 
@@ -88,8 +102,7 @@ class Workers:
             self._courtesy.stand_aside()
             seen = self._arrivals
             try:
-                with self._claiming:
-                    claim = self._jobs.claim(express)
+                claim = self._turns.claim(express)
             except KnowledgeError:
                 log.exception("No job could be claimed")
                 self._stopping.wait(1.0)
@@ -112,14 +125,14 @@ class Workers:
 
     def _wait_for_news(self, seen: int) -> None:
         with self._news:
-            self._news.wait_for(lambda: self._arrivals != seen or self._stopping.is_set())
+            changed = self._turns.seconds_to_wait()
+            self._news.wait_for(lambda: self._arrivals != seen or self._stopping.is_set(), changed)
 
     def _do(self, claim: Claim) -> None:
         began = time.monotonic()
         self._board.begin(claim.id)
         try:
-            turn = self._together.alone() if claim.deaths >= DEATHS else self._together.shared()
-            with turn, self._indexer.expecting():
+            with self._indexer.expecting():
                 outcome = self._run(claim)
             # The file of one that was published is its document's.
             if outcome != PUBLISHED and claim.sha256 is not None:
@@ -127,6 +140,9 @@ class Workers:
         except Exception:  # the store itself is in trouble: the job stays claimed and is queued again at the next start
             log.exception("job %s could not be ended", claim.uid)
             outcome = "stuck"
+        finally:
+            if self._turns.end():
+                self.wake_all()
         log.info("job %s %s %s %.0f ms", claim.uid, claim.kind, outcome, (time.monotonic() - began) * 1000)
 
     def _run(self, claim: Claim) -> str:
@@ -139,8 +155,8 @@ class Workers:
             return self._stopped(claim)
         except Duplicate as error:
             return self._duplicate(claim, error)
-        except ParserDied as error:
-            return self._parser_died(claim, error)
+        except (ParserDied, JobCrashed) as error:
+            return self._child_died(claim, error)
         except KnowledgeError as error:
             return self._failed(claim, error)
         except Exception:
@@ -196,13 +212,21 @@ class Workers:
         self._board.end(claim.id)
         return "duplicate"
 
-    def _parser_died(self, claim: Claim, error: ParserDied) -> str:
-        if claim.deaths >= DEATHS:
-            return self._failed(claim, error)
+    def _child_died(self, claim: Claim, error: ParserDied | JobCrashed) -> str:
+        if claim.runs_alone:
+            return self._died_alone(claim, error)
         self._jobs.died(claim)
+        if claim.deaths + 1 >= MAX_DEATHS:
+            self._turns.expect_alone()
         self._board.end(claim.id)
         self.wake()
-        return "queued again after its parser died"
+        return "queued again after its child process died"
+
+    def _died_alone(self, claim: Claim, error: ParserDied | JobCrashed) -> str:
+        if self._stopping.wait(OUTSIDE_KILL_SECONDS) or self._board.is_cancelled(claim.id):
+            return self._stopped(claim)
+        message, hint = f"{error}, with no other job beside it", RETRY_HINT.format(id=claim.id)
+        return self._failed(claim, type(error)(message, hint=hint, **error.details))
 
     def _failed(self, claim: Claim, error: KnowledgeError) -> str:
         problem = JobError(error.code, str(error), error.hint, error.details)
@@ -213,7 +237,8 @@ class Workers:
 
 def worth_another_try(error: KnowledgeError) -> bool:
     """Whether reading the same bytes again could end otherwise; only then is the original kept for a retry."""
-    return isinstance(error, ParserDied) or not isinstance(error, Unreadable | UnsupportedFormat)
+    crashed = isinstance(error, ParserDied | JobCrashed)
+    return crashed or not isinstance(error, Unreadable | UnsupportedFormat)
 
 
 class _Reporter:
@@ -222,41 +247,3 @@ class _Reporter:
 
     def __call__(self, step: str, done: int, total: int) -> None:
         self._board.report(self._job_id, step, done, total)
-
-
-class _Together:
-    """Many jobs at once, or one alone."""
-
-    def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._running = 0
-        self._alone = False
-
-    def shared(self) -> _Turn:
-        return _Turn(self, alone=False)
-
-    def alone(self) -> _Turn:
-        return _Turn(self, alone=True)
-
-    def enter(self, alone: bool) -> None:
-        with self._changed:
-            self._changed.wait_for(lambda: not self._alone and (not alone or self._running == 0))
-            self._running += 1
-            self._alone = alone
-
-    def leave(self) -> None:
-        with self._changed:
-            self._running -= 1
-            self._alone = False
-            self._changed.notify_all()
-
-
-class _Turn:
-    def __init__(self, together: _Together, alone: bool) -> None:
-        self._together, self._alone = together, alone
-
-    def __enter__(self) -> None:
-        self._together.enter(self._alone)
-
-    def __exit__(self, *_: object) -> None:
-        self._together.leave()

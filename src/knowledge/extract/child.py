@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 
 from knowledge import errors
@@ -72,6 +73,7 @@ def main() -> None:
     request = Request.load(sys.stdin.buffer.read())
     output = os.dup(1)
     quiet()
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the end of a service is for the server, which then ends us
     sandbox.die_with_parent()
     run(request, output)
     os._exit(0)

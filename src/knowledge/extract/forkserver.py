@@ -83,7 +83,6 @@ class Server:
             os.setpgid(0, 0)
             sandbox.die_with_parent()
             signal.signal(signal.SIGINT, signal.SIG_DFL)
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
             child.quiet(last_words)
             _close_all_but(pages)
             child.run(request, pages)
@@ -161,6 +160,7 @@ def freeze() -> None:
 def main(descriptor: int, preload: list[str]) -> None:
     """Load the parsers and serve until nobody is left."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which then closes our socket
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # so is the end of a service, which all of its processes are told
     child.quiet()
     sandbox.forbid_inspection()
     empty_environment()

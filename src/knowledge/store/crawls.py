@@ -34,6 +34,15 @@ _NEXT = (
 
 
 _ENDED = select(schema.crawl_pages).where(P.job_id == bindparam("job_id"), P.state == DONE).order_by(P.depth, P.id)
+_PROGRESSED = (
+    update(schema.jobs)
+    .where(
+        schema.jobs.c.id == select(P.job_id).where(P.id == bindparam("spot_id")).scalar_subquery(),
+        schema.jobs.c.unclean_starts > 0,
+    )
+    .values(unclean_starts=0)
+)
+"""A crawl that gets on is not what ended the server: it goes on with its next address after every start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +220,12 @@ class CrawlStore:
 
     def close(self, spot: Spot, page: CrawledPage, known_as: str | None = None) -> None:
         values = {**_verdict(page), "url": page.url} | ({"known_as": known_as} if known_as else {})
-        self._database.write(lambda c: c.execute(update(schema.crawl_pages).where(P.id == spot.id).values(**values)))
+
+        def work(connection: Connection) -> None:
+            connection.execute(update(schema.crawl_pages).where(P.id == spot.id).values(**values))
+            connection.execute(_PROGRESSED, {"spot_id": spot.id})
+
+        self._database.write(work)
 
     def _set(self, job_id: int, **values: Any) -> None:
         self._database.write(lambda c: c.execute(update(schema.crawls).where(W.job_id == job_id).values(**values)))

@@ -9,6 +9,13 @@ from uuid import UUID
 from knowledge.model import Job, JobError, JobKind, JobStatus, Json
 from knowledge.store.time import moment, moment_or_none
 
+MAX_DEATHS = 2
+"""After so many deaths of its own child processes a job runs alone."""
+MAX_UNCLEAN_STARTS = 2
+"""After so many ends of the server while it was being done a job runs alone."""
+MAX_UNCLEAN_STARTS_ALONE = 3
+"""After so many ends of the server while it ran alone a job is failed."""
+
 
 @dataclass(frozen=True, slots=True)
 class NewJob:
@@ -36,6 +43,12 @@ class Claim:
     payload: Json
     sha256: str | None
     deaths: int
+    unclean_starts: int
+
+    @property
+    def runs_alone(self) -> bool:
+        """Whether it must run with nothing beside it and every step in a child process."""
+        return self.deaths >= MAX_DEATHS or self.unclean_starts >= MAX_UNCLEAN_STARTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +76,7 @@ def claim_of(row: Any) -> Claim:
         payload=row.payload,
         sha256=row.sha256,
         deaths=row.deaths,
+        unclean_starts=row.unclean_starts,
     )
 
 

@@ -14,7 +14,17 @@ from knowledge.model import Job, JobError, JobFilter, JobKind, JobStatus, Page, 
 from knowledge.store import schema
 from knowledge.store.accounts import require_owner
 from knowledge.store.database import Database
-from knowledge.store.job_rows import Claim, Finished, NewJob, Started, claim_of, job_of, queued
+from knowledge.store.job_rows import (
+    MAX_DEATHS,
+    MAX_UNCLEAN_STARTS,
+    Claim,
+    Finished,
+    NewJob,
+    Started,
+    claim_of,
+    job_of,
+    queued,
+)
 from knowledge.store.prepared import Prepared
 from knowledge.store.time import stamp
 
@@ -38,23 +48,28 @@ _FINISHED = Prepared(
 )
 _UNFINISHED = Prepared(select(J.id).where(J.status == JobStatus.PROCESSING, J.change_seq.is_not(None)).limit(1))
 _COUNTS = select(J.status, func.count().label("jobs")).group_by(J.status)
-_NEXT = (
-    select(J.id)
-    .where(J.status == JobStatus.QUEUED, J.priority <= bindparam("most"), J.kind != JobKind.CRAWL)
-    .order_by(J.priority, J.id)
-    .limit(1)
-    .with_for_update(skip_locked=True)
-)
-_NEXT_CRAWL = (
-    select(J.id)
-    .where(J.status == JobStatus.QUEUED, J.kind == JobKind.CRAWL)
-    .order_by(J.priority, J.id)
-    .limit(1)
-    .with_for_update(skip_locked=True)
-)
-_CLAIMED = Prepared(update(schema.jobs).where(J.id == _NEXT.scalar_subquery()).returning(schema.jobs))
-_CLAIMED_CRAWL = Prepared(update(schema.jobs).where(J.id == _NEXT_CRAWL.scalar_subquery()).returning(schema.jobs))
-_ANY, _ANY_CRAWL = Prepared(_NEXT), Prepared(_NEXT_CRAWL)
+MUST_RUN_ALONE = (J.deaths >= MAX_DEATHS) | (J.unclean_starts >= MAX_UNCLEAN_STARTS)
+
+
+class _Queue:
+    """The jobs that one kind of claim takes from, first come first served within a priority."""
+
+    def __init__(self, *conditions: Any) -> None:
+        first = (
+            select(J.id)
+            .where(J.status == JobStatus.QUEUED, *conditions)
+            .order_by(J.priority, J.id)
+            .limit(1)
+            .with_for_update(skip_locked=True)
+        )
+        self.first = Prepared(first)
+        self.claim = Prepared(update(schema.jobs).where(J.id == first.scalar_subquery()).returning(schema.jobs))
+
+
+_ORDINARY = _Queue(J.priority <= bindparam("most"), J.kind != JobKind.CRAWL, ~MUST_RUN_ALONE)
+_ALONE = _Queue(J.kind != JobKind.CRAWL, MUST_RUN_ALONE)
+_CRAWLS = _Queue(J.kind == JobKind.CRAWL, ~MUST_RUN_ALONE)
+_CRAWLS_ALONE = _Queue(J.kind == JobKind.CRAWL, MUST_RUN_ALONE)
 _STILL_NAMED = select(D.sha256).where(D.sha256.in_(bindparam("files", expanding=True)))
 LEASE = 60_000_000
 """How long a claim holds without a sign of life, in microseconds; it matters where several processes claim."""
@@ -124,17 +139,24 @@ class JobStore:
     # -- the life of a job ----------------------------------------------------------------------
 
     def claim(self, most_urgent_only: bool) -> Claim | None:
-        """The next job, marked as ours; crawls are left to those who crawl."""
-        return self._claim(_ANY, _CLAIMED, {"most": INTERACTIVE if most_urgent_only else BACKGROUND})
+        """The next job, marked as ours; crawls are left to those who crawl, and jobs that must run alone to
+        `claim_alone`."""
+        return self._claim(_ORDINARY, {"most": INTERACTIVE if most_urgent_only else BACKGROUND})
 
-    def claim_crawl(self) -> Claim | None:
-        return self._claim(_ANY_CRAWL, _CLAIMED_CRAWL, {})
+    def claim_alone(self) -> Claim | None:
+        """The next job that must run alone, marked as ours."""
+        return self._claim(_ALONE, {})
+
+    def claim_crawl(self, alone: bool = False) -> Claim | None:
+        return self._claim(_CRAWLS_ALONE if alone else _CRAWLS, {})
 
     def any_crawl_queued(self) -> bool:
-        return self._any(_ANY_CRAWL, {})
+        return self._any(_CRAWLS.first, {}) or self._any(_CRAWLS_ALONE.first, {})
 
-    def _claim(self, wanted: Prepared, claimed: Prepared, which: dict[str, int]) -> Claim | None:
-        if not self._any(wanted, which):  # an arrival wakes more than one worker; to look costs a tenth of a commit
+    def _claim(self, queue: _Queue, which: dict[str, int]) -> Claim | None:
+        if not self._any(
+            queue.first, which
+        ):  # an arrival wakes more than one worker; to look costs a tenth of a commit
             return None
         moment_now = stamp()
         values = {
@@ -144,7 +166,7 @@ class JobStore:
             "started_at": moment_now,
             "step": "Starting",
         }
-        row = self._database.write(lambda connection: claimed.first(connection, {**which, **values}))
+        row = self._database.write(lambda connection: queue.claim.first(connection, {**which, **values}))
         return claim_of(row) if row else None
 
     def _any(self, wanted: Prepared, values_of: dict[str, int]) -> bool:
@@ -152,7 +174,7 @@ class JobStore:
             return wanted.scalar(connection, values_of) is not None
 
     def died(self, claim: Claim) -> None:
-        """Queue a job again whose parser died; only this counts against it."""
+        """Queue a job again whose child process died, and count that."""
         self._end(claim, status=JobStatus.QUEUED, token=None, step="Queued", deaths=claim.deaths + 1, started_at=None)
 
     def release(self, claim: Claim) -> None:
@@ -225,14 +247,6 @@ class JobStore:
 
         return self._database.write(work) if self._any(_UNFINISHED, {}) else []
 
-    def recover(self) -> int:
-        """Queue again what a process that is gone was working on; what it had published only waits for the index."""
-        gone = (J.status == JobStatus.PROCESSING) & J.change_seq.is_(None)
-        again = (
-            update(schema.jobs).where(gone).values(status=JobStatus.QUEUED, token=None, step="Queued", started_at=None)
-        )
-        return int(self._database.write(lambda connection: connection.execute(again).rowcount))
-
     def cancel_queued(self, identity: int) -> bool:
         """Cancel a job that nobody has begun."""
         row = update(schema.jobs).where(J.id == identity, J.status == JobStatus.QUEUED)
@@ -253,6 +267,7 @@ class JobStore:
                 "step": "Queued",
                 "error": None,
                 "deaths": 0,
+                "unclean_starts": 0,
                 "started_at": None,
                 "completed_at": None,
             }

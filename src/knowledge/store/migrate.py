@@ -11,7 +11,7 @@ from knowledge import failpoints
 from knowledge.errors import StorageFailed
 from knowledge.store.schema import metadata
 
-SCHEMA = "0005"
+SCHEMA = "0006"
 """The newest migration; a test compares it with the files beside it."""
 MIGRATIONS = Path(__file__).parent / "migrations"
 

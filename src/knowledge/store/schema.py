@@ -151,6 +151,7 @@ jobs = Table(
     Column("created_at", BigInteger, nullable=False),
     Column("started_at", BigInteger),
     Column("completed_at", BigInteger),
+    Column("unclean_starts", Integer, nullable=False, server_default=text("0")),
     Index("ix_jobs_queue", "status", "priority", "id"),
     Index("ix_jobs_owner_id", "owner_id", "id"),
     Index("ix_jobs_sha256", "sha256"),

@@ -189,7 +189,7 @@ CREATE TABLE settings (
 	value TEXT NOT NULL, 
 	CONSTRAINT pk_settings PRIMARY KEY (name)
 );
-INSERT INTO "settings" VALUES('made_by','0003');
+INSERT INTO "settings" VALUES('made_by','0004');
 CREATE TABLE site_pages (
 	collection_id BIGINT NOT NULL, 
 	name TEXT NOT NULL, 

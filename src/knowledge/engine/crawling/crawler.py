@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 AT_ONCE = 4
+ALONE_DELAY_SECONDS = 2.0
+"""So long after its start no crawl goes on that must run alone."""
 MOST_WARNINGS = 20
 
 
@@ -40,6 +42,8 @@ class Crawler:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._news = asyncio.Event()
         self._stopping = False
+        self._alone = False
+        self._alone_from = time.monotonic() + ALONE_DELAY_SECONDS
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._live, name="crawler", daemon=True)
 
@@ -76,21 +80,40 @@ class Crawler:
             while not self._stopping:
                 await self._news.wait()
                 self._news.clear()
-                while len(running) < AT_ONCE and not self._stopping and (claim := await self._claim()) is not None:
+                while not self._stopping and (claim := await self._claim(len(running))) is not None:
                     task = asyncio.create_task(self._crawl(claim, asker))
                     running.add(task)
                     task.add_done_callback(running.discard)
-                    task.add_done_callback(lambda _: self._news.set())
+                    task.add_done_callback(self._over)
             for task in running:
                 task.cancel()
             await asyncio.gather(*running, return_exceptions=True)
 
-    async def _claim(self) -> Claim | None:
+    def _over(self, _: asyncio.Task[None]) -> None:
+        self._alone = False
+        self._news.set()
+
+    async def _claim(self, running: int) -> Claim | None:
+        """The next crawl; one that must run alone comes after all others, and no other runs beside it."""
+        if self._alone or running >= AT_ONCE:
+            return None
         try:
-            return await asyncio.to_thread(self._parts.jobs.claim_crawl)
+            claim = await asyncio.to_thread(self._parts.jobs.claim_crawl)
+            if claim is None and not running:
+                claim = await self._claim_alone()
         except KnowledgeError:
             log.exception("No crawl could be claimed")
             return None
+        return claim
+
+    async def _claim_alone(self) -> Claim | None:
+        early = self._alone_from - time.monotonic()
+        if early > 0:
+            asyncio.get_running_loop().call_later(early, self._news.set)
+            return None
+        claim = await asyncio.to_thread(self._parts.jobs.claim_crawl, True)
+        self._alone = claim is not None
+        return claim
 
     # -- one crawl ------------------------------------------------------------------------------
 

@@ -1,0 +1,90 @@
+"""Jobs that were being done when the server ended: counted and queued again, or failed once that was too often."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, select, update
+
+from knowledge.errors import JobCrashed
+from knowledge.model import JobStatus
+from knowledge.store import schema
+from knowledge.store.database import Database
+from knowledge.store.job_rows import MAX_UNCLEAN_STARTS, MAX_UNCLEAN_STARTS_ALONE
+from knowledge.store.jobs import MUST_RUN_ALONE
+from knowledge.store.time import stamp
+
+J = schema.jobs.c
+_UNFINISHED = (J.status == JobStatus.PROCESSING) & J.change_seq.is_(None)
+"""Claimed and not yet published; what is published only waits for the index."""
+_QUEUED: dict[str, Any] = {"status": JobStatus.QUEUED, "token": None, "step": "Queued", "started_at": None}
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A job as a log line names it."""
+
+    id: int
+    filename: str
+    unclean_starts: int
+
+    def __str__(self) -> str:
+        return f"job {self.id} ({self.filename})"
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """What became of the jobs of a process that ended uncleanly."""
+
+    interrupted: int
+    alone: tuple[Named, ...]
+    """The queued jobs that run alone next."""
+    failed: tuple[Named, ...]
+
+
+def recover(database: Database) -> Recovery:
+    """Count an unclean start for every job that was being done, and queue it again or fail it."""
+
+    def work(connection: Connection) -> Recovery:
+        again = update(schema.jobs).where(_UNFINISHED).values(**_QUEUED, unclean_starts=J.unclean_starts + 1)
+        interrupted = connection.execute(again).rowcount
+        failed = _fail_hopeless(connection)
+        alone = connection.execute(_named().where(J.status == JobStatus.QUEUED, MUST_RUN_ALONE)).all()
+        return Recovery(interrupted, _names(alone), _names(failed))
+
+    return database.write(work)
+
+
+def release_unfinished(database: Database) -> int:
+    """Queue again what is still claimed when the server ends cleanly, which counts against no job."""
+    with database.read() as connection:
+        if connection.execute(select(J.id).where(_UNFINISHED).limit(1)).first() is None:
+            return 0
+    again = update(schema.jobs).where(_UNFINISHED).values(**_QUEUED)
+    return int(database.write(lambda connection: connection.execute(again).rowcount))
+
+
+def _fail_hopeless(connection: Connection) -> Sequence[Any]:
+    """Fail the jobs beside which the server ended too often though nothing else ran; their originals are kept."""
+    hopeless = (J.status == JobStatus.QUEUED) & (J.unclean_starts >= MAX_UNCLEAN_STARTS + MAX_UNCLEAN_STARTS_ALONE)
+    rows = connection.execute(_named().where(hopeless)).all()
+    for row in rows:
+        error = JobCrashed(
+            f"The server ended uncleanly {row.unclean_starts} times while this job was being done, "
+            f"{row.unclean_starts - MAX_UNCLEAN_STARTS} times of them while it ran alone",
+            unclean_starts=row.unclean_starts,
+        )
+        values = {"code": error.code, "message": str(error), "hint": error.hint, "details": error.details}
+        failed = {"status": JobStatus.FAILED, "step": "Failed", "completed_at": stamp(), "error": values}
+        connection.execute(update(schema.jobs).where(J.id == row.id).values(**failed))
+    return rows
+
+
+def _named() -> Any:
+    return select(J.id, J.filename, J.unclean_starts).order_by(J.id)
+
+
+def _names(rows: Sequence[Any]) -> tuple[Named, ...]:
+    return tuple(Named(row.id, row.filename, row.unclean_starts) for row in rows)

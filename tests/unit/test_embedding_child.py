@@ -1,0 +1,104 @@
+"""A child process gives the vectors that the server would give, and nothing that happens in it reaches the server."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from knowledge.embed.base import Embedder
+from knowledge.embed.loading import Choice, Model, load
+from knowledge.engine.embedding_child import EmbeddingChild, Isolation
+from knowledge.errors import Cancelled, JobCrashed, ModelUnavailable
+from knowledge.testing import BagOfWords
+from tests.hostile_models import DEADLY
+from tests.unit import tiny_model
+from tests.unit.test_embed_directory import with_weights
+
+LOAD = "knowledge.embed.loading:load"
+TEXTS = [f"Passage {number} of a longer text about tea." for number in range(20)]
+LONG = 60.0
+
+
+def never() -> bool:
+    return False
+
+
+@contextmanager
+def child_with(deed: str, seconds: float = LONG) -> Iterator[EmbeddingChild]:
+    choice = Choice(cache_folder=Path())
+    with closing(EmbeddingChild(f"tests.hostile_models:load_{deed}", choice, BagOfWords(), seconds, never)) as child:
+        yield child
+
+
+def assert_same(choice: Choice, embedder: Embedder) -> None:
+    with closing(EmbeddingChild(LOAD, choice, embedder, LONG, never)) as child:
+        made, expected = child.embed(TEXTS), embedder.embed(TEXTS)
+    assert made.shape == expected.shape and made.dtype == expected.dtype
+    assert (made * expected).sum(1).min() > 0.99  # eight-bit arithmetic depends a little on the batch
+
+
+def test_the_default_model_gives_the_same_vectors_in_a_child(tmp_path: Path) -> None:
+    choice = Choice(cache_folder=tmp_path, threads=1)
+    assert_same(choice, load(choice))
+
+
+def test_a_model_in_a_folder_gives_the_same_vectors_in_a_child(tmp_path: Path) -> None:
+    folder = with_weights(tiny_model.folder(tmp_path / "tiny"))
+    choice = Choice(spec=f"dir:{folder}", cache_folder=tmp_path)
+    assert_same(choice, load(choice))
+
+
+def test_a_remote_model_stays_in_the_server_since_it_only_asks_over_the_network() -> None:
+    remote = Model(Choice(spec="openai:http://127.0.0.1:1/v1#tea", key="secret", cache_folder=Path()))
+    embedder = BagOfWords()
+    with Isolation(LONG, never) as isolation:
+        assert isolation.isolate(remote, embedder) is embedder
+
+
+def test_a_text_that_ends_its_process_ends_the_child_and_names_the_signal() -> None:
+    with child_with("end") as child:
+        child.embed(["tea"])
+        with pytest.raises(JobCrashed, match="SIGKILL"):
+            child.embed([DEADLY])
+
+
+def test_a_text_that_freezes_its_process_is_stopped_after_its_deadline() -> None:
+    with child_with("freeze") as child:
+        child.embed(["tea"])
+        child._seconds = 0.3
+        with pytest.raises(JobCrashed, match="longer than"):
+            child.embed([DEADLY])
+
+
+def test_a_frozen_child_is_left_within_a_second_when_the_job_is_cancelled() -> None:
+    choice, stopped = Choice(cache_folder=Path()), False
+    loader = "tests.hostile_models:load_freeze"
+    with closing(EmbeddingChild(loader, choice, BagOfWords(), LONG, lambda: stopped)) as child:
+        child.embed(["tea"])
+        stopped, began = True, time.monotonic()
+        with pytest.raises(Cancelled):
+            child.embed([DEADLY])
+    assert time.monotonic() - began < 1.0
+    assert child._process is not None and child._process.returncode == -signal.SIGKILL
+
+
+def test_a_child_that_ends_while_it_loads_the_model_is_no_fault_of_the_text() -> None:
+    with child_with("never") as child, pytest.raises(ModelUnavailable, match="process of its own"):
+        child.embed(["tea"])
+
+
+@pytest.mark.skipif(os.name != "posix", reason="there are no such signals elsewhere")
+def test_a_signal_to_every_process_of_the_service_does_not_end_a_child_before_the_server() -> None:
+    with child_with("nothing") as child:
+        before = child.embed(["tea"])
+        assert isinstance(child._process, subprocess.Popen)
+        child._process.send_signal(signal.SIGTERM)
+        assert np.array_equal(child.embed(["tea"]), before)
