@@ -37,7 +37,7 @@ OLE_STREAMS = (
     ("Book", "xls"),
 )
 MARKUP = re.compile(
-    rb"(?i)(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:!doctype\s+)?(html|svg)\b", re.DOTALL
+    rb"(?i)(?:\xef\xbb\xbf)?+\s*+(?:<\?xml[^>]*+>\s*+)?+(?><!--.*?-->\s*+)*+<(?:!doctype\s++)?+(html|svg)\b", re.DOTALL
 )
 MARKED_UP = {"html", "svg", "xml", "md", "vue", "php"}
 """Types whose files may begin like a web page without being one by mistake."""
