@@ -6,8 +6,9 @@ import ast
 import importlib
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[2] / "src"
@@ -33,6 +34,10 @@ class Pattern:
     flags: int
     methods: frozenset[str]
 
+    @property
+    def text(self) -> str:
+        return self.pattern.decode("latin-1") if isinstance(self.pattern, bytes) else self.pattern
+
     def __str__(self) -> str:
         return f"{self.file}:{self.line} {self.pattern!r}"
 
@@ -48,6 +53,8 @@ class Unresolved:
 class Collected:
     patterns: list[Pattern] = field(default_factory=list)
     unresolved: list[Unresolved] = field(default_factory=list)
+    exemplified: set[tuple[str, str]] = field(default_factory=set)
+    """The places for which an example was needed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,16 +66,21 @@ class _Module:
 
 def collect(examples: Mapping[tuple[str, str], Mapping[str, object]]) -> Collected:
     """All patterns. `examples` has values for the local names in patterns that are put together while running."""
-    modules = list(_modules())
+    modules = _modules()
     uses = _method_uses(modules)
     found = Collected()
     for module in modules:
+        calls = [node for node in ast.walk(module.tree) if _is_regex_call(node)]
+        if not calls:
+            continue
         parents = {child: node for node in ast.walk(module.tree) for child in ast.iter_child_nodes(node)}
-        for call in (node for node in ast.walk(module.tree) if _is_regex_call(node)):
+        for call in calls:
             assert isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)
             expression = ast.unparse(call.args[0])
             local = _local_names(call, parents) & {n.id for n in ast.walk(call.args[0]) if isinstance(n, ast.Name)}
             values = examples.get((module.file, expression), {})
+            if local:
+                found.exemplified.add((module.file, expression))
             if local - set(values):
                 found.unresolved.append(Unresolved(module.file, call.lineno, expression))
                 continue
@@ -80,12 +92,15 @@ def collect(examples: Mapping[tuple[str, str], Mapping[str, object]]) -> Collect
     return found
 
 
-def _modules() -> Iterator[_Module]:
+@cache
+def _modules() -> list[_Module]:
+    found = []
     for package in ("knowledge", "sage"):
         for path in sorted((SOURCE / package).rglob("*.py")):
             inner = path.relative_to(SOURCE)
             name = ".".join(inner.with_suffix("").parts).removesuffix(".__init__")
-            yield _Module(str(inner), name, ast.parse(path.read_text("utf-8")))
+            found.append(_Module(str(inner), name, ast.parse(path.read_text("utf-8"))))
+    return found
 
 
 def _is_regex_call(node: ast.AST) -> bool:

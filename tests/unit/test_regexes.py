@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.regex_growth import Growth, Probe
-from tests.unit.regex_patterns import Pattern, collect, other_imports
+from tests.unit.regex_patterns import Collected, Pattern, collect, other_imports
 
 CHILDREN = 2
 CPU_SECONDS = 60
@@ -64,17 +64,20 @@ def run(probes: Sequence[Probe]) -> list[Growth | None]:
 
 
 def probes_of(pattern: Pattern) -> list[Probe]:
-    given = pattern.pattern
-    text = given.decode("latin-1") if isinstance(given, bytes) else given
-    bound = BOUNDS.get(f"{pattern.file} {text}")
+    bound = BOUNDS.get(f"{pattern.file} {pattern.text}")
+    is_bytes = isinstance(pattern.pattern, bytes)
     return [
-        Probe(str(pattern), text, pattern.flags, isinstance(given, bytes), method, bound and bound[0])
+        Probe(str(pattern), pattern.text, pattern.flags, is_bytes, method, bound and bound[0])
         for method in sorted(pattern.methods)
     ]
 
 
-def test_no_pattern_of_the_package_needs_more_than_linear_time() -> None:
-    collected = collect(EXAMPLES)
+@pytest.fixture(scope="module")
+def collected() -> Collected:
+    return collect(EXAMPLES)
+
+
+def test_no_pattern_of_the_package_needs_more_than_linear_time(collected: Collected) -> None:
     assert len(collected.patterns) > 150
     assert not collected.unresolved, "Add an example to EXAMPLES: the pattern depends on values of a function"
     probes = [probe for pattern in collected.patterns for probe in probes_of(pattern)]
@@ -86,14 +89,10 @@ def test_no_pattern_of_the_package_needs_more_than_linear_time() -> None:
     assert not slow, "\n".join(["Slower than linear:", *slow])
 
 
-def test_every_bound_and_example_belongs_to_a_pattern_that_is_there() -> None:
-    collected = collect(EXAMPLES)
-    there = {
-        f"{pattern.file} {pattern.pattern.decode('latin-1') if isinstance(pattern.pattern, bytes) else pattern.pattern}"
-        for pattern in collected.patterns
-    }
+def test_every_bound_and_example_belongs_to_a_pattern_that_is_there(collected: Collected) -> None:
+    there = {f"{pattern.file} {pattern.text}" for pattern in collected.patterns}
     assert not BOUNDS.keys() - there
-    assert len(collect({}).unresolved) == len(EXAMPLES)
+    assert collected.exemplified == EXAMPLES.keys()
 
 
 def test_patterns_are_made_in_the_way_that_this_test_can_see() -> None:
