@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import io
+import lzma
 import zipfile
+import zlib
 
 from knowledge import errors
 from knowledge.extract.base import Source
 
+UNREADABLE_MEMBER = (
+    zipfile.BadZipFile, zlib.error, lzma.LZMAError, RuntimeError, NotImplementedError, EOFError, OSError, ValueError
+)  # fmt: skip
+"""What zipfile raises for a member with a wrong header, place, method or checksum, or with a password."""
 MOST_MEMBERS = 20_000
 STRONGEST = 400
 """Times smaller than what comes out; more is a bomb."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import zipfile
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from knowledge import errors
-from knowledge.extract.archive import open_archive
+from knowledge.extract.archive import UNREADABLE_MEMBER, open_archive
 from knowledge.extract.base import Extracted, Facts, PageText, Source
 
 MOST = 1000
@@ -70,7 +69,7 @@ def _pieces(archive: zipfile.ZipFile, member: Member) -> Iterator[bytes]:
             while left > 0 and (piece := file.read(min(PIECE, left))):
                 left -= len(piece)
                 yield piece
-    except (zipfile.BadZipFile, zlib.error, OSError, EOFError, RuntimeError, NotImplementedError) as error:
+    except UNREADABLE_MEMBER as error:
         raise errors.Damaged(f"{member.name} is damaged: {error}", filename=member.name) from error
 
 
