@@ -37,7 +37,7 @@ _LETTER = (
     r"\u0e31\u0e34-\u0e3a\u0e47-\u0e4e\u0eb1\u0eb4-\u0ebc\u0ec8-\u0ecd\u0f71-\u0f84\u102b-\u103e\u17b4-\u17d3\u200c\u200d"
 )
 _TOKEN = re.compile(
-    r"\d{1,3}(?:,\d{3})+(?![\d,])"  # 1,000,000
+    r"\d{1,3}(?:,\d{3}){1,40}+(?![\d,])"  # 1,000,000; a longer one would be looked at again from each of its parts
     r"|[A-Za-z](?:\+\+|#)(?![\w+#])"  # C++ and C#
     rf"|[{_LETTER}]+(?:[.\-'’][{_LETTER}]+)*"
 )
@@ -234,18 +234,35 @@ def _fold(word: str) -> str:
 
 # -- questions ----------------------------------------------------------------------------------
 
-_QUOTED = re.compile(r'"([^"]+)"|“([^”"]+)[”"]|„([^“”"]+)[“”"]|«([^»]+)»')
+_OPENING_QUOTE = re.compile('["“„«]')
+_CLOSING_QUOTES = {'"': re.compile('"'), "“": re.compile('[”"]'), "„": re.compile('[“”"]'), "«": re.compile("»")}
 
 
 def question(text: str, languages: Collection[str]) -> Words:
     """A question as terms, each in every form that documents of these languages may hold it."""
     codes = tuple(dict.fromkeys(languages)) or (DEFAULT_LANGUAGE,)
     forms = [form for token in _asked_tokens(text, codes) for form in _forms(token, codes)]
-    quoted = ("".join(groups) for groups in _QUOTED.findall(text))
+    quoted, rest = _split_quoted(text)
     phrases = tuple(found for phrase in quoted if (found := _phrase(phrase, codes)))
-    return Words(
-        terms=_capped(forms), phrases=phrases, exact=bool(phrases) and _says_nothing(_QUOTED.sub(" ", text), codes)
-    )
+    return Words(terms=_capped(forms), phrases=phrases, exact=bool(phrases) and _says_nothing(rest, codes))
+
+
+def _split_quoted(text: str) -> tuple[list[str], str]:
+    """What stands between quotation marks, and the text with a space in place of each; the time is linear."""
+    quoted: list[str] = []
+    rest: list[str] = []
+    never_closed: set[str] = set()
+    place = done = 0
+    while opening := _OPENING_QUOTE.search(text, place):
+        place = opening.end()
+        closing = None if opening[0] in never_closed else _CLOSING_QUOTES[opening[0]].search(text, place)
+        if closing is None:
+            never_closed.add(opening[0])
+        elif closing.start() > place:
+            quoted.append(text[place : closing.start()])
+            rest.append(text[done : opening.start()])
+            place = done = closing.end()
+    return quoted, " ".join([*rest, text[done:]])
 
 
 def _says_nothing(text: str, codes: tuple[str, ...]) -> bool:
@@ -288,7 +305,7 @@ def unsure(text: str, languages: Collection[str]) -> dict[str, tuple[str, ...]]:
     """The words of a question that may be misspelt, with the forms that `question` gives them: no names, no numbers, no
     short words, and none in quotation marks."""
     codes = tuple(dict.fromkeys(languages)) or (DEFAULT_LANGUAGE,)
-    words = (word for token in _asked_tokens(_QUOTED.sub(" ", text), codes) for word in token.split("-"))
+    words = (word for token in _asked_tokens(_split_quoted(text)[1], codes) for word in token.split("-"))
     return {word: _forms(word, codes)[0] for word in words if _may_be_misspelt(word)}
 
 

@@ -26,7 +26,7 @@ def bare(name: str) -> AliasChoices:
 
 
 LIMIT = re.compile(
-    r"\s*[1-9]\d*\s*(/|\s*per\s)\s*([1-9]\d*\s*)?(second|minute|hour|day|month|year)s?\s*", re.IGNORECASE
+    r"\s*+[1-9]\d*+\s*+(/|per\s)\s*+([1-9]\d*+\s*+)?(second|minute|hour|day|month|year)s?\s*+", re.IGNORECASE
 )
 """So many in so much time."""
 

@@ -11,9 +11,9 @@ from knowledge.errors import Damaged
 
 FENCED = re.compile(r"\A---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 LOOKS_LIKE_KEYS = re.compile(r"\A---[ \t]*\n[A-Za-z_-]+:(?:\s|\Z)")
-TITLE = re.compile(r"^#[ \t]+(.+?)[ \t#]*$", re.MULTILINE)
+TITLE = re.compile(r"^#[ \t]+(.(?:.*[^ \t#\n])?)[ \t#]*$", re.MULTILINE)
 CODE_FENCE = re.compile(r"^ {0,3}(```|~~~)")
-HEADING = re.compile(r"^##[ \t]+(.+?)[ \t#]*$")
+HEADING = re.compile(r"^##[ \t]+(.(?:.*[^ \t#\n])?)[ \t#]*$")
 MIDDLE_PRIORITY = 5
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import lzma
 import struct
 import zipfile
 import zlib
@@ -19,6 +20,7 @@ HARMLESS = 32 << 20
 UNREADABLE_MEMBER = (
     zipfile.BadZipFile,
     zlib.error,
+    lzma.LZMAError,
     OSError,
     EOFError,
     RuntimeError,  # it needs a password

@@ -11,7 +11,9 @@ from knowledge.extract.charset import decode, whole_text
 from knowledge.extract.html_facts import html_facts
 from knowledge.extract.plain import pages
 
-DECLARED = re.compile(rb"(?i)<meta[^>]+charset=[\"']?\s*([\w-]+)|<\?xml[^>]+encoding=[\"']([\w-]+)")
+DECLARED = re.compile(
+    rb"(?i)<meta(?:(?!<meta)[^>])+charset=[\"']?\s*([\w-]+)|<\?xml(?:(?!<\?xml)[^>])+encoding=[\"']([\w-]+)"
+)
 ALWAYS = "script, style, noscript, template, iframe, object, embed, canvas, svg, input, select, button, textarea"
 FURNITURE = ", ".join(
     (
@@ -31,7 +33,8 @@ MAIN = ("main", "[role=main]", "article", "#content", "#main", "#main-content", 
 SKIP = ("skip to", "jump to")
 MOST_LOOKS = 300
 """Each look weighs all that is inside, so that many of them would be slow on a page that is nested deeply."""
-ANCHOR = re.compile(r"(?m)^(#{1,6} .*?)[ \u200b]*(?:[¶§🔗]|[ \u200b]#)?[ \u200b]*$")
+HEADING_LINE = re.compile(r"(?m)^(#{1,6} )(.*)$")
+ANCHORS, BLANK = ("¶", "§", "🔗", " #", "\u200b#"), " \u200b"
 """The mark behind a heading that links to itself."""
 BLANKS = re.compile(r"\n{3,}")
 
@@ -152,4 +155,10 @@ def to_markdown(node: LexborNode) -> str:
         preprocessing=html_to_markdown.PreprocessingOptions(enabled=False),  # it drops every header
     )
     text = html_to_markdown.convert(html, options).content or ""
-    return BLANKS.sub("\n\n", ANCHOR.sub(r"\1", text)).strip() + "\n"
+    return BLANKS.sub("\n\n", HEADING_LINE.sub(_without_anchor, text)).strip() + "\n"
+
+
+def _without_anchor(heading: re.Match[str]) -> str:
+    words = heading[2].rstrip(BLANK)
+    anchor = next((anchor for anchor in ANCHORS if words.endswith(anchor)), "")
+    return heading[1] + words.removesuffix(anchor).rstrip(BLANK)

@@ -100,7 +100,7 @@ def _zipped(source: Source) -> str:
     """Office, OpenDocument and EPUB are zip archives; their members tell which."""
     with open_archive(source) as archive:
         names = set(archive.namelist())
-        kind = _declared(archive) if "mimetype" in names else ""
+        kind = _declared(archive, source) if "mimetype" in names else ""
     if "epub" in kind or "META-INF/container.xml" in names:
         return "epub"
     if "opendocument" in kind:
@@ -111,12 +111,12 @@ def _zipped(source: Source) -> str:
     return "zip"
 
 
-def _declared(archive: zipfile.ZipFile) -> str:
+def _declared(archive: zipfile.ZipFile, source: Source) -> str:
     try:
         with archive.open("mimetype") as file:
             return file.read(100).decode("latin-1").strip()
     except UNREADABLE_MEMBER as error:
-        raise errors.Damaged(f"Its member 'mimetype' cannot be read: {error}") from error
+        raise errors.Damaged(f"Its container is damaged: {error}", filename=source.filename) from error
 
 
 def _compound(source: Source) -> str:

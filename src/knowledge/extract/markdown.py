@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from knowledge.extract import front_matter
 from knowledge.extract.base import Extracted, Facts, Source
 from knowledge.extract.charset import text_blocks
+from knowledge.extract.links import find_links
 from knowledge.extract.plain import pages
 
-FIRST_HEADING = re.compile(r"^#[ \t]+(.+?)[ \t]*#*$|^([^\n#>*`|=-][^\n]*)\n=+[ \t]*$", re.MULTILINE)
-EMPHASIS = re.compile(r"[*`]|(?<!\w)_|_(?!\w)|!?\[([^\]]*)\]\([^)]*\)")
+FIRST_HEADING = re.compile(r"^#[ \t]+(.+)$|^([^\n#>*`|=-][^\n]*)\n=+[ \t]*$", re.MULTILINE)
+EMPHASIS = re.compile(r"[*`]|(?<!\w)_|_(?!\w)")
 FENCES = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
 
 
@@ -36,7 +37,25 @@ def first_heading(text: str) -> str | None:
     found = FIRST_HEADING.search(FENCES.sub("", text[:20000]))
     if not found:
         return None
-    return EMPHASIS.sub(lambda match: match[1] or "", found[1] or found[2]).strip() or None
+    return _plain_words(_without_closing_marks(found[1]) if found[1] else found[2]).strip() or None
+
+
+def _without_closing_marks(heading: str) -> str:
+    return heading.rstrip("#").rstrip(" \t") or heading[0]
+
+
+def _plain_words(text: str) -> str:
+    """Without emphasis, and links with their words only."""
+    links = [(link.start, link.end, link.words) for link in find_links(text)]
+    marks = [(mark.start(), mark.end(), "") for mark in EMPHASIS.finditer(text)]
+    pieces, done = [], 0
+    for start, end, words in sorted([*links, *marks]):
+        if start < done:  # a mark inside a link stays
+            continue
+        is_image = bool(words or end - start > 1) and start > done and text[start - 1] == "!"
+        pieces += [text[done : start - is_image], words]
+        done = end
+    return "".join(pieces) + text[done:]
 
 
 def _head(blocks: Iterator[str]) -> str:

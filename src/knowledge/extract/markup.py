@@ -11,9 +11,9 @@ from knowledge.extract.plain import lines, pages
 from knowledge.extract.restructured import restructured
 
 Lines = Iterator[str]
-TEX_HEADING = re.compile(r"\\(part|chapter|section|subsection|subsubsection|paragraph)\*?(?:\[[^\]]*\])?\{(.+?)\}")
+TEX_HEADING = re.compile(r"\\(part|chapter|section|subsection|subsubsection|paragraph)\*?(?:\[[^\[\]]*+\])?\{")
 TEX_LEVELS = {"part": 1, "chapter": 1, "section": 2, "subsection": 3, "subsubsection": 4, "paragraph": 5}
-TEX_TITLE = re.compile(r"\\title\{(.+?)\}")
+TEX_TITLE = re.compile(r"\\title\{")
 TEX_COMMENT = re.compile(r"(?<!\\)%.*")
 
 
@@ -48,8 +48,8 @@ def asciidoc(lines: Lines) -> Lines:
 
 def org(lines: Lines) -> Lines:
     for line in lines:
-        if found := re.match(r"(\*{1,6})\s+(?:TODO\s+|DONE\s+)?(\S.*?)(?:\s+:[\w@:]+:)?$", line):
-            yield f"{'#' * len(found[1])} {found[2]}"
+        if found := re.match(r"(\*{1,6})\s++(?:(?:TODO|DONE)\s++)?(\S.*)$", line):
+            yield f"{'#' * len(found[1])} {_without_tags(found[2])}"
         elif found := re.match(r"(?i)\s*#\+title:\s*(.+)", line):
             yield f"# {found[1]}"
         elif found := re.match(r"(?i)\s*#\+begin_(?:src|example)\s*(\S*)", line):
@@ -60,15 +60,28 @@ def org(lines: Lines) -> Lines:
             yield line
 
 
+def _without_tags(heading: str) -> str:
+    """An Org heading without the tags at its end, as in `Prices :tea:coffee:`."""
+    words, *tags = heading.rsplit(None, 1)
+    has_tags = bool(tags) and heading.endswith(tags[0]) and re.fullmatch(r":[\w@:]+:", tags[0]) is not None
+    return words if has_tags else heading
+
+
 def tex(lines: Lines) -> Lines:
     for line in lines:
         line = TEX_COMMENT.sub("", line)
-        if found := TEX_TITLE.search(line):
-            yield f"# {found[1]}"
-        elif found := TEX_HEADING.search(line):
-            yield f"{'#' * TEX_LEVELS[found[1]]} {found[2]}"
+        if (found := TEX_TITLE.search(line)) and (words := _braced(line, found.end())):
+            yield f"# {words}"
+        elif (found := TEX_HEADING.search(line)) and (words := _braced(line, found.end())):
+            yield f"{'#' * TEX_LEVELS[found[1]]} {words}"
         elif not re.match(r"\s*\\(documentclass|usepackage|maketitle|begin\{document\}|end\{document\})", line):
             yield line
+
+
+def _braced(line: str, start: int) -> str:
+    """What stands in braces that were opened right before; at least one character."""
+    end = line.find("}", start + 1)
+    return line[start:end] if end > 0 else ""
 
 
 CONVERTERS: dict[str, Callable[[Lines], Lines]] = {"rst": restructured, "adoc": asciidoc, "org": org, "tex": tex}

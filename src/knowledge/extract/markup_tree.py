@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
 import zipfile
-import zlib
 
 from knowledge import errors
+from knowledge.extract.archive import UNREADABLE_MEMBER
 
 ENTITY = tuple("<!ENTITY".encode(encoding) for encoding in ("utf-8", "utf-16-le", "utf-16-be"))
 
@@ -27,7 +27,7 @@ def member(archive: zipfile.ZipFile, name: str, most: int | None = None) -> byte
             return file.read(most or archive.getinfo(name).file_size)
     except KeyError:
         raise errors.Damaged(f"Its part {name[:100]} is missing") from None
-    except (zipfile.BadZipFile, zlib.error, OSError, EOFError, RuntimeError, NotImplementedError) as error:
+    except UNREADABLE_MEMBER as error:
         raise errors.Damaged(f"Its part {name[:100]} is damaged: {error}") from error
 
 

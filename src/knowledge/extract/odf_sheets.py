@@ -12,8 +12,8 @@ from knowledge.extract.markup_tree import local
 from knowledge.extract.odf_text import COMMENT, attribute, blocks
 
 MOST_COLUMNS, MOST_REPEATS = 1000, 100
-REFERENCE = re.compile(r"\[\.?([^\]]*)\]")
-"""A cell in a formula, as in `of:=[.B2]*2`."""
+REFERENCE = re.compile(r"\[\.?([^\]]*+)(\]|\Z)")
+"""A cell in a formula, as in `of:=[.B2]*2`; or a bracket that nothing closes, with the rest of the formula."""
 VALUES = ("value", "string-value", "boolean-value", "time-value")
 
 
@@ -61,7 +61,7 @@ def _unwritten(cell: Element) -> str:
     if attribute(cell, "value-type"):
         return next((value for name in VALUES if (value := attribute(cell, name))), "")
     _, sign, words = (attribute(cell, "formula") or "").partition("=")
-    return sign + REFERENCE.sub(lambda found: found[1].replace(":.", ":"), words)
+    return sign + REFERENCE.sub(lambda found: found[1].replace(":.", ":") if found[2] else found[0], words)
 
 
 def _repeats(element: Element, name: str) -> int:

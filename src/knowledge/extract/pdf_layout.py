@@ -9,11 +9,11 @@ from typing import Protocol, TypeVar
 from liteparse import LiteParse
 
 from knowledge.extract.base import Source
+from knowledge.extract.links import find_links
 
 T = TypeVar("T")
 BATCH = 20
 EMPTY_FENCE = re.compile(r"^```\w*\s*```$")
-IMAGE_LINK = re.compile(r"!\[[^\]]*\]\([^)]*\)\n?")
 
 
 class _Field(Protocol):
@@ -91,7 +91,16 @@ class _Session(Protocol):
 
 
 def _tidy(markdown: str) -> str:
-    return EMPTY_FENCE.sub("", IMAGE_LINK.sub("", markdown).strip())
+    return EMPTY_FENCE.sub("", _without_images(markdown).strip())
+
+
+def _without_images(markdown: str) -> str:
+    """Each goes with the end of its line."""
+    pieces, done = [], 0
+    for image in find_links(markdown, "!["):
+        pieces.append(markdown[done : image.start])
+        done = image.end + markdown.startswith("\n", image.end)
+    return "".join(pieces) + markdown[done:]
 
 
 def _filled(page: _Page) -> str:

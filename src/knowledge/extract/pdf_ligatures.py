@@ -13,9 +13,11 @@ NEWER = dict(zip("\x1b\x1c\x1d\x1e\x1f", JOINED, strict=True)) | {
 }  # fmt: skip
 """By the codes of the two encodings that such fonts have; neither has a letter in the places of the other's f."""
 MARK = re.compile("[\x0b\x0c\x0e\x0f\x1b-\x1f]")
-TORN = re.compile(r"[\w\x0b\x0c\x0e\x0f\x1b-\x1f]*[\x0b\x0c\x0e\x0f\x1b-\x1f][\w\x0b\x0c\x0e\x0f\x1b-\x1f]*")
+TORN = re.compile(r"(?<![\w\x0b\x0c\x0e\x0f\x1b-\x1f])\w*+[\x0b\x0c\x0e\x0f\x1b-\x1f][\w\x0b\x0c\x0e\x0f\x1b-\x1f]*+")
 FEWEST = 2
 """Letters beside the joined ones; a mark that stands alone is a sign of some other kind."""
+MOST_MARKS = 4
+"""Of one word; with each of them the places double where the letters between them may stand."""
 WORD = re.compile(r"\w+")
 
 
@@ -32,7 +34,10 @@ def respelt(structured: str, words: Mapping[str, str], plain: str) -> str:
     """The page with those words as they are: liteparse guesses, and a guess is a word that pdfium does not see."""
     known = set(WORD.findall(plain))
     for raw, word in words.items():
-        guess = r"\w{0,3}".join(re.escape(part) for part in MARK.split(raw))
+        parts = MARK.split(raw)
+        if len(parts) > MOST_MARKS + 1:
+            continue
+        guess = r"\w{0,3}".join(re.escape(part) for part in parts)
         structured = re.sub(rf"(?<!\w){guess}(?!\w)", partial(_chosen, known, word), structured)
     return structured
 

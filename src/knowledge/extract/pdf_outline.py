@@ -8,7 +8,9 @@ from collections import defaultdict
 import pypdfium2 as pdfium
 
 MOST_ENTRIES = 5_000
-NUMBERING = re.compile(r"^(?:[\s\d.:§)(-]+|(?:[IVXLC]+|[A-Z])[.)]\s+)|[\s.:]+$")
+NUMBERING = re.compile(r"[\s\d.:§)(-]++|(?:[IVXLC]+|[A-Z])[.)]\s++")
+TRAILING = re.compile(r"[\s.:]++")
+"""What a title ends with, seen from its end."""
 HEADING = re.compile(r"^#{1,6}\s+")
 LONGEST = 80
 """Letters that a heading may have more than its entry."""
@@ -75,4 +77,8 @@ def _part(lines: list[str], title: str, titles: list[str]) -> int | None:
 
 def _bare(line: str) -> str:
     """A line without its number, its emphasis and its case."""
-    return NUMBERING.sub("", line.replace("*", "")).strip().casefold()
+    words = line.replace("*", "")
+    numbering = NUMBERING.match(words)
+    words = words[numbering.end() :] if numbering else words
+    trailing = TRAILING.match(words[::-1])
+    return words[: len(words) - (trailing.end() if trailing else 0)].strip().casefold()

@@ -19,7 +19,7 @@ WORD = re.compile(r"\w{4,}")
 MOST_LOST = 0.15
 """The share of a page's words that may be missing from the structured reading."""
 PARTED = re.compile(r"(\w)[-\u00ad]\n(\w)")
-DASHED = re.compile(r"(\w{2,})([—–])\n(\w{2,})")
+DASHED = re.compile(r"(?<!\w)(\w{2,}+)([—–])\n(\w{2,}+)")
 TORN = re.compile(r"-(\**)\n{1,2}(?:#{1,6} )?(\**)([^\W\dA-Z_]\w*)")
 """Where a word goes on in the next line or block."""
 START, LONGEST = re.compile(r"\w{2,}$"), 60

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 RULE = re.compile(r"([=\-~^\"'`:#*+.<>_])\1{2,}\s*$")
 CODE = re.compile(r"(\s*)\.\. (?:code-block|code|sourcecode|highlight)::\s*(\w*)")
 OPTION = re.compile(r"\s+:[\w-]+:")
-ROLE = re.compile(r":[\w:+-]+:`([^`<]+?)(?:\s*<[^`>]*>)?`")
-LINK = re.compile(r"`([^`<]+?)\s*<([^`>]+)>`__?")
+ROLE = re.compile(r"(?<![\w:+-])([\w+-]*+):[\w:+-]{2,}+(?<=:)`([^`<]++)(<[^`>]*+>)?`")
+LINK = re.compile(r"`([^`<]++)<([^`>]++)>`__?")
 LITERAL = re.compile(r"``([^`]+)``")
 
 
@@ -89,4 +89,17 @@ def _code(reader: _Reader, indent: int, language: str) -> Iterator[str]:
 
 
 def _inline(line: str) -> str:
-    return LITERAL.sub(r"`\1`", LINK.sub(r"[\1](\2)", ROLE.sub(r"`\1`", line)))
+    return LITERAL.sub(r"`\1`", LINK.sub(_link, ROLE.sub(_role, line)))
+
+
+def _role(role: re.Match[str]) -> str:
+    before, words, target = role.groups()
+    return f"{before}`{_before_target(words) if target else words}`"
+
+
+def _link(link: re.Match[str]) -> str:
+    return f"[{_before_target(link[1])}]({link[2]})"
+
+
+def _before_target(words: str) -> str:
+    return words.rstrip() or words[0]

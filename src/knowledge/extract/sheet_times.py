@@ -26,9 +26,14 @@ BUILT_IN = {
     "46": "[h]:mm:ss",
     "47": "mm:ss",
 }
-NO_CODE = re.compile(r'"[^"]*"|\\.|\[(?!h+\]|m+\]|s+\])[^\]]*\]')
-"""Words between quotes, single letters behind a backslash, colours and languages between brackets."""
-CELL = re.compile(rb'<c ([^>]*?)s="(\d+)"([^>]*)>(<f[^>]*/>|<f[^>]*>[^<]*</f>)?<v>(-?[\d.]+(?:E-?\d+)?)</v></c>')
+NO_CODE = re.compile(r'"[^"]*"|\\.|\[(?!h+\]|m+\]|s+\])[^\]]{0,255}\]')
+"""Words between quotes, single letters behind a backslash, colours and languages between brackets.
+Excel allows 255 characters for a format."""
+CELL = re.compile(
+    rb'<c ([^<>]{0,200}?)s="(\d{1,9})"([^<>]{0,200}+)>(<f[^<>]*+>(?:(?<=/>)|[^<]*+</f>))?'
+    rb"<v>(-?[\d.]+(?:E-?\d+)?)</v></c>"
+)
+"""XML has no `<` inside a tag, and a cell's attributes are short."""
 DAY = 86_400
 PADDED = re.compile("00+")
 UNCALCULATED = b"fullCalcOnLoad"

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from knowledge.extract import word_parts, word_titles, word_unseen
 from knowledge.extract.base import Extracted, Source
+from knowledge.extract.links import replace_images
 from knowledge.extract.markdown import first_heading
 from knowledge.extract.office import open_office
 from knowledge.extract.office_facts import office_facts
@@ -19,7 +20,6 @@ RAISED_ENDS = ("</sup>", "</sub>", "</u>")
 INNER_RULE = re.compile(r"<br>\|(?: --- \|)+")
 """Below the header of a table that stands in a cell of another."""
 LINK = re.compile(r"\[([^\]\[]+)\]\([^()\s]*\)")
-IMAGE = re.compile(r"!\[([^\]]*)\]\([^)]*\)")
 
 
 def extract(source: Source, doc_type: str) -> Extracted:
@@ -39,7 +39,7 @@ def _tidy(text: str) -> str:
     if any(mark in text for mark in RAISED_ENDS):
         text = RAISED.sub("", text)
     if "](" in text:
-        text = LINK.sub(_linked, IMAGE.sub(r"\1", text))
+        text = LINK.sub(_linked, replace_images(text))
     text = EMPTY_HEADING.sub("", text)
     while "\n\n\n" in text:
         text = text.replace("\n\n\n", "\n\n")

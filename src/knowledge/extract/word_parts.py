@@ -17,12 +17,10 @@ from knowledge.extract.word_boxes import BOX_ENDS, unfolded
 PARTS = re.compile(r"word/(?:document|footnotes|endnotes)\d*\.xml$")
 EDGES, ROOM = re.compile(r"word/(?:header|footer)\d*\.xml$"), 3 << 10
 """A document may have a hundred of these; without a box they are smaller than so many bytes."""
-SOUNDED_ENDS = b"</w:rubyBase>"
-SOUNDED = re.compile(rb"<w:ruby>.*?<w:rubyBase>(.*?)</w:rubyBase>\s*</w:ruby>", re.DOTALL)
+SOUNDED, SOUNDED_BASE, SOUNDED_ENDS = b"<w:ruby>", b"<w:rubyBase>", re.compile(rb"</w:rubyBase>\s*+</w:ruby>")
 """Words with their sound in small letters above them, in a run; the words are runs themselves."""
 WIDE = b"<w:gridSpan "
-SPAN = re.compile(rb'<w:gridSpan w:val=["\']([1-9]\d{0,4})')
-CELL = re.compile(rb"<w:tc[ >]|</w:tc>")
+CELL = re.compile(rb'<w:tc[ >]|(</w:tc>)|<w:gridSpan w:val=["\']([1-9]\d{0,4})')
 EMPTY, MOST_COLUMNS = b"<w:tc><w:p/></w:tc>", 63
 """The columns that Word allows."""
 
@@ -45,10 +43,22 @@ def _is_told(part: zipfile.ZipInfo) -> bool:
 
 
 def _mended(part: bytes) -> bytes:
-    if SOUNDED_ENDS in part:
-        part = SOUNDED.sub(rb"</w:r>\1<w:r>", part)
+    if SOUNDED in part:
+        part = _without_sounds(part)
     part = unfolded(part) if BOX_ENDS in part else part
     return spread(part) if WIDE in part else part
+
+
+def _without_sounds(part: bytes) -> bytes:
+    pieces, done = [], 0
+    while (start := part.find(SOUNDED, done)) >= 0:
+        base = part.find(SOUNDED_BASE, start + len(SOUNDED))
+        end = SOUNDED_ENDS.search(part, base + len(SOUNDED_BASE)) if base >= 0 else None
+        if end is None:
+            break
+        pieces += [part[done:start], b"</w:r>", part[base + len(SOUNDED_BASE) : end.start()], b"<w:r>"]
+        done = end.end()
+    return b"".join(pieces) + part[done:] if pieces else part
 
 
 def spread(part: bytes) -> bytes:
@@ -61,13 +71,14 @@ def spread(part: bytes) -> bytes:
 
 
 def _gaps(part: bytes) -> Iterator[tuple[int, int]]:
-    """Where a wide cell ends, and how many others it stands for; only these cells are looked at, not the whole part."""
-    place = part.find(WIDE)
-    while place >= 0:
-        span, depth = SPAN.match(part, place), 1
-        for border in CELL.finditer(part, place) if span else ():
-            depth += -1 if border[0] == b"</w:tc>" else 1
-            if depth == 0:
-                yield border.end(), min(MOST_COLUMNS, int(span[1])) - 1 if span else 0
-                break
-        place = part.find(WIDE, place + 1)
+    """Where a wide cell ends, and how many others it stands for; one look at the part, however its cells are nested."""
+    around: list[list[int]] = [[]]
+    for border in CELL.finditer(part):
+        if border[2]:
+            around[-1].append(min(MOST_COLUMNS, int(border[2])) - 1)
+        elif border[1]:
+            for count in around.pop():
+                yield border.end(), count
+            around = around or [[]]
+        else:
+            around.append([])

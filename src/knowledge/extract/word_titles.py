@@ -21,7 +21,8 @@ KNOWN = re.compile(r"Heading\d$")
 TITLE = 1
 HEAD = 256 << 10
 PARAGRAPH_ENDS = b"</w:p>"
-WORDS = re.compile(rb"<w:t(?: [^>]*)?>([^<]*)</w:t>")
+WORDS = re.compile(rb"<w:t(?: [^<>]*+)?>([^<]*+)</w:t>")
+USED_STYLE = re.compile(rb'<w:pStyle w:val="([^"<]*+)"')
 MOST = 2000
 DEEPEST = 20
 """Styles in a chain of which each is made from the next; a chain may be a ring."""
@@ -55,8 +56,7 @@ def _titles(source: Source) -> Iterator[tuple[int, str]]:
             document = _document(archive, levels)
     except errors.Damaged:
         return
-    wanted = b"|".join(re.escape(style) for style in levels)
-    used = re.finditer(b'<w:pStyle w:val="(%b)"' % wanted, document) if levels else iter(())
+    used = (found for found in USED_STYLE.finditer(document) if found[1] in levels)
     for _, found in zip(range(MOST), used, strict=False):
         paragraph = document[found.end() : document.find(PARAGRAPH_ENDS, found.end())]
         words = b"".join(WORDS.findall(paragraph)).decode("utf-8", "replace").strip()

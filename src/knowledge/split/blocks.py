@@ -14,7 +14,7 @@ LONGEST_HEADING = 300
 DEEPEST_INDENT = 12
 
 FENCE = re.compile(r" {0,3}(`{3,20}|~{3,20})([^`]{0,80})")
-HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*")
+HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]++(.*))?")
 UNDERLINE = re.compile(r" {0,3}(=+|-{2,})[ \t]*")
 RULE = re.compile(r"[ \t]*(?:(?:-[ \t]*){3,}|(?:\*[ \t]*){3,}|(?:_[ \t]*){3,})")
 ITEM = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])(?:[ \t]+|$)")
@@ -186,8 +186,15 @@ def words_alone(heading: str) -> str:
 def _heading(line: str) -> Heading | None:
     if len(line) > LONGEST_HEADING or not (found := HEADING.fullmatch(line)):
         return None
-    title = words_alone(found[2] or "")
+    title = words_alone(_without_closing_marks(found[2] or ""))
     return Heading(line, len(found[1]), title) if title else None
+
+
+def _without_closing_marks(heading: str) -> str:
+    """`Prices ##` is Prices, but `C##` stays."""
+    words = heading.rstrip(" \t")
+    bare = words.rstrip("#")
+    return bare.rstrip(" \t") if bare != words and bare.endswith((" ", "\t")) else words
 
 
 def _can_be_heading(line: str) -> bool:

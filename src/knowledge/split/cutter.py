@@ -11,16 +11,15 @@ CHARACTERS_A_TOKEN = 6
 """A first guess at how far a text must be looked at to find the end of what fits."""
 ENDS = (
     re.compile(r"\n+"),
-    re.compile(r"[.!?…؟۔।]+[\"'”’)\]*_]*\s+(?![a-zß-ÿ])|[。！？]+[」』”）]*"),
+    re.compile(r"(?<![.!?…؟۔।])[.!?…؟۔।]++[\"'”’)\]*_]*+\s+(?![a-zß-ÿ])|[。！？]+[」』”）]*"),
     re.compile(r"[,;:–—]\s+|[、，；：]"),
     re.compile(r"\s+"),
 )
 """Where a text may end, best first: a line, a sentence, a part of one, a word."""
-LINE_BREAK = re.compile(r"[ \t]*\n[ \t]*")
 LINE_START = re.compile(r"\n[ \t]*(\S)")
 NARROWEST, WIDEST = 40, 200
 """Characters of the longest line, for prose that is wrapped."""
-CODE_ENDS = (re.compile(r"\n[ \t]*\n+(?=\S)"), re.compile(r"\n[ \t]*\n+"), re.compile(r"\n"))
+CODE_ENDS = (re.compile(r"(?:(?<!\n)|(?=\n[ \t]))\n[ \t]*+\n++(?=\S)"), re.compile(r"\n[ \t]*\n+"), re.compile(r"\n"))
 """And for code: before something unindented, at an empty line, at a line."""
 
 
@@ -37,7 +36,7 @@ class Cutter:
     def prose(self, text: str, capacity: int) -> list[str]:
         """Parts that fit: whole sentences where possible, and no small remainder."""
         if is_wrapped(text):
-            text = LINE_BREAK.sub(" ", text)
+            text = " ".join(line.strip(" \t") for line in text.split("\n"))
         return self._even_tail(list(self._by_tokens(text, capacity)), capacity)
 
     def code(self, text: str, capacity: int) -> list[str]:
@@ -54,8 +53,9 @@ class Cutter:
         limit = self._limit(text, capacity)
         if limit == len(text):
             return limit
+        middle = limit // 2
         for end in ENDS:
-            if places := [found.end() for found in end.finditer(text, limit // 2, limit)]:
+            if places := [middle + found.end() for found in end.finditer(text[middle:limit])]:
                 return places[-1]
         return max(limit, 1)
 

@@ -14,7 +14,7 @@ STOP = ". "
 """The model reads a title best as a sentence of its own: a line break alone costs it .04 of nDCG@10."""
 OPENING = 1000
 """Characters of the text in which its own headings stand."""
-HASHES = re.compile(r"^#{1,6}\s+|\s+#+$")
+HASHES = re.compile(r"^#{1,6}\s+|(?<!\s)\s++#++$")
 WORD = re.compile(r"[A-Za-z][a-z]*|[^\sA-Za-z]|\n|\s(?=\s)")
 """And white space, as far as it is more than one space between two words."""
 

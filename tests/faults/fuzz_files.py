@@ -1,0 +1,496 @@
+"""Damages small documents of every format, sends them to a real server, and reports how each of them ended.
+
+As a program: `python tests/faults/fuzz_files.py COUNT [SEED]`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import random
+import re
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import zipfile
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+ROOT = Path(__file__).parents[2]
+if __name__ == "__main__":
+    sys.path.insert(0, str(ROOT))
+
+from tests.data.extract import documents, samples  # noqa: E402
+
+SEED_VARIABLE = "FUZZ_SEED"
+IN_FLIGHT = 6
+START_SECONDS = 60.0
+HEALTH_SECONDS = 10.0
+"""So long may /health take while files are read, on a machine that does other things as well."""
+END_SECONDS = 120.0
+"""So long may a file need from its acceptance to its end."""
+SETTINGS = {
+    "KNOWLEDGE_EMBEDDING": "none",
+    "KNOWLEDGE_WORKERS": "2",
+    "KNOWLEDGE_LOG_LEVEL": "warning",
+    "KNOWLEDGE_PARSE_SECONDS": "5",
+    "KNOWLEDGE_PARSE_MEMORY_MB": "600",
+    "UPLOAD_RATE_LIMIT": "100000/second",
+    "QUERY_RATE_LIMIT": "100000/second",
+    "MANAGEMENT_RATE_LIMIT": "100000/second",
+}
+EXTREMES = (
+    "0", "-1", "1", "255", "256", "65535", "65536", "2147483647", "2147483648", "4294967295", "-2147483648",
+    "9223372036854775807", "18446744073709551616", "9" * 40, "1e308", "-1e308", "1e-308", "NaN", "0.0000001", "",
+)  # fmt: skip
+LENGTHS = (0, 1, 0x7F, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFE, 0xFFFFFFFF)
+NESTING = {
+    b"<": (b"<div>", b"<g>", b"<text:p>", b"<w:p>", b"<table><tr><td>"),
+    b"{": (b"{\\b ", b"{", b'{"a":', b"["),
+    b"[": (b"[", b'[{"a":'),
+    b"%": (b"[", b"<<", b"q ", b"("),
+}
+
+
+# --- documents -------------------------------------------------------------------------------------------------------
+
+
+@cache
+def originals() -> dict[str, bytes]:
+    """One whole document of each format; pictures are small, for to recognise their text is slow."""
+    small = documents.picture("Tea costs twelve", size=(420, 120))
+    kinds = {"png": "PNG", "jpg": "JPEG", "tiff": "TIFF", "webp": "WEBP", "gif": "GIF", "bmp": "BMP"}
+    whole = {kind: make() for kind, make in samples.SAMPLES.items() if kind not in kinds}
+    pictures = {kind: documents.encoded(small, name) for kind, name in kinds.items()}
+    texts = {"xml": b"<list><ware price='12'>Tea</ware></list>", "py": b"def price():\n    return 12\n"}
+    toml = b"+++\ntitle = 'Prices'\n+++\n\n# Tea\n\n| Ware | Price |\n|---|---|\n| Tea | 12 |\n"
+    archive = documents.zipped({"a.txt": "Tea", "b/c.html": samples.HTML, "d.odt": samples.odt()})
+    return {**whole, **pictures, **texts, "markdown": toml, "zip": archive}
+
+
+# --- mutations -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    number: int
+    filename: str
+    content: bytes
+    recipe: str
+    """The mutations, for the report."""
+
+
+def mutants(seed: int, count: int) -> Iterator[Mutant]:
+    """The same documents for the same seed."""
+    whole = originals()
+    kinds = sorted(whole)
+    for number in range(count):
+        chance = random.Random(f"{seed} {number}")
+        kind = kinds[number % len(kinds)]
+        content, recipe = whole[kind], [kind]
+        for _ in range(chance.choice((1, 1, 2, 3))):
+            mutate = chance.choice(MUTATIONS)
+            content = mutate(content, chance)
+            recipe.append(mutate.__name__)
+        suffix = kind
+        if chance.random() < 0.08:
+            suffix = chance.choice(kinds)
+            recipe.append(f"named {suffix}")
+        # A number inside the name keeps two equal documents apart in reports; equal bytes are duplicates anyway.
+        yield Mutant(number, f"fuzz-{seed}-{number}.{suffix}", content, " ".join(recipe))
+
+
+def flip_bits(content: bytes, chance: random.Random) -> bytes:
+    changed = bytearray(content)
+    for _ in range(chance.choice((1, 4, 32))):
+        if changed:
+            changed[chance.randrange(len(changed))] ^= 1 << chance.randrange(8)
+    return bytes(changed)
+
+
+def truncate(content: bytes, chance: random.Random) -> bytes:
+    end = chance.randrange(len(content) + 1)
+    return content[:end] if chance.random() < 0.7 else content[end:]
+
+
+def splice(content: bytes, chance: random.Random) -> bytes:
+    """The beginning of one document and the end of another."""
+    other = chance.choice(list(originals().values()))
+    return content[: chance.randrange(len(content) + 1)] + other[chance.randrange(len(other)) :]
+
+
+def insert_document(content: bytes, chance: random.Random) -> bytes:
+    place = chance.randrange(len(content) + 1)
+    return content[:place] + chance.choice(list(originals().values())) + content[place:]
+
+
+def duplicate_block(content: bytes, chance: random.Random) -> bytes:
+    start, end = _block(content, chance)
+    return content[:end] + content[start:end] * chance.choice((1, 2, 50)) + content[end:]
+
+
+def remove_block(content: bytes, chance: random.Random) -> bytes:
+    start, end = _block(content, chance)
+    return content[:start] + content[end:]
+
+
+def swap_blocks(content: bytes, chance: random.Random) -> bytes:
+    start, end = _block(content, chance)
+    place = chance.randrange(len(content) + 1)
+    rest = content[:start] + content[end:]
+    return rest[:place] + content[start:end] + rest[place:]
+
+
+def overwrite_block(content: bytes, chance: random.Random) -> bytes:
+    start, end = _block(content, chance)
+    filling = chance.choice((bytes(end - start), b"\xff" * (end - start), chance.randbytes(end - start)))
+    return content[:start] + filling + content[end:]
+
+
+def change_length(content: bytes, chance: random.Random) -> bytes:
+    """An extreme number in place of two or four bytes, as the lengths of binary formats are written."""
+    shape = chance.choice(("<I", ">I", "<H", ">H"))
+    number = chance.choice(LENGTHS) & (0xFFFFFFFF if shape[1] == "I" else 0xFFFF)
+    packed = struct.pack(shape, number)
+    place = chance.randrange(max(1, len(content) - len(packed)))
+    return content[:place] + packed + content[place + len(packed) :]
+
+
+def change_numbers(content: bytes, chance: random.Random) -> bytes:
+    """Extremes for some of the numbers in the text of XML, JSON, RTF or PDF, or in the members of an archive."""
+    share = chance.choice((0.02, 0.2))
+
+    def replaced(number: re.Match[bytes]) -> bytes:
+        return chance.choice(EXTREMES).encode() if chance.random() < share else number[0]
+
+    def change(text: bytes) -> bytes:
+        return re.sub(rb"-?\d+(?:\.\d+)?", replaced, text)
+
+    return _in_members(content, change, chance) or change(content)
+
+
+def change_text(content: bytes, chance: random.Random) -> bytes:
+    """Any of the other mutations inside one member of an archive, which stays an archive."""
+    mutate = chance.choice((flip_bits, truncate, duplicate_block, remove_block, splice, nest))
+    return _in_members(content, lambda member: mutate(member, chance), chance) or mutate(content, chance)
+
+
+def nest(content: bytes, chance: random.Random) -> bytes:
+    """Something that opens a hundred or some thousand times and is not closed."""
+    openings = next((found for mark, found in NESTING.items() if mark in content[:200]), (b"> ", b"(", b"- "))
+    place = content.find(b">") + 1 or chance.randrange(len(content) + 1)
+    return content[:place] + chance.choice(openings) * chance.choice((100, 3_000)) + content[place:]
+
+
+def repeat_spaces(content: bytes, chance: random.Random) -> bytes:
+    """A long run of one character, which slow regular expressions do not like."""
+    place = chance.randrange(len(content) + 1)
+    return (
+        content[:place]
+        + chance.choice((b" ", b"\t", b"\n", b"#", b"|", b"[", b"<!--", b"*")) * 20_000
+        + content[place:]
+    )
+
+
+def edit_archive(content: bytes, chance: random.Random) -> bytes:
+    """Members renamed, doubled, left out or swapped; or the records that describe them changed."""
+    members = _members(content)
+    if not members:
+        return flip_bits(content, chance)
+    names = list(members)
+    first, second = chance.choice(names), chance.choice(names)
+    match chance.randrange(7):
+        case 0:
+            odd = ("../../out.txt", "/etc/passwd", "a" * 5_000, "\x00", "", "con", first.upper(), "é" * 200, "x/" * 500)
+            members = {chance.choice(odd) if name == first else name: data for name, data in members.items()}
+        case 1:
+            del members[first]
+        case 2:
+            members[first], members[second] = members[second], members[first]
+        case 3:
+            members[first] = members[first] * 300
+        case 4:
+            members[f"{first}/{second}"] = members[first]
+        case 5:
+            return _zip(members, chance.choice((zipfile.ZIP_STORED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA)))
+        case _:
+            return _change_records(content, chance)
+    return _zip(members, zipfile.ZIP_DEFLATED)
+
+
+MUTATIONS: tuple[Callable[[bytes, random.Random], bytes], ...] = (
+    flip_bits, truncate, splice, insert_document, duplicate_block, remove_block, swap_blocks, overwrite_block,
+    change_length, change_numbers, change_numbers, change_text, change_text, nest, repeat_spaces, edit_archive,
+)  # fmt: skip
+
+
+def _block(content: bytes, chance: random.Random) -> tuple[int, int]:
+    size = min(len(content), chance.choice((1, 16, 256, 4096)))
+    start = chance.randrange(len(content) - size + 1)
+    return start, start + size
+
+
+def _members(content: bytes) -> dict[str, bytes]:
+    """What an archive holds, or nothing where it is none or is damaged."""
+    if not content.startswith(b"PK"):
+        return {}
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            return {name: archive.read(name)[:1_000_000] for name in archive.namelist()[:200]}
+    except Exception:  # zipfile has many ways to say no
+        return {}
+
+
+def _zip(members: dict[str, bytes], compression: int) -> bytes:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", compression) as archive:
+        for name, data in members.items():
+            archive.writestr(zipfile.ZipInfo(name), data, compression)
+    return packed.getvalue()
+
+
+def _in_members(content: bytes, change: Callable[[bytes], bytes], chance: random.Random) -> bytes | None:
+    members = _members(content)
+    if not members:
+        return None
+    name = chance.choice(list(members))
+    return _zip({**members, name: change(members[name])}, zipfile.ZIP_DEFLATED)
+
+
+def _change_records(content: bytes, chance: random.Random) -> bytes:
+    """Flags, method, times, checksum, sizes or offsets in a header or in the directory of an archive."""
+    mark = chance.choice((b"PK\x03\x04", b"PK\x01\x02", b"PK\x05\x06"))
+    places = [found.start() for found in re.finditer(re.escape(mark), content)]
+    if not places:
+        return flip_bits(content, chance)
+    place = chance.choice(places) + chance.randrange(4, 30)
+    return content[:place] + chance.choice((b"\0", b"\1", b"\xff", b"\xff\xff", b"\x09\0")) + content[place + 1 :]
+
+
+# --- the server and the run ------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Report:
+    """What happened to the files, and to the server meanwhile."""
+
+    seed: int
+    outcomes: Counter[str] = field(default_factory=Counter)
+    problems: list[str] = field(default_factory=list)
+    slowest_health: float = 0.0
+    memory: list[int] = field(default_factory=list)
+    """MB of the server process, after each tenth of the files."""
+    resting: dict[int, str] = field(default_factory=dict)
+    """The processes below the server that stay while it runs."""
+
+    def __str__(self) -> str:
+        lines = [f"{count:6} {outcome}" for outcome, count in self.outcomes.most_common()]
+        lines += [f"memory in MB: {self.memory}, slowest /health: {self.slowest_health:.2f} s", *self.problems]
+        return "\n".join([f"seed {self.seed} ({SEED_VARIABLE}={self.seed})", *lines])
+
+
+class FuzzedServer:
+    """`knowledge serve` as a process of its own, with a folder of its own for temporary files."""
+
+    def __init__(self, folder: Path) -> None:
+        self.data, self.temporary = folder / "data", folder / "tmp"
+        self.temporary.mkdir(parents=True)
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("KNOWLEDGE_", "KB_"))}
+        environment = {**kept, **SETTINGS, "TMPDIR": str(self.temporary)}
+        command = [sys.executable, "-m", "knowledge", "--data", str(self.data), "serve", "--port", "0"]
+        self.process = subprocess.Popen(
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.log: list[str] = []
+        self._address = threading.Event()
+        self.url = ""
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        assert self._address.wait(START_SECONDS), "".join(self.log)
+
+    def _read(self) -> None:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self.log.append(line)
+            if not self.url and (found := re.search(r"http://\S+:\d+", line)):
+                self.url = found[0]
+                self._address.set()
+        self._address.set()
+
+    def memory_mb(self) -> int:
+        """The process alone, without those that read documents; 0 where the system does not tell."""
+        try:
+            pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
+        except OSError:
+            return 0
+        return pages * os.sysconf("SC_PAGE_SIZE") >> 20
+
+    def descendants(self) -> dict[int, str]:
+        """The processes below the server, with their commands."""
+        below: dict[int, str] = {}
+        waiting = [self.process.pid]
+        while waiting:
+            process = waiting.pop()
+            for task in Path(f"/proc/{process}/task").glob("*/children"):
+                try:
+                    children = [int(child) for child in task.read_text().split()]
+                    below |= {
+                        child: Path(f"/proc/{child}/cmdline").read_text().replace("\0", " ") for child in children
+                    }
+                except OSError:
+                    continue  # it has ended meanwhile
+                waiting += children
+        return below
+
+    def temporary_files(self) -> list[str]:
+        incoming = self.data / "files" / "incoming"
+        return [str(path) for folder in (self.temporary, incoming) for path in folder.rglob("*") if path.is_file()]
+
+    def stop(self) -> int:
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            return self.process.wait(END_SECONDS)
+        finally:
+            self.process.kill()
+            self._reader.join(END_SECONDS)
+            assert self.process.stderr is not None
+            self.process.stderr.close()
+
+
+async def fuzz(server: FuzzedServer, seed: int, count: int, *, verbose: bool = False) -> Report:
+    """Send so many files, several at once, and follow each of them to its end."""
+    report = Report(seed)
+    limits = httpx.Limits(max_connections=IN_FLIGHT + 2)
+    async with httpx.AsyncClient(base_url=server.url, timeout=END_SECONDS, limits=limits) as http:
+        await _first_document(http)
+        report.resting = server.descendants()
+        watch = asyncio.create_task(_watch_health(server.url, report))
+        waiting = mutants(seed, count)
+        step = max(1, count // 10)
+
+        async def send_some() -> None:
+            for mutant in waiting:
+                try:
+                    outcome = await _outcome(http, mutant, report)
+                except httpx.HTTPError as error:
+                    outcome = "no answer"
+                    report.problems.append(f"{mutant.filename} ({mutant.recipe}): {error!r}")
+                report.outcomes[outcome] += 1
+                if verbose:
+                    print(mutant.filename, mutant.recipe, outcome, flush=True)
+                if mutant.number % step == step - 1:
+                    report.memory.append(server.memory_mb())
+
+        await asyncio.gather(*(send_some() for _ in range(IN_FLIGHT)))
+        await _check_quiet(http, server, report)
+        watch.cancel()
+    report.problems += [line.rstrip() for line in server.log if "Traceback" in line or "failed with" in line]
+    return report
+
+
+async def _first_document(http: httpx.AsyncClient) -> None:
+    """Wait until the server is ready, and let it start what it keeps running."""
+    limit = time.monotonic() + START_SECONDS
+    while (await http.get("/health")).status_code != 200:
+        assert time.monotonic() < limit, "the server does not start"
+        await asyncio.sleep(0.05)
+    reply = await http.post("/api/v1/jobs", files={"file": ("first.html", b"<p>The first document</p>")})
+    assert (await _ended(http, reply.json()["job_id"]))["status"] == "completed"
+
+
+async def _outcome(http: httpx.AsyncClient, mutant: Mutant, report: Report) -> str:
+    """How a file ended: refused with a code, or the status of its job; anything else is a problem."""
+    reply = await http.post("/api/v1/jobs", files={"file": (mutant.filename, mutant.content)})
+    said: dict[str, Any] = reply.json()
+    label = f"{mutant.filename} ({mutant.recipe})"
+    if 400 <= reply.status_code < 500 and said.get("error", {}).get("code"):
+        return f"{reply.status_code} {said['error']['code']}"
+    if reply.status_code != 202:
+        report.problems.append(f"{label}: {reply.status_code} {reply.text[:200]}")
+        return str(reply.status_code)
+    job = await _ended(http, said["job_id"])
+    if job["status"] == "failed":
+        error = job.get("error") or {}
+        if not error.get("message") or error.get("code") in (None, "internal"):
+            report.problems.append(f"{label}: failed without a reason: {error}")
+        return f"failed {error.get('code')}"
+    if job["status"] not in ("completed", "partial"):
+        report.problems.append(f"{label}: {job['status']} after {END_SECONDS} s")
+    return str(job["status"])
+
+
+async def _ended(http: httpx.AsyncClient, job_id: str) -> dict[str, Any]:
+    limit, pause = time.monotonic() + END_SECONDS, 0.05
+    while True:
+        job: dict[str, Any] = (await http.get(f"/api/v1/jobs/{job_id}")).json()
+        if job["status"] in ("completed", "partial", "failed", "cancelled") or time.monotonic() > limit:
+            return job
+        await asyncio.sleep(pause)
+        pause = min(0.5, pause * 1.5)
+
+
+async def _watch_health(url: str, report: Report) -> None:
+    async with httpx.AsyncClient(timeout=HEALTH_SECONDS) as http:
+        while True:
+            start = time.monotonic()
+            try:
+                status = (await http.get(f"{url}/health")).status_code
+            except httpx.HTTPError as error:
+                report.problems.append(f"/health does not answer: {error!r}")
+                await asyncio.sleep(1)
+                continue
+            report.slowest_health = max(report.slowest_health, time.monotonic() - start)
+            if status != 200:
+                report.problems.append(f"/health answers {status}")
+            await asyncio.sleep(0.25)
+
+
+async def _check_quiet(http: httpx.AsyncClient, server: FuzzedServer, report: Report) -> None:
+    """Wait until nothing runs any more: no job, no process that reads a document, no temporary file."""
+    limit = time.monotonic() + END_SECONDS
+    while True:
+        jobs = [
+            job
+            for status in ("queued", "processing")
+            for job in (await http.get("/api/v1/jobs", params={"status": status})).json()["jobs"]
+        ]
+        left = {pid: name for pid, name in server.descendants().items() if pid not in report.resting}
+        files = server.temporary_files()
+        if not (jobs or left or files):
+            return
+        if time.monotonic() > limit:
+            report.problems += [f"left behind: jobs {jobs}, processes {left}, files {files}"]
+            return
+        await asyncio.sleep(0.2)
+
+
+def main() -> None:
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else 200
+    seed = int(sys.argv[2]) if len(sys.argv) > 2 else random.randrange(1 << 30)
+    with tempfile.TemporaryDirectory() as folder:
+        server = FuzzedServer(Path(folder))
+        try:
+            report = asyncio.run(fuzz(server, seed, count, verbose="-v" in sys.argv))
+        finally:
+            code = server.stop()
+        print(report, f"exit code {code}", *(server.log if report.problems else ()), sep="\n")
+
+
+if __name__ == "__main__":
+    main()
