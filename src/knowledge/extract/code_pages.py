@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterator
 from functools import lru_cache
-from typing import cast
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from chardet import DetectionDict
 
 PAGES = {
     "cp1252": 1.0,
@@ -79,6 +82,10 @@ ALPHABETS = {
 """The letters outside ASCII of the languages that a Latin page was made for."""
 RARE_LANGUAGES = {"is": 0.93, "br": 0.85, "cy": 0.9, "eo": 0.9, "ga": 0.9, "gd": 0.9, "id": 0.9, "ms": 0.9, "mt": 0.9}
 """Few texts are in these languages, so that a narrow result for one of them is usually chance."""
+WITH_OTHER_CAPITALS = ("cp1251", "koi8-r", "koi8-u", "iso8859-5", "cp866", "cp1253", "iso8859-7")
+"""The pages of scripts with capitals, none of which is in ASCII."""
+RARITY_OF_CAPITALS = 0.9
+SAMPLE_CHARS = 2_000
 SMALLEST_SCORE = 0.003
 """Added to chardet's confidence, which is close to 0 where a text has hardly any letters outside ASCII."""
 MAX_WORD_BYTES = 64
@@ -92,12 +99,8 @@ AWAY_FROM_LETTERS = frozenset("¦¨¯´¶¸¼½¾ˇ˘˙˛˝÷×¬")
 
 def guess_code_page(sample: bytes) -> str:
     """Return the Python name of the code page; cp1252 where nothing speaks for any."""
-    import chardet
-
     foreign, latin_words = _split_words(sample)
-    ranking = chardet.detect_all(
-        sample, ignore_threshold=True, max_bytes=len(sample), compat_names=False, include_encodings=tuple(PAGES)
-    )
+    ranking = [*_rank(sample), *_rank_capitals(sample)]
     best, best_score = "cp1252", 0.0
     for score, page, language in sorted(map(_weigh, ranking), reverse=True):
         if score <= best_score:  # what follows can only be lower: looking at the words never raises a score
@@ -109,9 +112,29 @@ def guess_code_page(sample: bytes) -> str:
     return best
 
 
-def _weigh(result: Mapping[str, object]) -> tuple[float, str, str]:
+def _rank(sample: bytes) -> list[DetectionDict]:
+    import chardet
+
+    return chardet.detect_all(
+        sample, ignore_threshold=True, max_bytes=len(sample), compat_names=False, include_encodings=tuple(PAGES)
+    )
+
+
+def _rank_capitals(sample: bytes) -> Iterator[DetectionDict]:
+    """The pages in which this is a text in capitals, which chardet has not learnt: it sees the small letters."""
+    for page in WITH_OTHER_CAPITALS:
+        text = sample.decode(page, errors="replace")
+        letters = [letter for letter in text[:SAMPLE_CHARS] if letter > "\x7f" and letter.isalpha()]
+        if letters and sum(map(str.isupper, letters)) > 0.8 * len(letters):
+            small = _rank(text.lower().encode(page, errors="replace"))
+            for result in small:
+                if result["encoding"] == page:
+                    yield {**result, "confidence": RARITY_OF_CAPITALS * result["confidence"]}
+
+
+def _weigh(result: DetectionDict) -> tuple[float, str, str]:
     page, language = str(result["encoding"]), str(result["language"])
-    confidence = cast(float, result["confidence"]) + SMALLEST_SCORE
+    confidence = result["confidence"] + SMALLEST_SCORE
     return confidence * PAGES.get(page, 0.0) * RARE_LANGUAGES.get(language, 1.0), page, language
 
 
@@ -167,13 +190,14 @@ def _judge(word: str) -> str:
         return "fault"
     core = word[start:end].replace("ß", "ss")
     latin = scripts == {"LATIN"}
-    if latin and len(core) > 2 and sum(letter > "\x7f" for letter in core) > 0.6 * len(core):
+    if latin and len(core) > 3 and sum(letter > "\x7f" for letter in core) > 0.75 * len(core):
         return "fault"  # no language that is written in Latin letters accents nearly all of them
-    if not core.isupper() and core[1:] != core[1:].lower():
+    if any(not part.isupper() and part[1:] != part[1:].lower() for part in APOSTROPHES.split(core)):
         return "unknown" if CAMEL_CASE.search(core) else "fault"
     return "alone" if len(core) == 1 and not latin else "good"
 
 
+APOSTROPHES = re.compile("['’]")
 CAMEL_CASE = re.compile("[a-z][A-Z]")
 
 
