@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import codecs
+import io
 import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator
+from typing import BinaryIO
 
 from knowledge.errors import Damaged
 from knowledge.extract.base import Source
+from knowledge.extract.code_pages import guess_code_page, is_better_in_code_page
 
 BLOCK = 64 << 10
-SAMPLE = 128 << 10
+SAMPLE = 32 << 10
+"""How many bytes of a text are judged."""
+CONTEXT = 4 << 10
+"""A text that is shorter is judged as a whole."""
 BOMS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -22,15 +28,6 @@ BOMS = (
 )
 CONTROLS = bytes(set(range(32)) - set(b"\t\n\r\x0c\x1b\x08\x1a"))
 HIGH_RUNS = re.compile(rb"[\x80-\xff]+")
-ONE_BYTE = ("cp1252", "cp1251", "koi8_u", "cp1253", "cp1255", "cp1256", "cp874", "iso8859_5", "cp866", "cp437")
-ALPHABETS = {
-    "cp1252": ("äöüßé", "éèêëàâçîïôûùœæ", "áéíóúñü", "ãõçáéíóúâêôà", "àèéìòù", "åäöæøé", "þðæöáéíóúý", "éëïóáèêöü"),
-    "cp1250": ("ąćęłńóśźż", "áčďéěíňóřšťúůýžľĺŕôä", "áéíóöőúüű", "ăâîşţ", "čćđšž"),
-    "iso8859_2": ("ąćęłńóśźż", "áčďéěíňóřšťúůýžľĺŕôä", "áéíóöőúüű", "ăâîşţ", "čćđšž"),
-    "cp1254": ("çğıöşüâî",),
-    "cp1257": ("ąčęėįšųūž", "āčēģīķļņšūž", "õäöüšž"),
-}
-"""The foreign letters of the languages that each encoding was made for."""
 UNLIKELY = ("Cn", "Co", "Cs")
 """Unassigned, private, surrogate."""
 
@@ -50,24 +47,53 @@ def whole_text(source: Source) -> str:
 
 def decode(data: bytes) -> str:
     """A text that is small enough to be in memory already."""
-    return data.decode(guess(data[:SAMPLE], whole=len(data) <= SAMPLE), errors="replace")
+    head = data[:SAMPLE]
+    name = _marked(head) or _sixteen(head) or _escaped(head) or _utf8(data, whole=True)
+    return data.decode(name or _guess_legacy(io.BytesIO(data)), errors="replace")
 
 
 def detect(source: Source) -> str:
     head = source.read(SAMPLE)
-    if not (_marked(head) or _sixteen(head) or _escaped(head)):
-        if b"\0" in head or looks_binary(head):
-            raise Damaged("It is named like a text but holds binary data", filename=source.filename)
-        broken = _first_break(source)
-        if broken is None:
-            return "utf-8"
-        head = _around(source, broken)
-    return guess(head, whole=False)
+    name = _marked(head) or _sixteen(head) or _escaped(head)
+    if name is not None:
+        return name
+    if b"\0" in head or looks_binary(head):
+        raise Damaged("It is named like a text but holds binary data", filename=source.filename)
+    if _is_utf8(source):
+        return "utf-8"
+    with source.open() as file:
+        return _guess_legacy(file)
 
 
-def guess(sample: bytes, *, whole: bool = True) -> str:
-    known = _marked(sample) or _sixteen(sample) or _escaped(sample) or _utf8(sample, whole)
-    return known or _two_bytes(sample) or _one_byte(sample)
+def guess(sample: bytes) -> str:
+    known = _marked(sample) or _sixteen(sample) or _escaped(sample) or _utf8(sample, whole=True)
+    return known or _two_bytes(sample) or guess_code_page(sample)
+
+
+def _guess_legacy(file: BinaryIO) -> str:
+    """The encoding of a text that is not in Unicode, judged by a bounded number of its lines that are not ASCII."""
+    head = file.read(CONTEXT)
+    if len(head) < CONTEXT:
+        return _two_bytes(head) or guess_code_page(head)
+    sample = b"\n".join(_lines_outside_ascii(head, file))
+    if head.isascii():  # its words still tell the language
+        sample = head + b"\n" + sample
+    return _two_bytes(sample) or guess_code_page(sample)
+
+
+def _lines_outside_ascii(start: bytes, file: BinaryIO) -> Iterator[bytes]:
+    """Up to SAMPLE bytes of lines that have a byte outside ASCII; a line without an end counts as several."""
+    size, rest = 0, start
+    while size < SAMPLE and (block := file.read(BLOCK)):
+        *lines, rest = (rest + block).split(b"\n")
+        if len(rest) > BLOCK:
+            lines, rest = [*lines, rest], b""
+        for line in lines:
+            if size < SAMPLE and not line.isascii():
+                yield line[:SAMPLE]
+                size += len(line)
+    if size < SAMPLE:
+        yield rest
 
 
 def looks_binary(sample: bytes) -> bool:
@@ -118,27 +144,20 @@ def _utf8(sample: bytes, whole: bool) -> str | None:
         return None
 
 
-def _first_break(source: Source) -> int | None:
-    """Where the bytes stop being UTF-8; None when they never do."""
-    decoder, position = codecs.getincrementaldecoder("utf-8")(), 0
+def _is_utf8(source: Source) -> bool:
+    decoder, size = codecs.getincrementaldecoder("utf-8")(), 0
     with source.open() as file:
-        while block := file.read(BLOCK):
-            try:
+        try:
+            while block := file.read(BLOCK):
                 decoder.decode(block)
-            except UnicodeDecodeError:
-                return position
-            position += len(block)
+                size += len(block)
+        except UnicodeDecodeError:
+            return False
     try:
         decoder.decode(b"", final=True)
     except UnicodeDecodeError:
-        return None if position > BLOCK else 0  # the last character of a long file was cut off
-    return None
-
-
-def _around(source: Source, position: int) -> bytes:
-    with source.open() as file:
-        file.seek(position)
-        return file.read(SAMPLE)
+        return size > BLOCK  # the last character of a long file was cut off
+    return True
 
 
 def _escaped(sample: bytes) -> str | None:
@@ -149,14 +168,19 @@ def _two_bytes(sample: bytes) -> str | None:
     """Japanese, Korean and Chinese: what the text would consist of tells which."""
     if _share(sample, "cp932", _japanese) > 0.95 and _share(sample, "cp932", _kana) > 0.05:
         return "cp932"
+    if _share(sample, "euc_jp", _japanese) > 0.95 and _share(sample, "euc_jp", _kana) > 0.1:
+        return "euc_jp"
+    name = _without_kana(sample)
+    return None if name is None or is_better_in_code_page(sample, name) else name
+
+
+def _without_kana(sample: bytes) -> str | None:
     runs = HIGH_RUNS.findall(sample)
     odd = sum(len(run) % 2 for run in runs)
     if odd > len(runs) * 0.1:  # Big5 and Shift-JIS also use ASCII as second bytes; the others do not
         if _share(sample, "cp932", _japanese) > 0.97:
             return "cp932"
         return "big5" if _share(sample, "big5", _han) * _usual(sample, "big5") > 0.7 else None
-    if _share(sample, "euc_jp", _japanese) > 0.95 and _share(sample, "euc_jp", _kana) > 0.1:
-        return "euc_jp"
     if _share(sample, "cp949", _hangul) > 0.9:
         return "cp949"
     chinese = {name: _share(sample, name, _han) * _usual(sample, name) for name in ("gb18030", "big5")}
@@ -173,7 +197,22 @@ def _share(sample: bytes, encoding: str, wanted: re.Pattern[str]) -> float:
     except UnicodeDecodeError:
         return 0.0
     foreign = re.sub("[\x00-\x7f]+", "", text)
-    return len(wanted.findall(foreign)) / len(foreign) if foreign else 0.0
+    if not foreign or _inside_latin_words(text, encoding) > 0.5 * len(foreign):
+        return 0.0
+    return len(wanted.findall(foreign)) / len(foreign)
+
+
+SHORT_RUN = re.compile("(?<![^\x00-\x7f])[^\x00-\x7f]{1,3}(?![^\x00-\x7f])")
+
+
+def _inside_latin_words(text: str, encoding: str) -> int:
+    """How many characters are rather accented Latin letters, each taken together with the letter after it."""
+    count = 0
+    for run in SHORT_RUN.finditer(text):
+        around = text[max(0, run.start() - 1) : run.start()] + text[run.end() : run.end() + 1]
+        if any(map(str.isalpha, around)) or run[0].encode(encoding)[-1:].isalpha():
+            count += len(run[0])
+    return count
 
 
 _japanese = re.compile("[\u3000-\u30ff\u4e00-\u9fff\uff01-\uff5e\u2010-\u2026]")
@@ -189,65 +228,3 @@ def _usual(sample: bytes, encoding: str) -> float:
     text = sample.decode(encoding, errors="ignore")
     first = [letter.encode(encoding)[0] for letter in text if ord(letter) > 127]
     return sum(low <= byte <= high for byte in first) / max(1, len(first))
-
-
-def _one_byte(sample: bytes) -> str:
-    if _hebrew(sample):
-        return "cp1255"
-    scores = {name: _plausible(sample, name) for name in ONE_BYTE}
-    best = max(ONE_BYTE, key=lambda name: scores[name])
-    if best != "cp1252" and scores[best] > scores["cp1252"] + 0.15:
-        return best
-    return _latin(sample)
-
-
-def _hebrew(sample: bytes) -> bool:
-    """Its letters look like small Russian ones, except that the last of those never turn up."""
-    high = [byte for byte in sample if byte > 0x7F]
-    return len(high) > 20 and sum(0xE0 <= byte <= 0xFA for byte in high) > 0.97 * len(high) and max(high) <= 0xFA
-
-
-def _plausible(sample: bytes, encoding: str) -> float:
-    """The share of words with foreign letters that look like words: one script, capitals only in front."""
-    text = sample.decode(encoding, errors="replace")
-    words = [word for word in re.findall(r"[^\x00-\x40\x5b-\x60\x7b-\x7f]+", text[:20000]) if not word.isascii()]
-    if not words:
-        return 0.0
-    return sum(_like_a_word(word.strip("«»„“”‘’–—…§°©®·¿¡€")) for word in words) / len(words)
-
-
-def _like_a_word(word: str) -> float:
-    if not word:
-        return 0.5
-    if not all(unicodedata.category(letter)[0] in "LM" or letter in "’‘-–—…" for letter in word):
-        return 0.0
-    scripts = {_script(letter) for letter in word if letter.isalpha()}
-    if len(scripts) > 1:
-        return 0.0
-    if scripts == {"LATIN"} and len(word) > 2 and sum(letter > "\x7f" for letter in word) > len(word) * 0.6:
-        return 0.0  # no language that is written in Latin letters accents nearly all of them
-    tail = word[1:]
-    return 1.0 if tail == tail.lower() else 0.6 if word.isupper() else 0.0
-
-
-def _script(letter: str) -> str:
-    return unicodedata.name(letter, "?").split(" ")[0]
-
-
-def _latin(sample: bytes) -> str:
-    """Western, Central European, Turkish and Baltic: the foreign letters must all be those of one language."""
-    foreign = {name: re.sub("[\\x00-\\xbf]+", "", sample.decode(name, errors="ignore").lower()) for name in ALPHABETS}
-    scores = {name: max(_written(foreign[name], alphabet) for alphabet in ALPHABETS[name]) for name in ALPHABETS}
-    best = max(ALPHABETS, key=lambda name: scores[name])
-    return best if scores[best] > 0.5 else _by_frequency(sample)
-
-
-def _written(foreign: str, alphabet: str) -> float:
-    return sum(letter in alphabet for letter in foreign) / len(foreign) if foreign else 1.0
-
-
-def _by_frequency(sample: bytes) -> str:
-    from charset_normalizer import from_bytes
-
-    best = from_bytes(sample[:20000]).best()
-    return str(best.encoding) if best is not None else "cp1252"

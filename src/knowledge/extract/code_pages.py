@@ -1,0 +1,223 @@
+"""Which one-byte code page a text is in: chardet ranks the pages, what the decoded words look like decides."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from chardet import DetectionDict
+
+PAGES = {
+    "cp1252": 1.0,
+    "iso8859-15": 0.999,
+    "cp1250": 0.95,
+    "iso8859-2": 0.949,
+    "cp1254": 1.0,
+    "cp1257": 0.97,
+    "cp1258": 0.95,
+    "cp1251": 1.0,
+    "koi8-r": 1.0,
+    "koi8-u": 1.0,
+    "iso8859-5": 0.97,
+    "cp866": 0.95,
+    "cp1253": 1.0,
+    "iso8859-7": 0.999,
+    "cp1255": 1.0,
+    "iso8859-8": 0.999,
+    "cp1256": 1.0,
+    "iso8859-6": 0.99,
+    "cp874": 1.0,
+    "cp850": 0.88,
+    "cp437": 0.87,
+    "cp852": 0.88,
+    "mac-roman": 0.88,
+}
+"""The pages to choose from, each with the weight that decides between pages of nearly equal score.
+
+ISO 8859-1 and 8859-9 are missing because cp1252 and cp1254 decode the same bytes to the same text."""
+WESTERN = {
+    "ca": "àçèéíïòóúü",
+    "da": "åæøé",
+    "de": "äöüßé",
+    "en": "çèéêïñö",
+    "es": "áéíñóúü",
+    "et": "äõöüšž",
+    "fi": "äåö",
+    "fr": "àâæçèéêëîïôùûüÿœ",
+    "is": "áæéíðóöúýþ",
+    "it": "àèéìíîòùú",
+    "nl": "áèéêëïóöü",
+    "no": "åæøéòô",
+    "pt": "àáâãçéêíóôõúü",
+    "sv": "åäöé",
+}
+CENTRAL = {
+    "cs": "áčďéěíňóřšťúůýž",
+    "de": "äöüßé",
+    "hr": "čćđšž",
+    "hu": "áéíóöőúüű",
+    "pl": "ąćęłńóśźż",
+    "ro": "ăâîşţ",
+    "sk": "áäčďéíĺľňóôŕšťúýž",
+    "sl": "čšž",
+    "sq": "çë",
+}
+BALTIC = {"et": "äõöüšž", "lt": "ąčęėįšųūž", "lv": "āčēģīķļņšūž"}
+ALPHABETS = {
+    "cp1252": WESTERN,
+    "iso8859-15": WESTERN,
+    "cp1250": CENTRAL,
+    "iso8859-2": CENTRAL,
+    "cp1254": {"tr": "çğıöşüâîû"},
+    "cp1257": BALTIC,
+    "cp850": WESTERN,
+    "cp437": WESTERN,
+    "cp852": CENTRAL,
+    "mac-roman": WESTERN,
+}
+"""The letters outside ASCII of the languages that a Latin page was made for."""
+RARE_LANGUAGES = {"is": 0.93, "br": 0.85, "cy": 0.9, "eo": 0.9, "ga": 0.9, "gd": 0.9, "id": 0.9, "ms": 0.9, "mt": 0.9}
+"""Few texts are in these languages, so that a narrow result for one of them is usually chance."""
+WITH_OTHER_CAPITALS = ("cp1251", "koi8-r", "koi8-u", "iso8859-5", "cp866", "cp1253", "iso8859-7")
+"""The pages of scripts with capitals, none of which is in ASCII."""
+RARITY_OF_CAPITALS = 0.9
+SAMPLE_CHARS = 2_000
+SMALLEST_SCORE = 0.003
+"""Added to chardet's confidence, which is close to 0 where a text has hardly any letters outside ASCII."""
+MAX_WORD_BYTES = 64
+MAX_JUDGED_BYTES = 4_000
+BYTE_WORDS = re.compile(rb"[A-Za-z'\x80-\xff]+")
+WORDS = re.compile("[^ \xa0\u2010-\u2015\u2026]+")
+INSIDE_WORDS = frozenset("'’·\xad\u200c\u200d\u200e\u200f")
+AWAY_FROM_LETTERS = frozenset("¦¨¯´¶¸¼½¾ˇ˘˙˛˝÷×¬")
+"""Signs that do not touch a word; other pages have letters in their places."""
+
+
+def guess_code_page(sample: bytes) -> str:
+    """Return the Python name of the code page; cp1252 where nothing speaks for any."""
+    foreign, latin_words = _split_words(sample)
+    ranking = [*_rank(sample), *_rank_capitals(sample)]
+    best, best_score = "cp1252", 0.0
+    for score, page, language in sorted(map(_weigh, ranking), reverse=True):
+        if score <= best_score:  # what follows can only be lower: looking at the words never raises a score
+            break
+        text = foreign.decode(page, errors="replace")
+        likely = (1 - share_of_faults(text, latin_words)) * share_of_alphabet(text, page, language)
+        if score * likely**2 > best_score:
+            best, best_score = page, score * likely**2
+    return best
+
+
+def _rank(sample: bytes) -> list[DetectionDict]:
+    import chardet
+
+    return chardet.detect_all(
+        sample, ignore_threshold=True, max_bytes=len(sample), compat_names=False, include_encodings=tuple(PAGES)
+    )
+
+
+def _rank_capitals(sample: bytes) -> Iterator[DetectionDict]:
+    """The pages in which this is a text in capitals, which chardet has not learnt: it sees the small letters."""
+    for page in WITH_OTHER_CAPITALS:
+        text = sample.decode(page, errors="replace")
+        letters = [letter for letter in text[:SAMPLE_CHARS] if letter > "\x7f" and letter.isalpha()]
+        if letters and sum(map(str.isupper, letters)) > 0.8 * len(letters):
+            small = _rank(text.lower().encode(page, errors="replace"))
+            for result in small:
+                if result["encoding"] == page:
+                    yield {**result, "confidence": RARITY_OF_CAPITALS * result["confidence"]}
+
+
+def _weigh(result: DetectionDict) -> tuple[float, str, str]:
+    page, language = str(result["encoding"]), str(result["language"])
+    confidence = result["confidence"] + SMALLEST_SCORE
+    return confidence * PAGES.get(page, 0.0) * RARE_LANGUAGES.get(language, 1.0), page, language
+
+
+def is_better_in_code_page(sample: bytes, rival: str) -> bool:
+    """Whether chardet finds a code page likelier than an encoding of two bytes, and the page makes words of it."""
+    import chardet
+
+    best = chardet.detect(
+        sample, max_bytes=len(sample), compat_names=False, include_encodings=(*PAGES, rival), no_match_encoding=rival
+    )
+    page = str(best["encoding"])
+    foreign, latin_words = _split_words(sample)
+    return page in PAGES and share_of_faults(foreign.decode(page, errors="replace"), latin_words) < 0.1
+
+
+def _split_words(sample: bytes) -> tuple[bytes, int]:
+    """The first words with bytes outside ASCII, joined by spaces; and how many words have none."""
+    foreign, size, latin_words = [], 0, 0
+    for word in BYTE_WORDS.findall(sample):
+        if word.isascii():
+            latin_words += len(word) > 1
+        elif size < MAX_JUDGED_BYTES:
+            foreign.append(word[:MAX_WORD_BYTES])
+            size += len(foreign[-1]) + 1
+    return b" ".join(foreign), latin_words
+
+
+def share_of_faults(text: str, latin_words: int) -> float:
+    """How many of the words look like those of a wrong code page, from 0 to 1."""
+    verdicts = [_judge(word) for word in WORDS.findall(text) if not word.isascii()]
+    faults, good, alone = (verdicts.count(verdict) for verdict in ("fault", "good", "alone"))
+    if latin_words > 3 * good:  # an "è" or "à" between Latin words, not a Cyrillic or Hebrew word of one letter
+        faults += alone
+    judged = len(verdicts) - verdicts.count("unknown")
+    return faults / judged * 0.99 + 0.01 if faults else 0.0
+
+
+def _judge(word: str) -> str:
+    kinds = [_kind(letter) for letter in word]
+    if "none" in kinds or "¤" in word:  # hardly anybody ever wrote the sign that the euro took the place of
+        return "fault"
+    start, end = 0, len(word)
+    while start < end and kinds[start] in ("sign", "inside"):
+        start += 1
+    while end > start and kinds[end - 1] in ("sign", "inside"):
+        end -= 1
+    if start == end:
+        return "unknown"
+    if not AWAY_FROM_LETTERS.isdisjoint(word[max(0, start - 1) : start] + word[end : end + 1]):
+        return "fault"
+    scripts = set(kinds[start:end]) - {"inside"}
+    if len(scripts) > 1:  # two scripts, or a sign between letters
+        return "fault"
+    core = word[start:end].replace("ß", "ss")
+    latin = scripts == {"LATIN"}
+    if latin and len(core) > 3 and sum(letter > "\x7f" for letter in core) > 0.75 * len(core):
+        return "fault"  # no language that is written in Latin letters accents nearly all of them
+    if any(not part.isupper() and part[1:] != part[1:].lower() for part in APOSTROPHES.split(core)):
+        return "unknown" if CAMEL_CASE.search(core) else "fault"
+    return "alone" if len(core) == 1 and not latin else "good"
+
+
+APOSTROPHES = re.compile("['’]")
+CAMEL_CASE = re.compile("[a-z][A-Z]")
+
+
+@lru_cache(maxsize=1024)
+def _kind(letter: str) -> str:
+    """The script of a letter; "inside" for what may stand between letters; "none" for what no text has."""
+    category = unicodedata.category(letter)
+    if letter in INSIDE_WORDS:
+        return "inside"
+    if category[0] in "LM" and letter not in "ªºµˆ":
+        script = unicodedata.name(letter, "?").split(" ")[0]
+        return "inside" if script == "COMBINING" else script
+    return "none" if category in ("Cc", "Cn", "Co") or letter == "\ufffd" else "sign"
+
+
+def share_of_alphabet(text: str, page: str, language: str) -> float:
+    """How many of the letters outside ASCII belong to one language of the page, best to the one that chardet found."""
+    alphabets = ALPHABETS.get(page)
+    letters = [letter for letter in text.lower() if letter > "\x7f" and letter.isalpha() and letter not in "ªºµ"]
+    if alphabets is None or not letters:
+        return 1.0
+    shares = {name: sum(map(alphabet.__contains__, letters)) / len(letters) for name, alphabet in alphabets.items()}
+    return max(shares.get(language, 0.0), 0.97 * max(shares.values()))
