@@ -5,8 +5,9 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,8 @@ POLL_SECONDS = 0.05
 class Pulse:
     """Asks for /health all the time, on a connection of its own each time."""
 
-    def __init__(self, url: str) -> None:
-        self._url = url
+    def __init__(self, url: str, besides: Callable[[], object] | None = None) -> None:
+        self._address, self._besides = url.removeprefix("http://"), besides
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._beat, daemon=True)
         self.answers = 0
@@ -41,11 +42,21 @@ class Pulse:
     def _beat(self) -> None:
         while not self._ended.is_set() and not self.failures:
             try:
-                httpx.get(f"{self._url}/health", timeout=HEALTH_SECONDS).raise_for_status()
-                self.answers += 1
-            except httpx.HTTPError as error:
+                self._ask()
+                if self._besides is not None:
+                    self._besides()
+            except (OSError, HTTPException) as error:
                 self.failures.append(f"{type(error).__name__}: {error}")
             self._ended.wait(POLL_SECONDS)
+
+    def _ask(self) -> None:
+        with closing(HTTPConnection(self._address, timeout=HEALTH_SECONDS)) as connection:
+            connection.request("GET", "/health")
+            status = connection.getresponse().status
+        if status == httpx.codes.OK:
+            self.answers += 1
+        else:
+            self.failures.append(f"HTTP {status}")
 
 
 class Server:
@@ -84,6 +95,10 @@ class Server:
 
     def resident(self) -> int:
         return self._memory("VmRSS")
+
+    def anonymous(self) -> int:
+        """Its memory without mapped files, such as the database, which the kernel takes back when others need it."""
+        return self._memory("RssAnon")
 
     def peak(self) -> int:
         """The most memory that it has held since `forget_peak`, in bytes."""

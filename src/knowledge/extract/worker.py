@@ -23,7 +23,7 @@ from knowledge.extract.unpacking import Unpacking
 from knowledge.model import Json
 
 PRELOAD = ("knowledge.extract.preload",)
-IDENTIFY_SECONDS = 10.0
+IDENTIFY_SECONDS = 30.0
 """To read the directory of an archive: whoever sends one waits for it."""
 
 E = TypeVar("E", bound=Exchange)

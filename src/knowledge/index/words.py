@@ -18,7 +18,8 @@ from knowledge.index.api import Entry, Within, Words
 from knowledge.index.scoring import Asked
 from knowledge.index.statistics import Statistics
 
-HEAP_BYTES = 64_000_000
+HEAP_BYTES = 32_000_000
+"""What the writer gathers before it writes a segment: a long document fills all of it."""
 Ids: TypeAlias = NDArray[np.int64]
 Scores: TypeAlias = NDArray[np.float32]
 MUST, SHOULD = tantivy.Occur.Must, tantivy.Occur.Should

@@ -24,7 +24,7 @@ from knowledge.model import Json
 from knowledge.store.files import FileStore
 
 TASKS = "knowledge.engine.crawling.site_tasks"
-SECONDS = 20.0
+SECONDS = 30.0
 """What reading one page, one list or one rule may take."""
 MOST_BYTES = 200 << 20
 CHARSET = re.compile(r"[\w.:-]{1,40}")
