@@ -112,8 +112,8 @@ def accept_update(parts: Parts, note: Document, text: str, scope: Scope) -> Job:
     return queued
 
 
-def queue_embedding(parts: Parts, document: Document, scope: Scope) -> Job:
-    """Queue new vectors for a document whose title has changed."""
+def queue_embedding(connection: Connection, document: Document, scope: Scope) -> None:
+    """Queue new vectors and digests for a document whose title has changed, in the transaction that changed it."""
     job = NewJob(
         new_uid(),
         JobKind.EMBED,
@@ -124,9 +124,7 @@ def queue_embedding(parts: Parts, document: Document, scope: Scope) -> Job:
         None,
         BULK,
     )
-    queued = parts.database.write(lambda connection: jobs.queue(connection, job))
-    parts.workers.wake()
-    return queued
+    jobs.queue(connection, job)
 
 
 def clean_filename(name: str) -> str:

@@ -1,4 +1,7 @@
-"""A backup is one tar file: what it is, the database, the originals. The index is left out: it is built anew."""
+"""A backup is one tar file: what it is, the database, the originals. The index is left out: it is built anew.
+
+The copy of the database and the originals are checked as `verify` checks them before the first byte is given out.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import io
 import json
 import secrets
 import shutil
+import sqlite3
 import tarfile
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack
@@ -13,14 +17,17 @@ from pathlib import Path
 from typing import BinaryIO
 
 from knowledge import __version__, failpoints
+from knowledge.engine import verify
 from knowledge.engine.parts import Parts
 from knowledge.errors import Damaged, NotNow, StorageFailed
 from knowledge.model import Json, now
+from knowledge.store.database import storage_failed
 from knowledge.store.files import PIECE, digest
 
 DATABASE, FILES, MANIFEST = "knowledge.db", "files", "manifest.json"
 PRODUCT = "knowledge-server backup"
 BLOCK = tarfile.BLOCKSIZE
+ANOTHER_BACKUP = "The backup itself holds the damage: restore an older one."
 
 
 class Archive:
@@ -50,7 +57,11 @@ class Archive:
         copy = parts.options.data / f"backup-{secrets.token_hex(8)}.db"
         self._stack.callback(copy.unlink, missing_ok=True)
         named = _named(parts)
-        parts.database.copy_to(copy)
+        try:
+            parts.database.copy_to(copy)
+        except sqlite3.Error as error:
+            raise storage_failed(error) from error
+        verify.require_whole(copy, parts.files.root, "Nothing was backed up", stop=lambda: parts.closing)
         named |= _named(parts)  # what was added while the copy was made may be in it
         originals = [path for path in map(parts.files.path, sorted(named)) if path.exists()]
         manifest = _manifest(copy, len(originals))
@@ -85,6 +96,7 @@ def restore(archive: BinaryIO, data: Path) -> Json:
     draft = data.with_name(f"{data.name}.restoring-{secrets.token_hex(4)}")
     try:
         manifest = _lay_out(archive, draft)
+        verify.require_whole(draft / DATABASE, draft / FILES, "Nothing was restored", hint=ANOTHER_BACKUP)
         data.mkdir(parents=True, exist_ok=True)
         for part in draft.iterdir():
             part.replace(data / part.name)

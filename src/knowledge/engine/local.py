@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TypeVar
+
+from sqlalchemy import Connection
 
 from knowledge import failpoints
 from knowledge.crawls import Crawl, NewCrawl
@@ -282,11 +284,14 @@ class LocalEngine(LocalAccounts, LocalCorpora):
     def _edit(self, ref: Ref, edit: DocumentEdit) -> Document:
         parts = self._parts
         before = parts.documents.find(ref, self._scope)
-        document = parts.documents.edit(before.id, edit, self._scope, parts.options.quota)
+        document = parts.documents.edit(before.id, edit, self._scope, parts.options.quota, self._retitled)
         parts.indexer.follow(parts.changes.newest(), parts.options.wait_seconds)
         if document.title != before.title:
-            accept.queue_embedding(parts, document, self._scope)
+            parts.workers.wake()
         return document
+
+    def _retitled(self, connection: Connection, document: Document) -> None:
+        accept.queue_embedding(connection, document, self._scope)
 
     async def remove(self, ref: Ref) -> Removed:
         return await self._run(lambda: self._freed(*self._parts.documents.remove(ref, self._scope)))
@@ -336,8 +341,13 @@ class LocalEngine(LocalAccounts, LocalCorpora):
         return await self._run(lambda: standing.status(self._parts, self._scope))
 
     async def verify(self) -> list[Finding]:
+        return await self._run(lambda: list(self._verify()))
+
+    def _verify(self) -> Iterator[Finding]:
         parts = self._parts
-        return await self._run(lambda: list(verify.verify(parts.documents, parts.chunks, parts.files, parts.indexer)))
+        return verify.verify(
+            parts.database.path, parts.documents, parts.chunks, parts.files, parts.indexer, lambda: parts.closing
+        )
 
     async def reindex(self, model: str | None = None) -> None:
         if model is None:

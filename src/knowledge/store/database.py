@@ -41,14 +41,21 @@ def new_id(result: CursorResult[Any]) -> int:
     return int(key[0])
 
 
+DAMAGED_HINT = (
+    "Run 'knowledge verify' to see which documents are damaged; restore a backup with"
+    " 'knowledge restore BACKUP --data DIR', or remove these documents and add them again."
+)
 DRIVER_ERRORS = (DBAPIError, sqlite3.Error)
 """What goes wrong below the library arrives as its own error or, from prepared statements, as the driver's."""
 
 
 def storage_failed(error: DBAPIError | sqlite3.Error) -> StorageFailed:
     cause = error.orig if isinstance(error, DBAPIError) else error
-    if getattr(cause, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
+    code = getattr(cause, "sqlite_errorcode", None)
+    if code == sqlite3.SQLITE_FULL:
         return DiskFull("The disk of the data folder is full", reason=str(cause))
+    if code is not None and code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):  # extended codes too
+        return DatabaseFailed(f"The database could not be used: {cause}", hint=DAMAGED_HINT, reason=str(cause))
     return DatabaseFailed(f"The database could not be used: {cause}", reason=str(cause))
 
 
@@ -116,6 +123,7 @@ class Database:
         source, copy = sqlite3.connect(self.path), sqlite3.connect(target)
         try:
             source.backup(copy, pages=2000)
+            copy.execute("PRAGMA journal_mode=DELETE")  # one file, that no write-ahead log belongs to
         finally:
             source.close()
             copy.close()
