@@ -23,6 +23,7 @@ from knowledge.engine.vectors import VectorKeeper
 from knowledge.engine.workers import Workers
 from knowledge.extract.worker import Parsers
 from knowledge.index.api import Index
+from knowledge.store import migrate, traces
 from knowledge.store.changes import ChangeLog
 from knowledge.store.chunks import ChunkStore
 from knowledge.store.collections import CollectionStore
@@ -169,6 +170,8 @@ class Parts:
         self.chunks.sweep()
         self.jobs.forget_originals(stamp() - KEEP_FAILED)
         self.files.sweep(self.documents.names, older_than)
+        traces.sweep(self.database)
+        migrate.sweep_copies(self.database.path)
 
     def _applied(self, seq: int) -> None:
         """The index has seen everything up to here: jobs end, and the files that only they named go."""

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from knowledge.index import footers, likeness, scoring
 from knowledge.index import manifest as manifests
-from knowledge.index.api import Entry, Places, Scored, Within, Words
+from knowledge.index.api import Entry, Places, ReadEntries, Scored, Within, Words
 from knowledge.index.files import Damaged
 from knowledge.index.manifest import Manifest
 from knowledge.index.meaning import MeaningView, MeaningWriter
@@ -41,6 +41,9 @@ NEARLY_ALL = 0.9
 """Who asks so much of the index has its words weighed by all of it: the difference could not be seen."""
 MOST_SCOPES, MOST_TERMS = 64, 4096
 SETTLED_TAIL = 256
+PURGE_BATCH = 128
+"""So many passages are written once more in one step of a purge: about 0.1 s, during which changes wait."""
+LOOKED_UP = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +72,8 @@ class View:
             self.slots.columns.length[selection.mask],
             filters(scope, by_owner=not selection.all_readable),
         )
-        holding = lru_cache(MOST_TERMS)(lambda form: self.words.holding_within(form, conditions))
+        words = self.words  # and not this view: a cycle would keep the files of deleted segments open
+        holding = lru_cache(MOST_TERMS)(lambda form: words.holding_within(form, conditions))
         return Statistics(selection.count, float(lengths.mean()), holding, whole=False)
 
     def best(self, words: Words, within: Within, limit: int, selection: Selection, statistics: Statistics) -> Scored:
@@ -104,6 +108,8 @@ class EmbeddedIndex:
         self._slots = SlotWriter(self._slots_folder())
         self._meaning = MeaningWriter(self._slots_folder(), dimension)
         self._words_ahead = False
+        self._rewriting: list[int] = []
+        self._rewritten = 0
         try:
             if manifest is not None:
                 self._load(manifest)
@@ -234,6 +240,70 @@ class EmbeddedIndex:
         self._view = View(self._view.words, slots.view(), meaning.view())
         old_slots.close()
         old_meaning.close()
+
+    # -- purging --------------------------------------------------------------------------------
+
+    def unpurged(self) -> int:
+        dirty = [segment for segment in footers.segments(self._folder / "words") if segment.deleted]
+        left = sum(segment.passages - segment.deleted for segment in dirty)
+        return left + 1 if dirty or self._slots.dead else 0
+
+    def purge(self, read: ReadEntries) -> bool:
+        """tantivy drops deleted passages when it merges a segment, which may be never, and its Python package cannot
+        ask for it. So the passages that are left in such a segment are written once more: then it is empty and goes.
+
+        There is one commit at the end, or that of a change that comes in between: with more of them, merges would move
+        the passages while they are being written.
+        """
+        with self._turn:
+            if not self._rewriting:
+                self._rewriting = self._in_dirty_segments()
+                self._rewritten = 0
+            if self._rewritten < len(self._rewriting):
+                self._rewrite(read, self._rewriting[self._rewritten : self._rewritten + PURGE_BATCH])
+                self._rewritten += PURGE_BATCH
+                return False
+            self._end_of_rewriting()
+        self.flush()
+        self._words.collect()
+        return True
+
+    def _end_of_rewriting(self) -> None:
+        try:
+            self._words.commit()
+        except BaseException:
+            self._take_back()
+            raise
+        finally:
+            self._rewriting = []
+        self._view = self._published()
+        if self._slots.dead:
+            self._compact()
+
+    def _in_dirty_segments(self) -> list[int]:
+        """The live passages that share a segment with deleted ones."""
+        slots, dirty = self._view.slots, self._dirty_segments()
+        ids = slots.columns.chunk[slots.alive].tolist() if dirty else []
+        batches = (ids[first : first + LOOKED_UP] for first in range(0, len(ids), LOOKED_UP))
+        return [chunk for batch in batches for chunk in self._view.words.within_segments(batch, dirty)]
+
+    def _dirty_segments(self) -> frozenset[int]:
+        """By their numbers in the view, which sees what was merged until now."""
+        self._view = self._published()
+        segments = footers.segments(self._folder / "words")
+        if len(segments) != self._view.words.searcher.num_segments:  # a merge has ended in between; the next step sees
+            return frozenset()
+        return frozenset(number for number, segment in enumerate(segments) if segment.deleted)
+
+    def _rewrite(self, read: ReadEntries, ids: list[int]) -> None:
+        still_there = self._view.words.within_segments(ids, self._dirty_segments())  # a merge may have moved them
+        places = self._view.slots.slots_of(np.asarray(still_there, np.int64))
+        try:
+            self._words.rewrite(list(read([chunk for chunk, at in zip(still_there, places, strict=True) if at >= 0])))
+        except BaseException:
+            self._take_back()
+            self._rewriting = []
+            raise
 
     # -- searching ------------------------------------------------------------------------------
 

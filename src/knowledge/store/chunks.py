@@ -45,7 +45,7 @@ _BY_DIGEST = (
     .join_from(schema.chunks, schema.vectors, V.chunk_id == H.id)
     .where(V.model_id == bindparam("model_id"), H.digest.in_(bindparam("digests", expanding=True)))
 )
-_TO_INDEX = (
+_INDEXABLE = (
     select(
         H.id,
         H.text,
@@ -62,8 +62,9 @@ _TO_INDEX = (
     )
     .join_from(schema.documents, schema.chunks, H.content_id == D.content_id)
     .join(schema.vectors, (V.chunk_id == H.id) & (V.model_id == bindparam("model_id")), isouter=True)
-    .where(D.id.in_(bindparam("ids", expanding=True)))
 )
+_TO_INDEX = _INDEXABLE.where(D.id.in_(bindparam("ids", expanding=True)))
+_PASSAGES_TO_INDEX = _INDEXABLE.where(H.id.in_(bindparam("ids", expanding=True)))
 _WITHOUT_VECTOR = (
     select(H.id, H.text, H.section, D.title, D.id.label("document_id"), D.language)
     .join_from(schema.documents, schema.chunks, H.content_id == D.content_id)
@@ -172,6 +173,12 @@ class ChunkStore:
         """Everything the index should say about these documents, passage by passage."""
         with self._database.read() as connection:
             rows = connection.execute(_TO_INDEX, {"ids": document_ids, "model_id": model_id})
+            yield from map(_indexable, rows)
+
+    def indexable_passages(self, chunk_ids: Sequence[int], model_id: int) -> Iterator[Indexable]:
+        """The same about single passages; those that no document has any more are left out."""
+        with self._database.read() as connection:
+            rows = connection.execute(_PASSAGES_TO_INDEX, {"ids": chunk_ids, "model_id": model_id})
             yield from map(_indexable, rows)
 
     def without_vector(self, model_id: int, after: int, limit: int) -> list[Unembedded]:

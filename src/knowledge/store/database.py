@@ -5,6 +5,7 @@ from __future__ import annotations
 import queue
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -26,12 +27,17 @@ PRAGMAS = (
     "PRAGMA journal_mode=WAL",
     "PRAGMA synchronous=FULL",  # whoever was told "accepted" may pull the plug
     "PRAGMA foreign_keys=ON",
-    "PRAGMA secure_delete=FAST",
+    "PRAGMA secure_delete=ON",  # freed pages are overwritten: docs/decisions/0011-deleted-from-the-disk.md
     "PRAGMA busy_timeout=10000",
     "PRAGMA temp_store=MEMORY",
     "PRAGMA mmap_size=268435456",
 )
 MOST_AT_ONCE = 200
+TRUNCATE_IDLE_SECONDS, TRUNCATE_BUSY_SECONDS = 2.0, 30.0
+"""The write-ahead log is emptied after so long without a write, or since the first of writes that never pause: until
+then it holds pages as they were before a deletion."""
+TRUNCATE_AGAIN_SECONDS = 5.0
+"""When it is tried again while somebody still reads from the log."""
 
 
 def new_id(result: CursorResult[Any]) -> int:
@@ -132,12 +138,24 @@ class Database:
 
     def _serve(self) -> None:
         with self._writer.connect() as connection:
-            while (batch := self._next_batch()) is not None:
+            truncation = _Truncation()
+            while (batch := self._next_batch(connection, truncation)) is not None:
                 self._commit(connection, batch)
+                truncation.wrote()
+                if truncation.is_overdue():
+                    truncation.attempt(connection)
+            truncation.attempt(connection)
 
-    def _next_batch(self) -> list[tuple[Work[Any], Future[Any]]] | None:
+    def _next_batch(
+        self, connection: Connection, truncation: _Truncation
+    ) -> list[tuple[Work[Any], Future[Any]]] | None:
         """Everything that waits, up to a limit: many writers share one sync of the disk."""
-        first = self._queue.get()
+        while True:
+            try:
+                first = self._queue.get(timeout=truncation.wait_seconds())
+                break
+            except queue.Empty:
+                truncation.attempt(connection)
         if first is None:
             return None
         batch = [first]
@@ -166,6 +184,37 @@ class Database:
             return
         for future, value, problem in outcomes:
             future.set_exception(problem) if problem else future.set_result(value)
+
+
+class _Truncation:
+    """When the writer empties the write-ahead log into the database and cuts it to nothing."""
+
+    def __init__(self) -> None:
+        self._since: float | None = 0.0  # what the last process left may be in the log
+        self._pause = TRUNCATE_IDLE_SECONDS
+
+    def wrote(self) -> None:
+        if self._since is None:
+            self._since, self._pause = time.monotonic(), TRUNCATE_IDLE_SECONDS
+
+    def is_overdue(self) -> bool:
+        return self._since is not None and time.monotonic() - self._since > TRUNCATE_BUSY_SECONDS
+
+    def wait_seconds(self) -> float | None:
+        return None if self._since is None else self._pause
+
+    def attempt(self, connection: Connection) -> None:
+        """Without waiting for readers: the writer has others to serve."""
+        driver = connection.connection.cursor()
+        try:
+            driver.execute("PRAGMA busy_timeout=0")
+            busy = bool(driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0])
+        except sqlite3.Error:  # such as a full disk; the log stays as it is and loses nothing
+            busy = True
+        finally:
+            driver.execute("PRAGMA busy_timeout=10000")
+        self._since = time.monotonic() if busy else None
+        self._pause = TRUNCATE_AGAIN_SECONDS
 
 
 def _attempt(connection: Connection, work: Work[Any]) -> tuple[Any, BaseException | None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from pathlib import Path
 
 from sqlalchemy import Connection, Engine, inspect, text
@@ -11,8 +12,10 @@ from knowledge import failpoints
 from knowledge.errors import StorageFailed
 from knowledge.store.schema import metadata
 
-SCHEMA = "0004"
+SCHEMA = "0005"
 """The newest migration; a test compares it with the files beside it."""
+COPY_SECONDS = 7 * 24 * 3600.0
+"""For so long the copy is kept for those who want to go back; it holds what is deleted meanwhile."""
 MIGRATIONS = Path(__file__).parent / "migrations"
 
 
@@ -35,6 +38,13 @@ def upgrade(engine: Engine, path: Path) -> None:
     failpoints.reached("migrate.copied")
     _migrate(engine)
     failpoints.reached("migrate.done")
+
+
+def sweep_copies(path: Path) -> None:
+    """Remove copies that are old enough, and half ones."""
+    for copy in path.parent.glob(f"{path.stem}-before-*"):
+        if copy.suffix == ".part" or time.time() - copy.stat().st_mtime > COPY_SECONDS:
+            copy.unlink(missing_ok=True)
 
 
 def version(connection: Connection) -> str | None:

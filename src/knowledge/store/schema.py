@@ -152,6 +152,7 @@ jobs = Table(
     Index("ix_jobs_queue", "status", "priority", "id"),
     Index("ix_jobs_owner_id", "owner_id", "id"),
     Index("ix_jobs_sha256", "sha256"),
+    Index("ix_jobs_document_id", "document_id"),
     sqlite_autoincrement=True,
 )
 
@@ -279,6 +280,7 @@ crawl_pages = Table(
     Column("chunk_count", Integer, nullable=False),
     UniqueConstraint("job_id", "name"),
     Index("ix_crawl_pages_frontier", "job_id", "state", "depth", "id"),
+    Index("ix_crawl_pages_document_id", "document_id"),
 )
 """The frontier of a crawl and what became of each address: enough to go on after a kill."""
 

@@ -1,0 +1,42 @@
+"""Jobs and crawls keep nothing of documents that are gone, and freed pages hold nothing of them either.
+
+Earlier versions kept names and payloads in the rows of `jobs` and `crawl_pages`, and left the pages that a deletion
+freed as they were (`secure_delete=FAST`).
+"""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0005"
+down_revision = "0004"
+
+BLOCK_BYTES = 1 << 20
+ENDED = "status IN ('completed', 'partial', 'failed', 'cancelled')"
+GONE = "document_id IS NOT NULL AND document_id NOT IN (SELECT id FROM documents)"
+
+
+def upgrade() -> None:
+    op.create_index("ix_jobs_document_id", "jobs", ["document_id"])
+    op.create_index("ix_crawl_pages_document_id", "crawl_pages", ["document_id"])
+    op.execute(
+        "UPDATE jobs SET payload = '{}' WHERE kind IN ('add', 'update', 'unpack')"
+        f" AND {ENDED} AND (status <> 'failed' OR sha256 IS NULL)"
+    )
+    op.execute(f"UPDATE jobs SET filename = '(removed)', warnings = '[]', error = NULL WHERE {ENDED} AND {GONE}")
+    op.execute(
+        "UPDATE crawl_pages SET name = 'removed-' || id, url = '(removed)', known_as = NULL, detail = ''"
+        f" WHERE state = 'done' AND {GONE}"
+    )
+    if op.get_bind().dialect.name == "sqlite":
+        overwrite_freed_pages(op.get_bind())
+
+
+def overwrite_freed_pages(connection: sa.Connection) -> None:
+    """Give every freed page to a table of zeros, and drop it: VACUUM would write the whole database anew."""
+    op.execute("CREATE TABLE zeros (block BLOB)")
+    while connection.exec_driver_sql("PRAGMA freelist_count").scalar_one() > 0:
+        free = connection.exec_driver_sql("PRAGMA freelist_count").scalar_one()
+        page_bytes = connection.exec_driver_sql("PRAGMA page_size").scalar_one()
+        size = max(min(BLOCK_BYTES, free * page_bytes), page_bytes)
+        connection.exec_driver_sql("INSERT INTO zeros VALUES (zeroblob(?))", (size,))
+    op.execute("DROP TABLE zeros")
