@@ -112,8 +112,8 @@ def accept_update(parts: Parts, note: Document, text: str, scope: Scope) -> Job:
     return queued
 
 
-def queue_embedding(connection: Connection, document: Document, scope: Scope) -> None:
-    """Queue new vectors and digests for a document whose title has changed, in the transaction that changed it."""
+def queue_embedding(parts: Parts, document: Document, scope: Scope) -> Job:
+    """Queue new vectors for a document whose title has changed."""
     job = NewJob(
         new_uid(),
         JobKind.EMBED,
@@ -124,7 +124,9 @@ def queue_embedding(connection: Connection, document: Document, scope: Scope) ->
         None,
         BULK,
     )
-    jobs.queue(connection, job)
+    queued = parts.database.write(lambda connection: jobs.queue(connection, job))
+    parts.workers.wake()
+    return queued
 
 
 def clean_filename(name: str) -> str:

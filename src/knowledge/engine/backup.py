@@ -18,9 +18,10 @@ from typing import BinaryIO
 
 from knowledge import __version__, failpoints
 from knowledge.engine import verify
-from knowledge.engine.parts import Parts
+from knowledge.engine.parts import BACKUP_COPY, Parts
 from knowledge.errors import Damaged, NotNow, StorageFailed
 from knowledge.model import Json, now
+from knowledge.store import file_modes
 from knowledge.store.database import storage_failed
 from knowledge.store.files import PIECE, digest
 
@@ -54,7 +55,7 @@ class Archive:
         self._stack.close()
 
     def _gather(self, parts: Parts) -> Iterator[tuple[str, Path | bytes, int]]:
-        copy = parts.options.data / f"backup-{secrets.token_hex(8)}.db"
+        copy = parts.options.data / f"{BACKUP_COPY}{secrets.token_hex(8)}.db"
         self._stack.callback(copy.unlink, missing_ok=True)
         named = _named(parts)
         try:
@@ -97,7 +98,7 @@ def restore(archive: BinaryIO, data: Path) -> Json:
     try:
         manifest = _lay_out(archive, draft)
         verify.require_whole(draft / DATABASE, draft / FILES, "Nothing was restored", hint=ANOTHER_BACKUP)
-        data.mkdir(parents=True, exist_ok=True)
+        file_modes.make_folder(data)
         for part in draft.iterdir():
             part.replace(data / part.name)
     except OSError as error:
@@ -109,7 +110,8 @@ def restore(archive: BinaryIO, data: Path) -> Json:
 
 def _lay_out(archive: BinaryIO, draft: Path) -> Json:
     manifest: Json | None = None
-    (draft / FILES).mkdir(parents=True)
+    file_modes.make_folder(draft)
+    file_modes.make_folder(draft / FILES)
     try:
         with tarfile.open(fileobj=archive, mode="r|") as tar:
             for member in tar:
@@ -144,8 +146,8 @@ def _place(name: str, draft: Path) -> Path:
 
 def _put(content: BinaryIO | object, target: Path, name: str) -> None:
     assert isinstance(content, io.BufferedIOBase)
-    target.parent.mkdir(exist_ok=True)
-    with target.open("wb") as file:
+    file_modes.make_folder(target.parent)
+    with open(target, "wb", opener=file_modes.private_opener) as file:
         shutil.copyfileobj(content, file, PIECE)
     if name != DATABASE and digest(target) != target.name:
         raise Damaged(f"The original {target.name} in the backup is damaged")

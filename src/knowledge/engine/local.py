@@ -11,8 +11,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from sqlalchemy import Connection
-
 from knowledge import failpoints
 from knowledge.crawls import Crawl, NewCrawl
 from knowledge.embed.base import Embedder
@@ -284,14 +282,11 @@ class LocalEngine(LocalAccounts, LocalCorpora):
     def _edit(self, ref: Ref, edit: DocumentEdit) -> Document:
         parts = self._parts
         before = parts.documents.find(ref, self._scope)
-        document = parts.documents.edit(before.id, edit, self._scope, parts.options.quota, self._retitled)
+        document = parts.documents.edit(before.id, edit, self._scope, parts.options.quota)
         parts.indexer.follow(parts.changes.newest(), parts.options.wait_seconds)
         if document.title != before.title:
-            parts.workers.wake()
+            accept.queue_embedding(parts, document, self._scope)
         return document
-
-    def _retitled(self, connection: Connection, document: Document) -> None:
-        accept.queue_embedding(connection, document, self._scope)
 
     async def remove(self, ref: Ref) -> Removed:
         return await self._run(lambda: self._freed(*self._parts.documents.remove(ref, self._scope)))

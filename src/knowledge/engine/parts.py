@@ -21,9 +21,10 @@ from knowledge.engine.passwords import Passwords
 from knowledge.engine.rerank import open_reranker
 from knowledge.engine.vectors import VectorKeeper
 from knowledge.engine.workers import Workers
+from knowledge.errors import StorageFailed
 from knowledge.extract.worker import Parsers
 from knowledge.index.api import Index
-from knowledge.store import migrate, traces
+from knowledge.store import file_modes, migrate, traces
 from knowledge.store.changes import ChangeLog
 from knowledge.store.chunks import ChunkStore
 from knowledge.store.collections import CollectionStore
@@ -44,6 +45,8 @@ log = logging.getLogger(__name__)
 KEEP_FAILED = 24 * 3600 * 1_000_000
 """For so long the original of a failed job is kept for a retry, in microseconds."""
 SWEEP_SECONDS = 3600.0
+BACKUP_COPY = "backup-"
+"""How the names of copies of the database begin that a backup makes in the data folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,22 @@ class Parts:
         open_index: OpenIndex,
     ) -> None:
         self.options, self.parsers = options, parsers
+        file_modes.UMASK.enter()
+        try:
+            self._open(options, parsers, open_model, make_splitter, open_index)
+        except BaseException:
+            file_modes.UMASK.leave()
+            raise
+
+    def _open(
+        self,
+        options: Options,
+        parsers: Parsers,
+        open_model: OpenModel,
+        make_splitter: MakeSplitter,
+        open_index: OpenIndex,
+    ) -> None:
+        prepare_folder(options.data)
         self.began = time.monotonic()
         self.closing = False
         self.board = Board()
@@ -159,6 +178,7 @@ class Parts:
         self.parsers.close()
         self.passwords.close()
         self.database.close()
+        file_modes.UMASK.leave()
 
     def searching(self) -> tuple[Index, Embedder | None]:
         """The index, and the model if it is loaded and made the vectors in it; a wrong answer would be worse."""
@@ -186,3 +206,16 @@ class Parts:
                 self.sweep(older_than=SWEEP_SECONDS)
             except Exception:
                 log.exception("The sweep did not succeed")
+
+
+def prepare_folder(data: Path) -> None:
+    """The data folder, closed to other users, and without what a killed backup left in it."""
+    try:
+        file_modes.make_folder(data)
+        tightened = file_modes.tighten(data)
+    except OSError as error:
+        raise StorageFailed(f"The data folder {data} cannot be used: {error.strerror or error}") from error
+    if tightened:
+        log.info("other users of this machine could read the data folder; %d paths are private now", tightened)
+    for copy in data.glob(f"{BACKUP_COPY}*.db*"):
+        copy.unlink(missing_ok=True)

@@ -12,17 +12,15 @@ from pathlib import Path
 import numpy as np
 
 from knowledge.engine.indexing import Indexer
-from knowledge.engine.passages import digest as passage_digest
 from knowledge.errors import DatabaseFailed, KnowledgeError
 from knowledge.index.api import Index
 from knowledge.model import Finding, JsonValue
-from knowledge.split import passage_text
 from knowledge.store import integrity
 from knowledge.store.chunks import ChunkStore, Indexable
 from knowledge.store.database import DAMAGED_HINT
 from knowledge.store.documents import DocumentStore
 from knowledge.store.files import FileStore, digest, original_path
-from knowledge.store.integrity import Stop, StoredPassage
+from knowledge.store.integrity import Stop
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +62,7 @@ def verify(
 
 
 def check_database(path: Path, stop: Stop | None = None) -> Iterator[Finding]:
-    """SQLite's integrity check, and each passage against its stored digest, document by document."""
+    """SQLite's integrity check, and each passage against its stored checksum, document by document."""
     with integrity.open_database(path, stop) as connection:
         for problem in integrity.structure_problems(connection):
             yield Finding("store", f"The database is damaged: {problem}", RESTORE)
@@ -73,13 +71,12 @@ def check_database(path: Path, stop: Stop | None = None) -> Iterator[Finding]:
         except sqlite3.Error as error:
             yield Finding("store", f"The list of documents cannot be read: {error}", RESTORE)
             return
-        suspects = [identity for identity in identities if _damage(connection, identity) is not None]
-        for identity in suspects:  # once more: a title may have changed while we looked
-            problem_found = _damage(connection, identity)
-            if problem_found is not None:
+        for identity in identities if integrity.has_checksums(connection) else ():
+            damage = _damage(connection, identity)
+            if damage is not None:
                 named = integrity.document_name(connection, identity)
                 title = "(its title cannot be read)" if named is None else f"'{named}'"
-                yield Finding("store", f"Document {identity} {title}: {problem_found}", ADD_AGAIN, identity)
+                yield Finding("store", f"Document {identity} {title}: {damage}", ADD_AGAIN, identity)
 
 
 def require_whole(path: Path, files: Path, what: str, *, hint: str = DAMAGED_HINT, stop: Stop | None = None) -> None:
@@ -96,20 +93,10 @@ def require_whole(path: Path, files: Path, what: str, *, hint: str = DAMAGED_HIN
 def _damage(connection: sqlite3.Connection, document_id: int) -> str | None:
     """What is wrong with the passages of a document, if anything is."""
     try:
-        passages = other = 0
-        for passage in integrity.stored_passages(connection, document_id):
-            passages += 1
-            other += not _is_as_stored(passage)
-        # A new title makes every digest anew; until then none of them can be compared.
-        if not other or (other == passages and integrity.waits_for_embedding(connection, document_id)):
-            return None
+        altered, total = integrity.altered_passages(connection, document_id)
     except (sqlite3.Error, ValueError) as error:
         return f"its passages cannot be read: {error}"
-    return f"{other} of its {passages} passages are not what was stored"
-
-
-def _is_as_stored(passage: StoredPassage) -> bool:
-    return passage_digest(passage_text(passage.title, passage.section, passage.text)) == passage.digest
+    return f"{altered} of its {total} passages are not what was stored" if altered else None
 
 
 def _check_originals(database: Path, files: Path) -> Iterator[Finding]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -275,6 +276,12 @@ def drop_contents(connection: Connection, content_ids: Sequence[int]) -> None:
         connection.execute(delete(schema.contents).where(K.id == content_id))
 
 
+def checksum(section: Sequence[str], text: str) -> bytes:
+    """What a stored passage is compared with; migration 0005 has the same for older rows."""
+    joined = "\x1f".join((*section, text))
+    return hashlib.blake2b(joined.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
 def _stale(connection: Connection, job_id: int) -> list[int]:
     return list(connection.execute(select(K.id).where(K.job_id == job_id, K.document_id.is_(None))).scalars())
 
@@ -288,6 +295,7 @@ def _row(content_id: int, position: int, chunk: StagedChunk) -> dict[str, Any]:
         "page": chunk.page,
         "section": list(chunk.section),
         "digest": chunk.digest,
+        "checksum": checksum(chunk.section, chunk.text),
     }
 
 

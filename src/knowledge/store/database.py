@@ -18,7 +18,7 @@ from sqlalchemy.pool import NullPool, QueuePool
 
 from knowledge import failpoints
 from knowledge.errors import DatabaseFailed, DiskFull, StorageFailed
-from knowledge.store import migrate
+from knowledge.store import file_modes, migrate
 
 T = TypeVar("T")
 Work = Callable[[Connection], T]
@@ -70,7 +70,8 @@ class Database:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        path.parent.mkdir(parents=True, exist_ok=True)
+        file_modes.make_folder(path.parent)
+        create_database_file(path)
         self._writer = sqlite_engine(path, transactions="BEGIN IMMEDIATE")
         self._readers = sqlite_engine(path, transactions=None)
         self._queue: queue.SimpleQueue[tuple[Work[Any], Future[Any]] | None] = queue.SimpleQueue()
@@ -126,6 +127,7 @@ class Database:
 
     def copy_to(self, target: Path) -> None:
         """A consistent copy while others read and write."""
+        file_modes.create_file(target)
         source, copy = sqlite3.connect(self.path), sqlite3.connect(target)
         try:
             source.backup(copy, pages=2000)
@@ -229,6 +231,14 @@ def _attempt(connection: Connection, work: Work[Any]) -> tuple[Any, BaseExceptio
         return None, storage_failed(error) if isinstance(error, DRIVER_ERRORS) else error
     driver.execute("RELEASE SAVEPOINT piece")
     return value, None
+
+
+def create_database_file(path: Path) -> None:
+    """SQLite gives its log the mode of the database, so this decides for both."""
+    try:
+        file_modes.create_file(path)
+    except OSError as error:
+        raise DatabaseFailed(f"The database could not be used: {error.strerror or error}", reason=str(error)) from error
 
 
 def sqlite_engine(path: Path, transactions: str | None) -> Engine:

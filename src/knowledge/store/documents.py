@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any
@@ -165,11 +165,7 @@ class DocumentStore:
 
     # -- changing -------------------------------------------------------------------------------
 
-    def edit(
-        self, ref: Ref, edit: DocumentEdit, scope: Scope, quota: Quota, retitled: Callable[[Connection, Document], None]
-    ) -> Document:
-        """Change a document; `retitled` is called in the same transaction where its title becomes another."""
-
+    def edit(self, ref: Ref, edit: DocumentEdit, scope: Scope, quota: Quota) -> Document:
         def work(connection: Connection) -> Document:
             before = require_writable(connection, ref, scope)
             values = _changed(connection, before, edit, scope)
@@ -178,10 +174,7 @@ class DocumentStore:
             connection.execute(update(schema.documents).where(D.id == before.id).values(**values))
             write_tags(connection, before.id, _tags(before, edit))
             changes.record(connection, before.id)
-            after = require(connection, before.id, scope)
-            if after.title != before.title:
-                retitled(connection, after)
-            return after
+            return require(connection, before.id, scope)
 
         return self._database.write(work)
 

@@ -1,4 +1,4 @@
-"""Reads a database file from end to end: what SQLite says about its pages, and every passage with its stored digest.
+"""Reads a database file from end to end: what SQLite says about its pages, and every passage with its stored checksum.
 
 It opens a connection of its own, so that it sees the disk and neither blocks the writer nor waits for it. The file may
 be the live database, the copy in a backup, or one that is being restored.
@@ -11,8 +11,9 @@ import re
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+
+from knowledge.store.chunks import checksum
 
 MAX_PROBLEMS = 100
 """How many problems SQLite lists before it stops looking."""
@@ -20,27 +21,12 @@ STEPS_BETWEEN_LOOKS = 1_000_000
 """After so many steps of SQLite's machine it is asked whether to stop."""
 TREE = re.compile(r"^(?:On tree page |Tree )(\d+)\b")
 _PASSAGES = """
-    SELECT d.title, c.position, c.text, c.section, c.digest
+    SELECT c.position, c.text, c.section, c.checksum
     FROM documents d JOIN chunks c ON c.content_id = d.content_id
     WHERE d.id = ? ORDER BY c.position
 """
 _NAMES = "SELECT title, filename FROM documents WHERE id = ?"
-_UNFINISHED_EMBEDDING = """
-    SELECT 1 FROM jobs
-    WHERE kind = 'embed' AND status <> 'completed' AND json_extract(payload, '$.document_id') = ? LIMIT 1
-"""
-
 Stop = Callable[[], bool]
-
-
-@dataclass(frozen=True, slots=True)
-class StoredPassage:
-    title: str
-    """Of its document."""
-    position: int
-    section: tuple[str, ...]
-    text: str
-    digest: bytes
 
 
 @contextmanager
@@ -96,15 +82,19 @@ def originals(connection: sqlite3.Connection) -> dict[str, tuple[int, int]]:
     return {str(sha256): (int(size), int(identity)) for sha256, size, identity in rows}
 
 
-def stored_passages(connection: sqlite3.Connection, document_id: int) -> Iterator[StoredPassage]:
-    """The passages of a document; raises what SQLite raises, and ValueError where a value is not what was written."""
-    for title, position, text, section, digest in connection.execute(_PASSAGES, (document_id,)):
+def has_checksums(connection: sqlite3.Connection) -> bool:
+    """Whether passages have checksums: those in backups of older versions have none."""
+    return any(row[1] == "checksum" for row in connection.execute("PRAGMA table_info(chunks)"))
+
+
+def altered_passages(connection: sqlite3.Connection, document_id: int) -> tuple[int, int]:
+    """How many passages of a document are not what was stored, of how many; raises what SQLite raises, and ValueError
+    where a value is of another kind."""
+    altered = total = 0
+    for position, text, section, stored in connection.execute(_PASSAGES, (document_id,)):
         names = json.loads(section)
-        if not isinstance(text, str) or not isinstance(digest, bytes) or not isinstance(names, list):
+        if not isinstance(text, str) or not isinstance(names, list):
             raise ValueError(f"passage {position} holds values of another kind")
-        yield StoredPassage(str(title), int(position), tuple(map(str, names)), text, digest)
-
-
-def waits_for_embedding(connection: sqlite3.Connection, document_id: int) -> bool:
-    """Whether its title was changed and the job that makes vectors and digests anew has not completed."""
-    return connection.execute(_UNFINISHED_EMBEDDING, (document_id,)).fetchone() is not None
+        total += 1
+        altered += checksum([str(name) for name in names], text) != stored
+    return altered, total

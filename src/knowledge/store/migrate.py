@@ -10,6 +10,7 @@ from sqlalchemy import Connection, Engine, inspect, text
 
 from knowledge import failpoints
 from knowledge.errors import StorageFailed
+from knowledge.store import file_modes
 from knowledge.store.schema import metadata
 
 SCHEMA = "0005"
@@ -67,6 +68,7 @@ def _copy(path: Path, found: str) -> None:
     target = path.with_name(f"{path.stem}-before-{SCHEMA}-from-{found}{path.suffix}")
     draft = target.with_name(f"{target.name}.part")
     draft.unlink(missing_ok=True)
+    file_modes.create_file(draft)
     source, copy = sqlite3.connect(path), sqlite3.connect(draft)
     try:
         source.backup(copy)

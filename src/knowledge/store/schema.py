@@ -222,10 +222,14 @@ chunks = Table(
     Column("page", Integer),
     Column("section", JSON, nullable=False),
     Column("digest", LargeBinary(16), nullable=False),
+    Column("checksum", LargeBinary(16)),
     UniqueConstraint("content_id", "position"),
     Index("ix_chunks_digest", "digest"),
     sqlite_autoincrement=True,
 )
+
+"""`digest` is of what was embedded, title and all, so that equal passages share a vector; `checksum` is of what stands
+in this row alone, and is what `verify` compares."""
 
 vectors = Table(
     "vectors",

@@ -72,8 +72,8 @@ def disk_line(found: Status) -> str:
 def verify(context: click.Context, session: Session) -> None:
     """Check the database, the passages, the index and the files, and name every difference.
 
-    SQLite's integrity check is run, each passage is compared with its digest and each original with its hash. It reads
-    everything and may take minutes; others go on working. The exit code is 1 if there is a difference.
+    SQLite's integrity check is run, each passage is compared with its checksum and each original with its hash. It
+    reads everything and may take minutes; others go on working. The exit code is 1 if there is a difference.
     """
     findings = session.run(lambda engine: engine.verify())
     if session.as_json:

@@ -1,8 +1,11 @@
-"""Jobs and crawls keep nothing of documents that are gone, and freed pages hold nothing of them either.
+"""Passages get checksums; jobs and crawls keep nothing of documents that are gone, nor do freed pages.
 
 Earlier versions kept names and payloads in the rows of `jobs` and `crawl_pages`, and left the pages that a deletion
 freed as they were (`secure_delete=FAST`).
 """
+
+import hashlib
+import json
 
 import sqlalchemy as sa
 from alembic import op
@@ -11,11 +14,14 @@ revision = "0005"
 down_revision = "0004"
 
 BLOCK_BYTES = 1 << 20
+ROWS = 5000
 ENDED = "status IN ('completed', 'partial', 'failed', 'cancelled')"
 GONE = "document_id IS NOT NULL AND document_id NOT IN (SELECT id FROM documents)"
 
 
 def upgrade() -> None:
+    op.add_column("chunks", sa.Column("checksum", sa.LargeBinary(16)))
+    fill_checksums(op.get_bind())
     op.create_index("ix_jobs_document_id", "jobs", ["document_id"])
     op.create_index("ix_crawl_pages_document_id", "crawl_pages", ["document_id"])
     op.execute(
@@ -29,6 +35,21 @@ def upgrade() -> None:
     )
     if op.get_bind().dialect.name == "sqlite":
         overwrite_freed_pages(op.get_bind())
+
+
+def fill_checksums(connection: sa.Connection) -> None:
+    chunks = sa.table("chunks", *map(sa.column, ("id", "section", "text", "checksum")))
+    fill = chunks.update().where(chunks.c.id == sa.bindparam("chunk")).values(checksum=sa.bindparam("sum"))
+    last = 0
+    wanted = sa.select(chunks.c.id, chunks.c.section, chunks.c.text).order_by(chunks.c.id).limit(ROWS)
+    while rows := connection.execute(wanted.where(chunks.c.id > last)).all():
+        connection.execute(fill, [{"chunk": row.id, "sum": checksum(row.section, row.text)} for row in rows])
+        last = rows[-1].id
+
+
+def checksum(section: str, text: str) -> bytes:
+    joined = "\x1f".join((*json.loads(section), text))
+    return hashlib.blake2b(joined.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def overwrite_freed_pages(connection: sa.Connection) -> None:
