@@ -1,4 +1,7 @@
-"""A backup is one tar file: what it is, the database, the originals. The index is left out: it is built anew."""
+"""A backup is one tar file: what it is, the database, the originals. The index is left out: it is built anew.
+
+The copy of the database and the originals are checked as `verify` checks them before the first byte is given out.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import io
 import json
 import secrets
 import shutil
+import sqlite3
 import tarfile
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack
@@ -13,14 +17,18 @@ from pathlib import Path
 from typing import BinaryIO
 
 from knowledge import __version__, failpoints
-from knowledge.engine.parts import Parts
+from knowledge.engine import verify
+from knowledge.engine.parts import BACKUP_COPY, Parts
 from knowledge.errors import Damaged, NotNow, StorageFailed
 from knowledge.model import Json, now
+from knowledge.store import file_modes
+from knowledge.store.database import storage_failed
 from knowledge.store.files import PIECE, digest
 
 DATABASE, FILES, MANIFEST = "knowledge.db", "files", "manifest.json"
 PRODUCT = "knowledge-server backup"
 BLOCK = tarfile.BLOCKSIZE
+ANOTHER_BACKUP = "The backup itself holds the damage: restore an older one."
 
 
 class Archive:
@@ -47,10 +55,14 @@ class Archive:
         self._stack.close()
 
     def _gather(self, parts: Parts) -> Iterator[tuple[str, Path | bytes, int]]:
-        copy = parts.options.data / f"backup-{secrets.token_hex(8)}.db"
+        copy = parts.options.data / f"{BACKUP_COPY}{secrets.token_hex(8)}.db"
         self._stack.callback(copy.unlink, missing_ok=True)
         named = _named(parts)
-        parts.database.copy_to(copy)
+        try:
+            parts.database.copy_to(copy)
+        except sqlite3.Error as error:
+            raise storage_failed(error) from error
+        verify.require_whole(copy, parts.files.root, "Nothing was backed up", stop=lambda: parts.closing)
         named |= _named(parts)  # what was added while the copy was made may be in it
         originals = [path for path in map(parts.files.path, sorted(named)) if path.exists()]
         manifest = _manifest(copy, len(originals))
@@ -85,7 +97,8 @@ def restore(archive: BinaryIO, data: Path) -> Json:
     draft = data.with_name(f"{data.name}.restoring-{secrets.token_hex(4)}")
     try:
         manifest = _lay_out(archive, draft)
-        data.mkdir(parents=True, exist_ok=True)
+        verify.require_whole(draft / DATABASE, draft / FILES, "Nothing was restored", hint=ANOTHER_BACKUP)
+        file_modes.make_folder(data)
         for part in draft.iterdir():
             part.replace(data / part.name)
     except OSError as error:
@@ -97,7 +110,8 @@ def restore(archive: BinaryIO, data: Path) -> Json:
 
 def _lay_out(archive: BinaryIO, draft: Path) -> Json:
     manifest: Json | None = None
-    (draft / FILES).mkdir(parents=True)
+    file_modes.make_folder(draft)
+    file_modes.make_folder(draft / FILES)
     try:
         with tarfile.open(fileobj=archive, mode="r|") as tar:
             for member in tar:
@@ -132,8 +146,8 @@ def _place(name: str, draft: Path) -> Path:
 
 def _put(content: BinaryIO | object, target: Path, name: str) -> None:
     assert isinstance(content, io.BufferedIOBase)
-    target.parent.mkdir(exist_ok=True)
-    with target.open("wb") as file:
+    file_modes.make_folder(target.parent)
+    with open(target, "wb", opener=file_modes.private_opener) as file:
         shutil.copyfileobj(content, file, PIECE)
     if name != DATABASE and digest(target) != target.name:
         raise Damaged(f"The original {target.name} in the backup is damaged")

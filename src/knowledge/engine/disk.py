@@ -10,14 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from knowledge.errors import Damaged
+from knowledge.store.beneath import open_beneath
 
 log = logging.getLogger(__name__)
 
 SUFFIXES = (".md", ".markdown")
 LARGEST = 1 << 20
 DEEPEST = 12
-# A named pipe must not hold us up, and a link that was put there a moment ago must not lead us out.
-READING = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +44,10 @@ class Disk:
 
     def read(self, path: str) -> bytes:
         """The bytes of a file that `walk` has named; OSError or Damaged when it cannot be had."""
-        real = (self.folder / path).resolve(strict=True)
-        if not real.is_relative_to(self.folder.resolve()):
+        real, root = (self.folder / path).resolve(strict=True), self.folder.resolve()
+        if not real.is_relative_to(root):
             raise FileNotFoundError(f"{path} leads out of the content folder")
-        descriptor = os.open(real, READING)
+        descriptor = open_beneath(root, real, lambda found: found.is_relative_to(root))
         with os.fdopen(descriptor, "rb") as file:
             found = os.fstat(descriptor)
             if not stat.S_ISREG(found.st_mode):

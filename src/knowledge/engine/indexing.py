@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import shutil
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from knowledge import analyse, failpoints
+from knowledge.engine.purging import PurgeSchedule
 from knowledge.errors import KnowledgeError
 from knowledge.index.api import Entry, Index
 from knowledge.split import passage_words
@@ -39,6 +41,9 @@ TOGETHER = 0.1
 """For so long a change waits for others that are being made ready, in seconds; one that is alone waits for nothing."""
 UNSETTLED = 2000
 """After so many changes too: they are what the next start has to see again after a crash."""
+
+CLOSING_SECONDS, CLOSING_PASSAGES = 5.0, 5000
+"""The end waits no longer for a purge, and begins none that has to write more passages anew."""
 
 OpenIndex = Callable[[Path, StoredModel | None], Index]
 Applied = Callable[[int], None]
@@ -72,6 +77,7 @@ class Indexer:
         self._wake, self._stopping = threading.Event(), threading.Event()
         self._turn = threading.RLock()  # one of following and rebuilding at a time
         self._progress = threading.Condition()
+        self._purge = PurgeSchedule()
         self._expected = 0
         self._urgent = False
         self.rebuilding = False
@@ -124,6 +130,7 @@ class Indexer:
         self._wake.set()
         if self._thread.is_alive():
             self._thread.join()
+            self._attempt(self._finish)
         self._settle()
         self.index.close()
 
@@ -181,12 +188,15 @@ class Indexer:
                 continue
             if not self._wake.wait(IDLE_SECONDS):
                 self._attempt(self._settle)
-                if self.trouble is not None:
+                if self.trouble is None:
+                    self._attempt(self._purge_while_idle)
+                if self.trouble is not None or not self._wake.wait(self._purge.wait_seconds(self.index)):
                     continue
-                self._wake.wait()
             self._gather()
             self._wake.clear()
             self._attempt(self.catch_up)
+            if self.trouble is None and self._purge.is_overdue(self.index):
+                self._attempt(self._purge_step)
 
     def _gather(self) -> None:
         """Wait a moment for what else is on its way: to commit costs as much for one document as for twenty."""
@@ -225,13 +235,43 @@ class Indexer:
     def catch_up(self) -> None:
         """Apply all changes that there are."""
         with self._turn:
-            while not self._stopping.is_set() and (batch := self._changes.after(self.seq, BATCH)) is not None:
-                self.index.apply(batch.seq, batch.documents, self._entries(batch.documents, self.model))
-                failpoints.reached("index.applied")
-                self._reached(batch.seq)
-                if batch.seq - self.index.checkpoint() > UNSETTLED:
-                    self._settle()
+            while not self._stopping.is_set() and self._apply_next():
                 self._gather()
+
+    def _apply_next(self) -> bool:
+        """Apply the next changes; False when there are none."""
+        batch = self._changes.after(self.seq, BATCH)
+        if batch is None:
+            return False
+        self.index.apply(batch.seq, batch.documents, self._entries(batch.documents, self.model))
+        failpoints.reached("index.applied")
+        self._reached(batch.seq)
+        if batch.seq - self.index.checkpoint() > UNSETTLED:
+            self._settle()
+        return True
+
+    def _finish(self) -> None:
+        """Before the end: see the last changes and purge what they deleted, as far as that takes no longer than
+        somebody who stops a server will wait. The next start goes on with the rest."""
+        deadline = time.monotonic() + CLOSING_SECONDS
+        with self._turn:
+            while time.monotonic() < deadline and self._apply_next():
+                pass
+            self._settle()
+            small = self.index.unpurged() <= CLOSING_PASSAGES
+            while small and self.index.unpurged() and time.monotonic() < deadline:
+                self.index.purge(self._entries_of_passages)
+
+    def _purge_while_idle(self) -> None:
+        """Until nothing is left to purge, or until somebody needs this thread."""
+        while self._purge.is_due(self.index) and not self._wake.is_set() and not self._stopping.is_set():
+            self._purge_step()
+            self._wake.wait(self._purge.pause)
+
+    def _purge_step(self) -> None:
+        with self._turn, self._purge.measured() as step:
+            step.is_last = self.index.purge(self._entries_of_passages)
+            failpoints.reached("index.purged")
 
     def _begin(self) -> None:
         """Keep an empty index as such: a crash before its first flush must not look like a loss."""
@@ -268,6 +308,9 @@ class Indexer:
 
     def _entries(self, document_ids: Sequence[int], model: StoredModel | None) -> Iterator[Entry]:
         return map(entry_of, self._chunks.indexable(document_ids, model.id if model else 0))
+
+    def _entries_of_passages(self, chunk_ids: Sequence[int]) -> Iterator[Entry]:
+        return map(entry_of, self._chunks.indexable_passages(chunk_ids, self.model.id if self.model else 0))
 
     def _all_entries(self, identities: Sequence[int], model: StoredModel | None) -> Iterator[Entry]:
         for first in range(0, len(identities), REBUILD_BATCH):

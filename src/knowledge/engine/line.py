@@ -95,11 +95,11 @@ class Line:
 
             return self._read(load, await self._send(request, again=True))
 
-    async def fetch(self, path: str) -> tuple[str, int, AsyncIterator[bytes]]:
+    async def fetch(self, path: str, timeout: Seconds = USUAL) -> tuple[str, int, AsyncIterator[bytes]]:
         """A file: its name, its size, and its bytes while they arrive."""
 
         def request() -> httpx.Request:
-            return self._http.build_request("GET", PREFIX + path, headers=self._headers)
+            return self._http.build_request("GET", PREFIX + path, headers=self._headers, timeout=timeout)
 
         response = await self._send(request, again=True, stream=True)
         name = _FILENAME.search(response.headers.get("content-disposition", ""))

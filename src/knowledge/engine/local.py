@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -336,8 +336,13 @@ class LocalEngine(LocalAccounts, LocalCorpora):
         return await self._run(lambda: standing.status(self._parts, self._scope))
 
     async def verify(self) -> list[Finding]:
+        return await self._run(lambda: list(self._verify()))
+
+    def _verify(self) -> Iterator[Finding]:
         parts = self._parts
-        return await self._run(lambda: list(verify.verify(parts.documents, parts.chunks, parts.files, parts.indexer)))
+        return verify.verify(
+            parts.database.path, parts.documents, parts.chunks, parts.files, parts.indexer, lambda: parts.closing
+        )
 
     async def reindex(self, model: str | None = None) -> None:
         if model is None:

@@ -22,10 +22,10 @@ from knowledge.engine.passwords import Passwords
 from knowledge.engine.rerank import open_reranker
 from knowledge.engine.vectors import VectorKeeper
 from knowledge.engine.workers import Workers
-from knowledge.errors import KnowledgeError
+from knowledge.errors import KnowledgeError, StorageFailed
 from knowledge.extract.worker import Parsers
 from knowledge.index.api import Index
-from knowledge.store import job_recovery
+from knowledge.store import file_modes, job_recovery, migrate, traces
 from knowledge.store.changes import ChangeLog
 from knowledge.store.chunks import ChunkStore
 from knowledge.store.collections import CollectionStore
@@ -48,6 +48,8 @@ KEEP_FAILED = 24 * 3600 * 1_000_000
 SWEEP_SECONDS = 3600.0
 ALONE_DELAY_SECONDS = 2.0
 """So long after a start no job begins that must run alone: the server can be reached by then to cancel it."""
+BACKUP_COPY = "backup-"
+"""How the names of copies of the database begin that a backup makes in the data folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,21 @@ class Parts:
         open_index: OpenIndex,
     ) -> None:
         self.options, self.parsers = options, parsers
+        file_modes.UMASK.enter()
+        try:
+            self._open(options, parsers, open_model, open_index)
+        except BaseException:
+            file_modes.UMASK.leave()
+            raise
+
+    def _open(
+        self,
+        options: Options,
+        parsers: Parsers,
+        open_model: OpenModel,
+        open_index: OpenIndex,
+    ) -> None:
+        prepare_folder(options.data)
         self.began = time.monotonic()
         self.closing = False
         self.board = Board()
@@ -163,6 +180,7 @@ class Parts:
         self.parsers.close()
         self.passwords.close()
         self.database.close()
+        file_modes.UMASK.leave()
 
     def searching(self) -> tuple[Index, Embedder | None]:
         """The index, and the model if it is loaded and made the vectors in it; a wrong answer would be worse."""
@@ -174,6 +192,8 @@ class Parts:
         self.chunks.sweep()
         self.jobs.forget_originals(stamp() - KEEP_FAILED)
         self.files.sweep(self.documents.names, older_than)
+        traces.sweep(self.database)
+        migrate.sweep_copies(self.database.path)
 
     def _applied(self, seq: int) -> None:
         """The index has seen everything up to here: jobs end, and the files that only they named go."""
@@ -198,3 +218,16 @@ def log_recovery(recovery: job_recovery.Recovery) -> None:
         log.warning("%s ended uncleanly before; it runs alone when the other jobs are done", job)
     for job in recovery.failed:
         log.error("%s is failed: the server ended uncleanly %d times while it was being done", job, job.unclean_starts)
+
+
+def prepare_folder(data: Path) -> None:
+    """The data folder, closed to other users, and without what a killed backup left in it."""
+    try:
+        file_modes.make_folder(data)
+        tightened = file_modes.tighten(data)
+    except OSError as error:
+        raise StorageFailed(f"The data folder {data} cannot be used: {error.strerror or error}") from error
+    if tightened:
+        log.info("other users of this machine could read the data folder; %d paths are private now", tightened)
+    for copy in data.glob(f"{BACKUP_COPY}*.db*"):
+        copy.unlink(missing_ok=True)

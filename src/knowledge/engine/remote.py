@@ -181,7 +181,7 @@ class RemoteEngine(RemoteAccounts, RemoteCorpora):
         await self._line.ask(lambda _: None, "POST", "/reindex", json=body, timeout=LONG)
 
     async def backup(self) -> Original:
-        filename, size, pieces = await self._line.fetch("/backup")
+        filename, size, pieces = await self._line.fetch("/backup", timeout=LONG)
         return Original(filename, size, pieces)
 
 

@@ -24,6 +24,7 @@ from knowledge.errors import (
     Unauthenticated,
     Unavailable,
 )
+from knowledge.store import file_modes
 
 log = logging.getLogger(__name__)
 
@@ -44,9 +45,11 @@ class Seat:
         self._engine: Engine | None = None
         self._stack = AsyncExitStack()
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            file_modes.make_folder(folder)
             # A lock file that merely exists would outlive a killed process; only a real lock will do.
-            self._lock = FileLock(folder / "engine.lock", timeout=0, thread_local=False, fallback_to_soft=False)
+            self._lock = FileLock(
+                folder / "engine.lock", timeout=0, mode=file_modes.FILE_MODE, thread_local=False, fallback_to_soft=False
+            )
         except OSError as error:
             raise _unusable(folder, error) from error
 

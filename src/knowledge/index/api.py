@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
@@ -71,6 +71,10 @@ class Scored:
     scores: NDArray[np.float32]
 
 
+ReadEntries: TypeAlias = Callable[[Sequence[int]], Iterable[Entry]]
+"""The passages of these ids as the store has them now, but for those that are gone."""
+
+
 class Index(Protocol):
     def checkpoint(self) -> int:
         """The last change that every part of this index has seen and keeps through a crash; -1 asks for a rebuild."""
@@ -81,6 +85,12 @@ class Index(Protocol):
 
     def flush(self) -> None:
         """Make everything applied so far outlive a crash."""
+
+    def unpurged(self) -> int:
+        """0 when the files hold nothing of deleted passages; else about how many others have to be written anew."""
+
+    def purge(self, read: ReadEntries) -> bool:
+        """Take one short step towards files that hold nothing of deleted passages; whether nothing is left to do."""
 
     def still(self) -> Index:
         """The index as it stands now, for one search: what changes meanwhile is not seen."""

@@ -11,8 +11,6 @@ import os
 import shutil
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 
@@ -21,75 +19,23 @@ from numpy.typing import NDArray
 
 from knowledge.index import footers, likeness, scoring
 from knowledge.index import manifest as manifests
-from knowledge.index.api import Entry, Places, Scored, Within, Words
+from knowledge.index.api import Entry, Places, ReadEntries, Scored, Within, Words
 from knowledge.index.files import Damaged
 from knowledge.index.manifest import Manifest
-from knowledge.index.meaning import MeaningView, MeaningWriter
+from knowledge.index.meaning import MeaningWriter
 from knowledge.index.slots import SlotWriter
-from knowledge.index.statistics import Statistics
-from knowledge.index.view import Selection, SlotView
-from knowledge.index.words import WordView, WordWriter, filters
+from knowledge.index.snapshot import View
+from knowledge.index.words import WordWriter
 
 log = logging.getLogger(__name__)
 
 BATCH = 512
 MUCH_DEAD, MANY_DEAD = 0.25, 10_000
 """Slots are written anew when so large a part of them, and so many, are struck out."""
-LOOSE_RATIO = 0.5
-"""A filter that lets more than this through is cheaper to test on a longer list of hits than inside the query."""
-NEARLY_ALL = 0.9
-"""Who asks so much of the index has its words weighed by all of it: the difference could not be seen."""
-MOST_SCOPES, MOST_TERMS = 64, 4096
 SETTLED_TAIL = 256
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    words: WordView
-    slots: SlotView
-    meaning: MeaningView
-    _statistics: dict[Within | None, Statistics] = field(default_factory=dict)
-
-    def statistics(self, within: Within | None) -> Statistics:
-        """Of the collections that are asked, and of the whole index where that is nearly all of it."""
-        found = self._statistics.get(within)
-        if found is None:
-            scope = None if within is None else Within(within.owner, within.shared_collections, within.collections)
-            if len(self._statistics) >= MOST_SCOPES:
-                self._statistics.clear()
-            found = self._statistics.get(scope) or self._measured(scope)
-            self._statistics[scope] = self._statistics[within] = found
-        return found
-
-    def _measured(self, scope: Within | None) -> Statistics:
-        selection = None if scope is None else self.slots.select(scope)
-        if scope is None or selection is None or not 0 < selection.count <= NEARLY_ALL * self.slots.live:
-            return Statistics(self.words.passages, self.slots.average_length, self.words.holding)
-        lengths, conditions = (
-            self.slots.columns.length[selection.mask],
-            filters(scope, by_owner=not selection.all_readable),
-        )
-        holding = lru_cache(MOST_TERMS)(lambda form: self.words.holding_within(form, conditions))
-        return Statistics(selection.count, float(lengths.mean()), holding, whole=False)
-
-    def best(self, words: Words, within: Within, limit: int, selection: Selection, statistics: Statistics) -> Scored:
-        """The best of the selected passages, as tantivy scores them."""
-        if selection.ratio == 1.0:
-            return self._passing(*self.words.search(words, (), limit, statistics), selection)
-        if selection.ratio > LOOSE_RATIO:
-            wanted = int(limit / selection.ratio * 1.2) + 20
-            ids, scores = self.words.search(words, (), wanted, statistics)
-            found = self._passing(ids, scores, selection)
-            if len(found.places) >= limit or len(ids) < wanted:
-                return Scored(found.places[:limit], found.scores[:limit])
-        conditions = filters(within, by_owner=not selection.all_readable)
-        return self._passing(*self.words.search(words, conditions, limit, statistics), selection)
-
-    def _passing(self, ids: NDArray[np.int64], scores: NDArray[np.float32], selection: Selection) -> Scored:
-        """What tantivy found, where it stands: after a crash it may know passages that are not here yet."""
-        places = self.slots.lookup.slots_of(ids)
-        here = (places >= 0) & (places < len(selection.mask)) & selection.mask.take(places, mode="clip")
-        return Scored(places, scores) if here.all() else Scored(places[here], scores[here])
+PURGE_BATCH = 128
+"""So many passages are written once more in one step of a purge: about 0.1 s, during which changes wait."""
+LOOKED_UP = 1000
 
 
 class EmbeddedIndex:
@@ -104,6 +50,8 @@ class EmbeddedIndex:
         self._slots = SlotWriter(self._slots_folder())
         self._meaning = MeaningWriter(self._slots_folder(), dimension)
         self._words_ahead = False
+        self._rewriting: list[int] = []
+        self._rewritten = 0
         try:
             if manifest is not None:
                 self._load(manifest)
@@ -234,6 +182,70 @@ class EmbeddedIndex:
         self._view = View(self._view.words, slots.view(), meaning.view())
         old_slots.close()
         old_meaning.close()
+
+    # -- purging --------------------------------------------------------------------------------
+
+    def unpurged(self) -> int:
+        dirty = [segment for segment in footers.segments(self._folder / "words") if segment.deleted]
+        left = sum(segment.passages - segment.deleted for segment in dirty)
+        return left + 1 if dirty or self._slots.dead else 0
+
+    def purge(self, read: ReadEntries) -> bool:
+        """tantivy drops deleted passages when it merges a segment, which may be never, and its Python package cannot
+        ask for it. So the passages that are left in such a segment are written once more: then it is empty and goes.
+
+        There is one commit at the end, or that of a change that comes in between: with more of them, merges would move
+        the passages while they are being written.
+        """
+        with self._turn:
+            if not self._rewriting:
+                self._rewriting = self._in_dirty_segments()
+                self._rewritten = 0
+            if self._rewritten < len(self._rewriting):
+                self._rewrite(read, self._rewriting[self._rewritten : self._rewritten + PURGE_BATCH])
+                self._rewritten += PURGE_BATCH
+                return False
+            self._end_of_rewriting()
+        self.flush()
+        self._words.collect()
+        return True
+
+    def _end_of_rewriting(self) -> None:
+        try:
+            self._words.commit()
+        except BaseException:
+            self._take_back()
+            raise
+        finally:
+            self._rewriting = []
+        self._view = self._published()
+        if self._slots.dead:
+            self._compact()
+
+    def _in_dirty_segments(self) -> list[int]:
+        """The live passages that share a segment with deleted ones."""
+        slots, dirty = self._view.slots, self._dirty_segments()
+        ids = slots.columns.chunk[slots.alive].tolist() if dirty else []
+        batches = (ids[first : first + LOOKED_UP] for first in range(0, len(ids), LOOKED_UP))
+        return [chunk for batch in batches for chunk in self._view.words.within_segments(batch, dirty)]
+
+    def _dirty_segments(self) -> frozenset[int]:
+        """By their numbers in the view, which sees what was merged until now."""
+        self._view = self._published()
+        segments = footers.segments(self._folder / "words")
+        if len(segments) != self._view.words.searcher.num_segments:  # a merge has ended in between; the next step sees
+            return frozenset()
+        return frozenset(number for number, segment in enumerate(segments) if segment.deleted)
+
+    def _rewrite(self, read: ReadEntries, ids: list[int]) -> None:
+        still_there = self._view.words.within_segments(ids, self._dirty_segments())  # a merge may have moved them
+        places = self._view.slots.slots_of(np.asarray(still_there, np.int64))
+        try:
+            self._words.rewrite(list(read([chunk for chunk, at in zip(still_there, places, strict=True) if at >= 0])))
+        except BaseException:
+            self._take_back()
+            self._rewriting = []
+            raise
 
     # -- searching ------------------------------------------------------------------------------
 

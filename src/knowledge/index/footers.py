@@ -8,6 +8,7 @@ import os
 import struct
 import zlib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from knowledge.index.files import Damaged
@@ -44,6 +45,24 @@ def segment_files(folder: Path) -> list[Path]:
     except (OSError, ValueError, KeyError) as error:
         raise Damaged("The list of the words' files cannot be read") from error
     return [folder / f"{name}.{component}" for name in names for component in COMPONENTS]
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A segment of the words, in the order in which a searcher counts them."""
+
+    passages: int
+    deleted: int
+
+
+def segments(folder: Path) -> list[Segment]:
+    """What tantivy says about its segments; empty where it cannot be read."""
+    try:
+        listed = json.loads((folder / "meta.json").read_bytes())["segments"]
+        deleted = [(each["deletes"] or {}).get("num_deleted_docs", 0) for each in listed]
+        return [Segment(int(each["max_doc"]), int(gone)) for each, gone in zip(listed, deleted, strict=True)]
+    except (OSError, ValueError, KeyError):
+        return []
 
 
 def footer(path: Path) -> tuple[int, int]:

@@ -146,10 +146,24 @@ class MeaningWriter:
         rows, kept = other._vectors.view(), np.flatnonzero(alive)
         for first in range(0, len(kept), BLOCK) if self._dimension else ():
             self._vectors.append(rows[kept[first : first + BLOCK]])
-        if len(kept) >= FIRST_TAIL and self._dimension:
+        if not self._dimension:
+            return
+        coded = kept[: int(np.searchsorted(kept, other.codes))]
+        if len(coded) >= FIRST_TAIL and other._coded is not None:
+            self._take_codes(other._coded, coded)
+        elif len(kept) >= FIRST_TAIL:
             self._code_everything()
-        if self._coded is None and self._dimension:
-            self._append_tail(self._vectors.view().astype(np.float32))
+        self._append_tail(self._vectors.view()[self.codes :].astype(np.float32))
+
+    def _take_codes(self, coded: Coded, kept: Slots) -> None:
+        """Codes of the same book, without those of deleted passages: a new book would take minutes to make."""
+        self.codes_name = f"codes-{len(kept)}.rows"
+        write_whole(self._beside(self.codes_name, ".book"), coded.book.to_bytes())
+        self._codes = self._open_codes(self.codes_name)
+        for first in range(0, len(kept), BLOCK):
+            self._codes.append(coded.codes[kept[first : first + BLOCK]])
+        codes = self._codes.view()
+        self._coded = Coded(coded.book, codes, coded.trained_on, Scanner(coded.book, codes))
 
     def cut(self, count: int) -> None:
         """Forget what was added behind `count`, after a change that failed."""

@@ -150,10 +150,14 @@ class SlotWriter:
         for first in range(0, len(kept), BLOCK):
             part = slice(first, first + BLOCK)
             self._packed.append(view.packed_terms[ranges(begins[part], sizes[part])])
-        self.types, self.tags, self.languages = other.types, other.tags, other.languages
+        self.types, self.languages = other.types, other.languages
         places, pairs = np.cumsum(view.alive) - 1, other._pairs.view().reshape(-1, 2)
         pairs = pairs[view.alive[pairs[:, 0]]]
-        self._pairs.append(np.column_stack((places[pairs[:, 0]], pairs[:, 1])).astype(np.int32).ravel())
+        # A tag that only deleted passages had is forgotten: the manifest lists them by name.
+        used, numbers = np.unique(pairs[:, 1], return_inverse=True)
+        names = list(other.tags.numbers)
+        self.tags = Names([names[number] for number in used.tolist()])
+        self._pairs.append(np.column_stack((places[pairs[:, 0]], numbers.ravel())).astype(np.int32).ravel())
         self._load_postings()
         self._restore(np.ones(len(kept), np.bool_))
 

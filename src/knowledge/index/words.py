@@ -91,6 +91,16 @@ class WordWriter:
     def commit(self) -> None:
         self.writer.commit()
 
+    def rewrite(self, entries: Sequence[Entry]) -> None:
+        """Write passages once more: the segments that they were in lose them, and go when they hold no other."""
+        for entry in entries:
+            self.writer.delete_documents_by_query(term("chunk", entry.chunk_id))
+        self.add(entries)
+
+    def collect(self) -> None:
+        """Remove the files of segments that no searcher uses any more."""
+        self.writer.garbage_collect_files()
+
     def rollback(self) -> None:
         try:
             self.writer.rollback()
@@ -108,6 +118,8 @@ class WordWriter:
         try:
             self._writer.wait_merging_threads()
         except ValueError:  # as above
+            pass
+        finally:
             self._writer = None
 
 
@@ -116,6 +128,12 @@ class WordView:
     searcher: tantivy.Searcher
     passages: int
     _holding: dict[str, int] = field(default_factory=dict)
+
+    def within_segments(self, ids: Sequence[int], segments: frozenset[int]) -> list[int]:
+        """Which of these passages stand in one of these segments."""
+        hits = self.searcher.search(any_of("chunk", ids), max(len(ids), 1), count=False).hits
+        addresses = [address for _, address in hits if address.segment_ord in segments]
+        return [int(chunk) for chunk in self.searcher.fast_field_values("chunk", addresses)] if addresses else []
 
     def holding(self, form: str) -> int:
         """How many passages hold this term."""

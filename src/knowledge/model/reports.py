@@ -79,3 +79,7 @@ class Finding:
     part: str
     """store, index or files."""
     message: str
+    hint: str = ""
+    """What to do about it."""
+    document_id: int | None = None
+    """The document that is damaged, where it is one."""

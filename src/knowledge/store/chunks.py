@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -45,7 +46,7 @@ _BY_DIGEST = (
     .join_from(schema.chunks, schema.vectors, V.chunk_id == H.id)
     .where(V.model_id == bindparam("model_id"), H.digest.in_(bindparam("digests", expanding=True)))
 )
-_TO_INDEX = (
+_INDEXABLE = (
     select(
         H.id,
         H.text,
@@ -62,8 +63,9 @@ _TO_INDEX = (
     )
     .join_from(schema.documents, schema.chunks, H.content_id == D.content_id)
     .join(schema.vectors, (V.chunk_id == H.id) & (V.model_id == bindparam("model_id")), isouter=True)
-    .where(D.id.in_(bindparam("ids", expanding=True)))
 )
+_TO_INDEX = _INDEXABLE.where(D.id.in_(bindparam("ids", expanding=True)))
+_PASSAGES_TO_INDEX = _INDEXABLE.where(H.id.in_(bindparam("ids", expanding=True)))
 _WITHOUT_VECTOR = (
     select(H.id, H.text, H.section, D.title, D.id.label("document_id"), D.language)
     .join_from(schema.documents, schema.chunks, H.content_id == D.content_id)
@@ -174,6 +176,12 @@ class ChunkStore:
             rows = connection.execute(_TO_INDEX, {"ids": document_ids, "model_id": model_id})
             yield from map(_indexable, rows)
 
+    def indexable_passages(self, chunk_ids: Sequence[int], model_id: int) -> Iterator[Indexable]:
+        """The same about single passages; those that no document has any more are left out."""
+        with self._database.read() as connection:
+            rows = connection.execute(_PASSAGES_TO_INDEX, {"ids": chunk_ids, "model_id": model_id})
+            yield from map(_indexable, rows)
+
     def without_vector(self, model_id: int, after: int, limit: int) -> list[Unembedded]:
         with self._database.read() as connection:
             rows = connection.execute(_WITHOUT_VECTOR, {"model_id": model_id, "after": after, "limit": limit})
@@ -268,6 +276,12 @@ def drop_contents(connection: Connection, content_ids: Sequence[int]) -> None:
         connection.execute(delete(schema.contents).where(K.id == content_id))
 
 
+def checksum(section: Sequence[str], text: str) -> bytes:
+    """What a stored passage is compared with; migration 0005 has the same for older rows."""
+    joined = "\x1f".join((*section, text))
+    return hashlib.blake2b(joined.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
 def _stale(connection: Connection, job_id: int) -> list[int]:
     return list(connection.execute(select(K.id).where(K.job_id == job_id, K.document_id.is_(None))).scalars())
 
@@ -281,6 +295,7 @@ def _row(content_id: int, position: int, chunk: StagedChunk) -> dict[str, Any]:
         "page": chunk.page,
         "section": list(chunk.section),
         "digest": chunk.digest,
+        "checksum": checksum(chunk.section, chunk.text),
     }
 
 

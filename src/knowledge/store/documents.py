@@ -25,7 +25,7 @@ from knowledge.model import (
     Removed,
     Scope,
 )
-from knowledge.store import changes, collections, quotas, schema, site_pages
+from knowledge.store import changes, collections, quotas, schema, site_pages, traces
 from knowledge.store.access import owner_for_writer
 from knowledge.store.chunks import CHUNK_COLUMNS, chunk_of, drop_contents
 from knowledge.store.database import Database
@@ -189,7 +189,12 @@ class DocumentStore:
         return self._database.write(work)
 
     def clear(self, scope: Scope) -> tuple[Removed, list[str]]:
-        return self._database.write(lambda connection: _remove(connection, _all(connection, D.owner_id == scope.owner)))
+        def work(connection: Connection) -> tuple[Removed, list[str]]:
+            gone = _remove(connection, _all(connection, D.owner_id == scope.owner))
+            traces.clear_owner(connection, scope.owner)
+            return gone
+
+        return self._database.write(work)
 
 
 def named(ref: Ref) -> Any:
@@ -237,6 +242,7 @@ def remove_collection(connection: Connection, identity: int) -> tuple[Removed, l
     """Take out a collection with everything in it."""
     gone = _remove(connection, _all(connection, D.collection_id == identity))
     site_pages.forget_all(connection, identity)
+    traces.clear_collection(connection, identity)
     collections.forget(connection, identity)
     return gone
 
@@ -325,6 +331,7 @@ def _all(connection: Connection, condition: Any) -> list[Document]:
 def _remove(connection: Connection, gone: Sequence[Document]) -> tuple[Removed, list[str]]:
     for first in range(0, len(gone), BATCH):
         _remove_batch(connection, [document.id for document in gone[first : first + BATCH]])
+        traces.clear_removed(connection, gone[first : first + BATCH])
     removed = Removed(len(gone), sum(document.chunk_count for document in gone), 0)
     return removed, sorted({document.sha256 for document in gone})
 

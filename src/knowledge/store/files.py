@@ -87,7 +87,7 @@ class FileStore:
                 self.discard(sha256, named)
 
     def path(self, sha256: str) -> Path:
-        return self.root / sha256[:2] / sha256
+        return original_path(self.root, sha256)
 
     def incoming(self, limit: int) -> Incoming:
         try:
@@ -169,6 +169,10 @@ class FileStore:
             incoming.replace(path)
         sync_folder(path.parent)
         return True
+
+
+def original_path(root: Path, sha256: str) -> Path:
+    return root / sha256[:2] / sha256
 
 
 def digest(path: Path) -> str:

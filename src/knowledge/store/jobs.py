@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Connection, bindparam, func, insert, select, update
+from sqlalchemy import Connection, bindparam, func, insert, literal_column, select, update
 
 from knowledge.errors import Cancelled, JobNotFound, NotNow
 from knowledge.model import Job, JobError, JobFilter, JobKind, JobStatus, Page, Ref, Scope
-from knowledge.store import schema
+from knowledge.store import schema, traces
 from knowledge.store.accounts import require_owner
 from knowledge.store.database import Database
 from knowledge.store.job_rows import (
@@ -44,7 +44,14 @@ _TO_FINISH = Prepared(select(J.id, J.sha256).where(_DONE))
 _FINISHED = Prepared(
     update(schema.jobs)
     .where(_DONE)
-    .values(status=J.outcome, step="Completed", token=None, completed_at=bindparam("now"), sha256=None)
+    .values(
+        status=J.outcome,
+        step="Completed",
+        token=None,
+        completed_at=bindparam("now"),
+        sha256=None,
+        payload=literal_column("'{}'"),
+    )
 )
 _UNFINISHED = Prepared(select(J.id).where(J.status == JobStatus.PROCESSING, J.change_seq.is_not(None)).limit(1))
 _COUNTS = select(J.status, func.count().label("jobs")).group_by(J.status)
@@ -189,11 +196,17 @@ class JobStore:
             step="Failed",
             completed_at=stamp(),
             error={"code": error.code, "message": error.message, "hint": error.hint, "details": error.details},
-            **({} if keep_original else {"sha256": None}),
+            **(
+                {}
+                if keep_original
+                else {"sha256": None, **traces.kept_after(claim.kind, claim.filename, claim.payload)}
+            ),
         )
 
     def cancelled(self, claim: Claim) -> None:
-        self._end(claim, status=JobStatus.CANCELLED, token=None, step="Cancelled", completed_at=stamp(), sha256=None)
+        kept = traces.kept_after(claim.kind, claim.filename, claim.payload)
+        values = {"status": JobStatus.CANCELLED, "token": None, "step": "Cancelled", "sha256": None}
+        self._end(claim, completed_at=stamp(), **values, **kept)
 
     def ended(self, claim: Claim, status: JobStatus, warnings: tuple[str, ...], chunk_count: int) -> None:
         """A job that made no document of its own has done its work."""
@@ -216,6 +229,7 @@ class JobStore:
             step="Completed",
             completed_at=stamp(),
             sha256=None,
+            payload={},
             document_id=document_id,
             document_uid=document_uid,
             chunk_count=chunk_count,
@@ -223,7 +237,7 @@ class JobStore:
         )
 
     def unpacked(self, claim: Claim, warnings: Sequence[str]) -> None:
-        """An archive has become so many jobs of its own."""
+        """An archive has become so many jobs of its own; whose names it holds is known by its path alone."""
         self._end(
             claim,
             status=JobStatus.COMPLETED,
@@ -231,6 +245,7 @@ class JobStore:
             step="Completed",
             completed_at=stamp(),
             sha256=None,
+            payload={"archive": claim.payload["source_path"] or claim.filename},
             warnings=list(warnings),
         )
 
@@ -249,9 +264,17 @@ class JobStore:
 
     def cancel_queued(self, identity: int) -> bool:
         """Cancel a job that nobody has begun."""
-        row = update(schema.jobs).where(J.id == identity, J.status == JobStatus.QUEUED)
-        values = row.values(status=JobStatus.CANCELLED, step="Cancelled", completed_at=stamp(), sha256=None)
-        return bool(self._database.write(lambda connection: connection.execute(values).rowcount))
+
+        def work(connection: Connection) -> bool:
+            row = connection.execute(_BY_ID, {"job_id": identity}).first()
+            if row is None or row.status != JobStatus.QUEUED:
+                return False
+            kept = traces.kept_after(JobKind(row.kind), row.filename, row.payload)
+            values = {"status": JobStatus.CANCELLED, "step": "Cancelled", "completed_at": stamp(), "sha256": None}
+            connection.execute(_CHANGED, {"job_id": identity, **values, **kept})
+            return True
+
+        return self._database.write(work)
 
     def retry(self, ref: Ref, scope: Scope) -> Job:
         def work(connection: Connection) -> Any:
@@ -260,7 +283,7 @@ class JobStore:
                 raise missing(ref)
             if row.status not in (JobStatus.FAILED, JobStatus.CANCELLED):
                 raise NotNow(f"Job {ref} is {row.status}; only failed jobs can be retried", status=row.status)
-            if row.sha256 is None and row.kind == JobKind.ADD:
+            if row.sha256 is None and row.kind not in traces.REPEATABLE:
                 raise NotNow(f"The file of job {ref} was not kept", hint="Add the file again.", status=row.status)
             values = {
                 "status": JobStatus.QUEUED,
@@ -277,10 +300,17 @@ class JobStore:
         return job_of(self._database.write(work))
 
     def forget_originals(self, before: int) -> int:
-        """Let go of the files of jobs that failed long ago."""
+        """Let go of the files of jobs that failed long ago, and of what their callers said about them."""
         old = (J.status == JobStatus.FAILED) & J.sha256.is_not(None) & (J.completed_at < before)
-        gone = update(schema.jobs).where(old).values(sha256=None)
-        return int(self._database.write(lambda connection: connection.execute(gone).rowcount))
+
+        def work(connection: Connection) -> int:
+            rows = connection.execute(select(schema.jobs).where(old)).all()
+            for row in rows:
+                kept = traces.kept_after(JobKind(row.kind), row.filename, row.payload)
+                connection.execute(_CHANGED, {"job_id": row.id, "sha256": None, **kept})
+            return len(rows)
+
+        return self._database.write(work)
 
     def _end(self, claim: Claim, **values: Any) -> None:
         mine = {"job_id": claim.id, "mine": claim.token, **values}

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from pathlib import Path
 
 from sqlalchemy import Connection, Engine, inspect, text
 
 from knowledge import failpoints
 from knowledge.errors import StorageFailed
+from knowledge.store import file_modes
 from knowledge.store.schema import metadata
 
-SCHEMA = "0006"
+SCHEMA = "0007"
 """The newest migration; a test compares it with the files beside it."""
+COPY_SECONDS = 7 * 24 * 3600.0
+"""For so long the copy is kept for those who want to go back; it holds what is deleted meanwhile."""
 MIGRATIONS = Path(__file__).parent / "migrations"
 
 
@@ -37,6 +41,13 @@ def upgrade(engine: Engine, path: Path) -> None:
     failpoints.reached("migrate.done")
 
 
+def sweep_copies(path: Path) -> None:
+    """Remove copies that are old enough, and half ones."""
+    for copy in path.parent.glob(f"{path.stem}-before-*"):
+        if copy.suffix == ".part" or time.time() - copy.stat().st_mtime > COPY_SECONDS:
+            copy.unlink(missing_ok=True)
+
+
 def version(connection: Connection) -> str | None:
     """The schema a database has; None for an empty one."""
     if not inspect(connection).has_table("alembic_version"):
@@ -57,6 +68,7 @@ def _copy(path: Path, found: str) -> None:
     target = path.with_name(f"{path.stem}-before-{SCHEMA}-from-{found}{path.suffix}")
     draft = target.with_name(f"{target.name}.part")
     draft.unlink(missing_ok=True)
+    file_modes.create_file(draft)
     source, copy = sqlite3.connect(path), sqlite3.connect(draft)
     try:
         source.backup(copy)

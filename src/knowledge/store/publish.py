@@ -10,7 +10,7 @@ from sqlalchemy import Connection, bindparam, insert, select, update
 
 from knowledge.errors import Duplicate
 from knowledge.model import Document, DocumentStatus, Json, Kind, Method, new_uid
-from knowledge.store import changes, documents, jobs, schema
+from knowledge.store import changes, documents, jobs, schema, traces
 from knowledge.store.access import owner_for_writer
 from knowledge.store.chunks import StagedChunk, new_content, publish_content, retire_content, stage
 from knowledge.store.database import Database
@@ -177,6 +177,7 @@ def _replace(
     replaced = old.sha256 if old.sha256 != publication.sha256 else None
     seq = _close(connection, claim, publication, published := Published(old.id, old.uid, replaced))
     retire_content(connection, old_content, seq)
+    traces.clear_replaced(connection, old.id, claim)
     return published
 
 

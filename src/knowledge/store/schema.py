@@ -155,6 +155,7 @@ jobs = Table(
     Index("ix_jobs_queue", "status", "priority", "id"),
     Index("ix_jobs_owner_id", "owner_id", "id"),
     Index("ix_jobs_sha256", "sha256"),
+    Index("ix_jobs_document_id", "document_id"),
     UniqueConstraint("owner_id", "uid"),
     sqlite_autoincrement=True,
 )
@@ -226,10 +227,14 @@ chunks = Table(
     Column("page", Integer),
     Column("section", JSON, nullable=False),
     Column("digest", LargeBinary(16), nullable=False),
+    Column("checksum", LargeBinary(16)),
     UniqueConstraint("content_id", "position"),
     Index("ix_chunks_digest", "digest"),
     sqlite_autoincrement=True,
 )
+
+"""`digest` is of what was embedded, title and all, so that equal passages share a vector; `checksum` is of what stands
+in this row alone, and is what `verify` compares."""
 
 vectors = Table(
     "vectors",
@@ -284,6 +289,7 @@ crawl_pages = Table(
     Column("chunk_count", Integer, nullable=False),
     UniqueConstraint("job_id", "name"),
     Index("ix_crawl_pages_frontier", "job_id", "state", "depth", "id"),
+    Index("ix_crawl_pages_document_id", "document_id"),
 )
 """The frontier of a crawl and what became of each address: enough to go on after a kill."""
 

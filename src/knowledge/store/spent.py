@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from knowledge.errors import StorageFailed
+from knowledge.store import file_modes
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS spent (key TEXT NOT NULL, at REAL NOT NULL, ends REAL NOT NULL);
@@ -32,7 +33,8 @@ class SpentFile:
         self._lock = threading.Lock()
         self._written = 0
         with self._said():
-            path.parent.mkdir(parents=True, exist_ok=True)
+            file_modes.make_folder(path.parent)
+            file_modes.create_file(path)
             self._connection = sqlite3.connect(path, timeout=1, isolation_level=None, check_same_thread=False)
             try:
                 self._connection.executescript(f"PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF; {SCHEMA}")

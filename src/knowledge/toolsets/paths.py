@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import AsyncIterator, Sequence
@@ -15,6 +16,7 @@ import anyio.to_thread
 
 from knowledge.errors import AccessDenied, FileNotFound, TooLarge
 from knowledge.model import Content
+from knowledge.store import beneath
 
 PIECE = 1 << 20
 
@@ -42,11 +44,30 @@ class Folders:
             path = Path(given).expanduser().resolve()
         except (OSError, RuntimeError, ValueError) as error:
             raise FileNotFound(f"File not found: {given}", file_path=given) from error
-        if any(path == place or place in path.parents for place in self.private):
+        if self._is_private(path):
             raise AccessDenied(f"Access denied: {given}", hint="This file belongs to the server.", file_path=given)
-        if self.allowed is not None and not any(path.is_relative_to(folder) for folder in self.allowed):
+        if self.allowed is not None and self._root(path) is None:
             raise AccessDenied(f"Access denied: {given} is outside the allowed folders", file_path=given)
         return path
+
+    def open(self, path: Path) -> int:
+        """A descriptor of the file at a resolved path, or OSError where that leads elsewhere by now."""
+        if self.allowed is None:
+            return os.open(path, beneath.FLAGS)
+        root = self._root(path)
+        if root is None:
+            raise beneath.LedAway(errno.EXDEV, "the file does not lie below the allowed folders")
+        return beneath.open_beneath(root, path, self._may_lie)
+
+    def _may_lie(self, path: Path) -> bool:
+        return self._root(path) is not None and not self._is_private(path)
+
+    def _root(self, path: Path) -> Path | None:
+        """The allowed folder that a path lies in."""
+        return next((folder for folder in self.allowed or () if path.is_relative_to(folder)), None)
+
+    def _is_private(self, path: Path) -> bool:
+        return any(path == place or place in path.parents for place in self.private)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +89,10 @@ async def open_file(given: str, folders: Folders, max_bytes: int) -> AsyncIterat
 
 def _open(given: str, folders: Folders) -> tuple[Path, BinaryIO]:
     path = folders.resolve(given)
-    # Neither a link put there since, nor a pipe that nobody writes to, may lead us on or hold us up.
-    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     try:
-        return path, _stream(os.open(path, flags))
+        return path, _stream(folders.open(path))
+    except beneath.LedAway as error:
+        raise AccessDenied(f"Access denied: {given} leads elsewhere by now", file_path=given) from error
     except PermissionError as error:
         raise AccessDenied(
             f"Access denied: {given} cannot be read", hint="Let the server's user read it.", file_path=given

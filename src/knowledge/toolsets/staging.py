@@ -13,6 +13,7 @@ from uuid import UUID
 from filelock import FileLock, Timeout
 
 from knowledge.errors import InvalidParameter, StorageFailed
+from knowledge.store.file_modes import FILE_MODE, make_folder, private_opener
 
 LOCK = ".lock"
 
@@ -36,7 +37,8 @@ class Staging:
         try:
             self._open()
             target.parent.mkdir(mode=0o700, exist_ok=True)
-            beside.write_bytes(piece)
+            with open(beside, "wb", opener=private_opener) as file:
+                file.write(piece)
             beside.replace(target)
         except OSError as error:
             beside.unlink(missing_ok=True)
@@ -63,16 +65,18 @@ class Staging:
         with self._opening:
             if self._lock is not None:
                 return
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_folder(self._folder)
             # A lock file that merely exists would outlive a killed process; only a real lock will do.
-            lock = FileLock(self._own.with_suffix(LOCK), timeout=5, thread_local=False, fallback_to_soft=False)
+            lock = FileLock(
+                self._own.with_suffix(LOCK), timeout=5, mode=FILE_MODE, thread_local=False, fallback_to_soft=False
+            )
             lock.acquire()
             self._own.mkdir(mode=0o700, exist_ok=True)
             self._lock = lock
 
 
 def _sweep(lock_path: Path) -> None:
-    lock = FileLock(lock_path, timeout=0, thread_local=False, fallback_to_soft=False)
+    lock = FileLock(lock_path, timeout=0, mode=FILE_MODE, thread_local=False, fallback_to_soft=False)
     try:
         lock.acquire()
     except (Timeout, OSError):  # its process lives, or it is not ours to touch

@@ -281,6 +281,8 @@ class StatusShape(TypedDict):
 class FindingShape(TypedDict):
     part: str
     message: str
+    hint: str
+    document_id: int | None
 
 
 class FindingsShape(TypedDict):

@@ -96,7 +96,15 @@ def load_removed(data: RemovedShape) -> Removed:
 
 
 def dump_findings(findings: Sequence[Finding]) -> FindingsShape:
-    listed: list[FindingShape] = [{"part": finding.part, "message": finding.message} for finding in findings]
+    listed: list[FindingShape] = [
+        {
+            "part": finding.part,
+            "message": finding.message,
+            "hint": finding.hint,
+            "document_id": finding.document_id,
+        }
+        for finding in findings
+    ]
     return {"clean": not findings, "findings": listed}
 
 

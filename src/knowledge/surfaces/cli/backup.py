@@ -11,6 +11,7 @@ import click
 
 from knowledge.engine.api import Engine
 from knowledge.errors import FileNotFound, NotNow
+from knowledge.store import file_modes
 from knowledge.surfaces.cli.command import common, examples, pass_session
 from knowledge.surfaces.cli.screen import clean, print_json, size
 from knowledge.surfaces.cli.session import Session
@@ -52,7 +53,8 @@ async def to_file(engine: Engine, file: str | None, force: bool) -> tuple[Path, 
         raise NotNow(f"{target} is there already", hint="Choose another name, or add --force.")
     draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
-        with draft.open("xb") as file_out:
+        file_modes.sweep_drafts(target.parent, f".{target.name}.*")
+        with file_modes.open_new(draft) as file_out:
             async for piece in archive.pieces:
                 file_out.write(piece)
             file_out.flush()

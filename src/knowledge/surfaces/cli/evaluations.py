@@ -14,6 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from knowledge.engine.judging import Outcome
 from knowledge.engine.measure import Estimate, Measures, average, difference
+from knowledge.store.file_modes import make_folder, private_opener
 from knowledge.surfaces.cli.references import absolute
 
 FOLDER = "evaluations"
@@ -82,9 +83,10 @@ def last_run(data: Path, setup: Setup) -> Run | None:
 
 def keep(data: Path, run: Run) -> None:
     path = run.setup.kept_in(data)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     draft = path.with_name(f"{path.name}.{os.getpid()}")
-    draft.write_bytes(RUN.dump_json(run, indent=1))
+    with open(draft, "wb", opener=private_opener) as file:
+        file.write(RUN.dump_json(run, indent=1))
     draft.replace(path)
 
 

@@ -70,9 +70,10 @@ def disk_line(found: Status) -> str:
 @pass_session
 @click.pass_context
 def verify(context: click.Context, session: Session) -> None:
-    """Compare store, index and files, and name every difference.
+    """Check the database, the passages, the index and the files, and name every difference.
 
-    The exit code is 1 if there is one.
+    SQLite's integrity check is run, each passage is compared with its checksum and each original with its hash. It
+    reads everything and may take minutes; others go on working. The exit code is 1 if there is a difference.
     """
     findings = session.run(lambda engine: engine.verify())
     if session.as_json:
@@ -84,5 +85,7 @@ def verify(context: click.Context, session: Session) -> None:
     else:
         for finding in findings:
             click.echo(clean(f"{finding.part}: {finding.message}"))
-        say(f"{count(len(findings), 'difference')}. 'knowledge reindex' mends the index; add a missing file again.")
+        say(f"{count(len(findings), 'difference')}. What to do:")
+        for hint in dict.fromkeys(finding.hint for finding in findings if finding.hint):
+            say(f"  {hint}")
     context.exit(faults.FAILED if findings else faults.OK)

@@ -1,0 +1,114 @@
+"""A purge: the files of an index hold nothing of deleted passages, and searches find what they found before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from knowledge.index import manifest
+from knowledge.index.api import Entry
+from knowledge.index.embedded import EmbeddedIndex
+from knowledge.index.footers import segments
+from tests.unit.small_index import DIMENSION, by_meaning, by_words, entry, open_index, put
+
+COUNT = 5000
+"""More than wait in the tail, so that there are codes."""
+
+
+def word(number: int) -> str:
+    """A word for each number, in letters: the analysis takes letters and digits apart."""
+    return "quag" + "".join("bcdfghjklm"[int(digit)] for digit in str(number))
+
+
+class Passages:
+    """The store, as the index reads it."""
+
+    def __init__(self) -> None:
+        self.entries = {
+            number: entry(number, f"kettle {word(number)}", tags=("all", f"tag{number}")) for number in range(COUNT)
+        }
+        self.read_again = 0
+
+    def read(self, ids: Sequence[int]) -> list[Entry]:
+        self.read_again += len(ids)
+        return [self.entries[number] for number in ids if number in self.entries]
+
+
+def purge(index: EmbeddedIndex, passages: Passages) -> None:
+    """Purge to the end, once more where a change came in between."""
+    for _ in range(500):
+        if index.purge(passages.read) and not index.unpurged():
+            return
+    raise AssertionError("a purge does not end")
+
+
+def without(index: EmbeddedIndex, passages: Passages, seq: int, *numbers: int) -> None:
+    for number in numbers:
+        del passages.entries[number]
+    index.apply(seq, numbers, ())
+    index.flush()
+
+
+@pytest.fixture
+def filled(tmp_path: Path) -> Iterator[tuple[EmbeddedIndex, Passages]]:
+    passages, index = Passages(), open_index(tmp_path / "index")
+    put(index, 1, passages.entries.values())
+    index.flush()
+    yield index, passages
+    index.close()
+
+
+def test_a_purge_leaves_nothing_of_deleted_passages(filled: tuple[EmbeddedIndex, Passages], tmp_path: Path) -> None:
+    index, passages = filled
+    assert index.unpurged() == 0
+    without(index, passages, 2, 7, 4990)
+    assert index.unpurged() > COUNT / 2, "tantivy keeps deleted passages with the others of their segment"
+    purge(index, passages)
+    assert index.unpurged() == 0 and not any(each.deleted for each in segments(tmp_path / "index" / "words"))
+    assert sum(each.passages for each in segments(tmp_path / "index" / "words")) == COUNT - 2
+    kept = manifest.read(tmp_path / "index", DIMENSION, "test/1")
+    assert (kept.slots, kept.live) == (COUNT - 2, COUNT - 2)
+    assert not {"tag7", "tag4990"} & set(kept.tags) and len(kept.tags) == COUNT - 1
+
+
+def test_a_purge_changes_no_answer(filled: tuple[EmbeddedIndex, Passages], tmp_path: Path) -> None:
+    index, passages = filled
+    without(index, passages, 2, *range(0, COUNT, 50))
+    asked = [1, 49, 51, 2500 + 1, COUNT - 1]
+    before = [(by_words(index, word(number)), by_meaning(index, number, limit=10)) for number in asked]
+    purge(index, passages)
+    assert [(by_words(index, word(number)), by_meaning(index, number, limit=10)) for number in asked] == before
+    assert by_words(index, word(50)) == [] and index.damage() == []
+    index.close()
+    opened = open_index(tmp_path / "index")
+    assert opened.checkpoint() == 2 and opened.unpurged() == 0
+    assert [(by_words(opened, word(number)), by_meaning(opened, number, limit=10)) for number in asked] == before
+    opened.close()
+
+
+def test_a_purge_that_was_interrupted_goes_on_after_the_next_opening(
+    filled: tuple[EmbeddedIndex, Passages], tmp_path: Path
+) -> None:
+    index, passages = filled
+    without(index, passages, 2, 7)
+    index.purge(passages.read)  # one step, and the manifest does not know of it
+    index.close()
+    opened = open_index(tmp_path / "index")
+    assert opened.checkpoint() == 2 and opened.unpurged() > 0 and by_words(opened, word(8)) == [8]
+    purge(opened, passages)
+    assert opened.unpurged() == 0 and len(by_words(opened, "kettle", limit=COUNT)) == COUNT - 1
+    opened.close()
+
+
+def test_changes_between_two_steps_of_a_purge_are_kept(filled: tuple[EmbeddedIndex, Passages]) -> None:
+    index, passages = filled
+    without(index, passages, 2, 7)
+    index.purge(passages.read)
+    passages.entries[8] = entry(8, "teapot instead")
+    put(index, 3, [passages.entries[8], entry(COUNT, "brand new")])
+    passages.entries[COUNT] = entry(COUNT, "brand new")
+    purge(index, passages)
+    assert by_words(index, "teapot") == [8] and by_words(index, "brand") == [COUNT] and by_words(index, word(8)) == []
+    assert len(by_words(index, "kettle", limit=COUNT)) == COUNT - 2 and index.unpurged() == 0
