@@ -92,6 +92,7 @@ class Request:
     def load_task(self) -> Task:
         """The task, with everything loaded that it needs besides its document."""
         task = cast(Task, _load(self.task))
+        _load(self.parser)  # locked in, a child can import only from where the libraries are
         if self.prepare is not None:
             _load(self.prepare)(cast(Json, self.arguments[PREPARED]))
         return task
