@@ -93,9 +93,14 @@ class Settings(BaseSettings):
     )
     account_max_documents: int = Field(0, ge=0, description="How many documents one account may keep; 0 is no limit.")
     account_max_mb: int = Field(0, ge=0, description="How much one account may keep, in MB; 0 is no limit.")
-    trusted_proxies: str = Field("", description="Addresses, by comma, whose forwarded headers are believed.")
-    allow_open: bool = Field(False, description="Permit a public address without keys.")
-    cors_origins: str = Field("", description="Origins, by comma, that browsers may call from; empty means none.")
+    trusted_proxies: str = Field(
+        "",
+        description="Proxies, by comma, whose forwarded headers are believed; with any, everybody needs a key.",
+    )
+    allow_open: bool = Field(False, description="Take everybody without a key for the owner, also on a public address.")
+    cors_origins: str = Field(
+        "", description="Origins, by comma, whose pages may call from a browser, besides our own."
+    )
 
     max_connections: int = Field(
         0, ge=0, description="How many connections are open at once; 0 derives it from the limit on open files."
