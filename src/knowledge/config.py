@@ -120,6 +120,11 @@ class Settings(BaseSettings):
     write_timeout_s: float = Field(
         300.0, gt=0, description="Seconds after which a client that does not read its answer is disconnected."
     )
+    max_sessions_per_caller: int = Field(
+        1000,
+        ge=1,
+        description="How many MCP sessions one account or address may have; beyond it the oldest idle one ends.",
+    )
     query_rate_limit: str = Field(
         "60/minute",
         description="How many searches, and how many listings, an account may ask for.",

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import errno
+import json
 import socket
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import httpx
 import pytest
 
 from knowledge.surfaces.connections import RESERVED_DESCRIPTORS
@@ -49,8 +51,8 @@ def room_for_descriptors(number: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def connect(server: ServerProcess, source: str, sent: bytes) -> socket.socket:
-    connection = socket.create_connection(("127.0.0.1", server.port), 10, source_address=(source, 0))
+def connect(port: int, source: str, sent: bytes) -> socket.socket:
+    connection = socket.create_connection(("127.0.0.1", port), 10, source_address=(source, 0))
     try:
         connection.sendall(sent)
     except OSError as error:  # closed already, to make room
@@ -71,7 +73,7 @@ def test_health_answers_while_another_address_holds_1100_half_open_connections(
     with room_for_descriptors(2 * HALF_OPEN), ExitStack() as held:
         before = server.log.stat().st_size
         for number in range(HALF_OPEN):
-            held.callback(connect(server, "127.0.0.2", sent).close)
+            held.callback(connect(server.port, "127.0.0.2", sent).close)
             if number % 100 == 0:
                 assert server.health() == 200
         assert [server.health() for _ in range(20)] == [200] * 20
@@ -79,3 +81,13 @@ def test_health_answers_while_another_address_holds_1100_half_open_connections(
         assert descriptors < DESCRIPTORS - RESERVED_DESCRIPTORS
         assert server.log.stat().st_size - before < 100_000
         assert b"Too many open files" not in server.log.read_bytes()
+
+
+def test_the_port_of_the_engine_file_answers_too(server: ServerProcess) -> None:
+    engine = json.loads((server.log.parent / "data" / "engine.json").read_text("utf-8"))
+    port, headers = int(engine["url"].rpartition(":")[2]), {"X-API-Key": engine["token"]}
+    with room_for_descriptors(2 * HALF_OPEN), ExitStack() as held:
+        for _ in range(HALF_OPEN):
+            held.callback(connect(port, "127.0.0.1", HALF_A_HEAD).close)
+        assert httpx.get(f"{engine['url']}/api/v1/status", headers=headers, timeout=5).status_code == 200
+        assert server.health() == 200

@@ -29,6 +29,7 @@ def http_app(engine: Engine, settings: Settings, ready: Callable[[], bool] | Non
     mcp = McpSurface(
         registry(), engine.as_caller, limits=limits(settings), limits_of_accounts=limits_of_accounts(settings),
         toolsets=settings.toolsets, services=services.by_kind, rates=rates,
+        sessions_per_caller=settings.max_sessions_per_caller,
     )  # fmt: skip
     app = rest_app(
         engine, ready=ready, max_file_bytes=settings.max_file_bytes, rates=rates,

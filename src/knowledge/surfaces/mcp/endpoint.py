@@ -16,13 +16,14 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.types import Message, Receive, Scope, Send
 
-from knowledge.errors import KnowledgeError, TooLarge, UnsupportedFormat
+from knowledge.errors import KnowledgeError, RateLimited, TooLarge, Unavailable, UnsupportedFormat
 from knowledge.model import CallerKind, Json, JsonValue
 from knowledge.surfaces import jsonrpc
 from knowledge.surfaces.answers import refusal_headers
 from knowledge.surfaces.auth import identity
 from knowledge.surfaces.leaving import until_gone
 from knowledge.surfaces.mcp import exchange, faults
+from knowledge.surfaces.mcp.sessions import session_owner
 from knowledge.surfaces.mcp.visit import Visit
 from knowledge.toolsets.base import Voice
 
@@ -88,7 +89,14 @@ class Endpoint:
             token = AccessToken(token="-", client_id=identity(visit.caller), scopes=[])
             scope["user"] = AuthenticatedUser(token)
         answer = Explaining(visit, send, late=visit.is_limited and scope["method"] == "POST")
-        await self._surface.manager.handle_request(scope, receive, answer)
+        if version not in HANDSHAKE_PROTOCOL_VERSIONS:
+            await self._surface.manager.handle_request(scope, receive, answer)
+        else:
+            try:
+                await self._surface.sessions.serve(session_owner(visit.caller, scope), scope, receive, answer)
+            except (RateLimited, Unavailable) as error:
+                await turn_away(error, receive, send, self._surface.voice(self._toolset))
+                return
         await answer.finish()
 
     async def _answer(self, visit: Visit, message: JsonValue, scope: Scope, receive: Receive, send: Send) -> None:

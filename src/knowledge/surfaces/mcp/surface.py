@@ -17,6 +17,7 @@ from knowledge.surfaces.auth import caller_of
 from knowledge.surfaces.limits import RateLimits
 from knowledge.surfaces.mcp.endpoint import MAX_BODY, Endpoint
 from knowledge.surfaces.mcp.server import KnowledgeServer
+from knowledge.surfaces.mcp.sessions import MAX_SESSIONS, MAX_SESSIONS_PER_CALLER, Sessions
 from knowledge.surfaces.mcp.views import Views
 from knowledge.surfaces.mcp.visit import Visit, Work, drawing
 from knowledge.surfaces.websocket import websocket_endpoint
@@ -39,10 +40,14 @@ class McpSurface:
         toolsets: str = "",
         services: Mapping[type[object], object] | None = None,
         rates: RateLimits | None = None,
+        sessions_per_caller: int = MAX_SESSIONS_PER_CALLER,
     ) -> None:
         self.server = KnowledgeServer(registry)
         self.views = Views.of(toolsets, registry.names)
-        self.manager = StreamableHTTPSessionManager(self.server, max_request_body_size=MAX_BODY)
+        self.manager = StreamableHTTPSessionManager(
+            self.server, max_request_body_size=MAX_BODY, max_sessions=MAX_SESSIONS
+        )
+        self.sessions = Sessions(self.manager.handle_request, per_caller=sessions_per_caller)
         self._engine_for = engine_for
         self._limits, self._services = limits or Limits(), services or {}
         self._limits_of_accounts = limits_of_accounts or self._limits
