@@ -13,7 +13,7 @@ from knowledge.errors import StorageFailed
 from knowledge.store import file_modes
 from knowledge.store.schema import metadata
 
-SCHEMA = "0007"
+SCHEMA = "0005"
 """The newest migration; a test compares it with the files beside it."""
 COPY_SECONDS = 7 * 24 * 3600.0
 """For so long the copy is kept for those who want to go back; it holds what is deleted meanwhile."""

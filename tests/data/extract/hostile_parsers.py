@@ -168,7 +168,7 @@ def sends_crumbs(source: Source) -> Extracted:
     """A page that never ends, a byte at a time: something comes all the while."""
     for descriptor in range(3, 64):
         with contextlib.suppress(OSError):
-            os.write(descriptor, b"P\x00\xff\xff\xff")
+            os.write(descriptor, b"P\x00\x0f\xff\xff")
             while True:
                 os.write(descriptor, b" ")
                 time.sleep(0.02)

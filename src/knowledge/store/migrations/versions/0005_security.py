@@ -1,4 +1,5 @@
-"""Passages get checksums; jobs and crawls keep nothing of documents that are gone, nor do freed pages.
+"""Login keys that expire, job uids per owner, counts of unclean starts, checksums of passages, and nothing kept of
+documents that are gone.
 
 Earlier versions kept names and payloads in the rows of `jobs` and `crawl_pages`, and left the pages that a deletion
 freed as they were (`secure_delete=FAST`).
@@ -6,13 +7,17 @@ freed as they were (`secure_delete=FAST`).
 
 import hashlib
 import json
+import time
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0007"
-down_revision = "0006"
+revision = "0005"
+down_revision = "0004"
 
+LOGIN_KEY_DAYS = 90
+"""How long a key from before this migration stays valid, from now on."""
+MICROSECONDS_PER_DAY = 86_400_000_000
 BLOCK_BYTES = 1 << 20
 ROWS = 5000
 ENDED = "status IN ('completed', 'partial', 'failed', 'cancelled')"
@@ -20,8 +25,35 @@ GONE = "document_id IS NOT NULL AND document_id NOT IN (SELECT id FROM documents
 
 
 def upgrade() -> None:
+    expire_login_keys()
+    make_job_uids_unique_per_owner()
+    op.add_column("jobs", sa.Column("unclean_starts", sa.Integer, nullable=False, server_default=sa.text("0")))
     op.add_column("chunks", sa.Column("checksum", sa.LargeBinary(16)))
     fill_checksums(op.get_bind())
+    clear_what_removed_documents_left()
+    if op.get_bind().dialect.name == "sqlite":
+        overwrite_freed_pages(op.get_bind())
+
+
+def expire_login_keys() -> None:
+    # Until now nothing but its name told a login's key, and none of them expired; a key that somebody made by hand,
+    # named 'login' and gave no end cannot be told from one, and is treated like it.
+    op.add_column("api_keys", sa.Column("is_login", sa.Boolean, nullable=False, server_default=sa.false()))
+    until = time.time_ns() // 1000 + LOGIN_KEY_DAYS * MICROSECONDS_PER_DAY
+    keys = sa.table("api_keys", sa.column("name"), sa.column("is_login"), sa.column("expires_at"))
+    mine = (keys.c.name == "login") & keys.c.expires_at.is_(None)
+    op.execute(keys.update().where(mine).values(is_login=sa.true(), expires_at=until))
+
+
+def make_job_uids_unique_per_owner() -> None:
+    last = _last_number("jobs")
+    with op.batch_alter_table("jobs", table_kwargs={"sqlite_autoincrement": True}) as jobs:
+        jobs.drop_constraint("uq_jobs_uid", type_="unique")
+        jobs.create_unique_constraint("uq_jobs_owner_id_uid", ["owner_id", "uid"])
+    _keep_last_number("jobs", last)
+
+
+def clear_what_removed_documents_left() -> None:
     op.create_index("ix_jobs_document_id", "jobs", ["document_id"])
     op.create_index("ix_crawl_pages_document_id", "crawl_pages", ["document_id"])
     op.execute(
@@ -33,8 +65,6 @@ def upgrade() -> None:
         "UPDATE crawl_pages SET name = 'removed-' || id, url = '(removed)', known_as = NULL, detail = ''"
         f" WHERE state = 'done' AND {GONE}"
     )
-    if op.get_bind().dialect.name == "sqlite":
-        overwrite_freed_pages(op.get_bind())
 
 
 def fill_checksums(connection: sa.Connection) -> None:
@@ -61,3 +91,21 @@ def overwrite_freed_pages(connection: sa.Connection) -> None:
         size = max(min(BLOCK_BYTES, free * page_bytes), page_bytes)
         connection.exec_driver_sql("INSERT INTO zeros VALUES (zeroblob(?))", (size,))
     op.execute("DROP TABLE zeros")
+
+
+def _last_number(table: str) -> int | None:
+    """The highest number that SQLite has ever given in a table, which is built anew; other databases keep theirs."""
+    connection = op.get_bind()
+    if connection.dialect.name != "sqlite":
+        return None
+    query = sa.text("SELECT seq FROM sqlite_sequence WHERE name = :name")
+    return connection.execute(query, {"name": table}).scalar()
+
+
+def _keep_last_number(table: str, last: int | None) -> None:
+    """A number is never given twice, also where the newest row is gone."""
+    if last is None:
+        return
+    connection = op.get_bind()
+    connection.execute(sa.text("DELETE FROM sqlite_sequence WHERE name = :name"), {"name": table})
+    connection.execute(sa.text("INSERT INTO sqlite_sequence VALUES (:name, :last)"), {"name": table, "last": last})
