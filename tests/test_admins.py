@@ -11,7 +11,7 @@ import pytest
 from knowledge.config import Settings
 from knowledge.engine.api import Engine
 from knowledge.engine.local import LocalEngine
-from knowledge.errors import AdminRequired, Forbidden, OperatorRequired
+from knowledge.errors import AdminRequired, Forbidden
 from knowledge.model import Original
 from knowledge.surfaces.http import http_app
 from tests.acting import add_note, found
@@ -38,7 +38,7 @@ async def test_only_the_operator_makes_the_account_of_an_admin(engine: Engine, l
     root = await joined(engine, ADMIN)
     local._parts.accounts._admins |= {"boss"}
     for name in ("boss", "Boss"):
-        with pytest.raises(OperatorRequired):
+        with pytest.raises(AdminRequired, match="operator"):
             await root.add_account(name, PASSWORD)
     assert (await engine.add_account("boss")).is_admin
 
@@ -73,14 +73,14 @@ async def test_an_admin_reads_no_more_than_others(engine: Engine) -> None:
 
 async def test_backup_keys_for_others_and_another_model_are_the_operators(engine: Engine) -> None:
     root, ada = await joined(engine, ADMIN), await joined(engine, "ada")
-    for person, error in ((root, OperatorRequired), (ada, AdminRequired)):
+    for person in (root, ada):
         for verb in (
             person.backup(),
             person.issue_key("ada", "mine"),
             person.issue_key(ADMIN, "mine"),
             person.reindex("openai:http://127.0.0.1:9/v1#model"),
         ):
-            with pytest.raises(error):
+            with pytest.raises(AdminRequired, match="for the operator of this server alone"):
                 await verb
     assert [key.name for key in await ada.api_keys()] == ["login"]
     assert await bearing(engine, (await engine.issue_key("ada", "shell")).secret)
@@ -118,10 +118,10 @@ async def as_root(local: LocalEngine) -> AsyncIterator[httpx.AsyncClient]:
 async def test_the_same_holds_over_http(as_root: httpx.AsyncClient) -> None:
     boss = {"username": "Root", "password": PASSWORD}
     for reply, expected in (
-        (await as_root.get("/api/v1/backup"), (403, "operator_required")),
-        (await as_root.post("/api/v1/admin/users/root/api-keys", json={}), (403, "operator_required")),
-        (await as_root.post("/api/v1/admin/users", json=boss), (403, "operator_required")),
-        (await as_root.post("/api/v1/reindex", json={"model": "none"}), (403, "operator_required")),
+        (await as_root.get("/api/v1/backup"), (403, "admin_required")),
+        (await as_root.post("/api/v1/admin/users/root/api-keys", json={}), (403, "admin_required")),
+        (await as_root.post("/api/v1/admin/users", json=boss), (403, "admin_required")),
+        (await as_root.post("/api/v1/reindex", json={"model": "none"}), (403, "admin_required")),
         (await as_root.post("/api/v1/user/register", json=boss), (403, "forbidden")),
     ):
         assert (reply.status_code, reply.json()["error"]["code"]) == expected
@@ -130,8 +130,8 @@ async def test_the_same_holds_over_http(as_root: httpx.AsyncClient) -> None:
 
 SENTENCES = {
     "Admins are the accounts that `ADMIN_USERS` names.": test_only_the_operator_makes_the_account_of_an_admin,
-    "Only the operator makes such an account, with `knowledge user add`: nobody can register with one of these names, "
-    "in whatever case, and not after the account was removed.": test_nobody_registers_with_the_name_of_an_admin,
+    "Only the operator makes such an account, with `knowledge user add NAME`: nobody can register with one of these "
+    "names, in whatever case, and not after the account was removed.": test_nobody_registers_with_the_name_of_an_admin,
     "An admin lists the accounts, adds, disables and removes them; to remove one removes all that it owns.":
         test_an_admin_lists_adds_disables_and_removes_accounts,
     "An admin sees which corpora wait for approval, approves them and takes approval back.":

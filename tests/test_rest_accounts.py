@@ -250,7 +250,8 @@ async def test_the_operator_and_admins_look_after_accounts(http: httpx.AsyncClie
     made = await root.post("/admin/users", json={"username": "robot"})
     assert made.status_code == 201
     nightly = {"name": "nightly"}
-    assert code(await root.post("/admin/users/robot/api-keys", json=nightly)) == (403, "operator_required")
+    refused = await root.post("/admin/users/robot/api-keys", json=nightly)
+    assert code(refused) == (403, "admin_required") and "KB_API_KEY" in refused.json()["error"]["hint"]
     key = (await http.post("/admin/users/robot/api-keys", json=nightly, headers=OPERATOR)).json()["api_key"]
     assert (await http.get("/user", headers={"X-API-Key": key})).json()["username"] == "robot"
     assert (await root.patch("/admin/users/robot", json={"is_disabled": True})).json()["is_disabled"] is True

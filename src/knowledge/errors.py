@@ -7,7 +7,7 @@ KnowledgeError
 │   └── Malformed               400  not even readable: broken JSON, a broken form
 ├── Unauthenticated             401  MissingKey · InvalidKey · ExpiredKey · WrongPassword
 ├── Forbidden                   403  AccessDenied · AddressForbidden
-│   └── InsufficientPermissions · AdminRequired (OperatorRequired) · CorpusNotApproved · QuotaExceeded
+│   └── InsufficientPermissions · AdminRequired · CorpusNotApproved · QuotaExceeded
 ├── NotFound                    404  DocumentNotFound · CollectionNotFound · JobNotFound · UploadNotFound · FileNotFound
 │   └── CorpusNotFound (a CollectionNotFound) · AccountNotFound · KeyNotFound
 ├── Conflict                    409  Duplicate · NameTaken · AccountTaken · NotNow · EmptyKnowledgeBase
@@ -152,13 +152,6 @@ class InsufficientPermissions(Forbidden):
 class AdminRequired(Forbidden):
     code = "admin_required"
     default_hint = "Ask an admin of this server; ADMIN_USERS names them."
-
-
-class OperatorRequired(AdminRequired):
-    """Not even for admins: it would show them what others own."""
-
-    code = "operator_required"
-    default_hint = "Use the command line on the server's own machine, or send KB_API_KEY."
 
 
 class CorpusNotApproved(Forbidden):

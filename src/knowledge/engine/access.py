@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from knowledge.engine.relay import Relay
-from knowledge.errors import AdminRequired, OperatorRequired
+from knowledge.errors import AdminRequired
 from knowledge.model import Account, Caller, CallerKind, Finding
 
 if TYPE_CHECKING:
@@ -39,9 +39,13 @@ class Access(Relay):
         return await verb(self._local.scoped(scope))
 
     async def _ask_as_operator(self, verb: Callable[[Engine], Awaitable[T]]) -> T:
+        """Not even for admins: it would show them what others own."""
         caller, scope = await self._local.admit(self._caller)
         if caller.kind is CallerKind.ACCOUNT:
-            raise OperatorRequired("This is for the operator of this server")
+            raise AdminRequired(
+                "This is for the operator of this server alone",
+                hint="Use the command line on the server's own machine, or send KB_API_KEY.",
+            )
         return await verb(self._local.scoped(scope))
 
     # -- where an admin may less than the operator ----------------------------------------------
