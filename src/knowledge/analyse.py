@@ -28,6 +28,9 @@ LONGEST_TERM = 128
 """Longer ones are cut: keys and hashes stay findable, and nothing can swell the dictionary."""
 MOST_TERMS = 256
 """How many different words of a question are asked for."""
+_PIECE_CHARS = 512
+_MOST_NUMBERS = 32
+"""Numbers at the beginning of one token, as in 3.11'2.0'1.1, of which each is a term."""
 
 # -- cutting ------------------------------------------------------------------------------------
 
@@ -68,7 +71,19 @@ def terms(text: str, language: str | None) -> list[str]:
 
 
 def _tokens(text: str) -> list[str]:
-    return _TOKEN.findall(text if text.isascii() else unicodedata.normalize("NFKC", text))
+    return _TOKEN.findall(text if text.isascii() else _composed(text))
+
+
+def _composed(text: str) -> str:
+    """The text in normal form (NFKC), piece by piece: Python sorts a run of marks in quadratic time."""
+    pieces, start = [], 0
+    while len(text) - start > _PIECE_CHARS:
+        limit = start + _PIECE_CHARS
+        end = max(text.rfind(" ", start, limit), text.rfind("\n", start, limit))
+        end = end if end > start else limit
+        pieces.append(unicodedata.normalize("NFKC", text[start:end]))
+        start = end
+    return "".join([*pieces, unicodedata.normalize("NFKC", text[start:])])
 
 
 @lru_cache(maxsize=1 << 15)
@@ -98,21 +113,33 @@ def _words(token: str) -> Iterator[str]:
     elif "," in token:
         yield token.replace(",", "")
     elif number := _NUMBER.match(token):
-        if number.end() < len(token):
-            yield token
-            yield from _words(token[number.end() :].strip(".-'’_") or number[1])
-        yield from _number_words(number[1])
+        yield from _words_behind_numbers(token, number)
     else:
         for word in _without_apostrophes(token):
             yield from _name_words(word)
+
+
+def _words_behind_numbers(token: str, number: re.Match[str]) -> Iterator[str]:
+    """The words of a token that begins with a number: the token, those of the rest, and those of the number."""
+    numbers = [number[1]]
+    while number.end() < len(token):
+        yield token
+        rest = token[number.end() :].strip(".-'’_")
+        following = _NUMBER.match(rest) if rest and len(numbers) < _MOST_NUMBERS else None
+        if following is None:
+            yield from _words(rest if rest and not _NUMBER.match(rest) else numbers[-1])
+            break
+        token, number = rest, following
+        numbers.append(number[1])
+    for one in reversed(numbers):
+        yield from _number_words(one)
 
 
 def _number_words(number: str) -> Iterator[str]:
     """A version or a date, whole and by what it begins with: 3.11.7 is a 3.11, 2024-05-01 is in 2024."""
     yield number
     ends = [found.start() for found in re.finditer(r"[.\-]", number)]
-    for end in reversed(ends[1:]):
-        yield number[:end]
+    yield from (number[:end] for end in reversed(ends[1:]) if end <= LONGEST_TERM)
     if ends[0] == 4:
         yield number[:4]
     if len(ends) == 1 and number[ends[0]] == "-":
@@ -200,7 +227,7 @@ def _stemmer(code: str) -> Stemmer.Stemmer | None:
 
 
 def _normal(word: str, language: str) -> str:
-    folded = word.casefold()
+    folded = word[: 4 * LONGEST_TERM].casefold()
     has_digits = any(character.isdigit() for character in folded)
     return _fold(folded if has_digits else _stem(folded, language))[:LONGEST_TERM]
 

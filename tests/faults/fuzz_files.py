@@ -376,7 +376,7 @@ class FuzzedServer:
 async def fuzz(server: FuzzedServer, seed: int, count: int, *, verbose: bool = False) -> Report:
     """Send so many files, several at once, and follow each of them to its end."""
     report = Report(seed)
-    limits = httpx.Limits(max_connections=IN_FLIGHT + 2)
+    limits = httpx.Limits(max_connections=IN_FLIGHT + 2, keepalive_expiry=1.0)  # before the server closes them
     async with httpx.AsyncClient(base_url=server.url, timeout=END_SECONDS, limits=limits) as http:
         await _first_document(http)
         report.resting = server.descendants()

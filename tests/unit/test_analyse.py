@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+import unicodedata
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -223,3 +226,22 @@ def test_words_one_letter_away_are_nearby(typed: str, meant: str, language: str)
 def test_only_plain_words_may_be_misspelt() -> None:
     text = 'the Retreival-augmented "quoted words" of parseHTTP v1.2 sha257 NASAA 東京タワー tea'
     assert list(analyse.unsure(text, ["en"])) == ["Retreival", "augmented"]
+
+
+def test_a_word_of_numbers_within_numbers_has_terms() -> None:
+    assert "3.11" in analyse.terms("3.11'2.0", "en") and "2.0" in analyse.terms("3.11'2.0", "en")
+    assert analyse.terms("1.1'" * 4_000, "en")  # it was deeper than Python's stack
+
+
+@pytest.mark.parametrize("text", ["1.1." * 15_000, "1-1" * 20_000, "a" + "\u0301\u0323" * 30_000], ids=ascii)
+def test_one_endless_word_costs_little_time(text: str) -> None:
+    start = time.process_time()
+    assert analyse.terms(text, "en")
+    assert (
+        time.process_time() - start < 2
+    )  # each took at least ten seconds of CPU time when prefixes and marks were endless
+
+
+def test_long_texts_are_composed_like_short_ones() -> None:
+    text = "Cafe\u0301 und Mu\u0308hle, ﬁne Kra\u0308fte; \u304b\u3099 " * 200
+    assert analyse._composed(text) == unicodedata.normalize("NFKC", text)

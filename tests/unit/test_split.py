@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 import textwrap
+import time
 import tracemalloc
 from collections.abc import Iterable, Iterator
 
@@ -252,6 +253,15 @@ def test_a_long_stream_needs_little_memory() -> None:
     grown = tracemalloc.get_traced_memory()[0] - before
     tracemalloc.stop()
     assert grown < 200_000
+
+
+@pytest.mark.parametrize(
+    "text", ["# a\n\n", "a\n=\n\n", "---\n\n# a\n\n## b\n\n"], ids=["marked", "underlined", "ruled"]
+)
+def test_a_document_of_headings_alone_costs_time_in_proportion_to_its_length(text: str) -> None:
+    start = time.process_time()
+    split(text * 10_000 + "and words")
+    assert time.process_time() - start < 6  # it took a minute of CPU time when each heading looked at all before it
 
 
 def test_a_smaller_window_gives_smaller_passages() -> None:

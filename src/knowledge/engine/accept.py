@@ -135,7 +135,9 @@ def queue_embedding(parts: Parts, document: Document, scope: Scope) -> Job:
 def clean_filename(name: str) -> str:
     """The last part of a name, without what could mislead a person or a program."""
     last = PureWindowsPath(PurePosixPath(name).name).name
-    printable = "".join(letter for letter in unicodedata.normalize("NFC", last) if letter.isprintable()).strip()
+    printable = "".join(
+        letter for letter in unicodedata.normalize("NFC", last[-4 * LONGEST_FILENAME :]) if letter.isprintable()
+    ).strip()
     if not printable or printable in (".", ".."):
         raise InvalidFilename(f"'{name[:100]}' is no file name", parameter="filename")
     return printable[-LONGEST_FILENAME:]

@@ -146,7 +146,7 @@ def read_only(ref: CollectionRef) -> InsufficientPermissions:
 
 def slug(title: str) -> str:
     """The name a title gives: letters and digits of any script, joined by dashes."""
-    folded = unicodedata.normalize("NFKC", title).casefold()
+    folded = unicodedata.normalize("NFKC", title[: 4 * LONGEST_NAME]).casefold()
     return re.sub(r"[^\w.]+", "-", folded).strip("-.")[:LONGEST_NAME].strip("-.") or DEFAULT_COLLECTION
 
 

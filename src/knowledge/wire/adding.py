@@ -15,9 +15,9 @@ from knowledge.wire.values import carried, load_collection_ref, one_collection, 
 
 
 def writable(value: object) -> object:
-    """Metadata that can be written down as JSON again; a number without end or measure cannot."""
+    """Metadata that can be written down as JSON again; a number without end or half a surrogate pair cannot."""
     try:
-        json.dumps(value, allow_nan=False).encode()
+        json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
     except (ValueError, TypeError, RecursionError) as error:
         raise ValueError("holds a value that JSON cannot carry") from error
     return value
