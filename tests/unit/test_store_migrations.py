@@ -86,10 +86,11 @@ def test_jobs_keep_their_numbers_when_their_table_is_built_anew(tmp_path: Path) 
     with sqlite3.connect(path) as new:
         kept = [row[: len(before[0])] for row in new.execute("SELECT * FROM jobs")]
         assert kept == before
-        twin = new.execute(f"INSERT INTO jobs VALUES (NULL, '{3:032x}', {values.replace('0, 1', '1, 1', 1)}, 1, 2, 3, 0)")
+        another = values.replace("0, 1", "1, 1", 1)
+        twin = new.execute(f"INSERT INTO jobs VALUES (NULL, '{3:032x}', {another}, 1, 2, 3, 0)")
         assert twin.lastrowid == 8, "a number is never given twice, and another owner may use the same uid"
         with pytest.raises(sqlite3.IntegrityError):
-            new.execute(f"INSERT INTO jobs VALUES (NULL, '{3:032x}', {values}, 1, 2, 3)")
+            new.execute(f"INSERT INTO jobs VALUES (NULL, '{3:032x}', {values}, 1, 2, 3, 0)")
     new.close()
 
 

@@ -1,6 +1,6 @@
 """When the index is purged of deleted passages: soon after a deletion, in short steps, for a small part of the time.
 
-docs/decisions/0011-deleted-from-the-disk.md says why, and what it costs.
+docs/decisions/0013-deleted-from-the-disk.md says why, and what it costs.
 """
 
 from __future__ import annotations

@@ -34,8 +34,7 @@ MUCH_DEAD, MANY_DEAD = 0.25, 10_000
 """Slots are written anew when so large a part of them, and so many, are struck out."""
 SETTLED_TAIL = 256
 PURGE_BATCH = 128
-"""So many passages are written once more in one step of a purge: about 0.1 s, during which changes wait."""
-LOOKED_UP = 1000
+"""So many passages are looked at in one step of a purge: at most about 0.1 s, during which changes wait."""
 
 
 class EmbeddedIndex:
@@ -50,8 +49,7 @@ class EmbeddedIndex:
         self._slots = SlotWriter(self._slots_folder())
         self._meaning = MeaningWriter(self._slots_folder(), dimension)
         self._words_ahead = False
-        self._rewriting: list[int] = []
-        self._rewritten = 0
+        self._to_look_at: NDArray[np.int64] | None = None
         try:
             if manifest is not None:
                 self._load(manifest)
@@ -198,12 +196,12 @@ class EmbeddedIndex:
         the passages while they are being written.
         """
         with self._turn:
-            if not self._rewriting:
-                self._rewriting = self._in_dirty_segments()
-                self._rewritten = 0
-            if self._rewritten < len(self._rewriting):
-                self._rewrite(read, self._rewriting[self._rewritten : self._rewritten + PURGE_BATCH])
-                self._rewritten += PURGE_BATCH
+            if self._to_look_at is None:
+                self._view = self._published()
+                self._to_look_at = self._view.slots.columns.chunk[self._view.slots.alive]
+            if len(self._to_look_at):
+                batch, self._to_look_at = self._to_look_at[:PURGE_BATCH], self._to_look_at[PURGE_BATCH:]
+                self._rewrite(read, batch.tolist())
                 return False
             self._end_of_rewriting()
         self.flush()
@@ -217,34 +215,30 @@ class EmbeddedIndex:
             self._take_back()
             raise
         finally:
-            self._rewriting = []
+            self._to_look_at = None
         self._view = self._published()
         if self._slots.dead:
             self._compact()
 
-    def _in_dirty_segments(self) -> list[int]:
-        """The live passages that share a segment with deleted ones."""
-        slots, dirty = self._view.slots, self._dirty_segments()
-        ids = slots.columns.chunk[slots.alive].tolist() if dirty else []
-        batches = (ids[first : first + LOOKED_UP] for first in range(0, len(ids), LOOKED_UP))
-        return [chunk for batch in batches for chunk in self._view.words.within_segments(batch, dirty)]
-
     def _dirty_segments(self) -> frozenset[int]:
-        """By their numbers in the view, which sees what was merged until now."""
-        self._view = self._published()
+        """Those with deleted passages, by their numbers in the view."""
         segments = footers.segments(self._folder / "words")
-        if len(segments) != self._view.words.searcher.num_segments:  # a merge has ended in between; the next step sees
-            return frozenset()
+        if len(segments) != self._view.words.searcher.num_segments:  # a merge has ended since
+            self._view = self._published()
+            segments = footers.segments(self._folder / "words")
         return frozenset(number for number, segment in enumerate(segments) if segment.deleted)
 
     def _rewrite(self, read: ReadEntries, ids: list[int]) -> None:
-        still_there = self._view.words.within_segments(ids, self._dirty_segments())  # a merge may have moved them
-        places = self._view.slots.slots_of(np.asarray(still_there, np.int64))
+        """Those of the passages that share a segment with deleted ones."""
+        dirty = self._dirty_segments()
+        words, slots = self._view.words, self._view.slots
+        sharing = words.within_segments(ids, dirty) if dirty else []
+        places = slots.slots_of(np.asarray(sharing, np.int64))
         try:
-            self._words.rewrite(list(read([chunk for chunk, at in zip(still_there, places, strict=True) if at >= 0])))
+            self._words.rewrite(list(read([chunk for chunk, at in zip(sharing, places, strict=True) if at >= 0])))
         except BaseException:
             self._take_back()
-            self._rewriting = []
+            self._to_look_at = None
             raise
 
     # -- searching ------------------------------------------------------------------------------
