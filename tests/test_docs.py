@@ -41,3 +41,10 @@ def test_every_decision_is_listed() -> None:
     listed = (folder / "README.md").read_text("utf-8")
     missing = [page.name for page in folder.glob("0*.md") if page.name not in listed]
     assert missing == []
+
+
+def test_every_test_that_the_security_page_names_exists() -> None:
+    text = (ROOT / "docs" / "explanation" / "security.md").read_text("utf-8")
+    named = set(re.findall(r"`((?:tests|benchmarks)/[\w/.]+)`", text))
+    assert len(named) > 20
+    assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
