@@ -22,7 +22,7 @@ FLOORS: list[set[str]] = [
     {"wire"},
     {"split", "analyse"},
     {"extract", "embed", "store", "index"},
-    {"stop_words", "config", "failpoints"},
+    {"stop_words", "scanning", "config", "failpoints"},
     {"errors"},
     {"crawls"},
     {"model"},

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import Stemmer
 
 from knowledge.index.api import Words
+from knowledge.scanning import compose, split_quoted
 from knowledge.stop_words import STOP_WORDS
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ LONGEST_TERM = 128
 """Longer ones are cut: keys and hashes stay findable, and nothing can swell the dictionary."""
 MOST_TERMS = 256
 """How many different words of a question are asked for."""
-_PIECE_CHARS = 512
 _MOST_NUMBERS = 32
 """Numbers at the beginning of one token, as in 3.11'2.0'1.1, of which each is a term."""
 
@@ -71,19 +71,7 @@ def terms(text: str, language: str | None) -> list[str]:
 
 
 def _tokens(text: str) -> list[str]:
-    return _TOKEN.findall(text if text.isascii() else _composed(text))
-
-
-def _composed(text: str) -> str:
-    """The text in normal form (NFKC), piece by piece: Python sorts a run of marks in quadratic time."""
-    pieces, start = [], 0
-    while len(text) - start > _PIECE_CHARS:
-        limit = start + _PIECE_CHARS
-        end = max(text.rfind(" ", start, limit), text.rfind("\n", start, limit))
-        end = end if end > start else limit
-        pieces.append(unicodedata.normalize("NFKC", text[start:end]))
-        start = end
-    return "".join([*pieces, unicodedata.normalize("NFKC", text[start:])])
+    return _TOKEN.findall(text if text.isascii() else compose(text))
 
 
 @lru_cache(maxsize=1 << 15)
@@ -124,12 +112,12 @@ def _words_behind_numbers(token: str, number: re.Match[str]) -> Iterator[str]:
     numbers = [number[1]]
     while number.end() < len(token):
         yield token
-        rest = token[number.end() :].strip(".-'’_")
-        following = _NUMBER.match(rest) if rest and len(numbers) < _MOST_NUMBERS else None
-        if following is None:
-            yield from _words(rest if rest and not _NUMBER.match(rest) else numbers[-1])
+        token = token[number.end() :].strip(".-'’_") or number[1]
+        following = _NUMBER.match(token)
+        if following is None or len(numbers) == _MOST_NUMBERS:
+            yield from _words(token) if following is None else ()
             break
-        token, number = rest, following
+        number = following
         numbers.append(number[1])
     for one in reversed(numbers):
         yield from _number_words(one)
@@ -261,35 +249,14 @@ def _fold(word: str) -> str:
 
 # -- questions ----------------------------------------------------------------------------------
 
-_OPENING_QUOTE = re.compile('["“„«]')
-_CLOSING_QUOTES = {'"': re.compile('"'), "“": re.compile('[”"]'), "„": re.compile('[“”"]'), "«": re.compile("»")}
-
 
 def question(text: str, languages: Collection[str]) -> Words:
     """A question as terms, each in every form that documents of these languages may hold it."""
     codes = tuple(dict.fromkeys(languages)) or (DEFAULT_LANGUAGE,)
     forms = [form for token in _asked_tokens(text, codes) for form in _forms(token, codes)]
-    quoted, rest = _split_quoted(text)
+    quoted, rest = split_quoted(text)
     phrases = tuple(found for phrase in quoted if (found := _phrase(phrase, codes)))
     return Words(terms=_capped(forms), phrases=phrases, exact=bool(phrases) and _says_nothing(rest, codes))
-
-
-def _split_quoted(text: str) -> tuple[list[str], str]:
-    """What stands between quotation marks, and the text with a space in place of each; the time is linear."""
-    quoted: list[str] = []
-    rest: list[str] = []
-    never_closed: set[str] = set()
-    place = done = 0
-    while opening := _OPENING_QUOTE.search(text, place):
-        place = opening.end()
-        closing = None if opening[0] in never_closed else _CLOSING_QUOTES[opening[0]].search(text, place)
-        if closing is None:
-            never_closed.add(opening[0])
-        elif closing.start() > place:
-            quoted.append(text[place : closing.start()])
-            rest.append(text[done : opening.start()])
-            place = done = closing.end()
-    return quoted, " ".join([*rest, text[done:]])
 
 
 def _says_nothing(text: str, codes: tuple[str, ...]) -> bool:
@@ -332,7 +299,7 @@ def unsure(text: str, languages: Collection[str]) -> dict[str, tuple[str, ...]]:
     """The words of a question that may be misspelt, with the forms that `question` gives them: no names, no numbers, no
     short words, and none in quotation marks."""
     codes = tuple(dict.fromkeys(languages)) or (DEFAULT_LANGUAGE,)
-    words = (word for token in _asked_tokens(_split_quoted(text)[1], codes) for word in token.split("-"))
+    words = (word for token in _asked_tokens(split_quoted(text)[1], codes) for word in token.split("-"))
     return {word: _forms(word, codes)[0] for word in words if _may_be_misspelt(word)}
 
 

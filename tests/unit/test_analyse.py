@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge import analyse
+from knowledge import analyse, scanning
 
 
 def finds(question: str, text: str, language: str | None = None, languages: tuple[str, ...] = ()) -> bool:
@@ -244,4 +244,4 @@ def test_one_endless_word_costs_little_time(text: str) -> None:
 
 def test_long_texts_are_composed_like_short_ones() -> None:
     text = "Cafe\u0301 und Mu\u0308hle, ﬁne Kra\u0308fte; \u304b\u3099 " * 200
-    assert analyse._composed(text) == unicodedata.normalize("NFKC", text)
+    assert scanning.compose(text) == unicodedata.normalize("NFKC", text)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from knowledge import analyse
+from knowledge import analyse, scanning
 from knowledge.config import LIMIT
 from knowledge.engine import pages
 from knowledge.extract import (
@@ -134,7 +134,7 @@ CASES: dict[str, tuple[Reading, Reading, tuple[str, ...]]] = {
         groups(analyse._TOKEN, "findall"),
         ("1", "000", ",", "12", "a", ".", "C++", " ", "x-y"),
     ),
-    "quotes": (slow_quotes, analyse._split_quoted, ('"', "“", "”", "„", "«", "»", "a", " b ")),
+    "quotes": (slow_quotes, scanning.split_quoted, ('"', "“", "”", "„", "«", "»", "a", " b ")),
     "limits": (
         lambda text: bool(re.fullmatch(r"(?i)\s*[1-9]\d*\s*(/|\s*per\s)\s*([1-9]\d*\s*)?(second|minute)s?\s*", text)),
         lambda text: bool(LIMIT.fullmatch(text)),
