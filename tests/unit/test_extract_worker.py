@@ -15,8 +15,9 @@ import pytest
 from knowledge import errors
 from knowledge.extract import frames
 from knowledge.extract.base import PageText, Source
+from knowledge.extract.exchange import Exchange
 from knowledge.extract.limits import Limits
-from knowledge.extract.worker import Parsers
+from knowledge.extract.worker import Call, Parsers
 
 LIMITS = Limits(seconds=20, memory_bytes=200 << 20)
 SHORT = Limits(seconds=2, seconds_per_page=0, memory_bytes=200 << 20)
@@ -27,8 +28,8 @@ on_linux = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the ker
 
 
 @pytest.fixture(params=["forked", "spawned"])
-def make(request: pytest.FixtureRequest) -> Iterator[Make]:
-    """Parsers that run one misbehaving function, in a forked child and in a spawned one."""
+def make(request: pytest.FixtureRequest, source: Source) -> Iterator[Make]:
+    """Parsers that run one misbehaving function, in a forked child and in a spawned one; the fork server is up."""
     made: list[Parsers] = []
 
     def parsers(name: str, limits: Limits = LIMITS) -> Parsers:
@@ -36,6 +37,8 @@ def make(request: pytest.FixtureRequest) -> Iterator[Make]:
             Parsers(limits, parser=f"tests.data.extract.hostile_parsers:{name}", fork=request.param == "forked")
         )
         made[-1].start()
+        with made[-1].run(Exchange, Call("knowledge.extract.tasks:identify", {}), source, limits=LIMITS) as exchange:
+            exchange.next()
         return made[-1]
 
     yield parsers
