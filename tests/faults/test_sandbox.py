@@ -204,7 +204,7 @@ def examine(missing: str) -> dict[str, dict[str, tuple[bool, str, str]]]:
     """What `knowledge doctor` says about reading where the kernel lacks something, by mode and subject."""
     command = [sys.executable, lacking.__file__, str(NUMBERS[missing]), sys.executable, "-c", EXAMINE]
     told = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
-    return {mode: {about: (ok, says, mend) for about, ok, says, mend in verdicts} for mode, verdicts in told.items()}
+    return {mode: {about: (ok, says, mend) for about, ok, says, mend, _ in verdicts} for mode, verdicts in told.items()}
 
 
 def test_where_the_filter_cannot_be_installed_doctor_says_so_and_require_refuses_to_read() -> None:

@@ -78,11 +78,11 @@ async def test_a_part_that_cannot_be_written_leaves_the_one_before_it(
     upload = await uploads.start(OWNER, a_promise(3))
     await uploads.put(upload, 0, encoded(b"abc"))
 
-    def full(path: Path, data: bytes) -> int:
+    def full(path: Path, target: Path) -> Path:
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(Path, "write_bytes", full)
+        patched.setattr(Path, "replace", full)
         with pytest.raises(StorageFailed, match="No space left"):
             await uploads.put(upload, 0, encoded(b"xyz"))
     async with uploads.whole(upload) as content:
