@@ -146,8 +146,8 @@ async def whole_crawl(url: str, pages: int, data: Path) -> tuple[Cost, Cost]:
 
 
 async def timed(engine: object, url: str, pages: int, collection: int | None) -> tuple[Cost, int]:
-    from knowledge.crawls import NewCrawl
     from knowledge.engine.local import LocalEngine
+    from knowledge.model.crawls import NewCrawl
 
     assert isinstance(engine, LocalEngine)
     spent, began = cpu(), time.perf_counter()

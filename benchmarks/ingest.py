@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from knowledge.embed.batches import cores
+from knowledge.embed.cpu_features import multiplies_int8
 from knowledge.embed.granite import Arithmetic, Granite, tokenizer
-from knowledge.embed.processor import multiplies_int8
 from knowledge.extract.base import PageText
 from knowledge.split import Piece, Splitter, passage_text
 

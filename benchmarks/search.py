@@ -26,7 +26,6 @@ from uuid import UUID
 import numpy as np
 from numpy.typing import NDArray
 
-from knowledge import analyse
 from knowledge.embed.base import Vectors
 from knowledge.engine import search
 from knowledge.engine.arrange import arrange
@@ -34,6 +33,7 @@ from knowledge.engine.rank import Candidates, Ranking
 from knowledge.index.api import Entry, Within
 from knowledge.index.embedded import EmbeddedIndex
 from knowledge.model import Chunk, Document, Query
+from knowledge.text import analyzer
 from search_data import COLLECTIONS, Recipe
 
 QUESTIONS, EXACT_QUESTIONS, NOTE_CHUNKS, BATCH = 200, 60, 10, 5000
@@ -171,7 +171,7 @@ def measure(recipe: Recipe, folder: Path) -> Figures:
         return found, search.fuse(found, asked)
 
     rankings = [ranked(number) for number in range(QUESTIONS)]
-    asked = [analyse.question(" ".join(each), ("en",)) for each in words]
+    asked = [analyzer.question(" ".join(each), ("en",)) for each in words]
     figures = Figures(
         "ours",
         recipe.passages,
@@ -213,7 +213,7 @@ def open_and_ask(recipe: Recipe, folder: Path) -> dict[str, float]:
     import faiss  # so that its code is not counted as the index's memory
 
     words, vectors = recipe.questions(QUESTIONS), recipe.question_vectors(QUESTIONS)
-    asked = [analyse.question(" ".join(each), ("en",)) for each in words]
+    asked = [analyzer.question(" ".join(each), ("en",)) for each in words]
     faiss.omp_set_num_threads(1)
     before, memory_before = time.process_time(), memory()
     index = EmbeddedIndex.open(folder, recipe.dimension, FINGERPRINT)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from knowledge.crawls import Crawl, CrawledPage, NewCrawl
 from knowledge.engine.api import Engine
 from knowledge.model import CollectionRef, DocumentFilter
+from knowledge.model.crawls import Crawl, CrawledPage, NewCrawl
 
 LIMIT = 60.0
 

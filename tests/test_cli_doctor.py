@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from knowledge.config import Settings
-from knowledge.embed import pack
+from knowledge.embed import model_file
 from knowledge.engine.local import LocalEngine
 from knowledge.surfaces.cli import checks
 from knowledge.surfaces.cli.checks import Verdict
@@ -33,7 +33,7 @@ def test_other_bytes_of_the_model_are_named(
 ) -> None:
     other = tmp_path / "model.pack"
     other.write_bytes(b"not the model" * 100)
-    monkeypatch.setattr(pack, "pack_path", lambda: other)
+    monkeypatch.setattr(model_file, "pack_path", lambda: other)
     assert the_wrong_one(checks.model(settings)).about == "model"
     other.unlink()
     assert the_wrong_one(checks.model(settings)).about == "model"

@@ -11,15 +11,15 @@ from dataclasses import dataclass
 import pytest
 
 from knowledge.config import Settings
-from knowledge.crawls import CrawledPage, NewCrawl, Outcome
 from knowledge.engine import accept, parts, workers
 from knowledge.engine.local import LocalEngine
 from knowledge.engine.turns import MAX_WAIT_SECONDS, Turns
 from knowledge.model import DocumentEdit, Job, JobStatus, NewNote, Scope
-from knowledge.store import job_recovery
-from knowledge.store.crawls import NewSpot
-from knowledge.store.job_recovery import Recovery
-from knowledge.store.job_rows import MAX_UNCLEAN_STARTS, MAX_UNCLEAN_STARTS_ALONE, Claim
+from knowledge.model.crawls import CrawledPage, NewCrawl, Outcome
+from knowledge.store.crawls.crawls import NewSpot
+from knowledge.store.jobs import recovery as job_recovery
+from knowledge.store.jobs.recovery import Recovery
+from knowledge.store.jobs.rows import MAX_UNCLEAN_STARTS, MAX_UNCLEAN_STARTS_ALONE, Claim
 from knowledge.store.schema import jobs as table
 from knowledge.testing import SharedParsers, small_engine
 from tests.acting import PATIENCE, a_file, done

@@ -15,7 +15,7 @@ from pydantic import SecretStr
 from knowledge.config import Settings
 from knowledge.engine.local import LocalEngine
 from knowledge.model import Content, JobFilter, Json, NewFile, Scope, new_uid
-from knowledge.store.quotas import Quota
+from knowledge.store.accounts.quotas import Quota
 from knowledge.surfaces.auth import Keys
 from knowledge.surfaces.guard import guarded
 from knowledge.surfaces.rest import rest_app

@@ -16,8 +16,8 @@ from knowledge.extract.limits import Limits
 from knowledge.extract.sandbox import Sandbox
 from knowledge.extract.worker import Parsers
 from knowledge.index.api import Index
+from knowledge.store.accounts.quotas import Quota
 from knowledge.store.models import StoredModel
-from knowledge.store.quotas import Quota
 
 
 def open_engine(settings: Settings) -> LocalEngine:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from knowledge import analyse, app
+from knowledge import app
 from knowledge.config import Settings
 from knowledge.embed.base import Embedder, Vectors
 from knowledge.embed.loading import Choice, Model
@@ -18,6 +18,7 @@ from knowledge.engine.local import LocalEngine
 from knowledge.engine.models import DEFAULT, OpenModel
 from knowledge.engine.parts import Parts
 from knowledge.extract.worker import Parsers
+from knowledge.text import analyzer
 
 DIMENSION = 64
 
@@ -42,7 +43,7 @@ class BagOfWords:
 
     def _one(self, text: str) -> Vectors:
         vector = np.full(DIMENSION, 0.01, np.float32)
-        for term in analyse.terms(text, None):
+        for term in analyzer.terms(text, None):
             vector[zlib.crc32((self._salt + term).encode()) % DIMENSION] += 1.0
         unit: Vectors = vector / np.linalg.norm(vector)
         return unit

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from knowledge.config import Settings
-from knowledge.crawls import NewCrawl
+from knowledge.model.crawls import NewCrawl
 from knowledge.testing import small_engine
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from knowledge.crawls import Crawl
 from knowledge.engine.local import LocalEngine
 from knowledge.model import DocumentFilter, JobFilter, JobKind, JobStatus, Query
+from knowledge.model.crawls import Crawl
 from tests.crawls import at, crawled, outcomes, titles
 from tests.web_site import Asked, Reply, Site, page
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from knowledge.config import Settings
-from knowledge.crawls import NewCrawl
 from knowledge.engine.crawling.options import CrawlOptions
 from knowledge.engine.local import LocalEngine
 from knowledge.model import DocumentFilter, JobFilter, JobKind, JobStatus, NewNote, new_uid
+from knowledge.model.crawls import NewCrawl
 from knowledge.testing import SharedParsers, small_engine
 from tests.crawls import crawled, outcomes, titles
 from tests.people import joined

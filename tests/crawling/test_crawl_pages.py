@@ -6,11 +6,11 @@ import gzip
 
 import pytest
 
-from knowledge.crawls import NewCrawl
 from knowledge.engine.api import Engine
 from knowledge.engine.local import LocalEngine
 from knowledge.errors import AddressForbidden, CollectionNotFound, InvalidParameter
 from knowledge.model import DocumentFilter, Filter, JobStatus, Kind, NewCollection, Query
+from knowledge.model.crawls import NewCrawl
 from tests.crawls import at, crawled, outcomes, titles
 from tests.web_site import Reply, Site, page
 

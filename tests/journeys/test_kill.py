@@ -20,7 +20,7 @@ import pytest
 from knowledge.config import Settings
 from knowledge.engine.local import LocalEngine
 from knowledge.model import Content, DocumentFilter, Filter, JobFilter, JobStatus, Mode, NewFile, NewNote, Query
-from knowledge.store.job_rows import MAX_UNCLEAN_STARTS, MAX_UNCLEAN_STARTS_ALONE
+from knowledge.store.jobs.rows import MAX_UNCLEAN_STARTS, MAX_UNCLEAN_STARTS_ALONE
 from knowledge.store.migrate import SCHEMA
 from knowledge.testing import SharedParsers, small_engine
 from tests.journeys.kill_driver import LONG, drain, word_of

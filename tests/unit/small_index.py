@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from knowledge import analyse
 from knowledge.index.api import Entry, Within, Words
 from knowledge.index.embedded import EmbeddedIndex
+from knowledge.text import analyzer
 
 DIMENSION = 32
 EVERYTHING = Within(owner=0)
@@ -48,7 +48,7 @@ def entry(
         doc_type=doc_type,
         day=day,
         tags=tags,
-        terms=analyse.terms(text or f"passage number{chunk_id}", language),
+        terms=analyzer.terms(text or f"passage number{chunk_id}", language),
         vector=vector(chunk_id).astype(np.float16) if embedded else None,
         language=language,
     )
@@ -60,7 +60,7 @@ def put(index: EmbeddedIndex, seq: int, entries: Iterable[Entry]) -> None:
 
 
 def asked(text: str, *languages: str) -> Words:
-    return analyse.question(text, languages)
+    return analyzer.question(text, languages)
 
 
 def by_words(index: EmbeddedIndex, text: str, within: Within = EVERYTHING, limit: int = 100) -> list[int]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from knowledge.index.codebook import Codebook, Vectors, code_size
-from knowledge.index.coding import Coded, Scanner
 from knowledge.index.files import Damaged
+from knowledge.index.pq_scan import Coded, Scanner
+from knowledge.index.quantizer import Codebook, Vectors, code_size
 
 DIMENSION = 96
 

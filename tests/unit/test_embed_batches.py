@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from knowledge.embed import processor
+from knowledge.embed import cpu_features
 from knowledge.embed.batches import BUDGET, Batches, like_length, padded, passage_ids
 from knowledge.embed.granite import WINDOW, tokenizer
 from tests.unit import tiny_model
@@ -72,4 +72,4 @@ def test_a_failing_batch_fails_the_call() -> None:
 @pytest.mark.skipif(sys.platform != "linux" or platform.machine() != "x86_64", reason="reads the flags of Linux on x86")
 def test_the_arithmetic_says_the_same_as_the_processor_s_flags() -> None:
     flags = Path("/proc/cpuinfo").read_text().split()
-    assert processor.multiplies_int8() is any(flag in flags for flag in ("avx512_vnni", "avx_vnni", "amx_int8"))
+    assert cpu_features.multiplies_int8() is any(flag in flags for flag in ("avx512_vnni", "avx_vnni", "amx_int8"))

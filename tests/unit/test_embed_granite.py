@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from knowledge.embed import pack
+from knowledge.embed import model_file
 from knowledge.embed.granite import DIMENSION, WINDOW, Arithmetic, Granite, tokenizer
 from knowledge.errors import ModelUnavailable
 
@@ -74,17 +74,17 @@ def test_the_tokenizer_for_counting_does_not_cut(exact: Granite) -> None:
 def test_the_arithmetic_can_be_chosen_and_does_not_change_the_fingerprint(setting: Arithmetic) -> None:
     model = Granite(setting, threads=1)
     assert model.int8 is (setting == "on")
-    assert model.fingerprint == Granite.fingerprint and pack.SHA256[:16] in model.fingerprint
+    assert model.fingerprint == Granite.fingerprint and model_file.SHA256[:16] in model.fingerprint
 
 
 def test_other_bytes_than_the_pinned_ones_are_refused(tmp_path: Path) -> None:
-    changed = bytearray(pack.pack_path().read_bytes())
+    changed = bytearray(model_file.pack_path().read_bytes())
     changed[-1] ^= 1
     path = tmp_path / "changed.hmsemb"
     path.write_bytes(changed)
     with pytest.raises(ModelUnavailable, match="not the one this version was built for") as caught:
         Granite(path=path)
-    assert caught.value.details["expected_sha256"] == pack.SHA256
+    assert caught.value.details["expected_sha256"] == model_file.SHA256
 
 
 @pytest.mark.parametrize("content", [None, b""])

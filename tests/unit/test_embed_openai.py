@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from knowledge.embed.openai import BATCH_TEXTS, Address, OpenAI, batches
-from knowledge.embed.patience import BULK, Patience, retry_after
+from knowledge.embed.retry import BULK, Patience, retry_after
 from knowledge.errors import EmbeddingFailed, EmbeddingRateLimited
 from tests.embedding_service import DIMENSION, Answer, Service, served, vector
 

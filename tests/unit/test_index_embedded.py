@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from knowledge import analyse
-from knowledge.index import meaning
+from knowledge.index import vectors
 from knowledge.index.api import Entry, Within
 from knowledge.index.embedded import EmbeddedIndex
+from knowledge.text import analyzer
 from tests.unit.small_index import EVERYTHING, asked, by_meaning, by_words, entry, open_index, put, vector
 
 
@@ -81,7 +81,7 @@ def test_a_collection_is_weighed_as_if_it_were_alone(index: EmbeddedIndex, tmp_p
     put(index, 1, [*mine, *others])
     alone = open_index(tmp_path / "alone")
     put(alone, 1, mine)
-    words, inside = analyse.question("tea kitchen boat", ["en"]), Within(owner=0, collections=(1,))
+    words, inside = analyzer.question("tea kitchen boat", ["en"]), Within(owner=0, collections=(1,))
     wanted, found = alone.words(words, EVERYTHING, 10), index.words(words, inside, 10)
     assert index.ids(found.places).tolist() == alone.ids(wanted.places).tolist()
     assert found.scores == pytest.approx(wanted.scores, rel=1e-5)
@@ -194,7 +194,7 @@ def test_a_filter_never_costs_a_hit_in_a_long_index(index: EmbeddedIndex, kept: 
 
 
 def test_a_filter_that_is_asked_again_sees_what_has_come_and_gone_since(index: EmbeddedIndex) -> None:
-    put(index, 1, [entry(number, collection_id=number % 10) for number in range(meaning.FIRST_TAIL)])
+    put(index, 1, [entry(number, collection_id=number % 10) for number in range(vectors.FIRST_TAIL)])
     within = Within(owner=0, collections=(3,))
     nearest = by_meaning(index, 3, within)
     assert by_meaning(index, 3, within) == nearest
@@ -205,7 +205,7 @@ def test_a_filter_that_is_asked_again_sees_what_has_come_and_gone_since(index: E
 
 
 def test_removed_passages_never_crowd_out_the_others(index: EmbeddedIndex) -> None:
-    total = meaning.FIRST_TAIL + 100
+    total = vectors.FIRST_TAIL + 100
     put(index, 1, [entry(number) for number in range(total)])
     nearest = by_meaning(index, 5, limit=1000)
     index.apply(2, nearest, [])
@@ -216,7 +216,7 @@ def test_removed_passages_never_crowd_out_the_others(index: EmbeddedIndex) -> No
 
 
 def test_the_nearest_are_found_in_a_long_index(index: EmbeddedIndex) -> None:
-    total = meaning.FIRST_TAIL + meaning.TAIL + 500
+    total = vectors.FIRST_TAIL + vectors.TAIL + 500
     for first in range(0, total, 1000):
         put(index, first, [entry(number) for number in range(first, min(first + 1000, total))])
         assert by_meaning(index, first)[0] == first  # searched while it grows
@@ -275,8 +275,8 @@ def test_a_change_that_fails_leaves_what_was_there(index: EmbeddedIndex) -> None
 def test_a_long_change_that_fails_leaves_what_was_there(
     index: EmbeddedIndex, before: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(meaning, "FIRST_TAIL", 600)
-    monkeypatch.setattr(meaning, "TAIL", 100)
+    monkeypatch.setattr(vectors, "FIRST_TAIL", 600)
+    monkeypatch.setattr(vectors, "TAIL", 100)
     put(index, 1, [entry(number) for number in range(before)])
 
     def entries() -> Iterator[Entry]:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from knowledge.errors import StorageFailed
-from knowledge.index import embedded, meaning
+from knowledge.index import embedded, vectors
 from knowledge.index.api import Within
 from tests.unit.small_index import by_meaning, by_words, entry, open_index, put
 
@@ -40,7 +40,7 @@ def test_a_flushed_index_comes_back_as_it_was(tmp_path: Path) -> None:
 
 
 def test_a_long_index_comes_back_with_its_codes(tmp_path: Path) -> None:
-    total = meaning.FIRST_TAIL + 300
+    total = vectors.FIRST_TAIL + 300
     index = open_index(tmp_path / "index")
     put(index, 1, [entry(number) for number in range(total)])
     index.flush()

@@ -10,7 +10,7 @@ import pytest
 from knowledge.index import manifest
 from knowledge.index.api import Entry
 from knowledge.index.embedded import EmbeddedIndex
-from knowledge.index.footers import segments
+from knowledge.index.tantivy_checksums import segments
 from tests.unit.small_index import DIMENSION, by_meaning, by_words, entry, open_index, put
 
 COUNT = 5000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from knowledge.index.lookup import Lookup, Sorted, Table, settled
+from knowledge.index.id_to_slot import Lookup, Sorted, Table, settled
 
 
 @pytest.mark.parametrize(("ids", "kind"), [([9, 7, 12, 8], Table), ([900, 7, 12_000, 80], Sorted), ([], Table)])

@@ -13,7 +13,7 @@ import pytest
 
 from knowledge.engine.disk import Disk
 from knowledge.errors import AccessDenied, FileNotFound
-from knowledge.store import beneath
+from knowledge.store import open_beneath
 from knowledge.toolsets.paths import Folders, _open, open_file
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="links need rights on Windows")
@@ -36,12 +36,12 @@ def allowed(tmp_path: Path) -> Path:
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """The ways to open that systems have; the kernel's own is left out where it has none."""
     way = str(request.param)
-    if way == "openat2" and not beneath.has_openat2():
+    if way == "openat2" and not open_beneath.has_openat2():
         pytest.skip("this kernel has no openat2")
     if way != "openat2":
-        monkeypatch.setattr(beneath, "has_openat2", lambda: False)
+        monkeypatch.setattr(open_beneath, "has_openat2", lambda: False)
     if way == "checked without /proc":
-        monkeypatch.setattr(beneath, "location", beneath._still_there)
+        monkeypatch.setattr(open_beneath, "location", open_beneath._still_there)
     return way
 
 
@@ -63,7 +63,7 @@ def test_a_folder_that_becomes_a_link_after_it_was_judged_leads_nowhere(
     folders = Folders((allowed,))
     judged = folders.resolve(str(allowed / "folder" / "file.txt"))
     lead_out(allowed / "folder", tmp_path / "outside")
-    with pytest.raises(beneath.LedAway):
+    with pytest.raises(open_beneath.LedAway):
         folders.open(judged)
 
 
@@ -73,7 +73,7 @@ def test_a_link_to_the_servers_own_files_leads_nowhere(allowed: Path, way: str) 
     folders = Folders((allowed,), private=(allowed / "data",))
     judged = folders.resolve(str(allowed / "folder" / "file.txt"))
     lead_out(allowed / "folder", allowed / "data")
-    with pytest.raises(beneath.LedAway):
+    with pytest.raises(open_beneath.LedAway):
         folders.open(judged)
 
 

@@ -8,7 +8,6 @@ from collections.abc import Callable
 
 import pytest
 
-from knowledge import analyse, scanning
 from knowledge.config import LIMIT
 from knowledge.engine import pages
 from knowledge.extract import (
@@ -28,6 +27,7 @@ from knowledge.extract import (
     word_titles,
 )
 from knowledge.split import blocks, cutter, passage
+from knowledge.text import analyzer, scanning
 
 TEXTS = 3_000
 Reading = Callable[[str], object]
@@ -135,8 +135,8 @@ def slow_gaps(text: str) -> object:
 CELL = rb'<c ([^>]*?)s="(\d+)"([^>]*)>(<f[^>]*/>|<f[^>]*>[^<]*</f>)?<v>(-?[\d.]+(?:E-?\d+)?)</v></c>'
 CASES: dict[str, tuple[Reading, Reading, tuple[str, ...]]] = {
     "tokens": (
-        groups(analyse._TOKEN.pattern.replace("{1,40}+", "+"), "findall"),
-        groups(analyse._TOKEN, "findall"),
+        groups(analyzer._TOKEN.pattern.replace("{1,40}+", "+"), "findall"),
+        groups(analyzer._TOKEN, "findall"),
         ("1", "000", ",", "12", "a", ".", "C++", " ", "x-y"),
     ),
     "quotes": (slow_quotes, scanning.split_quoted, ('"', "“", "”", "„", "«", "»", "a", " b ")),

@@ -148,7 +148,7 @@ TEXTS = (
 
 @pytest.fixture(scope="module")
 def word_by_word() -> LateInteraction:
-    from knowledge.embed.tokens import GraniteTokens
+    from knowledge.embed.token_vectors import GraniteTokens
 
     return LateInteraction(GraniteTokens())
 
@@ -173,7 +173,7 @@ def test_what_was_read_in_time_is_kept_for_the_next_question(word_by_word: LateI
 
 
 def test_token_vectors_are_of_unit_length_and_one_for_each_token() -> None:
-    from knowledge.embed.tokens import GraniteTokens
+    from knowledge.embed.token_vectors import GraniteTokens
 
     tokens = GraniteTokens()
     asked = tokens.question("kettle whistles")

@@ -11,7 +11,6 @@ from uuid import UUID
 import numpy as np
 import pytest
 
-from knowledge import analyse
 from knowledge.embed.base import Vectors
 from knowledge.engine import quoting, search
 from knowledge.engine.rank import Numbers
@@ -20,6 +19,7 @@ from knowledge.errors import EmbeddingFailed, EmptyQuery, ModelUnavailable
 from knowledge.index.api import Entry, Within
 from knowledge.index.embedded import EmbeddedIndex
 from knowledge.model import Answer, Chunk, Document, DocumentStatus, Kind, Method, Mode, Query
+from knowledge.text import analyzer
 
 MEANINGS = {"tea": 0, "beverage": 0, "drink": 0, "car": 1, "vehicle": 1, "tree": 2, "🍵": 0}
 DIMENSION = 32
@@ -70,7 +70,7 @@ class Shelf:
             self.truth[number] = (chunk, document(number, text))
         vectors = self.model.embed(texts).astype(np.float16)
         entries = [
-            Entry(n, n, 1, 0, "md", 1, (), analyse.terms(t, language), vector if embedded else None, language)
+            Entry(n, n, 1, 0, "md", 1, (), analyzer.terms(t, language), vector if embedded else None, language)
             for n, t, vector in zip(numbers, texts, vectors, strict=True)
         ]
         self.index.apply(first, numbers, entries)

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, delete, insert, update
 
 from knowledge.model import LOCAL_OWNER, Scope
 from knowledge.store import schema
-from knowledge.store.access import AccessStore
+from knowledge.store.accounts.permissions import AccessStore
 from knowledge.store.database import Database
 
 CURATION = {"collection_id": 7, "category": "law", "version": "1", "is_public": True, "is_approved": False}

@@ -11,10 +11,10 @@ from sqlalchemy import create_engine, inspect
 
 from knowledge.model import Scope, now
 from knowledge.store import migrate, schema
+from knowledge.store.accounts.api_keys import KeyStore
 from knowledge.store.database import Database
 from knowledge.store.documents import DocumentStore
-from knowledge.store.keys import KeyStore
-from knowledge.store.time import stamp
+from knowledge.store.timestamps import stamp
 from tests.old_folders import DUMPS, lay_out, schema_of
 
 VERSIONS = sorted(path.name[:4] for path in (migrate.MIGRATIONS / "versions").glob("[0-9]*.py"))

@@ -13,7 +13,7 @@ from knowledge.errors import DatabaseFailed
 from knowledge.model import new_uid
 from knowledge.store import schema
 from knowledge.store.database import Database
-from knowledge.store.prepared import Prepared
+from knowledge.store.statements import Prepared
 
 C = schema.collections.c
 ADD = Prepared(insert(schema.collections))

@@ -48,7 +48,7 @@ from knowledge.model import (
     Removed,
     Status,
 )
-from knowledge.wire.adding import form_tags
+from knowledge.wire.requests import form_tags
 from knowledge.wire.values import load_bound
 
 texts = st.text(st.characters(codec="utf-8"), max_size=30)

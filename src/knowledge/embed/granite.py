@@ -9,11 +9,11 @@ from typing import Literal
 
 from tokenizers import Tokenizer
 
-from knowledge.embed import pack
+from knowledge.embed import model_file
 from knowledge.embed.base import Vectors
 from knowledge.embed.batches import Batches
+from knowledge.embed.cpu_features import multiplies_int8, signed_products_are_exact
 from knowledge.embed.pooling import Pooling
-from knowledge.embed.processor import multiplies_int8, signed_products_are_exact
 from knowledge.embed.transformer import Int8, Layer, Linear, Norm, Transformer, Weights
 
 NAME = "granite-embedding-30m-english"
@@ -35,10 +35,10 @@ class Granite:
     max_tokens = WINDOW
     languages = frozenset({"en"})
     # Eight bits or not is no part of it: the vectors agree to .995, and a data folder may move to another processor.
-    fingerprint = f"{NAME}/cls/{WINDOW}/{pack.SHA256[:16]}"
+    fingerprint = f"{NAME}/cls/{WINDOW}/{model_file.SHA256[:16]}"
 
     def __init__(self, int8: Arithmetic = "auto", threads: int = 0, path: Path | None = None) -> None:
-        source = pack.read(path or pack.pack_path())
+        source = model_file.read(path or model_file.pack_path())
         self.int8 = int8 == "on" or (int8 == "auto" and multiplies_int8())
         arithmetic = Int8(signed_products_are_exact(), OUTLIERS | FREE) if self.int8 else None
         run = Transformer(weights(source), Pooling.FIRST, arithmetic)
@@ -57,10 +57,10 @@ class Granite:
 @lru_cache(maxsize=1)  # to read it holds up every other thread for a tenth of a second
 def tokenizer(path: Path | None = None) -> Tokenizer:
     """For the model and for counting alike: it neither cuts nor pads."""
-    return Tokenizer.from_str(pack.read(path or pack.pack_path()).tokenizer)
+    return Tokenizer.from_str(model_file.read(path or model_file.pack_path()).tokenizer)
 
 
-def weights(source: pack.Pack) -> Weights:
+def weights(source: model_file.Pack) -> Weights:
     positions = source.arrays["pos_emb"][source.position_offset :] + source.arrays["type_emb"][0]
     return Weights(
         words=source.quantised["word_emb"].rows,
@@ -72,7 +72,7 @@ def weights(source: pack.Pack) -> Weights:
     )
 
 
-def _layer(source: pack.Pack, prefix: str) -> Layer:
+def _layer(source: model_file.Pack, prefix: str) -> Layer:
     return Layer(
         attention=_linear(source, prefix + "qkv"),
         attention_output=_linear(source, prefix + "ao"),
@@ -83,9 +83,9 @@ def _layer(source: pack.Pack, prefix: str) -> Layer:
     )
 
 
-def _linear(source: pack.Pack, name: str) -> Linear:
+def _linear(source: model_file.Pack, name: str) -> Linear:
     return Linear(source.quantised[name + ".w"].columns(), source.arrays[name + ".b"])
 
 
-def _norm(source: pack.Pack, name: str) -> Norm:
+def _norm(source: model_file.Pack, name: str) -> Norm:
     return Norm(source.arrays[name + ".w"], source.arrays[name + ".b"])

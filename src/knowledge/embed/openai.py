@@ -10,8 +10,8 @@ import httpx
 import numpy as np
 
 from knowledge.embed.base import Vectors
-from knowledge.embed.patience import ASKING, BULK, Patience, retry_after
 from knowledge.embed.pooling import unit_length
+from knowledge.embed.retry import ASKING, BULK, Patience, retry_after
 from knowledge.errors import EmbeddingFailed, EmbeddingRateLimited
 from knowledge.model import JsonValue
 

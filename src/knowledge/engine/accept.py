@@ -24,10 +24,12 @@ from knowledge.model import (
     Scope,
     new_uid,
 )
-from knowledge.store import collections, jobs, publish, quotas
+from knowledge.store import collections, publish
+from knowledge.store.accounts import quotas
 from knowledge.store.files import Incoming, Received
-from knowledge.store.job_rows import NewJob
-from knowledge.store.jobs import BULK, INTERACTIVE
+from knowledge.store.jobs import jobs
+from knowledge.store.jobs.jobs import BULK, INTERACTIVE
+from knowledge.store.jobs.rows import NewJob
 
 if TYPE_CHECKING:  # the parts hold the crawler, and the crawler accepts pages
     from knowledge.engine.parts import Parts

@@ -12,10 +12,10 @@ from hashlib import sha256
 from knowledge.errors import ExpiredKey, InvalidKey, InvalidParameter
 from knowledge.model import Account, Caller, CallerKind, IssuedKey, Scope, now
 from knowledge.model.accounts import ACCOUNT_KEY
-from knowledge.store.access import AccessStore
-from knowledge.store.accounts import AccountStore, StoredAccount, folded
+from knowledge.store.accounts.accounts import AccountStore, StoredAccount, folded
+from knowledge.store.accounts.api_keys import Bearer, KeyStore, NewKey
+from knowledge.store.accounts.permissions import AccessStore
 from knowledge.store.database import Database
-from knowledge.store.keys import Bearer, KeyStore, NewKey
 
 USERNAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{2,63}")
 LONGEST_KEY, LONGEST_KEY_NAME = 200, 100

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from knowledge.crawls import Crawl, NewCrawl
 from knowledge.engine.api_accounts import AccountVerbs
 from knowledge.engine.api_corpora import CorpusVerbs
 from knowledge.model import (
@@ -34,6 +33,7 @@ from knowledge.model import (
     Report,
     Status,
 )
+from knowledge.model.crawls import Crawl, NewCrawl
 
 
 class Engine(AccountVerbs, CorpusVerbs, Protocol):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from knowledge.errors import Damaged
-from knowledge.store.beneath import open_beneath
+from knowledge.store.open_beneath import open_beneath
 
 log = logging.getLogger(__name__)
 

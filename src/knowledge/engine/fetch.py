@@ -12,12 +12,12 @@ from urllib.parse import urljoin, urlsplit
 import httpcore
 
 from knowledge import __version__
-from knowledge.crawls import LONGEST_URL
 from knowledge.engine.fetch_addresses import Allowed
 from knowledge.engine.fetch_bodies import Limit, read_body
 from knowledge.engine.fetch_network import CheckedNetwork
 from knowledge.engine.fetch_patience import Patience
 from knowledge.errors import DeadlineExceeded, FetchFailed, InvalidParameter
+from knowledge.model.crawls import LONGEST_URL
 
 PRODUCT = "KnowledgeServer"
 USER_AGENT = f"{PRODUCT}/{__version__} (crawler; honours robots.txt)"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from knowledge import analyse, failpoints
+from knowledge import failpoints
 from knowledge.engine.purging import PurgeSchedule
 from knowledge.errors import KnowledgeError
 from knowledge.index.api import Entry, Index
@@ -22,6 +22,7 @@ from knowledge.store.changes import ChangeLog
 from knowledge.store.chunks import ChunkStore, Indexable
 from knowledge.store.documents import DocumentStore
 from knowledge.store.models import StoredModel
+from knowledge.text import analyzer
 
 log = logging.getLogger(__name__)
 
@@ -378,7 +379,7 @@ def entry_of(row: Indexable) -> Entry:
         doc_type=row.doc_type,
         day=row.created_at // DAY,
         tags=row.tags,
-        terms=analyse.terms(words, row.language),
+        terms=analyzer.terms(words, row.language),
         vector=None if row.vector is None else np.frombuffer(row.vector, np.float16),
         language=row.language,
     )

@@ -20,7 +20,7 @@ from knowledge.store.chunks import ChunkStore
 from knowledge.store.database import Database
 from knowledge.store.documents import DocumentStore
 from knowledge.store.files import FileStore
-from knowledge.store.job_rows import Claim
+from knowledge.store.jobs.rows import Claim
 from knowledge.store.models import ModelStore
 from knowledge.store.publish import Publication, Published, Publisher
 

@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 from knowledge import failpoints
-from knowledge.crawls import Crawl, NewCrawl
 from knowledge.embed.base import Embedder
 from knowledge.engine import accept, backup, search, standing, verify
 from knowledge.engine.access import Access
@@ -58,10 +57,11 @@ from knowledge.model import (
     Scope,
     Status,
 )
+from knowledge.model.crawls import Crawl, NewCrawl
 from knowledge.store.collections import read_only
 from knowledge.store.documents import check_writable
 from knowledge.store.files import Incoming, pieces
-from knowledge.store.job_rows import Started
+from knowledge.store.jobs.rows import Started
 
 T = TypeVar("T")
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, TypeVar
 from knowledge.engine.accounts import check_username
 from knowledge.errors import AccountNotFound, Forbidden, WrongPassword
 from knowledge.model import Account, ApiKey, Caller, IssuedKey, Removed, Scope
-from knowledge.store.accounts import StoredAccount
-from knowledge.store.job_rows import Started
-from knowledge.store.leaving import leave
+from knowledge.store.accounts.accounts import StoredAccount
+from knowledge.store.accounts.delete_account import leave
+from knowledge.store.jobs.rows import Started
 
 if TYPE_CHECKING:
     from knowledge.engine.parts import Parts

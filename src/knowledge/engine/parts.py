@@ -25,21 +25,22 @@ from knowledge.engine.workers import Workers
 from knowledge.errors import KnowledgeError, StorageFailed
 from knowledge.extract.worker import Parsers
 from knowledge.index.api import Index
-from knowledge.store import file_modes, job_recovery, migrate, traces
+from knowledge.store import file_modes, migrate, traces
+from knowledge.store.accounts.quotas import Quota
 from knowledge.store.changes import ChangeLog
 from knowledge.store.chunks import ChunkStore
 from knowledge.store.collections import CollectionStore
 from knowledge.store.corpora import CorpusStore
-from knowledge.store.crawls import CrawlStore
+from knowledge.store.crawls.crawls import CrawlStore
+from knowledge.store.crawls.site_pages import SitePageStore
 from knowledge.store.database import Database
 from knowledge.store.documents import DocumentStore
 from knowledge.store.files import FileStore
-from knowledge.store.jobs import JobStore
+from knowledge.store.jobs import recovery as job_recovery
+from knowledge.store.jobs.jobs import JobStore
 from knowledge.store.models import ModelStore
 from knowledge.store.publish import Publisher
-from knowledge.store.quotas import Quota
-from knowledge.store.site_pages import SitePageStore
-from knowledge.store.time import stamp
+from knowledge.store.timestamps import stamp
 
 log = logging.getLogger(__name__)
 

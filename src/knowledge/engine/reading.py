@@ -12,7 +12,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TypeAlias, cast
 
-from knowledge import analyse
 from knowledge.embed.loading import Counting
 from knowledge.extract import frames
 from knowledge.extract.base import Extracted, Facts, PageText, Source
@@ -23,6 +22,7 @@ from knowledge.extract.request import PREPARED, Request
 from knowledge.extract.worker import Call, Parsers
 from knowledge.model import Json, Method
 from knowledge.split import Piece, Splitter
+from knowledge.text import analyzer
 
 LONGEST_TITLE = 200
 NOTE_TITLE = 80
@@ -92,7 +92,7 @@ def _warm_up(counting: Counting) -> None:
     splitter = Splitter(counting.tokenizer())
     for _ in (*splitter.feed(PageText(WARMING)), *splitter.finish()):
         pass
-    analyse.language(WARMING)
+    analyzer.language(WARMING)
 
 
 def split_document(request: Request) -> Iterator[bytes]:
@@ -100,7 +100,7 @@ def split_document(request: Request) -> Iterator[bytes]:
     order, source = Order.load(request.arguments), request.document
     extracted = _note(source) if order.note else _clean(request.load_parser()(source))
     facts, pages = extracted.facts, _Pages(extracted.pages)
-    language = analyse.language(pages.sample(SAMPLE)) or _declared(facts)
+    language = analyzer.language(pages.sample(SAMPLE)) or _declared(facts)
     yield frames.dump_facts(facts)
     yield frames.dump(Mark.ANSWER, {"language": language})
     title = document_title(order.title, facts, source.filename)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from knowledge.crawls import Crawl, NewCrawl
 from knowledge.engine.relay_accounts import AccountRelay
 from knowledge.engine.relay_corpora import CorpusRelay
 from knowledge.model import (
@@ -27,6 +26,7 @@ from knowledge.model import (
     Report,
     Status,
 )
+from knowledge.model.crawls import Crawl, NewCrawl
 
 
 class Relay(AccountRelay, CorpusRelay):

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from knowledge import wire
-from knowledge.crawls import Crawl, NewCrawl
 from knowledge.engine.line import LONG, Line, open_http
 from knowledge.engine.remote_accounts import RemoteAccounts
 from knowledge.engine.remote_corpora import RemoteCorpora
@@ -37,6 +36,7 @@ from knowledge.model import (
     Report,
     Status,
 )
+from knowledge.model.crawls import Crawl, NewCrawl
 
 if TYPE_CHECKING:
     import httpx

@@ -21,17 +21,17 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from knowledge import analyse
 from knowledge.embed.batches import cores
 from knowledge.engine.rank import Numbers, Ranking
 from knowledge.errors import InvalidParameter, KnowledgeError
 from knowledge.index.api import Index
 from knowledge.model import Query
+from knowledge.text import analyzer
 
 if TYPE_CHECKING:
     from knowledge.embed.cross_encoder import CrossEncoder
     from knowledge.embed.granite import Arithmetic
-    from knowledge.embed.tokens import GraniteTokens, TokenVectors
+    from knowledge.embed.token_vectors import GraniteTokens, TokenVectors
 
 log = logging.getLogger(__name__)
 
@@ -206,7 +206,7 @@ def rarity(question: str, spans: Sequence[tuple[int, int]], index: Index) -> Num
     languages = index.languages()
     weights: list[tuple[int, int, float]] = []
     for word in WORD.finditer(question):
-        terms = analyse.question(word[0], languages)
+        terms = analyzer.question(word[0], languages)
         shared = max(len(terms.terms), 1)
         weights.append((word.start(), word.end(), index.ceiling(terms) / CEILING / shared))
     return np.array([_weight(start, end, weights) for start, end in spans], np.float64)
@@ -253,7 +253,7 @@ def open_reranker(setting: str, int8: Arithmetic, default_ms: int) -> Reranker:
 
 
 def _late_interaction(int8: Arithmetic) -> Judge:
-    from knowledge.embed.tokens import GraniteTokens
+    from knowledge.embed.token_vectors import GraniteTokens
 
     return LateInteraction(GraniteTokens(int8))
 

@@ -15,7 +15,6 @@ from threading import Lock
 import numpy as np
 from numpy.typing import NDArray
 
-from knowledge import analyse
 from knowledge.embed.base import Embedder
 from knowledge.engine import quoting, rank
 from knowledge.engine.arrange import arrange
@@ -27,6 +26,7 @@ from knowledge.errors import EmbeddingFailed, EmptyQuery, IndexFailed, ModelUnav
 from knowledge.index.api import Index, Scored, Within, Words
 from knowledge.model import Answer, Hit, Json, JsonValue, Mode, Query
 from knowledge.split import passage_text
+from knowledge.text import analyzer
 
 DEPTH = 100
 """How many candidates each side brings: always the same, so that pages never repeat or skip a passage."""
@@ -84,7 +84,7 @@ class Asked:
 
 def understand(query: Query, index: Index, embedder: Embedder | None) -> Asked:
     """Words and vector of the question, and the mode that can really be used for it."""
-    words = analyse.question(query.text, index.languages())
+    words = analyzer.question(query.text, index.languages())
     refuse_empty(query, words, embedder)
     if query.mode is Mode.TEXT:
         return Asked(Mode.TEXT, words, None, "")

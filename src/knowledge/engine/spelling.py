@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from knowledge import analyse
 from knowledge.index.api import Index, Within, Words
+from knowledge.text import analyzer
 
 MOST_WORDS, MOST_LANGUAGES = 3, 3
 MOST_NEARBY = 3
@@ -24,7 +24,7 @@ class Spelling:
 def mended(text: str, words: Words, within: Within, index: Index) -> Spelling:
     """The words with others in place of those that nothing in these collections holds."""
     languages = index.languages()
-    unsure = analyse.unsure(text, languages)
+    unsure = analyzer.unsure(text, languages)
     unknown = [word for word, forms in unsure.items() if not any(index.holding(form, within) for form in forms)]
     found = {word: near for word in unknown[:MOST_WORDS] if (near := nearby(word, languages, within, index))}
     if not found:
@@ -35,7 +35,7 @@ def mended(text: str, words: Words, within: Within, index: Index) -> Spelling:
 
 def nearby(word: str, languages: tuple[str, ...], within: Within, index: Index) -> dict[str, str]:
     """The terms one letter away that some passage holds, the most frequent first, each with its word."""
-    terms = analyse.nearby(word, languages[:MOST_LANGUAGES])
+    terms = analyzer.nearby(word, languages[:MOST_LANGUAGES])
     held = {term: holding for term in terms if (holding := index.holding(term, within))}
     most = max(held.values(), default=0)
     likely = sorted((term for term in held if held[term] * FAR_RARER >= most), key=lambda term: -held[term])

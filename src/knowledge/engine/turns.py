@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from knowledge.store.job_rows import Claim
+from knowledge.store.jobs.rows import Claim
 
 MAX_WAIT_SECONDS = 60.0
 """A job that must run alone lets all others go first, for so long; then no other is begun until it has run."""

@@ -13,13 +13,15 @@ from knowledge.errors import Damaged, Duplicate, QuotaExceeded
 from knowledge.extract.base import Source
 from knowledge.extract.worker import Parsers
 from knowledge.model import JobKind, Scope
-from knowledge.store import jobs, publish, quotas
+from knowledge.store import publish
+from knowledge.store.accounts import quotas
+from knowledge.store.accounts.quotas import Quota
 from knowledge.store.database import Database
 from knowledge.store.documents import DocumentStore
 from knowledge.store.files import FileStore, Incoming
-from knowledge.store.job_rows import Claim, NewJob
-from knowledge.store.jobs import BULK
-from knowledge.store.quotas import Quota
+from knowledge.store.jobs import jobs
+from knowledge.store.jobs.jobs import BULK
+from knowledge.store.jobs.rows import Claim, NewJob
 
 LARGEST = 200 << 20
 """What all documents of one archive may take when they are unpacked."""

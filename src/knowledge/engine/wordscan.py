@@ -9,8 +9,8 @@ from collections.abc import Collection, Hashable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from knowledge import analyse
 from knowledge.engine.rank import WORDS_ALONE
+from knowledge.text import analyzer
 
 K1, B = 1.2, 0.75
 CEILING = 1 + K1
@@ -32,7 +32,7 @@ class WordScan(Generic[Key]):
         self._passages: dict[Key, _Passage] = {}
 
     def put(self, key: Key, text: str) -> None:
-        counts = Counter(analyse.terms(text, None))
+        counts = Counter(analyzer.terms(text, None))
         with self._lock:
             self._passages[key] = _Passage(counts, counts.total())
 
@@ -47,7 +47,7 @@ class WordScan(Generic[Key]):
         """Each passage that holds a word of the question with its relevance from 0 to 1, best first."""
         with self._lock:
             held = dict(self._passages)
-        words = Counter(analyse.question(question, ()).terms)
+        words = Counter(analyzer.question(question, ()).terms)
         weights = {forms: self._idf(forms, held) for forms in words}
         ceiling = CEILING * sum(weights[forms] * repeats for forms, repeats in words.items())
         average = sum(passage.length for passage in held.values()) / len(held) if held else 1.0

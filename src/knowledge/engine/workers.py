@@ -24,11 +24,11 @@ from knowledge.errors import (
     UnsupportedFormat,
 )
 from knowledge.model import JobError, JobKind
+from knowledge.store.accounts.quotas import Quota
 from knowledge.store.documents import DocumentStore
 from knowledge.store.files import FileStore
-from knowledge.store.job_rows import MAX_DEATHS, Claim
-from knowledge.store.jobs import JobStore
-from knowledge.store.quotas import Quota
+from knowledge.store.jobs.jobs import JobStore
+from knowledge.store.jobs.rows import MAX_DEATHS, Claim
 
 log = logging.getLogger(__name__)
 

@@ -17,15 +17,16 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from knowledge.index import footers, likeness, scoring
+from knowledge.index import bm25 as bm25_scores
 from knowledge.index import manifest as manifests
+from knowledge.index import near_duplicates, tantivy_checksums
 from knowledge.index.api import Entry, Places, ReadEntries, Scored, Within, Words
+from knowledge.index.columns import SlotWriter
 from knowledge.index.files import Damaged
+from knowledge.index.fulltext import WordWriter
 from knowledge.index.manifest import Manifest
-from knowledge.index.meaning import MeaningWriter
-from knowledge.index.slots import SlotWriter
 from knowledge.index.snapshot import View
-from knowledge.index.words import WordWriter
+from knowledge.index.vectors import MeaningWriter
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +76,7 @@ class EmbeddedIndex:
         return self._folder / f"slots-{self._generation}"
 
     def _load(self, manifest: Manifest) -> None:
-        footers.require(self._folder / "words")
+        tantivy_checksums.require(self._folder / "words")
         if self._words.opstamp < manifest.opstamp:
             raise Damaged("The words are older than the manifest")
         self._words_ahead = self._words.opstamp > manifest.opstamp
@@ -184,7 +185,7 @@ class EmbeddedIndex:
     # -- purging --------------------------------------------------------------------------------
 
     def unpurged(self) -> int:
-        dirty = [segment for segment in footers.segments(self._folder / "words") if segment.deleted]
+        dirty = [segment for segment in tantivy_checksums.segments(self._folder / "words") if segment.deleted]
         left = sum(segment.passages - segment.deleted for segment in dirty)
         return left + 1 if dirty or self._slots.dead else 0
 
@@ -222,10 +223,10 @@ class EmbeddedIndex:
 
     def _dirty_segments(self) -> frozenset[int]:
         """Those with deleted passages, by their numbers in the view."""
-        segments = footers.segments(self._folder / "words")
+        segments = tantivy_checksums.segments(self._folder / "words")
         if len(segments) != self._view.words.searcher.num_segments:  # a merge has ended since
             self._view = self._published()
-            segments = footers.segments(self._folder / "words")
+            segments = tantivy_checksums.segments(self._folder / "words")
         return frozenset(number for number, segment in enumerate(segments) if segment.deleted)
 
     def _rewrite(self, read: ReadEntries, ids: list[int]) -> None:
@@ -257,7 +258,7 @@ class EmbeddedIndex:
         if statistics.whole or not len(found.places):
             return found
         # tantivy knows the lengths of the whole index only.
-        scores = scoring.bm25(view.slots, statistics.question(words), found.places)
+        scores = bm25_scores.bm25(view.slots, statistics.question(words), found.places)
         order = np.argsort(-scores, kind="stable")
         return Scored(found.places[order], scores[order])
 
@@ -278,7 +279,7 @@ class EmbeddedIndex:
         view = self._view
         if not len(places) or not words.terms:
             return np.zeros(len(places), np.float32)
-        scores = scoring.bm25(view.slots, view.statistics(within).question(words), places)
+        scores = bm25_scores.bm25(view.slots, view.statistics(within).question(words), places)
         if words.phrases and scores.any():
             ids = self.ids(places).tolist()
             held = view.words.holds_phrases(words, ids)
@@ -303,7 +304,7 @@ class EmbeddedIndex:
         return self._view.slots.slots_of(ids)
 
     def copies(self, places: Places) -> NDArray[np.bool_]:
-        return likeness.copies(self._view.slots, places)
+        return near_duplicates.copies(self._view.slots, places)
 
     # -- itself ---------------------------------------------------------------------------------
 
@@ -320,7 +321,11 @@ class EmbeddedIndex:
 
     def damage(self) -> list[str]:
         with self._turn:
-            return [*footers.damaged(self._folder / "words"), *self._slots.damaged(), *self._meaning.damaged()]
+            return [
+                *tantivy_checksums.damaged(self._folder / "words"),
+                *self._slots.damaged(),
+                *self._meaning.damaged(),
+            ]
 
     def size_bytes(self) -> int:
         files = (Path(folder, name) for folder, _, names in os.walk(self._folder) for name in names)

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from knowledge.index.api import Scored, Within, Words
-from knowledge.index.meaning import MeaningView
-from knowledge.index.statistics import Statistics
-from knowledge.index.view import Selection, SlotView
-from knowledge.index.words import WordView, filters
+from knowledge.index.collection_statistics import Statistics
+from knowledge.index.columns_view import Selection, SlotView
+from knowledge.index.fulltext import WordView, filters
+from knowledge.index.vectors import MeaningView
 
 LOOSE_RATIO = 0.5
 """A filter that lets more than this through is cheaper to test on a longer list of hits than inside the query."""

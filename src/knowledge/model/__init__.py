@@ -1,10 +1,10 @@
 """The nouns of the product: frozen values that every room shares. They import nothing of ours."""
 
 from knowledge.model.accounts import Account, ApiKey, Grant, IssuedKey, Permission
-from knowledge.model.asking import Answer, DocumentFilter, Filter, Hit, JobFilter, Joined, Mode, Page, Query
 from knowledge.model.callers import Caller, CallerKind, Scope
 from knowledge.model.documents import CATEGORIES, Chunk, Collection, Curation, Document, DocumentStatus, Kind, Method
-from knowledge.model.incoming import (
+from knowledge.model.jobs import Job, JobError, JobKind, JobStatus
+from knowledge.model.new import (
     CollectionEdit,
     Content,
     CorpusEdit,
@@ -15,8 +15,18 @@ from knowledge.model.incoming import (
     NewFile,
     NewNote,
 )
-from knowledge.model.jobs import Job, JobError, JobKind, JobStatus
-from knowledge.model.reports import Finding, ModelStatus, NextModel, Original, Removed, Status
+from knowledge.model.search import (
+    Answer,
+    DocumentFilter,
+    Filter,
+    Hit,
+    JobFilter,
+    Joined,
+    Mode,
+    Page,
+    Query,
+)
+from knowledge.model.status import Finding, ModelStatus, NextModel, Original, Removed, Status
 from knowledge.model.values import (
     DEFAULT_COLLECTION,
     LOCAL_OWNER,

@@ -9,8 +9,8 @@ from sqlalchemy import Connection, bindparam, delete, func, insert, select
 
 from knowledge.store import schema
 from knowledge.store.database import Database
-from knowledge.store.prepared import Prepared
-from knowledge.store.time import moment, stamp
+from knowledge.store.statements import Prepared
+from knowledge.store.timestamps import moment, stamp
 
 L = schema.changes.c
 _RECORDED = Prepared(insert(schema.changes))

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, bindparam, delete, exists, func, insert, sele
 from knowledge.model import Chunk, new_uid
 from knowledge.store import changes, schema
 from knowledge.store.database import Database
-from knowledge.store.prepared import Prepared
+from knowledge.store.statements import Prepared
 
 H, V, K, D, C = (
     schema.chunks.c,

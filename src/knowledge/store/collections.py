@@ -22,10 +22,10 @@ from knowledge.model import (
     Scope,
 )
 from knowledge.store import schema
-from knowledge.store.accounts import require_owner
+from knowledge.store.accounts.accounts import require_owner
 from knowledge.store.database import Database, new_id
-from knowledge.store.prepared import Prepared
-from knowledge.store.time import moment, stamp
+from knowledge.store.statements import Prepared
+from knowledge.store.timestamps import moment, stamp
 
 A, C, D, U = schema.accounts.c, schema.collections.c, schema.documents.c, schema.curations.c
 

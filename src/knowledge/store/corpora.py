@@ -19,7 +19,8 @@ from knowledge.model import (
     Permission,
     Scope,
 )
-from knowledge.store import accounts, collections, schema
+from knowledge.store import collections, schema
+from knowledge.store.accounts import accounts
 from knowledge.store.collections import COLLECTIONS, collection_of, visible
 from knowledge.store.database import Database
 

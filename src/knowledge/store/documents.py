@@ -25,13 +25,15 @@ from knowledge.model import (
     Removed,
     Scope,
 )
-from knowledge.store import changes, collections, quotas, schema, site_pages, traces
-from knowledge.store.access import owner_for_writer
+from knowledge.store import changes, collections, schema, traces
+from knowledge.store.accounts import quotas
+from knowledge.store.accounts.permissions import owner_for_writer
+from knowledge.store.accounts.quotas import Quota
 from knowledge.store.chunks import CHUNK_COLUMNS, chunk_of, drop_contents
+from knowledge.store.crawls import site_pages
 from knowledge.store.database import Database
-from knowledge.store.prepared import Prepared
-from knowledge.store.quotas import Quota
-from knowledge.store.time import moment, moment_or_none, stamp
+from knowledge.store.statements import Prepared
+from knowledge.store.timestamps import moment, moment_or_none, stamp
 
 D, H, K, J, C, G = (
     schema.documents.c,

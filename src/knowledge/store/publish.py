@@ -10,13 +10,14 @@ from sqlalchemy import Connection, bindparam, insert, select, update
 
 from knowledge.errors import Duplicate
 from knowledge.model import Document, DocumentStatus, Json, Kind, Method, new_uid
-from knowledge.store import changes, documents, jobs, schema, traces
-from knowledge.store.access import owner_for_writer
+from knowledge.store import changes, documents, schema, traces
+from knowledge.store.accounts.permissions import owner_for_writer
 from knowledge.store.chunks import StagedChunk, new_content, publish_content, retire_content, stage
 from knowledge.store.database import Database
-from knowledge.store.job_rows import Claim
-from knowledge.store.prepared import Prepared
-from knowledge.store.time import stamp
+from knowledge.store.jobs import jobs
+from knowledge.store.jobs.rows import Claim
+from knowledge.store.statements import Prepared
+from knowledge.store.timestamps import stamp
 
 D = schema.documents.c
 _IN = D.collection_id == bindparam("collection_id")

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, String, cast, delete, exists, func, literal, 
 from knowledge.model import Document, JobKind, JobStatus, Json
 from knowledge.store import schema
 from knowledge.store.database import Database
-from knowledge.store.job_rows import Claim
+from knowledge.store.jobs.rows import Claim
 
 J, D, P, W, S = (
     schema.jobs.c,

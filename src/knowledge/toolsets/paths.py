@@ -16,7 +16,7 @@ import anyio.to_thread
 
 from knowledge.errors import AccessDenied, FileNotFound, TooLarge
 from knowledge.model import Content
-from knowledge.store import beneath
+from knowledge.store import open_beneath
 
 PIECE = 1 << 20
 
@@ -53,11 +53,11 @@ class Folders:
     def open(self, path: Path) -> int:
         """A descriptor of the file at a resolved path, or OSError where that leads elsewhere by now."""
         if self.allowed is None:
-            return os.open(path, beneath.FLAGS)
+            return os.open(path, open_beneath.FLAGS)
         root = self._root(path)
         if root is None:
-            raise beneath.LedAway(errno.EXDEV, "the file does not lie below the allowed folders")
-        return beneath.open_beneath(root, path, self._may_lie)
+            raise open_beneath.LedAway(errno.EXDEV, "the file does not lie below the allowed folders")
+        return open_beneath.open_beneath(root, path, self._may_lie)
 
     def _may_lie(self, path: Path) -> bool:
         return self._root(path) is not None and not self._is_private(path)
@@ -91,7 +91,7 @@ def _open(given: str, folders: Folders) -> tuple[Path, BinaryIO]:
     path = folders.resolve(given)
     try:
         return path, _stream(folders.open(path))
-    except beneath.LedAway as error:
+    except open_beneath.LedAway as error:
         raise AccessDenied(f"Access denied: {given} leads elsewhere by now", file_path=given) from error
     except PermissionError as error:
         raise AccessDenied(

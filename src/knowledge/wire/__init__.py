@@ -1,6 +1,5 @@
 """How the nouns look as JSON on /api/v1. REST and the remote engine share it, so the two cannot differ."""
 
-from knowledge.wire.adding import AddBody, FileFields, dump_file_fields, dump_note
 from knowledge.wire.collections import dump_collection, dump_collections, load_collection, load_collections
 from knowledge.wire.crawls import CrawlBody, dump_crawl, dump_crawls, dump_new_crawl, load_crawl, load_crawls
 from knowledge.wire.documents import (
@@ -13,29 +12,30 @@ from knowledge.wire.documents import (
     load_document,
     load_documents,
 )
-from knowledge.wire.editing import (
+from knowledge.wire.errors import dump_error, load_error
+from knowledge.wire.jobs import dump_accepted, dump_job, dump_jobs, load_job, load_jobs
+from knowledge.wire.requests import (
+    AddBody,
+    ChunkRange,
     CollectionEditBody,
     DocumentEditBody,
+    DocumentListing,
+    FileFields,
+    JobListing,
+    Listing,
     NewCollectionBody,
     NoteBody,
     TagsBody,
     dump_collection_edit,
     dump_document_edit,
+    dump_document_filter,
+    dump_file_fields,
+    dump_job_filter,
     dump_move,
     dump_new_collection,
+    dump_note,
 )
-from knowledge.wire.errors import dump_error, load_error
-from knowledge.wire.hits import dump_answer, dump_hit, load_answer, load_hit
-from knowledge.wire.jobs import dump_accepted, dump_job, dump_jobs, load_job, load_jobs
-from knowledge.wire.listing import (
-    ChunkRange,
-    DocumentListing,
-    JobListing,
-    Listing,
-    dump_document_filter,
-    dump_job_filter,
-)
-from knowledge.wire.search import Body, SearchBody, dump_query
+from knowledge.wire.search import Body, SearchBody, dump_answer, dump_hit, dump_query, load_answer, load_hit
 from knowledge.wire.shapes import CrawlShape
 from knowledge.wire.status import (
     ReindexBody,

@@ -19,7 +19,7 @@ from knowledge.model import (
     Permission,
     new_uid,
 )
-from knowledge.wire.listing import Listing
+from knowledge.wire.requests import Listing
 from knowledge.wire.search import Body
 from knowledge.wire.shapes import CorpusesShape, CorpusShape, PermissionsShape
 from knowledge.wire.values import LARGEST_ID, dump_moment, load_moment

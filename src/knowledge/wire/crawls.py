@@ -6,8 +6,16 @@ from uuid import UUID, uuid4
 
 from pydantic import Field
 
-from knowledge.crawls import MOST_PAGES, Counts, Crawl, CrawledPage, NewCrawl, Outcome, Reason
 from knowledge.model import JobStatus, Json, Page
+from knowledge.model.crawls import (
+    MOST_PAGES,
+    Counts,
+    Crawl,
+    CrawledPage,
+    NewCrawl,
+    Outcome,
+    Reason,
+)
 from knowledge.wire.collections import dump_collection, load_collection
 from knowledge.wire.jobs import dump_job, load_job
 from knowledge.wire.search import Body

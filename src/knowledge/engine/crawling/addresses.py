@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urljoin, urlsplit, urlunsplit
 
-from knowledge.crawls import LONGEST_URL
+from knowledge.model.crawls import LONGEST_URL
 
 PORTS = {"http": 80, "https": 443}
 TRACKING = re.compile(

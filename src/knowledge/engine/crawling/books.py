@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
 
-from knowledge.crawls import Counts, CrawledPage
 from knowledge.engine.crawling.taking import Found, Taker
 from knowledge.errors import DocumentNotFound, JobNotFound
 from knowledge.model import Document, Job
-from knowledge.store.crawls import NewSpot, Plan, Spot
-from knowledge.store.site_pages import SitePage
+from knowledge.model.crawls import Counts, CrawledPage
+from knowledge.store.crawls.crawls import NewSpot, Plan, Spot
+from knowledge.store.crawls.site_pages import SitePage
 
 if TYPE_CHECKING:
     from knowledge.engine.parts import Parts

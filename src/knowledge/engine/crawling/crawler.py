@@ -8,7 +8,6 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from knowledge.crawls import Counts, CrawledPage
 from knowledge.engine.crawling.addresses import canonical
 from knowledge.engine.crawling.asking import Asker
 from knowledge.engine.crawling.books import Books
@@ -22,8 +21,9 @@ from knowledge.engine.crawling.visiting import Visitor
 from knowledge.engine.fetch import Fetched, Fetcher
 from knowledge.errors import Internal, KnowledgeError, NothingCrawled
 from knowledge.model import JobError, JobStatus, Json
-from knowledge.store.crawls import NewSpot, Plan
-from knowledge.store.job_rows import Claim
+from knowledge.model.crawls import Counts, CrawledPage
+from knowledge.store.crawls.crawls import NewSpot, Plan
+from knowledge.store.jobs.rows import Claim
 
 if TYPE_CHECKING:
     from knowledge.engine.parts import Parts

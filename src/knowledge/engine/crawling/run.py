@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import suppress
 
-from knowledge.crawls import CrawledPage, Outcome, Reason
 from knowledge.engine.crawling import verdicts
 from knowledge.engine.crawling.addresses import canonical, host_of, markdown_twins
 from knowledge.engine.crawling.books import Books
@@ -15,8 +14,9 @@ from knowledge.engine.crawling.taking import Found
 from knowledge.engine.crawling.visiting import Landing, Visitor
 from knowledge.errors import DocumentNotFound, Duplicate, KnowledgeError
 from knowledge.model import Document, Job, JobStatus, new_uid
-from knowledge.store.crawls import NewSpot, Plan, Spot
-from knowledge.store.site_pages import SitePage
+from knowledge.model.crawls import CrawledPage, Outcome, Reason
+from knowledge.store.crawls.crawls import NewSpot, Plan, Spot
+from knowledge.store.crawls.site_pages import SitePage
 
 GONE = (404, 410)
 TIMES_GONE = 2

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from knowledge.crawls import LONGEST_URL
 from knowledge.engine.crawling.addresses import is_address
 from knowledge.engine.crawling.markup import MOST_LINKS, Sight
 from knowledge.engine.crawling.sitemaps import MOST_ADDRESSES
@@ -21,6 +20,7 @@ from knowledge.extract.exchange import Exchange
 from knowledge.extract.frames import BrokenFrame, Mark
 from knowledge.extract.worker import Call, Parsers
 from knowledge.model import Json
+from knowledge.model.crawls import LONGEST_URL
 from knowledge.store.files import FileStore
 
 TASKS = "knowledge.engine.crawling.site_tasks"

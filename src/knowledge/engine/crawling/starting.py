@@ -6,12 +6,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from knowledge.crawls import MOST_PAGES, NewCrawl
 from knowledge.engine.crawling.addresses import absolute, bare_host
 from knowledge.engine.fetch import check_url
 from knowledge.engine.fetch_addresses import check_literal
 from knowledge.errors import InvalidParameter
 from knowledge.model import Job, Scope
+from knowledge.model.crawls import MOST_PAGES, NewCrawl
 
 if TYPE_CHECKING:
     from knowledge.engine.parts import Parts

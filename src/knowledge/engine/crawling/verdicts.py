@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from knowledge import errors
-from knowledge.crawls import CrawledPage, Outcome, Reason
 from knowledge.engine.crawling.addresses import excluded, is_trap, same_site
 from knowledge.engine.crawling.content import never_read
 from knowledge.engine.fetch import Fetched
 from knowledge.errors import KnowledgeError
 from knowledge.model import JobError
+from knowledge.model.crawls import CrawledPage, Outcome, Reason
 
 TROUBLES: tuple[tuple[type[KnowledgeError], Outcome, Reason], ...] = (
     (errors.AddressForbidden, Outcome.SKIPPED, Reason.FORBIDDEN),

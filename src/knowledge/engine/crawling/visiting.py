@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from knowledge.crawls import CrawledPage, Reason
 from knowledge.engine.crawling import verdicts
 from knowledge.engine.crawling.addresses import absolute, canonical
 from knowledge.engine.crawling.asking import Asker
@@ -23,7 +22,8 @@ from knowledge.engine.crawling.taking import Found
 from knowledge.engine.fetch import Fetched
 from knowledge.errors import KnowledgeError
 from knowledge.model import Json, now
-from knowledge.store.site_pages import SitePage
+from knowledge.model.crawls import CrawledPage, Reason
+from knowledge.store.crawls.site_pages import SitePage
 
 MOST_HOPS = 10
 UNCHANGED = 304

@@ -216,13 +216,13 @@ def open_sides(settings: Settings, *, accounts: bool) -> Iterator[Verdict]:
 
 def model(settings: Settings) -> Iterator[Verdict]:
     """The default model's bytes are the ones that this version was built for."""
-    from knowledge.embed import pack
+    from knowledge.embed import model_file
 
     if settings.embedding != "default":
         yield Verdict("model", True, f"The model is {settings.embedding}, by KNOWLEDGE_EMBEDDING.")
         return
     try:
-        pack.read(pack.pack_path())
+        model_file.read(model_file.pack_path())
     except KnowledgeError as error:
         yield Verdict("model", False, sentence(str(error)), error.hint)
         return

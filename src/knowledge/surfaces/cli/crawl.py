@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from knowledge.crawls import MOST_PAGES, Crawl, CrawledPage, NewCrawl, Outcome
 from knowledge.engine.api import Engine
 from knowledge.errors import KnowledgeError
 from knowledge.model import CollectionRef, JobStatus, Report
+from knowledge.model.crawls import MOST_PAGES, Crawl, CrawledPage, NewCrawl, Outcome
 from knowledge.surfaces.cli import faults
 from knowledge.surfaces.cli.command import common, examples, pass_session
 from knowledge.surfaces.cli.faults import sentence

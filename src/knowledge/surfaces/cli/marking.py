@@ -17,21 +17,21 @@ EXCERPT = 320
 
 def asked_terms(question: str, language: str | None) -> frozenset[str]:
     """The question's terms, without its small words."""
-    from knowledge import analyse
+    from knowledge.text import analyzer
 
-    asked = analyse.question(question, [language] if language else [])
+    asked = analyzer.question(question, [language] if language else [])
     return frozenset(form for forms in asked.terms for form in forms)
 
 
 def marks(text: str, wanted: frozenset[str], language: str | None) -> list[Span]:
     """Where the wanted terms stand, in order and without overlap."""
-    from knowledge import analyse
+    from knowledge.text import analyzer
 
     found: list[Span] = []
     for token in _TOKEN.finditer(text):
         if _UNSPACED.search(token.group()):
             found += _inside(token.group(), token.start(), wanted)
-        elif wanted.intersection(analyse.terms(token.group(), language)):
+        elif wanted.intersection(analyzer.terms(token.group(), language)):
             found.append(token.span())
     return _joined(sorted(found))
 

@@ -20,7 +20,7 @@ from knowledge.surfaces.rest.openapi import ADDING, Id, answers
 from knowledge.surfaces.rest.routes import Route
 from knowledge.surfaces.rest.validation import refuse
 from knowledge.wire import AddBody, FileFields, JobListing, dump_accepted, dump_job, dump_jobs, load_ref
-from knowledge.wire.adding import form_metadata, form_tags
+from knowledge.wire.requests import form_metadata, form_tags
 from knowledge.wire.shapes import AcceptedShape, JobShape, JobsShape
 
 router = APIRouter(route_class=Route, tags=["jobs"])

@@ -7,10 +7,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-from knowledge.crawls import MOST_PAGES, Crawl, CrawledPage, NewCrawl, Outcome
 from knowledge.engine.api import Engine
 from knowledge.errors import InvalidParameter, JobNotFound, NotNow
 from knowledge.model import CollectionRef, JobStatus, Json, JsonValue
+from knowledge.model.crawls import MOST_PAGES, Crawl, CrawledPage, NewCrawl, Outcome
 from knowledge.toolsets.arguments import Identifier
 from knowledge.toolsets.base import Call, Rate
 from knowledge.toolsets.rag.sources import find_source

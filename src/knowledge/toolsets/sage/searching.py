@@ -97,9 +97,9 @@ async def _by_words(sage: Sage, query: str, layer: str, deadline: Deadline) -> t
 
 
 def _asked(sage: Sage, query: str, layer: str) -> Iterator[list[Found]]:
-    from knowledge import analyse  # here, since it brings the stemmer
+    from knowledge.text import analyzer  # here, since it brings the stemmer
 
-    if not analyse.question(query, ()).terms:
+    if not analyzer.question(query, ()).terms:
         raise EmptyQuery("The query holds no word to search for", parameter="query")
     yield sage.words.search(query, layer)
 

@@ -12,9 +12,9 @@ from sqlalchemy import Connection, bindparam, func, insert, literal_column, sele
 from knowledge.errors import Cancelled, JobNotFound, NotNow
 from knowledge.model import Job, JobError, JobFilter, JobKind, JobStatus, Page, Ref, Scope
 from knowledge.store import schema, traces
-from knowledge.store.accounts import require_owner
+from knowledge.store.accounts.accounts import require_owner
 from knowledge.store.database import Database
-from knowledge.store.job_rows import (
+from knowledge.store.jobs.rows import (
     MAX_DEATHS,
     MAX_UNCLEAN_STARTS,
     Claim,
@@ -25,8 +25,8 @@ from knowledge.store.job_rows import (
     job_of,
     queued,
 )
-from knowledge.store.prepared import Prepared
-from knowledge.store.time import stamp
+from knowledge.store.statements import Prepared
+from knowledge.store.timestamps import stamp
 
 J, D = schema.jobs.c, schema.documents.c
 _JOBS = select(schema.jobs)

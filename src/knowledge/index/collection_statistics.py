@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from knowledge.index import scoring
+from knowledge.index import bm25 as bm25_scores
 from knowledge.index.api import Words
-from knowledge.index.scoring import Holding, Question
+from knowledge.index.bm25 import Holding, Question
 
 KEPT_QUESTIONS = 64
 
@@ -25,7 +25,7 @@ class Statistics:
     _questions: dict[Words, Question] = field(default_factory=dict)
 
     def idf(self, form: str) -> float:
-        return scoring.idf(self.passages, self.holding(form))
+        return bm25_scores.idf(self.passages, self.holding(form))
 
     def question(self, words: Words) -> Question:
         """What the words weigh here; a search asks for it several times."""
@@ -33,6 +33,6 @@ class Statistics:
         if found is None:
             if len(self._questions) >= KEPT_QUESTIONS:
                 self._questions.clear()
-            found = scoring.weighed(words, self.passages, self.average_length, self.holding)
+            found = bm25_scores.weighed(words, self.passages, self.average_length, self.holding)
             self._questions[words] = found
         return found

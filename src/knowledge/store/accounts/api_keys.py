@@ -11,9 +11,9 @@ from sqlalchemy import ColumnElement, Connection, delete, insert, select, update
 from knowledge.errors import KeyNotFound, WrongPassword
 from knowledge.model import ApiKey
 from knowledge.store import schema
-from knowledge.store.accounts import StoredAccount, account_of, require_owner
+from knowledge.store.accounts.accounts import StoredAccount, account_of, require_owner
 from knowledge.store.database import Database, new_id
-from knowledge.store.time import moment, moment_or_none, stamp
+from knowledge.store.timestamps import moment, moment_or_none, stamp
 
 A, X = schema.accounts.c, schema.api_keys.c
 _KEYS = select(schema.api_keys)

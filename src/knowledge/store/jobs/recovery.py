@@ -12,9 +12,9 @@ from knowledge.errors import JobCrashed
 from knowledge.model import JobStatus
 from knowledge.store import schema
 from knowledge.store.database import Database
-from knowledge.store.job_rows import MAX_UNCLEAN_STARTS, MAX_UNCLEAN_STARTS_ALONE
-from knowledge.store.jobs import MUST_RUN_ALONE
-from knowledge.store.time import stamp
+from knowledge.store.jobs.jobs import MUST_RUN_ALONE
+from knowledge.store.jobs.rows import MAX_UNCLEAN_STARTS, MAX_UNCLEAN_STARTS_ALONE
+from knowledge.store.timestamps import stamp
 
 J = schema.jobs.c
 _UNFINISHED = (J.status == JobStatus.PROCESSING) & J.change_seq.is_(None)

@@ -9,15 +9,17 @@ from uuid import UUID
 
 from sqlalchemy import Connection, bindparam, case, delete, func, insert, select, update
 
-from knowledge.crawls import Counts, Crawl, CrawledPage, NewCrawl, Outcome, Reason
 from knowledge.errors import CollectionNotFound, JobNotFound
 from knowledge.model import Collection, Job, JobFilter, JobKind, Json, NewCollection, Page, Ref, Scope
-from knowledge.store import collections, jobs, schema, site_pages
+from knowledge.model.crawls import Counts, Crawl, CrawledPage, NewCrawl, Outcome, Reason
+from knowledge.store import collections, schema
 from knowledge.store.collections import CollectionStore
+from knowledge.store.crawls import site_pages
+from knowledge.store.crawls.site_pages import SitePage
 from knowledge.store.database import Database
-from knowledge.store.job_rows import NewJob
-from knowledge.store.jobs import BULK, JobStore
-from knowledge.store.site_pages import SitePage
+from knowledge.store.jobs import jobs
+from knowledge.store.jobs.jobs import BULK, JobStore
+from knowledge.store.jobs.rows import NewJob
 
 W, P = schema.crawls.c, schema.crawl_pages.c
 PENDING, TAKING, DONE = "pending", "taking", "done"

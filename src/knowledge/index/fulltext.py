@@ -13,10 +13,10 @@ import tantivy
 from numpy.typing import NDArray
 
 from knowledge.errors import StorageFailed
-from knowledge.index import scoring
+from knowledge.index import bm25 as bm25_scores
 from knowledge.index.api import Entry, Within, Words
-from knowledge.index.scoring import Asked
-from knowledge.index.statistics import Statistics
+from knowledge.index.bm25 import Asked
+from knowledge.index.collection_statistics import Statistics
 
 HEAP_BYTES = 32_000_000
 """What the writer gathers before it writes a segment: a long document fills all of it."""
@@ -182,7 +182,7 @@ class WordView:
         """tantivy weighs a term by the whole index: what these statistics say otherwise is put on top."""
         if statistics.whole:
             return term("terms", form)
-        weight = statistics.idf(form) / scoring.idf(self.passages, self.holding(form))
+        weight = statistics.idf(form) / bm25_scores.idf(self.passages, self.holding(form))
         return tantivy.Query.boost_query(term("terms", form), weight)
 
     def _run(self, query: tantivy.Query, limit: int) -> tuple[Ids, Scores]:

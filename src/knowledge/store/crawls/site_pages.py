@@ -9,7 +9,7 @@ from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
 from knowledge.store import schema
 from knowledge.store.database import Database
-from knowledge.store.time import stamp
+from knowledge.store.timestamps import stamp
 
 S, D = schema.site_pages.c, schema.documents.c
 _DOCUMENT_AT = select(D.id).where(D.collection_id == bindparam("collection_id"), D.source_path == bindparam("name"))

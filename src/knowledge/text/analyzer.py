@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import Stemmer
 
 from knowledge.index.api import Words
-from knowledge.scanning import compose, split_quoted
-from knowledge.stop_words import STOP_WORDS
+from knowledge.text.scanning import compose, split_quoted
+from knowledge.text.stop_words import STOP_WORDS
 
 if TYPE_CHECKING:
     import gcld3

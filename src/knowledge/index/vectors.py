@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from knowledge.index.api import Entry
-from knowledge.index.codebook import Codebook, Vectors, code_size
-from knowledge.index.coding import Coded, Parts, Saved, Scanner
+from knowledge.index.columns_view import Selection
 from knowledge.index.files import Damaged, MappedRows, write_whole
-from knowledge.index.lookup import Slots
+from knowledge.index.id_to_slot import Slots
 from knowledge.index.manifest import Manifest
 from knowledge.index.order import best_first
-from knowledge.index.view import Selection
+from knowledge.index.pq_scan import Coded, Parts, Saved, Scanner
+from knowledge.index.quantizer import Codebook, Vectors, code_size
 
 Rows: TypeAlias = NDArray[np.float16]
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from knowledge.index.codebook import Codebook, Codes, Vectors, one_thread
-from knowledge.index.lookup import Slots
-from knowledge.index.view import Selection
+from knowledge.index.columns_view import Selection
+from knowledge.index.id_to_slot import Slots
+from knowledge.index.quantizer import Codebook, Codes, Vectors, one_thread
 
 if TYPE_CHECKING:
     import faiss

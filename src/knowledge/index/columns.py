@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from knowledge.index.api import Entry
+from knowledge.index.columns_view import Columns, SlotView, ranges
 from knowledge.index.files import Column, Damaged, KeptColumn, MappedRows, write_whole
-from knowledge.index.lookup import Lookup, settled
+from knowledge.index.id_to_slot import Lookup, settled
 from knowledge.index.manifest import Manifest
-from knowledge.index.view import Columns, SlotView, ranges
 
 COUNT_BITS = 6
 """A term is kept as 26 bits of its hash and 6 bits of how often it stands in the passage."""

@@ -12,12 +12,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from knowledge.embed import pack
+from knowledge.embed import model_file
 from knowledge.embed.base import Vectors
 from knowledge.embed.batches import fitting, padded, passage_ids
+from knowledge.embed.cpu_features import multiplies_int8, signed_products_are_exact
 from knowledge.embed.granite import FREE, OUTLIERS, PADDING, WINDOW, Arithmetic, tokenizer, weights
 from knowledge.embed.pooling import Pooling
-from knowledge.embed.processor import multiplies_int8, signed_products_are_exact
 from knowledge.embed.transformer import Int8, Transformer
 
 LAYERS = 4
@@ -38,7 +38,7 @@ class GraniteTokens:
     """Several threads may call it at once."""
 
     def __init__(self, int8: Arithmetic = "auto", path: Path | None = None) -> None:
-        source = pack.read(path or pack.pack_path())
+        source = model_file.read(path or model_file.pack_path())
         exact = int8 == "on" or (int8 == "auto" and multiplies_int8())
         arithmetic = Int8(signed_products_are_exact(), OUTLIERS | FREE) if exact else None
         whole = weights(source)

@@ -8,8 +8,8 @@ from knowledge.errors import InsufficientPermissions
 from knowledge.model import Permission, Scope
 from knowledge.store import collections, schema
 from knowledge.store.database import Database
-from knowledge.store.prepared import Prepared
-from knowledge.store.watch import Watch
+from knowledge.store.statements import Prepared
+from knowledge.store.table_version import Watch
 
 C, R, U = schema.collections.c, schema.grants.c, schema.curations.c
 

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from knowledge.model import Job, JobError, JobKind, JobStatus, Json
-from knowledge.store.time import moment, moment_or_none
+from knowledge.store.timestamps import moment, moment_or_none
 
 MAX_DEATHS = 2
 """After so many deaths of its own child processes a job runs alone."""

@@ -13,7 +13,7 @@ from knowledge.errors import AccountNotFound, AccountTaken, InvalidKey
 from knowledge.model import new_uid
 from knowledge.store import schema
 from knowledge.store.database import Database, new_id
-from knowledge.store.time import moment, stamp
+from knowledge.store.timestamps import moment, stamp
 
 A = schema.accounts.c
 _ACCOUNTS = select(schema.accounts)

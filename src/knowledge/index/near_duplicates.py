@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from knowledge.index.lookup import Slots
-from knowledge.index.slots import COUNT_BITS
-from knowledge.index.view import SlotView
+from knowledge.index.columns import COUNT_BITS
+from knowledge.index.columns_view import SlotView
+from knowledge.index.id_to_slot import Slots
 
 WIDTH = 1024
 """Different words of a passage seldom fall on one of so many bits, and copies always agree."""

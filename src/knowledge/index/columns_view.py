@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from knowledge.index.api import Within
 from knowledge.index.files import Column
-from knowledge.index.lookup import Lookup, Slots
+from knowledge.index.id_to_slot import Lookup, Slots
 
 KEPT_BYTES, FEWEST_KEPT = 32 << 20, 4
 """How much the selections of the latest filters may take: each is a byte a slot, or two."""

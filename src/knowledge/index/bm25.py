@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from knowledge.index.api import Words
-from knowledge.index.lookup import Slots
-from knowledge.index.slots import COUNT_BITS, MOST_COUNTED, term_hash
-from knowledge.index.view import SlotView
+from knowledge.index.columns import COUNT_BITS, MOST_COUNTED, term_hash
+from knowledge.index.columns_view import SlotView
+from knowledge.index.id_to_slot import Slots
 
 K1, B = 1.2, 0.75
 FIRST_BITS = 12
