@@ -19,8 +19,8 @@ from pathlib import Path
 
 from knowledge.extract.base import PageText, Source
 from knowledge.extract.formats import identify_source
-from knowledge.extract.pdf_scan import render
-from knowledge.extract.worker import Parsers
+from knowledge.extract.pdf.scan import render
+from knowledge.extract.process.parsers import Parsers
 from knowledge.model import Method
 
 OFFICE = ("docx", "pptx", "xlsx", "doc", "ppt", "xls")

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pydantic_core import PydanticUndefined
+from scripts.docs.formats import formats_page
 
 from knowledge.config import Settings
 from knowledge.errors import KnowledgeError
-from knowledge.extract.reference import formats_page
 from knowledge.surfaces.cli.reference import commands_page
 from knowledge.surfaces.rest.reference import rest_page
 from knowledge.toolsets import registry

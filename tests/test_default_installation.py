@@ -11,7 +11,7 @@ import pytest
 
 from knowledge.extract.base import Source
 from knowledge.extract.formats import FORMATS
-from knowledge.extract.worker import Parsers
+from knowledge.extract.process.parsers import Parsers
 from tests.data.extract.samples import SAMPLES
 
 ALONE = """
@@ -44,7 +44,7 @@ def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_there_is_a_sample_of_every_format() -> None:
-    assert set(SAMPLES) == {format_.doc_type for format_ in FORMATS if format_.module != "code"}
+    assert set(SAMPLES) == {format_.doc_type for format_ in FORMATS if format_.module != "text.source_code"}
 
 
 def test_every_format_is_read_with_nothing_but_what_pip_installed(bare: Path, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from knowledge.engine import indexing
 from knowledge.engine.api import Engine
 from knowledge.engine.local import LocalEngine
 from knowledge.errors import JobNotFound, NotNow, TooLarge
-from knowledge.extract.worker import Parsers
+from knowledge.extract.process.parsers import Parsers
 from knowledge.model import (
     Content,
     DocumentEdit,

@@ -12,9 +12,9 @@ from knowledge.engine.fetch_addresses import Allowed
 from knowledge.engine.local import LocalEngine
 from knowledge.engine.parts import Options, Parts
 from knowledge.errors import InvalidParameter
-from knowledge.extract.limits import Limits
-from knowledge.extract.sandbox import Sandbox
-from knowledge.extract.worker import Parsers
+from knowledge.extract.process.parsers import Parsers
+from knowledge.extract.process.protocol import Limits
+from knowledge.extract.sandbox.confine import Sandbox
 from knowledge.index.api import Index
 from knowledge.store.accounts.quotas import Quota
 from knowledge.store.models import StoredModel

@@ -17,7 +17,7 @@ from knowledge.engine.crawling.options import CrawlOptions
 from knowledge.engine.local import LocalEngine
 from knowledge.engine.models import DEFAULT, OpenModel
 from knowledge.engine.parts import Parts
-from knowledge.extract.worker import Parsers
+from knowledge.extract.process.parsers import Parsers
 from knowledge.text import analyzer
 
 DIMENSION = 64

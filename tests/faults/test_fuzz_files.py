@@ -55,7 +55,7 @@ async def test_five_thousand_damaged_files_each_have_an_outcome_and_leave_nothin
 def test_the_fuzzer_has_a_document_of_every_format() -> None:
     modules = {format_.module for format_ in FORMATS if format_.doc_type in originals()}
     assert modules == {format_.module for format_ in FORMATS}
-    assert {format_.doc_type for format_ in FORMATS if format_.module != "code"} <= originals().keys()
+    assert {format_.doc_type for format_ in FORMATS if format_.module != "text.source_code"} <= originals().keys()
 
 
 def test_the_same_seed_makes_the_same_files() -> None:

@@ -25,11 +25,11 @@ if sys.platform != "linux":
     pytest.skip("only Linux has seccomp and Landlock", allow_module_level=True)
 
 from knowledge.errors import SandboxUnavailable
-from knowledge.extract import landlock
 from knowledge.extract.base import Source
-from knowledge.extract.sandbox import Sandbox
-from knowledge.extract.syscalls import find_architecture
-from knowledge.extract.worker import Parsers
+from knowledge.extract.process.parsers import Parsers
+from knowledge.extract.sandbox import landlock
+from knowledge.extract.sandbox.confine import Sandbox
+from knowledge.extract.sandbox.syscalls import find_architecture
 from tests.data.extract import lacking, powerless
 from tests.data.extract.escapes import ATTEMPTS, Needs, Targets
 

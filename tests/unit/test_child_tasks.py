@@ -17,12 +17,13 @@ from knowledge.embed import granite
 from knowledge.embed.loading import Counting
 from knowledge.engine.crawling.addresses import absolute, is_address
 from knowledge.engine.reading import Order, PageRead, Reading, note_title, read_document
-from knowledge.extract import formats, frames
+from knowledge.extract import formats
 from knowledge.extract.archive import MOST_MEMBERS, refuse_many_members
 from knowledge.extract.base import PageText, Source
-from knowledge.extract.frames import Mark
-from knowledge.extract.limits import Limits
-from knowledge.extract.worker import Parsers
+from knowledge.extract.process import frames
+from knowledge.extract.process.frames import Mark
+from knowledge.extract.process.parsers import Parsers
+from knowledge.extract.process.protocol import Limits
 from knowledge.split import Piece, Splitter
 
 NOTE = Order(None, True, Counting(None, 256))

@@ -11,7 +11,7 @@ from PIL import Image, ImageChops, ImageOps
 
 from knowledge import errors
 from knowledge.extract.base import Source
-from knowledge.extract.bundle import members
+from knowledge.extract.zip_bundle import members
 from knowledge.model import Method
 from tests.data.extract import documents
 from tests.data.extract.reading import joined, read

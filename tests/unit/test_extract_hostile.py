@@ -11,8 +11,8 @@ import pytest
 
 from knowledge import errors
 from knowledge.extract.base import PageText, Source
-from knowledge.extract.limits import Limits
-from knowledge.extract.worker import Parsers
+from knowledge.extract.process.parsers import Parsers
+from knowledge.extract.process.protocol import Limits
 from tests.data.extract import documents
 
 LIMITS = Limits(seconds=30, memory_bytes=300 << 20)

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from knowledge.extract.base import Source
-from knowledge.extract.memory import resident
-from knowledge.extract.worker import Parsers
+from knowledge.extract.process.parsers import Parsers
+from knowledge.extract.process.rss import resident
 from tests.data.extract import documents
 
 MOST_GROWTH = 60 << 20

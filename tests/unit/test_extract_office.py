@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from knowledge.extract.sheet_times import is_time, time_of
-from knowledge.extract.word_edges import edges_once
+from knowledge.extract.office.docx_repairs import edges_once
+from knowledge.extract.office.xlsx_number_formats import is_time, time_of
 from tests.data.extract import documents
 from tests.data.extract.reading import joined, read
 

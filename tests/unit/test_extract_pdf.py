@@ -8,11 +8,11 @@ from pathlib import Path
 import pypdfium2 as pdfium
 import pytest
 
-from knowledge.extract.pdf_cells import Cell
-from knowledge.extract.pdf_ligatures import respelt, spelt
-from knowledge.extract.pdf_outline import Outline
-from knowledge.extract.pdf_running import RunningLines
-from knowledge.extract.pdf_words import Plain, better, untorn
+from knowledge.extract.pdf.cells import Cell
+from knowledge.extract.pdf.choose_reading import Plain, better, untorn
+from knowledge.extract.pdf.ligatures import respelt, spelt
+from knowledge.extract.pdf.outline import Outline
+from knowledge.extract.pdf.running_headers import RunningLines
 from tests.data.extract import documents
 from tests.data.extract.reading import joined, read
 

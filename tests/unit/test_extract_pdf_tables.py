@@ -8,9 +8,9 @@ from pathlib import Path
 import pypdfium2
 import pytest
 
-from knowledge.extract.pdf_cells import Cell, Cells, table
-from knowledge.extract.pdf_rows import mended
-from knowledge.extract.pdf_torn import restored
+from knowledge.extract.pdf.borderless_tables import restored
+from knowledge.extract.pdf.cells import Cell, Cells, table
+from knowledge.extract.pdf.table_rows import mended
 from tests.data.extract.documents import Pdf
 from tests.data.extract.reading import read
 

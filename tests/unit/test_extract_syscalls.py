@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from knowledge.extract import seccomp
-from knowledge.extract.syscalls import AARCH64_NUMBERS, ARCHITECTURES, X86_64_NUMBERS
+from knowledge.extract.sandbox import seccomp
+from knowledge.extract.sandbox.syscalls import AARCH64_NUMBERS, ARCHITECTURES, X86_64_NUMBERS
 
 INTEL = ("/usr/include/x86_64-linux-gnu/asm/unistd_64.h", "/usr/include/asm/unistd_64.h")
 GENERIC = ("/usr/include/asm-generic/unistd.h",)

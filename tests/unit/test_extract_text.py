@@ -9,8 +9,8 @@ import pytest
 
 from knowledge import errors
 from knowledge.extract.base import Extracted, Facts, Source
+from knowledge.extract.clean_text import LARGEST
 from knowledge.extract.formats import extract, supported
-from knowledge.extract.pieces import LARGEST
 
 
 def source(tmp_path: Path, filename: str, content: str | bytes) -> Source:

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from knowledge import errors
-from knowledge.extract import frames
 from knowledge.extract.base import PageText, Source
-from knowledge.extract.exchange import Exchange
-from knowledge.extract.limits import Limits
-from knowledge.extract.worker import Call, Parsers
+from knowledge.extract.process import frames
+from knowledge.extract.process.exchange import Exchange
+from knowledge.extract.process.parsers import Call, Parsers
+from knowledge.extract.process.protocol import Limits
 
 LIMITS = Limits(seconds=20, memory_bytes=200 << 20)
 SHORT = Limits(seconds=2, seconds_per_page=0, memory_bytes=200 << 20)
@@ -37,7 +37,9 @@ def make(request: pytest.FixtureRequest, source: Source) -> Iterator[Make]:
             Parsers(limits, parser=f"tests.data.extract.hostile_parsers:{name}", fork=request.param == "forked")
         )
         made[-1].start()
-        with made[-1].run(Exchange, Call("knowledge.extract.tasks:identify", {}), source, limits=LIMITS) as exchange:
+        with made[-1].run(
+            Exchange, Call("knowledge.extract.process.tasks:identify", {}), source, limits=LIMITS
+        ) as exchange:
             exchange.next()
         return made[-1]
 

@@ -10,22 +10,12 @@ import pytest
 
 from knowledge.config import LIMIT
 from knowledge.engine import pages
-from knowledge.extract import (
-    html,
-    identify,
-    links,
-    markdown,
-    markup,
-    odf_sheets,
-    pdf_layout,
-    pdf_ligatures,
-    pdf_outline,
-    pdf_words,
-    restructured,
-    sheet_times,
-    word_parts,
-    word_titles,
-)
+from knowledge.extract import identify, links
+from knowledge.extract.odf import sheets as odf_sheets
+from knowledge.extract.office import docx_headings, docx_repairs, xlsx_number_formats
+from knowledge.extract.pdf import choose_reading, layout, ligatures, outline
+from knowledge.extract.text import markdown, markup, rst
+from knowledge.extract.web import html
 from knowledge.split import blocks, cutter, passage
 from knowledge.text import analyzer, scanning
 
@@ -177,7 +167,7 @@ CASES: dict[str, tuple[Reading, Reading, tuple[str, ...]]] = {
     ),
     "images with their lines": (
         replacing(r"!\[[^\]]*\]\([^)]*\)\n?", ""),
-        pdf_layout._without_images,
+        layout._without_images,
         ("![", "]", "(", "](", ")", "a", "\n"),
     ),
     "TeX": (
@@ -193,43 +183,43 @@ CASES: dict[str, tuple[Reading, Reading, tuple[str, ...]]] = {
     "references": (slow_reference, reference, ("[", ".", "]", "A1", ":.", "*")),
     "joined letters": (
         groups(r"[\w\x0b\x1b]*[\x0b\x1b][\w\x0b\x1b]*", "findall"),
-        groups(pdf_ligatures.TORN, "findall"),
+        groups(ligatures.TORN, "findall"),
         ("a", "\x0b", "\x1b", " ", ".", "bc"),
     ),
-    "bare titles": (slow_bare, pdf_outline._bare, ("1", ".", " ", "IV", "A.", "a", ":", "B", ")", "*", "§")),
+    "bare titles": (slow_bare, outline._bare, ("1", ".", " ", "IV", "A.", "a", ":", "B", ")", "*", "§")),
     "dashes": (
         groups(r"(\w{2,})([—–])\n(\w{2,})", "findall"),
-        groups(pdf_words.DASHED, "findall"),
+        groups(choose_reading.DASHED, "findall"),
         ("a", "bc", "—\n", "–", "\n", " "),
     ),
     "inline markup": (
         slow_inline,
-        restructured._inline,
+        rst._inline,
         (":", "ref", ":ref:`", "`", "<", ">", "a", " ", ">`_", "`__", "+"),
     ),
     "number formats": (
         replacing(r'"[^"]*"|\\.|\[(?!h+\]|m+\]|s+\])[^\]]*\]', ""),
-        lambda text: sheet_times.NO_CODE.sub("", text),
+        lambda text: xlsx_number_formats.NO_CODE.sub("", text),
         ('"', "\\", "[", "]", "h", "mm", "Red", "0"),
     ),
     "cells": (
         lambda text: re.findall(CELL, text.encode()),
-        lambda text: sheet_times.CELL.findall(text.encode()),
+        lambda text: xlsx_number_formats.CELL.findall(text.encode()),
         ("<c ", 'r="A1" ', 's="3"', ">", "<f/>", "<f>A1</f>", '<f t="x">', "<v>", "1.5", "</v></c>", "E-2", "a"),
     ),
     "ruby": (
         slow_sounds,
-        lambda text: word_parts._without_sounds(text.encode()),
+        lambda text: docx_repairs._without_sounds(text.encode()),
         ("<w:ruby>", "<w:rubyBase>", "</w:rubyBase>", "</w:ruby>", " ", "a", "</w:rubyBase></w:ruby>"),
     ),
     "wide cells": (
         slow_gaps,
-        lambda text: sorted(word_parts._gaps(text.encode())),
+        lambda text: sorted(docx_repairs._gaps(text.encode())),
         ("<w:tc>", "</w:tc>", '<w:gridSpan w:val="2"/>', '<w:gridSpan w:val="3"/>', "a"),
     ),
     "words of Word": (
         lambda text: re.findall(rb"<w:t(?: [^>]*)?>([^<]*)</w:t>", text.encode()),
-        lambda text: word_titles.WORDS.findall(text.encode()),
+        lambda text: docx_headings.WORDS.findall(text.encode()),
         ("<w:t>", '<w:t xml:space="preserve">', "a", "</w:t>", " ", "<w:r/>"),
     ),
     "headings": (slow_heading, heading, ("#", "# ", " ", "\t", "a", "##", "*", "C#")),

@@ -27,9 +27,9 @@ import numpy as np
 from knowledge.embed.base import Embedder, PassageEmbedder, Vectors
 from knowledge.embed.loading import Choice, Model
 from knowledge.errors import Cancelled, Internal, JobCrashed, KnowledgeError, ModelUnavailable
-from knowledge.extract import sandbox
-from knowledge.extract.program import environment, program
-from knowledge.extract.verdict import signal_name
+from knowledge.extract.process.command import environment, program
+from knowledge.extract.process.exit_reason import signal_name
+from knowledge.extract.sandbox import confine as sandbox
 from knowledge.model import Json
 
 log = logging.getLogger(__name__)

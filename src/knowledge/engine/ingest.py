@@ -13,7 +13,7 @@ from knowledge.engine.passages import Preparation, Reader
 from knowledge.engine.reading import WARMING, Order, PageRead, Reading, document_title, read_document
 from knowledge.errors import Cancelled, Internal, ModelUnavailable, NoText
 from knowledge.extract.base import Facts, Source
-from knowledge.extract.worker import Parsers
+from knowledge.extract.process.parsers import Parsers
 from knowledge.model import Document, DocumentStatus, JobKind, Json, Kind, Method, Report
 from knowledge.split import Piece
 from knowledge.store.chunks import ChunkStore

@@ -23,7 +23,7 @@ from knowledge.engine.rerank import open_reranker
 from knowledge.engine.vectors import VectorKeeper
 from knowledge.engine.workers import Workers
 from knowledge.errors import KnowledgeError, StorageFailed
-from knowledge.extract.worker import Parsers
+from knowledge.extract.process.parsers import Parsers
 from knowledge.index.api import Index
 from knowledge.store import file_modes, migrate, traces
 from knowledge.store.accounts.quotas import Quota

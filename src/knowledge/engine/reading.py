@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import TypeAlias, cast
 
 from knowledge.embed.loading import Counting
-from knowledge.extract import frames
 from knowledge.extract.base import Extracted, Facts, PageText, Source
-from knowledge.extract.exchange import Exchange
-from knowledge.extract.frames import BrokenFrame, Mark, Payload
-from knowledge.extract.pieces import clean_facts, clean_pages
-from knowledge.extract.request import PREPARED, Request
-from knowledge.extract.worker import Call, Parsers
+from knowledge.extract.clean_text import clean_facts, clean_pages
+from knowledge.extract.process import frames
+from knowledge.extract.process.exchange import Exchange
+from knowledge.extract.process.frames import BrokenFrame, Mark, Payload
+from knowledge.extract.process.parsers import Call, Parsers
+from knowledge.extract.process.request import PREPARED, Request
 from knowledge.model import Json, Method
 from knowledge.split import Piece, Splitter
 from knowledge.text import analyzer

@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 from knowledge.engine.ingest import Origin
 from knowledge.errors import Damaged, Duplicate, QuotaExceeded
 from knowledge.extract.base import Source
-from knowledge.extract.worker import Parsers
+from knowledge.extract.process.parsers import Parsers
 from knowledge.model import JobKind, Scope
 from knowledge.store import publish
 from knowledge.store.accounts import quotas

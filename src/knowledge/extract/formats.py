@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Protocol, cast
 
 from knowledge import errors
-from knowledge.extract import code
 from knowledge.extract.base import Extracted, PageText, Source
 from knowledge.extract.identify import identify_container, identify_opening
+from knowledge.extract.text import source_code
 from knowledge.model import JsonValue
 
 
@@ -24,48 +24,48 @@ class Format:
 
 
 def _code_formats() -> Iterator[Format]:
-    for doc_type, language in code.LANGUAGES.items():
-        suffixes = tuple(f".{suffix}" for suffix in code.ALIASES.get(doc_type, (doc_type,)))
-        yield Format(doc_type, suffixes, "code", f"Source code and configuration ({language})")
+    for doc_type, language in source_code.LANGUAGES.items():
+        suffixes = tuple(f".{suffix}" for suffix in source_code.ALIASES.get(doc_type, (doc_type,)))
+        yield Format(doc_type, suffixes, "text.source_code", f"Source code and configuration ({language})")
 
 
 FORMATS = (
-    Format("md", (".md", ".markdown", ".mdx"), "markdown", "Markdown"),
-    Format("txt", (".txt", ".text"), "plain", "Plain text"),
-    Format("log", (".log",), "plain", "Log"),
-    Format("srt", (".srt", ".vtt"), "plain", "Subtitles"),
-    Format("html", (".html", ".htm", ".xhtml"), "html", "Web page"),
-    Format("csv", (".csv",), "delimited", "Comma-separated values"),
-    Format("tsv", (".tsv", ".tab"), "delimited", "Tab-separated values"),
-    Format("json", (".json", ".geojson"), "structured", "JSON"),
-    Format("jsonl", (".jsonl", ".ndjson"), "structured", "JSON Lines"),
-    Format("ipynb", (".ipynb",), "structured", "Jupyter notebook"),
-    Format("rst", (".rst", ".rest"), "markup", "reStructuredText"),
-    Format("adoc", (".adoc", ".asciidoc"), "markup", "AsciiDoc"),
-    Format("org", (".org",), "markup", "Org mode"),
-    Format("tex", (".tex", ".latex"), "markup", "TeX"),
-    Format("pdf", (".pdf",), "pdf", "PDF, also scanned"),
-    Format("docx", (".docx", ".docm", ".dotx"), "word", "Word document"),
-    Format("doc", (".doc", ".dot"), "word", "Word document, 97 to 2003"),
-    Format("pptx", (".pptx", ".pptm", ".ppsx"), "slides", "PowerPoint presentation"),
-    Format("ppt", (".ppt", ".pps"), "slides", "PowerPoint presentation, 97 to 2003"),
-    Format("xlsx", (".xlsx", ".xlsm"), "sheets", "Excel workbook"),
-    Format("xls", (".xls",), "sheets", "Excel workbook, 97 to 2003"),
-    Format("odt", (".odt", ".ott"), "odf", "OpenDocument text"),
-    Format("odp", (".odp",), "odf", "OpenDocument presentation"),
-    Format("ods", (".ods",), "odf", "OpenDocument spreadsheet"),
-    Format("rtf", (".rtf",), "rtf", "Rich Text Format"),
-    Format("epub", (".epub",), "epub", "Electronic book"),
-    Format("eml", (".eml",), "mail", "Mail with its attachments"),
-    Format("msg", (".msg",), "outlook", "Outlook message with its attachments"),
-    Format("zip", (".zip",), "bundle", "Archive of documents"),
-    Format("svg", (".svg",), "svg", "SVG drawing"),
-    Format("png", (".png",), "image", "PNG image, by text recognition"),
-    Format("jpg", (".jpg", ".jpeg"), "image", "JPEG image, by text recognition"),
-    Format("tiff", (".tiff", ".tif"), "image", "TIFF image, by text recognition"),
-    Format("webp", (".webp",), "image", "WebP image, by text recognition"),
-    Format("gif", (".gif",), "image", "GIF image, by text recognition"),
-    Format("bmp", (".bmp",), "image", "BMP image, by text recognition"),
+    Format("md", (".md", ".markdown", ".mdx"), "text.markdown", "Markdown"),
+    Format("txt", (".txt", ".text"), "text.plain", "Plain text"),
+    Format("log", (".log",), "text.plain", "Log"),
+    Format("srt", (".srt", ".vtt"), "text.plain", "Subtitles"),
+    Format("html", (".html", ".htm", ".xhtml"), "web.html", "Web page"),
+    Format("csv", (".csv",), "text.csv_table", "Comma-separated values"),
+    Format("tsv", (".tsv", ".tab"), "text.csv_table", "Tab-separated values"),
+    Format("json", (".json", ".geojson"), "text.json_records", "JSON"),
+    Format("jsonl", (".jsonl", ".ndjson"), "text.json_records", "JSON Lines"),
+    Format("ipynb", (".ipynb",), "text.json_records", "Jupyter notebook"),
+    Format("rst", (".rst", ".rest"), "text.markup", "reStructuredText"),
+    Format("adoc", (".adoc", ".asciidoc"), "text.markup", "AsciiDoc"),
+    Format("org", (".org",), "text.markup", "Org mode"),
+    Format("tex", (".tex", ".latex"), "text.markup", "TeX"),
+    Format("pdf", (".pdf",), "pdf.reader", "PDF, also scanned"),
+    Format("docx", (".docx", ".docm", ".dotx"), "office.word", "Word document"),
+    Format("doc", (".doc", ".dot"), "office.word", "Word document, 97 to 2003"),
+    Format("pptx", (".pptx", ".pptm", ".ppsx"), "office.slides", "PowerPoint presentation"),
+    Format("ppt", (".ppt", ".pps"), "office.slides", "PowerPoint presentation, 97 to 2003"),
+    Format("xlsx", (".xlsx", ".xlsm"), "office.sheets", "Excel workbook"),
+    Format("xls", (".xls",), "office.sheets", "Excel workbook, 97 to 2003"),
+    Format("odt", (".odt", ".ott"), "odf.reader", "OpenDocument text"),
+    Format("odp", (".odp",), "odf.reader", "OpenDocument presentation"),
+    Format("ods", (".ods",), "odf.reader", "OpenDocument spreadsheet"),
+    Format("rtf", (".rtf",), "rtf.reader", "Rich Text Format"),
+    Format("epub", (".epub",), "epub.reader", "Electronic book"),
+    Format("eml", (".eml",), "mail.eml", "Mail with its attachments"),
+    Format("msg", (".msg",), "mail.msg", "Outlook message with its attachments"),
+    Format("zip", (".zip",), "zip_bundle", "Archive of documents"),
+    Format("svg", (".svg",), "image.svg", "SVG drawing"),
+    Format("png", (".png",), "image.reader", "PNG image, by text recognition"),
+    Format("jpg", (".jpg", ".jpeg"), "image.reader", "JPEG image, by text recognition"),
+    Format("tiff", (".tiff", ".tif"), "image.reader", "TIFF image, by text recognition"),
+    Format("webp", (".webp",), "image.reader", "WebP image, by text recognition"),
+    Format("gif", (".gif",), "image.reader", "GIF image, by text recognition"),
+    Format("bmp", (".bmp",), "image.reader", "BMP image, by text recognition"),
     *_code_formats(),
 )
 BY_TYPE = {format_.doc_type: format_ for format_ in FORMATS}

@@ -16,7 +16,7 @@ from knowledge.engine.line import open_http
 from knowledge.engine.remote import RemoteEngine
 from knowledge.engine.seat import Seat
 from knowledge.engine.shared import SharedEngine
-from knowledge.extract.sandbox import forbid_inspection
+from knowledge.extract.sandbox.confine import forbid_inspection
 
 SHORT = 0.5
 """A command that is done sooner never tells the others where it is: they wait for the lock instead."""

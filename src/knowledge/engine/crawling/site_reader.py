@@ -14,11 +14,11 @@ from typing import TypeVar
 from knowledge.engine.crawling.addresses import is_address
 from knowledge.engine.crawling.markup import MOST_LINKS, Sight
 from knowledge.engine.crawling.sitemaps import MOST_ADDRESSES
-from knowledge.extract import frames
 from knowledge.extract.base import Source
-from knowledge.extract.exchange import Exchange
-from knowledge.extract.frames import BrokenFrame, Mark
-from knowledge.extract.worker import Call, Parsers
+from knowledge.extract.process import frames
+from knowledge.extract.process.exchange import Exchange
+from knowledge.extract.process.frames import BrokenFrame, Mark
+from knowledge.extract.process.parsers import Call, Parsers
 from knowledge.model import Json
 from knowledge.model.crawls import LONGEST_URL
 from knowledge.store.files import FileStore

@@ -17,9 +17,9 @@ from knowledge.engine.crawling.content import text_of, true_charset
 from knowledge.engine.crawling.markup import look
 from knowledge.engine.crawling.sitemaps import MOST_ADDRESSES, MOST_UNPACKED, is_index, linked_pages, locations
 from knowledge.engine.fetch_bodies import gunzip
-from knowledge.extract import frames
-from knowledge.extract.frames import Mark
-from knowledge.extract.request import Request
+from knowledge.extract.process import frames
+from knowledge.extract.process.frames import Mark
+from knowledge.extract.process.request import Request
 
 LINES_A_FRAME = 200
 BYTES_A_FRAME = 1 << 20

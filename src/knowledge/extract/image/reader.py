@@ -1,0 +1,84 @@
+"""Images: the text that can be recognised on them. A TIFF may hold many pages."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Iterator
+
+from PIL import Image, ImageOps, ImageSequence, UnidentifiedImageError
+
+from knowledge import errors
+from knowledge.extract.base import Extracted, Facts, PageText, Source
+from knowledge.extract.image import ocr
+from knowledge.model import Json, Method
+
+MOST_PIXELS = 100_000_000
+MOST_PAGES = 5_000
+EXIF_DATE, EXIF_AUTHOR, EXIF_TITLE = 306, 315, 270
+Image.MAX_IMAGE_PIXELS = None  # we measure ourselves, and refuse with a sentence
+
+
+def extract(source: Source, doc_type: str) -> Extracted:
+    ocr.check_languages(source.ocr_languages)
+    image = open_image(source)
+    count = min(getattr(image, "n_frames", 1), MOST_PAGES) if image.format == "TIFF" else 1
+    return Extracted(_facts(image, doc_type, count), _pages(image, count, source))
+
+
+def open_image(source: Source) -> Image.Image:
+    """The image with its size looked at and its pixels not yet unpacked."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            image = Image.open(source.path if source.content is None else io.BytesIO(source.content))
+    except (UnidentifiedImageError, OSError, ValueError, SyntaxError) as error:
+        raise errors.Damaged(f"It is no image that can be opened: {error}", filename=source.filename) from error
+    try:
+        measure(image)
+    except errors.ParserTooBig:
+        image.close()
+        raise
+    return image
+
+
+def measure(image: Image.Image) -> None:
+    if image.width * image.height > MOST_PIXELS:
+        raise errors.ParserTooBig(
+            f"The image has {image.width} x {image.height} pixels",
+            hint="Make it smaller and add that.",
+            pixels=image.width * image.height,
+            limit=MOST_PIXELS,
+        )
+
+
+def _facts(image: Image.Image, doc_type: str, count: int) -> Facts:
+    exif = image.getexif()
+    metadata: Json = {"width": image.width, "height": image.height}
+    created = exif.get(EXIF_DATE)
+    if isinstance(created, str) and created[:4].isdigit():
+        metadata["created"] = created[:10].replace(":", "-") + "T" + created[11:19]
+    title, author = exif.get(EXIF_TITLE), exif.get(EXIF_AUTHOR)
+    return Facts(
+        doc_type,
+        title=title if isinstance(title, str) else None,
+        author=author if isinstance(author, str) else None,
+        page_count=count,
+        metadata=metadata,
+    )
+
+
+def _pages(image: Image.Image, count: int, source: Source) -> Iterator[PageText]:
+    with image:
+        for number, frame in zip(range(1, count + 1), ImageSequence.Iterator(image), strict=False):
+            yield _page(frame, number, source)
+
+
+def _page(frame: Image.Image, number: int, source: Source) -> PageText:
+    try:
+        measure(frame)
+        upright = ImageOps.exif_transpose(frame)
+        found = ocr.recognise(upright, source.ocr_languages)
+        return PageText(found.text, number, Method.IMAGE_ANALYSIS)
+    except (OSError, ValueError, SyntaxError, RuntimeError) as error:
+        return PageText("", number, Method.IMAGE_ANALYSIS, f"Image {number} could not be read: {error}")
