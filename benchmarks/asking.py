@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from judged import Judged, Question
-from knowledge.engine.measure import mean, mrr, ndcg, recall
+from knowledge.engine.evaluate.metrics import mean, mrr, ndcg, recall
 from serving import Served
 
 DEPTH = 100

@@ -6,7 +6,7 @@ import random
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
-from knowledge.engine.measure import ROUNDS, SEED, Estimate, mean
+from knowledge.engine.evaluate.metrics import ROUNDS, SEED, Estimate, mean
 
 Pairs = tuple[Sequence[float], Sequence[float]]
 """The values of one set of questions after and before, in the same order."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from asking import MEASURES, Answered, averages
 from comparing import auc, mean_difference, passing
-from knowledge.engine.measure import Estimate, difference, estimate, mean
+from knowledge.engine.evaluate.metrics import Estimate, difference, estimate, mean
 
 RELEVANT = 0.5
 THRESHOLDS = (0.3, 0.5, 0.7, 0.9)

@@ -27,9 +27,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from knowledge.embed.base import Vectors
-from knowledge.engine import search
-from knowledge.engine.arrange import arrange
-from knowledge.engine.rank import Candidates, Ranking
+from knowledge.engine.search import pipeline as search_pipeline
+from knowledge.engine.search.diversify import arrange
+from knowledge.engine.search.fusion import Candidates, Ranking
 from knowledge.index.api import Entry, Within
 from knowledge.index.embedded import EmbeddedIndex
 from knowledge.model import Chunk, Document, Query
@@ -163,12 +163,12 @@ def measure(recipe: Recipe, folder: Path) -> Figures:
 
     def ask(number: int, within: Within) -> object:
         query = Query(text=" ".join(words[number]))
-        return search.search(query, within, index=index, passages=truth, embedder=embedder)
+        return search_pipeline.search(query, within, index=index, passages=truth, embedder=embedder)
 
     def ranked(number: int) -> tuple[Candidates, Ranking]:
-        asked = search.understand(Query(text=" ".join(words[number])), index, embedder)
-        found, asked = search.find(asked, everything, index)
-        return found, search.fuse(found, asked)
+        asked = search_pipeline.understand(Query(text=" ".join(words[number])), index, embedder)
+        found, asked = search_pipeline.find(asked, everything, index)
+        return found, search_pipeline.fuse(found, asked)
 
     rankings = [ranked(number) for number in range(QUESTIONS)]
     asked = [analyzer.question(" ".join(each), ("en",)) for each in words]

@@ -12,7 +12,7 @@ from hypothesis import settings as settings_of_hypothesis
 from knowledge.config import Settings
 from knowledge.engine.api import Engine
 from knowledge.engine.local import LocalEngine
-from knowledge.engine.remote import RemoteEngine
+from knowledge.engine.remote.engine import RemoteEngine
 from knowledge.model import Caller
 from knowledge.surfaces.auth import Keys
 from knowledge.surfaces.guard import guarded

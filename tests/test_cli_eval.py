@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from knowledge.config import Settings
-from knowledge.engine.judging import overlaps
+from knowledge.engine.evaluate.judge import overlaps
 from knowledge.engine.local import LocalEngine
 from knowledge.surfaces.cli import faults
 from tests.commanding import Shell, serving

@@ -18,7 +18,7 @@ import pytest
 
 from knowledge import app
 from knowledge.config import Settings
-from knowledge.engine.crawling.manners import Retrying
+from knowledge.engine.crawl.politeness import Retrying
 from knowledge.engine.local import LocalEngine
 from knowledge.model import Content, DocumentEdit, DocumentFilter, JobFilter, JobKind, JobStatus, NewFile, NewNote
 from knowledge.store import migrate

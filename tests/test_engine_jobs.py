@@ -10,8 +10,8 @@ from uuid import uuid4
 import pytest
 
 from knowledge.config import Settings
-from knowledge.engine import indexing
 from knowledge.engine.api import Engine
+from knowledge.engine.indexing import follower
 from knowledge.engine.local import LocalEngine
 from knowledge.errors import JobNotFound, NotNow, TooLarge
 from knowledge.extract.process.parsers import Parsers
@@ -152,7 +152,7 @@ def test_what_the_first_document_needs_can_be_made_ready_before_it(local: LocalE
 async def test_what_is_published_beside_other_work_is_indexed_with_it_and_what_is_alone_waits_for_nothing(
     local: LocalEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(indexing, "TOGETHER", 10 * PATIENCE)
+    monkeypatch.setattr(follower, "TOGETHER", 10 * PATIENCE)
     indexer = local._parts.indexer
     await done(local, await local.add(NewNote(text="alone with its thoughts")))
     with indexer.expecting():
@@ -168,7 +168,7 @@ async def test_what_is_published_beside_other_work_is_indexed_with_it_and_what_i
 async def test_who_waits_for_a_change_is_not_kept_waiting_for_others(
     local: LocalEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(indexing, "TOGETHER", 10 * PATIENCE)
+    monkeypatch.setattr(follower, "TOGETHER", 10 * PATIENCE)
     note = await done(local, await local.add(NewNote(text="an old tale")))
     with local._parts.indexer.expecting():
         await local.edit(note.document_id or 0, DocumentEdit(add_tags=("old",)))

@@ -17,7 +17,7 @@ from knowledge.embed.base import Vectors
 from knowledge.embed.loading import Model
 from knowledge.engine.api import Engine
 from knowledge.engine.local import LocalEngine
-from knowledge.engine.remote import RemoteEngine
+from knowledge.engine.remote.engine import RemoteEngine
 from knowledge.errors import EmbeddingFailed, InvalidParameter, ModelUnavailable
 from knowledge.model import Mode, Query
 from knowledge.surfaces.rest import rest_app

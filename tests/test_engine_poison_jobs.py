@@ -11,9 +11,11 @@ from dataclasses import dataclass
 import pytest
 
 from knowledge.config import Settings
-from knowledge.engine import accept, parts, workers
+from knowledge.engine import runtime
+from knowledge.engine.ingest import accept
+from knowledge.engine.jobs import workers
+from knowledge.engine.jobs.turns import MAX_WAIT_SECONDS, Turns
 from knowledge.engine.local import LocalEngine
-from knowledge.engine.turns import MAX_WAIT_SECONDS, Turns
 from knowledge.model import DocumentEdit, Job, JobStatus, NewNote, Scope
 from knowledge.model.crawls import CrawledPage, NewCrawl, Outcome
 from knowledge.store.crawls.crawls import NewSpot
@@ -61,7 +63,7 @@ def stopped(settings: Settings, parsers: SharedParsers) -> Iterator[LocalEngine]
 @asynccontextmanager
 async def started(engine: LocalEngine, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[LocalEngine]:
     """The engine as it goes on after unclean ends, without the delay that an operator is given."""
-    monkeypatch.setattr(parts, "ALONE_DELAY_SECONDS", 0.0)
+    monkeypatch.setattr(runtime, "ALONE_DELAY_SECONDS", 0.0)
     monkeypatch.setattr(workers, "OUTSIDE_KILL_SECONDS", 0.0)
     engine.start()
     try:
@@ -264,7 +266,7 @@ async def test_a_child_that_dies_because_the_whole_service_ends_fails_no_job(
     engine = small_engine(settings, parsers=parsers, model=HostileModel("end", settings.data))
     job = await engine.add(a_file("one.txt", f"{DEADLY} stands for a kill from outside"))
     end_uncleanly(engine, MAX_UNCLEAN_STARTS)
-    monkeypatch.setattr(parts, "ALONE_DELAY_SECONDS", 0.0)
+    monkeypatch.setattr(runtime, "ALONE_DELAY_SECONDS", 0.0)
     monkeypatch.setattr(workers, "OUTSIDE_KILL_SECONDS", PATIENCE)
     engine.start()
     async with asyncio.timeout(PATIENCE):

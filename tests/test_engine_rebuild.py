@@ -8,8 +8,8 @@ import threading
 import pytest
 
 from knowledge.config import Settings
-from knowledge.engine import indexing
-from knowledge.engine.indexing import Indexer
+from knowledge.engine.indexing import follower
+from knowledge.engine.indexing.follower import Indexer
 from knowledge.engine.local import NOT_ALL_YET
 from knowledge.index.api import Index
 from knowledge.model import Query
@@ -32,7 +32,7 @@ async def test_an_answer_says_that_the_index_is_still_being_built(
         assert gate.wait(PATIENCE)
         return build(self, model)
 
-    monkeypatch.setattr(indexing, "SMALL", 0)
+    monkeypatch.setattr(follower, "SMALL", 0)
     monkeypatch.setattr(Indexer, "_build", slowly)
     second = small_engine(settings, parsers=parsers)
     second.start()

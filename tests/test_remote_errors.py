@@ -12,9 +12,9 @@ import httpx
 import pytest
 
 from knowledge.config import Settings
-from knowledge.engine.line import open_http
 from knowledge.engine.local import LocalEngine
-from knowledge.engine.remote import RemoteEngine, connect
+from knowledge.engine.remote.engine import RemoteEngine, connect
+from knowledge.engine.remote.http import open_http
 from knowledge.errors import (
     BY_CODE,
     DeadlineExceeded,

@@ -21,7 +21,7 @@ from starlette.types import ASGIApp
 
 from knowledge.config import Settings
 from knowledge.engine.local import LocalEngine
-from knowledge.engine.remote import connect
+from knowledge.engine.remote.engine import connect
 from knowledge.errors import NotNow, TooLarge, Unavailable
 from knowledge.model import Content, NewFile
 from knowledge.surfaces.logs import JsonLines, RequestLog, TextLines

@@ -7,10 +7,10 @@ from typing import Literal, cast
 
 from knowledge.config import Settings
 from knowledge.embed.loading import Choice, Model
-from knowledge.engine.crawling.options import CrawlOptions
-from knowledge.engine.fetch_addresses import Allowed
+from knowledge.engine.crawl.options import CrawlOptions
+from knowledge.engine.fetch.addresses import Allowed
 from knowledge.engine.local import LocalEngine
-from knowledge.engine.parts import Options, Parts
+from knowledge.engine.runtime import Options, Parts
 from knowledge.errors import InvalidParameter
 from knowledge.extract.process.parsers import Parsers
 from knowledge.extract.process.protocol import Limits

@@ -13,10 +13,10 @@ from knowledge import app
 from knowledge.config import Settings
 from knowledge.embed.base import Embedder, Vectors
 from knowledge.embed.loading import Choice, Model
-from knowledge.engine.crawling.options import CrawlOptions
+from knowledge.engine.crawl.options import CrawlOptions
+from knowledge.engine.indexing.models import DEFAULT, OpenModel
 from knowledge.engine.local import LocalEngine
-from knowledge.engine.models import DEFAULT, OpenModel
-from knowledge.engine.parts import Parts
+from knowledge.engine.runtime import Parts
 from knowledge.extract.process.parsers import Parsers
 from knowledge.text import analyzer
 

@@ -10,9 +10,9 @@ import pytest
 
 from knowledge import app
 from knowledge.config import Settings
-from knowledge.engine.crawling.manners import Retrying
-from knowledge.engine.crawling.options import CrawlOptions
-from knowledge.engine.fetch_patience import Patience
+from knowledge.engine.crawl.options import CrawlOptions
+from knowledge.engine.crawl.politeness import Retrying
+from knowledge.engine.fetch.client import Patience
 from knowledge.engine.local import LocalEngine
 from knowledge.testing import SharedParsers, small_engine
 from tests.web_site import Site, serving

@@ -7,10 +7,10 @@ from dataclasses import replace
 import httpx
 import pytest
 
-from knowledge.engine.crawling.browser import Browser, find_browser
-from knowledge.engine.crawling.browser_proxy import BrowserProxy
-from knowledge.engine.crawling.options import CrawlOptions
-from knowledge.engine.fetch_addresses import Allowed
+from knowledge.engine.crawl.browser import Browser, find_browser
+from knowledge.engine.crawl.browser_proxy import BrowserProxy
+from knowledge.engine.crawl.options import CrawlOptions
+from knowledge.engine.fetch.addresses import Allowed
 from knowledge.engine.local import LocalEngine
 from knowledge.errors import InvalidParameter
 from knowledge.model import DocumentFilter

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from knowledge.config import Settings
-from knowledge.engine.crawling.options import CrawlOptions
+from knowledge.engine.crawl.options import CrawlOptions
 from knowledge.engine.local import LocalEngine
 from knowledge.model import DocumentFilter, JobFilter, JobKind, JobStatus, NewNote, new_uid
 from knowledge.model.crawls import NewCrawl
@@ -94,7 +94,7 @@ async def test_a_crawl_is_cancelled_within_a_second_while_it_waits_for_a_page(
 class TestWithALongDelay:
     @pytest.fixture
     def crawl(self) -> CrawlOptions:
-        from knowledge.engine.fetch_addresses import Allowed
+        from knowledge.engine.fetch.addresses import Allowed
 
         return CrawlOptions(delay=60.0, allowed=Allowed.read("127.0.0.1"))
 

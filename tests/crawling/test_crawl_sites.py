@@ -10,8 +10,8 @@ from itertools import pairwise
 
 import pytest
 
-from knowledge.engine.crawling.options import CrawlOptions
-from knowledge.engine.fetch_patience import Patience
+from knowledge.engine.crawl.options import CrawlOptions
+from knowledge.engine.fetch.client import Patience
 from knowledge.engine.local import LocalEngine
 from knowledge.model import JobStatus
 from tests.crawls import at, crawled, outcomes

@@ -15,7 +15,7 @@ from mcp.client.streamable_http import streamable_http_client
 from starlette.requests import Request
 from starlette.responses import Response
 
-from knowledge.engine.remote import RemoteEngine, connect
+from knowledge.engine.remote.engine import RemoteEngine, connect
 from knowledge.model import DocumentFilter
 from tests.contracts.kb.conftest import answers
 from tests.contracts.kb.processes import ENGINE_KEY, LIMIT, MCP_KEY, a_line, an_engine, an_mcp

@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 import pytest
 
-from knowledge.engine.remote import connect
+from knowledge.engine.remote.engine import connect
 from knowledge.errors import Unauthenticated
 
 Json = dict[str, Any]

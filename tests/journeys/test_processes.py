@@ -16,13 +16,13 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from knowledge.engine import card as cards
 from knowledge.engine.api import Engine
-from knowledge.engine.line import open_http
 from knowledge.engine.local import LocalEngine
-from knowledge.engine.remote import RemoteEngine
-from knowledge.engine.seat import Seat
-from knowledge.engine.shared import SharedEngine
+from knowledge.engine.remote.engine import RemoteEngine
+from knowledge.engine.remote.http import open_http
+from knowledge.engine.sharing import engine_file as cards
+from knowledge.engine.sharing.engine import SharedEngine
+from knowledge.engine.sharing.leader import Seat
 from knowledge.errors import InvalidKey, NotNow, StorageFailed
 from knowledge.model import DocumentFilter, JobStatus, Mode, NewCollection, NewNote, Query
 from tests.acting import add_note, found

@@ -18,8 +18,8 @@ from pathlib import Path
 from knowledge.app import open_engine
 from knowledge.config import Settings
 from knowledge.engine.api import Engine
-from knowledge.engine.judging import Outcome, judge
-from knowledge.engine.measure import average, mean
+from knowledge.engine.evaluate.judge import Outcome, judge
+from knowledge.engine.evaluate.metrics import average, mean
 from knowledge.model import Content, JobStatus, Mode, NewFile, Query
 from knowledge.surfaces.cli.questions import read_questions
 

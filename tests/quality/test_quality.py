@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from knowledge.engine.judging import Outcome
+from knowledge.engine.evaluate.judge import Outcome
 from knowledge.model import Mode
 from knowledge.surfaces.cli.questions import read_questions
 from tests.quality.collection import MODES, QUESTIONS, RELEVANT, Baseline, Found, measured, ndcg, pages, relevant

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from knowledge.engine.arrange import (
+from knowledge.engine.search.diversify import (
     LONGEST_RUN,
     TOP,
     Arrangement,

@@ -15,8 +15,8 @@ import pytest
 from knowledge import errors
 from knowledge.embed import granite
 from knowledge.embed.loading import Counting
-from knowledge.engine.crawling.addresses import absolute, is_address
-from knowledge.engine.reading import Order, PageRead, Reading, note_title, read_document
+from knowledge.engine.crawl.addresses import absolute, is_address
+from knowledge.engine.ingest.document_reader import Order, PageRead, Reading, note_title, read_document
 from knowledge.extract import formats
 from knowledge.extract.archive import MOST_MEMBERS, refuse_many_members
 from knowledge.extract.base import PageText, Source

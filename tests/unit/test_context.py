@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge.engine.context import Part, choose, render
+from knowledge.toolsets.sage.token_budget import Part, choose, render
 
 
 def count(text: str) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from contextlib import ExitStack
 
-from knowledge.engine.courtesy import CROWD, Courtesy
+from knowledge.engine.jobs.backpressure import CROWD, Courtesy
 
 LONG = 60.0
 

@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge.engine.crawling.addresses import absolute, canonical, excluded, is_trap, markdown_twins, same_site
+from knowledge.engine.crawl.addresses import (
+    absolute,
+    canonical,
+    excluded,
+    is_trap,
+    markdown_twins,
+    same_site,
+)
 
 BASE = "https://docs.example.com/guide/start"
 

@@ -8,11 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge.engine.crawling.content import as_utf8, filename_of, format_of, text_of, true_charset, with_charset
-from knowledge.engine.crawling.manners import Retrying, retry_after
-from knowledge.engine.crawling.markup import known_as, look
-from knowledge.engine.crawling.sitemaps import locations
-from knowledge.engine.fetch import Fetched
+from knowledge.engine.crawl.content import (
+    as_utf8,
+    filename_of,
+    format_of,
+    text_of,
+    true_charset,
+    with_charset,
+)
+from knowledge.engine.crawl.html_scan import known_as, look
+from knowledge.engine.crawl.politeness import Retrying, retry_after
+from knowledge.engine.crawl.sitemaps import locations
+from knowledge.engine.fetch.client import Fetched
 
 URL = "https://e.example/docs/page"
 

@@ -15,7 +15,7 @@ import pytest
 
 from knowledge.embed.base import Embedder
 from knowledge.embed.loading import Choice, Model, load
-from knowledge.engine.embedding_child import EmbeddingChild, Isolation
+from knowledge.engine.ingest.embedding_child import EmbeddingChild, Isolation
 from knowledge.errors import Cancelled, JobCrashed, ModelUnavailable
 from knowledge.testing import BagOfWords
 from tests.hostile_models import DEADLY

@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from knowledge.engine.fetch import USER_AGENT, Fetcher, check_url
-from knowledge.engine.fetch_addresses import Allowed
-from knowledge.engine.fetch_patience import Patience
+from knowledge.engine.fetch.addresses import Allowed
+from knowledge.engine.fetch.client import USER_AGENT, Fetcher, Patience, check_url
 from knowledge.errors import AddressForbidden, DeadlineExceeded, FetchFailed, InvalidParameter, TooLarge
 from tests.web_site import Reply, Site, serving
 

@@ -6,7 +6,7 @@ import ipaddress
 
 import pytest
 
-from knowledge.engine.fetch_addresses import Allowed, check_literal, is_public, resolve
+from knowledge.engine.fetch.addresses import Allowed, check_literal, is_public, resolve
 from knowledge.errors import AddressForbidden, FetchFailed, InvalidParameter
 
 PRIVATE = [

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from knowledge.engine.disk import Disk
 from knowledge.errors import AccessDenied, FileNotFound
 from knowledge.store import open_beneath
 from knowledge.toolsets.paths import Folders, _open, open_file
+from knowledge.toolsets.sage.content_folder import Disk
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="links need rights on Windows")
 

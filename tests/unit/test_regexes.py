@@ -20,7 +20,7 @@ CPU_SECONDS = 60
 """For each child: far more than it needs, so that an endless one ends."""
 
 EXAMPLES: dict[tuple[str, str], dict[str, object]] = {
-    ("knowledge/engine/crawling/markup.py", "f'</{name}'"): {"name": "script"},  # a tag's name, from a fixed list
+    ("knowledge/engine/crawl/html_scan.py", "f'</{name}'"): {"name": "script"},  # a tag's name, from a fixed list
     ("knowledge/extract/pdf/ligatures.py", r"f'(?<!\\w){guess}(?!\\w)'"): {
         "guess": r"a\w{0,3}a\w{0,3}a\w{0,3}a\w{0,3}a"
     },

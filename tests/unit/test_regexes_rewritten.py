@@ -9,7 +9,6 @@ from collections.abc import Callable
 import pytest
 
 from knowledge.config import LIMIT
-from knowledge.engine import pages
 from knowledge.extract import identify, links
 from knowledge.extract.odf import sheets as odf_sheets
 from knowledge.extract.office import docx_headings, docx_repairs, xlsx_number_formats
@@ -18,6 +17,7 @@ from knowledge.extract.text import markdown, markup, rst
 from knowledge.extract.web import html
 from knowledge.split import blocks, cutter, passage
 from knowledge.text import analyzer, scanning
+from knowledge.toolsets.sage import page
 
 TEXTS = 3_000
 Reading = Callable[[str], object]
@@ -137,12 +137,12 @@ CASES: dict[str, tuple[Reading, Reading, tuple[str, ...]]] = {
     ),
     "titles of pages": (
         groups(r"(?m)^#[ \t]+(.+?)[ \t#]*$", "search"),
-        groups(pages.TITLE, "search"),
+        groups(page.TITLE, "search"),
         ("#", "# ", " ", "a", "\t", "\n", "##"),
     ),
     "headings of pages": (
         groups(r"^##[ \t]+(.+?)[ \t#]*$", "match"),
-        groups(pages.HEADING, "match"),
+        groups(page.HEADING, "match"),
         ("#", "## ", " ", "a", "\t", "##"),
     ),
     "anchors": (

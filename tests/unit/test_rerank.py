@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge.engine.rank import Numbers, Ranking
-from knowledge.engine.rerank import (
+from knowledge.engine.search.fusion import Numbers, Ranking
+from knowledge.engine.search.rerank import (
     DEFAULT_MODEL,
     Case,
     Judge,

@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 from knowledge.embed.base import Vectors
-from knowledge.engine import quoting, search
-from knowledge.engine.rank import Numbers
-from knowledge.engine.rerank import Case, Reranker
+from knowledge.engine.search import phrases
+from knowledge.engine.search import pipeline as search_pipeline
+from knowledge.engine.search.fusion import Numbers
+from knowledge.engine.search.rerank import Case, Reranker
 from knowledge.errors import EmbeddingFailed, EmptyQuery, ModelUnavailable
 from knowledge.index.api import Entry, Within
 from knowledge.index.embedded import EmbeddedIndex
@@ -90,7 +91,9 @@ class Shelf:
         asked = Query(text=query) if isinstance(query, str) else query
         embedder = None if words_only else (model or self.model)
         within = Within(owner=0)
-        return search.search(asked, within, index=self.index, passages=self, embedder=embedder, reranker=reranker)
+        return search_pipeline.search(
+            asked, within, index=self.index, passages=self, embedder=embedder, reranker=reranker
+        )
 
 
 def document(number: int, title: str) -> Document:
@@ -195,7 +198,7 @@ def test_what_holds_quoted_words_stands_first_in_a_question_that_says_more(shelf
     assert ids(answer)[0] == 3 and set(ids(answer)) >= {1, 3}
     assert [hit.explanation["quoted"] for hit in answer.hits if hit.explanation][:2] == [True, False]
     assert [hit.score for hit in answer.hits] == sorted((hit.score for hit in answer.hits), reverse=True)
-    assert answer.notes == (quoting.OTHERS_FOLLOW,)
+    assert answer.notes == (phrases.OTHERS_FOLLOW,)
     plain = shelf.ask("when is green tea drunk in the morning?")
     assert ids(plain)[0] == 1 and not plain.notes
 
@@ -220,7 +223,7 @@ def test_a_question_quotes_in_vain_and_is_answered_by_its_words(shelf: Shelf) ->
     shelf.add("tea that is green in the morning", "a drink")
     answer = shelf.ask(Query(text='is "green tea" drunk in the morning?', mode=Mode.TEXT))
     plain = shelf.ask(Query(text="is green tea drunk in the morning?", mode=Mode.TEXT))
-    assert answer.notes == (quoting.NONE_OF_THESE,) and not plain.notes
+    assert answer.notes == (phrases.NONE_OF_THESE,) and not plain.notes
     assert [(hit.chunk.id, hit.score) for hit in answer.hits] == [(hit.chunk.id, hit.score) for hit in plain.hits]
     assert ids(shelf.ask('is "green tea" drunk in the morning?'))[0] == 1
 

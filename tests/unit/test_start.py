@@ -30,4 +30,4 @@ def test_a_command_reads_no_file_of_another_command() -> None:
 
 
 def test_a_server_of_pages_knows_nothing_of_engines_elsewhere() -> None:
-    assert not loaded(PAGES) & {*LATER, "knowledge.engine.remote", "numpy", "sqlalchemy", "fastapi"}
+    assert not loaded(PAGES) & {*LATER, "knowledge.engine.remote.engine", "numpy", "sqlalchemy", "fastapi"}

@@ -6,34 +6,131 @@ Caller, fixed when it was made, so no verb takes an owner.
 
 from __future__ import annotations
 
-from typing import Protocol
+from datetime import (
+    datetime,
+)
+from typing import (
+    Protocol,
+)
 
-from knowledge.engine.api_accounts import AccountVerbs
-from knowledge.engine.api_corpora import CorpusVerbs
 from knowledge.model import (
+    Account,
     Answer,
+    ApiKey,
     Caller,
     Chunk,
     Collection,
     CollectionEdit,
     CollectionRef,
+    CorpusEdit,
     Document,
     DocumentEdit,
     DocumentFilter,
     Finding,
+    Grant,
+    IssuedKey,
     Job,
     JobFilter,
     NewCollection,
+    NewCorpus,
     NewDocument,
     Original,
     Page,
+    Permission,
     Query,
     Ref,
     Removed,
     Report,
     Status,
 )
-from knowledge.model.crawls import Crawl, NewCrawl
+from knowledge.model.crawls import (
+    Crawl,
+    NewCrawl,
+)
+
+
+class AccountVerbs(Protocol):
+    # -- coming in: no caller is needed ---------------------------------------------------------
+
+    async def register(self, username: str, password: str) -> Account:
+        """Make an account for whoever asks; Forbidden where registration is closed, and for a name in ADMIN_USERS."""
+
+    async def login(self, username: str, password: str) -> IssuedKey:
+        """A new key that expires, for a name and its password; both wrong ones raise WrongPassword in the same time."""
+
+    async def account_of(self, key: str) -> Caller | None:
+        """Who bears a key; None for one that is unknown, revoked or disabled, ExpiredKey for one that has been good."""
+
+    # -- one's own account ----------------------------------------------------------------------
+
+    async def account(self) -> Account:
+        """Whoever asks; the local owner has no account."""
+
+    async def api_keys(self) -> list[ApiKey]: ...
+
+    async def create_api_key(self, name: str, expires_at: datetime | None = None) -> IssuedKey: ...
+
+    async def revoke_api_key(self, key_id: int) -> None: ...
+
+    async def change_password(self, old: str, new: str) -> None:
+        """Change the password and revoke the keys of all logins; keys made by hand stay."""
+
+    async def delete_account(self, password: str) -> Removed:
+        """Delete the caller's account with everything that it owns."""
+
+    # -- looking after the others: the local owner and admins -----------------------------------
+
+    async def accounts(self) -> list[Account]: ...
+
+    async def add_account(self, username: str, password: str | None = None) -> Account:
+        """Make an account, also where registration is closed; without a password it lives by its keys alone.
+
+        Only the operator makes one with a name in ADMIN_USERS.
+        """
+
+    async def issue_key(self, username: str, name: str, expires_at: datetime | None = None) -> IssuedKey:
+        """A key for somebody else, which is for the operator alone."""
+
+    async def disable_account(self, username: str, disabled: bool = True) -> Account:
+        """Let an account in no more, or again; what it owns stays."""
+
+    async def remove_account(self, username: str) -> Removed:
+        """Remove an account with everything that it owns."""
+
+
+class CorpusVerbs(Protocol):
+    async def corpora(
+        self, category: str | None = None, approved_only: bool = False, page: int = 1, per_page: int = 50
+    ) -> Page[Collection]:
+        """The corpora that the caller may read: own, granted, and public ones that are approved."""
+
+    async def corpus(self, ref: int) -> Collection:
+        """One corpus; public and not yet approved raises CorpusNotApproved, another's private one CorpusNotFound."""
+
+    async def create_corpus(self, new: NewCorpus) -> Collection: ...
+
+    async def edit_corpus(self, ref: int, edit: CorpusEdit) -> Collection: ...
+
+    async def remove_corpus(self, ref: int) -> Removed:
+        """Remove a corpus with everything that stands in it."""
+
+    # -- grants: the owner's --------------------------------------------------------------------
+
+    async def grants(self, ref: int) -> list[Grant]: ...
+
+    async def grant(self, ref: int, username: str, permission: Permission) -> None:
+        """Let another account read a corpus, or write to it; a second grant takes the place of the first."""
+
+    async def revoke_grant(self, ref: int, username: str) -> None: ...
+
+    # -- approval: the local owner's and the admins' --------------------------------------------
+
+    async def pending_corpora(self) -> list[Collection]:
+        """Public corpora that wait for approval."""
+
+    async def approve_corpus(self, ref: int) -> Collection: ...
+
+    async def revoke_approval(self, ref: int) -> Collection: ...
 
 
 class Engine(AccountVerbs, CorpusVerbs, Protocol):

@@ -18,7 +18,7 @@ from typing import BinaryIO
 
 from knowledge import __version__, failpoints
 from knowledge.engine import verify
-from knowledge.engine.parts import BACKUP_COPY, Parts
+from knowledge.engine.runtime import BACKUP_COPY, Parts
 from knowledge.errors import Damaged, NotNow, StorageFailed
 from knowledge.model import Json, now
 from knowledge.store import file_modes

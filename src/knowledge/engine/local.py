@@ -13,11 +13,14 @@ from typing import TypeVar
 
 from knowledge import failpoints
 from knowledge.embed.base import Embedder
-from knowledge.engine import accept, backup, search, standing, verify
-from knowledge.engine.access import Access
+from knowledge.engine import backup, verify
+from knowledge.engine import status as engine_status
+from knowledge.engine.ingest import accept
 from knowledge.engine.local_accounts import LocalAccounts
 from knowledge.engine.local_corpora import LocalCorpora
-from knowledge.engine.parts import Parts
+from knowledge.engine.permissions import Access
+from knowledge.engine.runtime import Parts
+from knowledge.engine.search import pipeline as search_pipeline
 from knowledge.errors import (
     BY_CODE,
     DeadlineExceeded,
@@ -123,7 +126,7 @@ class LocalEngine(LocalAccounts, LocalCorpora):
 
     def _search_in(self, index: Index, embedder: Embedder | None, query: Query) -> Answer:
         incomplete = self._parts.indexer.without_an_index
-        answer = search.search(
+        answer = search_pipeline.search(
             query,
             self._within(query),
             index=index,
@@ -238,9 +241,11 @@ class LocalEngine(LocalAccounts, LocalCorpora):
         return await self._run(lambda: self._crawl(new))
 
     def _crawl(self, new: NewCrawl) -> Job:
-        from knowledge.engine.crawling import starting  # it brings the HTTP client along, which a start does not need
+        from knowledge.engine.crawl import (
+            accept as crawl_accept,  # it brings the HTTP client along, which a start does not need
+        )
 
-        return starting.start(self._parts, new, self._scope)
+        return crawl_accept.start(self._parts, new, self._scope)
 
     async def crawl_report(self, ref: Ref) -> Crawl:
         return self._with_progress(await self._run(lambda: self._parts.crawls.find(ref, self._scope)))
@@ -333,7 +338,7 @@ class LocalEngine(LocalAccounts, LocalCorpora):
     # -- the engine itself ----------------------------------------------------------------------
 
     async def status(self) -> Status:
-        return await self._run(lambda: standing.status(self._parts, self._scope))
+        return await self._run(lambda: engine_status.status(self._parts, self._scope))
 
     async def verify(self) -> list[Finding]:
         return await self._run(lambda: list(self._verify()))

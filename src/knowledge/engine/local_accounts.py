@@ -14,7 +14,7 @@ from knowledge.store.accounts.delete_account import leave
 from knowledge.store.jobs.rows import Started
 
 if TYPE_CHECKING:
-    from knowledge.engine.parts import Parts
+    from knowledge.engine.runtime import Parts
 
 T = TypeVar("T")
 

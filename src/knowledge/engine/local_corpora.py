@@ -18,7 +18,7 @@ from knowledge.model import (
 )
 
 if TYPE_CHECKING:
-    from knowledge.engine.parts import Parts
+    from knowledge.engine.runtime import Parts
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from knowledge.engine.indexing import Indexer
+from knowledge.engine.indexing.follower import Indexer
 from knowledge.errors import DatabaseFailed, KnowledgeError
 from knowledge.index.api import Index
 from knowledge.model import Finding, JsonValue

@@ -114,7 +114,9 @@ def wrong_key() -> InvalidKey:
 
 def judge_of(engine: Engine) -> AccountOf:
     """Who judges the keys of accounts: the engine here; one elsewhere does so itself with every call."""
-    from knowledge.engine.remote import RemoteEngine  # an HTTP client and all shapes, which a light server never wants
+    from knowledge.engine.remote.engine import (
+        RemoteEngine,  # an HTTP client and all shapes, which a light server never wants
+    )
 
     async def passed_on(key: str) -> Caller:
         return Caller(CallerKind.ACCOUNT, key=key)

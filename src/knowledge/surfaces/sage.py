@@ -7,15 +7,15 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, NoReturn, cast
 
 from knowledge.engine.api import Engine
-from knowledge.engine.context import Count
-from knowledge.engine.disk import Disk
-from knowledge.engine.layers import Library
 from knowledge.errors import EngineUnreachable, InvalidParameter
 from knowledge.model import SAGE_OWNER, Scope
 from knowledge.toolsets.base import Registry
 from knowledge.toolsets.sage.configuration import Configuration
+from knowledge.toolsets.sage.content_folder import Disk
+from knowledge.toolsets.sage.library import Library
 from knowledge.toolsets.sage.service import Sage
 from knowledge.toolsets.sage.shelves import OpenShelves, Shelves
+from knowledge.toolsets.sage.token_budget import Count
 from knowledge.toolsets.sage.tools import with_capabilities
 
 if TYPE_CHECKING:

@@ -10,12 +10,12 @@ from pydantic import SecretStr
 from starlette.types import ASGIApp
 
 from knowledge.config import Settings
-from knowledge.engine import card as cards
 from knowledge.engine.api import Engine
-from knowledge.engine.line import open_http
-from knowledge.engine.remote import RemoteEngine
-from knowledge.engine.seat import Seat
-from knowledge.engine.shared import SharedEngine
+from knowledge.engine.remote.engine import RemoteEngine
+from knowledge.engine.remote.http import open_http
+from knowledge.engine.sharing import engine_file as cards
+from knowledge.engine.sharing.engine import SharedEngine
+from knowledge.engine.sharing.leader import Seat
 from knowledge.extract.sandbox.confine import forbid_inspection
 
 SHORT = 0.5

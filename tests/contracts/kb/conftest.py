@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from knowledge.engine.remote import RemoteEngine, connect
+from knowledge.engine.remote.engine import RemoteEngine, connect
 from knowledge.errors import EngineUnreachable, Starting
 from tests.contracts.kb.processes import ENGINE_KEY, LIMIT, MCP_KEY, Line, Served, a_line, an_engine, an_mcp
 from tests.contracts.roads import Body, Plain

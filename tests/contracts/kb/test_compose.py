@@ -15,7 +15,7 @@ import httpx
 import pytest
 import yaml
 
-from knowledge.engine.remote import connect
+from knowledge.engine.remote.engine import connect
 from tests.contracts.kb.conftest import Agent, answers
 from tests.contracts.kb.processes import ENGINE_KEY, LIMIT, MCP_KEY, WORDS_ONLY, Served, served
 

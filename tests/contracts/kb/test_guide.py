@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from knowledge.engine.remote import connect
+from knowledge.engine.remote.engine import connect
 from knowledge.model import DocumentFilter, DocumentStatus
 from tests.contracts.kb.conftest import answers
 from tests.contracts.kb.processes import LIMIT, WORDS_ONLY, served

@@ -11,7 +11,7 @@ import pytest
 
 from knowledge import app
 from knowledge.config import Settings
-from knowledge.engine.crawling.manners import Retrying
+from knowledge.engine.crawl.politeness import Retrying
 from knowledge.engine.local import LocalEngine
 from knowledge.testing import SharedParsers, small_engine
 from tests.contracts.roads import PATIENCE, Plain, Road, held, official

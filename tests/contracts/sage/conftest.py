@@ -13,9 +13,9 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from knowledge.config import Settings
-from knowledge.engine.context import Count
 from knowledge.surfaces.sage import load_count, open_sage, sage_app
 from knowledge.toolsets.sage.configuration import Configuration
+from knowledge.toolsets.sage.token_budget import Count
 from tests.contracts.roads import Body, held
 from tests.contracts.serving import serving_beside
 

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import ClassVar
 
-from knowledge.engine.context import Count
-from knowledge.engine.disk import Disk, Stamp
-from knowledge.engine.layers import Library
+from knowledge.toolsets.sage.content_folder import Disk, Stamp
+from knowledge.toolsets.sage.library import Library
 from knowledge.toolsets.sage.service import Sage
 from knowledge.toolsets.sage.shelves import Shelves
+from knowledge.toolsets.sage.token_budget import Count
 
 PAGES = {
     "core/principles.md": "# Core Principles\n\nUnderstand first.\n\n## Prove it\n\nA claim needs a test.\n",

@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 
 from knowledge.engine.api import Engine
-from knowledge.engine.disk import Disk
-from knowledge.engine.gather import gather
-from knowledge.engine.layers import Library
 from knowledge.engine.local import LocalEngine
 from knowledge.errors import DeadlineExceeded
 from knowledge.model import SAGE_OWNER, Answer, Query, Scope
 from knowledge.toolsets.sage import contexts, searching
+from knowledge.toolsets.sage.content_folder import Disk
+from knowledge.toolsets.sage.deadline import gather
 from knowledge.toolsets.sage.levels import LEVELS, Deadline, level_of
+from knowledge.toolsets.sage.library import Library
 from knowledge.toolsets.sage.service import Sage
 from knowledge.toolsets.sage.shelves import Shelves
 from tests.contracts.sage.folder import SlowDisk, make_sage, until, words, write_pages

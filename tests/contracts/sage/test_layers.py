@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from knowledge.engine.disk import Disk
-from knowledge.engine.layers import Library
-from knowledge.engine.pages import read_page, sections
 from knowledge.errors import Damaged, NotFound
+from knowledge.toolsets.sage.content_folder import Disk
+from knowledge.toolsets.sage.library import Library
+from knowledge.toolsets.sage.page import read_page, sections
 from tests.contracts.sage.folder import make_sage, until, write_pages
 
 PRINCIPLES = "core/principles.md"

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge.engine.disk import LARGEST, Disk
-from knowledge.engine.layers import Library
-from knowledge.engine.topics import resolve
 from knowledge.errors import Damaged, NotFound
 from knowledge.toolsets.sage.configuration import SHIPPED
+from knowledge.toolsets.sage.content_folder import LARGEST, Disk
+from knowledge.toolsets.sage.library import Library
+from knowledge.toolsets.sage.topic_names import resolve
 
 PATHS = (
     "core/defaults.md",

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from knowledge.engine.api import Engine
-from knowledge.engine.disk import Disk
-from knowledge.engine.layers import Library
 from knowledge.engine.local import LocalEngine
 from knowledge.errors import EmptyQuery, Unavailable
 from knowledge.model import DocumentFilter, Query
 from knowledge.surfaces.sage import layers_of, shelves_on
 from knowledge.toolsets.sage import searching
+from knowledge.toolsets.sage.content_folder import Disk
+from knowledge.toolsets.sage.library import Library
 from knowledge.toolsets.sage.service import Sage
 from knowledge.toolsets.sage.shelves import Shelves
 from tests.contracts.sage.folder import make_sage, until, words, write_pages

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from knowledge.engine.context import Count
+from knowledge.toolsets.sage.token_budget import Count
 from knowledge.toolsets.sage.tools import tools as toolset
 from tests.contracts.sage.conftest import Tools
 

@@ -18,7 +18,7 @@ from knowledge.surfaces.cli.screen import print_json, say
 from knowledge.surfaces.cli.session import Session
 
 if TYPE_CHECKING:
-    from knowledge.engine.judging import Outcome, Question
+    from knowledge.engine.evaluate.judge import Outcome, Question
 
 DEPTH = 100
 """How many passages are looked at: enough for ten different documents, and to say how far down a right one is."""
@@ -58,7 +58,7 @@ def evaluate(
     FILE is JSON Lines, JSON, YAML, CSV or TSV. Each entry has a question and what should be found: a document (its
     title, path or id), a passage (its text), or both. The run is compared with the last one of the same file.
     """
-    from knowledge.engine.measure import average
+    from knowledge.engine.evaluate.metrics import average
     from knowledge.surfaces.cli.evaluations import Run, Setup, compare, keep, last_run
     from knowledge.surfaces.cli.questions import read_questions
     from knowledge.surfaces.cli.references import collection_ref
@@ -87,7 +87,7 @@ async def ask_all(
     engine: Engine, questions: Sequence[Question], query: Query, display: Display
 ) -> tuple[list[Outcome], list[str], list[str]]:
     """What became of each question, what the engine remarked, and the expected documents that are not there at all."""
-    from knowledge.engine.judging import judge
+    from knowledge.engine.evaluate.judge import judge
     from knowledge.surfaces.cli.search import ask
 
     outcomes: list[Outcome] = []
@@ -103,7 +103,7 @@ async def ask_all(
 
 async def not_there(engine: Engine, outcomes: Sequence[Outcome]) -> list[str]:
     """Expected documents that no search could have found; the documents are only listed when something is unmet."""
-    from knowledge.engine.judging import is_called
+    from knowledge.engine.evaluate.judge import is_called
     from knowledge.model import DocumentFilter
     from knowledge.surfaces.cli.references import every_document
 

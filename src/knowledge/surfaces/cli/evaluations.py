@@ -12,8 +12,8 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from knowledge.engine.judging import Outcome
-from knowledge.engine.measure import Estimate, Measures, average, difference
+from knowledge.engine.evaluate.judge import Outcome
+from knowledge.engine.evaluate.metrics import Estimate, Measures, average, difference
 from knowledge.store.file_modes import make_folder, private_opener
 from knowledge.surfaces.cli.references import absolute
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import cast
 
-from knowledge.engine.judging import Expectation, Question
+from knowledge.engine.evaluate.judge import Expectation, Question
 from knowledge.errors import FileNotFound, InvalidParameter, KnowledgeError
 
 TEXT = ("question", "query")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from knowledge.engine.judging import Expectation, Outcome
-from knowledge.engine.measure import DEPTH, Measures
+from knowledge.engine.evaluate.judge import Expectation, Outcome
+from knowledge.engine.evaluate.metrics import DEPTH, Measures
 from knowledge.model import Hit
 from knowledge.surfaces.cli.evaluations import Comparison, Place, Run, Setup
 from knowledge.surfaces.cli.marking import excerpt, on_one_line

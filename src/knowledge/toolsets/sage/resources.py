@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from urllib.parse import quote, unquote
 
-from knowledge.engine.gather import gather
-from knowledge.engine.layers import ALL, LAYERS
-from knowledge.engine.topics import topic_of
 from knowledge.errors import NotFound
 from knowledge.model import JsonValue
 from knowledge.toolsets.base import Call, Resource, ResourceTemplate, ResourceText
+from knowledge.toolsets.sage.deadline import gather
 from knowledge.toolsets.sage.levels import TOPIC
+from knowledge.toolsets.sage.library import ALL, LAYERS
 from knowledge.toolsets.sage.service import Sage
+from knowledge.toolsets.sage.topic_names import topic_of
 
 SCHEME = "knowledge://"
 ABOUT = {

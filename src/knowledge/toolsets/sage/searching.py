@@ -7,13 +7,13 @@ import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from knowledge.engine.gather import gather
-from knowledge.engine.layers import ALL
-from knowledge.engine.topics import ROOT
 from knowledge.errors import EmptyQuery, Invalid, KnowledgeError
 from knowledge.model import Answer, Json, JsonValue
+from knowledge.toolsets.sage.deadline import gather
 from knowledge.toolsets.sage.levels import STANDARD, Deadline
+from knowledge.toolsets.sage.library import ALL
 from knowledge.toolsets.sage.service import Sage
+from knowledge.toolsets.sage.topic_names import ROOT
 from knowledge.toolsets.sage.words import Found, snippet
 
 log = logging.getLogger(__name__)

@@ -12,15 +12,15 @@ from functools import lru_cache
 import anyio
 
 from knowledge import __version__
-from knowledge.engine import topics
-from knowledge.engine.context import Count
-from knowledge.engine.gather import gather
-from knowledge.engine.layers import ALL, LAYERS, Changes, Library
-from knowledge.engine.pages import Page
 from knowledge.errors import KnowledgeError, NotFound, Unreadable
 from knowledge.model import Json, JsonValue
+from knowledge.toolsets.sage import topic_names
+from knowledge.toolsets.sage.deadline import gather
 from knowledge.toolsets.sage.levels import LAYER, TOPIC, Deadline, Timeouts
+from knowledge.toolsets.sage.library import ALL, LAYERS, Changes, Library
+from knowledge.toolsets.sage.page import Page
 from knowledge.toolsets.sage.shelves import Shelves
+from knowledge.toolsets.sage.token_budget import Count
 from knowledge.toolsets.sage.watching import watch
 from knowledge.toolsets.sage.words import PageWords
 
@@ -118,7 +118,7 @@ class Sage:
     def _reading(self, layer: str, topic: str | None) -> Iterator[Read]:
         """One page a step."""
         paths = self.library.paths(layer)
-        wanted = topics.resolve(topic, paths) if topic else paths
+        wanted = topic_names.resolve(topic, paths) if topic else paths
         for path in wanted:
             held = self.library.cached(path)
             try:
@@ -132,7 +132,7 @@ class Sage:
         paths = self.library.known(layer)
         if paths is None:
             return [], False
-        wanted = topics.resolve(topic, paths) if topic else paths
+        wanted = topic_names.resolve(topic, paths) if topic else paths
         found = [page for path in wanted if (page := self.library.ask(path)) is not None]
         missing = len(wanted) - len(found) - len(self.library.broken.keys() & set(wanted))
         return [Read(page, True) for page in found], missing <= 0
@@ -149,8 +149,10 @@ class Sage:
         deadline = self.deadline(TOPIC)
         look = await gather(self._look(), deadline.left())
         paths, broken = self.library.known() or (), self.library.broken
-        listed: list[JsonValue] = [{"path": f"{topics.ROOT}{path}", "reason": why} for path, why in broken.items()]
-        layers: Json = {layer: [topics.topic_of(path) for path in self.library.known(layer) or ()] for layer in LAYERS}
+        listed: list[JsonValue] = [{"path": f"{topic_names.ROOT}{path}", "reason": why} for path, why in broken.items()]
+        layers: Json = {
+            layer: [topic_names.topic_of(path) for path in self.library.known(layer) or ()] for layer in LAYERS
+        }
         healthy = look.complete and not broken and bool(paths)
         return {
             "version": __version__,
@@ -182,4 +184,4 @@ def _joined(read: list[Read]) -> str:
 
 
 def _files(read: list[Read]) -> list[JsonValue]:
-    return [f"{topics.ROOT}{item.page.path}" for item in read]
+    return [f"{topic_names.ROOT}{item.page.path}" for item in read]

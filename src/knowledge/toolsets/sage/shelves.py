@@ -10,11 +10,11 @@ from contextlib import AbstractAsyncContextManager
 from typing import TypeAlias
 
 from knowledge.engine.api import Engine
-from knowledge.engine.gather import gather
-from knowledge.engine.layers import ALL, LAYERS, Library
-from knowledge.engine.pages import Page
 from knowledge.errors import CollectionNotFound, DocumentNotFound, Duplicate, KnowledgeError
 from knowledge.model import Answer, Document, DocumentEdit, DocumentFilter, Filter, Job, Mode, NewNote, Query
+from knowledge.toolsets.sage.deadline import gather
+from knowledge.toolsets.sage.library import ALL, LAYERS, Library
+from knowledge.toolsets.sage.page import Page
 
 log = logging.getLogger(__name__)
 

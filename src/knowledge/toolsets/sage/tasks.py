@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias, get_args
 
-from knowledge.engine.pages import MIDDLE_PRIORITY, Page
+from knowledge.toolsets.sage.page import MIDDLE_PRIORITY, Page
 
 Task: TypeAlias = Literal["coding", "debugging", "reviewing", "planning", "documenting"]
 TASKS: tuple[str, ...] = get_args(Task)

@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Callable
 
-from knowledge.engine.layers import Changes, Library
+from knowledge.toolsets.sage.library import Changes, Library
 
 log = logging.getLogger(__name__)
 

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from knowledge.engine.layers import ALL
-from knowledge.engine.pages import Page, sections
+from knowledge.toolsets.sage.library import ALL
+from knowledge.toolsets.sage.page import Page, sections
 
 if TYPE_CHECKING:
-    from knowledge.engine.wordscan import WordScan
+    from knowledge.toolsets.sage.memory_search import WordScan
 
 SNIPPET = 320
 
@@ -70,7 +70,7 @@ class PageWords:
     @property
     def scan(self) -> WordScan[tuple[str, int]]:
         if self._scan is None:
-            from knowledge.engine.wordscan import WordScan
+            from knowledge.toolsets.sage.memory_search import WordScan
 
             self._scan = WordScan()
         return self._scan

@@ -1,0 +1,113 @@
+"""The only door of a rendering browser: whatever it asks for is resolved, judged and connected to by us."""
+
+from __future__ import annotations
+
+import asyncio
+from types import TracebackType
+from typing import Self
+from urllib.parse import urlsplit, urlunsplit
+
+from knowledge.engine.fetch.addresses import Allowed, resolve
+from knowledge.errors import Invalid, KnowledgeError
+
+LONGEST_HEAD = 64 << 10
+PATIENCE = 15.0
+PIECE = 1 << 16
+HOP_BY_HOP = ("proxy-", "connection:", "keep-alive:")
+
+
+class BrowserProxy:
+    """Listens on loopback for as long as one page is rendered, and lets through no more than a few pages' worth."""
+
+    def __init__(self, allowed: Allowed, most: int) -> None:
+        self._allowed, self._left = allowed, 3 * most
+        self._server: asyncio.Server | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=LONGEST_HEAD)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        assert self._server is not None
+        self._server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    @property
+    def port(self) -> int:
+        assert self._server is not None
+        return int(self._server.sockets[0].getsockname()[1])
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        try:
+            async with asyncio.timeout(PATIENCE):
+                head = await reader.readuntil(b"\r\n\r\n")
+                host, port, opening, answer = understand(head)
+                address = (await resolve(host, port, self._allowed))[0]
+                there, thence = await asyncio.open_connection(str(address), port)
+            try:
+                writer.write(answer)
+                thence.write(opening)
+                await self._pass_on(reader, thence, there, writer)
+            finally:
+                thence.close()
+        except KnowledgeError:
+            writer.write(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            pass
+        finally:
+            writer.close()
+
+    async def _pass_on(
+        self,
+        reader: asyncio.StreamReader,
+        thence: asyncio.StreamWriter,
+        there: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+    ) -> None:
+        """Both ways, until the site has said everything."""
+        upwards = asyncio.create_task(self._pipe(reader, thence))
+        try:
+            await self._pipe(there, writer)
+        finally:
+            upwards.cancel()
+            await asyncio.gather(upwards, return_exceptions=True)
+
+    async def _pipe(self, source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+        while self._left > 0 and (piece := await source.read(PIECE)):
+            self._left -= len(piece)
+            target.write(piece)
+            await target.drain()
+
+
+def understand(head: bytes) -> tuple[str, int, bytes, bytes]:
+    """Host, port, what is sent to the site first, and what to the browser."""
+    lines = head.decode("latin-1").split("\r\n")
+    words = lines[0].split(" ")
+    if len(words) != 3:
+        raise Invalid("That is no request")
+    method, target, version = words
+    if method == "CONNECT":
+        host, _, port = target.rpartition(":")
+        return host.strip("[]"), _port(port), b"", b"HTTP/1.1 200 Connection established\r\n\r\n"
+    parts = urlsplit(target)
+    if parts.scheme != "http" or not parts.hostname or "@" in parts.netloc:
+        raise Invalid("Only http and https are passed on")
+    kept = [line for line in lines[1:] if line and not line.lower().startswith(HOP_BY_HOP)]
+    path = urlunsplit(("", "", parts.path or "/", parts.query, ""))
+    opening = "\r\n".join([f"{method} {path} {version}", *kept, "Connection: close", "", ""])
+    return parts.hostname, parts.port or 80, opening.encode("latin-1"), b""
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or not 0 < int(text[:6]) < 65536:
+        raise Invalid("That is no port")
+    return int(text)

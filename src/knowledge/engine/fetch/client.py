@@ -1,0 +1,213 @@
+"""One request to one checked address, with a limit on every step: the only way in which the engine reads the web."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import (
+    Iterable,
+    Mapping,
+)
+from dataclasses import (
+    dataclass,
+    field,
+)
+from types import (
+    TracebackType,
+)
+from typing import (
+    Any,
+    Self,
+)
+from urllib.parse import (
+    urljoin,
+    urlsplit,
+)
+
+import httpcore
+
+from knowledge import (
+    __version__,
+)
+from knowledge.engine.fetch.addresses import (
+    Allowed,
+    resolve,
+)
+from knowledge.engine.fetch.bodies import (
+    Limit,
+    read_body,
+)
+from knowledge.errors import (
+    DeadlineExceeded,
+    FetchFailed,
+    InvalidParameter,
+)
+from knowledge.model.crawls import (
+    LONGEST_URL,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """In seconds."""
+
+    connect: float = 10.0
+    read: float = 20.0
+    """Between two pieces."""
+    whole: float = 60.0
+    """From the first step to the last byte."""
+
+
+class CheckedNetwork(httpcore.AsyncNetworkBackend):
+    """What httpcore connects through; there is no second look-up in which a name could mean something else."""
+
+    def __init__(self, allowed: Allowed) -> None:
+        self._allowed = allowed
+        self._plain = httpcore.AnyIOBackend()
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore.AsyncNetworkStream:
+        failure: Exception | None = None
+        for address in await resolve(host, port, self._allowed):
+            try:
+                return await self._plain.connect_tcp(str(address), port, timeout, local_address, socket_options)
+            except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
+                failure = error
+        assert failure is not None
+        raise failure
+
+    async def sleep(self, seconds: float) -> None:
+        await self._plain.sleep(seconds)
+
+
+PRODUCT = "KnowledgeServer"
+USER_AGENT = f"{PRODUCT}/{__version__} (crawler; honours robots.txt)"
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
+
+HEADERS = {
+    "User-Agent": USER_AGENT,
+    "Accept": "text/html,application/xhtml+xml,text/markdown,text/plain;q=0.9,application/pdf;q=0.9,*/*;q=0.5",
+    "Accept-Encoding": "gzip, deflate",
+    "Accept-Language": "en;q=0.9, *;q=0.5",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    url: str
+    status: int
+    headers: Mapping[str, str]
+    """Names in small letters; of several with one name, all values joined by commas."""
+    body: bytes = field(repr=False)
+
+    @property
+    def content_type(self) -> str:
+        return self.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+    @property
+    def location(self) -> str | None:
+        """Where a redirect leads, as a whole address."""
+        if self.status not in REDIRECTS or "location" not in self.headers:
+            return None
+        return urljoin(self.url, self.headers["location"].strip())
+
+
+class Fetcher:
+    """Follows no redirects by itself: whoever asks has to judge the next address as it judged the first."""
+
+    def __init__(self, allowed: Allowed, patience: Patience | None = None) -> None:
+        self._patience, self._allowed = patience or Patience(), allowed
+        self._pool: httpcore.AsyncConnectionPool | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._pool is not None:
+            await self._pool.aclose()
+
+    async def get(self, url: str, most: int, headers: Mapping[str, str] | None = None) -> Fetched:
+        """The answer to one GET; a body of more than `most` bytes, packed or unpacked, raises TooLarge."""
+        return await self._ask("GET", url, most, headers)
+
+    async def head(self, url: str) -> Fetched:
+        return await self._ask("HEAD", url, 0, None)
+
+    async def _ask(self, method: str, url: str, most: int, headers: Mapping[str, str] | None) -> Fetched:
+        host = check_url(url)
+        try:
+            async with asyncio.timeout(self._patience.whole):
+                return await self._exchange(method, url, most, {**HEADERS, **(headers or {})})
+        except TimeoutError as error:
+            raise DeadlineExceeded(
+                f"It took longer than {self._patience.whole:g} seconds", hint="Try again later.", url=url
+            ) from error
+        except httpcore.TimeoutException as error:
+            raise DeadlineExceeded(f"{host} did not answer in time", hint="Try again later.", url=url) from error
+        except httpcore.NetworkError as error:
+            raise FetchFailed(f"{host} could not be reached: {error or 'the connection ended'}", url=url) from error
+        except (httpcore.ProtocolError, httpcore.UnsupportedProtocol, ValueError) as error:
+            raise FetchFailed(f"{host} did not answer in proper HTTP", url=url) from error
+
+    def _connections(self) -> httpcore.AsyncConnectionPool:
+        """Made when the first page is asked for: reading the certificates takes longer than a start should."""
+        if self._pool is None:
+            self._pool = httpcore.AsyncConnectionPool(
+                ssl_context=httpcore.default_ssl_context(),
+                max_connections=32,
+                max_keepalive_connections=8,
+                keepalive_expiry=15.0,
+                network_backend=CheckedNetwork(self._allowed),
+            )
+        return self._pool
+
+    async def _exchange(self, method: str, url: str, most: int, headers: dict[str, str]) -> Fetched:
+        seconds = self._patience
+        timeout = {"connect": seconds.connect, "read": seconds.read, "write": seconds.read, "pool": seconds.whole}
+        sent = list(headers.items())
+        async with self._connections().stream(method, url, headers=sent, extensions={"timeout": timeout}) as response:
+            found = _headers(response.headers)
+            announced = found.get("content-length", "")
+            if method == "HEAD" or response.status in (204, 304) or response.status in REDIRECTS:
+                return Fetched(url, response.status, found, b"")
+            if announced.isdecimal() and int(announced[:18]) > most:
+                raise Limit(most, url).exceeded()
+            body = await read_body(response.aiter_stream(), found.get("content-encoding", ""), most, url)
+            return Fetched(url, response.status, found, body)
+
+
+def check_url(url: str) -> str:
+    """The host of an address that may be asked for at all: http or https, no credentials, not endless."""
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError as error:
+        raise _refused(url, "is not an address") from error
+    if parts.scheme not in ("http", "https") or not host:
+        raise _refused(url, "must start with http:// or https://")
+    if parts.username is not None or parts.password is not None:
+        raise _refused(url.rpartition("@")[2], "must not hold a user name or password")
+    if len(url) > LONGEST_URL or not url.isascii() or not url.isprintable() or " " in url:
+        raise _refused(url, "is too long or holds characters that an address cannot have")
+    return host
+
+
+def _refused(url: str, problem: str) -> InvalidParameter:
+    return InvalidParameter(
+        f"Invalid URL: '{url[:200]}' {problem}", hint="Provide a fully qualified http or https URL.", parameter="url"
+    )
+
+
+def _headers(raw: list[tuple[bytes, bytes]]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name, value in raw:
+        key, text = name.decode("latin-1").lower(), value.decode("latin-1").strip()
+        found[key] = f"{found[key]}, {text}" if key in found else text
+    return found

@@ -1,0 +1,237 @@
+"""Passages embedded in a child process, for a job that must run alone: what crashes or freezes there is the child.
+
+The child loads the same model as the server. Over its standard input come JSON lines, first the model, then passages;
+over its standard output go frames: a mark, a length, and that many bytes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import logging
+import os
+import signal
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict
+from pathlib import Path
+from typing import IO, cast
+
+import numpy as np
+
+from knowledge.embed.base import Embedder, PassageEmbedder, Vectors
+from knowledge.embed.loading import Choice, Model
+from knowledge.errors import Cancelled, Internal, JobCrashed, KnowledgeError, ModelUnavailable
+from knowledge.extract.process.command import environment, program
+from knowledge.extract.process.exit_reason import signal_name
+from knowledge.extract.sandbox import confine as sandbox
+from knowledge.model import Json
+
+log = logging.getLogger(__name__)
+
+BATCH = 8
+"""Passages in one request: few, so that a frozen child is noticed soon."""
+LOAD_SECONDS = 300.0
+"""How long the child may take to load the model, which is no fault of any text."""
+SECONDS_PER_CHARACTER = 0.01
+"""Added to the deadline of a request: fifty times what the default model needs, for large models on slow machines."""
+POLL_SECONDS = 0.1
+"""How often the wish to stop is looked at while the child works."""
+HEADER = struct.Struct("!cI")
+READY, VECTORS, ERROR = b"R", b"V", b"E"
+MAX_FRAME_BYTES = 16 << 20
+CALL = "from knowledge.engine.ingest.embedding_child import serve; serve()"
+
+Stop = Callable[[], bool]
+
+
+class Isolation:
+    """Where a job that must run alone has its passages embedded; leaving it ends the child."""
+
+    def __init__(self, seconds: float, stop: Stop) -> None:
+        self._seconds, self._stop = seconds, stop
+        self._ending = contextlib.ExitStack()
+
+    def __enter__(self) -> Isolation:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ending.close()
+
+    def isolate(self, model: Model, embedder: Embedder) -> PassageEmbedder:
+        """The same model in a child; a model that only asks a service over the network stays where it is."""
+        if model.loader is None:
+            return embedder
+        child = EmbeddingChild(model.loader, model.choice, embedder, self._seconds, self._stop)
+        self._ending.callback(child.close)
+        return child
+
+
+class EmbeddingChild:
+    """Embeds passages in a child process, which starts with the first of them and is killed by `close`."""
+
+    def __init__(self, loader: str, choice: Choice, embedder: Embedder, seconds: float, stop: Stop) -> None:
+        """`seconds` is what every request may take, beside what is added for its length."""
+        self.languages = embedder.languages
+        self._dimension, self._fingerprint = embedder.dimension, embedder.fingerprint
+        self._loader, self._choice, self._seconds, self._stop = loader, choice, seconds, stop
+        self._process: subprocess.Popen[bytes] | None = None
+        self._pipe = ThreadPoolExecutor(1, thread_name_prefix="embedding-pipe")
+
+    def embed(self, passages: Sequence[str]) -> Vectors:
+        batches = [passages[first : first + BATCH] for first in range(0, len(passages), BATCH)]
+        rows = [self._embed(batch) for batch in batches]
+        return np.concatenate(rows) if rows else np.empty((0, self._dimension), np.float32)
+
+    def close(self) -> None:
+        process = self._process
+        if process is not None:
+            process.kill()
+        self._pipe.shutdown()
+        if process is not None:
+            for pipe in (process.stdin, process.stdout):
+                with contextlib.suppress(OSError):
+                    cast("IO[bytes]", pipe).close()
+            process.wait()
+
+    def _embed(self, passages: Sequence[str]) -> Vectors:
+        process = self._start() if self._process is None else self._process
+        seconds = self._seconds + SECONDS_PER_CHARACTER * sum(map(len, passages))
+        try:
+            mark, payload = self._ask(process, {"passages": list(passages)}, seconds)
+        except EOFError as error:
+            raise JobCrashed(f"Embedding its text {_ending(process)}", step="embed") from error
+        except TimeoutError as error:
+            raise JobCrashed(f"Embedding its text took longer than {seconds:.0f} seconds", step="embed") from error
+        if mark != VECTORS or len(payload) != len(passages) * self._dimension * 4:
+            log.error(
+                "The passages could not be embedded in a child process: %s", payload[:1000].decode(errors="replace")
+            )
+            raise Internal("The passages could not be embedded")
+        return np.frombuffer(payload, np.float32).reshape(len(passages), self._dimension)
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        """A child with the model loaded. What goes wrong here says nothing about the text, which it has not seen."""
+        process = self._process = subprocess.Popen(
+            program(CALL),
+            env=environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # so that Ctrl-C reaches the server alone
+        )
+        wanted: Json = {"loader": self._loader, "choice": dump_choice(self._choice)}
+        try:
+            mark, payload = self._ask(process, wanted, LOAD_SECONDS)
+        except (EOFError, TimeoutError) as error:
+            slow = isinstance(error, TimeoutError)
+            raise _not_loaded(self._choice, "it took too long" if slow else "the process ended") from error
+        told = payload.decode(errors="replace")
+        if mark != READY or told != self._fingerprint:
+            raise _not_loaded(self._choice, told if mark == ERROR else "it is another model by now")
+        return process
+
+    def _ask(self, process: subprocess.Popen[bytes], request: Json, seconds: float) -> tuple[bytes, bytes]:
+        """What the child answers; EOFError when it ended, TimeoutError when it took longer than it may."""
+        answer = self._pipe.submit(_exchange, process, json.dumps(request).encode() + b"\n")
+        deadline = time.monotonic() + seconds
+        while not _is_done(answer):
+            if self._stop():
+                raise Cancelled("The job was cancelled")
+            if time.monotonic() > deadline:
+                raise TimeoutError
+        return answer.result()
+
+
+def _is_done(answer: Future[tuple[bytes, bytes]]) -> bool:
+    with contextlib.suppress(TimeoutError):
+        answer.exception(POLL_SECONDS)
+    return answer.done()
+
+
+def _exchange(process: subprocess.Popen[bytes], request: bytes) -> tuple[bytes, bytes]:
+    stdin, stdout = cast("IO[bytes]", process.stdin), cast("IO[bytes]", process.stdout)
+    try:
+        stdin.write(request)
+        stdin.flush()
+        mark, length = HEADER.unpack(_read(stdout, HEADER.size))
+        if length > MAX_FRAME_BYTES:
+            raise EOFError
+        return mark, _read(stdout, length)
+    except (OSError, ValueError) as error:  # it ended, or was killed because nobody waits any more
+        raise EOFError from error
+
+
+def _read(stdout: IO[bytes], size: int) -> bytes:
+    data = stdout.read(size)
+    if len(data) < size:
+        raise EOFError
+    return data
+
+
+def _ending(process: subprocess.Popen[bytes]) -> str:
+    code = process.wait()
+    name = signal_name(code)
+    return f"ended its process by {name}" if name else f"ended its process with code {code}"
+
+
+def _not_loaded(choice: Choice, reason: str) -> ModelUnavailable:
+    return ModelUnavailable(
+        f"The model {choice.name!r} could not be loaded in a process of its own: {reason}",
+        hint="Make more memory available, or start the server again, and retry the job.",
+        model=choice.name,
+    )
+
+
+def dump_choice(choice: Choice) -> Json:
+    """Everything but the key, which no child needs."""
+    return cast(Json, {**asdict(choice), "key": None, "cache_folder": str(choice.cache_folder)})
+
+
+def load_choice(body: Json) -> Choice:
+    fields = cast("dict[str, str]", body)
+    return Choice(**{**fields, "cache_folder": Path(fields["cache_folder"])})  # type: ignore[arg-type]
+
+
+# -- in the child ---------------------------------------------------------------------------------
+
+
+def serve() -> None:
+    """Load the model that the first line names, and embed the passages of every other line."""
+    sandbox.die_with_parent()
+    for name in ("SIGINT", "SIGTERM"):  # a signal to every process of a service is for the server, which then ends us
+        signal.signal(getattr(signal, name), signal.SIG_IGN)
+    requests, output = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    with open(os.devnull, "r+b") as nothing:  # noqa: PTH123
+        os.dup2(nothing.fileno(), 0)
+        os.dup2(nothing.fileno(), 1)
+    embedder: Embedder | None = None
+    for line in requests:
+        try:
+            request = json.loads(line)
+            if embedder is None:
+                embedder = _load(request)
+                _write(output, READY, embedder.fingerprint.encode())
+            else:
+                vectors = embedder.embed(request["passages"])
+                _write(output, VECTORS, np.ascontiguousarray(vectors, np.float32).tobytes())
+        except Exception as error:
+            told = str(error) if isinstance(error, KnowledgeError) else f"{type(error).__name__}: {error}"
+            _write(output, ERROR, told[:1000].encode(errors="replace"))
+    sys.exit(0)
+
+
+def _load(request: Json) -> Embedder:
+    module, _, name = cast(str, request["loader"]).partition(":")
+    load: Callable[[Choice], Embedder] = getattr(importlib.import_module(module), name)
+    return load(load_choice(cast(Json, request["choice"])))
+
+
+def _write(output: IO[bytes], mark: bytes, payload: bytes) -> None:
+    output.write(HEADER.pack(mark, len(payload)) + payload)
+    output.flush()
