@@ -38,7 +38,7 @@ def ours() -> ASGIApp:
     from knowledge.surfaces.mcp.surface import McpSurface
     from knowledge.surfaces.server import front
     from knowledge.toolsets.base import Call, Registry, Toolset
-    from knowledge.toolsets.knowledge_words import refuse
+    from knowledge.toolsets.knowledge.errors import refuse
 
     settings = Settings(data=Path(tempfile.mkdtemp()))
     configure(settings)

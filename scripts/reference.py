@@ -14,7 +14,7 @@ from knowledge.errors import KnowledgeError
 from knowledge.surfaces.cli.reference import commands_page
 from knowledge.surfaces.rest.reference import rest_page
 from knowledge.toolsets import registry
-from knowledge.toolsets.manager.words import WORDS
+from knowledge.toolsets.manager.errors import WORDS
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 MADE = "<!-- Made by `make docs` from the code; do not edit. -->"

@@ -28,7 +28,7 @@ from knowledge.surfaces.guard import OF_THE_MANAGER, STREAM
 from knowledge.surfaces.rest import rest_app
 from knowledge.testing import SharedParsers, small_engine
 from knowledge.toolsets.base import nearest
-from knowledge.toolsets.manager.words import WORDS
+from knowledge.toolsets.manager.errors import WORDS
 
 EXAMPLES = 12
 SECONDS = 60

@@ -19,9 +19,9 @@ from knowledge.engine.local import LocalEngine
 from knowledge.errors import InvalidParameter
 from knowledge.model import Json
 from knowledge.surfaces.mcp.views import Views
-from knowledge.toolsets import knowledge
 from knowledge.toolsets.base import Answered, Call, Registry, Toolset
-from knowledge.toolsets.knowledge_words import refuse
+from knowledge.toolsets.knowledge import tools as knowledge_tools
+from knowledge.toolsets.knowledge.errors import refuse
 from tests.contracts.roads import PATIENCE
 from tests.contracts.serving import application, serving
 
@@ -56,7 +56,7 @@ def other_tools() -> Toolset:
 
 
 def two() -> Registry:
-    return Registry([knowledge.tools, other_tools()])
+    return Registry([knowledge_tools.tools, other_tools()])
 
 
 async def names(http: httpx.AsyncClient, path: str = "/mcp", **headers: str) -> list[str]:

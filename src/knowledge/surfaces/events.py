@@ -15,8 +15,8 @@ from knowledge.errors import Internal, KnowledgeError
 from knowledge.model import Json
 from knowledge.surfaces.answers import refusal_headers
 from knowledge.surfaces.leaving import until_gone
-from knowledge.toolsets.manager.streaming import Write, error_event
-from knowledge.toolsets.manager.words import word
+from knowledge.toolsets.manager.errors import word
+from knowledge.toolsets.manager.stream import Write, error_event
 
 log = logging.getLogger(__name__)
 

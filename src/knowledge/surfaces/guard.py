@@ -156,7 +156,7 @@ async def _refuse(error: KnowledgeError, scope: Scope, receive: Receive, send: S
         await refused(error)(scope, receive, send)
     elif side in (Side.MCP, Side.MANAGER):
         from knowledge.surfaces.mcp.endpoint import turn_away  # imports the SDK, which only MCP needs
-        from knowledge.toolsets.manager.words import refuse
+        from knowledge.toolsets.manager.errors import refuse
 
         await turn_away(error, receive, send, refuse if side is Side.MANAGER else None)
     elif scope["path"].startswith(OF_THE_MANAGER):

@@ -12,9 +12,9 @@ from knowledge.model import SAGE_OWNER, Scope
 from knowledge.toolsets.base import Registry
 from knowledge.toolsets.sage.configuration import Configuration
 from knowledge.toolsets.sage.content_folder import Disk
+from knowledge.toolsets.sage.index_sync import OpenShelves, Shelves
 from knowledge.toolsets.sage.library import Library
 from knowledge.toolsets.sage.service import Sage
-from knowledge.toolsets.sage.shelves import OpenShelves, Shelves
 from knowledge.toolsets.sage.token_budget import Count
 from knowledge.toolsets.sage.tools import with_capabilities
 

@@ -10,11 +10,11 @@ if TYPE_CHECKING:
 
 def registry() -> Registry:
     # Imported here, since a process that serves one contract should not pay for the others.
-    from knowledge.toolsets import knowledge
     from knowledge.toolsets.base import Registry
     from knowledge.toolsets.kb.tools import tools as kb
+    from knowledge.toolsets.knowledge import tools as knowledge_tools
     from knowledge.toolsets.manager.tools import tools as manager
     from knowledge.toolsets.rag.tools import tools as rag
     from knowledge.toolsets.sage.tools import tools as sage
 
-    return Registry([knowledge.tools, manager, rag, sage, kb])
+    return Registry([knowledge_tools.tools, manager, rag, sage, kb])

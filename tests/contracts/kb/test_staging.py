@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from knowledge.errors import NotNow, StorageFailed, UploadNotFound
-from knowledge.toolsets.staging import Staging
-from knowledge.toolsets.uploads import Promise, UploadLimits, Uploads
+from knowledge.toolsets.uploads import Promise, Staging, UploadLimits, Uploads
 
 OWNER, STRANGER = (0, None), (7, "another's key")
 

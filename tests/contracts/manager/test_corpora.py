@@ -7,7 +7,7 @@ from typing import get_args, get_type_hints
 import pytest
 
 from knowledge.model import CATEGORIES, CorpusEdit, Permission
-from knowledge.toolsets.manager.listing import list_corpuses
+from knowledge.toolsets.manager.list import list_corpuses
 from tests.contracts.manager.conftest import Person, Product, official, refusal
 from tests.contracts.roads import Road
 

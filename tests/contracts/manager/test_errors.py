@@ -17,7 +17,7 @@ from knowledge.errors import KnowledgeError, tree
 from knowledge.index.embedded import EmbeddedIndex
 from knowledge.surfaces.http import http_app
 from knowledge.testing import SharedParsers, small_engine
-from knowledge.toolsets.manager.words import WORDS, refuse, word
+from knowledge.toolsets.manager.errors import WORDS, refuse, word
 from tests.contracts.manager.conftest import Person, person, refusal
 from tests.contracts.manager.test_stream import ask, events_of
 from tests.contracts.serving import serving

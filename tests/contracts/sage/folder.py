@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import ClassVar
 
 from knowledge.toolsets.sage.content_folder import Disk, Stamp
+from knowledge.toolsets.sage.index_sync import Shelves
 from knowledge.toolsets.sage.library import Library
 from knowledge.toolsets.sage.service import Sage
-from knowledge.toolsets.sage.shelves import Shelves
 from knowledge.toolsets.sage.token_budget import Count
 
 PAGES = {

@@ -17,13 +17,14 @@ from knowledge.engine.api import Engine
 from knowledge.engine.local import LocalEngine
 from knowledge.errors import DeadlineExceeded
 from knowledge.model import SAGE_OWNER, Answer, Query, Scope
-from knowledge.toolsets.sage import contexts, searching
+from knowledge.toolsets.sage import context as sage_context
+from knowledge.toolsets.sage import search as sage_search
 from knowledge.toolsets.sage.content_folder import Disk
 from knowledge.toolsets.sage.deadline import gather
-from knowledge.toolsets.sage.levels import LEVELS, Deadline, level_of
+from knowledge.toolsets.sage.index_sync import Shelves
 from knowledge.toolsets.sage.library import Library
 from knowledge.toolsets.sage.service import Sage
-from knowledge.toolsets.sage.shelves import Shelves
+from knowledge.toolsets.sage.timeouts import LEVELS, Deadline, level_of
 from tests.contracts.sage.folder import SlowDisk, make_sage, until, words, write_pages
 
 MARGIN = 1.2
@@ -61,9 +62,9 @@ async def test_each_level_answers_within_its_time_with_what_was_ready(tmp_path: 
     ready = sage(quick=("core/defaults.md", "core/principles.md"))
     ways = {
         "T2": sage().knowledge("core", "principles", 600_000),
-        "T3": searching.search(ready, "deadline", 10),
+        "T3": sage_search.search(ready, "deadline", 10),
         "T4": sage(quick=("core/defaults.md",)).knowledge("core", None, 600_000),
-        "T5": contexts.context(sage(quick=("core/defaults.md", "core/principles.md")), "coding", "python", 1000),
+        "T5": sage_context.context(sage(quick=("core/defaults.md", "core/principles.md")), "coding", "python", 1000),
     }
     controls = asyncio.gather(*(slept(LEVELS[level]) for level in ways))
     answers = await asyncio.gather(*(missed(way) for way in ways.values()))
@@ -149,8 +150,8 @@ async def test_the_operators_ceiling_holds_for_every_call(tmp_path: Path) -> Non
     sage = make_sage(SlowDisk(write_pages(tmp_path), FOREVER), ceiling_ms=200)
     calls = (
         sage.knowledge("core", None, 5000),
-        searching.search(sage, "x", 1),
-        contexts.context(sage, "coding", "", 9),
+        sage_search.search(sage, "x", 1),
+        sage_context.context(sage, "coding", "", 9),
     )
     answers = await asyncio.gather(*map(missed, calls))
     assert [error.details["timeout_ms"] for error, _ in answers] == [200, 200, 200]
@@ -186,7 +187,7 @@ async def test_an_index_that_does_not_answer_is_replaced_by_words_in_time(tmp_pa
     async with sage.running(search_soon=True):
         await until(lambda: shelves.ready)
         (error, seconds), control = await asyncio.gather(
-            missed(searching.search(sage, "deadline", 5)), slept(LEVELS["T3"])
+            missed(sage_search.search(sage, "deadline", 5)), slept(LEVELS["T3"])
         )
     assert slow.asked == 1
     assert seconds / control < MARGIN

@@ -14,11 +14,11 @@ from knowledge.engine.local import LocalEngine
 from knowledge.errors import EmptyQuery, Unavailable
 from knowledge.model import DocumentFilter, Query
 from knowledge.surfaces.sage import layers_of, shelves_on
-from knowledge.toolsets.sage import searching
+from knowledge.toolsets.sage import search as sage_search
 from knowledge.toolsets.sage.content_folder import Disk
+from knowledge.toolsets.sage.index_sync import Shelves
 from knowledge.toolsets.sage.library import Library
 from knowledge.toolsets.sage.service import Sage
-from knowledge.toolsets.sage.shelves import Shelves
 from tests.contracts.sage.folder import make_sage, until, words, write_pages
 
 TIMEOUTS = "content/frameworks/resilience/timeout_patterns.md"
@@ -42,7 +42,7 @@ async def filled(folder: Path, engine: Engine) -> AsyncIterator[tuple[Sage, Shel
 @pytest.mark.requirement("003.search.hybrid")
 async def test_a_search_goes_by_words_and_meaning_once_the_layers_are_indexed(folder: Path, local: LocalEngine) -> None:
     async with filled(folder, local) as (sage, _):
-        answer: Any = await searching.search(sage, "pass the deadline on", 5)
+        answer: Any = await sage_search.search(sage, "pass the deadline on", 5)
     assert answer["mode"] == "hybrid"
     assert answer["complete"] is True
     first = answer["results"][0]
@@ -55,19 +55,19 @@ async def test_a_search_goes_by_words_and_meaning_once_the_layers_are_indexed(fo
 
 async def test_a_search_in_a_layer_stays_there(folder: Path, local: LocalEngine) -> None:
     async with filled(folder, local) as (sage, _):
-        answer: Any = await searching.search(sage, "deadline", 5, "core")
+        answer: Any = await sage_search.search(sage, "deadline", 5, "core")
         assert all(result["path"].startswith("content/core/") for result in answer["results"])
 
 
 @pytest.mark.requirement("003.search.words")
 async def test_until_then_words_are_searched_in_memory(folder: Path) -> None:
-    answer: Any = await searching.search(make_sage(Disk(folder)), "deadline", 5)
+    answer: Any = await sage_search.search(make_sage(Disk(folder)), "deadline", 5)
     assert answer["mode"] == "words"
     assert [result["path"] for result in answer["results"]] == [TIMEOUTS]
-    answer = await searching.search(make_sage(Disk(folder)), "deadline", 5, "practices")
+    answer = await sage_search.search(make_sage(Disk(folder)), "deadline", 5, "practices")
     assert answer["results"] == []
     with pytest.raises(EmptyQuery):
-        await searching.search(make_sage(Disk(folder)), "?!", 5)
+        await sage_search.search(make_sage(Disk(folder)), "?!", 5)
 
 
 @pytest.mark.requirement("003.search.own")
@@ -90,7 +90,7 @@ async def test_only_what_changed_is_embedded_again(folder: Path, local: LocalEng
         (folder / "practices" / "engineering.md").unlink()
 
         async def found(text: str) -> list[str]:
-            answer: Any = await searching.search(sage, text, 5)
+            answer: Any = await sage_search.search(sage, text, 5)
             return [result["path"] for result in answer["results"] if result["matched_by"] != "meaning"]
 
         await until(lambda: shelves.embedded == 6)
@@ -131,7 +131,7 @@ async def test_an_index_that_fails_is_replaced_by_words(folder: Path, local: Loc
             raise Unavailable("not now")
 
         shelves.search = fails  # type: ignore[method-assign]
-        answer: Any = await searching.search(sage, "deadline", 5)
+        answer: Any = await sage_search.search(sage, "deadline", 5)
     assert answer["mode"] == "words"
     assert answer["results"][0]["path"] == TIMEOUTS
 
@@ -146,6 +146,6 @@ async def test_an_engine_that_cannot_be_opened_leaves_words(folder: Path) -> Non
     shelves = Shelves(library, nothing)
     sage = Sage(library, words, shelves=shelves)
     async with sage.running():
-        answer: Any = await searching.search(sage, "deadline", 5)
+        answer: Any = await sage_search.search(sage, "deadline", 5)
         await until(lambda: shelves.state == "words alone")
     assert answer["results"][0]["path"] == TIMEOUTS

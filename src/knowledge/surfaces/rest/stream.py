@@ -18,8 +18,8 @@ from knowledge.surfaces.rest.openapi import MEANINGS, OpenApi
 from knowledge.surfaces.rest.rates import STREAM
 from knowledge.surfaces.rest.routes import Route
 from knowledge.toolsets.arguments import understand
-from knowledge.toolsets.manager.asking import check_query
-from knowledge.toolsets.manager.streaming import stream
+from knowledge.toolsets.manager.fan_out import check_query
+from knowledge.toolsets.manager.stream import stream
 from knowledge.toolsets.manager.tools import tools
 
 

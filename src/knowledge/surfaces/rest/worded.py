@@ -7,7 +7,7 @@ from starlette.responses import Response
 from knowledge.errors import KnowledgeError
 from knowledge.surfaces.answers import refusal
 from knowledge.surfaces.rest.routes import Route
-from knowledge.toolsets.manager.words import word
+from knowledge.toolsets.manager.errors import word
 
 
 def worded(error: KnowledgeError) -> Response:

@@ -8,8 +8,8 @@ from pydantic import Field
 
 from knowledge.model import DocumentEdit, Json, NewNote
 from knowledge.toolsets.base import Call, Rate
-from knowledge.toolsets.kb.adding import add
-from knowledge.toolsets.kb.words import (
+from knowledge.toolsets.kb.accept import add
+from knowledge.toolsets.kb.errors import (
     Collection,
     Number,
     SourcePath,

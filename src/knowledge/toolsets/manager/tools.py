@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from knowledge.toolsets.manager import listing, searching
-from knowledge.toolsets.manager.corpora import CorpusResources
-from knowledge.toolsets.manager.words import tools
+from knowledge.toolsets.manager import list as list_tools
+from knowledge.toolsets.manager import query
+from knowledge.toolsets.manager.errors import tools
+from knowledge.toolsets.manager.resources import CorpusResources
 
 __all__ = ["tools"]
 
 ORDER = ("query_knowledge", "query_corpus", "list_collections", "list_corpuses")
-MODULES = (searching, listing)
+MODULES = (query, list_tools)
 """To import them is to register their tools."""
 
 tools.tools.sort(key=lambda tool: ORDER.index(tool.name))

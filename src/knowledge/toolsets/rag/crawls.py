@@ -13,8 +13,7 @@ from knowledge.model import CollectionRef, JobStatus, Json, JsonValue
 from knowledge.model.crawls import MOST_PAGES, Crawl, CrawledPage, NewCrawl, Outcome
 from knowledge.toolsets.arguments import Identifier
 from knowledge.toolsets.base import Call, Rate
-from knowledge.toolsets.rag.sources import find_source
-from knowledge.toolsets.rag.words import (
+from knowledge.toolsets.rag.errors import (
     LONGEST_TITLE,
     MOST_ITEMS,
     as_ref,
@@ -25,6 +24,7 @@ from knowledge.toolsets.rag.words import (
     tools,
     unknown_action,
 )
+from knowledge.toolsets.rag.sources import find_source
 
 ACTIONS = ("get", "list", "cancel")
 STATES = {JobStatus.PROCESSING: "running", JobStatus.PARTIAL: "completed"}

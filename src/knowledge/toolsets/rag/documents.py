@@ -21,13 +21,12 @@ from knowledge.model import (
     JsonValue,
     NewFile,
 )
-from knowledge.toolsets.adding import title_and_tags, was_unpacked
+from knowledge.toolsets.add_and_wait import title_and_tags, was_unpacked
 from knowledge.toolsets.arguments import Identifier, JsonObject
 from knowledge.toolsets.base import Call, Rate
-from knowledge.toolsets.formats import check_suffix
+from knowledge.toolsets.format_names import check_suffix
 from knowledge.toolsets.paths import open_file
-from knowledge.toolsets.rag.sources import find_source
-from knowledge.toolsets.rag.words import (
+from knowledge.toolsets.rag.errors import (
     LONGEST_TITLE,
     MOST_ITEMS,
     as_ref,
@@ -39,6 +38,7 @@ from knowledge.toolsets.rag.words import (
     tools,
     unknown_action,
 )
+from knowledge.toolsets.rag.sources import find_source
 
 ACTIONS = ("create", "get", "list", "update", "delete")
 FIRST = ("pdf", "html", "txt", "md", "docx")

@@ -13,7 +13,7 @@ from knowledge.errors import CollectionNotFound, InvalidParameter
 from knowledge.model import Collection, CollectionEdit, Json, NewCollection
 from knowledge.toolsets.arguments import Identifier
 from knowledge.toolsets.base import Call, Rate
-from knowledge.toolsets.rag.words import (
+from knowledge.toolsets.rag.errors import (
     LONGEST_TITLE,
     MOST_ITEMS,
     bounded,

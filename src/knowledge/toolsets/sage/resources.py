@@ -9,9 +9,9 @@ from knowledge.errors import NotFound
 from knowledge.model import JsonValue
 from knowledge.toolsets.base import Call, Resource, ResourceTemplate, ResourceText
 from knowledge.toolsets.sage.deadline import gather
-from knowledge.toolsets.sage.levels import TOPIC
 from knowledge.toolsets.sage.library import ALL, LAYERS
 from knowledge.toolsets.sage.service import Sage
+from knowledge.toolsets.sage.timeouts import TOPIC
 from knowledge.toolsets.sage.topic_names import topic_of
 
 SCHEME = "knowledge://"

@@ -16,13 +16,13 @@ from knowledge.errors import KnowledgeError, NotFound, Unreadable
 from knowledge.model import Json, JsonValue
 from knowledge.toolsets.sage import topic_names
 from knowledge.toolsets.sage.deadline import gather
-from knowledge.toolsets.sage.levels import LAYER, TOPIC, Deadline, Timeouts
+from knowledge.toolsets.sage.index_sync import Shelves
 from knowledge.toolsets.sage.library import ALL, LAYERS, Changes, Library
 from knowledge.toolsets.sage.page import Page
-from knowledge.toolsets.sage.shelves import Shelves
+from knowledge.toolsets.sage.page_passages import PageWords
+from knowledge.toolsets.sage.timeouts import LAYER, TOPIC, Deadline, Timeouts
 from knowledge.toolsets.sage.token_budget import Count
-from knowledge.toolsets.sage.watching import watch
-from knowledge.toolsets.sage.words import PageWords
+from knowledge.toolsets.sage.watch import watch
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from knowledge.toolsets.base import Call, Prompt, PromptArgument, Rate, Refused,
 from knowledge.toolsets.sage.configuration import CAPABILITIES
 from knowledge.toolsets.sage.resources import LayerResources
 from knowledge.toolsets.sage.service import Sage
-from knowledge.toolsets.sage.tasks import TASKS, Task
+from knowledge.toolsets.sage.task_weights import TASKS, Task
 
 Layer: TypeAlias = Literal["core", "guidelines", "frameworks", "practices", "all"]
 
@@ -63,11 +63,11 @@ async def search(
     layer: Annotated[Layer, Field(description="Layer to search in")] = "all",
 ) -> Json:
     """Search the knowledge base."""
-    from knowledge.toolsets.sage import searching
+    from knowledge.toolsets.sage import search as sage_search
 
     if not query.strip():
         raise InvalidParameter("Invalid value for 'query': must not be empty", parameter="query")
-    return await searching.search(call.service(Sage), query, limit, layer)
+    return await sage_search.search(call.service(Sage), query, limit, layer)
 
 
 @tools.tool("sage_get_context", read_only=True)
@@ -78,9 +78,9 @@ async def get_context(
     token_budget: Annotated[int, Field(description="Maximum tokens for response", ge=1, le=100_000)] = 4000,
 ) -> Json:
     """Get task-specific context based on task type."""
-    from knowledge.toolsets.sage import contexts
+    from knowledge.toolsets.sage import context as sage_context
 
-    return await contexts.context(call.service(Sage), task_type, language, token_budget)
+    return await sage_context.context(call.service(Sage), task_type, language, token_budget)
 
 
 @tools.tool("sage_info", read_only=True, rate=Rate.LIST)
@@ -90,14 +90,14 @@ async def info(call: Call) -> Json:
 
 
 async def task_prompt(call: Call, given: Mapping[str, str]) -> str:
-    from knowledge.toolsets.sage import contexts
+    from knowledge.toolsets.sage import context as sage_context
 
     task = given.get("task_type", "").strip().lower()
     if task not in TASKS:
         raise InvalidParameter(
             f"Invalid value for 'task_type': must be one of {', '.join(TASKS)}", parameter="task_type"
         )
-    return await contexts.prompt(call.service(Sage), task, given.get("context", ""))
+    return await sage_context.prompt(call.service(Sage), task, given.get("context", ""))
 
 
 tools.prompts.append(

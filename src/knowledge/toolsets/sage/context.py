@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from knowledge.errors import NotFound, Unreadable
 from knowledge.model import Json
 from knowledge.toolsets.sage.deadline import gather
-from knowledge.toolsets.sage.levels import CONTEXT, STANDARD
 from knowledge.toolsets.sage.library import LAYERS
 from knowledge.toolsets.sage.page import Page, sections
 from knowledge.toolsets.sage.service import Sage
-from knowledge.toolsets.sage.tasks import WORDS, spelled, weigh
+from knowledge.toolsets.sage.task_weights import WORDS, spelled, weigh
+from knowledge.toolsets.sage.timeouts import CONTEXT, STANDARD
 from knowledge.toolsets.sage.token_budget import Chosen, Count, Part, choose
 
 FOR_READING, FOR_CHOOSING = 0.7, 0.95

@@ -10,8 +10,9 @@ from knowledge.engine.api import Engine
 from knowledge.errors import InvalidCorpusId, KnowledgeError
 from knowledge.model import Answer, Collection, Json, JsonValue
 from knowledge.toolsets.base import Call
-from knowledge.toolsets.manager import passages
-from knowledge.toolsets.manager.asking import (
+from knowledge.toolsets.manager import passage_text
+from knowledge.toolsets.manager.errors import tools
+from knowledge.toolsets.manager.fan_out import (
     MOST_COLLECTIONS,
     MOST_RESULTS,
     Question,
@@ -20,7 +21,6 @@ from knowledge.toolsets.manager.asking import (
     everything,
     search_each,
 )
-from knowledge.toolsets.manager.words import tools
 
 ALL = "all accessible collections"
 LARGEST_ID = 2**63 - 1
@@ -96,4 +96,4 @@ async def ask(
     told = [answers[collection.id] for collection in within if collection.id in answers]
     hits = [hit for answer in told for hit in answer.hits]
     notes: list[JsonValue] = [*dict.fromkeys(note for answer in told for note in answer.notes)]
-    return passages.context(hits), len(hits), {"notes": notes} if notes else {}
+    return passage_text.context(hits), len(hits), {"notes": notes} if notes else {}

@@ -10,7 +10,7 @@ from knowledge import wire
 from knowledge.errors import Invalid, MissingParameter
 from knowledge.model import DocumentFilter, JobFilter, JobStatus, Json, JsonValue
 from knowledge.toolsets.base import Call, Rate
-from knowledge.toolsets.kb.words import Number, passage, shown, tools, work
+from knowledge.toolsets.kb.errors import Number, passage, shown, tools, work
 
 
 @tools.tool("kb_get", read_only=True, rate=Rate.LIST)

@@ -8,9 +8,9 @@ from typing import TypeAlias
 from knowledge.engine.api import Engine
 from knowledge.errors import KnowledgeError, NotFound
 from knowledge.model import Answer, Collection, Hit, Json, JsonValue
-from knowledge.toolsets.manager.asking import as_reference, check_query, search_each
-from knowledge.toolsets.manager.searching import chosen
-from knowledge.toolsets.manager.words import word
+from knowledge.toolsets.manager.errors import word
+from knowledge.toolsets.manager.fan_out import as_reference, check_query, search_each
+from knowledge.toolsets.manager.query import chosen
 
 Write: TypeAlias = Callable[[Json], Awaitable[None]]
 """Sends one event."""

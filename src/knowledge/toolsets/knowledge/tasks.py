@@ -8,7 +8,7 @@ from knowledge import errors
 from knowledge.errors import BY_CODE, KnowledgeError
 from knowledge.model import Job, JobStatus, Json
 from knowledge.toolsets.base import Answered, Call, Refused, nearest
-from knowledge.toolsets.knowledge_words import ERRORS, as_ref, refuse, warnings
+from knowledge.toolsets.knowledge.errors import ERRORS, as_ref, refuse, warnings
 
 STATES = {JobStatus.PROCESSING: "running", JobStatus.PARTIAL: "completed"}
 

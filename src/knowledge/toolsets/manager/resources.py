@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from knowledge.errors import InvalidCorpusId
 from knowledge.model import Collection, Document
 from knowledge.toolsets.base import Call, Resource, ResourceTemplate, ResourceText
-from knowledge.toolsets.manager.asking import everything
-from knowledge.toolsets.manager.listing import curation, newest
-from knowledge.toolsets.manager.passages import file_name, one_line
-from knowledge.toolsets.manager.searching import corpus_id
+from knowledge.toolsets.manager.fan_out import everything
+from knowledge.toolsets.manager.list import curation, newest
+from knowledge.toolsets.manager.passage_text import file_name, one_line
+from knowledge.toolsets.manager.query import corpus_id
 
 SCHEME = "corpus://"
 

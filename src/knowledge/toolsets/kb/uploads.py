@@ -12,8 +12,8 @@ from knowledge.errors import DeadlineExceeded, InvalidParameter, Unavailable
 from knowledge.extract.formats import check_suffix
 from knowledge.model import Content, Json, NewFile
 from knowledge.toolsets.base import Call, Rate
-from knowledge.toolsets.kb.adding import add
-from knowledge.toolsets.kb.words import Collection, SourcePath, Tags, Title, shelf_or_default, tools
+from knowledge.toolsets.kb.accept import add
+from knowledge.toolsets.kb.errors import Collection, SourcePath, Tags, Title, shelf_or_default, tools
 from knowledge.toolsets.uploads import MOST_PARTS, Owner, Promise, Upload, Uploads
 
 UploadId = Annotated[str, Field(description="What kb_upload_start returned", min_length=1, max_length=200)]

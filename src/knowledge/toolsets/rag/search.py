@@ -11,8 +11,8 @@ from knowledge.errors import CollectionNotFound, InvalidParameter
 from knowledge.model import Filter, Hit, Json, Mode, Query
 from knowledge.toolsets.arguments import Identifier
 from knowledge.toolsets.base import Call
+from knowledge.toolsets.rag.errors import LONGEST_TEXT, LONGEST_TITLE, bounded, cut, required, tools
 from knowledge.toolsets.rag.sources import find_source
-from knowledge.toolsets.rag.words import LONGEST_TEXT, LONGEST_TITLE, bounded, cut, required, tools
 
 MOST_MATCHES = 50
 MODES = {"vector": Mode.VECTOR, "hybrid": Mode.HYBRID, "rerank": Mode.RERANK}

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from knowledge.errors import EmptyQuery, Invalid, KnowledgeError
 from knowledge.model import Answer, Json, JsonValue
 from knowledge.toolsets.sage.deadline import gather
-from knowledge.toolsets.sage.levels import STANDARD, Deadline
 from knowledge.toolsets.sage.library import ALL
+from knowledge.toolsets.sage.page_passages import Found, snippet
 from knowledge.toolsets.sage.service import Sage
+from knowledge.toolsets.sage.timeouts import STANDARD, Deadline
 from knowledge.toolsets.sage.topic_names import ROOT
-from knowledge.toolsets.sage.words import Found, snippet
 
 log = logging.getLogger(__name__)
 

@@ -11,9 +11,9 @@ from knowledge.engine.api import Engine
 from knowledge.errors import CollectionNotFound
 from knowledge.model import Collection, Curation, Document, DocumentFilter, Json, JsonValue
 from knowledge.toolsets.base import Call, Rate
-from knowledge.toolsets.manager.asking import everything
-from knowledge.toolsets.manager.passages import file_name
-from knowledge.toolsets.manager.words import tools
+from knowledge.toolsets.manager.errors import tools
+from knowledge.toolsets.manager.fan_out import everything
+from knowledge.toolsets.manager.passage_text import file_name
 
 MOST_FILES = 100
 """So many names of a collection's files are shown; `num_files` says how many there are."""

@@ -25,13 +25,13 @@ from knowledge.model import (
     Query,
     Status,
 )
-from knowledge.toolsets.adding import accept, finish, title_and_tags, was_unpacked
+from knowledge.toolsets.add_and_wait import accept, finish, title_and_tags, was_unpacked
 from knowledge.toolsets.arguments import Arguments, Identifier, JsonObject
 from knowledge.toolsets.base import Answered, Call, Rate, Toolset
 from knowledge.toolsets.estimate import estimate, time_left
-from knowledge.toolsets.formats import canonical, check_suffix, known_formats
-from knowledge.toolsets.knowledge_tasks import cancel, ended, running, task
-from knowledge.toolsets.knowledge_words import as_ref, known_ref, name_of, refuse, stamp, warnings
+from knowledge.toolsets.format_names import canonical, check_suffix, known_formats
+from knowledge.toolsets.knowledge.errors import as_ref, known_ref, name_of, refuse, stamp, warnings
+from knowledge.toolsets.knowledge.tasks import cancel, ended, running, task
 from knowledge.toolsets.paths import megabytes, open_file
 
 FORMATS = ("pdf", "docx", "pptx", "xlsx", "html", "jpg", "png", "svg")

@@ -9,7 +9,7 @@ from pydantic import Field
 from knowledge.errors import CollectionNotFound, InvalidParameter
 from knowledge.model import Answer, Filter, Hit, Json, Mode, Query
 from knowledge.toolsets.base import Call
-from knowledge.toolsets.kb.words import Collection, Tags, free_tags, shelf, tools
+from knowledge.toolsets.kb.errors import Collection, Tags, free_tags, shelf, tools
 from knowledge.wire.documents import section_header
 from knowledge.wire.values import dump_moment
 
