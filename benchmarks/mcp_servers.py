@@ -33,10 +33,10 @@ async def cpu(_: Request) -> PlainTextResponse:
 def ours() -> ASGIApp:
     """The product: its guard, its log, its registry, its voice."""
     from knowledge.config import Settings
-    from knowledge.surfaces.http import Doors
-    from knowledge.surfaces.logs import configure
-    from knowledge.surfaces.mcp.surface import McpSurface
-    from knowledge.surfaces.server import front
+    from knowledge.surfaces.http.app import Doors
+    from knowledge.surfaces.http.logs import configure
+    from knowledge.surfaces.http.server import front
+    from knowledge.surfaces.mcp.routes import McpSurface
     from knowledge.toolsets.base import Call, Registry, Toolset
     from knowledge.toolsets.knowledge.errors import refuse
 

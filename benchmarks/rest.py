@@ -25,8 +25,8 @@ from knowledge.app import open_engine
 from knowledge.config import Settings
 from knowledge.engine.local import LocalEngine
 from knowledge.model import NewNote, Query
+from knowledge.surfaces.http.server import front
 from knowledge.surfaces.rest import rest_app
-from knowledge.surfaces.server import front
 
 HEADERS = [(b"host", b"127.0.0.1:8000"), (b"content-type", b"application/json"), (b"user-agent", b"benchmark")]
 QUESTION = "harbour ledger tide"

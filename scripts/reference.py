@@ -7,12 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pydantic_core import PydanticUndefined
+from scripts.docs.commands import commands_page
 from scripts.docs.formats import formats_page
+from scripts.docs.rest import rest_page
 
 from knowledge.config import Settings
 from knowledge.errors import KnowledgeError
-from knowledge.surfaces.cli.reference import commands_page
-from knowledge.surfaces.rest.reference import rest_page
 from knowledge.toolsets import registry
 from knowledge.toolsets.manager.errors import WORDS
 

@@ -15,8 +15,8 @@ from click.testing import CliRunner, Result
 from knowledge.config import Settings
 from knowledge.engine.api import Engine
 from knowledge.surfaces.cli import cli
+from knowledge.surfaces.http.server import front, listen, make_server
 from knowledge.surfaces.rest import rest_app
-from knowledge.surfaces.server import front, listen, make_server
 
 LIMIT = 30.0
 

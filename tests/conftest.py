@@ -14,8 +14,8 @@ from knowledge.engine.api import Engine
 from knowledge.engine.local import LocalEngine
 from knowledge.engine.remote.engine import RemoteEngine
 from knowledge.model import Caller
-from knowledge.surfaces.auth import Keys
-from knowledge.surfaces.guard import guarded
+from knowledge.surfaces.http.auth import Keys
+from knowledge.surfaces.http.guard import guarded
 from knowledge.surfaces.rest import rest_app
 from knowledge.testing import SharedParsers, small_engine
 

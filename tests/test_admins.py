@@ -13,7 +13,7 @@ from knowledge.engine.api import Engine
 from knowledge.engine.local import LocalEngine
 from knowledge.errors import AdminRequired, Forbidden
 from knowledge.model import Original
-from knowledge.surfaces.http import http_app
+from knowledge.surfaces.http.app import http_app
 from tests.acting import add_note, found
 from tests.people import ADMIN, PASSWORD, a_corpus, bearing, entered, joined
 

@@ -11,9 +11,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from knowledge.config import Settings
 from knowledge.engine.local import LocalEngine
-from knowledge.surfaces.auth import caller_of
-from knowledge.surfaces.guard import guarded
-from knowledge.surfaces.http import http_app
+from knowledge.surfaces.http.app import http_app
+from knowledge.surfaces.http.auth import caller_of
+from knowledge.surfaces.http.guard import guarded
 from tests.contracts.serving import serving
 
 OWN, LISTED = "http://127.0.0.1:8000", "https://page.example"

@@ -16,9 +16,9 @@ import pytest
 from knowledge.config import Settings
 from knowledge.embed import model_file
 from knowledge.engine.local import LocalEngine
-from knowledge.surfaces.cli import checks
-from knowledge.surfaces.cli.checks import Verdict
-from knowledge.surfaces.cli.checks_engine import judge
+from knowledge.surfaces.cli.doctor import checks
+from knowledge.surfaces.cli.doctor.checks import Verdict
+from knowledge.surfaces.cli.doctor.engine_checks import judge
 from tests.mounts import READ_ONLY, on_disk_of_its_own, own_mounts
 
 

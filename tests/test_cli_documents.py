@@ -10,7 +10,7 @@ import pytest
 
 from knowledge.config import Settings
 from knowledge.engine.local import LocalEngine
-from knowledge.surfaces.cli import faults
+from knowledge.surfaces.cli import errors as cli_errors
 from tests.commanding import Shell, serving
 
 
@@ -74,11 +74,11 @@ def test_adding_again_changes_only_what_has_changed(shell: Shell, folder: Path) 
 def test_a_pattern_that_the_shell_left_alone_is_expanded(shell: Shell, folder: Path) -> None:
     assert "Added 1 document" in shell.ok("add", f"{folder}/**/*.txt")
     missing = shell.run("add", f"{folder}/*.nothing")
-    assert (missing.exit_code, missing.stdout) == (faults.MISSING, "")
+    assert (missing.exit_code, missing.stdout) == (cli_errors.MISSING, "")
 
 
 def test_standard_input_needs_a_name(shell: Shell) -> None:
-    assert shell.run("add", "-", input="# Hello").exit_code == faults.USAGE
+    assert shell.run("add", "-", input="# Hello").exit_code == cli_errors.USAGE
     added = shell.json("add", "-", "--name", "hello.md", input="# Hello\n\nWorld.")["added"][0]
     document = shell.json("show", added["document_id"])
     assert (document["title"], document["source_path"]) == ("Hello", None)
@@ -90,7 +90,7 @@ def test_each_failure_is_named_with_what_to_do(shell: Shell, tmp_path: Path) -> 
     empty.touch()
     strange.write_text("?")
     result = shell.run("add", good, empty, strange, tmp_path / "gone.md")
-    assert result.exit_code == faults.FAILED
+    assert result.exit_code == cli_errors.FAILED
     assert "Added 1 document" in result.stdout and "3 files failed:" in result.stdout
     assert f"{empty}: The file is empty." in result.stdout
     assert f"{strange}: Files named *.xyz are not read. Supported: " in result.stdout
@@ -118,20 +118,20 @@ def test_a_title_that_two_documents_have_is_refused_with_their_numbers(shell: Sh
     shell.ok("note", "One cup.", "--title", "Tea")
     shell.ok("note", "Two cups.", "--title", "Tea")
     result = shell.run("show", "Tea")
-    assert result.exit_code == faults.USAGE
+    assert result.exit_code == cli_errors.USAGE
     assert result.stderr == "2 documents are called 'Tea'. Use a number instead: 1, 2.\n"
 
 
 def test_what_is_not_there_is_said_in_a_sentence(shell: Shell) -> None:
     result = shell.run("show", "nowhere.pdf")
-    assert (result.exit_code, result.stdout) == (faults.MISSING, "")
+    assert (result.exit_code, result.stdout) == (cli_errors.MISSING, "")
     assert result.stderr.startswith("No document is called 'nowhere.pdf'. ")
-    assert shell.run("read", "99").exit_code == faults.MISSING
+    assert shell.run("read", "99").exit_code == cli_errors.MISSING
 
 
 def test_errors_are_json_where_json_was_asked_for(shell: Shell) -> None:
     result = shell.run("show", "99", "--json")
-    assert (result.exit_code, result.stdout) == (faults.MISSING, "")
+    assert (result.exit_code, result.stdout) == (cli_errors.MISSING, "")
     assert json.loads(result.stderr)["error"]["code"] == "document_not_found"
 
 
@@ -142,8 +142,8 @@ def test_search_shows_headings_and_stays_inside_its_filters(shell: Shell, folder
     assert shell.json("search", "tea", "--type", "note")["returned"] == 1
     assert shell.json("search", "tea", "--document", "Tea")["returned"] == 1
     assert shell.json("search", "tea", "--to", "2000-01-01")["returned"] == 0
-    assert shell.run("search", "tea", "--collection", "nowhere").exit_code == faults.MISSING
-    assert shell.run("search", "tea", "--from", "yesterday").exit_code == faults.USAGE
+    assert shell.run("search", "tea", "--collection", "nowhere").exit_code == cli_errors.MISSING
+    assert shell.run("search", "tea", "--from", "yesterday").exit_code == cli_errors.USAGE
 
 
 def test_an_explanation_is_a_small_table(shell: Shell) -> None:
@@ -154,13 +154,13 @@ def test_an_explanation_is_a_small_table(shell: Shell) -> None:
 
 def test_nothing_found_is_no_failure(shell: Shell) -> None:
     result = shell.run("search", "tea", "--mode", "text")
-    assert (result.exit_code, result.stdout) == (faults.OK, "")
+    assert (result.exit_code, result.stdout) == (cli_errors.OK, "")
     assert "Nothing was found." in result.stderr
 
 
 def test_there_is_no_passage_to_open_where_none_was_found(shell: Shell) -> None:
     result = shell.run("search", "tea", "--open", "1")
-    assert result.exit_code == faults.MISSING, result.output
+    assert result.exit_code == cli_errors.MISSING, result.output
 
 
 def test_one_passage_is_read_with_its_neighbours(shell: Shell, tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ def test_one_passage_is_read_with_its_neighbours(shell: Shell, tmp_path: Path) -
     chunks = shell.json("read", "long.md", "--passage", "3", "--around", "2")["chunks"]
     assert [chunk["index"] for chunk in chunks] == [1, 2, 3, 4, 5]
     assert "> passage 3" in shell.ok("read", "long.md", "--passage", "3")
-    assert shell.run("read", "long.md", "--passage", "9999").exit_code == faults.MISSING
+    assert shell.run("read", "long.md", "--passage", "9999").exit_code == cli_errors.MISSING
 
 
 def test_the_original_comes_back_byte_for_byte(shell: Shell, tmp_path: Path) -> None:
@@ -192,10 +192,10 @@ def test_tags_and_collections_change(shell: Shell) -> None:
 def test_removing_asks_first(shell: Shell) -> None:
     shell.ok("note", "Tea.")
     refused = shell.run("remove", "1")
-    assert refused.exit_code == faults.USAGE and "--yes" in refused.stderr
+    assert refused.exit_code == cli_errors.USAGE and "--yes" in refused.stderr
     assert shell.json("remove", "1", "--yes")["documents"] == 1
-    assert shell.run("show", "1").exit_code == faults.MISSING
-    assert shell.run("remove").exit_code == faults.USAGE
+    assert shell.run("show", "1").exit_code == cli_errors.MISSING
+    assert shell.run("remove").exit_code == cli_errors.USAGE
 
 
 def test_everything_can_be_removed_at_once(shell: Shell) -> None:

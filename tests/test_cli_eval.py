@@ -11,7 +11,7 @@ import pytest
 from knowledge.config import Settings
 from knowledge.engine.evaluate.judge import overlaps
 from knowledge.engine.local import LocalEngine
-from knowledge.surfaces.cli import faults
+from knowledge.surfaces.cli import errors as cli_errors
 from tests.commanding import Shell, serving
 
 PAGES = {
@@ -99,8 +99,8 @@ def test_questions_come_in_every_usual_form(shell: Shell, tmp_path: Path, name: 
 
 def test_a_script_can_ask_for_a_least_quality(shell: Shell, tmp_path: Path) -> None:
     file = lines(tmp_path, {"question": "kettle", "document": "Kettle"}, {"question": "boat", "document": "Oars"})
-    assert shell.run("eval", file, "--min-ndcg", "0.5").exit_code == faults.OK
-    assert shell.run("eval", file, "--min-ndcg", "0.6").exit_code == faults.FAILED
+    assert shell.run("eval", file, "--min-ndcg", "0.5").exit_code == cli_errors.OK
+    assert shell.run("eval", file, "--min-ndcg", "0.6").exit_code == cli_errors.FAILED
 
 
 @pytest.mark.parametrize(
@@ -120,12 +120,12 @@ def test_a_file_that_is_wrong_says_where(tmp_path: Path, name: str, text: str, s
     file = tmp_path / name
     file.write_text(text)
     result = Shell({}).run("eval", file)
-    assert result.exit_code == faults.USAGE
+    assert result.exit_code == cli_errors.USAGE
     assert says in result.stderr
 
 
 def test_a_file_of_questions_that_is_not_there_is_missed() -> None:
-    assert Shell({}).run("eval", "nowhere.jsonl").exit_code == faults.MISSING
+    assert Shell({}).run("eval", "nowhere.jsonl").exit_code == cli_errors.MISSING
 
 
 def test_a_passage_is_known_again_however_it_is_cut() -> None:

@@ -13,8 +13,9 @@ from pydantic import SecretStr
 
 from knowledge.config import Settings
 from knowledge.engine.local import LocalEngine
-from knowledge.surfaces.cli import cli, faults
-from knowledge.surfaces.server import listen
+from knowledge.surfaces.cli import cli
+from knowledge.surfaces.cli import errors as cli_errors
+from knowledge.surfaces.http.server import listen
 from tests.commanding import Shell, serving
 
 
@@ -27,7 +28,7 @@ def shell(local: LocalEngine, settings: Settings) -> Iterator[Shell]:
 def test_a_failed_job_is_listed_with_its_reason(shell: Shell, tmp_path: Path) -> None:
     broken = tmp_path / "broken.json"
     broken.write_text("   ")
-    assert shell.run("add", broken).exit_code == faults.FAILED
+    assert shell.run("add", broken).exit_code == cli_errors.FAILED
     assert "There are no such jobs." in shell.run("jobs", "--status", "queued").stderr
     failed = shell.json("jobs", "--status", "failed")["jobs"]
     assert [job["filename"] for job in failed] == ["broken.json"]
@@ -47,10 +48,10 @@ def test_jobs_are_followed_to_their_end(shell: Shell, tmp_path: Path) -> None:
 
 def test_a_job_that_has_ended_can_be_neither_cancelled_nor_retried(shell: Shell) -> None:
     shell.ok("note", "Tea.")
-    assert shell.run("jobs", "cancel", "1").exit_code == faults.FAILED
-    assert shell.run("jobs", "retry", "1").exit_code == faults.FAILED
-    assert shell.run("jobs", "retry", "77").exit_code == faults.MISSING
-    assert shell.run("jobs", "cancel", "nonsense").exit_code == faults.USAGE
+    assert shell.run("jobs", "cancel", "1").exit_code == cli_errors.FAILED
+    assert shell.run("jobs", "retry", "1").exit_code == cli_errors.FAILED
+    assert shell.run("jobs", "retry", "77").exit_code == cli_errors.MISSING
+    assert shell.run("jobs", "cancel", "nonsense").exit_code == cli_errors.USAGE
 
 
 def test_collections_are_made_renamed_and_removed(shell: Shell) -> None:
@@ -59,9 +60,9 @@ def test_collections_are_made_renamed_and_removed(shell: Shell) -> None:
     shell.ok("collections", "rename", "house-papers", "Papers of the house")
     assert "Papers of the house" in shell.ok("collections")
     shell.ok("note", "Tea.", "--collection", "house-papers")
-    assert shell.run("collections", "remove", "house-papers").exit_code == faults.USAGE
+    assert shell.run("collections", "remove", "house-papers").exit_code == cli_errors.USAGE
     assert shell.json("collections", "remove", "house-papers", "--yes")["documents"] == 1
-    assert shell.run("collections", "remove", "house-papers", "--yes").exit_code == faults.MISSING
+    assert shell.run("collections", "remove", "house-papers", "--yes").exit_code == cli_errors.MISSING
 
 
 def test_status_tells_how_much_there_is(shell: Shell) -> None:
@@ -78,7 +79,7 @@ def test_verify_is_clean_until_a_file_is_lost(shell: Shell, settings: Settings) 
         if path.is_file():
             path.unlink()
     result = shell.run("verify", "--json")
-    assert result.exit_code == faults.FAILED
+    assert result.exit_code == cli_errors.FAILED
     assert [finding["part"] for finding in json.loads(result.stdout)["findings"]] == ["files"]
 
 
@@ -94,12 +95,12 @@ def test_reindex_moves_to_another_model(shell: Shell) -> None:
     assert shell.json("search", "tea", "--mode", "vector")["returned"] == 1
     assert "other, 64 dimensions" in shell.ok("status")
     assert "The model other answers now" in shell.ok("reindex", "--model", "other")
-    assert shell.run("reindex", "--model", "none").exit_code == faults.USAGE
-    assert shell.run("reindex", "--no-wait").exit_code == faults.USAGE
+    assert shell.run("reindex", "--model", "none").exit_code == cli_errors.USAGE
+    assert shell.run("reindex", "--no-wait").exit_code == cli_errors.USAGE
 
 
 def test_the_folder_of_a_model_is_named_from_the_root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from knowledge.surfaces.cli.reindex import absolute
+    from knowledge.surfaces.cli.commands.reindex import absolute
 
     monkeypatch.chdir(tmp_path)
     assert absolute("dir:models/minilm") == f"dir:{tmp_path / 'models' / 'minilm'}"
@@ -111,11 +112,11 @@ def test_a_backup_is_laid_out_in_an_empty_folder_only(shell: Shell, tmp_path: Pa
     archive, home = tmp_path / "all.tar", tmp_path / "restored"
     shell.ok("backup", archive)
     assert tarfile.is_tarfile(archive)
-    assert shell.run("backup", archive).exit_code == faults.FAILED
+    assert shell.run("backup", archive).exit_code == cli_errors.FAILED
     shell.ok("restore", archive, "--data", home)
     assert (home / "knowledge.db").exists()
-    assert shell.run("restore", archive, "--data", home).exit_code == faults.FAILED
-    assert shell.run("restore", tmp_path / "gone.tar", "--data", home).exit_code == faults.MISSING
+    assert shell.run("restore", archive, "--data", home).exit_code == cli_errors.FAILED
+    assert shell.run("restore", tmp_path / "gone.tar", "--data", home).exit_code == cli_errors.MISSING
 
 
 def test_an_engine_that_is_not_there_is_a_sentence_and_exit_code_4() -> None:
@@ -123,20 +124,20 @@ def test_an_engine_that_is_not_there_is_a_sentence_and_exit_code_4() -> None:
     port = sockets[0].getsockname()[1]
     sockets[0].close()
     result = Shell({"KB_ENGINE_URL": f"http://127.0.0.1:{port}"}).run("status")
-    assert (result.exit_code, result.stdout) == (faults.UNREACHABLE, "")
+    assert (result.exit_code, result.stdout) == (cli_errors.UNREACHABLE, "")
     assert "Traceback" not in result.stderr and len(result.stderr.splitlines()) == 1
 
 
 def test_a_wrong_key_is_exit_code_5(local: LocalEngine, settings: Settings) -> None:
     guarded = settings.model_copy(update={"api_key": SecretStr("right")})
     with serving(local, guarded) as address:
-        assert Shell({"KB_ENGINE_URL": address, "KB_API_KEY": "wrong"}).run("status").exit_code == faults.REFUSED
-        assert Shell({"KB_ENGINE_URL": address, "KB_API_KEY": "right"}).run("status").exit_code == faults.OK
+        assert Shell({"KB_ENGINE_URL": address, "KB_API_KEY": "wrong"}).run("status").exit_code == cli_errors.REFUSED
+        assert Shell({"KB_ENGINE_URL": address, "KB_API_KEY": "right"}).run("status").exit_code == cli_errors.OK
 
 
 def test_a_wrong_setting_is_named() -> None:
     result = Shell({"KNOWLEDGE_PORT": "many"}).run("status")
-    assert result.exit_code == faults.USAGE and "KNOWLEDGE_PORT" in result.stderr
+    assert result.exit_code == cli_errors.USAGE and "KNOWLEDGE_PORT" in result.stderr
 
 
 def test_a_fault_of_ours_is_one_sentence_that_names_debug(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,7 +145,7 @@ def test_a_fault_of_ours_is_one_sentence_that_names_debug(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(Session, "run", lambda *_: 1 / 0)
     result = Shell({}).run("status")
-    assert result.exit_code == faults.FAILED
+    assert result.exit_code == cli_errors.FAILED
     assert "--debug" in result.stderr and "Traceback" not in result.stderr
     assert "Traceback" in Shell({}).run("status", "--debug").stderr
 
@@ -152,7 +153,7 @@ def test_a_fault_of_ours_is_one_sentence_that_names_debug(monkeypatch: pytest.Mo
 def test_a_data_folder_that_cannot_be_made_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
     result = Shell({"KNOWLEDGE_EMBEDDING": "none"}).run("status", "--data", tmp_path / "file" / "data")
-    assert result.exit_code == faults.FAILED
+    assert result.exit_code == cli_errors.FAILED
     assert "Traceback" not in result.output and len(result.stderr.splitlines()) == 1
 
 
@@ -161,7 +162,7 @@ def test_the_doctor_names_what_mends_a_broken_database(tmp_path: Path) -> None:
     data.mkdir()
     (data / "knowledge.db").write_bytes(b"this is no database " * 100)
     result = Shell({"KNOWLEDGE_EMBEDDING": "none", "KNOWLEDGE_PORT": "0"}).run("doctor", "--data", data, "--json")
-    assert result.exit_code == faults.FAILED
+    assert result.exit_code == cli_errors.FAILED
     wrong = {check["about"]: check for check in json.loads(result.stdout)["checks"] if not check["ok"]}
     assert "cannot be read" in wrong["database"]["says"] and "knowledge restore" in wrong["database"]["mend"]
 
@@ -169,7 +170,7 @@ def test_the_doctor_names_what_mends_a_broken_database(tmp_path: Path) -> None:
 def test_a_broken_database_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "knowledge.db").write_bytes(b"this is no database " * 100)
     result = Shell({"KNOWLEDGE_EMBEDDING": "none"}).run("status", "--data", tmp_path)
-    assert result.exit_code == faults.FAILED
+    assert result.exit_code == cli_errors.FAILED
     assert result.stderr.startswith("The database could not be used") and len(result.stderr.splitlines()) == 1
 
 
@@ -194,7 +195,7 @@ def test_the_doctor_sees_a_port_that_another_program_has(tmp_path: Path) -> None
         result = Shell({"KNOWLEDGE_PORT": port}).run("doctor", "--data", tmp_path / "data")
     finally:
         sockets[0].close()
-    assert result.exit_code == faults.FAILED
+    assert result.exit_code == cli_errors.FAILED
     assert "wrong  port: The server cannot listen" in result.stdout and "knowledge serve --port" in result.stdout
 
 
@@ -205,7 +206,7 @@ def test_what_would_be_stored_is_printed_without_storing_it(tmp_path: Path) -> N
     assert "Tea is at **four**." in shell.ok("extract", page)
     extracted = shell.json("extract", page)
     assert (extracted["doc_type"], extracted["title"], len(extracted["pages"])) == ("html", "Tea", 1)
-    assert shell.run("extract", tmp_path / "gone.html").exit_code == faults.MISSING
+    assert shell.run("extract", tmp_path / "gone.html").exit_code == cli_errors.MISSING
     assert not (tmp_path / "data").exists()
 
 

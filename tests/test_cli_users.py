@@ -12,7 +12,7 @@ from knowledge.config import Settings
 from knowledge.engine.api import Engine
 from knowledge.engine.local import LocalEngine
 from knowledge.model import ApiKey
-from knowledge.surfaces.cli import faults
+from knowledge.surfaces.cli import errors as cli_errors
 from tests.acting import add_note
 from tests.commanding import Shell, serving
 from tests.people import bearing
@@ -42,7 +42,7 @@ def test_a_new_account_gets_a_key_that_works(shell: Shell, local: LocalEngine) -
 def test_the_password_may_come_from_a_pipe(shell: Shell, local: LocalEngine) -> None:
     shell.ok("user", "add", "ada", "--password-stdin", input="correct horse\n")
     assert asyncio.run(local.login("ada", "correct horse")).username == "ada"
-    assert shell.run("user", "add", "bob", "--password-stdin", input="short\n").exit_code == faults.USAGE
+    assert shell.run("user", "add", "bob", "--password-stdin", input="short\n").exit_code == cli_errors.USAGE
 
 
 def test_accounts_are_listed_with_what_they_are(shell: Shell) -> None:
@@ -78,7 +78,7 @@ def test_who_is_disabled_is_let_in_again_when_that_is_undone(shell: Shell, local
 
 def test_an_account_is_removed_with_all_that_it_owns(shell: Shell, local: LocalEngine) -> None:
     asyncio.run(write_down(local, shell.ok("user", "add", "ada").strip()))
-    assert shell.run("user", "remove", "ada").exit_code == faults.USAGE, "nobody was there to be asked"
+    assert shell.run("user", "remove", "ada").exit_code == cli_errors.USAGE, "nobody was there to be asked"
     assert shell.ok("user", "remove", "ada", "--yes").startswith("Removed them with 1 document")
     assert shell.json("user", "list") == {"accounts": []}
     shell.ok("verify")
@@ -87,10 +87,10 @@ def test_an_account_is_removed_with_all_that_it_owns(shell: Shell, local: LocalE
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
-        (("add", "a b"), faults.USAGE),
-        (("key", "nobody"), faults.MISSING),
-        (("disable", "nobody"), faults.MISSING),
-        (("remove", "nobody", "--yes"), faults.MISSING),
+        (("add", "a b"), cli_errors.USAGE),
+        (("key", "nobody"), cli_errors.MISSING),
+        (("disable", "nobody"), cli_errors.MISSING),
+        (("remove", "nobody", "--yes"), cli_errors.MISSING),
     ],
 )
 def test_a_wrong_name_has_its_exit_code(shell: Shell, arguments: tuple[str, ...], code: int) -> None:
@@ -100,5 +100,5 @@ def test_a_wrong_name_has_its_exit_code(shell: Shell, arguments: tuple[str, ...]
 def test_a_name_that_is_taken_is_said_to_be(shell: Shell) -> None:
     shell.ok("user", "add", "ada")
     taken = shell.run("user", "add", "ADA")
-    assert taken.exit_code == faults.FAILED
+    assert taken.exit_code == cli_errors.FAILED
     assert "is taken" in taken.stderr

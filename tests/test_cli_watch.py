@@ -14,10 +14,10 @@ from knowledge.engine.api import Engine
 from knowledge.engine.local import LocalEngine
 from knowledge.errors import CollectionNotFound, FileNotFound, NameTaken, NotNow
 from knowledge.model import DocumentEdit, DocumentFilter, JobFilter
-from knowledge.surfaces.cli.about import About
-from knowledge.surfaces.cli.mirror import plan
-from knowledge.surfaces.cli.sources import Walk, gather
-from knowledge.surfaces.cli.watching import Watch
+from knowledge.surfaces.cli.add.document_options import About
+from knowledge.surfaces.cli.add.gather_files import Walk, gather
+from knowledge.surfaces.cli.add.sync_plan import plan
+from knowledge.surfaces.cli.add.watch import Watch
 from tests.acting import add_file, add_note, found
 
 PATIENCE = 30.0

@@ -18,8 +18,8 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
 from knowledge.config import Settings
-from knowledge.surfaces.connections import ConnectionLimits
-from knowledge.surfaces.server import Server, listen, make_server
+from knowledge.surfaces.http.connections import ConnectionLimits
+from knowledge.surfaces.http.server import Server, listen, make_server
 
 LIMIT = 20.0
 SHORT = 0.6

@@ -14,8 +14,8 @@ from pydantic import SecretStr
 
 from knowledge.config import Settings
 from knowledge.engine.local import LocalEngine
-from knowledge.surfaces.cli.serve import warn_of_exposures
-from knowledge.surfaces.exposure import find_open_sides, find_short_keys
+from knowledge.surfaces.cli.commands.serve import warn_of_exposures
+from knowledge.surfaces.http.exposure import find_open_sides, find_short_keys
 from tests.commanding import Shell
 from tests.people import PASSWORD
 

@@ -20,16 +20,16 @@ from knowledge.config import Settings
 from knowledge.engine.local import LocalEngine
 from knowledge.errors import AccessDenied
 from knowledge.model import Caller, CallerKind
-from knowledge.surfaces.auth import Keys
-from knowledge.surfaces.http import http_app
-from knowledge.surfaces.ledger import FILE
-from knowledge.surfaces.limits import RateLimits, purse_of
-from knowledge.surfaces.mcp.limits import limits
-from knowledge.surfaces.mcp.surface import McpSurface
+from knowledge.surfaces.http.app import http_app
+from knowledge.surfaces.http.auth import Keys
+from knowledge.surfaces.http.open_engine import shared_app
+from knowledge.surfaces.http.rate_limit_storage import FILE
+from knowledge.surfaces.http.rate_limits import RateLimits, purse_of
+from knowledge.surfaces.http.server import front
+from knowledge.surfaces.mcp.call_limits import limits
+from knowledge.surfaces.mcp.routes import McpSurface
 from knowledge.surfaces.rest import rest_app
-from knowledge.surfaces.rest.rates import PREFIX, RATES, rate_of
-from knowledge.surfaces.server import front
-from knowledge.surfaces.sharing import shared_app
+from knowledge.surfaces.rest.framework.rate_classes import PREFIX, RATES, rate_of
 from knowledge.toolsets import registry
 from knowledge.toolsets.base import Rate, Registry, Resource, ResourceTemplate, ResourceText, Toolset
 from tests.contracts.serving import serving

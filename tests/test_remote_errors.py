@@ -26,7 +26,7 @@ from knowledge.errors import (
     Unauthenticated,
 )
 from knowledge.model import Content, NewFile, NewNote, Query
-from knowledge.surfaces.guard import guarded
+from knowledge.surfaces.http.guard import guarded
 from knowledge.surfaces.rest import rest_app
 
 Speaker = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]

@@ -16,8 +16,8 @@ from knowledge.config import Settings
 from knowledge.engine.local import LocalEngine
 from knowledge.model import Content, JobFilter, Json, NewFile, Scope, new_uid
 from knowledge.store.accounts.quotas import Quota
-from knowledge.surfaces.auth import Keys
-from knowledge.surfaces.guard import guarded
+from knowledge.surfaces.http.auth import Keys
+from knowledge.surfaces.http.guard import guarded
 from knowledge.surfaces.rest import rest_app
 from knowledge.testing import SharedParsers, small_engine
 from tests.acting import PATIENCE, done

@@ -14,8 +14,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from knowledge.config import Settings
 from knowledge.errors import Forbidden
 from knowledge.model import Caller, CallerKind
-from knowledge.surfaces.auth import Keys, Side, caller_of, check_binding
-from knowledge.surfaces.guard import guarded, side_of
+from knowledge.surfaces.http.auth import Keys, Side, caller_of, check_binding
+from knowledge.surfaces.http.guard import guarded, side_of
 
 
 async def who(scope: Scope, receive: Receive, send: Send) -> None:

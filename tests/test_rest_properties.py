@@ -24,7 +24,7 @@ from knowledge.engine.api import Engine
 from knowledge.engine.local import LocalEngine
 from knowledge.errors import BY_CODE
 from knowledge.model import Caller, CallerKind, JobFilter, JobStatus, NewCorpus, NewNote, Query
-from knowledge.surfaces.guard import OF_THE_MANAGER, STREAM
+from knowledge.surfaces.http.guard import OF_THE_MANAGER, STREAM
 from knowledge.surfaces.rest import rest_app
 from knowledge.testing import SharedParsers, small_engine
 from knowledge.toolsets.base import nearest

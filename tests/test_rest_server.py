@@ -24,9 +24,9 @@ from knowledge.engine.local import LocalEngine
 from knowledge.engine.remote.engine import connect
 from knowledge.errors import NotNow, TooLarge, Unavailable
 from knowledge.model import Content, NewFile
-from knowledge.surfaces.logs import JsonLines, RequestLog, TextLines
+from knowledge.surfaces.http.logs import JsonLines, RequestLog, TextLines
+from knowledge.surfaces.http.server import Address, Server, front, listen, make_server
 from knowledge.surfaces.rest import rest_app
-from knowledge.surfaces.server import Address, Server, front, listen, make_server
 
 LIMIT = 10.0
 MEGABYTES = 32
@@ -158,7 +158,7 @@ def test_a_line_stays_a_line() -> None:
 
 
 def test_the_log_goes_to_stderr_in_one_form(capsys: pytest.CaptureFixture[str]) -> None:
-    from knowledge.surfaces import logs
+    from knowledge.surfaces.http import logs
 
     root, noisy = logging.getLogger(), logging.getLogger("uvicorn.error")
     before, level = root.handlers[:], root.level

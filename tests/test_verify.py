@@ -21,7 +21,7 @@ from knowledge.engine.local import LocalEngine
 from knowledge.engine.verify import check_database
 from knowledge.errors import DatabaseFailed
 from knowledge.model import DocumentEdit, Finding
-from knowledge.surfaces.cli import faults
+from knowledge.surfaces.cli import errors as cli_errors
 from knowledge.testing import SharedParsers, small_engine
 from tests.acting import add_file, add_note
 from tests.commanding import Shell
@@ -102,7 +102,7 @@ def test_the_command_names_a_damaged_page_and_what_to_do(filled: Path, tmp_path:
     connection.close()
     overwrite(database, page, randomness)
     code, printed = verified(tmp_path / "data")
-    assert code == faults.FAILED and "knowledge restore" in printed
+    assert code == cli_errors.FAILED and "knowledge restore" in printed
     assert table != "chunks" or "Long text" in printed or "Tea" in printed
 
 
@@ -112,7 +112,7 @@ def test_the_command_notices_each_of_fifty_overwritten_leaf_pages(filled: Path, 
     for page in randomness.sample(leaf_pages(filled / "knowledge.db"), 50):
         data = tmp_path / f"data-{page}"
         overwrite(copied(filled, data), page, randomness)
-        assert verified(data)[0] == faults.FAILED, page
+        assert verified(data)[0] == cli_errors.FAILED, page
         shutil.rmtree(data)
 
 
@@ -164,7 +164,7 @@ def test_the_command_makes_no_backup_of_a_damaged_database(filled: Path, tmp_pat
     connection.close()
     target = tmp_path / "all.tar"
     result = Shell({"KNOWLEDGE_EMBEDDING": "none"}).run("backup", target, "--data", tmp_path / "data")
-    assert result.exit_code == faults.FAILED and "Long text" in result.stderr
+    assert result.exit_code == cli_errors.FAILED and "Long text" in result.stderr
     assert not target.exists() and "Traceback" not in result.output
 
 

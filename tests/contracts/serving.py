@@ -14,10 +14,10 @@ from starlette.types import ASGIApp
 
 from knowledge.config import Settings
 from knowledge.engine.api import Engine
+from knowledge.surfaces.http.server import front, listen, make_server
+from knowledge.surfaces.http.services import Services
+from knowledge.surfaces.mcp.routes import McpSurface
 from knowledge.surfaces.mcp.server import KnowledgeServer
-from knowledge.surfaces.mcp.surface import McpSurface
-from knowledge.surfaces.server import front, listen, make_server
-from knowledge.surfaces.services import Services
 from knowledge.toolsets import registry
 from knowledge.toolsets.base import Limits, Registry
 from knowledge.toolsets.paths import Folders

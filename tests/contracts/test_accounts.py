@@ -13,7 +13,7 @@ import pytest
 from knowledge.config import Settings
 from knowledge.engine.local import LocalEngine
 from knowledge.model import Json
-from knowledge.surfaces.http import http_app
+from knowledge.surfaces.http.app import http_app
 from knowledge.testing import SharedParsers, small_engine
 from tests.acting import add_note
 from tests.contracts.roads import Process, unwrap

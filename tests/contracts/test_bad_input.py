@@ -15,7 +15,7 @@ from hypothesis import strategies as some
 from websockets.sync.client import connect
 
 from knowledge.config import Settings
-from knowledge.surfaces.http import http_app
+from knowledge.surfaces.http.app import http_app
 from knowledge.testing import SharedParsers, small_engine
 from knowledge.toolsets import registry
 from knowledge.toolsets.base import Tool

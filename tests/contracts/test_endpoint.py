@@ -18,7 +18,7 @@ from knowledge.config import Settings
 from knowledge.engine.local import LocalEngine
 from knowledge.errors import InvalidParameter
 from knowledge.model import Json
-from knowledge.surfaces.mcp.views import Views
+from knowledge.surfaces.mcp.toolset_selection import Views
 from knowledge.toolsets.base import Answered, Call, Registry, Toolset
 from knowledge.toolsets.knowledge import tools as knowledge_tools
 from knowledge.toolsets.knowledge.errors import refuse

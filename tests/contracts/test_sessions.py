@@ -8,7 +8,7 @@ import httpx
 
 from knowledge.config import Settings
 from knowledge.engine.local import LocalEngine
-from knowledge.surfaces.http import http_app
+from knowledge.surfaces.http.app import http_app
 from tests.contracts.serving import serving
 from tests.people import PASSWORD
 

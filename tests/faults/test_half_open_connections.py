@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from knowledge.surfaces.connections import RESERVED_DESCRIPTORS
+from knowledge.surfaces.http.connections import RESERVED_DESCRIPTORS
 from tests.faults.server_process import ServerProcess, server_process
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs RLIMIT_NOFILE and all of 127.0.0.0/8")

@@ -11,15 +11,15 @@ from knowledge import app
 from knowledge.config import Settings
 from knowledge.engine.api import Engine
 from knowledge.model import Mode, NewNote, Query
-from knowledge.surfaces import sharing
+from knowledge.surfaces.http import open_engine
 from knowledge.testing import small_engine
 
 
 async def main() -> None:
     data, what = Path(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else "hold"
     app.open_engine = small_engine  # the real thing, but for a model without weights
-    sharing.SHORT = 0.0
-    async with sharing.open_engine(Settings(data=data, workers=1)) as engine:
+    open_engine.SHORT = 0.0
+    async with open_engine.open_engine(Settings(data=data, workers=1)) as engine:
         if what == "hold":
             await hold(data)
         elif what == "note":

@@ -21,7 +21,7 @@ from knowledge.engine.api import Engine
 from knowledge.engine.evaluate.judge import Outcome, judge
 from knowledge.engine.evaluate.metrics import average, mean
 from knowledge.model import Content, JobStatus, Mode, NewFile, Query
-from knowledge.surfaces.cli.questions import read_questions
+from knowledge.surfaces.cli.eval.questions import read_questions
 
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent

@@ -8,7 +8,7 @@ import pytest
 
 from knowledge.engine.evaluate.judge import Outcome
 from knowledge.model import Mode
-from knowledge.surfaces.cli.questions import read_questions
+from knowledge.surfaces.cli.eval.questions import read_questions
 from tests.quality.collection import MODES, QUESTIONS, RELEVANT, Baseline, Found, measured, ndcg, pages, relevant
 
 NOISE = 0.015

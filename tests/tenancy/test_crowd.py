@@ -10,7 +10,7 @@ import pytest
 
 from knowledge.config import Settings
 from knowledge.engine.local import LocalEngine
-from knowledge.surfaces.http import http_app
+from knowledge.surfaces.http.app import http_app
 from tests.contracts.serving import serving
 
 AT_ONCE, ALLOWED = 32, 10

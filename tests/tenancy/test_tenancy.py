@@ -11,7 +11,7 @@ import pytest
 
 from knowledge.config import Settings
 from knowledge.engine.local import LocalEngine
-from knowledge.surfaces.http import http_app
+from knowledge.surfaces.http.app import http_app
 from knowledge.testing import SharedParsers, small_engine
 from tests.contracts.serving import serving
 from tests.tenancy.person import Person

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from knowledge.surfaces.cli.marking import asked_terms, excerpt, marks
-from knowledge.surfaces.cli.screen import clean, size
-from knowledge.surfaces.cli.summary import duration
+from knowledge.surfaces.cli.add.summary import duration
+from knowledge.surfaces.cli.output.highlight import asked_terms, excerpt, marks
+from knowledge.surfaces.cli.output.screen import clean, size
 
 
 def marked(text: str, question: str, language: str | None = "en") -> list[str]:

@@ -11,8 +11,8 @@ import pytest
 from limits.storage import MovingWindowSupport, Storage
 
 from knowledge.errors import InvalidParameter, MissingDependency, StorageFailed
-from knowledge.store.spent import SpentFile
-from knowledge.surfaces.ledger import FILE, SWEEP_EVERY, Book, Elsewhere, Ledger, open_book
+from knowledge.surfaces.http.rate_limit_file import SpentFile
+from knowledge.surfaces.http.rate_limit_storage import FILE, SWEEP_EVERY, Book, Elsewhere, Ledger, open_book
 
 
 class Clock:

@@ -12,8 +12,15 @@ from knowledge.config import Settings
 from knowledge.errors import InvalidParameter, RateLimited
 from knowledge.model import Caller, CallerKind
 from knowledge.surfaces.cli.session import read_settings
-from knowledge.surfaces.ledger import FILE
-from knowledge.surfaces.limits import Allowance, RateLimits, Table, purse_of, refused_headers, stranger
+from knowledge.surfaces.http.rate_limit_storage import FILE
+from knowledge.surfaces.http.rate_limits import (
+    Allowance,
+    RateLimits,
+    Table,
+    purse_of,
+    refused_headers,
+    stranger,
+)
 from knowledge.toolsets.base import Rate
 
 VARIABLES = (

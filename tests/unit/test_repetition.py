@@ -5,8 +5,7 @@ from __future__ import annotations
 import io
 import logging
 
-from knowledge.surfaces.logs import TextLines
-from knowledge.surfaces.repetition import (
+from knowledge.surfaces.http.log_repetition import (
     IDENTICAL_PER_WINDOW,
     MAX_KINDS,
     SIMILAR_PER_WINDOW,
@@ -14,6 +13,7 @@ from knowledge.surfaces.repetition import (
     Repetitions,
     ThrottledHandler,
 )
+from knowledge.surfaces.http.logs import TextLines
 
 
 class Clock:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 
-SERVER = "import knowledge.app, knowledge.surfaces.cli.serve, knowledge.surfaces.http, knowledge.surfaces.sharing"
-PAGES = "import sage.cli, knowledge.surfaces.sage, knowledge.surfaces.stdio"
+SERVER = (
+    "import knowledge.app, knowledge.surfaces.cli.commands.serve, "
+    "knowledge.surfaces.http.app, knowledge.surfaces.http.open_engine"
+)
+PAGES = "import sage.cli, knowledge.surfaces.sage, knowledge.surfaces.mcp.stdio"
 COMMAND = "from knowledge.surfaces.cli import cli"
 LATER = {"alembic", "faiss", "httpx", "onnxruntime", "pathspec", "rich"}
 
@@ -26,7 +29,12 @@ def test_a_server_starts_without_what_only_later_work_needs() -> None:
 
 
 def test_a_command_reads_no_file_of_another_command() -> None:
-    assert not loaded(COMMAND) & {"knowledge.surfaces.cli.add", "knowledge.surfaces.cli.serve", "pydantic", "asyncio"}
+    assert not loaded(COMMAND) & {
+        "knowledge.surfaces.cli.add.command",
+        "knowledge.surfaces.cli.commands.serve",
+        "pydantic",
+        "asyncio",
+    }
 
 
 def test_a_server_of_pages_knows_nothing_of_engines_elsewhere() -> None:

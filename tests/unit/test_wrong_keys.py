@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from knowledge.errors import RateLimited
-from knowledge.surfaces import wrong_keys
-from knowledge.surfaces.wrong_keys import WrongKeys
+from knowledge.surfaces.http import wrong_keys
+from knowledge.surfaces.http.wrong_keys import WrongKeys
 
 
 class Clock:

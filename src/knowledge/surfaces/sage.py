@@ -74,7 +74,7 @@ def shelves_on(engine: Engine) -> OpenShelves:
 @asynccontextmanager
 async def own_shelves() -> AsyncIterator[Engine | None]:
     """Shelves on the data folder's engine, opened for this and closed after it."""
-    from knowledge.surfaces.sharing import open_engine
+    from knowledge.surfaces.http.open_engine import open_engine
 
     async with open_engine(settings_now()) as engine:
         yield layers_of(engine)
@@ -102,11 +102,11 @@ def sage_app(sage: Sage, configuration: Configuration, settings: Settings) -> AS
     from starlette.responses import JSONResponse
     from starlette.routing import Route
 
-    from knowledge.surfaces.crowd import AtMost
-    from knowledge.surfaces.limits import RateLimits
-    from knowledge.surfaces.mcp.surface import McpSurface
-    from knowledge.surfaces.server import front
-    from knowledge.surfaces.wrong_keys import WrongKeys
+    from knowledge.surfaces.http.concurrency_limit import AtMost
+    from knowledge.surfaces.http.rate_limits import RateLimits
+    from knowledge.surfaces.http.server import front
+    from knowledge.surfaces.http.wrong_keys import WrongKeys
+    from knowledge.surfaces.mcp.routes import McpSurface
 
     surface = McpSurface(sage_registry(configuration), lambda _: nowhere(), toolsets="sage", services={Sage: sage})
 
@@ -128,10 +128,10 @@ async def serve_http(configuration: Configuration) -> None:
     """Until a signal asks to stop."""
     import sys
 
-    from knowledge.surfaces.auth import Side, check_binding
-    from knowledge.surfaces.exposure import find_short_keys, log_exposures
-    from knowledge.surfaces.logs import configure
-    from knowledge.surfaces.server import Address, serve
+    from knowledge.surfaces.http.auth import Side, check_binding
+    from knowledge.surfaces.http.exposure import find_short_keys, log_exposures
+    from knowledge.surfaces.http.logs import configure
+    from knowledge.surfaces.http.server import Address, serve
 
     settings = settings_now().model_copy(update={"host": configuration.host, "port": configuration.port})
     configure(settings)
@@ -148,8 +148,8 @@ async def serve_http(configuration: Configuration) -> None:
 
 async def serve_stdio(configuration: Configuration) -> None:
     """Until the other side closes our input."""
-    from knowledge.surfaces import stdio
-    from knowledge.surfaces.logs import configure
+    from knowledge.surfaces.http.logs import configure
+    from knowledge.surfaces.mcp import stdio
 
     configure(settings_now())
     sage = open_sage(configuration, own_shelves)

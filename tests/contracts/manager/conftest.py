@@ -19,7 +19,7 @@ from knowledge.engine.api import Engine
 from knowledge.engine.local import LocalEngine
 from knowledge.model import Caller, CallerKind, Collection, NewCorpus, NewFile, NewNote
 from knowledge.model.new import Content
-from knowledge.surfaces.http import http_app
+from knowledge.surfaces.http.app import http_app
 from knowledge.testing import SharedParsers, small_engine
 from tests.contracts.roads import PATIENCE, Body, Official, Plain, Road, held, unwrap
 from tests.contracts.serving import serving_beside

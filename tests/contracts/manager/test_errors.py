@@ -15,7 +15,7 @@ from knowledge.embed.openai import Address, OpenAI
 from knowledge.engine.local import LocalEngine
 from knowledge.errors import KnowledgeError, tree
 from knowledge.index.embedded import EmbeddedIndex
-from knowledge.surfaces.http import http_app
+from knowledge.surfaces.http.app import http_app
 from knowledge.testing import SharedParsers, small_engine
 from knowledge.toolsets.manager.errors import WORDS, refuse, word
 from tests.contracts.manager.conftest import Person, person, refusal

@@ -12,7 +12,7 @@ from pydantic import SecretStr
 
 from knowledge.engine.local import LocalEngine
 from knowledge.model import now
-from knowledge.surfaces.http import http_app
+from knowledge.surfaces.http.app import http_app
 from tests.contracts.manager.conftest import ENDPOINT, STREAM, Person, Product, official, person, refusal
 from tests.contracts.manager.test_stream import events_of
 from tests.contracts.roads import PATIENCE

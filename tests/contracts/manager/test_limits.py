@@ -12,7 +12,7 @@ import pytest
 
 from knowledge.config import Settings
 from knowledge.engine.local import LocalEngine
-from knowledge.surfaces.http import http_app
+from knowledge.surfaces.http.app import http_app
 from tests.contracts.manager.conftest import ENDPOINT, STREAM, Person, person, refusal
 from tests.contracts.serving import serving
 from tests.people import PASSWORD

@@ -11,7 +11,7 @@ from knowledge.app import model_choice
 from knowledge.config import Settings
 from knowledge.embed.loading import Model
 from knowledge.model import NewCollection, Permission
-from knowledge.surfaces.http import http_app
+from knowledge.surfaces.http.app import http_app
 from knowledge.testing import SharedParsers, small_engine
 from tests.contracts.manager.conftest import Newcomer, Person, person, refusal
 from tests.contracts.roads import Road

@@ -11,7 +11,7 @@ from pydantic import SecretStr
 
 from knowledge.engine.local import LocalEngine
 from knowledge.model import Permission
-from knowledge.surfaces.http import http_app
+from knowledge.surfaces.http.app import http_app
 from tests.contracts.manager.conftest import Person, Product, person
 from tests.contracts.serving import serving
 

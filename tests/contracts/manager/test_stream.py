@@ -17,8 +17,8 @@ from knowledge.engine.api import Engine
 from knowledge.engine.local import LocalEngine
 from knowledge.errors import DatabaseFailed
 from knowledge.model import Answer, Caller, NewCollection, Query
-from knowledge.surfaces import events
-from knowledge.surfaces.http import http_app
+from knowledge.surfaces.http import sse
+from knowledge.surfaces.http.app import http_app
 from tests.contracts.manager.conftest import ENDPOINT, STREAM, Person, Product, person
 from tests.contracts.roads import PATIENCE, Body
 from tests.contracts.serving import serving
@@ -256,7 +256,7 @@ async def test_what_is_ready_goes_out_while_another_collection_is_still_searched
 async def test_a_heart_beat_keeps_a_silent_stream_alive(
     slow: tuple[Gates, Person], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(events, "BEAT_S", 0.01)
+    monkeypatch.setattr(sse, "BEAT_S", 0.01)
     gates, someone = slow
     late = (await someone.engine.collection("b")).id
     gates.closed[late] = asyncio.Event()

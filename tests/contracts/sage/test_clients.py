@@ -134,7 +134,7 @@ def test_nothing_heavy_is_imported_before_it_is_needed() -> None:
         "import asyncio, sys\n"
         "from knowledge.surfaces.sage import nowhere, open_sage\n"
         "from knowledge.toolsets.sage.configuration import Configuration\n"
-        "import knowledge.surfaces.stdio\n"
+        "import knowledge.surfaces.mcp.stdio\n"
         "sage = open_sage(Configuration())\n"
         "asyncio.run(sage.knowledge('core', None, 5000))\n"
         "heavy = {'numpy', 'onnxruntime', 'faiss', 'tantivy', 'sqlalchemy', 'tokenizers', 'fastapi', 'Stemmer'}\n"

@@ -46,7 +46,7 @@ def _keep(context: click.Context, parameter: click.Parameter, value: object) -> 
     if value and parameter.name:
         setattr(context.ensure_object(Session), parameter.name, value)
         if parameter.name == "debug":
-            from knowledge.surfaces.cli.faults import show_log
+            from knowledge.surfaces.cli.errors import show_log
 
             show_log()
 

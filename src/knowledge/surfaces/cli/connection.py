@@ -11,7 +11,7 @@ from knowledge.engine.api import Engine
 
 @asynccontextmanager
 async def engine(settings: Settings) -> AsyncIterator[Engine]:
-    from knowledge.surfaces.sharing import open_engine
+    from knowledge.surfaces.http.open_engine import open_engine
 
     async with open_engine(settings) as opened:
         yield opened

@@ -9,7 +9,7 @@ from typing import TextIO, cast
 
 import click
 
-from knowledge.surfaces.cli import faults
+from knowledge.surfaces.cli import errors as cli_errors
 from knowledge.surfaces.cli.command import common
 from knowledge.surfaces.cli.session import Session
 
@@ -18,8 +18,13 @@ SECTIONS = {
     "Shelves and work": ("collections", "jobs"),
     "The server": ("serve", "user", "status", "verify", "reindex", "backup", "restore", "doctor", "completion"),
 }
-FILES = {"tag": "editing", "move": "editing", "status": "upkeep", "verify": "upkeep", "restore": "backup"}
-"""Where a command lies whose file has another name."""
+MODULES = {"add": "add.command", "eval": "eval.command", "doctor": "doctor.command"} | {
+    "tag": "commands.edit",
+    "move": "commands.edit",
+    "verify": "commands.status",
+    "restore": "commands.backup",
+}
+"""The module of a command that is not `commands.<name>`."""
 NAMES = {"eval": "evaluate"}
 """What a command is called in its file where that is another word."""
 
@@ -33,7 +38,7 @@ class Root(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self.list_commands(ctx):
             return None
-        file = import_module(f"knowledge.surfaces.cli.{FILES.get(cmd_name, cmd_name)}")
+        file = import_module(f"knowledge.surfaces.cli.{MODULES.get(cmd_name, f'commands.{cmd_name}')}")
         return cast(click.Command, getattr(file, NAMES.get(cmd_name, cmd_name)))
 
     def invoke(self, ctx: click.Context) -> object:
@@ -41,18 +46,18 @@ class Root(click.Group):
         prepare(sys.stderr)
         session = ctx.ensure_object(Session)
         if not session.debug:
-            faults.quiet_log()
+            cli_errors.quiet_log()
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
             click.echo("Stopped.", err=True)
-            ctx.exit(faults.INTERRUPTED)
+            ctx.exit(cli_errors.INTERRUPTED)
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except Exception as error:
             if isinstance(error, OSError) and error.errno == errno.EPIPE:  # whoever read us has enough
                 raise
-            ctx.exit(faults.report(error, session))
+            ctx.exit(cli_errors.report(error, session))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, names in SECTIONS.items():
@@ -72,7 +77,7 @@ def prepare(stream: TextIO) -> None:
     cls=Root,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="'knowledge COMMAND --help' has examples. Exit codes: "
-    + " ".join(f"{code} {meaning}" for code, meaning in faults.EXIT_CODES.items()),
+    + " ".join(f"{code} {meaning}" for code, meaning in cli_errors.EXIT_CODES.items()),
 )
 @click.version_option(None, "-V", "--version", package_name="knowledge-server", message="%(prog)s %(version)s")
 @common

@@ -18,17 +18,17 @@ from starlette.types import Message, Receive, Scope, Send
 
 from knowledge.errors import KnowledgeError, RateLimited, TooLarge, Unavailable, UnsupportedFormat
 from knowledge.model import CallerKind, Json, JsonValue
-from knowledge.surfaces import jsonrpc
-from knowledge.surfaces.answers import refusal_headers
-from knowledge.surfaces.auth import identity
-from knowledge.surfaces.leaving import until_gone
-from knowledge.surfaces.mcp import exchange, faults
+from knowledge.surfaces.http.auth import identity
+from knowledge.surfaces.http.disconnect import until_gone
+from knowledge.surfaces.http.responses import refusal_headers
+from knowledge.surfaces.mcp import errors as mcp_errors
+from knowledge.surfaces.mcp import exchange, jsonrpc
+from knowledge.surfaces.mcp.request_context import Visit
 from knowledge.surfaces.mcp.sessions import session_owner
-from knowledge.surfaces.mcp.visit import Visit
 from knowledge.toolsets.base import Voice
 
 if TYPE_CHECKING:
-    from knowledge.surfaces.mcp.surface import McpSurface
+    from knowledge.surfaces.mcp.routes import McpSurface
 
 MAX_BODY = 4 << 20
 ENOUGH_FOR_AN_ID = 1 << 16
@@ -65,7 +65,7 @@ class Endpoint:
             return
         body = await _read(receive)
         if body is None:
-            await _send_json(faults.turned_away(_too_large()), 413, {}, send)
+            await _send_json(mcp_errors.turned_away(_too_large()), 413, {}, send)
             return
         if not plain:
             await self._exchange(visit, headers, body, scope, receive, send)
@@ -105,7 +105,7 @@ class Endpoint:
         content_type = Headers(scope=scope).get("content-type", "application/json")
         if not content_type.lower().startswith("application/json"):
             error = UnsupportedFormat("The body must be JSON", hint="Send 'Content-Type: application/json'.")
-            await _send_json(faults.turned_away(error), error.status, refusal_headers(error), send)
+            await _send_json(mcp_errors.turned_away(error), error.status, refusal_headers(error), send)
             return
         work = jsonrpc.answer(self._surface.server, visit, message, Request(scope))
         await _send_reply(await _unless_gone(work, receive), visit, send)
@@ -173,7 +173,7 @@ class Explaining:
         if message.get("more_body"):
             return
         start, self._start = self._with_ours(start), None
-        body = faults.explain_bytes(start["status"], self._body)
+        body = mcp_errors.explain_bytes(start["status"], self._body)
         kept = [pair for pair in start["headers"] if pair[0].lower() not in (b"content-length", b"content-type")]
         described = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
         await self._send({**start, "headers": [*kept, *described]})
@@ -183,10 +183,10 @@ class Explaining:
 async def turn_away(error: KnowledgeError, receive: Receive, send: Send, voice: Voice | None = None) -> None:
     """Refuse a request before it reaches the protocol, in the protocol's form and in a contract's own words."""
     request_id = None if isinstance(error, TooLarge) else await _request_id(receive)
-    body, headers = faults.turned_away(error, request_id), refusal_headers(error)
+    body, headers = mcp_errors.turned_away(error, request_id), refusal_headers(error)
     if voice is not None:
         refused = voice(error)
-        body = faults.refused_body(refused, request_id)
+        body = mcp_errors.refused_body(refused, request_id)
         headers["x-mcp-error-code"] = refused.code
     await _send_json(body, error.status, headers, send)
 

@@ -20,9 +20,9 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from starlette.requests import Request
 
 from knowledge.model import Json, JsonValue
-from knowledge.surfaces import jsonrpc
+from knowledge.surfaces.mcp import jsonrpc
+from knowledge.surfaces.mcp.request_context import Visit
 from knowledge.surfaces.mcp.server import KnowledgeServer
-from knowledge.surfaces.mcp.visit import Visit
 
 CANCEL = "tools/cancel"
 

@@ -23,9 +23,9 @@ from pydantic import ValidationError
 from knowledge import __version__
 from knowledge.errors import KnowledgeError, NotFound, RateLimited
 from knowledge.model import Json, Report
-from knowledge.surfaces.mcp import faults
+from knowledge.surfaces.mcp import errors as mcp_errors
 from knowledge.surfaces.mcp.progress import follow, relayed
-from knowledge.surfaces.mcp.visit import SCOPE_KEY, Visit
+from knowledge.surfaces.mcp.request_context import SCOPE_KEY, Visit
 from knowledge.toolsets.base import Answered, Rate, Refused, Registry, Resources, Tool, Toolset, silent
 
 log = logging.getLogger(__name__)
@@ -111,7 +111,7 @@ class KnowledgeServer(Server[dict[str, Any]]):
         visit = self.visit(context)
         tool = self.registry.tool(params.name, visit.view)
         if tool is None:
-            raise faults.fault(
+            raise mcp_errors.fault(
                 types.INVALID_PARAMS, f"Unknown tool: {params.name}", "unknown_tool",
                 tools=[known.name for known in self.registry.tools(visit.view)],
             )  # fmt: skip
@@ -147,7 +147,7 @@ class KnowledgeServer(Server[dict[str, Any]]):
         visit = self.visit(context)
         able = [toolset.cancel for toolset in self.registry.seen(visit.view) if toolset.cancel is not None]
         if not able or visit.view.read_only:
-            raise faults.fault(types.METHOD_NOT_FOUND, "Method not found", method="tools/cancel")
+            raise mcp_errors.fault(types.METHOD_NOT_FOUND, "Method not found", method="tools/cancel")
         await self._spend(visit, Rate.MANAGEMENT)
         answer = await able[0](visit.call(), params.task_id)
         return {**answer.body, "isError": True} if isinstance(answer, Refused) else answer
@@ -163,7 +163,7 @@ class KnowledgeServer(Server[dict[str, Any]]):
             voices = [toolset.voice for toolset in self.registry.seen(visit.view)]
             visit.headers["x-mcp-error-code"] = voices[0](error).code if voices else error.code
             visit.status = error.status
-            raise MCPError(error.status, str(error), faults.facts(error)) from error
+            raise MCPError(error.status, str(error), mcp_errors.facts(error)) from error
 
     # -- resources and prompts ------------------------------------------------------------------
 
@@ -223,7 +223,7 @@ class KnowledgeServer(Server[dict[str, Any]]):
         refused = toolset.voice(error)
         visit.headers["x-mcp-error-code"] = refused.code
         visit.status = refused.status
-        return error if refused.status is None else faults.on_the_rpc_plane(refused)
+        return error if refused.status is None else mcp_errors.on_the_rpc_plane(refused)
 
     async def _list_prompts(self, context: Context, _: types.PaginatedRequestParams | None) -> Any:
         return {
@@ -245,18 +245,18 @@ class KnowledgeServer(Server[dict[str, Any]]):
         prompts = {prompt.name: prompt for toolset in self.registry.seen(visit.view) for prompt in toolset.prompts}
         prompt, given = prompts.get(params.name), params.arguments or {}
         if prompt is None:
-            raise faults.fault(
+            raise mcp_errors.fault(
                 types.INVALID_PARAMS, f"Unknown prompt: {params.name}", "unknown_prompt", prompts=list(prompts)
             )
         for missing in (item.name for item in prompt.arguments if item.required and not given.get(item.name)):
-            raise faults.fault(
+            raise mcp_errors.fault(
                 types.INVALID_PARAMS, f"Missing argument: {missing}", "missing_required_parameter", parameter=missing
             )
         await self._spend(visit, Rate.QUERY)
         try:
             text = await prompt.render(visit.call(), given)
         except KnowledgeError as error:
-            raise faults.fault(types.INVALID_PARAMS, str(error), error.code, **error.details) from error
+            raise mcp_errors.fault(types.INVALID_PARAMS, str(error), error.code, **error.details) from error
         return {
             **COMPLETE,
             "description": prompt.description,
@@ -270,7 +270,7 @@ def rendered(answer: Answered, visit: Visit) -> Json:
         visit.headers["x-mcp-error-code"] = answer.code
         if answer.status is not None:
             visit.status = answer.status
-            raise faults.on_the_rpc_plane(answer)
+            raise mcp_errors.on_the_rpc_plane(answer)
     body = answer.body if isinstance(answer, Refused) else answer
     text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
     return {
@@ -286,17 +286,17 @@ async def explain(ctx: Context, call_next: CallNext) -> HandlerResult:
     try:
         return await call_next(ctx)
     except MCPError as error:
-        raise MCPError(error.code, error.message, faults.explained(error.code, error.data)) from error
+        raise MCPError(error.code, error.message, mcp_errors.explained(error.code, error.data)) from error
     except ValidationError as error:
         places = [".".join(str(part) for part in detail["loc"]) for detail in error.errors(include_input=False)]
-        raise faults.fault(
+        raise mcp_errors.fault(
             types.INVALID_PARAMS,
             "Invalid request parameters",
             method=ctx.method,
             parameters=[*dict.fromkeys(places)],
         ) from error
     except KnowledgeError as error:
-        raise MCPError(error.status, str(error), faults.facts(error)) from error
+        raise MCPError(error.status, str(error), mcp_errors.facts(error)) from error
     except Exception as error:
         log.exception("%s failed", ctx.method)
-        raise faults.fault(types.INTERNAL_ERROR, "Internal error") from error
+        raise mcp_errors.fault(types.INTERNAL_ERROR, "Internal error") from error

@@ -16,8 +16,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from knowledge.errors import RateLimited, Unavailable
 from knowledge.model import Caller, CallerKind
-from knowledge.surfaces.auth import identity
-from knowledge.surfaces.limits import network_of
+from knowledge.surfaces.http.auth import identity
+from knowledge.surfaces.http.rate_limits import network_of
 
 MAX_SESSIONS = 10_000
 MAX_SESSIONS_PER_CALLER = 1000

@@ -9,11 +9,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from knowledge.model import Page
-from knowledge.surfaces.answers import answer
-from knowledge.surfaces.rest.bodies import read_json
-from knowledge.surfaces.rest.context import engine_of
-from knowledge.surfaces.rest.openapi import Number, answers, takes
-from knowledge.surfaces.rest.worded import WordedRoute
+from knowledge.surfaces.http.responses import answer
+from knowledge.surfaces.rest.framework.bodies import read_json
+from knowledge.surfaces.rest.framework.context import engine_of
+from knowledge.surfaces.rest.framework.manager_errors import WordedRoute
+from knowledge.surfaces.rest.framework.openapi import Number, answers, takes
 from knowledge.wire import dump_removed
 from knowledge.wire.accounts import (
     AccountEditBody,

@@ -13,8 +13,8 @@ from starlette.responses import Response
 from knowledge import __version__
 from knowledge.engine.api import Engine
 from knowledge.model import Caller
-from knowledge.surfaces.answers import refusal
-from knowledge.surfaces.limits import RateLimits
+from knowledge.surfaces.http.rate_limits import RateLimits
+from knowledge.surfaces.http.responses import refusal
 from knowledge.surfaces.rest import (
     admin,
     collections,
@@ -29,11 +29,11 @@ from knowledge.surfaces.rest import (
     stream,
     users,
 )
-from knowledge.surfaces.rest.context import Context, EngineFor
-from knowledge.surfaces.rest.openapi import describe
-from knowledge.surfaces.rest.rates import PREFIX
-from knowledge.surfaces.rest.routes import in_our_words
-from knowledge.surfaces.rest.straight import Application
+from knowledge.surfaces.rest.framework.context import Context, EngineFor
+from knowledge.surfaces.rest.framework.fast_path import Application
+from knowledge.surfaces.rest.framework.openapi import describe
+from knowledge.surfaces.rest.framework.rate_classes import PREFIX
+from knowledge.surfaces.rest.framework.routes import in_our_words
 
 DEFAULT_MAX_FILE_BYTES = 100 << 20
 

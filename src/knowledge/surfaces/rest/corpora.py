@@ -9,13 +9,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from knowledge.errors import NoValidFiles
-from knowledge.surfaces.answers import answer
-from knowledge.surfaces.rest.bodies import content_type, read_json
-from knowledge.surfaces.rest.context import context_of, engine_of
-from knowledge.surfaces.rest.forms import check_mime, file_of, read_form
+from knowledge.surfaces.http.responses import answer
+from knowledge.surfaces.rest.framework.bodies import content_type, read_json
+from knowledge.surfaces.rest.framework.context import context_of, engine_of
+from knowledge.surfaces.rest.framework.forms import check_mime, file_of, read_form
+from knowledge.surfaces.rest.framework.manager_errors import WordedRoute
+from knowledge.surfaces.rest.framework.openapi import UPLOADING, Number, answers, takes
 from knowledge.surfaces.rest.jobs import add_form
-from knowledge.surfaces.rest.openapi import UPLOADING, Number, answers, takes
-from knowledge.surfaces.rest.worded import WordedRoute
 from knowledge.wire import dump_accepted, dump_removed
 from knowledge.wire.corpora import (
     CorpusEditBody,

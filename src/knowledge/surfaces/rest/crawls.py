@@ -8,11 +8,11 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from knowledge.surfaces.answers import answer
-from knowledge.surfaces.rest.bodies import read_json
-from knowledge.surfaces.rest.context import engine_of
-from knowledge.surfaces.rest.openapi import Id, answers, takes
-from knowledge.surfaces.rest.routes import Route
+from knowledge.surfaces.http.responses import answer
+from knowledge.surfaces.rest.framework.bodies import read_json
+from knowledge.surfaces.rest.framework.context import engine_of
+from knowledge.surfaces.rest.framework.openapi import Id, answers, takes
+from knowledge.surfaces.rest.framework.routes import Route
 from knowledge.wire import CrawlBody, Listing, dump_crawl, dump_crawls, load_ref
 from knowledge.wire.shapes import CrawlShape, CrawlsShape
 

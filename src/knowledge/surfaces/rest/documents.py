@@ -13,11 +13,11 @@ from starlette.responses import Response, StreamingResponse
 
 from knowledge.errors import ConfirmationRequired
 from knowledge.model import DEFAULT_COLLECTION, CollectionRef, Original, Ref
-from knowledge.surfaces.answers import answer
-from knowledge.surfaces.rest.bodies import read_json
-from knowledge.surfaces.rest.context import engine_of
-from knowledge.surfaces.rest.openapi import Id, answers, streams, takes
-from knowledge.surfaces.rest.routes import Route
+from knowledge.surfaces.http.responses import answer
+from knowledge.surfaces.rest.framework.bodies import read_json
+from knowledge.surfaces.rest.framework.context import engine_of
+from knowledge.surfaces.rest.framework.openapi import Id, answers, streams, takes
+from knowledge.surfaces.rest.framework.routes import Route
 from knowledge.wire import (
     ChunkRange,
     DocumentEditBody,

@@ -12,13 +12,13 @@ from starlette.responses import Response
 
 from knowledge.errors import Invalid, InvalidParameter, MissingParameter, UnsupportedFormat
 from knowledge.model import Job
-from knowledge.surfaces.answers import answer
-from knowledge.surfaces.rest.bodies import content_type, read_json
-from knowledge.surfaces.rest.context import context_of, engine_of
-from knowledge.surfaces.rest.forms import content_of, file_of, filename_of, read_form, texts
-from knowledge.surfaces.rest.openapi import ADDING, Id, answers
-from knowledge.surfaces.rest.routes import Route
-from knowledge.surfaces.rest.validation import refuse
+from knowledge.surfaces.http.responses import answer
+from knowledge.surfaces.rest.framework.bodies import content_type, read_json
+from knowledge.surfaces.rest.framework.context import context_of, engine_of
+from knowledge.surfaces.rest.framework.forms import content_of, file_of, filename_of, read_form, texts
+from knowledge.surfaces.rest.framework.openapi import ADDING, Id, answers
+from knowledge.surfaces.rest.framework.routes import Route
+from knowledge.surfaces.rest.framework.validation import refuse
 from knowledge.wire import AddBody, FileFields, JobListing, dump_accepted, dump_job, dump_jobs, load_ref
 from knowledge.wire.requests import form_metadata, form_tags
 from knowledge.wire.shapes import AcceptedShape, JobShape, JobsShape

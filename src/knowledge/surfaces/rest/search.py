@@ -6,11 +6,11 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from knowledge.surfaces.answers import answer
-from knowledge.surfaces.rest.bodies import read_json
-from knowledge.surfaces.rest.context import engine_of
-from knowledge.surfaces.rest.openapi import answers, takes
-from knowledge.surfaces.rest.routes import Route
+from knowledge.surfaces.http.responses import answer
+from knowledge.surfaces.rest.framework.bodies import read_json
+from knowledge.surfaces.rest.framework.context import engine_of
+from knowledge.surfaces.rest.framework.openapi import answers, takes
+from knowledge.surfaces.rest.framework.routes import Route
 from knowledge.wire import SearchBody, dump_answer
 from knowledge.wire.shapes import AnswerShape
 

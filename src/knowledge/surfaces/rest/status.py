@@ -7,12 +7,12 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from knowledge import __version__
-from knowledge.surfaces.answers import answer
-from knowledge.surfaces.rest.bodies import read_json
-from knowledge.surfaces.rest.context import context_of, engine_of
+from knowledge.surfaces.http.responses import answer
 from knowledge.surfaces.rest.documents import file_headers, pieces
-from knowledge.surfaces.rest.openapi import answers, streams, takes
-from knowledge.surfaces.rest.routes import Route
+from knowledge.surfaces.rest.framework.bodies import read_json
+from knowledge.surfaces.rest.framework.context import context_of, engine_of
+from knowledge.surfaces.rest.framework.openapi import answers, streams, takes
+from knowledge.surfaces.rest.framework.routes import Route
 from knowledge.wire import ReindexBody, dump_findings, dump_status
 from knowledge.wire.shapes import FindingsShape, HealthShape, StatusShape
 

@@ -11,12 +11,12 @@ from starlette.responses import Response, StreamingResponse
 
 from knowledge.errors import Invalid, KnowledgeError, Malformed
 from knowledge.model import Json
-from knowledge.surfaces.events import MEDIA_TYPE, Events, refused
-from knowledge.surfaces.rest.bodies import require_json, streaming
-from knowledge.surfaces.rest.context import engine_of
-from knowledge.surfaces.rest.openapi import MEANINGS, OpenApi
-from knowledge.surfaces.rest.rates import STREAM
-from knowledge.surfaces.rest.routes import Route
+from knowledge.surfaces.http.sse import MEDIA_TYPE, Events, refused
+from knowledge.surfaces.rest.framework.bodies import require_json, streaming
+from knowledge.surfaces.rest.framework.context import engine_of
+from knowledge.surfaces.rest.framework.openapi import MEANINGS, OpenApi
+from knowledge.surfaces.rest.framework.rate_classes import STREAM
+from knowledge.surfaces.rest.framework.routes import Route
 from knowledge.toolsets.arguments import understand
 from knowledge.toolsets.manager.fan_out import check_query
 from knowledge.toolsets.manager.stream import stream

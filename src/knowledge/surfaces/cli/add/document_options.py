@@ -1,0 +1,103 @@
+"""What the options say about a document that is being added."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from knowledge.model import DEFAULT_COLLECTION, CollectionRef, Content, Json, NewFile, NewNote
+from knowledge.surfaces.cli.find_document import absolute, collection_ref
+
+F = TypeVar("F", bound=Callable[..., Any])  # what click decorates
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """The same for every file of one command."""
+
+    collection: CollectionRef = DEFAULT_COLLECTION
+    tags: tuple[str, ...] = ()
+    title: str | None = None
+    metadata: Json = field(default_factory=dict)
+    force_ocr: bool = False
+
+    def file(self, path: Path) -> NewFile:
+        """A file on this machine; its path is kept, so that adding it again replaces it."""
+        if not path.is_file():
+            raise FileNotFoundError(2, "It is not a file that can be read", str(path))
+        return self.content(path.name, Content.from_path(path), source_path=absolute(path))
+
+    def content(self, name: str, content: Content, source_path: str | None = None) -> NewFile:
+        return NewFile(
+            filename=name,
+            content=content,
+            title=self.title,
+            collection=self.collection,
+            tags=self.tags,
+            metadata=self.metadata,
+            source_path=source_path,
+            force_ocr=self.force_ocr,
+        )
+
+    def note(self, text: str) -> NewNote:
+        return NewNote(text=text, title=self.title, collection=self.collection, tags=self.tags, metadata=self.metadata)
+
+
+OPTIONS = (
+    click.option(
+        "--collection", "-c", metavar="NAME", help="Where it goes; made when it is new.  [default: documents]"
+    ),
+    click.option("--tag", "-t", "tags", multiple=True, metavar="TAG", help="A label; may be repeated."),
+    click.option("--title", metavar="TEXT", help="Its title, instead of the one that it brings."),
+    click.option("--metadata", "-m", multiple=True, metavar="KEY=VALUE", help="A fact to keep, or a JSON object."),
+)
+
+
+def about_options(function: F) -> Callable[..., Any]:
+    """The command gets what --collection, --tag, --title and --metadata say as its argument `about`."""
+
+    @functools.wraps(function)
+    def collected(
+        *arguments: Any, collection: str | None, tags: Sequence[str], title: str | None, metadata: Sequence[str],
+        **options: Any,
+    ) -> Any:  # fmt: skip
+        about = About(
+            collection=DEFAULT_COLLECTION if collection is None else collection_ref(collection),
+            tags=tuple(dict.fromkeys(tag.strip() for given in tags for tag in given.split(",") if tag.strip())),
+            title=title,
+            metadata=read_metadata(metadata),
+        )
+        return function(*arguments, about=about, **options)
+
+    decorated: Callable[..., Any] = collected
+    for option in reversed(OPTIONS):
+        decorated = option(decorated)
+    return decorated
+
+
+def read_metadata(given: Sequence[str]) -> Json:
+    facts: Json = {}
+    for text in given:
+        facts.update(_object(text) if text.lstrip().startswith("{") else _pair(text))
+    return facts
+
+
+def _object(text: str) -> Json:
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise click.BadParameter(f"{text!r} is not JSON.", param_hint="--metadata") from error
+    return dict(value)
+
+
+def _pair(text: str) -> Json:
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise click.BadParameter(f"{text!r} is not KEY=VALUE.", param_hint="--metadata")
+    return {key.strip(): value}

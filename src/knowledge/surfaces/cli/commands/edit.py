@@ -1,0 +1,70 @@
+"""`knowledge move` and `knowledge tag`: change where documents stand and what they are labelled with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from knowledge.engine.api import Engine
+from knowledge.model import Document, DocumentEdit
+from knowledge.surfaces.cli.command import common, examples, pass_session
+from knowledge.surfaces.cli.find_document import collection_ref, find_document, find_documents
+from knowledge.surfaces.cli.output.screen import clean, count, print_json
+from knowledge.surfaces.cli.session import Session
+
+if TYPE_CHECKING:
+    from knowledge.surfaces.cli.output.json_shapes import EditedShape
+
+
+@click.command(epilog=examples("knowledge move 12 13 archive", "knowledge move 'Old report' archive"))
+@click.argument("documents", nargs=-1, required=True, metavar="DOCUMENT...")
+@click.argument("collection")
+@common
+@pass_session
+def move(session: Session, documents: tuple[str, ...], collection: str) -> None:
+    """Move documents to COLLECTION."""
+    target = collection_ref(collection)
+
+    async def work(engine: Engine) -> list[Document]:
+        found = await find_documents(engine, documents)
+        return [await engine.edit(document.id, DocumentEdit(collection=target)) for document in found]
+
+    moved = session.run(work)
+    if session.as_json:
+        print_documents(moved)
+    else:
+        click.echo(clean(f"Moved {count(len(moved), 'document')} to {moved[0].collection}."))
+
+
+@click.command(
+    epilog=examples("knowledge tag 12", "knowledge tag 12 draft physics", "knowledge tag 12 final --remove draft")
+)
+@click.argument("document")
+@click.argument("tags", nargs=-1, metavar="[TAG]...")
+@click.option("--remove", "-r", "removed", multiple=True, metavar="TAG", help="A tag to take off; may be repeated.")
+@common
+@pass_session
+def tag(session: Session, document: str, tags: tuple[str, ...], removed: tuple[str, ...]) -> None:
+    """Put TAGs on DOCUMENT, take others off, and show which it has."""
+
+    async def work(engine: Engine) -> Document:
+        found = await find_document(engine, document)
+        if not tags and not removed:
+            return found
+        return await engine.edit(found.id, DocumentEdit(add_tags=tags, remove_tags=removed))
+
+    edited = session.run(work)
+    if session.as_json:
+        print_documents([edited])
+    else:
+        for name in edited.tags:
+            click.echo(clean(name))
+
+
+def print_documents(documents: Sequence[Document]) -> None:
+    from knowledge.wire import dump_document
+
+    shape: EditedShape = {"documents": [dump_document(document) for document in documents]}
+    print_json(shape)

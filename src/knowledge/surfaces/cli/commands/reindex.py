@@ -1,0 +1,85 @@
+"""`knowledge reindex`: the index built again, or all vectors made again by another model."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import click
+
+from knowledge.engine.api import Engine
+from knowledge.errors import ModelUnavailable
+from knowledge.model import ModelStatus
+from knowledge.surfaces.cli.command import common, examples, pass_session
+from knowledge.surfaces.cli.output.progress import progress_of
+from knowledge.surfaces.cli.output.screen import clean, print_json, say
+from knowledge.surfaces.cli.session import Session
+
+GLANCE = 0.2
+FOLDER = "dir:"
+
+
+@click.command(
+    epilog=examples("knowledge reindex", "knowledge reindex --model dir:~/models/minilm", "knowledge status")
+)
+@click.option("--model", metavar="SPEC", help="Move to this model: default, dir:PATH, hf:NAME or openai:URL#MODEL.")
+@click.option("--no-wait", is_flag=True, help="With --model: return as soon as its vectors are being made.")
+@common
+@pass_session
+def reindex(session: Session, model: str | None, no_wait: bool) -> None:
+    """Build the index again from what is stored, or move to another embedding model.
+
+    The old index answers meanwhile. With --model the new vectors are made in the background, while the old ones
+    serve, and swapped in when all are there. The data folder keeps the choice.
+    """
+    if no_wait and model is None:
+        raise click.UsageError("--no-wait goes with --model.")
+    try:
+        used = session.run(lambda engine: rebuild(engine, model and absolute(model), wait=not no_wait))
+    except KeyboardInterrupt:
+        say("The old vectors serve; the new ones that were made are kept, and the rest is made while an engine runs.")
+        raise
+    tell(session, used if model else None)
+
+
+def absolute(spec: str) -> str:
+    """A folder as the engine finds it too, which may run elsewhere."""
+    if not spec.startswith(FOLDER):
+        return spec
+    return f"{FOLDER}{Path(spec.removeprefix(FOLDER)).expanduser().absolute()}"
+
+
+async def rebuild(engine: Engine, model: str | None, wait: bool) -> ModelStatus:
+    await engine.reindex(model)
+    status = (await engine.status()).model
+    if model is not None and wait:
+        return await swapped(engine, status)
+    return status
+
+
+async def swapped(engine: Engine, status: ModelStatus) -> ModelStatus:
+    """When the other model answers; how many passages are left is shown meanwhile."""
+    while status.next is not None and status.next.left is None:
+        await asyncio.sleep(GLANCE)
+        status = (await engine.status()).model
+    total = (status.next.left if status.next else 0) or 0
+    with progress_of(1) as display:
+        while status.next is not None:
+            if status.next.error:
+                raise ModelUnavailable(status.next.error)
+            display.step(status.next.name, "making vectors", total - (status.next.left or 0), total)
+            await asyncio.sleep(GLANCE)
+            status = (await engine.status()).model
+    return status
+
+
+def tell(session: Session, used: ModelStatus | None) -> None:
+    coming = used.next if used else None
+    if session.as_json:
+        print_json({"reindexed": coming is None, "model": used.name if used else None})
+    elif coming is not None:
+        click.echo(clean(f"The vectors of {coming.name} are being made; 'knowledge status' tells how many are left."))
+    elif used is not None:
+        click.echo(clean(f"The model {used.name} answers now; all vectors are its own."))
+    else:
+        click.echo("The index was built again.")

@@ -1,0 +1,121 @@
+"""`knowledge show`: one document's facts, or the list of all."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from knowledge.engine.api import Engine
+from knowledge.model import Document, DocumentFilter, Page
+from knowledge.surfaces.cli.command import common, examples, pass_session
+from knowledge.surfaces.cli.find_document import collection_ref, find_document
+from knowledge.surfaces.cli.output.screen import moment, print_facts, print_json, print_table, say, size
+from knowledge.surfaces.cli.session import Session
+
+SORTS = ("created_at", "updated_at", "title", "size_bytes")
+
+
+@click.command(
+    epilog=examples(
+        "knowledge show",
+        "knowledge show --collection papers --sort title",
+        "knowledge show 12",
+        "knowledge show ~/papers/kettle.pdf --json",
+    )
+)
+@click.argument("document", required=False, metavar="[DOCUMENT]")
+@click.option("--collection", "-c", metavar="NAME", help="List only this collection.")
+@click.option("--tag", "-t", metavar="TAG", help="List only what has this tag.")
+@click.option("--type", "doc_type", metavar="TYPE", help="List only this type, such as pdf, md or note.")
+@click.option(
+    "--sort", type=click.Choice(SORTS), default="created_at", show_default=True, help="Newest first, or A to Z."
+)
+@click.option("--page", type=click.IntRange(1), default=1, help="Which page of the list.")
+@click.option("--per-page", type=click.IntRange(1, 200), default=50, show_default=True, help="How long a page is.")
+@common
+@pass_session
+def show(
+    session: Session,
+    document: str | None,
+    collection: str | None,
+    tag: str | None,
+    doc_type: str | None,
+    sort: str,
+    page: int,
+    per_page: int,
+) -> None:
+    """Show what is known about DOCUMENT, or list the documents.
+
+    DOCUMENT is a number, a UUID, the path that it came from, or its exact title.
+    """
+    if document is not None:
+        show_one(session, document)
+        return
+    wanted = DocumentFilter(
+        collection=None if collection is None else collection_ref(collection),
+        tag=tag,
+        doc_type=doc_type,
+        sort=sort,
+        descending=sort != "title",
+        page=page,
+        per_page=per_page,
+    )
+    print_list(session, session.run(lambda engine: engine.documents(wanted)))
+
+
+def show_one(session: Session, text: str) -> None:
+    async def work(engine: Engine) -> Document:
+        return await find_document(engine, text)
+
+    found = session.run(work)
+    if session.as_json:
+        from knowledge.wire import dump_document
+
+        print_json(dump_document(found))
+    else:
+        print_document(found)
+
+
+def print_list(session: Session, found: Page[Document]) -> None:
+    if session.as_json:
+        from knowledge.wire import dump_documents
+
+        print_json(dump_documents(found))
+        return
+    if not found.total:
+        say("There are no documents. 'knowledge add FILE' adds one.")
+        return
+    rows = [
+        (str(one.id), one.title, one.doc_type, one.collection, ", ".join(one.tags), str(one.chunk_count))
+        for one in found.items
+    ]
+    print_table(("id", "title", "type", "collection", "tags", "passages"), rows, right=("id", "passages"))
+    if found.total > len(found.items):
+        say(f"{len(found.items)} of {found.total}; --page {found.page + 1} shows more.")
+
+
+def print_document(document: Document) -> None:
+    print_facts(
+        (
+            ("id", document.id),
+            ("uid", document.uid),
+            ("title", document.title),
+            ("kind", f"{document.kind.value}, {document.doc_type}"),
+            ("collection", document.collection),
+            ("tags", ", ".join(document.tags)),
+            ("path", document.source_path),
+            ("url", document.url),
+            ("file", document.filename),
+            ("size", size(document.size_bytes)),
+            ("pages", document.page_count),
+            ("passages", document.chunk_count),
+            ("language", document.language),
+            ("read by", document.method.value.replace("_", " ")),
+            ("status", document.status.value),
+            ("warnings", "\n".join(document.warnings)),
+            ("metadata", json.dumps(document.metadata, ensure_ascii=False) if document.metadata else ""),
+            ("added", moment(document.created_at)),
+            ("changed", moment(document.updated_at)),
+        )
+    )

@@ -1,0 +1,96 @@
+"""How far it is, on the terminal: files done, how fast, how long still, and what is being done right now."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from knowledge.surfaces.cli.output.screen import clean, err
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, Task
+    from rich.text import Text
+
+
+class Display(Protocol):
+    """Where progress is told."""
+
+    def step(self, name: str, what: str, done: int, total: int) -> None: ...
+
+    def end(self, name: str) -> None: ...
+
+
+class Silence:
+    """Without a terminal nobody watches."""
+
+    def step(self, name: str, what: str, done: int, total: int) -> None: ...
+
+    def end(self, name: str) -> None: ...
+
+
+class Bar:
+    """Whole files, and the shares of those that are on their way."""
+
+    def __init__(self, progress: Progress, total: int) -> None:
+        self._progress, self._task = progress, progress.add_task("", total=total)
+        self._ended = 0
+        self._shares: dict[str, float] = {}
+
+    def step(self, name: str, what: str, done: int, total: int) -> None:
+        self._shares[name] = min(done / total, 1.0) if total else 0.0
+        self._draw(f"{Path(name).name}: {what}" if what else Path(name).name)
+
+    def end(self, name: str) -> None:
+        self._shares.pop(name, None)
+        self._ended += 1
+        self._draw(Path(name).name)
+
+    def _draw(self, doing: str) -> None:
+        completed = self._ended + sum(self._shares.values())
+        self._progress.update(self._task, completed=completed, description=clean(doing), ended=self._ended)
+
+
+@contextmanager
+def progress_of(total: int) -> Iterator[Display]:
+    """A bar on stderr for as long as the block lasts, where there is a terminal."""
+    if not sys.stderr.isatty() or not total:
+        yield Silence()
+        return
+    with _bar() as progress:
+        yield Bar(progress, total)
+
+
+def _bar() -> Progress:
+    from rich import progress
+    from rich.table import Column
+    from rich.text import Text
+
+    class Rate(progress.ProgressColumn):
+        def render(self, task: Task) -> Text:
+            return Text(rate(task.finished_speed or task.speed), style="dim")
+
+    class Files(progress.ProgressColumn):
+        def render(self, task: Task) -> Text:
+            return Text(f"{task.fields.get('ended', 0)}/{int(task.total or 0)}")
+
+    return progress.Progress(
+        progress.BarColumn(24),
+        Files(),
+        Rate(),
+        progress.TimeRemainingColumn(compact=True, elapsed_when_finished=True),
+        progress.TextColumn(
+            "{task.description}", markup=False, style="dim", table_column=Column(no_wrap=True, ratio=1)
+        ),
+        console=err(),
+        transient=True,
+        expand=True,
+    )
+
+
+def rate(speed: float | None) -> str:
+    if not speed:
+        return ""
+    return f"{speed:.1f}/s" if speed >= 1 else f"{speed * 60:.1f}/min"

@@ -1,0 +1,101 @@
+"""Deadlines for the bodies of requests, and quiet for clients that leave before they have sent one."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from knowledge.errors import DeadlineExceeded
+from knowledge.surfaces.http.connections import Connection, Connections, State
+from knowledge.surfaces.http.responses import refusal
+
+MIN_BYTES_PER_SECOND = 1000
+"""A body may be as slow as this on the average; a modem of 1990 is faster."""
+
+
+class RequestDeadlines:
+    """Answers 408 where a body stops coming or is too slow; tells the connections which of them are being answered."""
+
+    def __init__(self, app: ASGIApp, connections: Connections) -> None:
+        self._app, self._connections = app, connections
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        connection = self._connections.find(scope)
+        if connection is not None:
+            connection.begin_request()
+        if scope["type"] == "websocket":  # busy until it is closed
+            await self._app(scope, receive, send)
+            return
+        body = Body(scope, receive, send, connection, self._connections.limits.body_s)
+        try:
+            await self._app(scope, body.receive, body.send)
+        except ClientDisconnect:
+            pass
+        finally:
+            if connection is not None:
+                connection.end_request()
+
+
+class Body:
+    """The body of one request. Only the time that we wait for the client counts, not what the application takes."""
+
+    def __init__(
+        self, scope: Scope, receive: Receive, send: Send, connection: Connection | None, idle_s: float
+    ) -> None:
+        self._scope, self._receive, self._send = scope, receive, send
+        self._connection, self._idle_s = connection, idle_s
+        self._received, self._waited = 0, 0.0
+        self._complete = self._answering = self._timed_out = False
+
+    async def receive(self) -> Message:
+        if self._timed_out:
+            return {"type": "http.disconnect"}
+        if self._complete:
+            return await self._receive()
+        started = time.monotonic()
+        left = self._idle_s + self._received / MIN_BYTES_PER_SECOND - self._waited
+        try:
+            async with asyncio.timeout(min(self._idle_s, left)):
+                message = await self._wait()
+        except TimeoutError:
+            return await self._give_up()
+        self._waited += time.monotonic() - started
+        self._received += len(message.get("body", b""))
+        self._complete = not message.get("more_body")
+        return message
+
+    async def send(self, message: Message) -> None:
+        if not self._timed_out:
+            self._answering = True
+            await self._send(message)
+
+    async def _wait(self) -> Message:
+        if self._connection is None:
+            return await self._receive()
+        self._connection.enter(State.BODY)
+        try:
+            return await self._receive()
+        finally:
+            self._connection.enter(State.BUSY)
+
+    async def _give_up(self) -> Message:
+        self._timed_out = True
+        if not self._answering:
+            response = refusal(
+                DeadlineExceeded(
+                    f"The request's body did not arrive: nothing or too little came in {self._idle_s:g} s",
+                    hint="Send it again; KNOWLEDGE_BODY_TIMEOUT_S sets the limit.",
+                )
+            )
+            response.status_code = 408
+            response.headers["connection"] = "close"
+            await response(self._scope, self._receive, self._send)
+        elif self._connection is not None:
+            self._connection.transport.abort()
+        return {"type": "http.disconnect"}

@@ -1,0 +1,114 @@
+"""The log: one line a request and a job, to stderr, as text or as JSON. Never a document's text, never a key.
+
+A line may carry facts: `log.info("completed", extra={"facts": {"job": 7, "ms": 120}})`.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from urllib.parse import quote
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from knowledge.config import Settings
+from knowledge.surfaces.http.auth import caller_of
+from knowledge.surfaces.http.log_repetition import ThrottledHandler
+
+log = logging.getLogger("knowledge.request")
+
+QUIET = ("uvicorn", "uvicorn.error", "uvicorn.asgi", "httpx", "httpcore", "mcp", "alembic", "asyncio")
+"""They speak in the same form, and only when something is wrong."""
+
+
+def configure(settings: Settings) -> None:
+    """Send everything that is logged in this process to stderr, in one form, and repeated lines only a few times."""
+    handler = ThrottledHandler(sys.stderr)
+    handler.setFormatter(JsonLines() if settings.log_json else TextLines())
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(logging.WARNING)
+    logging.getLogger("knowledge").setLevel(settings.log_level.upper())
+    for name in QUIET:
+        noisy = logging.getLogger(name)
+        noisy.handlers.clear()
+        noisy.propagate = True
+        noisy.setLevel(logging.WARNING)
+    logging.getLogger("uvicorn.access").disabled = True
+
+
+def _facts(record: logging.LogRecord) -> Mapping[str, object]:
+    facts = getattr(record, "facts", None)
+    return facts if isinstance(facts, Mapping) else {}
+
+
+def _moment(record: logging.LogRecord) -> str:
+    return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+class TextLines(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        facts = "".join(f" {name}={value}" for name, value in _facts(record).items())
+        name = record.name.removeprefix("knowledge.")
+        line = (
+            f"{_moment(record)} {record.levelname.lower():7} {name}: {one_line(record.getMessage())}{one_line(facts)}"
+        )
+        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+
+
+class JsonLines(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        entry: dict[str, object] = {
+            "time": _moment(record),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            **_facts(record),
+        }
+        if record.exc_info:
+            entry["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(entry, ensure_ascii=False, default=str)
+
+
+def one_line(text: str) -> str:
+    """A line stays a line, whatever somebody has put into a path."""
+    return text if text.isprintable() else "".join(letter if letter.isprintable() else "?" for letter in text)
+
+
+class RequestLog:
+    """One line for each request: method, path without its question, status, milliseconds, who."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or not log.isEnabledFor(logging.INFO):
+            await self._app(scope, receive, send)
+            return
+        started, status = time.perf_counter(), 0
+
+        async def watched(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, watched)
+        finally:
+            _write(scope, status, (time.perf_counter() - started) * 1000)
+
+
+def _write(scope: Scope, status: int, milliseconds: float) -> None:
+    facts = {
+        "method": scope["method"],
+        "path": quote(scope["path"][:200]),
+        "status": status,
+        "ms": round(milliseconds, 1),
+        "caller": caller_of(scope).kind.value,
+    }
+    log.info("answered" if status else "given up", extra={"facts": facts})

@@ -1,0 +1,170 @@
+"""Serving an application over HTTP: the address is taken first and told, and a stop finishes what is being answered."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from knowledge.config import Settings
+from knowledge.errors import Unavailable
+from knowledge.surfaces.http.auth import Keys
+from knowledge.surfaces.http.connections import (
+    ConnectionLimits,
+    Connections,
+    protocol_class,
+    raise_descriptor_limit,
+)
+from knowledge.surfaces.http.deadlines import RequestDeadlines
+from knowledge.surfaces.http.guard import guarded
+from knowledge.surfaces.http.logs import RequestLog
+from knowledge.surfaces.http.rate_limits import RateLimits
+
+STOP_SECONDS = 10
+"""How long answers that are under way may take once a stop was asked for."""
+WS_MAX_BYTES = 4 << 20
+"""The largest message of a WebSocket: as much as a request over HTTP may hold."""
+BACKLOG = 2048
+"""How many connections the kernel keeps until they are accepted."""
+ACCEPTED_AT_ONCE = 16
+"""How many of them are accepted before others are looked at; asyncio logs each that fails for want of descriptors."""
+TICKS_PER_SWEEP = 5
+"""Uvicorn ticks ten times a second."""
+SIGNALS = [signal.SIGINT, signal.SIGTERM]
+if sys.platform == "win32":
+    SIGNALS.append(signal.SIGBREAK)
+
+
+def front(app: ASGIApp, settings: Settings, keys: Keys | None = None, rates: RateLimits | None = None) -> ASGIApp:
+    """The application as the world meets it: behind its guard, and every request in the log."""
+    return RequestLog(guarded(app, settings, keys, rates))
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    host: str
+    port: int
+
+    @property
+    def url(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port}"
+
+
+class Server(uvicorn.Server):
+    """Uvicorn, except that a signal ends it and then lets the program go on to close what it opened.
+
+    Only one server of a process listens to signals: the one that it was started for.
+    """
+
+    def __init__(self, config: uvicorn.Config, connections: Connections, *, signals: bool) -> None:
+        super().__init__(config)
+        self.connections = connections
+        self._signals = signals and threading.current_thread() is threading.main_thread()
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        if not self._signals:
+            yield
+            return
+        before = {number: signal.signal(number, self.handle_exit) for number in SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002
+        """The first signal finishes what is being answered, a second one does not wait for that."""
+        self.force_exit = self.should_exit
+        self.should_exit = True
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        for taken in sockets or []:  # asyncio has set it to ACCEPTED_AT_ONCE
+            taken.listen(BACKLOG)
+
+    async def on_tick(self, counter: int) -> bool:
+        if counter % TICKS_PER_SWEEP == 0:
+            self.connections.sweep()
+        return await super().on_tick(counter)
+
+    def stop(self) -> None:
+        self.should_exit = True
+
+
+def listen(host: str, port: int) -> list[socket.socket]:
+    """Take the address, before anything else is started; 0 takes any free port."""
+    sockets: list[socket.socket] = []
+    try:
+        for family, kind, protocol, _, address in socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        ):
+            chosen = sockets[0].getsockname()[1] if sockets else port
+            sockets.append(_bound(family, kind, protocol, (address[0], chosen, *address[2:])))
+    except OSError as error:
+        for taken in sockets:
+            taken.close()
+        raise Unavailable(
+            f"Cannot listen on {host} port {port}: {error.strerror or error}",
+            hint="Choose another with --port, or stop the program that has it.",
+            host=host,
+            port=port,
+        ) from error
+    return sockets
+
+
+def _bound(family: int, kind: int, protocol: int, address: tuple[object, ...]) -> socket.socket:
+    taken = socket.socket(family, kind, protocol)
+    try:
+        if sys.platform != "win32":  # there it would let a second program share the port
+            taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            taken.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        taken.bind(address)
+        taken.listen(BACKLOG)
+        taken.setblocking(False)
+    except OSError:
+        taken.close()
+        raise
+    return taken
+
+
+def make_server(app: ASGIApp, limits: ConnectionLimits | None = None, *, signals: bool = False) -> Server:
+    connections = Connections(limits or ConnectionLimits())
+    return Server(
+        uvicorn.Config(
+            RequestDeadlines(app, connections),
+            http=protocol_class(connections),
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            lifespan="auto",
+            backlog=ACCEPTED_AT_ONCE,
+            timeout_keep_alive=connections.limits.keep_alive_s,
+            ws_max_size=WS_MAX_BYTES,
+            timeout_graceful_shutdown=STOP_SECONDS,
+        ),
+        connections,
+        signals=signals,
+    )
+
+
+async def serve(
+    app: ASGIApp, settings: Settings, host: str, port: int, listening: Callable[[Address], None] | None = None
+) -> None:
+    """Answer until a signal asks to stop; returns when the last answer is out."""
+    sockets = listen(host, port)
+    if listening is not None:
+        listening(Address(host, sockets[0].getsockname()[1]))
+    limits = ConnectionLimits.of(settings, raise_descriptor_limit())
+    await make_server(app, limits, signals=True).serve(sockets=sockets)
