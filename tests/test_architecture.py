@@ -1,18 +1,17 @@
-"""The rooms of the house: imports point down, and third parties stay where they are needed."""
+"""The architecture: imports point down, packages and modules have a readable size, one name means one thing."""
 
 from __future__ import annotations
 
 import ast
 import sys
+from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 PACKAGE = Path(__file__).parents[1] / "src" / "knowledge"
 
-FLOORS: list[set[str]] = [
+LAYERS: list[set[str]] = [
     {"__main__"},
     {"testing"},
     {"surfaces"},
@@ -20,14 +19,13 @@ FLOORS: list[set[str]] = [
     {"toolsets"},
     {"engine"},
     {"wire"},
-    {"split", "analyse"},
+    {"split", "text"},
     {"extract", "embed", "store", "index"},
-    {"stop_words", "scanning", "config", "failpoints"},
+    {"config", "failpoints"},
     {"errors"},
-    {"crawls"},
     {"model"},
 ]
-"""From the top: a room may use what is below it, and nothing beside it."""
+"""From the top: a package may import the layers below its own, and nothing beside it."""
 
 THIRD_PARTIES: dict[str, set[str]] = {
     "sqlalchemy": {"store", "engine"},
@@ -37,7 +35,7 @@ THIRD_PARTIES: dict[str, set[str]] = {
     "onnxruntime": {"embed"},
     "onnx": {"embed"},
     "tokenizers": {"embed", "split", "app"},
-    "Stemmer": {"analyse"},
+    "Stemmer": {"text"},
     "mcp": {"surfaces"},
     "mcp_types": {"surfaces"},
     "fastapi": {"surfaces"},
@@ -52,64 +50,86 @@ THIRD_PARTIES: dict[str, set[str]] = {
     "selectolax": {"extract", "engine"},
     "argon2": {"engine", "surfaces", "store"},
 }
-
-
-def files() -> list[Path]:
-    return sorted(PACKAGE.rglob("*.py"))
-
-
-def room(path: Path) -> str:
-    return path.relative_to(PACKAGE).with_suffix("").parts[0]
-
-
-def floor(name: str) -> int:
-    return next((number for number, rooms in enumerate(FLOORS) if name in rooms), -1)
+MAX_MODULES, MAX_LINES, MIN_LINES = 20, 500, 40
 
 
 @cache
-def imported(path: Path) -> list[list[str]]:
-    return list(_imported(path))
+def modules() -> dict[str, Path]:
+    """Every module by its dotted name below `knowledge`; a package by the name of its folder."""
+    found = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(PACKAGE).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
 
 
-def _imported(path: Path) -> Iterator[list[str]]:
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text("utf-8"))
+
+
+def imports(path: Path) -> Iterator[list[str]]:
+    for node in ast.walk(tree(path)):
         if isinstance(node, ast.Import):
             yield from (alias.name.split(".") for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path.name} imports relatively"
             module = (node.module or "").split(".")
             yield from ([*module, alias.name] for alias in node.names)
 
 
-def test_every_room_has_a_floor() -> None:
-    assert {room(path) for path in files()} - {"__init__"} <= set().union(*FLOORS)
+def imported_modules(path: Path) -> set[str]:
+    """The modules of ours that a file imports, by dotted name."""
+    found = set()
+    for target in imports(path):
+        if target[0] == "knowledge":
+            names = (".".join(target[1:end]) for end in range(len(target), 1, -1))
+            found |= {next((name for name in names if name in modules()), "")} - {""}
+    return found
 
 
-@pytest.mark.parametrize("path", files(), ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_imports_point_down(path: Path) -> None:
-    here = room(path)
-    for target in imported(path):
-        if target[0] != "knowledge" or len(target) < 2 or here == "__init__":
-            continue
-        there = target[1]
-        if there == here or floor(there) < 0:
-            continue
-        assert floor(there) > floor(here), f"{path.relative_to(PACKAGE)} must not use {there}"
+def layer(name: str) -> int:
+    return next((number for number, packages in enumerate(LAYERS) if name in packages), -1)
 
 
-@pytest.mark.parametrize("path", files(), ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_third_parties_stay_in_their_rooms(path: Path) -> None:
-    for target in imported(path):
-        rooms = THIRD_PARTIES.get(target[0])
-        assert rooms is None or room(path) in rooms, f"{path.relative_to(PACKAGE)} must not import {target[0]}"
+def line_count(path: Path) -> int:
+    return len(path.read_text("utf-8").splitlines())
 
 
-@pytest.mark.parametrize("path", files(), ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_no_file_is_asking_to_be_two(path: Path) -> None:
-    assert len(path.read_text("utf-8").splitlines()) <= 500
+def test_every_package_has_a_layer() -> None:
+    assert {name.split(".")[0] for name in modules() if name} <= set().union(*LAYERS)
 
 
-def test_the_nouns_import_nothing_of_ours() -> None:
+def test_imports_are_absolute_and_point_down() -> None:
+    offenders = []
+    for name, path in modules().items():
+        here = name.split(".")[0]
+        offenders += [f"{name} imports relatively" for node in ast.walk(tree(path)) if getattr(node, "level", 0)]
+        for target in imported_modules(path) if here else ():
+            there = target.split(".")[0]
+            if there != here and layer(there) <= layer(here):
+                offenders.append(f"{name} imports {target}")
+    assert offenders == []
+
+
+def test_third_parties_are_imported_by_their_packages_only() -> None:
+    assert [
+        f"{name} imports {target[0]}"
+        for name, path in modules().items()
+        for target in imports(path)
+        if target[0] in THIRD_PARTIES and name.split(".")[0] not in THIRD_PARTIES[target[0]]
+    ] == []
+
+
+def test_domain_types_import_nothing_but_the_standard_library() -> None:
     allowed = {*sys.stdlib_module_names, "knowledge"}
-    for path in sorted((PACKAGE / "model").glob("*.py")):
-        assert all(target[0] in allowed for target in imported(path))
+    models = {name: path for name, path in modules().items() if name.split(".")[0] == "model"}
+    assert [name for name, path in models.items() if any(target[0] not in allowed for target in imports(path))] == []
+
+
+def test_packages_and_modules_have_a_readable_size() -> None:
+    sizes: defaultdict[Path, int] = defaultdict(int)
+    for path in modules().values():
+        sizes[path.parent] += path.name != "__init__.py"
+    crowded = [f"{folder.relative_to(PACKAGE)}: {count}" for folder, count in sizes.items() if count > MAX_MODULES]
+    long = [f"{name}: {line_count(path)}" for name, path in modules().items() if line_count(path) > MAX_LINES]
+    assert (crowded, long) == ([], [])

@@ -15,10 +15,10 @@ from knowledge.engine.local import LocalEngine
 from knowledge.model import Json
 from knowledge.surfaces.http.app import http_app
 from knowledge.testing import SharedParsers, small_engine
-from tests.acting import add_note
 from tests.contracts.roads import Process, unwrap
 from tests.contracts.serving import serving
-from tests.people import PASSWORD, bearing
+from tests.support.accounts import PASSWORD, bearing
+from tests.support.engines import add_note
 
 
 async def a_key(engine: LocalEngine, username: str) -> str:

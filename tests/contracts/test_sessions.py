@@ -10,7 +10,7 @@ from knowledge.config import Settings
 from knowledge.engine.local import LocalEngine
 from knowledge.surfaces.http.app import http_app
 from tests.contracts.serving import serving
-from tests.people import PASSWORD
+from tests.support.accounts import PASSWORD
 
 PER_CALLER = 5
 INITIALIZE = {

@@ -12,7 +12,7 @@ from uuid import uuid4
 import pytest
 
 from tests.faults.server import Pulse, Server, a_server
-from tests.web_site import WORDS, Reply, Site, serving
+from tests.support.web_site import WORDS, Reply, Site, serving
 
 MANY_COMMENTS = b"<!---->" * 40 + b"x"
 """A pattern that skipped comments tried every way to divide them."""

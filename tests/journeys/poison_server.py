@@ -12,7 +12,7 @@ from knowledge.config import Settings
 from knowledge.engine.local import LocalEngine
 from knowledge.surfaces.cli import cli
 from knowledge.testing import small_engine
-from tests.hostile_models import HostileModel
+from tests.support.hostile_models import HostileModel
 
 
 def open_engine(settings: Settings) -> LocalEngine:

@@ -19,8 +19,8 @@ from knowledge.engine.local import LocalEngine
 from knowledge.errors import Damaged, KnowledgeError, StorageFailed
 from knowledge.model import Content, Document, DocumentFilter, NewFile, Query
 from knowledge.testing import SharedParsers, small_engine
-from tests.acting import add_file, add_note, done, found
-from tests.mounts import READ_ONLY, SMALL, on_disk_of_its_own, own_mounts
+from tests.support.engines import add_file, add_note, done, found
+from tests.support.mounts import READ_ONLY, SMALL, on_disk_of_its_own, own_mounts
 
 FULL_DISK = Path(__file__).with_name("full_disk.py")
 

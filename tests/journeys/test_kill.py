@@ -24,7 +24,7 @@ from knowledge.store.jobs.rows import MAX_UNCLEAN_STARTS, MAX_UNCLEAN_STARTS_ALO
 from knowledge.store.migrate import SCHEMA
 from knowledge.testing import SharedParsers, small_engine
 from tests.journeys.kill_driver import LONG, drain, word_of
-from tests.old_folders import DUMPS, TEXT, lay_out, schema_of
+from tests.support.old_folders import DUMPS, TEXT, lay_out, schema_of
 
 OLD = [dump for dump in DUMPS if schema_of(dump) != SCHEMA]
 DRIVER = Path(__file__).with_name("kill_driver.py")

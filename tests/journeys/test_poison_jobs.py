@@ -16,8 +16,8 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from tests.commanding import Shell
-from tests.hostile_models import DEADLY, SLOW
+from tests.support.command_line import Shell
+from tests.support.hostile_models import DEADLY, SLOW
 
 SERVER = Path(__file__).with_name("poison_server.py")
 LIMIT = 120.0

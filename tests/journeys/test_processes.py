@@ -25,8 +25,8 @@ from knowledge.engine.sharing.engine import SharedEngine
 from knowledge.engine.sharing.leader import Seat
 from knowledge.errors import InvalidKey, NotNow, StorageFailed
 from knowledge.model import DocumentFilter, JobStatus, Mode, NewCollection, NewNote, Query
-from tests.acting import add_note, found
-from tests.people import joined
+from tests.support.accounts import joined
+from tests.support.engines import add_note, found
 
 HOLDER = Path(__file__).with_name("holder.py")
 
@@ -189,7 +189,7 @@ async def holder_beside(data: Path) -> AsyncIterator[None]:
     """Whoever holds the lock tells at last where the engine is."""
     from knowledge.config import Settings
     from knowledge.testing import small_engine
-    from tests.commanding import serving
+    from tests.support.command_line import serving
 
     engine = small_engine(Settings(data=data, workers=1))
     engine.start()

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from knowledge.embed import cpu_features
 from knowledge.embed.batches import BUDGET, Batches, like_length, padded, passage_ids
 from knowledge.embed.granite import WINDOW, tokenizer
-from tests.unit import tiny_model
+from tests.support import tiny_model
 
 
 @given(st.lists(st.integers(1, 600), max_size=200))

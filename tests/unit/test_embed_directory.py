@@ -9,7 +9,7 @@ from safetensors.numpy import save_file
 
 from knowledge.embed.directory import Directory, tokenizer
 from knowledge.errors import ModelUnavailable
-from tests.unit import tiny_model
+from tests.support import tiny_model
 
 TEXTS = ["tea", "tea at noon", "a cup of coffee in the kitchen", "cup of tea cup of tea"]
 

@@ -16,7 +16,7 @@ from safetensors.numpy import save_file
 from knowledge.embed import hub, loading
 from knowledge.embed.loading import Choice, Model
 from knowledge.errors import ModelUnavailable
-from tests.unit import tiny_model
+from tests.support import tiny_model
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 NAME = "somebody/tiny"

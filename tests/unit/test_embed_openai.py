@@ -9,7 +9,7 @@ import pytest
 from knowledge.embed.openai import BATCH_TEXTS, Address, OpenAI, batches
 from knowledge.embed.retry import BULK, Patience, retry_after
 from knowledge.errors import EmbeddingFailed, EmbeddingRateLimited
-from tests.embedding_service import DIMENSION, Answer, Service, served, vector
+from tests.support.embedding_service import DIMENSION, Answer, Service, served, vector
 
 
 @pytest.fixture

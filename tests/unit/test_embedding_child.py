@@ -18,8 +18,8 @@ from knowledge.embed.loading import Choice, Model, load
 from knowledge.engine.ingest.embedding_child import EmbeddingChild, Isolation
 from knowledge.errors import Cancelled, JobCrashed, ModelUnavailable
 from knowledge.testing import BagOfWords
-from tests.hostile_models import DEADLY
-from tests.unit import tiny_model
+from tests.support import tiny_model
+from tests.support.hostile_models import DEADLY
 from tests.unit.test_embed_directory import with_weights
 
 LOAD = "knowledge.embed.loading:load"
@@ -34,7 +34,9 @@ def never() -> bool:
 @contextmanager
 def child_with(deed: str, seconds: float = LONG) -> Iterator[EmbeddingChild]:
     choice = Choice(cache_folder=Path())
-    with closing(EmbeddingChild(f"tests.hostile_models:load_{deed}", choice, BagOfWords(), seconds, never)) as child:
+    with closing(
+        EmbeddingChild(f"tests.support.hostile_models:load_{deed}", choice, BagOfWords(), seconds, never)
+    ) as child:
         yield child
 
 
@@ -80,7 +82,7 @@ def test_a_text_that_freezes_its_process_is_stopped_after_its_deadline() -> None
 
 def test_a_frozen_child_is_left_within_a_second_when_the_job_is_cancelled() -> None:
     choice, stopped = Choice(cache_folder=Path()), False
-    loader = "tests.hostile_models:load_freeze"
+    loader = "tests.support.hostile_models:load_freeze"
     with closing(EmbeddingChild(loader, choice, BagOfWords(), LONG, lambda: stopped)) as child:
         child.embed(["tea"])
         stopped, began = True, time.monotonic()

@@ -14,7 +14,7 @@ import pytest
 from knowledge.engine.fetch.addresses import Allowed
 from knowledge.engine.fetch.client import USER_AGENT, Fetcher, Patience, check_url
 from knowledge.errors import AddressForbidden, DeadlineExceeded, FetchFailed, InvalidParameter, TooLarge
-from tests.web_site import Reply, Site, serving
+from tests.support.web_site import Reply, Site, serving
 
 MEGABYTE = 1 << 20
 

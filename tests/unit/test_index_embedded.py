@@ -13,7 +13,7 @@ from knowledge.index import vectors
 from knowledge.index.api import Entry, Within
 from knowledge.index.embedded import EmbeddedIndex
 from knowledge.text import analyzer
-from tests.unit.small_index import EVERYTHING, asked, by_meaning, by_words, entry, open_index, put, vector
+from tests.support.small_index import EVERYTHING, asked, by_meaning, by_words, entry, open_index, put, vector
 
 
 @pytest.fixture

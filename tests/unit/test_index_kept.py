@@ -14,7 +14,7 @@ import pytest
 from knowledge.errors import StorageFailed
 from knowledge.index import embedded, vectors
 from knowledge.index.api import Within
-from tests.unit.small_index import by_meaning, by_words, entry, open_index, put
+from tests.support.small_index import by_meaning, by_words, entry, open_index, put
 
 
 def crashed(folder: Path) -> Path:

@@ -11,7 +11,7 @@ from knowledge.index import manifest
 from knowledge.index.api import Entry
 from knowledge.index.embedded import EmbeddedIndex
 from knowledge.index.tantivy_checksums import segments
-from tests.unit.small_index import DIMENSION, by_meaning, by_words, entry, open_index, put
+from tests.support.small_index import DIMENSION, by_meaning, by_words, entry, open_index, put
 
 COUNT = 5000
 """More than wait in the tail, so that there are codes."""

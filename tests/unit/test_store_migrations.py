@@ -15,7 +15,7 @@ from knowledge.store.accounts.api_keys import KeyStore
 from knowledge.store.database import Database
 from knowledge.store.documents import DocumentStore
 from knowledge.store.timestamps import stamp
-from tests.old_folders import DUMPS, lay_out, schema_of
+from tests.support.old_folders import DUMPS, lay_out, schema_of
 
 VERSIONS = sorted(path.name[:4] for path in (migrate.MIGRATIONS / "versions").glob("[0-9]*.py"))
 every_dump = pytest.mark.parametrize("dump", DUMPS, ids=lambda path: path.stem)

@@ -8,7 +8,7 @@ import pytest
 from tests.contracts.kb.conftest import Agent, Apart, agent_at, answers
 from tests.contracts.kb.processes import ENGINE_KEY, MCP_KEY, Line
 from tests.contracts.kb.test_uploads import begun, encoded
-from tests.people import PASSWORD
+from tests.support.accounts import PASSWORD
 
 
 async def key_of(agent: Agent, apart: Apart, username: str) -> str:

@@ -21,7 +21,7 @@ from knowledge.toolsets.manager.errors import WORDS, refuse, word
 from tests.contracts.manager.conftest import Person, person, refusal
 from tests.contracts.manager.test_stream import ask, events_of
 from tests.contracts.serving import serving
-from tests.embedding_service import DIMENSION, Answer, Service, served
+from tests.support.embedding_service import DIMENSION, Answer, Service, served
 
 DOCUMENTED = {
     "auth.missing_api_key": (errors.MissingKey, 401),

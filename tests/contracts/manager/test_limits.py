@@ -15,7 +15,7 @@ from knowledge.engine.local import LocalEngine
 from knowledge.surfaces.http.app import http_app
 from tests.contracts.manager.conftest import ENDPOINT, STREAM, Person, person, refusal
 from tests.contracts.serving import serving
-from tests.people import PASSWORD
+from tests.support.accounts import PASSWORD
 
 MESSAGE = "Rate limit exceeded. Please slow down and try again."
 REFUSED = (429, "rate_limit.exceeded", MESSAGE)

@@ -16,7 +16,7 @@ from knowledge.engine.local import LocalEngine
 from knowledge.testing import SharedParsers, small_engine
 from tests.contracts.roads import PATIENCE, Plain, Road, held, official
 from tests.contracts.serving import application, serving_beside
-from tests.web_site import Site, serving
+from tests.support.web_site import Site, serving
 
 
 @dataclass(frozen=True, slots=True)

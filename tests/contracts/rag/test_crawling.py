@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.contracts.roads import Plain, Road
-from tests.web_site import Asked, Reply, Site, page
+from tests.support.web_site import Asked, Reply, Site, page
 
 LIMIT = 30.0
 

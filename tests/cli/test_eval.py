@@ -1,0 +1,137 @@
+"""`knowledge eval`: people measure search with questions of their own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from knowledge.config import Settings
+from knowledge.engine.evaluate.judge import overlaps
+from knowledge.engine.local import LocalEngine
+from knowledge.surfaces.cli import errors as cli_errors
+from tests.support.command_line import Shell, serving
+
+PAGES = {
+    "kettle.md": "# Kettle\n\nThe kettle is descaled with vinegar on the first Monday of the month.",
+    "boat.md": "# Boat\n\nThe boat lies at the northern jetty and needs paint every spring.",
+    "tea.md": "# Tea\n\nTea is served at four in the blue room, with milk.",
+}
+
+
+@pytest.fixture
+def shell(local: LocalEngine, settings: Settings, tmp_path: Path) -> Iterator[Shell]:
+    folder = tmp_path / "house"
+    folder.mkdir()
+    for name, text in PAGES.items():
+        (folder / name).write_text(text)
+    with serving(local, settings) as address:
+        shell = Shell({"KB_ENGINE_URL": address, "KNOWLEDGE_DATA": str(tmp_path / "kept")})
+        shell.ok("add", folder, "--collection", "house")
+        yield shell
+
+
+def lines(folder: Path, *entries: Mapping[str, object]) -> Path:
+    path = folder / "questions.jsonl"
+    path.write_text("\n".join(json.dumps(entry) for entry in entries))
+    return path
+
+
+def test_a_question_is_measured_by_the_rank_of_its_document(shell: Shell, tmp_path: Path) -> None:
+    file = lines(
+        tmp_path,
+        {"question": "when is the kettle descaled", "document": "Kettle"},
+        {"question": "where does the boat lie", "document": "house/tea.md"},
+    )
+    found = shell.json("eval", file)
+    right, wrong = found["results"]
+    assert (right["rank"], right["ndcg"], right["recall"], right["mrr"]) == (1, 1.0, 1.0, 1.0)
+    assert wrong["rank"] != 1
+    assert wrong["top"]["title"] == "Boat"
+    assert found["ndcg"] == pytest.approx((right["ndcg"] + wrong["ndcg"]) / 2)
+    assert found["last"] is None
+    assert found["missing_documents"] == []
+
+
+def test_people_see_the_rank_and_what_was_on_top_instead(shell: Shell, tmp_path: Path) -> None:
+    printed = shell.ok("eval", lines(tmp_path, {"question": "where does the boat lie", "document": "tea.md"}))
+    assert "where does the boat lie" in printed
+    assert "Boat" in printed
+    assert "nDCG@10" in printed
+
+
+def test_a_run_is_compared_with_the_last_one(shell: Shell, tmp_path: Path) -> None:
+    file = lines(tmp_path, {"question": "milk in the blue room", "document": "Biscuits"})
+    assert shell.json("eval", file)["missing_documents"] == ["Biscuits"]
+    lines(tmp_path, {"question": "milk in the blue room", "document": "Tea"})
+    last = shell.json("eval", file)["last"]
+    assert (last["ndcg"], last["questions"], last["better"], last["worse"]) == (0, 1, ["milk in the blue room"], [])
+    assert last["ndcg_difference"] == {"mean": 1.0, "low": 1.0, "high": 1.0}
+    assert "within the noise" in shell.ok("eval", file)
+    assert shell.json("eval", file, "--mode", "text")["last"] is None
+
+
+def test_a_passage_is_expected_by_its_text(shell: Shell, tmp_path: Path) -> None:
+    passage = "tea is served at FOUR\nin the blue room"
+    found = shell.json("eval", lines(tmp_path, {"question": "when do we have tea", "passage": passage}))
+    assert found["results"][0]["rank"] == 1
+    wrong = {"question": "when do we have tea", "passage": passage, "document": "Boat"}
+    assert shell.json("eval", lines(tmp_path, wrong))["results"][0]["rank"] is None
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("q.csv", 'question,document\n"kettle, boat",Kettle\n"kettle, boat",Boat\n'),
+        ("q.tsv", "question\tdocument\nkettle, boat\tKettle\nkettle, boat\tBoat\n"),
+        ("q.yaml", "- question: kettle, boat\n  documents: [Kettle, boat.md]\n"),
+        ("q.json", '[{"query": "kettle, boat", "title": "Kettle", "path": "house/boat.md"}]'),
+    ],
+)
+def test_questions_come_in_every_usual_form(shell: Shell, tmp_path: Path, name: str, text: str) -> None:
+    file = tmp_path / name
+    file.write_text(text)
+    found = shell.json("eval", file, "--collection", "house")
+    assert (found["questions"], found["ndcg"], found["recall"]) == (1, 1.0, 1.0)
+
+
+def test_a_script_can_ask_for_a_least_quality(shell: Shell, tmp_path: Path) -> None:
+    file = lines(tmp_path, {"question": "kettle", "document": "Kettle"}, {"question": "boat", "document": "Oars"})
+    assert shell.run("eval", file, "--min-ndcg", "0.5").exit_code == cli_errors.OK
+    assert shell.run("eval", file, "--min-ndcg", "0.6").exit_code == cli_errors.FAILED
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("q.jsonl", '{"question": "tea"}', "line 1 does not say what is expected"),
+        ("q.jsonl", '{"question": "tea", "document": 1}\n{"document": 2}', "line 2 has no question"),
+        ("q.jsonl", '{"question": ', "line 1"),
+        ("q.jsonl", "[]", "is not an entry"),
+        ("q.yaml", "question: tea", "not a list"),
+        ("q.yaml", "- [", "cannot be read"),
+        ("q.csv", "question,document\n", "no question"),
+        ("q.txt", "tea", ".jsonl"),
+    ],
+)
+def test_a_file_that_is_wrong_says_where(tmp_path: Path, name: str, text: str, says: str) -> None:
+    file = tmp_path / name
+    file.write_text(text)
+    result = Shell({}).run("eval", file)
+    assert result.exit_code == cli_errors.USAGE
+    assert says in result.stderr
+
+
+def test_a_file_of_questions_that_is_not_there_is_missed() -> None:
+    assert Shell({}).run("eval", "nowhere.jsonl").exit_code == cli_errors.MISSING
+
+
+def test_a_passage_is_known_again_however_it_is_cut() -> None:
+    sentence = "The kettle is descaled with vinegar on the first Monday of every month"
+    assert overlaps(f"Before that. {sentence}. After it.", sentence)
+    assert overlaps("the kettle is descaled with vinegar on the first", f"{sentence}, and never on a Sunday")
+    assert not overlaps("The boat is painted on the first Monday of May", sentence)
+    assert not overlaps("Kettle", sentence)
+    assert overlaps("Tea at four", "at four")

@@ -1,0 +1,44 @@
+"""A site to crawl, and an engine that may reach it and does not dawdle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from knowledge import app
+from knowledge.config import Settings
+from knowledge.engine.crawl.options import CrawlOptions
+from knowledge.engine.crawl.politeness import Retrying
+from knowledge.engine.fetch.client import Patience
+from knowledge.engine.local import LocalEngine
+from knowledge.testing import SharedParsers, small_engine
+from tests.support.web_site import Site, serving
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    with serving() as made:
+        yield made
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(data=tmp_path / "data", workers=2, crawl_delay=0, crawl_allow="127.0.0.1, localhost")
+
+
+@pytest.fixture
+def crawl(settings: Settings) -> CrawlOptions:
+    """Tests that need other options replace this."""
+    quick = Retrying(attempts=2, first_wait=0.01, longest_wait=0.5)
+    return replace(app.crawl_options(settings), retrying=quick, patience=Patience(connect=5, read=5, whole=10))
+
+
+@pytest.fixture
+def local(settings: Settings, parsers: SharedParsers, crawl: CrawlOptions) -> Iterator[LocalEngine]:
+    engine = small_engine(settings, parsers=parsers, crawl=crawl)
+    engine.start()
+    yield engine
+    engine.close()

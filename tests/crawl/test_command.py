@@ -1,0 +1,64 @@
+"""`knowledge crawl` as a person types it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from knowledge.config import Settings
+from knowledge.engine.local import LocalEngine
+from tests.support.command_line import Shell, serving
+from tests.support.web_site import Reply, Site
+
+
+@pytest.fixture
+def shell(local: LocalEngine, settings: Settings) -> Iterator[Shell]:
+    with serving(local, settings) as address:
+        yield Shell({"KNOWLEDGE_ENGINE_URL": address})
+
+
+def test_a_crawl_ends_with_the_honest_table(shell: Shell, site: Site) -> None:
+    site.put("/", "/a", "/missing", "/photo.png", "https://example.com/")
+    site.put("/a")
+    result = shell.run("crawl", site.url + "/", "--recursive")
+    assert result.exit_code == 0
+    lines = [line.split()[:2] for line in result.stdout.splitlines()[1:]]
+    assert lines == [["created", site.url + "/"], ["created", site.url + "/a"], ["failed", site.url + "/missing"]]
+    assert "HTTP 404" in result.stdout
+    assert "1 address skipped: off-site." in result.stderr
+    assert "1 address skipped: unsupported type." in result.stderr
+    assert "2 pages crawled (2 new, 0 changed, 0 unchanged), 1 failed, 2 skipped." in result.stderr
+
+
+def test_every_skipped_address_is_listed_when_asked_for(shell: Shell, site: Site) -> None:
+    site.put("/", "/photo.png")
+    assert "/photo.png" in shell.ok("crawl", site.url + "/", "-r", "--all")
+
+
+def test_the_same_site_again_goes_into_the_same_collection(shell: Shell, site: Site) -> None:
+    site.put("/")
+    first = shell.json("crawl", site.url + "/")
+    second = shell.json("crawl", site.url + "/")
+    assert second["source_id"] == first["source_id"]
+    assert (first["documents_created"], second["documents_unchanged"]) == (1, 1)
+
+
+def test_a_crawl_that_brings_nothing_fails_with_the_reason(shell: Shell, site: Site) -> None:
+    site.pages["/robots.txt"] = Reply("User-agent: *\nDisallow: /", content_type="text/plain")
+    result = shell.run("crawl", site.url + "/")
+    assert result.exit_code == 1
+    assert "robots.txt does not allow it" in result.stderr
+
+
+def test_a_forbidden_address_is_refused_at_once(shell: Shell) -> None:
+    result = shell.run("crawl", "http://169.254.169.254/")
+    assert result.exit_code == 5
+    assert "KNOWLEDGE_CRAWL_ALLOW" in result.stderr
+
+
+def test_nobody_has_to_wait(shell: Shell, site: Site) -> None:
+    site.put("/")
+    result = shell.run("crawl", site.url + "/", "--no-wait")
+    assert result.exit_code == 0
+    assert "knowledge jobs show" in result.stderr

@@ -1,0 +1,233 @@
+"""Which pages a crawl visits, in which order, and what it says about the others; what is asked, near and far alike."""
+
+from __future__ import annotations
+
+import gzip
+
+import pytest
+
+from knowledge.engine.api import Engine
+from knowledge.engine.local import LocalEngine
+from knowledge.errors import AddressForbidden, CollectionNotFound, InvalidParameter
+from knowledge.model import DocumentFilter, Filter, JobStatus, Kind, NewCollection, Query
+from knowledge.model.crawls import NewCrawl
+from tests.support.crawls import at, crawled, outcomes, titles
+from tests.support.web_site import Reply, Site, page
+
+
+@pytest.mark.requirement("002.crawler.breadth_first")
+async def test_a_crawl_goes_breadth_first_and_visits_each_page_once(site: Site, engine: Engine) -> None:
+    site.put("/", "/a", "/b")
+    site.put("/a", "/a/deep", "/b/", "/b#part", "/")
+    site.put("/b", "/b/deep", "/a?utm_source=b")
+    site.put("/a/deep", "/a/deep/deeper")
+    site.put("/b/deep")
+    site.put("/a/deep/deeper")
+    crawl = await crawled(engine, site.url + "/")
+    assert site.paths() == ["/", "/a", "/b", "/a/deep", "/b/deep", "/a/deep/deeper"]
+    assert crawl.job.status is JobStatus.COMPLETED
+    assert (crawl.counts.crawled, crawl.counts.created, crawl.counts.failed) == (6, 6, 0)
+
+
+@pytest.mark.requirement("002.crawler.document")
+async def test_a_crawled_page_is_a_document_with_its_address(site: Site, engine: Engine) -> None:
+    site.put("/guide", title="The guide to tea", text="Green tea wants water of eighty degrees.")
+    crawl = await crawled(engine, site.url + "/guide", recursive=False)
+    assert crawl.collection is not None
+    assert (crawl.collection.source_type, crawl.collection.url) == ("crawl", site.url + "/guide")
+    (document,) = (await engine.documents(DocumentFilter())).items
+    assert (document.kind, document.title, document.url) == (Kind.PAGE, "The guide to tea", site.url + "/guide")
+    assert document.language == "en"
+    wanted = Filter(collections=(crawl.collection.uid,))
+    answer = await engine.search(Query(text="how hot for green tea", filter=wanted))
+    assert "eighty degrees" in answer.hits[0].chunk.text
+    assert at(crawl, "/guide").document_uid == document.uid
+
+
+@pytest.mark.requirement("002.crawler.single")
+async def test_without_recursion_one_page_is_crawled(site: Site, local: LocalEngine) -> None:
+    site.put("/", "/a")
+    site.put("/a")
+    crawl = await crawled(local, site.url + "/", recursive=False)
+    assert site.paths() == ["/"]
+    assert crawl.counts.crawled == 1
+
+
+@pytest.mark.requirement("002.crawler.max_pages")
+async def test_max_pages_is_kept_and_what_was_left_is_counted(site: Site, local: LocalEngine) -> None:
+    site.put("/", *(f"/page{number}" for number in range(10)))
+    for number in range(10):
+        site.put(f"/page{number}")
+    crawl = await crawled(local, site.url + "/", max_pages=4)
+    assert (crawl.counts.crawled, crawl.counts.pending) == (4, 7)
+    assert any("7 more addresses" in warning for warning in crawl.job.warnings)
+
+
+@pytest.mark.requirement("002.crawler.traps")
+async def test_a_trap_of_endless_links_ends(site: Site, local: LocalEngine) -> None:
+    site.put("/", "/day/1")
+    site.otherwise = lambda asked: (
+        Reply(page(asked.path, f"/day/{int(asked.path[5:]) + 1}", f"{asked.path}/x/x/x/x/x"))
+        if asked.path.startswith("/day/") and asked.path[5:].isdecimal()
+        else Reply("", 404)
+    )
+    crawl = await crawled(local, site.url + "/", max_pages=8)
+    assert crawl.counts.crawled == 8
+    assert "endless path" in outcomes(crawl).values()
+
+
+@pytest.mark.requirement("002.crawler.reasons")
+async def test_every_address_that_was_left_out_has_its_reason(site: Site, engine: Engine) -> None:
+    site.put("/", "/ok", "/private/x", "/archive/old", "/photo.jpg", "/feed", "/gone", "/copy", "https://example.com/x")
+    site.put("/ok", title="Same")
+    site.pages["/copy"] = site.pages["/ok"]
+    site.pages["/robots.txt"] = Reply("User-agent: *\nDisallow: /private/", content_type="text/plain")
+    site.pages["/feed"] = Reply("<rss/>", content_type="application/rss+xml")
+    site.pages["/gone"] = Reply("", 410)
+    site.put("/archive/old")
+    crawl = await crawled(engine, site.url + "/", exclude=("/archive/",))
+    assert outcomes(crawl) == {
+        "/": "created",
+        "/ok": "created",
+        "/private/x": "robots",
+        "/archive/old": "excluded",
+        "/photo.jpg": "unsupported type",
+        "/feed": "unsupported type",
+        "/gone": "HTTP status",
+        "/copy": "duplicate",
+        "/x": "off-site",
+    }
+    assert at(crawl, "/gone").http_status == 410
+    assert "/private/x" not in site.paths()
+    assert crawl.job.status is JobStatus.PARTIAL
+
+
+@pytest.mark.requirement("002.crawler.canonical")
+async def test_a_page_known_by_another_address_is_taken_once(site: Site, local: LocalEngine) -> None:
+    head = f'<link rel="canonical" href="{site.url}/tea">'
+    site.put("/", "/tea?sort=a", "/tea?sort=b")
+    site.put("/tea?sort=a", title="Tea", head=head)
+    site.put("/tea?sort=b", title="Tea again", head=head)
+    crawl = await crawled(local, site.url + "/")
+    assert outcomes(crawl) == {"/": "created", "/tea?sort=a": "created", "/tea?sort=b": "duplicate"}
+
+
+@pytest.mark.requirement("002.crawler.noindex")
+async def test_a_page_that_asks_not_to_be_indexed_is_left_out_but_followed(site: Site, local: LocalEngine) -> None:
+    site.put("/", "/hidden")
+    site.put("/hidden", "/below", head='<meta name="robots" content="noindex">')
+    site.put("/below")
+    crawl = await crawled(local, site.url + "/")
+    assert outcomes(crawl) == {"/": "created", "/hidden": "robots", "/below": "created"}
+
+
+@pytest.mark.requirement("002.crawler.sitemaps")
+async def test_pages_that_nothing_links_to_are_found_in_sitemaps(site: Site, local: LocalEngine) -> None:
+    site.put("/docs/")
+    for path in ("/docs/a", "/docs/b", "/elsewhere"):
+        site.put(path)
+    inner = f"<urlset><url><loc>{site.url}/elsewhere</loc></url><url><loc>{site.url}/docs/a</loc></url></urlset>"
+    packed = gzip.compress(f"<urlset><url><loc>{site.url}/docs/b</loc></url></urlset>".encode())
+    index = f"<sitemapindex><loc>{site.url}/one.xml</loc><loc>{site.url}/two.xml.gz</loc></sitemapindex>"
+    site.pages["/robots.txt"] = Reply(f"Sitemap: {site.url}/index.xml", content_type="text/plain")
+    site.pages["/index.xml"] = Reply(index, content_type="application/xml")
+    site.pages["/one.xml"] = Reply(inner, content_type="application/xml")
+    site.pages["/two.xml.gz"] = Reply(packed, content_type="application/gzip")
+    crawl = await crawled(local, site.url + "/docs/")
+    assert crawl.counts.crawled == 4
+    pages = [path for path in site.paths() if "xml" not in path]
+    assert pages == ["/docs/", "/docs/a", "/docs/b", "/elsewhere"], "what lies below the first page comes first"
+
+
+@pytest.mark.requirement("002.crawler.llms_txt")
+async def test_pages_named_in_llms_txt_are_crawled_and_their_twins_are_not(site: Site, local: LocalEngine) -> None:
+    site.put("/", "/guide.html")
+    site.put("/guide.html")
+    site.pages["/llms.txt"] = Reply(
+        "# Site\n- [Guide](/guide.html.md): the guide\n- [More](/more.md): more\n", content_type="text/plain"
+    )
+    site.pages["/more.md"] = Reply("# More\n\nMore about tea and kettles.", content_type="text/markdown")
+    crawl = await crawled(local, site.url + "/")
+    assert outcomes(crawl) == {
+        "/": "created", "/guide.html": "created", "/guide.html.md": "duplicate", "/more.md": "created"
+    }  # fmt: skip
+    assert "/guide.html.md" not in site.paths()
+
+
+@pytest.mark.requirement("002.crawler.files")
+async def test_files_on_the_site_are_read_like_any_other_file(site: Site, local: LocalEngine) -> None:
+    site.put("/", "/notes.txt", "/table.csv", "/download")
+    site.pages["/notes.txt"] = Reply("Notes about kettles", content_type="text/plain")
+    site.pages["/table.csv"] = Reply("tea,minutes\ngreen,2\n", content_type="text/csv")
+    site.pages["/download"] = Reply("# Oolong\n\nSteep it often.", content_type="text/markdown")
+    crawl = await crawled(local, site.url + "/")
+    assert crawl.counts.crawled == 4
+    found = await local.documents(DocumentFilter(per_page=10))
+    assert {document.doc_type for document in found.items} == {"html", "txt", "csv", "md"}
+
+
+@pytest.mark.requirement("002.crawler.encodings")
+async def test_wrong_encodings_are_read_rightly(site: Site, local: LocalEngine) -> None:
+    site.put("/", "/koi", "/lying")
+    russian = "Чай на кухне остывает, а дождь за окном всё идёт и идёт."
+    koi = f"<html><title>Чай</title><body><p>{russian}</p></body></html>".encode("koi8-r")
+    site.pages["/koi"] = Reply(koi, content_type="text/html; charset=koi8-r")
+    lying = f'<html><meta charset="iso-8859-1"><title>Дождь</title><body><p>{russian} Снова.</p></body></html>'
+    site.pages["/lying"] = Reply(lying, content_type="text/html; charset=iso-8859-1")
+    await crawled(local, site.url + "/")
+    assert {"Чай", "Дождь"} <= set(await titles(local))
+    answer = await local.search(Query(text="кухне"))
+    assert russian in answer.hits[0].chunk.text
+
+
+async def test_a_crawl_into_an_existing_collection_stays_there(site: Site, engine: Engine) -> None:
+    site.put("/")
+    shelf = await engine.create_collection(NewCollection(title="Reading"))
+    crawl = await crawled(engine, site.url + "/", collection=shelf.uid)
+    assert crawl.collection_uid == shelf.uid
+    assert (await engine.collection(shelf.uid)).document_count == 1
+
+
+async def test_crawls_are_listed_newest_first(site: Site, engine: Engine) -> None:
+    site.put("/")
+    site.put("/b")
+    first = await crawled(engine, site.url + "/")
+    second = await crawled(engine, site.url + "/b", recursive=False)
+    listed = await engine.crawls(page=1, per_page=1)
+    assert (listed.total, [crawl.job.id for crawl in listed.items]) == (2, [second.job.id])
+    assert (await engine.crawl_report(first.job.uid)).job.id == first.job.id
+
+
+async def test_the_same_crawl_sent_twice_happens_once(site: Site, engine: Engine) -> None:
+    site.put("/")
+    new = NewCrawl(url=site.url + "/")
+    first, second = await engine.crawl(new), await engine.crawl(new)
+    assert first.id == second.id
+    await engine.wait(first.id, 30)
+
+
+@pytest.mark.parametrize(
+    "url", ["ftp://example.com/", "example.com", "http://", "file:///etc/passwd", "http://me:secret@example.com/"]
+)
+async def test_what_is_no_web_address_is_refused_at_once(engine: Engine, url: str) -> None:
+    with pytest.raises(InvalidParameter, match="Invalid URL"):
+        await engine.crawl(NewCrawl(url=url))
+    assert (await engine.collections()).total == 0
+
+
+@pytest.mark.requirement("002.crawler.private")
+@pytest.mark.parametrize("host", ["10.0.0.1", "169.254.169.254", "0xa9fea9fe", "[::1]", "192.168.1.1:8080"])
+async def test_a_private_address_is_refused_at_once(engine: Engine, host: str) -> None:
+    with pytest.raises(AddressForbidden, match="not a public address"):
+        await engine.crawl(NewCrawl(url=f"http://{host}/"))
+
+
+async def test_a_collection_that_is_not_there_is_refused(engine: Engine) -> None:
+    with pytest.raises(CollectionNotFound):
+        await engine.crawl(NewCrawl(url="https://example.com/", collection="nowhere"))
+
+
+@pytest.mark.parametrize("pages", [0, 101])
+async def test_the_engine_refuses_a_number_of_pages_out_of_range(engine: Engine, pages: int) -> None:
+    with pytest.raises(InvalidParameter, match="max_pages"):
+        await engine.crawl(NewCrawl(url="https://example.com/", max_pages=pages))

@@ -1,0 +1,55 @@
+"""A zip of documents is many documents."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+
+from knowledge.engine.api import Engine
+from knowledge.model import Content, DocumentFilter, JobFilter, JobKind, JobStatus, NewFile
+from tests.support.engines import PATIENCE, done, found
+
+
+def a_zip(**files: str) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in files.items():
+            archive.writestr(name.replace("__", "/").replace("_", "."), text)
+    return buffer.getvalue()
+
+
+async def add_zip(engine: Engine, data: bytes) -> None:
+    job = await engine.add(
+        NewFile(filename="papers.zip", content=Content.of(data), tags=("box",), source_path="/p.zip")
+    )
+    assert job.kind is JobKind.UNPACK
+    ended = await done(engine, job)
+    assert ended.document_id is None and ended.warnings
+    while active := [job for job in (await engine.jobs(JobFilter())).items if not job.status.ended]:
+        await engine.wait(active[0].id, PATIENCE)
+
+
+async def test_each_document_of_an_archive_is_found_by_itself(engine: Engine) -> None:
+    await add_zip(engine, a_zip(a_txt="apples are red", folder__b_md="# Pears\n\nPears are green", tool_exe="MZ"))
+    documents = (await engine.documents(DocumentFilter(sort="title", descending=False))).items
+    assert [(document.filename, document.source_path, document.tags) for document in documents] == [
+        ("b.md", "/p.zip!/folder/b.md", ("box",)),
+        ("a.txt", "/p.zip!/a.txt", ("box",)),
+    ]
+    assert (await found(engine, "green pears"))[0] == documents[0].id
+    assert await engine.verify() == []
+
+
+async def test_an_archive_again_adds_only_what_is_new_and_replaces_what_changed(engine: Engine) -> None:
+    await add_zip(engine, a_zip(a_txt="apples are red", b_txt="pears are green"))
+    await add_zip(engine, a_zip(a_txt="apples are red", b_txt="pears are yellow", c_txt="plums are blue"))
+    assert (await engine.documents(DocumentFilter())).total == 3
+    assert await found(engine, '"green"') == []
+    assert await engine.verify() == []
+
+
+async def test_an_archive_without_a_document_fails_with_the_reason(engine: Engine) -> None:
+    job = await engine.add(NewFile(filename="x.zip", content=Content.of(a_zip(tool_exe="MZ"))))
+    ended = await engine.wait(job.id, PATIENCE)
+    assert ended.status is JobStatus.FAILED and ended.error is not None and ended.error.code == "no_text"
+    assert await engine.verify() == []

@@ -1,0 +1,75 @@
+"""Collections: named shelves."""
+
+from __future__ import annotations
+
+import pytest
+
+from knowledge.engine.api import Engine
+from knowledge.engine.local import LocalEngine
+from knowledge.errors import CollectionNotFound, InvalidParameter, NameTaken
+from knowledge.model import CollectionEdit, DocumentFilter, Filter, NewCollection, Query, Scope
+from tests.support.engines import add_note, found
+
+
+async def test_a_collection_is_made_by_the_first_document_that_names_it(engine: Engine) -> None:
+    await add_note(engine, "tea at noon", collection="memory")
+    collection = await engine.collection("memory")
+    assert (collection.document_count, collection.chunk_count) == (1, 1)
+
+
+async def test_search_stays_inside_the_collection(engine: Engine) -> None:
+    await add_note(engine, "tea in the kitchen")
+    memory = await add_note(engine, "tea at noon", collection="memory")
+    assert await found(engine, "tea", collections=("memory",)) == [memory.id]
+
+
+async def test_a_title_gives_a_name_and_a_taken_name_gets_a_number(engine: Engine) -> None:
+    first = await engine.create_collection(NewCollection(title="Research Papers"))
+    second = await engine.create_collection(NewCollection(title="Research papers!"))
+    assert (first.name, second.name) == ("research-papers", "research-papers-2")
+    assert first.title == "Research Papers"
+    with pytest.raises(NameTaken):
+        await engine.create_collection(NewCollection(title="x", name="research-papers"))
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "a,b", "x" * 101, "42", "a:b", "tab\there"])
+async def test_a_name_that_could_mislead_is_refused(engine: Engine, name: str) -> None:
+    with pytest.raises(InvalidParameter):
+        await engine.create_collection(NewCollection(title="x", name=name))
+
+
+async def test_a_collection_can_be_named_by_number_uuid_and_name(engine: Engine) -> None:
+    made = await engine.create_collection(NewCollection(title="Shelf", description="for books"))
+    for ref in (made.id, made.uid, made.name):
+        assert await engine.collection(ref) == made
+    with pytest.raises(CollectionNotFound):
+        await engine.collection("no such shelf")
+
+
+async def test_a_collection_is_renamed_and_described(engine: Engine) -> None:
+    made = await engine.create_collection(NewCollection(title="Shelf", metadata={"a": 1}))
+    edited = await engine.edit_collection(made.id, CollectionEdit(title="Rack", metadata={"b": 2}))
+    assert (edited.title, edited.name, edited.metadata) == ("Rack", "shelf", {"a": 1, "b": 2})
+
+
+async def test_removing_a_collection_takes_its_documents_along(engine: Engine) -> None:
+    for number in range(3):
+        await add_note(engine, f"page {number}", collection="old")
+    kept = await add_note(engine, "page to keep")
+    removed = await engine.remove_collection("old")
+    assert (removed.documents, removed.chunks) == (3, 3)
+    assert [document.id for document in (await engine.documents(DocumentFilter())).items] == [kept.id]
+    assert await found(engine, "page") == [kept.id]
+    assert await engine.verify() == []
+
+
+async def test_each_owner_has_shelves_of_their_own(local: LocalEngine) -> None:
+    ada, bob = [local.scoped(Scope((await local.add_account(name)).id)) for name in ("ada", "bob")]
+    hers = await add_note(ada, "a secret garden")
+    await add_note(bob, "a public garden")
+    assert await found(ada, "garden") == [hers.id]
+    assert (await bob.status()).documents == 1
+    shared = (await ada.collection("documents")).id
+    guest = local.scoped(Scope(owner=3, collections=frozenset({shared})))
+    answer = await guest.search(Query(text="garden", filter=Filter()))
+    assert [hit.document.id for hit in answer.hits] == [hers.id]

@@ -1,0 +1,308 @@
+"""What is deleted is gone from the disk: every field, every format, replaced versions and removed documents."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import sqlite3
+import subprocess
+import sys
+import time
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from knowledge import app
+from knowledge.config import Settings
+from knowledge.engine.crawl.politeness import Retrying
+from knowledge.engine.local import LocalEngine
+from knowledge.model import Content, DocumentEdit, DocumentFilter, JobFilter, JobKind, JobStatus, NewFile, NewNote
+from knowledge.store import migrate
+from knowledge.testing import SharedParsers, small_engine
+from tests.contracts.knowledge import samples
+from tests.support.crawls import crawled
+from tests.support.engines import PATIENCE, a_file, add_file, add_note, done, found
+from tests.support.web_site import Reply, page, serving
+
+FIELDS = ("title", "text", "heading", "tag", "key", "value", "name", "path", "address")
+LIMIT = 30.0
+LATER = ("remove.committed", "index.applied:3", "index.flushed")
+
+
+def secret(kind: str, field: str) -> str:
+    """A word that occurs nowhere else; its stem begins with it but for the last letters."""
+    return f"{field[:3]}{kind[:4]}zqxjkv"
+
+
+def secrets_of(*kinds: str) -> list[str]:
+    return [secret(kind, field) for kind in kinds for field in FIELDS]
+
+
+def described(kind: str, suffix: str) -> dict[str, object]:
+    """A secret in everything that a caller can say about a document."""
+    return {
+        "title": f"About {secret(kind, 'title')}",
+        "tags": (secret(kind, "tag"), "shared"),
+        "metadata": {secret(kind, "key"): secret(kind, "value")},
+        "source_path": f"/home/{secret(kind, 'path')}/{secret(kind, 'name')}.{suffix}",
+        "url": f"https://example.com/{secret(kind, 'address')}",
+    }
+
+
+def said(kind: str) -> str:
+    return f"# {secret(kind, 'heading')}\n\nThe kettle says {secret(kind, 'text')} at noon, and the tea is ready.\n"
+
+
+def traces(data: Path, words: list[str]) -> dict[str, list[str]]:
+    """The files that hold one of these words, in any encoding or as a stem, with the words that they hold."""
+    needles = {
+        word: [form.encode(coding) for form in (word, word[:-2]) for coding in ("utf-8", "utf-16-le", "utf-16-be")]
+        for word in words
+    }
+    found: dict[str, list[str]] = {}
+    for path in sorted(data.rglob("*")):
+        if path.is_file():
+            content = path.read_bytes().lower() + str(path.relative_to(data)).lower().encode()
+            held = [word for word, forms in needles.items() if any(form in content for form in forms)]
+            if held:
+                found[str(path.relative_to(data))] = held
+    return found
+
+
+@pytest.fixture
+def opened(settings: Settings, parsers: SharedParsers) -> Iterator[Callable[[], LocalEngine]]:
+    """Opens the engine as often as a test wants; each is closed before the next."""
+    engines: list[LocalEngine] = []
+
+    def open_next() -> LocalEngine:
+        engine = small_engine(settings, parsers=parsers)
+        engine.start()
+        engines.append(engine)
+        return engine
+
+    yield open_next
+    for engine in engines:
+        if not engine._parts.closing:
+            engine.close()
+
+
+async def close(engine: LocalEngine) -> None:
+    await asyncio.to_thread(engine.close)
+
+
+def a_zip(kind: str) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        archive.writestr(f"{secret(kind, 'name')}.md", said(kind))
+        archive.writestr("other.txt", f"also {secret(kind, 'text')}")
+    return out.getvalue()
+
+
+async def settled(engine: LocalEngine) -> None:
+    while active := [job for job in (await engine.jobs(JobFilter())).items if not job.status.ended]:
+        await engine.wait(active[0].id, PATIENCE)
+
+
+async def add_bytes(engine: LocalEngine, kind: str, suffix: str, data: bytes) -> None:
+    more = described(kind, suffix)
+    name = f"{secret(kind, 'name')}.{suffix}"
+    await done(engine, await engine.add(NewFile(filename=name, content=Content.of(data), **more)))  # type: ignore[arg-type]
+    await settled(engine)
+
+
+async def fill(engine: LocalEngine) -> list[str]:
+    """Secrets of every kind; answers the words."""
+    html = f"<html><head><title>x</title></head><body><h1>{secret('html', 'heading')}</h1>{said('html')}</body></html>"
+    await add_bytes(engine, "text", "txt", said("text").encode())
+    await add_bytes(engine, "mark", "md", said("mark").encode())
+    await add_bytes(engine, "html", "html", html.encode())
+    samples.docx(word := engine._parts.options.data.parent / "word.docx", said("word"))
+    await add_bytes(engine, "word", "docx", word.read_bytes())
+    await add_bytes(engine, "pack", "zip", a_zip("pack"))
+    await add_note(engine, f"{secret('note', 'name')} is how it begins\n\n{said('note')}", **described("note", "txt"))
+    return secrets_of("text", "mark", "html", "word", "pack", "note")
+
+
+async def test_nothing_of_removed_documents_is_on_the_disk_after_a_clean_stop(
+    settings: Settings, opened: Callable[[], LocalEngine]
+) -> None:
+    engine = opened()
+    kept = await add_file(engine, "kept.md", "# Kept\n\nCoffee stays where it is.", tags=("shared",))
+    words = await fill(engine)
+    assert traces(settings.data, words), "the search of this test finds what is there"
+    for document in (await engine.documents(DocumentFilter(per_page=100))).items:
+        if document.id != kept.id:
+            await engine.remove(document.id)
+    await close(engine)
+    assert traces(settings.data, words) == {}
+    again = opened()
+    assert await found(again, "coffee") == [kept.id] and await again.verify() == []
+    assert {job.filename for job in (await again.jobs(JobFilter())).items} == {"kept.md", "(removed)"}
+
+
+async def test_nothing_of_a_replaced_version_is_on_the_disk_after_a_clean_stop(
+    settings: Settings, opened: Callable[[], LocalEngine]
+) -> None:
+    engine = opened()
+    old = described("oldv", "md")
+    await add_file(engine, f"{secret('oldv', 'name')}.md", said("oldv"), **{**old, "source_path": "/tea.md"})
+    await add_file(engine, "tea.md", "# Tea\n\nNew leaves.", source_path="/tea.md", title="Tea")
+    note = await add_note(engine, f"{secret('oldn', 'text')} begins it", title="Reminder")
+    await engine.update_note(note.id, "Milk begins it")
+    edited = await add_note(engine, "Sugar", title=f"A {secret('oldt', 'title')}", tags=(secret("oldt", "tag"),))
+    await engine.edit(edited.id, DocumentEdit(title=f"B {secret('midt', 'title')}"))
+    await settled(engine)
+    await engine.edit(edited.id, DocumentEdit(title="Plain", remove_tags=(secret("oldt", "tag"),)))
+    await settled(engine)
+    await close(engine)
+    words = [word for word in secrets_of("oldv", "oldn", "oldt", "midt") if word != secret("oldv", "path")]
+    assert traces(settings.data, words) == {}
+
+
+async def test_clearing_everything_leaves_nothing_of_failed_and_cancelled_jobs(
+    settings: Settings, opened: Callable[[], LocalEngine]
+) -> None:
+    engine = opened()
+    await fill(engine)
+    broken = a_file(f"{secret('fail', 'name')}.json", "   ", **described("fail", "json"))
+    failed = await engine.wait((await engine.add(broken)).id, PATIENCE)
+    assert failed.status is JobStatus.FAILED
+    await engine.clear()
+    await close(engine)
+    assert traces(settings.data, secrets_of("text", "mark", "note", "pack", "fail")) == {}
+
+
+async def test_a_cancelled_note_leaves_neither_its_beginning_nor_what_was_said_about_it(
+    settings: Settings, parsers: SharedParsers
+) -> None:
+    engine = small_engine(settings, parsers=parsers)  # not started: nobody takes the job
+    job = await engine.add(NewNote(text=said("stop"), **described("stop", "txt")))  # type: ignore[arg-type]
+    cancelled = await engine.cancel(job.id)
+    assert (cancelled.status, cancelled.filename) == (JobStatus.CANCELLED, "Note")
+    await close(engine)
+    assert traces(settings.data, secrets_of("stop")) == {}
+
+
+async def test_a_crawled_site_is_gone_with_its_collection(settings: Settings, parsers: SharedParsers) -> None:
+    reaching = settings.model_copy(update={"crawl_delay": 0, "crawl_allow": "127.0.0.1"})
+    quick = replace(app.crawl_options(reaching), retrying=Retrying(attempts=1, first_wait=0.01, longest_wait=0.1))
+    engine = small_engine(reaching, parsers=parsers, crawl=quick)
+    engine.start()
+    with serving() as site:
+        start, other = f"/{secret('site', 'path')}", f"/{secret('site', 'name')}"
+        site.pages[start] = Reply(page(secret("site", "title"), other, text=said("site")))
+        site.pages[other] = Reply(page(secret("site", "heading"), text=said("site")))
+        crawl = await crawled(engine, site.url + start, recursive=True)
+        assert crawl.counts.chunks and crawl.collection is not None
+        assert traces(settings.data, secrets_of("site"))
+        await engine.remove_collection(crawl.collection.id)
+    report = await engine.crawl_report(crawl.job.id)
+    assert {each.url for each in report.pages} == {"(removed)"}
+    await close(engine)
+    assert traces(settings.data, secrets_of("site")) == {}
+
+
+async def test_what_is_removed_leaves_the_disk_while_the_server_runs(
+    settings: Settings, opened: Callable[[], LocalEngine]
+) -> None:
+    engine = opened()
+    kept = await add_file(engine, "kept.md", "# Kept\n\nCoffee stays.")
+    await add_bytes(engine, "text", "txt", said("text").encode())
+    assert await found(engine, "kettle")
+    (gone,) = [each for each in (await engine.documents(DocumentFilter())).items if each.id != kept.id]
+    await engine.remove(gone.id)
+    deadline = time.monotonic() + LIMIT
+    while left := traces(settings.data, secrets_of("text")):
+        assert time.monotonic() < deadline, left
+        await asyncio.sleep(0.1)
+    assert await found(engine, "coffee") == [kept.id] and gone.id not in await found(engine, "kettle")
+    assert await engine.verify() == []
+
+
+KILLED = """
+import asyncio, sys
+from pathlib import Path
+from knowledge.config import Settings
+from knowledge.model import NewNote
+from knowledge.testing import small_engine
+engine = small_engine(Settings(data=Path(sys.argv[1]), workers=1))
+engine.start()
+async def main():
+    for text in ("coffee stays", sys.argv[2]):
+        await engine.wait((await engine.add(NewNote(text=text))).id, 30)
+    await engine.remove(2)
+    await asyncio.sleep(60)
+asyncio.run(main())
+"""
+
+
+PLACES = ["index.purged", *(pytest.param(place, marks=pytest.mark.long) for place in LATER)]
+
+
+@pytest.mark.parametrize("place", PLACES)
+async def test_a_purge_that_was_killed_goes_on_at_the_next_start(
+    settings: Settings, opened: Callable[[], LocalEngine], place: str
+) -> None:
+    environment = {**os.environ, "KNOWLEDGE_FAILPOINT": place}
+    command = [sys.executable, "-c", KILLED, str(settings.data), said("kill")]
+    ended = await asyncio.to_thread(subprocess.run, command, env=environment, timeout=LIMIT, check=False)
+    assert ended.returncode < 0, "it was killed where the test wanted it"
+    engine = opened()
+    assert await found(engine, "coffee") == [1] and await engine.verify() == []
+    await close(engine)
+    assert traces(settings.data, secrets_of("kill")) == {}
+
+
+def test_an_upgrade_clears_what_older_versions_left(tmp_path: Path, parsers: SharedParsers) -> None:
+    from tests.support.old_folders import DUMPS, lay_out
+
+    data = tmp_path / "data"
+    (dump,) = (each for each in DUMPS if each.stem == "schema_0004")
+    path = lay_out(dump, data)
+    word = secret("past", "text")
+    old = sqlite3.connect(path)
+    old.execute("PRAGMA secure_delete=OFF")
+    with old:
+        old.execute(
+            "INSERT INTO jobs (id, uid, kind, owner_id, filename, payload, priority, status, step, deaths, warnings,"
+            " document_id, chunk_count, created_at)"
+            " VALUES (77, 'a', 'add', 0, ?, ?, 0, 'completed', '', 0, '[]', 99, 1, 0)",
+            (f"{word}.md", f'{{"title": "{word}"}}'),
+        )
+        old.execute("CREATE TABLE waste (text TEXT)")
+        old.executemany("INSERT INTO waste VALUES (?)", [(word * 200,)] * 400)
+    with old:
+        old.execute("DROP TABLE waste")
+    old.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    old.close()
+    assert traces(data, [word])
+    engine = small_engine(Settings(data=data, workers=1), parsers=parsers)
+    engine.start()
+    engine.close()
+    copies = list(data.glob("knowledge-before-*.db"))
+    assert set(traces(data, [word])) == {copy.name for copy in copies}, "the copy is kept for a week"
+    for copy in copies:
+        long_ago = time.time() - migrate.COPY_SECONDS - 60
+        os.utime(copy, (long_ago, long_ago))
+    engine = small_engine(Settings(data=data, workers=1), parsers=parsers)
+    engine.start()
+    engine.close()
+    assert traces(data, [word]) == {}
+
+
+def test_jobs_keep_no_payload_once_they_have_ended(settings: Settings, opened: Callable[[], LocalEngine]) -> None:
+    engine = opened()
+
+    async def act() -> None:
+        await fill(engine)
+        await close(engine)
+
+    asyncio.run(act())
+    database = sqlite3.connect(settings.data / "knowledge.db")
+    rows = database.execute("SELECT kind, payload FROM jobs").fetchall()
+    database.close()
+    assert {payload for kind, payload in rows if kind != JobKind.UNPACK} == {"{}"}

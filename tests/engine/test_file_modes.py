@@ -1,0 +1,128 @@
+"""The data folder and backups are readable for their owner alone, whatever the umask and whatever was there before."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from knowledge.config import Settings
+from knowledge.engine import backup
+from knowledge.engine.local import LocalEngine
+from knowledge.surfaces.cli import cli
+from knowledge.testing import SharedParsers, small_engine
+from tests.support.command_line import Shell
+from tests.support.engines import add_file, add_note, found
+from tests.support.old_folders import DUMPS, lay_out
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="Windows has no such modes")
+
+
+@pytest.fixture(autouse=True)
+def usual_umask() -> Iterator[None]:
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+def open_to_others(folder: Path) -> dict[str, str]:
+    """The paths that somebody else could read or enter."""
+    paths = [folder, *folder.rglob("*")]
+    modes = {str(path): stat.S_IMODE(path.lstat().st_mode) for path in paths if not path.is_symlink()}
+    return {path: oct(mode) for path, mode in modes.items() if mode & 0o077}
+
+
+async def use(engine: LocalEngine) -> bytes:
+    await add_file(engine, "tea.md", "# Tea\n\nTea in the kitchen.", tags=("hot",))
+    note = await add_note(engine, "coffee at noon")
+    assert await found(engine, "coffee")
+    await engine.remove(note.id)
+    await engine.reindex()
+    return b"".join([piece async for piece in (await engine.backup()).pieces])
+
+
+async def test_whatever_is_made_in_a_new_data_folder_is_private(settings: Settings, parsers: SharedParsers) -> None:
+    engine = small_engine(settings, parsers=parsers)
+    engine.start()
+    await use(engine)
+    assert open_to_others(settings.data) == {}
+    await asyncio.to_thread(engine.close)
+    assert open_to_others(settings.data) == {}
+
+
+@pytest.mark.parametrize("dump", DUMPS[-1:], ids=lambda path: path.stem)
+async def test_a_folder_of_an_older_version_is_tightened_when_it_is_opened(
+    settings: Settings, parsers: SharedParsers, dump: Path
+) -> None:
+    lay_out(dump, settings.data)
+    elsewhere = settings.data.parent / "elsewhere.txt"
+    elsewhere.write_text("not ours")
+    (settings.data / "link").symlink_to(elsewhere)
+    assert len(open_to_others(settings.data)) > 3
+    engine = small_engine(settings, parsers=parsers)
+    assert open_to_others(settings.data) == {}
+    engine.start()
+    await use(engine)
+    await asyncio.to_thread(engine.close)
+    assert open_to_others(settings.data) == {} and list(settings.data.glob("knowledge-before-*.db"))
+    assert stat.S_IMODE(elsewhere.stat().st_mode) == 0o644, "what a link leads to is not ours"
+
+
+async def test_a_restored_folder_is_private(settings: Settings, parsers: SharedParsers, tmp_path: Path) -> None:
+    import io
+
+    engine = small_engine(settings, parsers=parsers)
+    engine.start()
+    archive = await use(engine)
+    await asyncio.to_thread(engine.close)
+    home = tmp_path / "restored"
+    backup.restore(io.BytesIO(archive), home)
+    assert open_to_others(home) == {}
+
+
+def test_a_backup_is_private_and_what_commands_make_is_too(tmp_path: Path) -> None:
+    data, target = tmp_path / "data", tmp_path / "all.tar"
+    shell = Shell({"KNOWLEDGE_EMBEDDING": "none"})
+    os.umask(before := os.umask(0o022))
+    shell.ok("note", "Tea is at four.", "--data", data)
+    shell.ok("backup", target, "--data", data)
+    assert open_to_others(data) == {} and stat.S_IMODE(target.stat().st_mode) == 0o600
+    assert os.umask(before) == before, "the command leaves the umask as it was"
+    assert cli.name
+
+
+KILLED = """
+import asyncio, sys
+from pathlib import Path
+from knowledge.config import Settings
+from knowledge.model import NewNote
+from knowledge.testing import small_engine
+engine = small_engine(Settings(data=Path(sys.argv[1]), workers=1))
+engine.start()
+async def main():
+    await engine.wait((await engine.add(NewNote(text="tea at four"))).id, 30)
+    async for piece in (await engine.backup()).pieces: pass
+asyncio.run(main())
+"""
+
+
+async def test_what_a_killed_backup_left_is_gone_after_the_next_start(
+    settings: Settings, parsers: SharedParsers
+) -> None:
+    environment = {**os.environ, "KNOWLEDGE_FAILPOINT": "backup.member:2"}
+    command = [sys.executable, "-c", KILLED, str(settings.data)]
+    ended = await asyncio.to_thread(subprocess.run, command, env=environment, timeout=60, check=False)
+    assert ended.returncode == -signal.SIGKILL
+    (left,) = settings.data.glob("backup-*.db")
+    assert stat.S_IMODE(left.stat().st_mode) == 0o600
+    engine = small_engine(settings, parsers=parsers)
+    engine.start()
+    assert not list(settings.data.glob("backup-*")) and await found(engine, "tea") == [1]
+    await asyncio.to_thread(engine.close)
