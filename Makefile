@@ -73,7 +73,7 @@ image: ## Build the container image
 	docker build -t knowledge-server .
 
 docs: $(VENV)/.dev ## Write the pages of docs/reference that are made from the code
-	$(BIN)/python scripts/reference.py
+	$(BIN)/python -m scripts.reference
 
 LOCK = .venv-tools/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	--no-header --no-annotate $(UPGRADE)
