@@ -90,11 +90,9 @@ async def test_a_restored_folder_is_private(settings: Settings, parsers: SharedP
 def test_a_backup_is_private_and_what_commands_make_is_too(tmp_path: Path) -> None:
     data, target = tmp_path / "data", tmp_path / "all.tar"
     shell = Shell({"KNOWLEDGE_EMBEDDING": "none"})
-    os.umask(before := os.umask(0o022))
     shell.ok("note", "Tea is at four.", "--data", data)
     shell.ok("backup", target, "--data", data)
     assert open_to_others(data) == {} and stat.S_IMODE(target.stat().st_mode) == 0o600
-    assert os.umask(before) == before, "the command leaves the umask as it was"
     assert cli.name
 
 

@@ -180,7 +180,7 @@ def in_another_process(packages: Path, expression: str) -> list[str]:
     code = f"""
 import json, sys
 from pathlib import Path
-from knowledge.extract.readable import list_libraries, list_readable
+from knowledge.extract.sandbox.readable_paths import list_libraries, list_readable
 sys.path.append({str(packages)!r})
 print(json.dumps({expression}))
 """
@@ -193,7 +193,7 @@ EXAMINE = """
 import json
 from dataclasses import astuple
 from knowledge.config import Settings
-from knowledge.surfaces.cli import checks
+from knowledge.surfaces.cli.doctor import checks
 told = {mode: [astuple(verdict) for verdict in checks.reading(Settings(sandbox=mode))] for mode in ("auto", "require")}
 print(json.dumps(told))
 """

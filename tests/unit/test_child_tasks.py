@@ -110,7 +110,7 @@ def test_the_fork_server_has_one_thread_with_everything_loaded(tmp_path: Path) -
         children = Path("/proc/self/task").glob("*/children")
         pids = [pid for task in children for pid in task.read_text().split()]
         commands = {pid: Path(f"/proc/{pid}/cmdline").read_bytes() for pid in pids}
-        servers = [pid for pid, command in commands.items() if b"forkserver" in command]
+        servers = [pid for pid, command in commands.items() if b"fork_server" in command]
         assert servers and all(len(list(Path(f"/proc/{pid}/task").iterdir())) == 1 for pid in servers)
 
 

@@ -92,8 +92,8 @@ def test_a_process_before_an_engine_loads_none_of_its_parts(tmp_path: Path) -> N
     script = """
 import asyncio, sys
 from knowledge.config import Settings
-from knowledge.surfaces.http import http_app
-from knowledge.surfaces.sharing import opening
+from knowledge.surfaces.http.app import http_app
+from knowledge.surfaces.http.open_engine import opening
 
 async def main():
     settings = Settings(toolsets="kb")
