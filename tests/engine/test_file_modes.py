@@ -96,6 +96,23 @@ def test_a_backup_is_private_and_what_commands_make_is_too(tmp_path: Path) -> No
     assert cli.name
 
 
+UMASK = """
+import os, sys
+from knowledge.surfaces.cli import cli
+os.umask(0o022)
+cli(["note", "Tea is at four.", "--data", sys.argv[1]], standalone_mode=False)
+print(oct(os.umask(0o022)))
+"""
+
+
+def test_a_command_leaves_the_umask_as_it_was(tmp_path: Path) -> None:
+    """In a process of its own: an engine of another test would hold the umask of this one."""
+    command = [sys.executable, "-c", UMASK, str(tmp_path / "data")]
+    environment = {**os.environ, "KNOWLEDGE_EMBEDDING": "none"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "0o22"
+
+
 KILLED = """
 import asyncio, sys
 from pathlib import Path
