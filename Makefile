@@ -8,9 +8,9 @@ TESTS ?= tests
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help run setup check format test test-long bench conformance docs lock sbom image clean
+.PHONY: help run setup check format test test-long coverage bench conformance docs lock sbom image clean
 
-help: ## Show what can be made
+help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
 $(VENV)/bin/python:
@@ -41,24 +41,30 @@ run: $(VENV)/.run ## Set up and start the server on http://127.0.0.1:8000
 
 setup: $(VENV)/.dev ## Set up for development
 
-check: $(VENV)/.dev ## Format, lint, types, fresh generated pages
+check: $(VENV)/.dev ## Check format, lint and types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-format: $(VENV)/.dev ## Put every file into the house's form
+format: $(VENV)/.dev ## Format the code and apply automatic lint fixes
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+# Files are given to the workers in the order of their names, so that the short ones of tests/unit come last.
 test: check ## Set up, check, and run the tests
-	$(BIN)/pytest -n $(WORKERS) --dist loadfile $(TESTS) || { \
-		echo "Once more and one after the other, what failed: a machine under load is no fault of the code."; \
-		$(BIN)/pytest --last-failed --last-failed-no-failures none $(TESTS); }
+	$(BIN)/python -P scripts/run_tests.py -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(TESTS)
 
 test-long: $(VENV)/.dev ## Run the tests that take minutes
 	$(BIN)/pytest -m long $(TESTS)
 
-bench: $(VENV)/.dev ## Print the tables of docs/explanation/performance.md, small
+coverage: $(VENV)/.dev ## Run the tests and show which lines none of them executes, server processes included
+	@mkdir -p build/coverage
+	$(BIN)/coverage erase
+	$(BIN)/coverage run scripts/run_tests.py -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(TESTS)
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report
+
+bench: $(VENV)/.dev ## Run small versions of the benchmarks in docs/explanation/performance.md
 	$(BIN)/python benchmarks/start.py
 	$(BIN)/python benchmarks/accept.py
 	$(BIN)/python benchmarks/rest.py
@@ -66,19 +72,19 @@ bench: $(VENV)/.dev ## Print the tables of docs/explanation/performance.md, smal
 	$(BIN)/python benchmarks/ingest.py
 	$(BIN)/python benchmarks/mcp_call.py
 
-conformance: $(VENV)/.dev ## Run the official MCP suite, both eras, and the Inspector
+conformance: $(VENV)/.dev ## Run the official MCP conformance suite and the MCP Inspector
 	$(BIN)/pytest tests/conformance -rs
 
 image: ## Build the container image
 	docker build -t knowledge-server .
 
-docs: $(VENV)/.dev ## Write the pages of docs/reference that are made from the code
+docs: $(VENV)/.dev ## Generate docs/reference from the code
 	$(BIN)/python -m scripts.reference
 
 LOCK = .venv-tools/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	--no-header --no-annotate $(UPGRADE)
 
-lock: .venv-tools/.made ## Write requirements/*.txt anew; UPGRADE=--upgrade takes the newest versions
+lock: .venv-tools/.made ## Rewrite requirements/*.txt; UPGRADE=--upgrade takes the newest versions
 	$(LOCK) pyproject.toml --group build --extra dev -o requirements/dev.txt
 	$(LOCK) pyproject.toml --group build -c requirements/dev.txt -o requirements/run.txt
 	$(LOCK) --group tools -o requirements/tools.txt

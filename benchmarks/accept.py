@@ -19,7 +19,7 @@ import threading
 import time
 from urllib.parse import urlsplit
 
-from serving import Served, serving
+from server import BenchmarkServer, run_server
 
 PARAGRAPH = (
     "The harbour master keeps a ledger of every ship that enters the bay, with its cargo, its crew and the hour of the "
@@ -35,19 +35,19 @@ def main() -> None:
     parser.add_argument("--writers", type=int, default=32)
     parser.add_argument("--each", type=int, default=20)
     arguments = parser.parse_args()
-    sync = sync_ms()
+    sync = measure_sync_ms()
     print(f"one sync of this disk: {sync:.1f} ms (median of 50)\n")
-    with serving() as server:
-        wait_for_the_model(server)
-        acceptance(server, arguments.writers, arguments.each, sync)
-        wait_for_all(server)
-        searching(server)
-    with serving(KNOWLEDGE_EMBEDDING="none") as server:
-        until_found(server)
-        in_bulk(server)
+    with run_server() as server:
+        wait_for_model(server)
+        measure_acceptance(server, arguments.writers, arguments.each, sync)
+        wait_for_jobs(server)
+        measure_searching(server)
+    with run_server(KNOWLEDGE_EMBEDDING="none") as server:
+        measure_note_cost(server)
+        measure_bulk_import(server)
 
 
-def sync_ms() -> float:
+def measure_sync_ms() -> float:
     with tempfile.NamedTemporaryFile() as file:
         times = []
         for _ in range(50):
@@ -59,7 +59,7 @@ def sync_ms() -> float:
     return statistics.median(times)
 
 
-def acceptance(server: Served, writers: int, each: int, sync: float) -> None:
+def measure_acceptance(server: BenchmarkServer, writers: int, each: int, sync: float) -> None:
     """Many writers at once; nobody waits for embedding."""
     times: list[float] = []
     lock = threading.Lock()
@@ -90,33 +90,33 @@ def acceptance(server: Served, writers: int, each: int, sync: float) -> None:
         thread.join()
     cpu = (server.cpu_seconds() - before) * 1000 / len(times)
     times.sort()
-    p50, p95 = middle(times), nearly_all(times)
+    p50, p95 = find_median(times), find_p95(times)
     print(f"accepting a note, {writers} writers, {len(times)} notes, while the first ones are being embedded:")
     print(f"  p50 {p50:.0f} ms, p95 {p95:.0f} ms = {p95 / sync:.1f} syncs of the disk; reach: p95 under 100 ms")
     print(f"  processor time of the server {cpu:.1f} ms a note, embedding included\n")
 
 
-def searching(server: Served, questions: int = 200) -> None:
+def measure_searching(server: BenchmarkServer, questions: int = 200) -> None:
     """Hybrid questions, each another one, alone and beside an import that embeds on all cores."""
     before = server.cpu_seconds()
-    alone = asked(server, "alone", questions)
+    alone = time_searches(server, "alone", questions)
     cpu = (server.cpu_seconds() - before) * 1000 / questions
     for number in range(120):
         note = f"# Import {number}\n\n{TEN_PARTS.replace('harbour', f'harbour {number}')}"
         server.http.post("/api/v1/jobs", json={"note": note}).raise_for_status()
-    began, chunks = time.perf_counter(), passages(server)
-    beside = asked(server, "beside", questions)
-    done = (passages(server) - chunks) / (time.perf_counter() - began)
+    began, chunks = time.perf_counter(), count_passages(server)
+    beside = time_searches(server, "beside", questions)
+    done = (count_passages(server) - chunks) / (time.perf_counter() - began)
     left = server.http.get("/api/v1/status").json()["queue"]["queued"]
     print(f"a hybrid search over REST, {questions} questions one after the other:")
-    print(f"  alone   p50 {middle(alone):.1f} ms, p95 {nearly_all(alone):.1f} ms; processor time {cpu:.1f} ms")
+    print(f"  alone   p50 {find_median(alone):.1f} ms, p95 {find_p95(alone):.1f} ms; processor time {cpu:.1f} ms")
     print(
         f"  beside an import that embeds {done:.0f} passages a second, {left} notes left at the end:"
-        f" p50 {middle(beside):.1f} ms, p95 {nearly_all(beside):.1f} ms\n"
+        f" p50 {find_median(beside):.1f} ms, p95 {find_p95(beside):.1f} ms\n"
     )
 
 
-def asked(server: Served, word: str, questions: int) -> list[float]:
+def time_searches(server: BenchmarkServer, word: str, questions: int) -> list[float]:
     """What each question took, in milliseconds."""
     times = []
     for number in range(questions):
@@ -127,56 +127,56 @@ def asked(server: Served, word: str, questions: int) -> list[float]:
     return sorted(times)
 
 
-def middle(times: list[float]) -> float:
+def find_median(times: list[float]) -> float:
     return times[len(times) // 2]
 
 
-def nearly_all(times: list[float]) -> float:
+def find_p95(times: list[float]) -> float:
     return times[int(0.95 * len(times))]
 
 
-def passages(server: Served) -> int:
+def count_passages(server: BenchmarkServer) -> int:
     return int(server.http.get("/api/v1/status").json()["chunks"])
 
 
-def until_found(server: Served, rounds: int = 20) -> None:
+def measure_note_cost(server: BenchmarkServer, rounds: int = 20) -> None:
     """A note of ten passages, from the call until it is found, without extracting and embedding."""
     costs = []
     for number in range(rounds):
         before = server.cpu_seconds()
-        add(server, f"# Note {number}\n\n{TEN_PARTS}")
+        add_note(server, f"# Note {number}\n\n{TEN_PARTS}")
         costs.append((server.cpu_seconds() - before) * 1000)
-    chunks = passages(server) / rounds
+    chunks = count_passages(server) / rounds
     print(f"a note of {chunks:.0f} passages until it is found, without a model:")
     print(f"  processor time {statistics.median(costs):.0f} ms (median of {rounds}); reach: under 50 ms\n")
 
 
-def in_bulk(server: Served, documents: int = 200) -> None:
+def measure_bulk_import(server: BenchmarkServer, documents: int = 200) -> None:
     """Many documents at once."""
-    chunks = passages(server)
+    chunks = count_passages(server)
     before = server.cpu_seconds()
     for number in range(documents):
         server.http.post("/api/v1/jobs", json={"note": f"# Bulk {number}\n\n{TEN_PARTS}"}).raise_for_status()
-    wait_for_all(server)
+    wait_for_jobs(server)
     cost = (server.cpu_seconds() - before) * 1000
-    added = passages(server) - chunks
+    added = count_passages(server) - chunks
     print(f"in bulk, {documents} notes with {added} passages, without a model:")
     print(f"  processor time {cost / added:.2f} ms a passage; reach: under 2 ms")
 
 
-def add(server: Served, text: str) -> None:
+def add_note(server: BenchmarkServer, text: str) -> None:
     job = server.http.post("/api/v1/jobs", json={"note": text}).json()["job_id"]
     while server.http.get(f"/api/v1/jobs/{job}").json()["status"] not in ("completed", "partial"):
         time.sleep(0.01)
 
 
-def wait_for_the_model(server: Served) -> None:
+def wait_for_model(server: BenchmarkServer) -> None:
     """What a start costs is measured elsewhere."""
     while not server.http.get("/api/v1/status").json()["model"]["loaded"]:
         time.sleep(0.05)
 
 
-def wait_for_all(server: Served) -> None:
+def wait_for_jobs(server: BenchmarkServer) -> None:
     while True:
         queue = server.http.get("/api/v1/status").json()["queue"]
         if not queue["queued"] + queue["processing"]:

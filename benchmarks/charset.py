@@ -17,7 +17,7 @@ from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
-from knowledge.extract.charset import guess
+from knowledge.extract.charset import guess_encoding
 
 PARAGRAPHS = Path(__file__).parent.parent / "tests/data/charset/paragraphs"
 SIZES = (2000, 200, 50)
@@ -54,9 +54,9 @@ REPLACEMENTS = {
 Detector = Callable[[bytes], str]
 
 
-def samples(text: str, page: str, size: int) -> Iterator[tuple[bytes, str]]:
+def make_samples(text: str, page: str, size: int) -> Iterator[tuple[bytes, str]]:
     """Pieces of a text in a code page, each with what it must be decoded to."""
-    text = fit(text, page)
+    text = replace_missing_chars(text, page)
     next_start = 0
     for start in [0, *(place + 1 for place, letter in enumerate(text) if letter in " \n")]:
         if start < next_start or start + size > len(text):
@@ -70,13 +70,13 @@ def samples(text: str, page: str, size: int) -> Iterator[tuple[bytes, str]]:
             yield data, piece
 
 
-def fit(text: str, page: str) -> str:
+def replace_missing_chars(text: str, page: str) -> str:
     """The text with typewriter characters for those that the code page does not have."""
-    return "".join(letter if _has(page, letter) else REPLACEMENTS.get(letter, "") for letter in text)
+    return "".join(letter if _can_encode(page, letter) else REPLACEMENTS.get(letter, "") for letter in text)
 
 
 @cache
-def _has(page: str, letter: str) -> bool:
+def _can_encode(page: str, letter: str) -> bool:
     try:
         letter.encode(page)
     except UnicodeEncodeError:
@@ -84,17 +84,17 @@ def _has(page: str, letter: str) -> bool:
     return True
 
 
-def is_right(detector: Detector, data: bytes, text: str) -> bool:
+def is_decoded_right(detector: Detector, data: bytes, text: str) -> bool:
     try:
         return data.decode(detector(data), errors="replace") == text
     except LookupError:
         return False
 
 
-def peers() -> dict[str, Detector | None]:
+def load_detectors() -> dict[str, Detector | None]:
     """The detectors by name and version; None for one that is not installed."""
-    found: dict[str, Detector | None] = {"ours": guess}
-    for package, make in (("chardet", _chardet), ("charset-normalizer", _charset_normalizer)):
+    found: dict[str, Detector | None] = {"ours": guess_encoding}
+    for package, make in (("chardet", _load_chardet), ("charset-normalizer", _load_charset_normalizer)):
         try:
             found[f"{package} {version(package)}"] = make()
         except ModuleNotFoundError:
@@ -102,12 +102,12 @@ def peers() -> dict[str, Detector | None]:
     return found
 
 
-def _chardet() -> Detector:
+def _load_chardet() -> Detector:
     detect = importlib.import_module("chardet").detect
     return lambda data: str(detect(data)["encoding"] or "cp1252")
 
 
-def _charset_normalizer() -> Detector:
+def _load_charset_normalizer() -> Detector:
     from_bytes = importlib.import_module("charset_normalizer").from_bytes
 
     def detect(data: bytes) -> str:
@@ -117,7 +117,7 @@ def _charset_normalizer() -> Detector:
     return detect
 
 
-def measure(detector: Detector, folders: list[Path]) -> dict[tuple[str, int], tuple[int, int]]:
+def measure_detector(detector: Detector, folders: list[Path]) -> dict[tuple[str, int], tuple[int, int]]:
     """For each language with code page and each size: how many samples were right, of how many."""
     counts: dict[tuple[str, int], tuple[int, int]] = {}
     for folder in folders:
@@ -127,14 +127,14 @@ def measure(detector: Detector, folders: list[Path]) -> dict[tuple[str, int], tu
             for page in pages:
                 for size in SIZES:
                     right, total = counts.get((f"{language} {page}", size), (0, 0))
-                    for data, piece in samples(text, page, size):
-                        right, total = right + is_right(detector, data, piece), total + 1
+                    for data, piece in make_samples(text, page, size):
+                        right, total = right + is_decoded_right(detector, data, piece), total + 1
                     counts[f"{language} {page}", size] = right, total
     return counts
 
 
 def main(folders: list[Path]) -> None:
-    names = peers()
+    names = load_detectors()
     results = {}
     for name, detector in names.items():
         if detector is None:
@@ -142,7 +142,7 @@ def main(folders: list[Path]) -> None:
             continue
         detector("é".encode("cp1252") * 40)  # tables are loaded at the first call
         started = time.process_time()
-        results[name] = measure(detector, folders)
+        results[name] = measure_detector(detector, folders)
         calls = sum(total for _, total in results[name].values())
         print(f"{name}: {(time.process_time() - started) / max(1, calls) * 1000:.2f} ms a sample")
     print(f"\n{'% right of samples of':24}" + "".join(f"{name:>28}" for name in results))
@@ -152,12 +152,12 @@ def main(folders: list[Path]) -> None:
     groups["the fifteen languages"] = [row for row in rows if row.split(" ")[0] in CODE_PAGES]
     groups["other languages"] = [row for row in rows if row.split(" ")[0] not in CODE_PAGES]
     for label, members in groups.items():
-        shares = [_share(counts, members) for counts in results.values()]
+        shares = [_format_shares(counts, members) for counts in results.values()]
         if any(share.strip(" -") for share in shares):
             print(f"{label:24}" + "".join(f"{share:>28}" for share in shares))
 
 
-def _share(counts: dict[tuple[str, int], tuple[int, int]], rows: list[str]) -> str:
+def _format_shares(counts: dict[tuple[str, int], tuple[int, int]], rows: list[str]) -> str:
     cells = []
     for size in SIZES:
         right = sum(counts[row, size][0] for row in rows)

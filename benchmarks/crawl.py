@@ -24,7 +24,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-SITE = """
+SITE_PROGRAM = """
 import http.server, sys
 class Quiet(http.server.SimpleHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
@@ -33,7 +33,7 @@ server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), lambda *a: Quiet(*a, 
 print(server.server_address[1], flush=True)
 server.serve_forever()
 """
-SITES: set[int] = set()
+SITE_PIDS: set[int] = set()
 WORDS = """
 the a of and to in tea kettle water leaf cup garden rain window harvest mountain village river market trade route
 steam copper porcelain morning evening season monsoon valley slope picker basket drying rolling oxidation aroma
@@ -48,7 +48,7 @@ class Cost:
     passages: int
 
 
-def build(folder: Path, pages: int, paragraphs: int) -> None:
+def write_site(folder: Path, pages: int, paragraphs: int) -> None:
     """Pages of their own words, each linked from the first."""
     chance, words = random.Random(7), WORDS.split()
 
@@ -72,10 +72,10 @@ def build(folder: Path, pages: int, paragraphs: int) -> None:
 
 
 @contextmanager
-def site(folder: Path) -> Iterator[str]:
-    process = subprocess.Popen([sys.executable, "-c", SITE, str(folder)], stdout=subprocess.PIPE, text=True)
+def serve_site(folder: Path) -> Iterator[str]:
+    process = subprocess.Popen([sys.executable, "-c", SITE_PROGRAM, str(folder)], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
-    SITES.add(process.pid)
+    SITE_PIDS.add(process.pid)
     try:
         yield f"http://127.0.0.1:{int(process.stdout.readline())}"
     finally:
@@ -84,34 +84,34 @@ def site(folder: Path) -> Iterator[str]:
         process.stdout.close()
 
 
-def cpu() -> float:
+def cpu_seconds() -> float:
     """This process with its threads and children, living and ended, but for the site."""
     own, ended = (resource.getrusage(which) for which in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return own.ru_utime + own.ru_stime + ended.ru_utime + ended.ru_stime + sum(map(ticks, children()))
+    return own.ru_utime + own.ru_stime + ended.ru_utime + ended.ru_stime + sum(map(child_cpu_seconds, find_children()))
 
 
-def children() -> set[int]:
+def find_children() -> set[int]:
     listed = (path.read_text().split() for path in Path("/proc/self/task").glob("*/children"))
-    return {int(pid) for line in listed for pid in line} - SITES
+    return {int(pid) for line in listed for pid in line} - SITE_PIDS
 
 
-def ticks(pid: int) -> float:
+def child_cpu_seconds(pid: int) -> float:
     """What a child, and the children that it has waited for, have used so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
-def plain_loop(url: str, folder: Path) -> Cost:
-    from knowledge.embed.granite import Granite, tokenizer
+def measure_plain_loop(url: str, folder: Path) -> Cost:
+    from knowledge.embed.granite import GraniteEmbedder, load_tokenizer
     from knowledge.extract import formats
     from knowledge.extract.base import Source
-    from knowledge.split import Splitter, passage_text
+    from knowledge.split import Splitter, build_embedding_text
 
-    model, counting = Granite(), tokenizer()
+    model, counting = GraniteEmbedder(), load_tokenizer()
     warm = Splitter(counting)
     model.embed(["warm"])
     names = [path.name for path in sorted(folder.glob("*.html"))]
-    began, spent, passages = time.perf_counter(), cpu(), 0
+    began, spent, passages = time.perf_counter(), cpu_seconds(), 0
     for name in names:
         with urllib.request.urlopen(f"{url}/{name}") as response:
             data = response.read()
@@ -119,41 +119,43 @@ def plain_loop(url: str, folder: Path) -> Cost:
         splitter = Splitter(counting)
         pieces = [piece for page in extracted.pages for piece in splitter.feed(page)]
         pieces += splitter.finish()
-        model.embed([passage_text(extracted.facts.title or name, piece.section, piece.text) for piece in pieces])
+        model.embed(
+            [build_embedding_text(extracted.facts.title or name, piece.section, piece.text) for piece in pieces]
+        )
         passages += len(pieces)
     del warm
-    return Cost(cpu() - spent, time.perf_counter() - began, passages)
+    return Cost(cpu_seconds() - spent, time.perf_counter() - began, passages)
 
 
-async def whole_crawl(url: str, pages: int, data: Path) -> tuple[Cost, Cost]:
+async def measure_crawls(url: str, pages: int, data: Path) -> tuple[Cost, Cost]:
     """The first crawl, and the same again when nothing has changed."""
     from knowledge import app
     from knowledge.config import Settings
 
     settings = Settings(data=data, crawl_delay=0, crawl_allow="127.0.0.1")
     engine = app.open_engine(settings)
-    began_start = cpu()
+    began_start = cpu_seconds()
     engine.start()
     try:
-        await asyncio.to_thread(engine._parts.models.serving.wait, 60)  # loading is no part of either
+        await asyncio.to_thread(engine._parts.models.serving.wait_for_embedder, 60)  # loading is no part of either
         await asyncio.to_thread(engine._parts.ingest.warm_up)
-        first = await timed(engine, url, pages, None)
-        second = await timed(engine, url, pages, first[1])
+        first = await time_crawl(engine, url, pages, None)
+        second = await time_crawl(engine, url, pages, first[1])
     finally:
         await asyncio.to_thread(engine.close)
-    print(f"(start and stop of the engine: {cpu() - began_start - first[0].cpu - second[0].cpu:.2f} CPU s)")
+    print(f"(start and stop of the engine: {cpu_seconds() - began_start - first[0].cpu - second[0].cpu:.2f} CPU s)")
     return first[0], second[0]
 
 
-async def timed(engine: object, url: str, pages: int, collection: int | None) -> tuple[Cost, int]:
+async def time_crawl(engine: object, url: str, pages: int, collection: int | None) -> tuple[Cost, int]:
     from knowledge.engine.local import LocalEngine
     from knowledge.model.crawls import NewCrawl
 
     assert isinstance(engine, LocalEngine)
-    spent, began = cpu(), time.perf_counter()
+    spent, began = cpu_seconds(), time.perf_counter()
     new = NewCrawl(url=url + "/", recursive=True, max_pages=pages, collection=collection)
     job = await engine.wait((await engine.crawl(new)).id, 600)
-    cost = Cost(cpu() - spent, time.perf_counter() - began, job.chunk_count)
+    cost = Cost(cpu_seconds() - spent, time.perf_counter() - began, job.chunk_count)
     report = await engine.crawl_report(job.id)
     assert report.counts.crawled == pages, report.counts
     assert report.collection is not None
@@ -169,10 +171,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "site"
         folder.mkdir()
-        build(folder, arguments.pages, arguments.paragraphs)
-        with site(folder) as url:
-            floor = plain_loop(url, folder)
-            first, again = asyncio.run(whole_crawl(url, arguments.pages, Path(name) / "data"))
+        write_site(folder, arguments.pages, arguments.paragraphs)
+        with serve_site(folder) as url:
+            floor = measure_plain_loop(url, folder)
+            first, again = asyncio.run(measure_crawls(url, arguments.pages, Path(name) / "data"))
     print(f"{arguments.pages} pages           CPU s   wall s  passages   of the loop")
     for title, cost in (("plain loop", floor), ("crawl", first), ("crawl again", again)):
         print(f"{title:16}{cost.cpu:9.2f}{cost.wall:9.2f}{cost.passages:10}{cost.cpu / floor.cpu:12.2f}x")

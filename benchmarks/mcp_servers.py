@@ -19,50 +19,51 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
-from starlette.routing import Route
+from starlette.routing import Route, Router
 from starlette.types import ASGIApp
 
 DESCRIPTION = "Say the same thing again"
 SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
 
 
-async def cpu(_: Request) -> PlainTextResponse:
+async def report_cpu(_: Request) -> PlainTextResponse:
     return PlainTextResponse(str(time.process_time()))
 
 
-def ours() -> ASGIApp:
+def make_our_app() -> ASGIApp:
     """The product: its guard, its log, its registry, its voice."""
     from knowledge.config import Settings
-    from knowledge.surfaces.http.app import Doors
-    from knowledge.surfaces.http.logs import configure
-    from knowledge.surfaces.http.server import front
-    from knowledge.surfaces.mcp.routes import McpSurface
-    from knowledge.toolsets.base import Call, Registry, Toolset
+    from knowledge.surfaces.http.logs import configure_logging
+    from knowledge.surfaces.http.server import wrap_in_guard_and_log
+    from knowledge.surfaces.mcp.routes import make_routes
+    from knowledge.surfaces.mcp.surface import McpSurface
+    from knowledge.toolsets.base import Registry, ToolCall, Toolset
     from knowledge.toolsets.knowledge.errors import refuse
 
     settings = Settings(data=Path(tempfile.mkdtemp()))
-    configure(settings)
-    tools = Toolset(name="knowledge", voice=refuse)
+    configure_logging(settings)
+    tools = Toolset(name="knowledge", format_error=refuse)
 
-    async def echo(call: Call, text: str) -> Any:  # noqa: ARG001
+    async def echo(call: ToolCall, text: str) -> Any:  # noqa: ARG001
         return {"success": True, "text": text}
 
     echo.__doc__ = DESCRIPTION
-    echo.__annotations__ = {"call": Call, "text": str, "return": Any}
+    echo.__annotations__ = {"call": ToolCall, "text": str, "return": Any}
     tools.tool("echo", read_only=True)(echo)
     tools.tool("echo-writing")(echo)
     surface = McpSurface(Registry([tools]), lambda _: None)  # type: ignore[arg-type, return-value]
 
     @asynccontextmanager
-    async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        async with surface.running():
+    async def lifespan(_: object) -> AsyncIterator[None]:
+        async with surface.run():
             yield
 
-    rest = Starlette(routes=[Route("/cpu", cpu)], lifespan=lifespan)
-    return front(Doors(surface.routes, rest), settings)
+    rest = Starlette(routes=[Route("/cpu", report_cpu)])
+    router = Router(make_routes(surface), redirect_slashes=False, default=rest, lifespan=lifespan)
+    return wrap_in_guard_and_log(router, settings)
 
 
-def bare() -> ASGIApp:
+def make_bare_app() -> ASGIApp:
     """The SDK's low-level server, as its documentation sets it up."""
     import json
 
@@ -88,14 +89,16 @@ def bare() -> ASGIApp:
     manager = StreamableHTTPSessionManager(server, security_settings=security)
 
     @asynccontextmanager
-    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+    async def lifespan(_: object) -> AsyncIterator[None]:
         async with manager.run():
             yield
 
-    return Starlette(routes=[Route("/mcp", StreamableHTTPASGIApp(manager)), Route("/cpu", cpu)], lifespan=lifespan)
+    return Starlette(
+        routes=[Route("/mcp", StreamableHTTPASGIApp(manager)), Route("/cpu", report_cpu)], lifespan=lifespan
+    )
 
 
-def fastmcp() -> ASGIApp:
+def make_fastmcp_app() -> ASGIApp:
     from fastmcp import FastMCP  # type: ignore[import-not-found]
 
     server = FastMCP("fast")
@@ -107,12 +110,12 @@ def fastmcp() -> ASGIApp:
     server.tool(echo, name="echo", description=DESCRIPTION)
     server.tool(echo, name="echo-writing", description=DESCRIPTION)
     app = server.http_app(path="/mcp")
-    app.router.routes.append(Route("/cpu", cpu))
+    app.router.routes.append(Route("/cpu", report_cpu))
     return app  # type: ignore[no-any-return]
 
 
 def main() -> None:
-    app = {"ours": ours, "bare": bare, "fastmcp": fastmcp}[sys.argv[1]]()
+    app = {"ours": make_our_app, "bare": make_bare_app, "fastmcp": make_fastmcp_app}[sys.argv[1]]()
     if sys.argv[1] != "ours":
         logging.disable(logging.WARNING)
     server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False, lifespan="on"))

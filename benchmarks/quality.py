@@ -24,52 +24,56 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import quality_tables as tables
-from asking import Answered, Asker
-from judged import Judged, Question, fill
-from serving import Served, serving
+from judged_search import RankedAnswer, Searcher
+from judged_sets import JudgedSet, Question, import_documents
+from server import BenchmarkServer, run_server
 
 MODES = ("text", "vector", "hybrid", "rerank")
 
 
-def measured(asker: Asker, sets: Sequence[Judged], modes: Sequence[str]) -> tables.Found:
+def measure_sets(asker: Searcher, sets: Sequence[JudgedSet], modes: Sequence[str]) -> tables.AnswersBySet:
     """Every set's own questions in every mode."""
-    return {judged.name: {mode: asker.rank(judged.questions, judged, mode) for mode in modes} for judged in sets}
+    return {
+        judged.name: {mode: asker.search_own_set(judged.questions, judged, mode) for mode in modes} for judged in sets
+    }
 
 
-def foreign(asker: Asker, sets: Sequence[Judged]) -> dict[str, list[Answered]]:
+def ask_foreign_questions(asker: Searcher, sets: Sequence[JudgedSet]) -> dict[str, list[RankedAnswer]]:
     """The questions of the other sets, asked of each."""
-    return {judged.name: asker.ask(strangers(judged, sets), [judged]) for judged in sets}
+    return {judged.name: asker.search_best(list_foreign_questions(judged, sets), [judged]) for judged in sets}
 
 
-def strangers(judged: Judged, sets: Sequence[Judged]) -> list[Question]:
+def list_foreign_questions(judged: JudgedSet, sets: Sequence[JudgedSet]) -> list[Question]:
     return [question for other in sets if other is not judged for question in other.questions]
 
 
-def mixed(asker: Asker, sets: Sequence[Judged]) -> list[tables.Mixed]:
+def ask_mixed(asker: Searcher, sets: Sequence[JudgedSet]) -> list[tables.MixedAnswers]:
     """Each set's questions asked of all the others at once, and of everything."""
     found = []
     for judged in sets:
         others = [other for other in sets if other is not judged]
-        strange, everywhere = asker.ask(judged.questions, others), asker.ask(judged.questions, sets)
-        found.append(tables.Mixed(judged.name, strange, everywhere))
+        strange, everywhere = asker.search_best(judged.questions, others), asker.search_best(judged.questions, sets)
+        found.append(tables.MixedAnswers(judged.name, strange, everywhere))
     return found
 
 
-def run(server: Served, sets: Sequence[Judged], arguments: argparse.Namespace) -> None:
+def run_benchmark(server: BenchmarkServer, sets: Sequence[JudgedSet], arguments: argparse.Namespace) -> None:
     for judged in sets:
-        fill(server, judged)
-    asker = Asker(server, arguments.budget_ms)
+        import_documents(server, judged)
+    asker = Searcher(server, arguments.budget_ms)
     modes: list[str] = arguments.modes.split(",")
-    found = measured(asker, sets, modes)
-    tables.show_measures(found)
-    tables.show_differences(found)
+    found = measure_sets(asker, sets, modes)
+    tables.print_measures(found)
+    tables.print_differences(found)
     if "hybrid" in modes and len(sets) > 1:
-        tables.show_calibration(found, foreign(asker, sets))
+        tables.print_calibration(found, ask_foreign_questions(asker, sets))
     if arguments.together:
-        tables.show_mixed(mixed(asker, sets))
+        tables.print_mixed(ask_mixed(asker, sets))
     for judged in sets:
         if judged.unanswerable and "hybrid" in modes:
-            tables.show_curve(judged.name, found[judged.name]["hybrid"], asker.ask(judged.unanswerable, [judged]))
+            tables.print_threshold_curve(
+                judged.name, found[judged.name]["hybrid"], asker.search_best(judged.unanswerable, [judged])
+            )
 
 
 def main() -> None:
@@ -81,9 +85,9 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="keep what was put in, and use it again")
     parser.add_argument("--together", action="store_true", help="also ask all sets as one mixed collection")
     arguments = parser.parse_args()
-    sets = [Judged.read(folder, arguments.sample) for folder in arguments.folders]
-    with serving(arguments.data) as server:
-        run(server, sets, arguments)
+    sets = [JudgedSet.read(folder, arguments.sample) for folder in arguments.folders]
+    with run_server(arguments.data) as server:
+        run_benchmark(server, sets, arguments)
 
 
 if __name__ == "__main__":

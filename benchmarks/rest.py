@@ -25,17 +25,20 @@ from knowledge.app import open_engine
 from knowledge.config import Settings
 from knowledge.engine.local import LocalEngine
 from knowledge.model import NewNote, Query
-from knowledge.surfaces.http.server import front
-from knowledge.surfaces.rest import rest_app
+from knowledge.surfaces.http.server import wrap_in_guard_and_log
+from knowledge.surfaces.rest import make_rest_app
 
 HEADERS = [(b"host", b"127.0.0.1:8000"), (b"content-type", b"application/json"), (b"user-agent", b"benchmark")]
 QUESTION = "harbour ledger tide"
-NOTES, PARAGRAPH = 200, "The harbour master keeps a ledger of every ship that enters the bay at the hour of the tide. "
+NOTE_COUNT, PARAGRAPH = (
+    200,
+    "The harbour master keeps a ledger of every ship that enters the bay at the hour of the tide. ",
+)
 
 Work = Callable[[], Awaitable[object]]
 
 
-async def call(app: ASGIApp, path: str, body: bytes) -> bytes:
+async def post_over_asgi(app: ASGIApp, path: str, body: bytes) -> bytes:
     """One POST; the body of its answer."""
     scope: Scope = {
         "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "POST", "scheme": "http",
@@ -55,7 +58,7 @@ async def call(app: ASGIApp, path: str, body: bytes) -> bytes:
     return b"".join(message.get("body", b"") for message in answer[1:])
 
 
-def empty_app() -> FastAPI:
+def make_empty_app() -> FastAPI:
     app = FastAPI()
 
     @app.post("/")
@@ -65,7 +68,7 @@ def empty_app() -> FastAPI:
     return app
 
 
-async def cost(work: Work, times: int) -> float:
+async def measure_cpu_ms(work: Work, times: int) -> float:
     """CPU milliseconds of one."""
     began = time.process_time()
     for _ in range(times):
@@ -73,26 +76,28 @@ async def cost(work: Work, times: int) -> float:
     return (time.process_time() - began) * 1000 / times
 
 
-async def fill(engine: LocalEngine) -> None:
-    jobs = [await engine.add(NewNote(text=f"Note {number}. {PARAGRAPH * (number % 7 + 1)}")) for number in range(NOTES)]
+async def add_notes(engine: LocalEngine) -> None:
+    jobs = [
+        await engine.add(NewNote(text=f"Note {number}. {PARAGRAPH * (number % 7 + 1)}")) for number in range(NOTE_COUNT)
+    ]
     for job in jobs:
         await engine.wait(job.id, 120)
 
 
-async def measure(engine: LocalEngine, settings: Settings, rounds: int, searches: int) -> None:
-    await fill(engine)
-    app, empty = front(rest_app(engine), settings), empty_app()
+async def measure_rest(engine: LocalEngine, settings: Settings, rounds: int, searches: int) -> None:
+    await add_notes(engine)
+    app, empty = wrap_in_guard_and_log(make_rest_app(engine), settings), make_empty_app()
     body = json.dumps({"query": QUESTION}).encode()
     works: dict[str, Work] = {
         "engine": lambda: engine.search(Query(text=QUESTION)),
-        "REST": lambda: call(app, "/api/v1/search", body),
-        "empty": lambda: call(empty, "/", b"{}"),
+        "REST": lambda: post_over_asgi(app, "/api/v1/search", body),
+        "empty": lambda: post_over_asgi(empty, "/", b"{}"),
     }
-    found = json.loads(await call(app, "/api/v1/search", body))
+    found = json.loads(await post_over_asgi(app, "/api/v1/search", body))
     spent: dict[str, list[float]] = {name: [] for name in works}
     for _ in range(rounds):
         for name, work in works.items():
-            spent[name].append(await cost(work, searches))
+            spent[name].append(await measure_cpu_ms(work, searches))
     engine_ms, rest_ms, empty_ms = (statistics.median(spent[name]) for name in works)
     print(f"a search with {found['returned']} hits, by words, in CPU ms (median of {rounds} rounds of {searches})")
     print(f"  the engine's own          {engine_ms:6.2f}")
@@ -111,7 +116,7 @@ def main() -> None:
         engine = open_engine(settings)
         engine.start()
         try:
-            asyncio.run(measure(engine, settings, options.rounds, options.searches))
+            asyncio.run(measure_rest(engine, settings, options.rounds, options.searches))
         finally:
             engine.close()
 

@@ -26,17 +26,17 @@ from uuid import UUID
 import numpy as np
 from numpy.typing import NDArray
 
-from knowledge.embed.base import Vectors
+from knowledge.embed.embedder import Vectors
 from knowledge.engine.search import pipeline as search_pipeline
-from knowledge.engine.search.diversify import arrange
-from knowledge.engine.search.fusion import Candidates, Ranking
-from knowledge.index.api import Entry, Within
+from knowledge.engine.search.diversify import arrange_candidates
+from knowledge.engine.search.fusion import Ranking
+from knowledge.index.api import Candidates, IndexEntry, IndexFilter, QueryTerms
 from knowledge.index.embedded import EmbeddedIndex
 from knowledge.model import Chunk, Document, Query
 from knowledge.text import analyzer
 from search_data import COLLECTIONS, Recipe
 
-QUESTIONS, EXACT_QUESTIONS, NOTE_CHUNKS, BATCH = 200, 60, 10, 5000
+QUESTIONS, EXACT_QUESTIONS, NOTE_CHUNKS, BATCH_PASSAGES = 200, 60, 10, 5000
 FINGERPRINT = "benchmark"
 
 
@@ -62,7 +62,7 @@ class Figures:
     disk_bytes: float | None = None
 
 
-class Given:
+class GivenEmbedder:
     """The vectors of the questions, made beforehand."""
 
     name, fingerprint, max_tokens, languages = "granite-embedding-30m-english", FINGERPRINT, 256, frozenset({"en"})
@@ -79,44 +79,45 @@ class Given:
         return vector.reshape(1, -1)
 
 
-class Everything:
+class AllPassages:
     """A truth that has every passage; joining to the store is measured with the store."""
 
     def hits(self, chunk_ids: Sequence[int]) -> dict[int, tuple[Chunk, Document]]:
-        return {number: (chunk_of(number), None) for number in chunk_ids}  # type: ignore[misc]
+        return {number: (make_chunk(number), None) for number in chunk_ids}  # type: ignore[misc]
 
 
 @cache
-def chunk_of(number: int) -> Chunk:
+def make_chunk(number: int) -> Chunk:
     return Chunk(number, UUID(int=number), number // NOTE_CHUNKS, number % NOTE_CHUNKS, "a passage", None, ())
 
 
 # -- building -----------------------------------------------------------------------------------
 
 
-def entries(recipe: Recipe) -> Iterator[Entry]:
+def make_entries(recipe: Recipe) -> Iterator[IndexEntry]:
     rows = (row for block in recipe.vectors() for row in block.astype(np.float16))
     for number, (words, row) in enumerate(zip(recipe.texts(), rows, strict=True)):
-        yield one_entry(number, words, row)
+        yield make_entry(number, words, row)
 
 
-def one_entry(number: int, words: list[str], row: NDArray[np.float16]) -> Entry:
-    return Entry(number, number // NOTE_CHUNKS, number % COLLECTIONS, 0, "md", 20_000, ("tag",), words, row)
+def make_entry(number: int, words: list[str], row: NDArray[np.float16]) -> IndexEntry:
+    place = number % NOTE_CHUNKS
+    return IndexEntry(number, number // NOTE_CHUNKS, place, number % COLLECTIONS, 0, "md", 20_000, ("tag",), words, row)
 
 
-def build(recipe: Recipe, folder: Path) -> tuple[EmbeddedIndex, float]:
+def build_index(recipe: Recipe, folder: Path) -> tuple[EmbeddedIndex, float]:
     """An index, and the CPU seconds of building it without making up its contents; nan for one that was kept."""
     index = EmbeddedIndex.open(folder, recipe.dimension, FINGERPRINT)
     if index.count() == recipe.passages:
         return index, math.nan
     before, made = time.process_time(), 0.0
 
-    def made_up() -> Iterator[Entry]:
+    def made_up() -> Iterator[IndexEntry]:
         nonlocal made
-        rest = entries(recipe)
+        rest = make_entries(recipe)
         while True:
             begun = time.process_time()
-            batch = list(islice(rest, BATCH))
+            batch = list(islice(rest, BATCH_PASSAGES))
             made += time.process_time() - begun
             if not batch:
                 return
@@ -132,7 +133,7 @@ def build(recipe: Recipe, folder: Path) -> tuple[EmbeddedIndex, float]:
 # -- measuring ----------------------------------------------------------------------------------
 
 
-def median_ms(work: Callable[[int], object], times: int = QUESTIONS) -> float:
+def measure_median_ms(work: Callable[[int], object], times: int = QUESTIONS) -> float:
     for number in range(10):
         work(number)
     spent = []
@@ -143,7 +144,7 @@ def median_ms(work: Callable[[int], object], times: int = QUESTIONS) -> float:
     return float(np.median(spent)) * 1000
 
 
-def recall(recipe: Recipe, found: Callable[[int], list[int]], questions: NDArray[np.float32]) -> float:
+def measure_recall(recipe: Recipe, found: Callable[[int], list[int]], questions: NDArray[np.float32]) -> float:
     """How many of the exact ten nearest are among the ten found."""
     best = [list[tuple[float, int]]() for _ in range(EXACT_QUESTIONS)]
     for block_number, block in enumerate(recipe.vectors()):
@@ -155,44 +156,47 @@ def recall(recipe: Recipe, found: Callable[[int], list[int]], questions: NDArray
     return float(np.mean([len(exact[number] & set(found(number))) / 10 for number in range(EXACT_QUESTIONS)]))
 
 
-def measure(recipe: Recipe, folder: Path) -> Figures:
-    index, build_seconds = build(recipe, folder)
+def measure_ours(recipe: Recipe, folder: Path) -> Figures:
+    index, build_seconds = build_index(recipe, folder)
     words, vectors = recipe.questions(QUESTIONS), recipe.question_vectors(QUESTIONS)
-    embedder, truth = Given(words, vectors), Everything()
-    everything = Within(owner=0)
+    embedder, truth = GivenEmbedder(words, vectors), AllPassages()
+    everything = IndexFilter(owner=0)
 
-    def ask(number: int, within: Within) -> object:
+    def ask(number: int, within: IndexFilter) -> object:
         query = Query(text=" ".join(words[number]))
         return search_pipeline.search(query, within, index=index, passages=truth, embedder=embedder)
 
     def ranked(number: int) -> tuple[Candidates, Ranking]:
-        asked = search_pipeline.understand(Query(text=" ".join(words[number])), index, embedder)
-        found, asked = search_pipeline.find(asked, everything, index)
-        return found, search_pipeline.fuse(found, asked)
+        asked = search_pipeline.parse_query(Query(text=" ".join(words[number])), ("en",), embedder)
+        found, asked = search_pipeline.find_candidates(asked, everything, index.snapshot)
+        return found, search_pipeline.rank_candidates(found, asked)
+
+    def nearest(number: int, limit: int) -> Candidates:
+        return index.snapshot.candidates(QueryTerms(()), vectors[number], everything, limit, by_words=False)
 
     rankings = [ranked(number) for number in range(QUESTIONS)]
-    asked = [analyzer.question(" ".join(each), ("en",)) for each in words]
+    asked = [analyzer.analyse_question(" ".join(each), ("en",)) for each in words]
     figures = Figures(
         "ours",
         recipe.passages,
-        hybrid_ms=median_ms(lambda n: ask(n, everything)),
-        filtered_ms=median_ms(lambda n: ask(n, Within(owner=0, collections=(n % COLLECTIONS,)))),
-        recall=recall(recipe, lambda n: index.ids(index.meaning(vectors[n], everything, 10).places).tolist(), vectors),
+        hybrid_ms=measure_median_ms(lambda n: ask(n, everything)),
+        filtered_ms=measure_median_ms(lambda n: ask(n, IndexFilter(owner=0, collections=(n % COLLECTIONS,)))),
+        recall=measure_recall(recipe, lambda n: nearest(n, 10).ids.tolist(), vectors),
         build_seconds=build_seconds,
-        words_ms=median_ms(lambda n: index.words(asked[n], everything, 100)),
-        meaning_ms=median_ms(lambda n: index.meaning(vectors[n], everything, 100)),
-        arrange_ms=median_ms(lambda n: arrange(*rankings[n], 0.0, index)),
-        note_ms=note_cost(index, recipe),
+        words_ms=measure_median_ms(lambda n: index.snapshot.candidates(asked[n], None, everything, 100)),
+        meaning_ms=measure_median_ms(lambda n: nearest(n, 100)),
+        arrange_ms=measure_median_ms(lambda n: arrange_candidates(*rankings[n], 0.0, index.snapshot)),
+        note_ms=measure_note_cost(index, recipe),
         disk_bytes=index.size_bytes() / recipe.passages,
     )
     index.flush()
     index.close()
-    return Figures(**{**asdict(figures), **opened_elsewhere(recipe, folder)})
+    return Figures(**{**asdict(figures), **measure_in_new_process(recipe, folder)})
 
 
-def note_cost(index: EmbeddedIndex, recipe: Recipe, times: int = 20) -> float:
+def measure_note_cost(index: EmbeddedIndex, recipe: Recipe, times: int = 20) -> float:
     """A note of ten passages until it can be found; tantivy's own threads are counted."""
-    given = [entry for entry, _ in zip(entries(recipe), range(times * NOTE_CHUNKS), strict=False)]
+    given = [entry for entry, _ in zip(make_entries(recipe), range(times * NOTE_CHUNKS), strict=False)]
     spent = []
     for first in range(0, len(given), NOTE_CHUNKS):
         note = given[first : first + NOTE_CHUNKS]
@@ -202,28 +206,27 @@ def note_cost(index: EmbeddedIndex, recipe: Recipe, times: int = 20) -> float:
     return float(np.median(spent)) * 1000
 
 
-def opened_elsewhere(recipe: Recipe, folder: Path) -> dict[str, float]:
+def measure_in_new_process(recipe: Recipe, folder: Path) -> dict[str, float]:
     """What a new process pays for this index: time to open it and to answer first, and memory after many questions."""
     command = [sys.executable, __file__, "--open", str(folder), "--passages", str(recipe.passages)]
     found: dict[str, float] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     return found
 
 
-def open_and_ask(recipe: Recipe, folder: Path) -> dict[str, float]:
+def measure_open(recipe: Recipe, folder: Path) -> dict[str, float]:
     import faiss  # so that its code is not counted as the index's memory
 
     words, vectors = recipe.questions(QUESTIONS), recipe.question_vectors(QUESTIONS)
-    asked = [analyzer.question(" ".join(each), ("en",)) for each in words]
+    asked = [analyzer.analyse_question(" ".join(each), ("en",)) for each in words]
     faiss.omp_set_num_threads(1)
-    before, memory_before = time.process_time(), memory()
+    before, memory_before = time.process_time(), read_memory()
     index = EmbeddedIndex.open(folder, recipe.dimension, FINGERPRINT)
     opened = time.process_time()
     for number in range(QUESTIONS):
-        index.words(asked[number], Within(owner=0), 100)
-        index.meaning(vectors[number], Within(owner=0), 100)
+        index.snapshot.candidates(asked[number], vectors[number], IndexFilter(owner=0), 100)
         if number == 0:
             first = time.process_time()
-    anonymous, mapped = (after - begun for after, begun in zip(memory(), memory_before, strict=True))
+    anonymous, mapped = (after - begun for after, begun in zip(read_memory(), memory_before, strict=True))
     index.close()
     return {
         "open_ms": (opened - before) * 1000,
@@ -233,7 +236,7 @@ def open_and_ask(recipe: Recipe, folder: Path) -> dict[str, float]:
     }
 
 
-def memory() -> tuple[int, int]:
+def read_memory() -> tuple[int, int]:
     """Resident bytes of our own, and of mapped files, which the system may take back; Linux only."""
     try:
         lines = Path("/proc/self/status").read_text().splitlines()
@@ -246,7 +249,7 @@ def memory() -> tuple[int, int]:
 # -- peers, and the table -----------------------------------------------------------------------
 
 
-def peers(python: str, names: list[str], passages: int) -> Iterator[Figures]:
+def measure_peers(python: str, names: list[str], passages: int) -> Iterator[Figures]:
     script = Path(__file__).with_name("search_peers.py")
     for name in names:
         command = [python, str(script), name, str(passages)]
@@ -258,7 +261,7 @@ def peers(python: str, names: list[str], passages: int) -> Iterator[Figures]:
         yield Figures(**json.loads(done.stdout.strip().splitlines()[-1]))
 
 
-def show(ours: Figures) -> None:
+def print_figures(ours: Figures) -> None:
     row = asdict(ours)
     print(f"\n{ours.passages} passages")
     for key, value in row.items():
@@ -266,7 +269,7 @@ def show(ours: Figures) -> None:
             print(f"   {key:18} {value:10.3f}")
 
 
-def show_beside(ours: Figures, peer: Figures) -> None:
+def print_peer(ours: Figures, peer: Figures) -> None:
     print(
         f"   {peer.name:14} hybrid {peer.hybrid_ms:8.2f} ms ({peer.hybrid_ms / ours.hybrid_ms:6.1f} times ours)   "
         f"filtered {peer.filtered_ms:8.2f} ms ({peer.filtered_ms / ours.filtered_ms:6.1f})   "
@@ -276,7 +279,7 @@ def show_beside(ours: Figures, peer: Figures) -> None:
     )
 
 
-def show_all(measured: list[Figures]) -> None:
+def print_table(measured: list[Figures]) -> None:
     """Every size and engine in one table: CPU milliseconds a question, and how many times ours that is."""
     ours = {each.passages: each for each in measured if each.name == "ours"}
     print("\n| passages | engine | hybrid, ms | times ours | filtered, ms | times ours | recall@10 | build, s |")
@@ -302,21 +305,21 @@ def main() -> None:
     parser.add_argument("--open", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.open:
-        print(json.dumps(open_and_ask(Recipe(options.passages[0]), options.open)))
+        print(json.dumps(measure_open(Recipe(options.passages[0]), options.open)))
         return
     measured: list[Figures] = []
     for passages in [*options.passages, *([1_000_000] if options.large else [])]:
         with tempfile.TemporaryDirectory() as folder:
-            ours = measure(Recipe(passages), (options.keep or Path(folder)) / str(passages))
-        show(ours)
+            ours = measure_ours(Recipe(passages), (options.keep or Path(folder)) / str(passages))
+        print_figures(ours)
         measured.append(ours)
         if options.peers_python:
-            for peer in peers(options.peers_python, options.peers, passages):
-                show_beside(ours, peer)
+            for peer in measure_peers(options.peers_python, options.peers, passages):
+                print_peer(ours, peer)
                 measured.append(peer)
         else:
             print("   no peers: give --peers-python")
-    show_all(measured)
+    print_table(measured)
 
 
 if __name__ == "__main__":

@@ -21,9 +21,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from search_data import COLLECTIONS, Recipe, numbered
+from search_data import COLLECTIONS, Recipe, word_to_number
 
-QUESTIONS, EXACT_QUESTIONS, DEPTH, BATCH = 200, 60, 100, 5000
+QUESTIONS, EXACT_QUESTIONS, DEPTH, BATCH_PASSAGES = 200, 60, 100, 5000
 Vector = NDArray[np.float32]
 
 
@@ -37,7 +37,7 @@ class Peer(Protocol):
     def nearest(self, vector: Vector) -> list[int]: ...
 
 
-def fused(*rankings: list[int]) -> list[int]:
+def fuse_rankings(*rankings: list[int]) -> list[int]:
     scores: Counter[int] = Counter()
     for ranking in rankings:
         for place, chunk in enumerate(ranking):
@@ -72,7 +72,7 @@ class QdrantEdge:
         self.shard.update(edge.UpdateOperation.upsert_points(points))
 
     def _document(self, words: list[str]) -> Any:
-        counts = Counter(numbered(word) for word in words)
+        counts = Counter(word_to_number(word) for word in words)
         return self.edge.SparseVector(list(counts), [2.2 * tf / (tf + 1.2) for tf in counts.values()])
 
     def finish(self) -> None:
@@ -87,7 +87,7 @@ class QdrantEdge:
         if collection is not None:
             match = edge.FieldCondition("collection", match=edge.MatchValue(collection))
             condition = edge.Filter(must=[match])
-        sparse = edge.SparseVector([numbered(word) for word in dict.fromkeys(words)], [1.0] * len(set(words)))
+        sparse = edge.SparseVector([word_to_number(word) for word in dict.fromkeys(words)], [1.0] * len(set(words)))
         sides = [
             edge.Prefetch(DEPTH, query=edge.Query.Nearest(vector.tolist(), using="dense"), filter=condition),
             edge.Prefetch(DEPTH, query=edge.Query.Nearest(sparse, using="words"), filter=condition),
@@ -147,7 +147,7 @@ class Zvec:
             [int(found.id) for found in self.collection.query(query, topk=DEPTH, filter=condition, output_fields=[])]
             for query in queries
         ]
-        return fused(*rankings)
+        return fuse_rankings(*rankings)
 
     def nearest(self, vector: Vector) -> list[int]:
         query = self.zvec.Query(field_name="dense", vector=vector.tolist())
@@ -185,7 +185,7 @@ class LanceDB:
         return [int(chunk) for chunk in query.to_arrow()["chunk"].to_pylist()]
 
     def hybrid(self, words: list[str], vector: Vector, collection: int | None) -> object:
-        return fused(self._side(" ".join(words), "fts", collection), self._side(vector, "vector", collection))
+        return fuse_rankings(self._side(" ".join(words), "fts", collection), self._side(vector, "vector", collection))
 
     def nearest(self, vector: Vector) -> list[int]:
         return self._side(vector, "vector", None, 10)
@@ -209,7 +209,7 @@ class FullText:
         return [chunk for (chunk,) in self.connection.execute(statement, (" OR ".join(words),))]
 
 
-def loadable() -> Any:
+def load_sqlite() -> Any:
     """SQLite with extensions, which some builds of Python leave out; pysqlite3 brings one."""
     if hasattr(sqlite3.Connection, "enable_load_extension"):
         return sqlite3
@@ -220,7 +220,7 @@ class SqliteVec:
     def __init__(self, folder: Path) -> None:
         sqlite_vec = import_module("sqlite_vec")
 
-        self.connection = loadable().connect(folder)
+        self.connection = load_sqlite().connect(folder)
         self.connection.enable_load_extension(True)
         sqlite_vec.load(self.connection)
         self.connection.execute(
@@ -243,7 +243,7 @@ class SqliteVec:
         return [chunk for (chunk,) in self.connection.execute(statement, (vector.tobytes(),))]
 
     def hybrid(self, words: list[str], vector: Vector, collection: int | None) -> object:
-        return fused(self.words.best(words, collection), self._near(vector, collection, DEPTH))
+        return fuse_rankings(self.words.best(words, collection), self._near(vector, collection, DEPTH))
 
     def nearest(self, vector: Vector) -> list[int]:
         return self._near(vector, None, 10)
@@ -272,7 +272,7 @@ class FullTextAndNumpy:
         return [int(chunk) for chunk in best[np.argsort(-scores[best])]]
 
     def hybrid(self, words: list[str], vector: Vector, collection: int | None) -> object:
-        return fused(self.words.best(words, collection), self._near(vector, collection, DEPTH))
+        return fuse_rankings(self.words.best(words, collection), self._near(vector, collection, DEPTH))
 
     def nearest(self, vector: Vector) -> list[int]:
         return self._near(vector, None, 10)
@@ -306,7 +306,7 @@ class Chroma:
     def hybrid(self, words: list[str], vector: Vector, collection: int | None) -> object:
         where = {} if collection is None else {"where": {"collection": collection}}
         held = {"where_document": {"$or": [{"$contains": f" {word} "} for word in words]}}
-        return fused(self._query(vector, DEPTH, **where, **held), self._query(vector, DEPTH, **where))
+        return fuse_rankings(self._query(vector, DEPTH, **where, **held), self._query(vector, DEPTH, **where))
 
     def nearest(self, vector: Vector) -> list[int]:
         return self._query(vector, 10)
@@ -322,16 +322,16 @@ PEERS: dict[str, Callable[[Path], Peer]] = {
 }
 
 
-def batches(recipe: Recipe) -> Iterator[tuple[int, list[list[str]], Vector]]:
+def make_batches(recipe: Recipe) -> Iterator[tuple[int, list[list[str]], Vector]]:
     texts, first = recipe.texts(), 0
     for block in recipe.vectors():
-        for start in range(0, len(block), BATCH):
-            rows = block[start : start + BATCH]
+        for start in range(0, len(block), BATCH_PASSAGES):
+            rows = block[start : start + BATCH_PASSAGES]
             yield first, list(islice(texts, len(rows))), rows
             first += len(rows)
 
 
-def median_ms(work: Callable[[int], object], times: int = QUESTIONS) -> float:
+def measure_median_ms(work: Callable[[int], object], times: int = QUESTIONS) -> float:
     """Processor time of the whole process: some search on threads of their own."""
     for number in range(5):
         work(number)
@@ -346,9 +346,9 @@ def median_ms(work: Callable[[int], object], times: int = QUESTIONS) -> float:
     return float(np.median(spent)) * 1000
 
 
-def exact(recipe: Recipe, questions: Vector) -> list[set[int]]:
+def find_exact_nearest(recipe: Recipe, questions: Vector) -> list[set[int]]:
     best = [list[tuple[float, int]]() for _ in range(EXACT_QUESTIONS)]
-    for first, _, rows in batches(recipe):
+    for first, _, rows in make_batches(recipe):
         for number, row in enumerate(questions[:EXACT_QUESTIONS] @ rows.T):
             places = np.argpartition(-row, min(10, len(row) - 1))[:10]
             best[number] += [(float(row[place]), first + int(place)) for place in places]
@@ -360,7 +360,7 @@ def main() -> None:
     words, vectors = recipe.questions(QUESTIONS), recipe.question_vectors(QUESTIONS)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         peer, spent = PEERS[name](Path(folder) / "peer"), 0.0
-        for first, texts, rows in batches(recipe):
+        for first, texts, rows in make_batches(recipe):
             before = time.process_time()
             peer.add(first, texts, rows)
             spent += time.process_time() - before
@@ -370,10 +370,10 @@ def main() -> None:
             "name": name,
             "passages": recipe.passages,
             "build_seconds": spent + time.process_time() - before,
-            "hybrid_ms": median_ms(lambda n: peer.hybrid(words[n], vectors[n], None)),
-            "filtered_ms": median_ms(lambda n: peer.hybrid(words[n], vectors[n], n % COLLECTIONS)),
+            "hybrid_ms": measure_median_ms(lambda n: peer.hybrid(words[n], vectors[n], None)),
+            "filtered_ms": measure_median_ms(lambda n: peer.hybrid(words[n], vectors[n], n % COLLECTIONS)),
         }
-        truth = exact(recipe, vectors)
+        truth = find_exact_nearest(recipe, vectors)
         shares = [len(truth[number] & set(peer.nearest(vectors[number]))) / 10 for number in range(EXACT_QUESTIONS)]
         print(json.dumps({**figures, "recall": float(np.mean(shares))}), flush=True)
 

@@ -16,36 +16,38 @@ import tempfile
 import time
 from pathlib import Path
 
-from serving import Served, serving
+from server import BenchmarkServer, run_server
 
-FLOOR = "import fastapi, uvicorn; from mcp.server.lowlevel.server import Server"
+FLOOR_PROGRAM = "import fastapi, uvicorn; from mcp.server.lowlevel.server import Server"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     rounds = parser.parse_args().rounds
-    floor = statistics.median(cpu_of([sys.executable, "-c", FLOOR]) for _ in range(rounds))
+    floor = statistics.median(measure_cpu([sys.executable, "-c", FLOOR_PROGRAM]) for _ in range(rounds))
     starts = []
     with tempfile.TemporaryDirectory() as folder:
         for _ in range(rounds):
-            with serving(Path(folder) / "data") as server:
+            with run_server(Path(folder) / "data") as server:
                 starts.append(server.cpu_seconds())
     start = statistics.median(starts)
     print(f"importing FastAPI and the MCP SDK   {floor:.2f} CPU s")
     print(f"start until /health answers 200     {start:.2f} CPU s = {start / floor:.2f} times; reach: under 1.5 times")
-    with serving() as server:
-        print(f"first vector after that             {first_vector(server):.2f} s by the clock; reach: within a second")
+    with run_server() as server:
+        print(
+            f"first vector after that          {measure_first_vector(server):.2f} s (wall clock); goal: within a second"
+        )
 
 
-def cpu_of(command: list[str]) -> float:
+def measure_cpu(command: list[str]) -> float:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(command, check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def first_vector(server: Served) -> float:
+def measure_first_vector(server: BenchmarkServer) -> float:
     began = time.perf_counter()
     while not server.http.get("/api/v1/status").json()["model"]["loaded"]:
         time.sleep(0.01)

@@ -1,4 +1,4 @@
-"""Writes the pages of docs/reference that are made from the code: `make docs`. A test looks that they are fresh."""
+"""Generates docs/reference from the code (`make docs`). A test fails if the pages are outdated."""
 
 from __future__ import annotations
 
@@ -7,30 +7,39 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pydantic_core import PydanticUndefined
-from scripts.docs.commands import commands_page
-from scripts.docs.formats import formats_page
-from scripts.docs.rest import rest_page
+from scripts.docs.commands import render_commands_page
+from scripts.docs.formats import render_formats_page
+from scripts.docs.rest import render_rest_page
 
 from knowledge.config import Settings
 from knowledge.errors import KnowledgeError
-from knowledge.toolsets import registry
-from knowledge.toolsets.manager.errors import WORDS
+from knowledge.toolsets import make_registry
+from knowledge.toolsets.manager.errors import ERROR_TABLE
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
-MADE = "<!-- Made by `make docs` from the code; do not edit. -->"
+GENERATED_NOTE = "<!-- Generated from the code by `make docs`; do not edit. -->"
 
 
-def settings_page() -> str:
+def render_settings_page() -> str:
     rows = []
     for name, field in Settings.model_fields.items():
         choices = getattr(field.validation_alias, "choices", None)
         names = choices or [f"KNOWLEDGE_{name.upper()}"]
-        rows.append(f"| {' or '.join(f'`{one}`' for one in names)} | {_default(field.default)} | {field.description} |")
-    head = ["# Settings", "", MADE, "", "All settings are environment variables, read once at the start.", ""]
-    return "\n".join([*head, "| variable | default | what it does |", "|---|---|---|", *rows, ""])
+        rows.append(
+            f"| {' or '.join(f'`{one}`' for one in names)} | {_format_default(field.default)} | {field.description} |"
+        )
+    head = [
+        "# Settings",
+        "",
+        GENERATED_NOTE,
+        "",
+        "All settings are environment variables. They are read once, at start.",
+        "",
+    ]
+    return "\n".join([*head, "| variable | default | meaning |", "|---|---|---|", *rows, ""])
 
 
-def _default(value: object) -> str:
+def _format_default(value: object) -> str:
     if value is PydanticUndefined:
         return "the platform's data folder"
     if value is None or value == "":
@@ -38,7 +47,7 @@ def _default(value: object) -> str:
     return f"`{value}`"
 
 
-def errors_page() -> str:
+def render_errors_page() -> str:
     rows: list[str] = []
 
     def walk(kind: type[KnowledgeError], depth: int) -> None:
@@ -54,46 +63,50 @@ def errors_page() -> str:
     head = [
         "# Errors",
         "",
-        MADE,
+        GENERATED_NOTE,
         "",
-        f"REST answers {shape} with the HTTP status, and the code as `X-MCP-Error-Code`.",
+        f"REST answers {shape} with the HTTP status, and the code in the header `X-MCP-Error-Code`.",
         "",
     ]
-    table = ["| code | status | what it means | what to do |", "|---|---|---|---|", *rows, ""]
-    return "\n".join([*head, *table, *_manager_words(), ""])
+    table = ["| code | status | meaning | what to do |", "|---|---|---|---|", *rows, ""]
+    return "\n".join([*head, *table, *_render_manager_errors(), ""])
 
 
-MANAGER = (
-    "`/api/v1/mcp/`, its stream, and `/user`, `/corpuses` and `/admin` below `/api/v1` name the same errors in the",
-    "words of their contract: as `X-MCP-Error-Code`, as `data.error_type` of a JSON-RPC error, as `error_code` of an",
-    "`error` event. The `code` of the JSON-RPC error and its `data.http_status` are the HTTP status.",
+MANAGER_INTRODUCTION = (
+    "`/api/v1/mcp/`, its stream, and `/user`, `/corpuses` and `/admin` below `/api/v1` report the same errors with the",
+    "codes of contract 001: in the header `X-MCP-Error-Code`, in `data.error_type` of a JSON-RPC error, and in",
+    "`error_code` of an `error` event. The `code` and `data.http_status` of a JSON-RPC error are the HTTP status.",
 )
-RETRY = {
+RETRY_ADVICE = {
     "auth": "with valid credentials",
     "validation": "with other parameters",
     "file": "with another file",
-    "rate_limit": "after `Retry-After`, or with growing pauses",
+    "rate_limit": "after `Retry-After`, or with exponential backoff",
     "resource": "no: it does not exist",
-    "server": "with growing pauses",
+    "server": "with exponential backoff",
 }
 
 
-def _manager_words() -> list[str]:
-    """The codes of contract 001, and what stands behind each of them."""
+def _render_manager_errors() -> list[str]:
+    """Return the table of contract 001's codes, each with the errors that it covers."""
     behind: dict[str, list[type[KnowledgeError]]] = {}
-    for kind, word in WORDS.items():
+    for kind, word in ERROR_TABLE.items():
         behind.setdefault(word.code, []).append(kind)
     rows = []
-    for code, kinds in sorted(behind.items(), key=lambda entry: list(RETRY).index(entry[0].partition(".")[0])):
+    for code, kinds in sorted(behind.items(), key=lambda entry: list(RETRY_ADVICE).index(entry[0].partition(".")[0])):
         ours = ", ".join(f"`{kind.code}`" for kind in kinds)
-        rows.append(f"| `{code}` | {kinds[0].status} | {WORDS[kinds[0]].meaning} | {ours} |")
-    retry = ["| category | try again |", "|---|---|", *(f"| `{name}.*` | {when} |" for name, when in RETRY.items())]
+        rows.append(f"| `{code}` | {kinds[0].status} | {ERROR_TABLE[kinds[0]].meaning} | {ours} |")
+    retry = [
+        "| category | try again |",
+        "|---|---|",
+        *(f"| `{name}.*` | {when} |" for name, when in RETRY_ADVICE.items()),
+    ]
     return [
-        "## On the manager's endpoints",
+        "## Codes of the manager endpoints",
         "",
-        *MANAGER,
+        *MANAGER_INTRODUCTION,
         "",
-        "| code | status | what it means | the error behind it, and what stands below that |",
+        "| code | status | meaning | errors, including those below them in the table above |",
         "|---|---|---|---|",
         *rows,
         "",
@@ -101,9 +114,9 @@ def _manager_words() -> list[str]:
     ]
 
 
-def tools_page() -> str:
-    lines = ["# MCP tools", "", MADE, ""]
-    for tool in registry().by_name.values():
+def render_tools_page() -> str:
+    lines = ["# MCP tools", "", GENERATED_NOTE, ""]
+    for tool in make_registry().by_name.values():
         lines += [f"## `{tool.name}`", "", f"Toolset `{tool.toolset}`. {tool.description.strip().splitlines()[0]}", ""]
         properties = tool.schema.get("properties")
         required = tool.schema.get("required") or []
@@ -119,12 +132,12 @@ def tools_page() -> str:
 
 
 PAGES: dict[str, Callable[[], str]] = {
-    "settings.md": settings_page,
-    "errors.md": errors_page,
-    "tools.md": tools_page,
-    "cli.md": lambda: commands_page(MADE),
-    "rest.md": lambda: rest_page(MADE),
-    "formats.md": lambda: formats_page(MADE),
+    "settings.md": render_settings_page,
+    "errors.md": render_errors_page,
+    "tools.md": render_tools_page,
+    "cli.md": lambda: render_commands_page(GENERATED_NOTE),
+    "rest.md": lambda: render_rest_page(GENERATED_NOTE),
+    "formats.md": lambda: render_formats_page(GENERATED_NOTE),
 }
 
 

@@ -14,10 +14,10 @@ from knowledge.engine.api import Engine
 from knowledge.engine.local import LocalEngine
 from knowledge.engine.remote.engine import RemoteEngine
 from knowledge.model import Caller
-from knowledge.surfaces.http.auth import Keys
-from knowledge.surfaces.http.guard import guarded
-from knowledge.surfaces.rest import rest_app
-from knowledge.testing import SharedParsers, small_engine
+from knowledge.surfaces.http.auth import Authenticator
+from knowledge.surfaces.http.guard import wrap_in_guard
+from knowledge.surfaces.rest import make_rest_app
+from knowledge.testing import SharedParsers, make_test_engine
 
 settings_of_hypothesis.register_profile("steady", derandomize=True, deadline=None)
 settings_of_hypothesis.load_profile("steady")  # the same examples every time: a red build is never chance
@@ -29,7 +29,7 @@ def parsers() -> Iterator[SharedParsers]:
     shared = SharedParsers()
     shared.start()
     yield shared
-    shared.close_for_good()
+    shared.shut_down()
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def settings(tmp_path: Path) -> Settings:
 
 @pytest.fixture
 def local(settings: Settings, parsers: SharedParsers) -> Iterator[LocalEngine]:
-    engine = small_engine(settings, parsers=parsers)
+    engine = make_test_engine(settings, parsers=parsers)
     engine.start()
     yield engine
     engine.close()
@@ -51,6 +51,10 @@ async def engine(request: pytest.FixtureRequest, local: LocalEngine, settings: S
     if request.param == "local":
         yield local.as_caller(Caller())
         return
-    transport = httpx.ASGITransport(app=guarded(rest_app(local), settings, Keys.of(settings, local.account_of)))
+    transport = httpx.ASGITransport(
+        app=wrap_in_guard(
+            make_rest_app(local), settings, Authenticator.from_settings(settings, local.accounts.find_by_key)
+        )
+    )
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8000") as http:
         yield RemoteEngine(http)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
@@ -21,14 +22,14 @@ LAYERS: list[set[str]] = [
     {"wire"},
     {"split", "text"},
     {"extract", "embed", "store", "index"},
-    {"config", "failpoints"},
+    {"config", "failpoints", "filesystem", "retry_after"},
     {"errors"},
     {"model"},
 ]
 """From the top: a package may import the layers below its own, and nothing beside it."""
 
 THIRD_PARTIES: dict[str, set[str]] = {
-    "sqlalchemy": {"store", "engine"},
+    "sqlalchemy": {"store"},
     "alembic": {"store"},
     "tantivy": {"index"},
     "faiss": {"index"},
@@ -50,6 +51,8 @@ THIRD_PARTIES: dict[str, set[str]] = {
     "selectolax": {"extract", "engine"},
     "argon2": {"engine", "surfaces", "store"},
 }
+PRIVATE_NAMES_ALLOWED = {"mcp"}
+"""Third parties whose private names are still imported."""
 MAX_MODULES, MAX_LINES, MIN_LINES = 20, 500, 40
 
 
@@ -69,7 +72,11 @@ def tree(path: Path) -> ast.Module:
 
 
 def imports(path: Path) -> Iterator[list[str]]:
-    for node in ast.walk(tree(path)):
+    return targets_of(tree(path))
+
+
+def targets_of(within: ast.AST) -> Iterator[list[str]]:
+    for node in ast.walk(within):
         if isinstance(node, ast.Import):
             yield from (alias.name.split(".") for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -79,12 +86,39 @@ def imports(path: Path) -> Iterator[list[str]]:
 
 def imported_modules(path: Path) -> set[str]:
     """The modules of ours that a file imports, by dotted name."""
+    return imported_from(tree(path))
+
+
+def imported_from(within: ast.AST) -> set[str]:
     found = set()
-    for target in imports(path):
+    for target in targets_of(within):
         if target[0] == "knowledge":
             names = (".".join(target[1:end]) for end in range(len(target), 1, -1))
             found |= {next((name for name in names if name in modules()), "")} - {""}
     return found
+
+
+def module_level_imports(path: Path) -> set[str]:
+    """The modules of ours that a file imports when it is loaded, or would without `if TYPE_CHECKING`."""
+    outer = [node for node in tree(path).body if isinstance(node, ast.Import | ast.ImportFrom | ast.If | ast.Try)]
+    within = ast.Module(body=[*outer], type_ignores=[])
+    return imported_from(within)
+
+
+def find_cycle(edges: dict[str, set[str]]) -> list[str]:
+    """The modules that lie on a cycle of imports."""
+    left = {name: set(targets) for name, targets in edges.items()}
+    while True:
+        leaves = {name for name, targets in left.items() if not targets & set(left)}
+        if not leaves:
+            break
+        left = {name: targets for name, targets in left.items() if name not in leaves}
+    while True:  # what only leads to a cycle is not on it
+        reached = set().union(*left.values()) if left else set()
+        roots = set(left) - reached
+        if not roots:
+            return sorted(left)
+        left = {name: targets for name, targets in left.items() if name not in roots}
 
 
 def layer(name: str) -> int:
@@ -111,6 +145,21 @@ def test_imports_are_absolute_and_point_down() -> None:
     assert offenders == []
 
 
+def test_no_import_for_types_alone_hides_a_cycle() -> None:
+    assert find_cycle({name: module_level_imports(path) - {name} for name, path in modules().items()}) == []
+
+
+def test_toolsets_use_the_engine_through_its_api_alone() -> None:
+    assert [
+        f"{name} imports {target}"
+        for name, path in modules().items()
+        for target in sorted(imported_modules(path))
+        if name.startswith("toolsets.")
+        and (target.split(".")[0] in ("store", "index", "extract", "embed") or target.startswith("engine"))
+        and target != "engine.api"
+    ] == []
+
+
 def test_third_parties_are_imported_by_their_packages_only() -> None:
     assert [
         f"{name} imports {target[0]}"
@@ -118,6 +167,22 @@ def test_third_parties_are_imported_by_their_packages_only() -> None:
         for target in imports(path)
         if target[0] in THIRD_PARTIES and name.split(".")[0] not in THIRD_PARTIES[target[0]]
     ] == []
+
+
+def test_no_private_name_of_a_third_party_is_imported() -> None:
+    """`from x._y import`, `import x._y` and `from x import _y` reach into what a library may change at any time."""
+    own = {*sys.stdlib_module_names, "knowledge", *PRIVATE_NAMES_ALLOWED}
+    offenders = [
+        f"{name} imports {'.'.join(target)}"
+        for name, path in modules().items()
+        for target in imports(path)
+        if target[0] not in own and any(is_private(part) for part in target)
+    ]
+    assert offenders == []
+
+
+def is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__")
 
 
 def test_domain_types_import_nothing_but_the_standard_library() -> None:
@@ -133,3 +198,28 @@ def test_packages_and_modules_have_a_readable_size() -> None:
     crowded = [f"{folder.relative_to(PACKAGE)}: {count}" for folder, count in sizes.items() if count > MAX_MODULES]
     long = [f"{name}: {line_count(path)}" for name, path in modules().items() if line_count(path) > MAX_LINES]
     assert (crowded, long) == ([], [])
+
+
+RETIRED_NAMES = re.compile(
+    r"\b(GLANCE|ENOUGH|MOST|MOST_[A-Z]+|LARGEST|FEWEST|FEWEST_[A-Z]+|LONGEST_[A-Z]+|MUCH_DEAD|Courtesy|CrawlOffice|Doors"
+    r"|Nursery|Relay|Purse|purse_of|stand_aside|LedAway|Taker|Manners|Parcel|VectorKeeper)\b"
+)
+TERMS = (
+    "SSRF", "DNS rebinding", "path traversal", "backoff", "lease", "leader", "rate limit", "CSRF", "backpressure",
+    "heartbeat", "reciprocal rank fusion", "near-duplicate", "idempotency key", "product quantization",
+)  # fmt: skip
+
+
+def test_retired_names_do_not_come_back() -> None:
+    files = [*PACKAGE.rglob("*.py"), *(path for path in Path(__file__).parent.rglob("*.py") if path != Path(__file__))]
+    assert [
+        f"{path.name}:{number} {found[0]}"
+        for path in files
+        for number, line in enumerate(path.read_text("utf-8").splitlines(), 1)
+        if (found := RETIRED_NAMES.search(line))
+    ] == []
+
+
+def test_the_terms_of_the_field_stand_in_the_code() -> None:
+    code = "\n".join(path.read_text("utf-8") for path in PACKAGE.rglob("*.py")).lower()
+    assert [term for term in TERMS if term.lower() not in code] == []

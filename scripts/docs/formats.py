@@ -1,31 +1,31 @@
-"""The page of docs/reference that lists every format."""
+"""Generates the page of docs/reference that lists every format."""
 
 from __future__ import annotations
 
 from knowledge.extract.formats import FORMATS
 
-PAGES = {
+PAGE_MEANINGS = {
     "pdf": "pages", "docx": "–", "pptx": "slides", "ppt": "slides", "xlsx": "sheets", "xls": "sheets", "ods": "sheets",
     "odp": "slides", "epub": "chapters", "tiff": "pictures", "zip": "documents",
 }  # fmt: skip
-"""What counts as a page, where there is such a thing."""
+"""The unit that counts as a page, by type."""
 
 
-def formats_page(made: str) -> str:
+def render_formats_page(generated_note: str) -> str:
     head = [
         "# Formats",
         "",
-        made,
+        generated_note,
         "",
-        "Among these suffixes the content decides before the name does: a wrong one is no obstacle, a lie is refused.",
-        "How each is read, and under which limits, is told in [how documents are read](../explanation/extraction.md).",
+        "The suffix must be one of these. If the content has the signature of another format, the content decides.",
+        "[How documents are parsed](../explanation/extraction.md) describes each format and the limits.",
         "",
-        "| type | suffixes | what it is | pages are |",
+        "| type | suffixes | format | unit counted as a page |",
         "|---|---|---|---|",
     ]
     rows = [
         f"| `{one.doc_type}` | {' '.join(f'`{suffix}`' for suffix in one.suffixes)} | {one.name} "
-        f"| {PAGES.get(one.doc_type, '–')} |"
+        f"| {PAGE_MEANINGS.get(one.doc_type, '–')} |"
         for one in FORMATS
     ]
     return "\n".join([*head, *rows, ""])

@@ -6,83 +6,88 @@ from collections.abc import Iterator
 from typing import cast
 
 from knowledge.engine.api import Engine
-from knowledge.surfaces.rest.app import rest_app
-from knowledge.surfaces.rest.framework.openapi import ALWAYS, OpenApi, describe
+from knowledge.surfaces.rest.app import make_rest_app
+from knowledge.surfaces.rest.framework.openapi import ALWAYS, OpenApi
 
 
-def rest_page(made: str) -> str:
-    api = describe(rest_app(cast(Engine, None)))  # the routes are described, and none is called
-    return "\n".join([*_head(made), *_calls(api), *_shapes(api)])
+def render_rest_page(generated_note: str) -> str:
+    nobody = cast(Engine, None)  # the routes are described, and none is called
+    api = make_rest_app(nobody, engine_for=lambda _: nobody).openapi()
+    return "\n".join([*_render_head(generated_note), *_render_calls(api), *_render_shapes(api)])
 
 
-def _head(made: str) -> Iterator[str]:
-    yield from ("# REST", "", made, "")
+def _render_head(generated_note: str) -> Iterator[str]:
+    yield from ("# REST", "", generated_note, "")
     always = ", ".join(str(status) for status in ALWAYS)
-    yield "The same as a document for programs is at `/openapi.json`, and as a page at `/docs`. With `KB_API_KEY` set,"
-    yield "every call but health needs it, as `Authorization: Bearer KEY` or `X-API-Key: KEY`. A refusal looks as"
-    yield f"[errors](errors.md) says; every call may answer {always}. Unknown fields and parameters are refused by"
-    yield from ("name. `*` marks what must be given.", "")
+    yield "A running server has the OpenAPI document at `/openapi.json` and a page at `/docs`. If `KB_API_KEY` is set,"
+    yield "every call except health needs a key: `Authorization: Bearer KEY` or `X-API-Key: KEY`. [Errors](errors.md)"
+    yield f"describes refused calls; every call may answer {always}. Unknown fields and parameters are refused by name."
+    yield from ("`*` marks required fields.", "")
 
 
-def _calls(api: OpenApi) -> Iterator[str]:
+def _render_calls(api: OpenApi) -> Iterator[str]:
     for path, methods in api["paths"].items():
         for method, call in methods.items():
             yield from (f"## `{method.upper()} {path}`", "", call["description"], "")
-            yield from _table("parameter", [_parameter(each) for each in call.get("parameters", [])])
+            yield from _render_table("parameter", [_format_parameter(each) for each in call.get("parameters", [])])
             for kind, body in call.get("requestBody", {}).get("content", {}).items():
-                yield from (f"Body, `{kind}`:", "", *_table("field", _fields(api, body["schema"])))
-            yield from (_answer(call["responses"]), "")
+                yield from (f"Body, `{kind}`:", "", *_render_table("field", _list_fields(api, body["schema"])))
+            yield from (_format_answer(call["responses"]), "")
 
 
-def _parameter(given: OpenApi) -> str:
-    return _row(given["name"], given["schema"], given.get("required", False), given.get("description"))
+def _format_parameter(given: OpenApi) -> str:
+    return _format_row(given["name"], given["schema"], given.get("required", False), given.get("description"))
 
 
-def _answer(responses: OpenApi) -> str:
+def _format_answer(responses: OpenApi) -> str:
     refused = [status for status in responses if int(status) >= 400 and int(status) not in ALWAYS]
     done = next((status, reply) for status, reply in responses.items() if int(status) < 300)
     content = next(iter(done[1]["content"].values()))["schema"]
-    shape = f"[{_name(content)}](#{_name(content).lower()})" if "$ref" in content else "the bytes"
+    shape = f"[{_schema_name(content)}](#{_schema_name(content).lower()})" if "$ref" in content else "the bytes"
     also = f" May also refuse with {', '.join(refused)}." if refused else ""
     return f"Answers {done[0]}: {shape}.{also}"
 
 
-def _shapes(api: OpenApi) -> Iterator[str]:
+def _render_shapes(api: OpenApi) -> Iterator[str]:
     yield from ("# Answers", "")
     for name, schema in api["components"]["schemas"].items():
-        if name.endswith(("Shape", "Facts")):
-            yield from (f"## {name}", "", *_table("field", _fields(api, schema, marked=False)))
+        if "enum" in schema:
+            yield from (f"## {name}", "", f"One of {', '.join(schema['enum'])}.", "")
+        elif "properties" in schema and not name.endswith("Body"):
+            yield from (f"## {name}", "", *_render_table("field", _list_fields(api, schema, marked=False)))
 
 
-def _fields(api: OpenApi, schema: OpenApi, *, marked: bool = True) -> list[str]:
-    found = api["components"]["schemas"][_name(schema)] if "$ref" in schema else schema
+def _list_fields(api: OpenApi, schema: OpenApi, *, marked: bool = True) -> list[str]:
+    found = api["components"]["schemas"][_schema_name(schema)] if "$ref" in schema else schema
     required = found.get("required", []) if marked else []
     return [
-        _row(name, field, name in required, field.get("description"))
+        _format_row(name, field, name in required, field.get("description"))
         for name, field in found.get("properties", {}).items()
     ]
 
 
-def _table(first: str, rows: list[str]) -> Iterator[str]:
+def _render_table(first: str, rows: list[str]) -> Iterator[str]:
     if rows:
         yield from (f"| {first} | type | |", "|---|---|---|", *rows, "")
 
 
-def _row(name: str, schema: OpenApi, required: bool, about: str | None) -> str:
-    return f"| `{name}`{' *' if required else ''} | {_type(schema)} | {(about or '').replace('|', chr(92) + '|')} |"
+def _format_row(name: str, schema: OpenApi, required: bool, about: str | None) -> str:
+    return (
+        f"| `{name}`{' *' if required else ''} | {_format_type(schema)} | {(about or '').replace('|', chr(92) + '|')} |"
+    )
 
 
-def _type(schema: OpenApi) -> str:
+def _format_type(schema: OpenApi) -> str:
     if "$ref" in schema:
-        return _name(schema)
+        return _schema_name(schema)
     if "anyOf" in schema:
-        return " or ".join(_type(each) for each in schema["anyOf"])
+        return " or ".join(_format_type(each) for each in schema["anyOf"])
     if "enum" in schema:
         return ", ".join(str(each) for each in schema["enum"])
     if schema.get("type") == "array":
-        return f"list of {_type(schema.get('items', {}))}"
+        return f"list of {_format_type(schema.get('items', {}))}"
     return str(schema.get("type", "any"))
 
 
-def _name(schema: OpenApi) -> str:
+def _schema_name(schema: OpenApi) -> str:
     return str(schema["$ref"]).rpartition("/")[2]

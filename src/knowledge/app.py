@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import Literal, cast
 
 from knowledge.config import Settings
-from knowledge.embed.loading import Choice, Model
+from knowledge.embed.loading import ModelChoice, ModelLoader
 from knowledge.engine.crawl.options import CrawlOptions
-from knowledge.engine.fetch.addresses import Allowed
+from knowledge.engine.fetch.ssrf import AllowedHosts
 from knowledge.engine.local import LocalEngine
-from knowledge.engine.runtime import Options, Parts
+from knowledge.engine.runtime import EngineOptions, Runtime
 from knowledge.errors import InvalidParameter
+from knowledge.extract.process.child import ParserLimits
 from knowledge.extract.process.parsers import Parsers
-from knowledge.extract.process.protocol import Limits
-from knowledge.extract.sandbox.confine import Sandbox
+from knowledge.extract.sandbox.confine import SandboxMode
 from knowledge.index.api import Index
 from knowledge.store.accounts.quotas import Quota
 from knowledge.store.models import StoredModel
@@ -22,23 +22,23 @@ from knowledge.store.models import StoredModel
 
 def open_engine(settings: Settings) -> LocalEngine:
     """The embedded engine on the data folder, not yet started."""
-    refuse_what_is_not_built(settings)
+    refuse_unsupported_settings(settings)
 
-    def open_model(spec: str) -> Model:
-        return Model(model_choice(settings, spec))
+    def open_model(spec: str) -> ModelLoader:
+        return ModelLoader(build_model_choice(settings, spec))
 
-    return LocalEngine(Parts(options(settings), parsers(settings), open_model, open_index))
+    return LocalEngine(Runtime(build_options(settings), build_parsers(settings), open_model, open_index))
 
 
-def options(settings: Settings) -> Options:
-    return Options(
+def build_options(settings: Settings) -> EngineOptions:
+    return EngineOptions(
         data=settings.data,
         workers=settings.worker_count,
         max_file_bytes=settings.max_file_bytes,
         wait_seconds=settings.wait_s,
         ocr_languages=settings.ocr_languages,
         embedding=settings.embedding if "embedding" in settings.model_fields_set else None,
-        crawl=crawl_options(settings),
+        crawl=build_crawl_options(settings),
         reranker=settings.reranker,
         rerank_ms=settings.rerank_ms,
         admins=tuple(name.strip() for name in settings.admin_users.split(",") if name.strip()),
@@ -48,23 +48,23 @@ def options(settings: Settings) -> Options:
     )
 
 
-def crawl_options(settings: Settings) -> CrawlOptions:
+def build_crawl_options(settings: Settings) -> CrawlOptions:
     return CrawlOptions(
         delay=settings.crawl_delay,
-        allowed=Allowed.read(settings.crawl_allow),
+        allowed=AllowedHosts.parse(settings.crawl_allow),
         max_page_bytes=settings.crawl_max_page_mb << 20,
         max_bytes=settings.crawl_max_mb << 20,
         browser=settings.crawl_browser,
     )
 
 
-def parsers(settings: Settings) -> Parsers:
-    limits = Limits(seconds=settings.parse_seconds, memory_bytes=settings.parse_memory_mb << 20)
-    return Parsers(limits, sandbox=Sandbox(settings.sandbox))
+def build_parsers(settings: Settings) -> Parsers:
+    limits = ParserLimits(seconds=settings.parse_seconds, memory_bytes=settings.parse_memory_mb << 20)
+    return Parsers(limits, sandbox=SandboxMode(settings.sandbox))
 
 
-def model_choice(settings: Settings, spec: str) -> Choice:
-    return Choice(
+def build_model_choice(settings: Settings, spec: str) -> ModelChoice:
+    return ModelChoice(
         spec=spec,
         key=settings.embedding_key.get_secret_value() if settings.embedding_key else None,
         dimension=settings.embedding_dimension,
@@ -79,7 +79,7 @@ def open_index(folder: Path, model: StoredModel | None) -> Index:
     return EmbeddedIndex.open(folder, model.dimension if model else 0, model.fingerprint if model else "")
 
 
-def refuse_what_is_not_built(settings: Settings) -> None:
+def refuse_unsupported_settings(settings: Settings) -> None:
     """Settings for more than one machine are understood, and say that they wait for their time."""
     for name in ("database_url", "index_url", "files_url"):
         if getattr(settings, name):

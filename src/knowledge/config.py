@@ -7,31 +7,33 @@ import re
 from pathlib import Path
 
 import platformdirs
-from pydantic import AliasChoices, Field, SecretStr, field_validator
+from pydantic import AliasChoices, Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from knowledge.errors import InvalidParameter
 
 
 def default_data_folder() -> Path:
     return Path(platformdirs.user_data_dir("knowledge-server", appauthor=False))
 
 
-def both(name: str) -> AliasChoices:
+def kb_aliases(name: str) -> AliasChoices:
     """A setting of contract 004 that answers to our own prefix too."""
     return AliasChoices(f"KNOWLEDGE_{name}", f"KB_{name}")
 
 
-def bare(name: str) -> AliasChoices:
+def unprefixed_aliases(name: str) -> AliasChoices:
     """A setting of contract 001, which names it without a prefix; it answers to ours too."""
     return AliasChoices(name, f"KNOWLEDGE_{name}")
 
 
-LIMIT = re.compile(
+RATE_LIMIT_PATTERN = re.compile(
     r"\s*+[1-9]\d*+\s*+(/|per\s)\s*+([1-9]\d*+\s*+)?(second|minute|hour|day|month|year)s?\s*+", re.IGNORECASE
 )
 """So many in so much time."""
 
 
-EMBEDDING = (
+EMBEDDING_DESCRIPTION = (
     "The model of a new data folder: default, none, dir:PATH, hf:NAME or openai:URL#MODEL. "
     "'knowledge reindex --model SPEC' changes that of one in use."
 )
@@ -50,30 +52,30 @@ class Settings(BaseSettings):
     engine_url: str | None = Field(
         None,
         description="Use the engine at this address instead of one in this process.",
-        validation_alias=both("ENGINE_URL"),
+        validation_alias=kb_aliases("ENGINE_URL"),
     )
     api_key: SecretStr | None = Field(
-        None, description="The key that the engine's REST API asks for.", validation_alias=both("API_KEY")
+        None, description="The key that the engine's REST API asks for.", validation_alias=kb_aliases("API_KEY")
     )
     mcp_api_key: SecretStr | None = Field(
-        None, description="The key that the MCP endpoints ask for.", validation_alias=both("MCP_API_KEY")
+        None, description="The key that the MCP endpoints ask for.", validation_alias=kb_aliases("MCP_API_KEY")
     )
     mcp_allowed_hosts: str = Field(
         "",
         description="Host names, by comma, that MCP and the web page also answer to.",
-        validation_alias=both("MCP_ALLOWED_HOSTS"),
+        validation_alias=kb_aliases("MCP_ALLOWED_HOSTS"),
     )
     upload_ttl_s: float = Field(
         600.0,
         gt=0,
         description="Seconds after its last part that an unfinished upload is kept.",
-        validation_alias=both("UPLOAD_TTL_S"),
+        validation_alias=kb_aliases("UPLOAD_TTL_S"),
     )
     upload_total_mb: int = Field(
         1000,
         ge=1,
         description="How much all unfinished uploads may take together, in MB; one caller has a quarter, or two files.",
-        validation_alias=both("UPLOAD_TOTAL_MB"),
+        validation_alias=kb_aliases("UPLOAD_TOTAL_MB"),
     )
     registration: bool = Field(True, description="Whether anybody may make an account; the shell always can.")
     admin_users: str = Field(
@@ -128,43 +130,43 @@ class Settings(BaseSettings):
     query_rate_limit: str = Field(
         "60/minute",
         description="How many searches, and how many listings, an account may ask for.",
-        validation_alias=bare("QUERY_RATE_LIMIT"),
+        validation_alias=unprefixed_aliases("QUERY_RATE_LIMIT"),
     )
     mcp_query_rate_limit: str | None = Field(
         None,
         description="The limit for searches over MCP; unless set, QUERY_RATE_LIMIT.",
-        validation_alias=bare("MCP_QUERY_RATE_LIMIT"),
+        validation_alias=unprefixed_aliases("MCP_QUERY_RATE_LIMIT"),
     )
     mcp_list_rate_limit: str | None = Field(
         None,
         description="The limit for listings over MCP; unless set, QUERY_RATE_LIMIT.",
-        validation_alias=bare("MCP_LIST_RATE_LIMIT"),
+        validation_alias=unprefixed_aliases("MCP_LIST_RATE_LIMIT"),
     )
     mcp_resource_rate_limit: str | None = Field(
         None,
         description="The limit for reading resources over MCP; unless set, QUERY_RATE_LIMIT.",
-        validation_alias=bare("MCP_RESOURCE_RATE_LIMIT"),
+        validation_alias=unprefixed_aliases("MCP_RESOURCE_RATE_LIMIT"),
     )
     upload_rate_limit: str = Field(
         "10/minute",
         description="How many documents an account may add.",
-        validation_alias=bare("UPLOAD_RATE_LIMIT"),
+        validation_alias=unprefixed_aliases("UPLOAD_RATE_LIMIT"),
     )
     management_rate_limit: str = Field(
         "30/minute",
         description="How many changes an account may make.",
-        validation_alias=bare("MANAGEMENT_RATE_LIMIT"),
+        validation_alias=unprefixed_aliases("MANAGEMENT_RATE_LIMIT"),
     )
     auth_rate_limit: str = Field(
         "10/minute",
         description="How often one address or name may register, log in or show a wrong key.",
-        validation_alias=bare("AUTH_RATE_LIMIT"),
+        validation_alias=unprefixed_aliases("AUTH_RATE_LIMIT"),
     )
     rate_limit_storage: str = Field(
         "memory",
         description="Where allowances are counted: memory, file (outlives a restart) or a URI such as redis://HOST:PORT.",
     )
-    embedding: str = Field("default", description=EMBEDDING)
+    embedding: str = Field("default", description=EMBEDDING_DESCRIPTION)
     embedding_key: SecretStr | None = Field(None, description="The key for an openai: model.")
     embedding_dimension: int | None = Field(None, ge=1, description="The length of an openai: model's vectors.")
     int8: str = Field("auto", pattern="^(auto|on|off)$", description="Eight-bit arithmetic: auto, on or off.")
@@ -213,8 +215,8 @@ class Settings(BaseSettings):
         "upload_rate_limit", "management_rate_limit", "auth_rate_limit",
     )  # fmt: skip
     @classmethod
-    def _is_a_limit(cls, value: str | None) -> str | None:
-        if value is not None and value != "off" and LIMIT.fullmatch(value) is None:
+    def _check_rate_limit(cls, value: str | None) -> str | None:
+        if value is not None and value != "off" and RATE_LIMIT_PATTERN.fullmatch(value) is None:
             raise ValueError(f"'{value[:40]}' is no limit; write one like 60/minute, 5/second or 1000/day, or off")
         return value
 
@@ -225,3 +227,18 @@ class Settings(BaseSettings):
     @property
     def worker_count(self) -> int:
         return self.workers or os.cpu_count() or 1
+
+
+def read_settings(**given: object) -> Settings:
+    """The settings, with what was given here before what the environment says."""
+    try:
+        return Settings.model_validate(Settings(**given))  # type: ignore[arg-type]
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = str(first["loc"][0]) if first["loc"] else "setting"
+        variable = name if name.isupper() else f"KNOWLEDGE_{name.upper()}"
+        raise InvalidParameter(
+            f"The setting {variable} is wrong: {first['msg']}",
+            hint=f"Correct or unset {variable}.",
+            parameter=name,
+        ) from error

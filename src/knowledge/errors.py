@@ -30,7 +30,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
-from knowledge.model import Json, JsonValue
+from knowledge.model import JobError, Json, JsonValue
 
 
 class KnowledgeError(Exception):
@@ -394,12 +394,21 @@ class Internal(KnowledgeError):
     default_hint = "The server's log has the details."
 
 
-def tree(root: type[KnowledgeError] = KnowledgeError) -> Iterator[type[KnowledgeError]]:
+def walk_error_classes(root: type[KnowledgeError] = KnowledgeError) -> Iterator[type[KnowledgeError]]:
     """The root and everything below it, in the order in which it was written."""
     yield root
     for child in root.__subclasses__():
         if child.__bases__[0] is root:  # a child of two stands below the first
-            yield from tree(child)
+            yield from walk_error_classes(child)
 
 
-BY_CODE: dict[str, type[KnowledgeError]] = {error.code: error for error in tree()}
+ERRORS_BY_CODE: dict[str, type[KnowledgeError]] = {error.code: error for error in walk_error_classes()}
+
+
+def load_job_error(error: JobError, about: str = "") -> KnowledgeError:
+    """The error that ended a job, as the class that was raised there; `about` is put before the message."""
+    found = ERRORS_BY_CODE.get(error.code, Internal)(
+        f"{about}: {error.message}" if about else error.message, hint=error.hint
+    )
+    found.details = {**error.details}
+    return found

@@ -13,21 +13,21 @@ import threading
 _lock = threading.Lock()
 
 
-def _read(setting: str) -> dict[str, int]:
+def _parse_setting(setting: str) -> dict[str, int]:
     name, _, count = setting.partition(":")
     return {name: int(count or 1)} if name else {}
 
 
-_left = _read(os.environ.get("KNOWLEDGE_FAILPOINT", ""))
+_remaining_hits = _parse_setting(os.environ.get("KNOWLEDGE_FAILPOINT", ""))
 
 
-def reached(name: str) -> None:
+def trigger(name: str) -> None:
     """End the process here, if a test asked for it."""
-    if name not in _left:
+    if name not in _remaining_hits:
         return
     with _lock:
-        _left[name] -= 1
-        if _left[name] == 0:
+        _remaining_hits[name] -= 1
+        if _remaining_hits[name] == 0:
             if os.name == "posix":
                 os.kill(os.getpid(), signal.SIGKILL)
             os._exit(137)

@@ -11,22 +11,22 @@ import numpy as np
 
 from knowledge import app
 from knowledge.config import Settings
-from knowledge.embed.base import Embedder, Vectors
-from knowledge.embed.loading import Choice, Model
+from knowledge.embed.embedder import Embedder, Vectors
+from knowledge.embed.loading import ModelChoice, ModelLoader
 from knowledge.engine.crawl.options import CrawlOptions
-from knowledge.engine.indexing.models import DEFAULT, OpenModel
+from knowledge.engine.indexing.models import DEFAULT_MODEL, OpenModel
 from knowledge.engine.local import LocalEngine
-from knowledge.engine.runtime import Parts
+from knowledge.engine.runtime import Runtime
 from knowledge.extract.process.parsers import Parsers
 from knowledge.text import analyzer
 
-DIMENSION = 64
+BAG_OF_WORDS_DIMENSION = 64
 
 
-class BagOfWords:
+class BagOfWordsEmbedder:
     """Texts with the same words point the same way; no weights, the same everywhere."""
 
-    dimension = DIMENSION
+    dimension = BAG_OF_WORDS_DIMENSION
     max_tokens = 256
     languages: frozenset[str] | None = None
 
@@ -36,37 +36,41 @@ class BagOfWords:
         self.name, self.fingerprint = salt or "bag-of-words", f"bag-of-words/1{salt}"
 
     def embed(self, passages: Sequence[str]) -> Vectors:
-        return np.stack([self._one(text) for text in passages]) if passages else np.empty((0, DIMENSION), np.float32)
+        return (
+            np.stack([self._embed_text(text) for text in passages])
+            if passages
+            else np.empty((0, BAG_OF_WORDS_DIMENSION), np.float32)
+        )
 
     def embed_question(self, question: str) -> Vectors:
-        return self._one(question)[None]
+        return self._embed_text(question)[None]
 
-    def _one(self, text: str) -> Vectors:
-        vector = np.full(DIMENSION, 0.01, np.float32)
-        for term in analyzer.terms(text, None):
-            vector[zlib.crc32((self._salt + term).encode()) % DIMENSION] += 1.0
+    def _embed_text(self, text: str) -> Vectors:
+        vector = np.full(BAG_OF_WORDS_DIMENSION, 0.01, np.float32)
+        for term in analyzer.extract_terms(text, None):
+            vector[zlib.crc32((self._salt + term).encode()) % BAG_OF_WORDS_DIMENSION] += 1.0
         unit: Vectors = vector / np.linalg.norm(vector)
         return unit
 
 
-class GivenModel(Model):
+class PreloadedModel(ModelLoader):
     """A model that is there from the start."""
 
-    def __init__(self, embedder: Embedder, folder: Path, spec: str = DEFAULT) -> None:
-        super().__init__(Choice(spec=spec, cache_folder=folder))
-        self._embedder = embedder
+    def __init__(self, embedder: Embedder, folder: Path, spec: str = DEFAULT_MODEL) -> None:
+        super().__init__(ModelChoice(spec=spec, cache_folder=folder))
+        self.embedder = embedder
 
     @property
     def loader(self) -> str | None:
-        return "knowledge.testing:load_bag_of_words" if type(self._embedder) is BagOfWords else None
+        return "knowledge.testing:load_bag_of_words" if type(self.embedder) is BagOfWordsEmbedder else None
 
     def start(self) -> None:
         self._settled.set()
 
 
-def load_bag_of_words(choice: Choice) -> Embedder:
+def load_bag_of_words(choice: ModelChoice) -> Embedder:
     """What `small_engine` gives a folder of this choice, in another process."""
-    return BagOfWords("" if choice.spec == DEFAULT else choice.spec)
+    return BagOfWordsEmbedder("" if choice.spec == DEFAULT_MODEL else choice.spec)
 
 
 class SharedParsers(Parsers):
@@ -75,25 +79,27 @@ class SharedParsers(Parsers):
     def close(self) -> None:
         """Whoever made them ends them, by `close_for_good`."""
 
-    def close_for_good(self) -> None:
+    def shut_down(self) -> None:
         super().close()
 
 
-def small_engine(
+def make_test_engine(
     settings: Settings,
     *,
     parsers: Parsers | None = None,
     embedder: Embedder | None = None,
-    model: Model | None = None,
+    model: ModelLoader | None = None,
     crawl: CrawlOptions | None = None,
     open_model: OpenModel | None = None,
 ) -> LocalEngine:
     """The embedded engine with all its parts, but for a model without weights; not yet started."""
 
-    def small_model(spec: str) -> Model:
-        if spec == DEFAULT:
-            return model or GivenModel(embedder or BagOfWords(), settings.data)
-        return GivenModel(BagOfWords(spec), settings.data, spec)
+    def small_model(spec: str) -> ModelLoader:
+        if spec == DEFAULT_MODEL:
+            return model or PreloadedModel(embedder or BagOfWordsEmbedder(), settings.data)
+        return PreloadedModel(BagOfWordsEmbedder(spec), settings.data, spec)
 
-    options = app.options(settings) if crawl is None else replace(app.options(settings), crawl=crawl)
-    return LocalEngine(Parts(options, parsers or app.parsers(settings), open_model or small_model, app.open_index))
+    options = app.build_options(settings) if crawl is None else replace(app.build_options(settings), crawl=crawl)
+    return LocalEngine(
+        Runtime(options, parsers or app.build_parsers(settings), open_model or small_model, app.open_index)
+    )

@@ -14,8 +14,8 @@ from knowledge import __version__
 
 if TYPE_CHECKING:
     from knowledge.model import Json, JsonValue
-    from knowledge.toolsets.base import Answered
-    from knowledge.toolsets.sage.configuration import Configuration
+    from knowledge.toolsets.base import ToolResult
+    from knowledge.toolsets.sage.configuration import SageConfiguration
 
 T = TypeVar("T")
 
@@ -23,7 +23,7 @@ LAYERS = ("core", "guidelines", "frameworks", "practices", "all")
 TASKS = ("coding", "debugging", "reviewing", "planning", "documenting")
 EXIT_CODES = {"INTERNAL": 1, "INVALID_INPUT": 2, "NOT_FOUND": 3, "TIMEOUT": 4}
 
-as_json = click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -45,26 +45,28 @@ def serve(host: str | None, port: int | None, as_json: bool) -> None:
 
     if as_json:
         os.environ["KNOWLEDGE_LOG_JSON"] = "1"
-    configuration = _configuration()
+    configuration = _load_configuration()
     if host is None and port is None:
-        _run(serve_stdio(configuration))
+        _run_async(serve_stdio(configuration))
         return
     chosen = replace(
         configuration,
         host=configuration.host if host is None else host,
         port=configuration.port if port is None else port,
     )
-    _run(serve_http(chosen))
+    _run_async(serve_http(chosen))
 
 
 @cli.command()
 @click.argument("layer", type=click.Choice(LAYERS))
 @click.argument("topic", required=False)
 @click.option("--timeout-ms", type=click.IntRange(1, 600_000), default=2000, show_default=True, help="The time it has.")
-@as_json
+@json_option
 def get(layer: str, topic: str | None, timeout_ms: int, as_json: bool) -> None:
     """Print a LAYER, or one TOPIC of it."""
-    answer = _ask("sage_get_knowledge", {"layer": layer, "topic": topic, "timeout_ms": timeout_ms}, as_json)
+    answer = _run_tool_or_exit(
+        "sage_get_knowledge", {"layer": layer, "topic": topic, "timeout_ms": timeout_ms}, as_json
+    )
     click.echo(answer["content"])
 
 
@@ -72,11 +74,11 @@ def get(layer: str, topic: str | None, timeout_ms: int, as_json: bool) -> None:
 @click.argument("query")
 @click.option("--limit", type=click.IntRange(1, 100), default=10, show_default=True, help="How many results at most.")
 @click.option("--layer", type=click.Choice(LAYERS), default="all", show_default=True, help="Where to look.")
-@as_json
+@json_option
 def search(query: str, limit: int, layer: str, as_json: bool) -> None:
     """Find the pages that answer QUERY."""
-    answer = _ask("sage_search", {"query": query, "limit": limit, "layer": layer}, as_json)
-    for result in _rows(answer["results"]):
+    answer = _run_tool_or_exit("sage_search", {"query": query, "limit": limit, "layer": layer}, as_json)
+    for result in _as_objects(answer["results"]):
         click.echo(f"{result['score']:.2f}  {result['path']}  {result['title']}\n      {result['snippet']}")
     if not answer["total"]:
         click.echo("Nothing was found.", err=True)
@@ -86,80 +88,80 @@ def search(query: str, limit: int, layer: str, as_json: bool) -> None:
 @click.argument("task", type=click.Choice(TASKS))
 @click.option("--language", default="python", show_default=True, help="The programming language.")
 @click.option("--budget", type=click.IntRange(1, 100_000), default=4000, show_default=True, help="Tokens at most.")
-@as_json
+@json_option
 def context(task: str, language: str, budget: int, as_json: bool) -> None:
     """Print what a TASK needs, within a budget of tokens."""
     wanted: Json = {"task_type": task, "language": language, "token_budget": budget}
-    answer = _ask("sage_get_context", wanted, as_json)
+    answer = _run_tool_or_exit("sage_get_context", wanted, as_json)
     click.echo(answer["context"])
     click.echo(f"{answer['token_count']} tokens", err=True)
 
 
 @cli.command()
-@as_json
+@json_option
 def info(as_json: bool) -> None:
     """Print what there is, and how it is doing."""
-    answer = _ask("sage_info", {}, as_json)
+    answer = _run_tool_or_exit("sage_info", {}, as_json)
     base = answer["knowledge_base"]
     assert isinstance(base, dict)
     click.echo(
         f"SAGE {answer['version']}, {answer['status']}: {base['content_files']} pages, {base['total_size_kb']} kB"
     )
-    for layer, topics in _mapping(base["layers"]).items():
-        click.echo(f"{layer}: {', '.join(str(topic).partition('/')[2] for topic in _list(topics))}")
-    for broken in _rows(base["broken_files"]):
+    for layer, topics in _as_object(base["layers"]).items():
+        click.echo(f"{layer}: {', '.join(str(topic).partition('/')[2] for topic in _as_list(topics))}")
+    for broken in _as_objects(base["broken_files"]):
         click.echo(f"broken: {broken['path']}: {broken['reason']}", err=True)
 
 
-def _ask(tool: str, arguments: Json, as_json: bool) -> Json:
+def _run_tool_or_exit(tool: str, arguments: Json, as_json: bool) -> Json:
     """Run a tool as a client would; a refusal ends the program with its reason."""
-    from knowledge.toolsets.base import Refused
+    from knowledge.toolsets.base import Refusal
 
-    answer = _run(_answer(tool, arguments))
-    refused = isinstance(answer, Refused)
-    body = answer.body if isinstance(answer, Refused) else answer
+    answer = _run_async(_call_tool(tool, arguments))
+    refused = isinstance(answer, Refusal)
+    body = answer.body if isinstance(answer, Refusal) else answer
     if as_json:
         click.echo(json.dumps(body, ensure_ascii=False, indent=2))
-        sys.exit(EXIT_CODES[answer.code] if isinstance(answer, Refused) else 0)
+        sys.exit(EXIT_CODES[answer.code] if isinstance(answer, Refusal) else 0)
     if refused:
-        _fail(body)
+        _exit_with_error(body)
     return body
 
 
-async def _answer(tool: str, arguments: Json) -> Answered:
-    from knowledge.surfaces.sage import nowhere, open_sage, sage_registry
-    from knowledge.toolsets.base import Call
-    from knowledge.toolsets.sage.service import Sage
+async def _call_tool(tool: str, arguments: Json) -> ToolResult:
+    from knowledge.surfaces.sage import make_missing_engine, make_sage_registry, open_sage
+    from knowledge.toolsets.base import ToolCall
+    from knowledge.toolsets.sage.service import SageService
 
-    configuration = _configuration()
-    found = sage_registry(configuration).by_name.get(tool)
+    configuration = _load_configuration()
+    found = make_sage_registry(configuration).by_name.get(tool)
     if found is None:
         raise click.ClickException(f"{tool} is switched off by mcp.capabilities in the configuration.")
-    call = Call(engine=nowhere(), services={Sage: open_sage(configuration)})
+    call = ToolCall(engine=make_missing_engine(), services={SageService: open_sage(configuration)})
     return await found.run(call, arguments)
 
 
-def _fail(body: Json) -> None:
-    error = _mapping(body["error"])
-    details = _mapping(error["details"])
-    fallback = _mapping(body.get("fallback", {}))
+def _exit_with_error(body: Json) -> None:
+    error = _as_object(body["error"])
+    details = _as_object(error["details"])
+    fallback = _as_object(body.get("fallback", {}))
     if fallback.get("content"):
         click.echo(fallback["content"])
     click.echo(" ".join(str(part) for part in (f"{error['message']}.", details.get("hint", "")) if part), err=True)
     sys.exit(EXIT_CODES[str(error["code"])])
 
 
-def _configuration() -> Configuration:
+def _load_configuration() -> SageConfiguration:
     from knowledge.errors import KnowledgeError
-    from knowledge.toolsets.sage.configuration import configured
+    from knowledge.toolsets.sage.configuration import load_configuration
 
     try:
-        return configured()
+        return load_configuration()
     except KnowledgeError as error:
         raise click.ClickException(f"{error}. {error.hint}") from error
 
 
-def _run(work: Coroutine[None, None, T]) -> T:
+def _run_async(work: Coroutine[None, None, T]) -> T:
     from knowledge.errors import KnowledgeError
 
     try:
@@ -170,18 +172,18 @@ def _run(work: Coroutine[None, None, T]) -> T:
         sys.exit(130)
 
 
-def _mapping(value: JsonValue) -> Json:
+def _as_object(value: JsonValue) -> Json:
     assert isinstance(value, dict)
     return value
 
 
-def _list(value: JsonValue) -> list[JsonValue]:
+def _as_list(value: JsonValue) -> list[JsonValue]:
     assert isinstance(value, list)
     return value
 
 
-def _rows(value: JsonValue) -> list[Json]:
-    return [_mapping(item) for item in _list(value)]
+def _as_objects(value: JsonValue) -> list[Json]:
+    return [_as_object(item) for item in _as_list(value)]
 
 
 def main() -> None:

@@ -16,13 +16,12 @@ import pytest
 from knowledge.config import Settings
 from knowledge.embed import model_file
 from knowledge.engine.local import LocalEngine
-from knowledge.surfaces.cli.doctor import checks
-from knowledge.surfaces.cli.doctor.checks import Verdict
-from knowledge.surfaces.cli.doctor.engine_checks import judge
-from tests.support.mounts import READ_ONLY, on_disk_of_its_own, own_mounts
+from knowledge.surfaces.cli.commands import doctor
+from knowledge.surfaces.cli.commands.doctor import CheckResult, check_status
+from tests.support.mounts import READ_ONLY_MOUNT, can_mount, mount_command
 
 
-def the_wrong_one(verdicts: Iterator[Verdict]) -> Verdict:
+def the_wrong_one(verdicts: Iterator[CheckResult]) -> CheckResult:
     (wrong,) = [verdict for verdict in verdicts if not verdict.ok]
     assert wrong.says.endswith(".") and wrong.mend
     return wrong
@@ -33,46 +32,46 @@ def test_other_bytes_of_the_model_are_named(
 ) -> None:
     other = tmp_path / "model.pack"
     other.write_bytes(b"not the model" * 100)
-    monkeypatch.setattr(model_file, "pack_path", lambda: other)
-    assert the_wrong_one(checks.model(settings)).about == "model"
+    monkeypatch.setattr(model_file, "find_model_file", lambda: other)
+    assert the_wrong_one(doctor.check_model(settings)).about == "model"
     other.unlink()
-    assert the_wrong_one(checks.model(settings)).about == "model"
+    assert the_wrong_one(doctor.check_model(settings)).about == "model"
 
 
 def test_a_disk_that_is_nearly_full_is_named(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checks, "LOW_DISK", 1 << 62)
-    monkeypatch.setattr(checks, "SCARCE_DISK", 1 << 62)
-    wrong = the_wrong_one(checks.disk(settings))
+    monkeypatch.setattr(doctor, "MIN_FREE_BYTES", 1 << 62)
+    monkeypatch.setattr(doctor, "LOW_FREE_BYTES", 1 << 62)
+    wrong = the_wrong_one(doctor.check_disk_space(settings))
     assert wrong.says.startswith("Only ") and "Free some space" in wrong.mend
 
 
 def test_a_clock_behind_the_newest_change_is_named(settings: Settings) -> None:
     settings.data.mkdir()
     (settings.data / "knowledge.db").touch()
-    assert [verdict.ok for verdict in checks.clock(settings)] == [True]
+    assert [verdict.ok for verdict in doctor.check_clock(settings)] == [True]
     tomorrow = time.time() + 86_400
     os.utime(settings.data / "knowledge.db", (tomorrow, tomorrow))
-    assert "behind the newest change" in the_wrong_one(checks.clock(settings)).says
+    assert "behind the newest change" in the_wrong_one(doctor.check_clock(settings)).says
 
 
 def test_wrong_and_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     needed = ["click>=99", "numpy", "no-such-package-of-ours", "left-out; sys_platform == 'nowhere'"]
     monkeypatch.setattr(importlib.metadata, "requires", lambda _: needed)
-    wrong = [verdict for verdict in checks.versions() if not verdict.ok]
+    wrong = [verdict for verdict in doctor.check_versions() if not verdict.ok]
     assert [verdict.says.split()[2] for verdict in wrong] == ["click", "no-such-package-of-ours"]
     assert all("pip install" in verdict.mend for verdict in wrong)
 
 
 def test_a_file_where_the_folder_should_be_is_named(settings: Settings) -> None:
     settings.data.write_text("not a folder")
-    assert "--data" in the_wrong_one(checks.folder(settings)).mend
+    assert "--data" in the_wrong_one(doctor.check_data_folder(settings)).mend
 
 
-@pytest.mark.skipif(not own_mounts(), reason="a read-only disk needs a mount of its own")
+@pytest.mark.skipif(not can_mount(), reason="a read-only disk needs a mount of its own")
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
-    command = on_disk_of_its_own(READ_ONLY, str(data), sys.executable, "-m", "knowledge", "doctor")
+    command = mount_command(READ_ONLY_MOUNT, str(data), sys.executable, "-m", "knowledge", "doctor")
     ended = subprocess.run([*command, "--data", str(data)], capture_output=True, text=True, check=False)
     assert ended.returncode == 1, ended
     assert "wrong  data folder:" in ended.stdout and "--data" in ended.stdout
@@ -80,5 +79,5 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 
 async def test_an_index_behind_its_log_is_named_with_the_command_that_mends_it(local: LocalEngine) -> None:
     status = replace(await local.status(), index_ok=False, issues=("The index is behind its log: the disk is full",))
-    wrong = {verdict.about: verdict.mend for verdict in judge(status) if not verdict.ok}
+    wrong = {verdict.about: verdict.mend for verdict in check_status(status) if not verdict.ok}
     assert wrong == {"engine": "knowledge verify", "index": "knowledge reindex"}

@@ -11,12 +11,12 @@ import pytest
 from knowledge.config import Settings
 from knowledge.engine.local import LocalEngine
 from knowledge.surfaces.cli import errors as cli_errors
-from tests.support.command_line import Shell, serving
+from tests.support.command_line import Shell, serve_engine
 
 
 @pytest.fixture
 def shell(local: LocalEngine, settings: Settings) -> Iterator[Shell]:
-    with serving(local, settings) as address:
+    with serve_engine(local, settings) as address:
         yield Shell({"KB_ENGINE_URL": address})
 
 
@@ -36,51 +36,51 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_note_is_kept_and_found(shell: Shell) -> None:
-    assert "Kept as document 1" in shell.ok("note", "Tea is served at four in the blue room.", "--tag", "house")
-    printed = shell.ok("search", "when", "is", "tea", "served")
+    assert "Kept as document 1" in shell.run_ok("note", "Tea is served at four in the blue room.", "--tag", "house")
+    printed = shell.run_ok("search", "when", "is", "tea", "served")
     assert "Tea is served at four" in printed and "document 1, passage 0" in printed
 
 
 def test_a_note_comes_from_standard_input_and_can_be_updated(shell: Shell) -> None:
-    shell.ok("note", "--title", "Tea time", input="Tea is at four.")
-    shell.ok("note", "--update", "Tea time", "Tea is at five.")
-    assert shell.ok("read", "Tea time") == "Tea is at five.\n"
+    shell.run_ok("note", "--title", "Tea time", input="Tea is at four.")
+    shell.run_ok("note", "--update", "Tea time", "Tea is at five.")
+    assert shell.run_ok("read", "Tea time") == "Tea is at five.\n"
 
 
 def test_a_folder_is_added_without_what_its_ignore_file_names(shell: Shell, folder: Path) -> None:
-    printed = shell.ok("add", folder)
+    printed = shell.run_ok("add", folder)
     assert "Added 2 documents" in printed
     assert "Skipped 1 file of kinds that are not read: .bin 1." in printed
     assert "Skipped 1 empty file." in printed
-    paths = {document["source_path"] for document in shell.json("show")["documents"]}
+    paths = {document["source_path"] for document in shell.run_json("show")["documents"]}
     assert paths == {str(folder / "tea.md"), str(folder / "deep" / "kettle.txt")}
 
 
 def test_what_is_hidden_or_ignored_comes_when_it_is_asked_for(shell: Shell, folder: Path) -> None:
-    shell.ok("add", folder, "--hidden", "--no-ignore")
-    names = {document["filename"] for document in shell.json("show")["documents"]}
+    shell.run_ok("add", folder, "--hidden", "--no-ignore")
+    names = {document["filename"] for document in shell.run_json("show")["documents"]}
     assert names == {"tea.md", "kettle.txt", "draft.md", ".hidden.md"}
 
 
 def test_adding_again_changes_only_what_has_changed(shell: Shell, folder: Path) -> None:
-    shell.ok("add", folder)
+    shell.run_ok("add", folder)
     (folder / "tea.md").write_text("# Tea\n\nTea is served at five.\n")
-    outcome = shell.json("add", folder)
+    outcome = shell.run_json("add", folder)
     assert [Path(one["name"]).name for one in outcome["added"]] == ["tea.md"]
     assert [Path(one["name"]).name for one in outcome["unchanged"]] == ["kettle.txt"]
-    assert shell.json("status")["documents"] == 2
+    assert shell.run_json("status")["documents"] == 2
 
 
 def test_a_pattern_that_the_shell_left_alone_is_expanded(shell: Shell, folder: Path) -> None:
-    assert "Added 1 document" in shell.ok("add", f"{folder}/**/*.txt")
+    assert "Added 1 document" in shell.run_ok("add", f"{folder}/**/*.txt")
     missing = shell.run("add", f"{folder}/*.nothing")
-    assert (missing.exit_code, missing.stdout) == (cli_errors.MISSING, "")
+    assert (missing.exit_code, missing.stdout) == (cli_errors.NOT_FOUND, "")
 
 
 def test_standard_input_needs_a_name(shell: Shell) -> None:
     assert shell.run("add", "-", input="# Hello").exit_code == cli_errors.USAGE
-    added = shell.json("add", "-", "--name", "hello.md", input="# Hello\n\nWorld.")["added"][0]
-    document = shell.json("show", added["document_id"])
+    added = shell.run_json("add", "-", "--name", "hello.md", input="# Hello\n\nWorld.")["added"][0]
+    document = shell.run_json("show", added["document_id"])
     assert (document["title"], document["source_path"]) == ("Hello", None)
 
 
@@ -98,25 +98,25 @@ def test_each_failure_is_named_with_what_to_do(shell: Shell, tmp_path: Path) -> 
 
 
 def test_labels_are_kept_with_what_is_added(shell: Shell, folder: Path) -> None:
-    shell.ok(
+    shell.run_ok(
         *("add", folder / "tea.md", "--collection", "kitchen", "--tag", "tea,house", "--title", "On tea"),
         *("--metadata", "author=Ada", "-m", '{"year": 1843}'),
     )
-    document = shell.json("show", "On tea")
+    document = shell.run_json("show", "On tea")
     assert (document["collection"], document["metadata"]) == ("kitchen", {"author": "Ada", "year": 1843})
     assert document["tags"] == ["collection:kitchen", "tea", "house"]
 
 
 def test_a_document_is_named_by_number_uuid_path_or_title(shell: Shell, folder: Path) -> None:
-    shell.ok("add", folder)
-    document = shell.json("show", folder / "tea.md")
+    shell.run_ok("add", folder)
+    document = shell.run_json("show", folder / "tea.md")
     for name in (document["id"], f"#{document['id']}", document["uid"], "Tea", "tea.md", folder / "." / "tea.md"):
-        assert shell.json("show", name)["uid"] == document["uid"]
+        assert shell.run_json("show", name)["uid"] == document["uid"]
 
 
 def test_a_title_that_two_documents_have_is_refused_with_their_numbers(shell: Shell) -> None:
-    shell.ok("note", "One cup.", "--title", "Tea")
-    shell.ok("note", "Two cups.", "--title", "Tea")
+    shell.run_ok("note", "One cup.", "--title", "Tea")
+    shell.run_ok("note", "Two cups.", "--title", "Tea")
     result = shell.run("show", "Tea")
     assert result.exit_code == cli_errors.USAGE
     assert result.stderr == "2 documents are called 'Tea'. Use a number instead: 1, 2.\n"
@@ -124,31 +124,31 @@ def test_a_title_that_two_documents_have_is_refused_with_their_numbers(shell: Sh
 
 def test_what_is_not_there_is_said_in_a_sentence(shell: Shell) -> None:
     result = shell.run("show", "nowhere.pdf")
-    assert (result.exit_code, result.stdout) == (cli_errors.MISSING, "")
+    assert (result.exit_code, result.stdout) == (cli_errors.NOT_FOUND, "")
     assert result.stderr.startswith("No document is called 'nowhere.pdf'. ")
-    assert shell.run("read", "99").exit_code == cli_errors.MISSING
+    assert shell.run("read", "99").exit_code == cli_errors.NOT_FOUND
 
 
 def test_errors_are_json_where_json_was_asked_for(shell: Shell) -> None:
     result = shell.run("show", "99", "--json")
-    assert (result.exit_code, result.stdout) == (cli_errors.MISSING, "")
+    assert (result.exit_code, result.stdout) == (cli_errors.NOT_FOUND, "")
     assert json.loads(result.stderr)["error"]["code"] == "document_not_found"
 
 
 def test_search_shows_headings_and_stays_inside_its_filters(shell: Shell, folder: Path) -> None:
-    shell.ok("add", folder / "tea.md", "--collection", "kitchen")
-    shell.ok("note", "Tea is also sold at the station.")
-    assert "Tea is also sold" not in shell.ok("search", "tea", "--collection", "kitchen")
-    assert shell.json("search", "tea", "--type", "note")["returned"] == 1
-    assert shell.json("search", "tea", "--document", "Tea")["returned"] == 1
-    assert shell.json("search", "tea", "--to", "2000-01-01")["returned"] == 0
-    assert shell.run("search", "tea", "--collection", "nowhere").exit_code == cli_errors.MISSING
+    shell.run_ok("add", folder / "tea.md", "--collection", "kitchen")
+    shell.run_ok("note", "Tea is also sold at the station.")
+    assert "Tea is also sold" not in shell.run_ok("search", "tea", "--collection", "kitchen")
+    assert shell.run_json("search", "tea", "--type", "note")["returned"] == 1
+    assert shell.run_json("search", "tea", "--document", "Tea")["returned"] == 1
+    assert shell.run_json("search", "tea", "--to", "2000-01-01")["returned"] == 0
+    assert shell.run("search", "tea", "--collection", "nowhere").exit_code == cli_errors.NOT_FOUND
     assert shell.run("search", "tea", "--from", "yesterday").exit_code == cli_errors.USAGE
 
 
 def test_an_explanation_is_a_small_table(shell: Shell) -> None:
-    shell.ok("note", "Tea is served at four.")
-    printed = shell.ok("search", "tea", "--explain")
+    shell.run_ok("note", "Tea is served at four.")
+    printed = shell.run_ok("search", "tea", "--explain")
     assert "bm25" in printed and "cosine" in printed and "wall_ms" in printed
 
 
@@ -160,46 +160,46 @@ def test_nothing_found_is_no_failure(shell: Shell) -> None:
 
 def test_there_is_no_passage_to_open_where_none_was_found(shell: Shell) -> None:
     result = shell.run("search", "tea", "--open", "1")
-    assert result.exit_code == cli_errors.MISSING, result.output
+    assert result.exit_code == cli_errors.NOT_FOUND, result.output
 
 
 def test_one_passage_is_read_with_its_neighbours(shell: Shell, tmp_path: Path) -> None:
     long = tmp_path / "long.md"
     parts = ["\n\n".join([f"# Part {n}", f"Cup {n} of tea. " * 60]) for n in range(8)]
     long.write_text("\n\n".join(parts))
-    shell.ok("add", long)
-    chunks = shell.json("read", "long.md", "--passage", "3", "--around", "2")["chunks"]
+    shell.run_ok("add", long)
+    chunks = shell.run_json("read", "long.md", "--passage", "3", "--around", "2")["chunks"]
     assert [chunk["index"] for chunk in chunks] == [1, 2, 3, 4, 5]
-    assert "> passage 3" in shell.ok("read", "long.md", "--passage", "3")
-    assert shell.run("read", "long.md", "--passage", "9999").exit_code == cli_errors.MISSING
+    assert "> passage 3" in shell.run_ok("read", "long.md", "--passage", "3")
+    assert shell.run("read", "long.md", "--passage", "9999").exit_code == cli_errors.NOT_FOUND
 
 
 def test_the_original_comes_back_byte_for_byte(shell: Shell, tmp_path: Path) -> None:
     original = tmp_path / "old.txt"
     original.write_bytes("Grüße aus Köln, alles gut dort".encode("latin-1"))
-    shell.ok("add", original)
+    shell.run_ok("add", original)
     assert shell.run("read", "old.txt", "--original").stdout_bytes == original.read_bytes()
 
 
 def test_tags_and_collections_change(shell: Shell) -> None:
-    shell.ok("note", "Tea.", "--tag", "draft")
-    assert shell.ok("tag", "1", "final", "--remove", "draft") == "final\n"
-    shell.ok("collections", "create", "Archive of the house")
-    assert "archive-of-the-house" in shell.ok("move", "1", "archive-of-the-house")
-    assert shell.json("show", "1")["collection"] == "archive-of-the-house"
+    shell.run_ok("note", "Tea.", "--tag", "draft")
+    assert shell.run_ok("tag", "1", "final", "--remove", "draft") == "final\n"
+    shell.run_ok("collections", "create", "Archive of the house")
+    assert "archive-of-the-house" in shell.run_ok("move", "1", "archive-of-the-house")
+    assert shell.run_json("show", "1")["collection"] == "archive-of-the-house"
 
 
 def test_removing_asks_first(shell: Shell) -> None:
-    shell.ok("note", "Tea.")
+    shell.run_ok("note", "Tea.")
     refused = shell.run("remove", "1")
     assert refused.exit_code == cli_errors.USAGE and "--yes" in refused.stderr
-    assert shell.json("remove", "1", "--yes")["documents"] == 1
-    assert shell.run("show", "1").exit_code == cli_errors.MISSING
+    assert shell.run_json("remove", "1", "--yes")["documents"] == 1
+    assert shell.run("show", "1").exit_code == cli_errors.NOT_FOUND
     assert shell.run("remove").exit_code == cli_errors.USAGE
 
 
 def test_everything_can_be_removed_at_once(shell: Shell) -> None:
-    shell.ok("note", "Tea.")
-    shell.ok("note", "Coffee.")
-    assert "Removed 2 documents" in shell.ok("remove", "--everything", "--yes")
+    shell.run_ok("note", "Tea.")
+    shell.run_ok("note", "Coffee.")
+    assert "Removed 2 documents" in shell.run_ok("remove", "--everything", "--yes")
     assert "There are no documents." in shell.run("show").stderr

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from knowledge.config import Settings
-from knowledge.engine.evaluate.judge import overlaps
+from knowledge.engine.evaluate import overlaps
 from knowledge.engine.local import LocalEngine
 from knowledge.surfaces.cli import errors as cli_errors
-from tests.support.command_line import Shell, serving
+from tests.support.command_line import Shell, serve_engine
 
 PAGES = {
     "kettle.md": "# Kettle\n\nThe kettle is descaled with vinegar on the first Monday of the month.",
@@ -27,9 +27,9 @@ def shell(local: LocalEngine, settings: Settings, tmp_path: Path) -> Iterator[Sh
     folder.mkdir()
     for name, text in PAGES.items():
         (folder / name).write_text(text)
-    with serving(local, settings) as address:
+    with serve_engine(local, settings) as address:
         shell = Shell({"KB_ENGINE_URL": address, "KNOWLEDGE_DATA": str(tmp_path / "kept")})
-        shell.ok("add", folder, "--collection", "house")
+        shell.run_ok("add", folder, "--collection", "house")
         yield shell
 
 
@@ -45,7 +45,7 @@ def test_a_question_is_measured_by_the_rank_of_its_document(shell: Shell, tmp_pa
         {"question": "when is the kettle descaled", "document": "Kettle"},
         {"question": "where does the boat lie", "document": "house/tea.md"},
     )
-    found = shell.json("eval", file)
+    found = shell.run_json("eval", file)
     right, wrong = found["results"]
     assert (right["rank"], right["ndcg"], right["recall"], right["mrr"]) == (1, 1.0, 1.0, 1.0)
     assert wrong["rank"] != 1
@@ -56,7 +56,7 @@ def test_a_question_is_measured_by_the_rank_of_its_document(shell: Shell, tmp_pa
 
 
 def test_people_see_the_rank_and_what_was_on_top_instead(shell: Shell, tmp_path: Path) -> None:
-    printed = shell.ok("eval", lines(tmp_path, {"question": "where does the boat lie", "document": "tea.md"}))
+    printed = shell.run_ok("eval", lines(tmp_path, {"question": "where does the boat lie", "document": "tea.md"}))
     assert "where does the boat lie" in printed
     assert "Boat" in printed
     assert "nDCG@10" in printed
@@ -64,21 +64,21 @@ def test_people_see_the_rank_and_what_was_on_top_instead(shell: Shell, tmp_path:
 
 def test_a_run_is_compared_with_the_last_one(shell: Shell, tmp_path: Path) -> None:
     file = lines(tmp_path, {"question": "milk in the blue room", "document": "Biscuits"})
-    assert shell.json("eval", file)["missing_documents"] == ["Biscuits"]
+    assert shell.run_json("eval", file)["missing_documents"] == ["Biscuits"]
     lines(tmp_path, {"question": "milk in the blue room", "document": "Tea"})
-    last = shell.json("eval", file)["last"]
+    last = shell.run_json("eval", file)["last"]
     assert (last["ndcg"], last["questions"], last["better"], last["worse"]) == (0, 1, ["milk in the blue room"], [])
     assert last["ndcg_difference"] == {"mean": 1.0, "low": 1.0, "high": 1.0}
-    assert "within the noise" in shell.ok("eval", file)
-    assert shell.json("eval", file, "--mode", "text")["last"] is None
+    assert "within the noise" in shell.run_ok("eval", file)
+    assert shell.run_json("eval", file, "--mode", "text")["last"] is None
 
 
 def test_a_passage_is_expected_by_its_text(shell: Shell, tmp_path: Path) -> None:
     passage = "tea is served at FOUR\nin the blue room"
-    found = shell.json("eval", lines(tmp_path, {"question": "when do we have tea", "passage": passage}))
+    found = shell.run_json("eval", lines(tmp_path, {"question": "when do we have tea", "passage": passage}))
     assert found["results"][0]["rank"] == 1
     wrong = {"question": "when do we have tea", "passage": passage, "document": "Boat"}
-    assert shell.json("eval", lines(tmp_path, wrong))["results"][0]["rank"] is None
+    assert shell.run_json("eval", lines(tmp_path, wrong))["results"][0]["rank"] is None
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_a_passage_is_expected_by_its_text(shell: Shell, tmp_path: Path) -> None
 def test_questions_come_in_every_usual_form(shell: Shell, tmp_path: Path, name: str, text: str) -> None:
     file = tmp_path / name
     file.write_text(text)
-    found = shell.json("eval", file, "--collection", "house")
+    found = shell.run_json("eval", file, "--collection", "house")
     assert (found["questions"], found["ndcg"], found["recall"]) == (1, 1.0, 1.0)
 
 
@@ -125,7 +125,7 @@ def test_a_file_that_is_wrong_says_where(tmp_path: Path, name: str, text: str, s
 
 
 def test_a_file_of_questions_that_is_not_there_is_missed() -> None:
-    assert Shell({}).run("eval", "nowhere.jsonl").exit_code == cli_errors.MISSING
+    assert Shell({}).run("eval", "nowhere.jsonl").exit_code == cli_errors.NOT_FOUND
 
 
 def test_a_passage_is_known_again_however_it_is_cut() -> None:

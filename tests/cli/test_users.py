@@ -13,55 +13,55 @@ from knowledge.engine.api import Engine
 from knowledge.engine.local import LocalEngine
 from knowledge.model import ApiKey
 from knowledge.surfaces.cli import errors as cli_errors
-from tests.support.accounts import bearing
-from tests.support.command_line import Shell, serving
+from tests.support.accounts import engine_for_key
+from tests.support.command_line import Shell, serve_engine
 from tests.support.engines import add_note
 
 
 @pytest.fixture
 def shell(local: LocalEngine, settings: Settings) -> Iterator[Shell]:
-    with serving(local, settings) as address:
+    with serve_engine(local, settings) as address:
         yield Shell({"KB_ENGINE_URL": address})
 
 
 async def keys_of(engine: Engine, key: str) -> list[ApiKey]:
-    return await (await bearing(engine, key)).api_keys()
+    return await (await engine_for_key(engine, key)).accounts.list_keys()
 
 
 async def write_down(engine: Engine, key: str) -> None:
-    await add_note(await bearing(engine, key), "tea in the kitchen")
+    await add_note(await engine_for_key(engine, key), "tea in the kitchen")
 
 
 def test_a_new_account_gets_a_key_that_works(shell: Shell, local: LocalEngine) -> None:
-    key = shell.ok("user", "add", "ada").strip()
-    caller = asyncio.run(local.account_of(key))
+    key = shell.run_ok("user", "add", "ada").strip()
+    caller = asyncio.run(local.accounts.find_by_key(key))
     assert caller is not None and caller.name == "ada"
-    assert key not in shell.ok("user", "list"), "it was shown once"
+    assert key not in shell.run_ok("user", "list"), "it was shown once"
 
 
 def test_the_password_may_come_from_a_pipe(shell: Shell, local: LocalEngine) -> None:
-    shell.ok("user", "add", "ada", "--password-stdin", input="correct horse\n")
-    assert asyncio.run(local.login("ada", "correct horse")).username == "ada"
+    shell.run_ok("user", "add", "ada", "--password-stdin", input="correct horse\n")
+    assert asyncio.run(local.accounts.login("ada", "correct horse")).username == "ada"
     assert shell.run("user", "add", "bob", "--password-stdin", input="short\n").exit_code == cli_errors.USAGE
 
 
 def test_accounts_are_listed_with_what_they_are(shell: Shell) -> None:
     assert shell.run("user", "list").stderr == "There are no accounts.\n"
     for name in ("ada", "root"):
-        shell.ok("user", "add", name)
-    shell.ok("user", "disable", "ada")
-    listed = shell.json("user", "list")["accounts"]
+        shell.run_ok("user", "add", name)
+    shell.run_ok("user", "disable", "ada")
+    listed = shell.run_json("user", "list")["accounts"]
     assert [(one["username"], one["is_admin"], one["is_disabled"]) for one in listed] == [
         ("ada", False, True),
         ("root", True, False),
     ]
-    printed = shell.ok("user", "list")
+    printed = shell.run_ok("user", "list")
     assert "admin" in printed and "disabled" in printed
 
 
 def test_a_key_has_its_name_and_its_end(shell: Shell, local: LocalEngine) -> None:
-    shell.ok("user", "add", "ada")
-    issued = shell.json("user", "key", "ada", "--name", "laptop", "--days", "90")
+    shell.run_ok("user", "add", "ada")
+    issued = shell.run_json("user", "key", "ada", "--name", "laptop", "--days", "90")
     assert (issued["name"], issued["username"]) == ("laptop", "ada")
     keys = asyncio.run(keys_of(local, issued["api_key"]))
     assert [key.name for key in keys] == ["first", "laptop"]
@@ -69,28 +69,28 @@ def test_a_key_has_its_name_and_its_end(shell: Shell, local: LocalEngine) -> Non
 
 
 def test_who_is_disabled_is_let_in_again_when_that_is_undone(shell: Shell, local: LocalEngine) -> None:
-    key = shell.ok("user", "add", "ada").strip()
-    shell.ok("user", "disable", "ada")
-    assert asyncio.run(local.account_of(key)) is None
-    assert shell.ok("user", "disable", "ada", "--undo") == f"ada is let in again.{os.linesep}"
-    assert asyncio.run(local.account_of(key)) is not None
+    key = shell.run_ok("user", "add", "ada").strip()
+    shell.run_ok("user", "disable", "ada")
+    assert asyncio.run(local.accounts.find_by_key(key)) is None
+    assert shell.run_ok("user", "disable", "ada", "--undo") == f"ada is let in again.{os.linesep}"
+    assert asyncio.run(local.accounts.find_by_key(key)) is not None
 
 
 def test_an_account_is_removed_with_all_that_it_owns(shell: Shell, local: LocalEngine) -> None:
-    asyncio.run(write_down(local, shell.ok("user", "add", "ada").strip()))
+    asyncio.run(write_down(local, shell.run_ok("user", "add", "ada").strip()))
     assert shell.run("user", "remove", "ada").exit_code == cli_errors.USAGE, "nobody was there to be asked"
-    assert shell.ok("user", "remove", "ada", "--yes").startswith("Removed them with 1 document")
-    assert shell.json("user", "list") == {"accounts": []}
-    shell.ok("verify")
+    assert shell.run_ok("user", "remove", "ada", "--yes").startswith("Removed them with 1 document")
+    assert shell.run_json("user", "list") == {"accounts": []}
+    shell.run_ok("verify")
 
 
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
         (("add", "a b"), cli_errors.USAGE),
-        (("key", "nobody"), cli_errors.MISSING),
-        (("disable", "nobody"), cli_errors.MISSING),
-        (("remove", "nobody", "--yes"), cli_errors.MISSING),
+        (("key", "nobody"), cli_errors.NOT_FOUND),
+        (("disable", "nobody"), cli_errors.NOT_FOUND),
+        (("remove", "nobody", "--yes"), cli_errors.NOT_FOUND),
     ],
 )
 def test_a_wrong_name_has_its_exit_code(shell: Shell, arguments: tuple[str, ...], code: int) -> None:
@@ -98,7 +98,7 @@ def test_a_wrong_name_has_its_exit_code(shell: Shell, arguments: tuple[str, ...]
 
 
 def test_a_name_that_is_taken_is_said_to_be(shell: Shell) -> None:
-    shell.ok("user", "add", "ada")
+    shell.run_ok("user", "add", "ada")
     taken = shell.run("user", "add", "ADA")
     assert taken.exit_code == cli_errors.FAILED
     assert "is taken" in taken.stderr

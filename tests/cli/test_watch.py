@@ -14,13 +14,12 @@ from knowledge.engine.api import Engine
 from knowledge.engine.local import LocalEngine
 from knowledge.errors import CollectionNotFound, FileNotFound, NameTaken, NotNow
 from knowledge.model import DocumentEdit, DocumentFilter, JobFilter
-from knowledge.surfaces.cli.add.document_options import About
-from knowledge.surfaces.cli.add.gather_files import Walk, gather
-from knowledge.surfaces.cli.add.sync_plan import plan
-from knowledge.surfaces.cli.add.watch import Watch
-from tests.support.engines import add_file, add_note, found
+from knowledge.surfaces.cli.add.document_options import DocumentOptions
+from knowledge.surfaces.cli.add.file_selection import FolderWalk, gather_files
+from knowledge.surfaces.cli.add.watch import FolderWatch, plan_sync
+from tests.support.engines import add_file, add_note, search_ids
 
-PATIENCE = 30.0
+WAIT_SECONDS = 30.0
 
 
 @pytest.fixture
@@ -31,8 +30,10 @@ def folder(tmp_path: Path) -> Path:
     return home
 
 
-def watch(engine: LocalEngine, folder: Path) -> Watch:
-    return Watch(engine, [folder], Walk(), About(collection="notes"), as_json=False, kept=[])
+def watch(engine: LocalEngine, folder: Path) -> FolderWatch:
+    return FolderWatch(
+        engine, [folder], FolderWalk(), DocumentOptions(collection="notes"), as_json=False, document_ids=[]
+    )
 
 
 async def contents(engine: LocalEngine) -> dict[str, str]:
@@ -45,20 +46,20 @@ async def contents(engine: LocalEngine) -> dict[str, str]:
 
 async def test_added_changed_renamed_and_deleted_files_are_followed(local: LocalEngine, folder: Path) -> None:
     mirror = watch(local, folder)
-    await mirror.bring_up_to_date()
+    await mirror.sync()
     assert await contents(local) == {"tea.md": "Tea is served at four."}
 
     (folder / "tea.md").write_text("Tea is served at five now.")
     (folder / "milk.md").write_text("Milk comes in last.")
-    await mirror.bring_up_to_date()
+    await mirror.sync()
     assert await contents(local) == {"tea.md": "Tea is served at five now.", "milk.md": "Milk comes in last."}
 
     (folder / "milk.md").rename(folder / "cream.md")
-    await mirror.bring_up_to_date()
+    await mirror.sync()
     assert set(await contents(local)) == {"tea.md", "cream.md"}
 
     (folder / "tea.md").unlink()
-    await mirror.bring_up_to_date()
+    await mirror.sync()
     assert await contents(local) == {"cream.md": "Milk comes in last."}
 
 
@@ -71,34 +72,34 @@ async def test_a_renamed_file_keeps_its_document_and_is_not_read_again(local: Lo
     (folder / "milk.md").write_text("Milk comes in last")  # as long as the other, so that the size does not tell
     (folder / "tea.md").write_text("Tea comes in first")
     mirror = watch(local, folder)
-    await mirror.bring_up_to_date()
+    await mirror.sync()
     before, jobs = await numbers(local), (await local.jobs(JobFilter())).total
     await local.edit(before["tea.md"], DocumentEdit(add_tags=("hot",)))
     (folder / "drinks").mkdir()
     (folder / "tea.md").rename(folder / "drinks" / "chai.md")
     (folder / "milk.md").rename(folder / "drinks" / "milk.md")
-    await mirror.bring_up_to_date()
+    await mirror.sync()
     assert await numbers(local) == {"chai.md": before["tea.md"], "milk.md": before["milk.md"]}
     renamed = await local.document(before["tea.md"])
     assert (renamed.filename, renamed.tags) == ("chai.md", ("hot",))
     assert (await local.jobs(JobFilter())).total == jobs
-    assert (await found(local, "first"))[0] == before["tea.md"]
+    assert (await search_ids(local, "first"))[0] == before["tea.md"]
 
     (folder / "drinks" / "chai.md").write_text("Tea comes in late!")
-    await mirror.bring_up_to_date()
+    await mirror.sync()
     assert (await contents(local))["chai.md"] == "Tea comes in late!"
     assert (await numbers(local))["chai.md"] == before["tea.md"]
 
 
 @dataclass(frozen=True)
-class Listing(Walk):
+class Listing(FolderWalk):
     """Goes through a folder while somebody changes it."""
 
     happenings: list[Callable[[], object]] = field(default_factory=list)
     """What happens once, between the listing and the files."""
 
-    def files(self, root: Path) -> Iterator[Path]:
-        listed = list(super().files(root))
+    def list_files(self, root: Path) -> Iterator[Path]:
+        listed = list(super().list_files(root))
         while self.happenings:
             self.happenings.pop()()
         yield from listed
@@ -106,10 +107,10 @@ class Listing(Walk):
 
 async def test_a_file_renamed_while_its_folder_is_listed_keeps_its_document(local: LocalEngine, folder: Path) -> None:
     mirror = watch(local, folder)
-    await mirror.bring_up_to_date()
+    await mirror.sync()
     before = await numbers(local)
     mirror.walk = listing = Listing(happenings=[lambda: (folder / "tea.md").rename(folder / "chai.md")])
-    await mirror.bring_up_to_date()
+    await mirror.sync()
     assert not listing.happenings
     assert await numbers(local) == {"chai.md": before["tea.md"]}
 
@@ -125,14 +126,14 @@ def test_a_folder_that_goes_while_it_is_listed_is_no_obstacle(folder: Path, monk
         return scan(place)
 
     monkeypatch.setattr(os, "scandir", moved)
-    assert [path.name for path in Walk().files(folder)] == ["tea.md"]
+    assert [path.name for path in FolderWalk().list_files(folder)] == ["tea.md"]
 
 
 async def test_a_file_with_another_suffix_is_read_anew(local: LocalEngine, folder: Path) -> None:
     mirror = watch(local, folder)
-    await mirror.bring_up_to_date()
+    await mirror.sync()
     (folder / "tea.md").rename(folder / "tea.txt")
-    await mirror.bring_up_to_date()
+    await mirror.sync()
     (document,) = (await local.documents(DocumentFilter(collection="notes"))).items
     assert (document.filename, document.doc_type) == ("tea.txt", "txt")
 
@@ -149,54 +150,54 @@ async def test_a_path_has_one_document(engine: Engine) -> None:
 async def test_a_copy_takes_the_place_of_its_original(local: LocalEngine, folder: Path) -> None:
     (folder / "copy.md").write_bytes((folder / "tea.md").read_bytes())
     mirror = watch(local, folder)
-    await mirror.bring_up_to_date()
+    await mirror.sync()
     ((original, number),) = (await numbers(local)).items()
     (folder / original).unlink()
-    await mirror.bring_up_to_date()
+    await mirror.sync()
     (other,) = {"copy.md", "tea.md"} - {original}
     assert await numbers(local) == {other: number}
 
 
 async def test_what_happened_while_nobody_watched_is_made_good(local: LocalEngine, folder: Path) -> None:
-    await watch(local, folder)._begin()
+    await watch(local, folder)._load_stored()
     (folder / "tea.md").rename(folder / "chai.md")
     (folder / "milk.md").write_text("Milk comes in last.")
-    await watch(local, folder)._begin()
+    await watch(local, folder)._load_stored()
     assert set(await contents(local)) == {"chai.md", "milk.md"}
 
 
 async def test_documents_from_elsewhere_stay(local: LocalEngine, folder: Path) -> None:
     await add_note(local, "Not from the folder.", collection="notes")
-    await watch(local, folder)._begin()
+    await watch(local, folder)._load_stored()
     (folder / "milk.md").write_text("Milk comes in last.")
     (folder / "tea.md").unlink()
-    await watch(local, folder)._begin()
+    await watch(local, folder)._load_stored()
     assert len(await contents(local)) == 2
 
 
 async def test_an_empty_folder_does_not_empty_its_collection(local: LocalEngine, folder: Path) -> None:
     """It may be a disk that is not mounted."""
-    await watch(local, folder)._begin()
+    await watch(local, folder)._load_stored()
     (folder / "tea.md").unlink()
     with pytest.raises(NotNow, match="1 document came from it"):
-        await watch(local, folder)._begin()
+        await watch(local, folder)._load_stored()
     assert len(await contents(local)) == 1
 
 
 async def test_a_folder_that_is_gone_ends_the_watch_and_keeps_its_documents(local: LocalEngine, folder: Path) -> None:
     mirror = watch(local, folder)
-    await mirror.bring_up_to_date()
+    await mirror.sync()
     (folder / "tea.md").unlink()
     folder.rmdir()
     with pytest.raises(FileNotFound):
-        await mirror.bring_up_to_date()
+        await mirror.sync()
     assert len(await contents(local)) == 1
 
 
 async def test_a_file_written_while_watching_is_found(local: LocalEngine, folder: Path) -> None:
     running = asyncio.create_task(watch(local, folder).run())
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(WAIT_SECONDS):
             await until(local, {"tea.md"}, running)
             (folder / "milk.md").write_text("Milk comes in last.")
             await until(local, {"tea.md", "milk.md"}, running)
@@ -224,9 +225,9 @@ async def names_now(engine: LocalEngine) -> set[str]:
 def test_a_plan_removes_what_is_gone_and_adds_what_is_new_or_changed() -> None:
     handled = {"same": (1, 1), "changed": (1, 1), "gone": (1, 1)}
     found = {"same": (1, 1), "changed": (2, 1), "new": (1, 1)}
-    work = plan(handled, found, stored={"same", "changed", "gone"})
+    work = plan_sync(handled, found, stored={"same", "changed", "gone"})
     assert (work.remove, work.add) == (("gone",), ("changed", "new"))
-    assert not plan(found, found, stored=found)
+    assert not plan_sync(found, found, stored=found)
 
 
 @pytest.fixture
@@ -242,8 +243,8 @@ def repository(tmp_path: Path) -> Iterator[Path]:
     yield home
 
 
-def names(folder: Path, walk: Walk = Walk()) -> list[str]:
-    return [path.relative_to(folder).as_posix() for path in walk.files(folder)]
+def names(folder: Path, walk: FolderWalk = FolderWalk()) -> list[str]:
+    return [path.relative_to(folder).as_posix() for path in walk.list_files(folder)]
 
 
 def test_ignore_files_hold_from_the_top_of_the_repository_downwards(repository: Path) -> None:
@@ -256,14 +257,16 @@ def test_a_folder_that_is_named_is_taken_though_it_is_ignored(repository: Path) 
 
 
 def test_ignore_files_can_be_ignored(repository: Path) -> None:
-    assert "build/b.md" in names(repository, Walk(ignored=True))
+    assert "build/b.md" in names(repository, FolderWalk(include_ignored=True))
     assert not any(
-        name.startswith(".git") for name in names(repository, Walk(ignored=True, hidden=True)) if "/" in name
+        name.startswith(".git")
+        for name in names(repository, FolderWalk(include_ignored=True, include_hidden=True))
+        if "/" in name
     )
 
 
 def test_the_data_folder_is_never_read(repository: Path) -> None:
-    assert names(repository, Walk(private=(repository / "docs",))) == ["a.md"]
+    assert names(repository, FolderWalk(private=(repository / "docs",))) == ["a.md"]
 
 
 def test_a_link_that_leads_in_circles_is_not_followed(repository: Path) -> None:
@@ -272,5 +275,7 @@ def test_a_link_that_leads_in_circles_is_not_followed(repository: Path) -> None:
 
 
 def test_a_file_that_is_named_twice_comes_once(repository: Path) -> None:
-    sources = gather([str(repository / "a.md"), str(repository), str(repository / "docs" / ".." / "a.md")], Walk())
+    sources = gather_files(
+        [str(repository / "a.md"), str(repository), str(repository / "docs" / ".." / "a.md")], FolderWalk()
+    )
     assert sorted(path.name for path in sources.files.values()) == ["a.md", "keep.log", "secret.md"]

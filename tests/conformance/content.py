@@ -59,19 +59,21 @@ SCHEMAS: dict[str, Schema] = {
 }  # fmt: skip
 
 
-def text(words: str) -> types.TextContent:
+def make_text(words: str) -> types.TextContent:
     return types.TextContent(text=words)
 
 
-def result(*content: Any, failed: bool = False) -> types.CallToolResult:
+def make_result(*content: Any, failed: bool = False) -> types.CallToolResult:
     return types.CallToolResult(content=list(content), is_error=failed)
 
 
-def embedded(uri: str, mime_type: str = "text/plain", words: str = "An embedded resource.") -> types.EmbeddedResource:
+def make_embedded_resource(
+    uri: str, mime_type: str = "text/plain", words: str = "An embedded resource."
+) -> types.EmbeddedResource:
     return types.EmbeddedResource(resource=types.TextResourceContents(uri=uri, mime_type=mime_type, text=words))
 
 
-def image() -> types.ImageContent:
+def make_image() -> types.ImageContent:
     return types.ImageContent(data=PIXEL, mime_type="image/png")
 
 
@@ -82,13 +84,13 @@ async def logging_tool(context: Context) -> types.CallToolResult:
         with warnings.catch_warnings():  # the suite asks for what the newest revision only deprecates
             warnings.simplefilter("ignore", MCPDeprecationWarning)
             await context.session.send_log_message(level="info", data=words, related_request_id=context.request_id)
-    return result(text("done"))
+    return make_result(make_text("done"))
 
 
 async def progress_tool(context: Context) -> types.CallToolResult:
     for done in (0, 50, 100):
         await context.session.report_progress(done, 100, f"Completed step {done} of 100")
-    return result(text("done"))
+    return make_result(make_text("done"))
 
 
 async def capability_tool(context: Context) -> types.CallToolResult:
@@ -99,30 +101,32 @@ async def capability_tool(context: Context) -> types.CallToolResult:
             "sampling capability required",
             {"requiredCapabilities": {"sampling": {}}},
         )
-    return result(text("ok"))
+    return make_result(make_text("ok"))
 
 
-async def plain(words: str, *more: Any, failed: bool = False) -> types.CallToolResult:
-    return result(*([text(words)] if words else []), *more, failed=failed)
+async def make_text_result(words: str, *more: Any, failed: bool = False) -> types.CallToolResult:
+    return make_result(*([make_text(words)] if words else []), *more, failed=failed)
 
 
 TOOLS: dict[str, Callable[[Context], Awaitable[types.CallToolResult]]] = {
-    "test_simple_text": lambda _: plain("This is a simple text response for testing."),
-    "test_image_content": lambda _: plain("", image()),
-    "test_audio_content": lambda _: plain("", types.AudioContent(data=SILENCE, mime_type="audio/wav")),
-    "test_embedded_resource": lambda _: plain("", embedded("test://embedded-resource")),
-    "test_multiple_content_types": lambda _: plain(
+    "test_simple_text": lambda _: make_text_result("This is a simple text response for testing."),
+    "test_image_content": lambda _: make_text_result("", make_image()),
+    "test_audio_content": lambda _: make_text_result("", types.AudioContent(data=SILENCE, mime_type="audio/wav")),
+    "test_embedded_resource": lambda _: make_text_result("", make_embedded_resource("test://embedded-resource")),
+    "test_multiple_content_types": lambda _: make_text_result(
         "Multiple content types test:",
-        image(),
-        embedded("test://mixed-content-resource", "application/json", '{"test": "data", "value": 123}'),
+        make_image(),
+        make_embedded_resource("test://mixed-content-resource", "application/json", '{"test": "data", "value": 123}'),
     ),
     "test_tool_with_logging": logging_tool,
     "test_logging_tool": logging_tool,
     "test_tool_with_progress": progress_tool,
-    "test_error_handling": lambda _: plain("This tool intentionally returns an error for testing", failed=True),
+    "test_error_handling": lambda _: make_text_result(
+        "This tool intentionally returns an error for testing", failed=True
+    ),
     "test_missing_capability": capability_tool,
-    "json_schema_2020_12_tool": lambda _: plain("ok"),
-    "test_x_mcp_header": lambda _: plain("ok"),
+    "json_schema_2020_12_tool": lambda _: make_text_result("ok"),
+    "test_x_mcp_header": lambda _: make_text_result("ok"),
 }
 
 RESOURCES = [
@@ -135,7 +139,7 @@ TEMPLATE = types.ResourceTemplate(
 )
 
 
-def read(uri: str) -> types.ReadResourceResult | None:
+def read_resource(uri: str) -> types.ReadResourceResult | None:
     """One of the suite's resources; None when it is not one of them."""
     if uri == "test://static-binary":
         blob = types.BlobResourceContents(uri=uri, mime_type="image/png", blob=PIXEL)
@@ -167,18 +171,18 @@ PROMPTS = [
 ]
 
 
-def prompt(name: str, arguments: dict[str, str]) -> types.GetPromptResult | None:
+def get_prompt(name: str, arguments: dict[str, str]) -> types.GetPromptResult | None:
     """One of the suite's prompts; None when it is not one of them."""
     contents: dict[str, list[Any]] = {
-        "test_simple_prompt": [text("This is a simple prompt for testing.")],
+        "test_simple_prompt": [make_text("This is a simple prompt for testing.")],
         "test_prompt_with_arguments": [
-            text(f"Prompt with arguments: arg1='{arguments.get('arg1')}', arg2='{arguments.get('arg2')}'")
+            make_text(f"Prompt with arguments: arg1='{arguments.get('arg1')}', arg2='{arguments.get('arg2')}'")
         ],
         "test_prompt_with_embedded_resource": [
-            embedded(arguments.get("resourceUri", "test://none")),
-            text("Please process the embedded resource above."),
+            make_embedded_resource(arguments.get("resourceUri", "test://none")),
+            make_text("Please process the embedded resource above."),
         ],
-        "test_prompt_with_image": [image(), text("Please analyze the image above.")],
+        "test_prompt_with_image": [make_image(), make_text("Please analyze the image above.")],
     }
     if name not in contents:
         return None

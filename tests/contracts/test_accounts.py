@@ -13,17 +13,17 @@ import pytest
 from knowledge.config import Settings
 from knowledge.engine.local import LocalEngine
 from knowledge.model import Json
-from knowledge.surfaces.http.app import http_app
-from knowledge.testing import SharedParsers, small_engine
-from tests.contracts.roads import Process, unwrap
-from tests.contracts.serving import serving
-from tests.support.accounts import PASSWORD, bearing
+from knowledge.surfaces.http.app import make_http_app
+from knowledge.testing import SharedParsers, make_test_engine
+from tests.contracts.app_server import serve_app
+from tests.contracts.transports import StdioTransport, unwrap
+from tests.support.accounts import PASSWORD, engine_for_key
 from tests.support.engines import add_note
 
 
 async def a_key(engine: LocalEngine, username: str) -> str:
-    await engine.register(username, PASSWORD)
-    return (await engine.login(username, PASSWORD)).secret
+    await engine.accounts.register(username, PASSWORD)
+    return (await engine.accounts.login(username, PASSWORD)).secret
 
 
 async def call(http: httpx.AsyncClient, tool: str, arguments: Json, key: str | None) -> Json:
@@ -35,8 +35,8 @@ async def call(http: httpx.AsyncClient, tool: str, arguments: Json, key: str | N
 
 async def test_an_account_acts_as_itself_on_every_endpoint(local: LocalEngine, settings: Settings) -> None:
     ada, bob = await a_key(local, "ada"), await a_key(local, "bob")
-    await add_note(await bearing(local, ada), "the secret garden gate")
-    async with serving(http_app(local, settings)) as url, httpx.AsyncClient(base_url=url) as http:
+    await add_note(await engine_for_key(local, ada), "the secret garden gate")
+    async with serve_app(make_http_app(local, settings)) as url, httpx.AsyncClient(base_url=url) as http:
         counts = {"knowledge-search": "results", "search_knowledge_base": "results", "kb_search": "results"}
         for tool, field in counts.items():
             arguments: Json = {"query": "garden gate"}
@@ -44,7 +44,7 @@ async def test_an_account_acts_as_itself_on_every_endpoint(local: LocalEngine, s
             for other in (bob, None):
                 assert not (await call(http, tool, arguments, other)).get(field), tool
         ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
-        await local.disable_account("ada")
+        await local.accounts.disable("ada")
         assert (await http.post("/mcp", json=ping, headers={"X-API-Key": ada})).status_code == 401
 
 
@@ -58,11 +58,11 @@ async def test_an_accounts_tools_open_no_files_of_the_server(
     shelf.mkdir()
     (shelf / "open.txt").write_text("for everybody")
     arguments: Json = {"file_path": str(secret), "async": False}
-    async with serving(http_app(local, settings)) as url, httpx.AsyncClient(base_url=url) as http:
+    async with serve_app(make_http_app(local, settings)) as url, httpx.AsyncClient(base_url=url) as http:
         assert (await call(http, "knowledge-add", arguments, ada))["error"] == "access_denied"
         assert (await call(http, "knowledge-add", arguments, None))["success"] is True
     listed = settings.model_copy(update={"files": str(shelf)})
-    async with serving(http_app(local, listed)) as url, httpx.AsyncClient(base_url=url) as http:
+    async with serve_app(make_http_app(local, listed)) as url, httpx.AsyncClient(base_url=url) as http:
         opened = await call(http, "knowledge-add", {"file_path": str(shelf / "open.txt"), "async": False}, ada)
         assert opened["success"] is True
 
@@ -70,14 +70,14 @@ async def test_an_accounts_tools_open_no_files_of_the_server(
 async def test_a_stdio_server_acts_for_the_account_whose_key_it_was_given(
     settings: Settings, parsers: SharedParsers
 ) -> None:
-    engine = small_engine(settings, parsers=parsers)
+    engine = make_test_engine(settings, parsers=parsers)
     engine.start()
     key = await a_key(engine, "ada")
-    await add_note(await bearing(engine, key), "the secret garden gate")
+    await add_note(await engine_for_key(engine, key), "the secret garden gate")
     engine.close()
     words = {"KNOWLEDGE_EMBEDDING": "none"}
     for environment, hits in (({"KNOWLEDGE_MANAGER_API_KEY": key}, 1), ({}, 0)):
-        process = Process(settings.data, **words, **environment)
+        process = StdioTransport(settings.data, **words, **environment)
         try:
             found = await process.call("knowledge-search", query="garden gate")
             assert len(found.get("results") or []) == hits

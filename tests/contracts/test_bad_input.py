@@ -15,14 +15,14 @@ from hypothesis import strategies as some
 from websockets.sync.client import connect
 
 from knowledge.config import Settings
-from knowledge.surfaces.http.app import http_app
-from knowledge.testing import SharedParsers, small_engine
-from knowledge.toolsets import registry
+from knowledge.surfaces.http.app import make_http_app
+from knowledge.testing import SharedParsers, make_test_engine
+from knowledge.toolsets import make_registry
 from knowledge.toolsets.base import Tool
-from tests.contracts.roads import PATIENCE, Process
-from tests.contracts.serving import serving_beside
+from tests.contracts.app_server import serve_app_in_thread
+from tests.contracts.transports import WAIT_SECONDS, StdioTransport
 
-TOOLS = list(registry().by_name.values())
+TOOLS = list(make_registry().by_name.values())
 META = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
 MODERN = {"mcp-protocol-version": "2026-07-28", "accept": "application/json, text/event-stream"}
 
@@ -53,16 +53,16 @@ def url(parsers: SharedParsers, tmp_path_factory: pytest.TempPathFactory) -> Ite
     folder = tmp_path_factory.mktemp("bad")
     (folder / "good.md").write_text("The kettle is in the kitchen")
     chosen = Settings(data=folder / "data", workers=1, files=str(folder), max_file_mb=1, wait_s=2)
-    engine = small_engine(chosen, parsers=parsers)
+    engine = make_test_engine(chosen, parsers=parsers)
     engine.start()
-    with serving_beside(http_app(engine, chosen)) as address:
+    with serve_app_in_thread(make_http_app(engine, chosen)) as address:
         yield address
     engine.close()
 
 
 @pytest.fixture(scope="module")
 def http(url: str) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=url, timeout=PATIENCE) as client:
+    with httpx.Client(base_url=url, timeout=WAIT_SECONDS) as client:
         yield client
 
 
@@ -177,7 +177,7 @@ def test_any_bytes_over_http_are_answered(headers: dict[str, str], http: httpx.C
 
 
 def test_any_json_over_a_websocket_leaves_it_open(url: str) -> None:
-    with connect(f"{url.replace('http', 'ws', 1)}/mcp", open_timeout=PATIENCE) as socket:
+    with connect(f"{url.replace('http', 'ws', 1)}/mcp", open_timeout=WAIT_SECONDS) as socket:
         socket.send(json.dumps({"jsonrpc": "2.0", "id": "first", "method": "ping"}))
 
         @few
@@ -186,7 +186,7 @@ def test_any_json_over_a_websocket_leaves_it_open(url: str) -> None:
             socket.send(message if isinstance(message, str) else json.dumps(message))
             mark = os.urandom(8).hex()
             socket.send(json.dumps({"jsonrpc": "2.0", "id": mark, "method": "ping"}))
-            while json.loads(socket.recv(timeout=PATIENCE)).get("id") != mark:
+            while json.loads(socket.recv(timeout=WAIT_SECONDS)).get("id") != mark:
                 pass
 
         attempt()
@@ -194,15 +194,15 @@ def test_any_json_over_a_websocket_leaves_it_open(url: str) -> None:
 
 def test_any_json_over_stdio_leaves_the_process_alive(tmp_path_factory: pytest.TempPathFactory) -> None:
     data: Path = tmp_path_factory.mktemp("process")
-    process = Process(data, KNOWLEDGE_EMBEDDING="none", KNOWLEDGE_FILES=str(data), KNOWLEDGE_WAIT_S="1")
+    process = StdioTransport(data, KNOWLEDGE_EMBEDDING="none", KNOWLEDGE_FILES=str(data), KNOWLEDGE_WAIT_S="1")
     try:
-        assert process.ask("ping")["result"] == {}
+        assert process.request("ping")["result"] == {}
 
         @few
         @given(message=requests() | lines)
         def attempt(message: Any) -> None:
             process.write(message if isinstance(message, str) else json.dumps(message))
-            assert process.ask("ping")["result"] == {}
+            assert process.request("ping")["result"] == {}
 
         attempt()
     finally:

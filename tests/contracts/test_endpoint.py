@@ -18,12 +18,12 @@ from knowledge.config import Settings
 from knowledge.engine.local import LocalEngine
 from knowledge.errors import InvalidParameter
 from knowledge.model import Json
-from knowledge.surfaces.mcp.toolset_selection import Views
-from knowledge.toolsets.base import Answered, Call, Registry, Toolset
+from knowledge.surfaces.mcp.toolset_selection import ToolsetSelection
+from knowledge.toolsets.base import Registry, ToolCall, ToolResult, Toolset
 from knowledge.toolsets.knowledge import tools as knowledge_tools
 from knowledge.toolsets.knowledge.errors import refuse
-from tests.contracts.roads import PATIENCE
-from tests.contracts.serving import application, serving
+from tests.contracts.app_server import make_app, serve_app
+from tests.contracts.transports import WAIT_SECONDS
 
 READ_ONLY = ["knowledge-search", "knowledge-show", "knowledge-status", "knowledge-task-status"]
 BOTH = "application/json, text/event-stream"
@@ -31,24 +31,24 @@ BOTH = "application/json, text/event-stream"
 
 def other_tools() -> Toolset:
     """A second contract, small."""
-    tools = Toolset(name="other", voice=refuse, flat=True)
+    tools = Toolset(name="other", format_error=refuse, flat=True)
 
-    async def look(call: Call) -> Json:
+    async def look(call: ToolCall) -> Json:
         """Look at something"""
         return {"seen": True}
 
-    async def change(call: Call) -> Json:
+    async def change(call: ToolCall) -> Json:
         """Change something"""
         raise RuntimeError("a secret that nobody should read")
 
-    async def decline(call: Call) -> Answered:
+    async def decline(call: ToolCall) -> ToolResult:
         """Refuse on the JSON-RPC plane"""
-        from knowledge.toolsets.base import Refused
+        from knowledge.toolsets.base import Refusal
 
-        return Refused({"message": "Query cannot be empty"}, code="validation.empty_query", status=422)
+        return Refusal({"message": "Query cannot be empty"}, code="validation.empty_query", status=422)
 
     for function in (look, change, decline):
-        function.__annotations__ = {"call": Call, "return": Any}
+        function.__annotations__ = {"call": ToolCall, "return": Any}
     tools.tool("other_look", read_only=True)(look)
     tools.tool("other_change")(change)
     tools.tool("other_refuse", read_only=True)(decline)
@@ -77,8 +77,8 @@ async def call(http: httpx.AsyncClient, tool: str, path: str = "/mcp", **headers
 async def test_the_path_and_the_headers_choose_among_the_toolsets(
     local: LocalEngine, settings: Settings, tmp_path: Path
 ) -> None:
-    app = application(local, settings, tmp_path, tools=two())
-    async with serving(app) as url, httpx.AsyncClient(base_url=url) as http:
+    app = make_app(local, settings, tmp_path, tools=two())
+    async with serve_app(app) as url, httpx.AsyncClient(base_url=url) as http:
         seven = await names(http)
         assert len(seven) == 7 and all(name.startswith("knowledge-") for name in seven)
         assert await names(http, "/mcp/knowledge") == await names(http, "/mcp/knowledge/") == seven
@@ -100,8 +100,8 @@ async def test_a_request_can_only_narrow_what_the_operator_allowed(
     local: LocalEngine, settings: Settings, tmp_path: Path
 ) -> None:
     allowed = settings.model_copy(update={"toolsets": "other"})
-    app = application(local, allowed, tmp_path, tools=two())
-    async with serving(app) as url, httpx.AsyncClient(base_url=url) as http:
+    app = make_app(local, allowed, tmp_path, tools=two())
+    async with serve_app(app) as url, httpx.AsyncClient(base_url=url) as http:
         assert len(await names(http)) == 3
         assert len(await names(http, **{"X-MCP-Toolsets": "all"})) == 3
         assert await names(http, **{"X-MCP-Toolsets": "knowledge"}) == []
@@ -115,8 +115,8 @@ async def test_a_request_can_only_narrow_what_the_operator_allowed(
 async def test_a_read_only_caller_cannot_call_what_it_does_not_see(
     local: LocalEngine, settings: Settings, tmp_path: Path
 ) -> None:
-    app = application(local, settings, tmp_path, tools=two())
-    async with serving(app) as url, httpx.AsyncClient(base_url=url) as http:
+    app = make_app(local, settings, tmp_path, tools=two())
+    async with serve_app(app) as url, httpx.AsyncClient(base_url=url) as http:
         answer = (await call(http, "knowledge-clear", "/mcp/readonly")).json()
         assert answer["error"]["code"] == -32602
         async with Client(streamable_http_client(f"{url}/mcp/readonly")) as client:
@@ -127,7 +127,7 @@ async def test_a_read_only_caller_cannot_call_what_it_does_not_see(
 
 def test_an_unknown_toolset_is_refused_at_the_start() -> None:
     with pytest.raises(InvalidParameter) as caught:
-        Views.of("knowledge,nobody", ["knowledge", "other"])
+        ToolsetSelection.from_setting("knowledge,nobody", ["knowledge", "other"])
     assert "nobody" in str(caught.value)
     assert "knowledge, other" in caught.value.hint
 
@@ -138,8 +138,8 @@ def test_an_unknown_toolset_is_refused_at_the_start() -> None:
 async def test_a_crash_inside_a_tool_is_an_internal_error_that_shows_nothing(
     local: LocalEngine, settings: Settings, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    app = application(local, settings, tmp_path, tools=two())
-    async with serving(app) as url, httpx.AsyncClient(base_url=url) as http:
+    app = make_app(local, settings, tmp_path, tools=two())
+    async with serve_app(app) as url, httpx.AsyncClient(base_url=url) as http:
         answer = await call(http, "other_change", "/mcp/other")
     result = answer.json()["result"]
     assert result["isError"] is True
@@ -151,8 +151,8 @@ async def test_a_crash_inside_a_tool_is_an_internal_error_that_shows_nothing(
 async def test_a_flat_contract_answers_plain_callers_at_the_top_of_the_result(
     local: LocalEngine, settings: Settings, tmp_path: Path
 ) -> None:
-    app = application(local, settings, tmp_path, tools=two())
-    async with serving(app) as url, httpx.AsyncClient(base_url=url) as http:
+    app = make_app(local, settings, tmp_path, tools=two())
+    async with serve_app(app) as url, httpx.AsyncClient(base_url=url) as http:
         result = (await call(http, "other_look", "/mcp/other")).json()["result"]
     assert result["seen"] is True
     assert json.loads(result["content"][0]["text"]) == {"seen": True}
@@ -161,8 +161,8 @@ async def test_a_flat_contract_answers_plain_callers_at_the_top_of_the_result(
 async def test_a_contract_may_refuse_on_the_json_rpc_plane(
     local: LocalEngine, settings: Settings, tmp_path: Path
 ) -> None:
-    app = application(local, settings, tmp_path, tools=two())
-    async with serving(app) as url, httpx.AsyncClient(base_url=url) as http:
+    app = make_app(local, settings, tmp_path, tools=two())
+    async with serve_app(app) as url, httpx.AsyncClient(base_url=url) as http:
         answer = await call(http, "other_refuse", "/mcp/other")
         assert answer.status_code == 422
         assert answer.headers["x-mcp-error-code"] == "validation.empty_query"
@@ -184,7 +184,7 @@ async def test_pages_and_names_from_elsewhere_are_kept_out(
 ) -> None:
     ping = {"jsonrpc": "2.0", "id": 7, "method": "ping"}
     modern = {"mcp-protocol-version": "2026-07-28", "accept": BOTH}
-    async with serving(application(local, settings, tmp_path)) as url, httpx.AsyncClient(base_url=url) as http:
+    async with serve_app(make_app(local, settings, tmp_path)) as url, httpx.AsyncClient(base_url=url) as http:
         for bad in ({"origin": "http://evil.example"}, {"host": "evil.example"}, {"origin": "null"}):
             for more in ({}, modern, {"mcp-session-id": "x", "accept": BOTH}):
                 answer = await http.post(path, json=ping, headers={**bad, **more})
@@ -205,7 +205,7 @@ def raw(headers: dict[str, str]) -> httpx.Headers:
 
 async def test_a_key_is_asked_for_on_every_leg(local: LocalEngine, settings: Settings, tmp_path: Path) -> None:
     locked = settings.model_copy(update={"mcp_api_key": SecretStr("opensesame")})
-    async with serving(application(local, locked, tmp_path)) as url, httpx.AsyncClient(base_url=url) as http:
+    async with serve_app(make_app(local, locked, tmp_path)) as url, httpx.AsyncClient(base_url=url) as http:
         ping = {"jsonrpc": "2.0", "id": 7, "method": "ping"}
         for head in ({}, {"authorization": "Bearer wrong"}, {"x-api-key": "wrong"}, {"x-api-key": "ünï"}):
             answer = await http.post("/mcp", json=ping, headers=raw(head))
@@ -223,7 +223,7 @@ async def test_a_key_is_asked_for_on_every_leg(local: LocalEngine, settings: Set
 
 
 async def test_no_oauth_is_promised(local: LocalEngine, settings: Settings, tmp_path: Path) -> None:
-    async with serving(application(local, settings, tmp_path)) as url, httpx.AsyncClient(base_url=url) as http:
+    async with serve_app(make_app(local, settings, tmp_path)) as url, httpx.AsyncClient(base_url=url) as http:
         for name in ("oauth-protected-resource", "oauth-protected-resource/mcp", "oauth-authorization-server"):
             assert (await http.get(f"/.well-known/{name}")).status_code == 404
 
@@ -234,13 +234,13 @@ async def test_no_oauth_is_promised(local: LocalEngine, settings: Settings, tmp_
 async def test_a_body_over_four_mebibytes_is_refused_before_it_is_read(
     local: LocalEngine, settings: Settings, tmp_path: Path
 ) -> None:
-    async with serving(application(local, settings, tmp_path)) as url:
+    async with serve_app(make_app(local, settings, tmp_path)) as url:
         for leg in ("", "mcp-protocol-version: 2026-07-28\r\n", "mcp-session-id: x\r\n"):
             host, port = url.removeprefix("http://").split(":")
             reader, writer = await asyncio.open_connection(host, int(port))
             head = f"POST /mcp HTTP/1.1\r\nhost: {host}:{port}\r\ncontent-type: application/json\r\n"
             writer.write(f"{head}content-length: {(4 << 20) + 1}\r\n{leg}\r\n".encode())
-            status = await asyncio.wait_for(reader.readline(), PATIENCE)  # not one byte of the body was sent
+            status = await asyncio.wait_for(reader.readline(), WAIT_SECONDS)  # not one byte of the body was sent
             assert b" 413 " in status
             writer.close()
 
@@ -252,7 +252,7 @@ async def test_a_body_without_a_length_is_cut_off_at_four_mebibytes(
         for _ in range(6):
             yield b" " * (1 << 20)
 
-    async with serving(application(local, settings, tmp_path)) as url, httpx.AsyncClient(base_url=url) as http:
+    async with serve_app(make_app(local, settings, tmp_path)) as url, httpx.AsyncClient(base_url=url) as http:
         for leg in ({}, {"mcp-protocol-version": "2026-07-28"}, {"mcp-session-id": "x"}):
             answer = await http.post("/mcp", content=endless(), headers={"content-type": "application/json", **leg})
             assert answer.status_code == 413
@@ -268,7 +268,7 @@ async def test_blanks_around_header_values_do_not_matter(
     }
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "knowledge-status", "_meta": meta}}
     content = json.dumps(body).encode()
-    async with serving(application(local, settings, tmp_path)) as url:
+    async with serve_app(make_app(local, settings, tmp_path)) as url:
         host, port = url.removeprefix("http://").split(":")
         reader, writer = await asyncio.open_connection(host, int(port))
         lines = [
@@ -277,7 +277,7 @@ async def test_blanks_around_header_values_do_not_matter(
             f"content-length: {len(content)}", "connection: close", "", "",
         ]  # fmt: skip
         writer.write("\r\n".join(lines).encode() + content)
-        answer = await asyncio.wait_for(reader.read(), PATIENCE)
+        answer = await asyncio.wait_for(reader.read(), WAIT_SECONDS)
         writer.close()
     assert b" 200 " in answer.splitlines()[0]
     assert b'"success":true' in answer.replace(b'\\"', b'"')
@@ -310,7 +310,7 @@ async def test_a_modern_call_that_only_reads_is_judged_like_any_other(
 ) -> None:  # fmt: skip
     params: Json = {"name": "knowledge-show", "arguments": {}, "_meta": {**META}}
     message: Json = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params, **change}
-    async with serving(application(local, settings, tmp_path)) as url, httpx.AsyncClient(base_url=url) as http:
+    async with serve_app(make_app(local, settings, tmp_path)) as url, httpx.AsyncClient(base_url=url) as http:
         answer = await http.post("/mcp", content=json.dumps(message), headers={**NAMED, **headers})
     assert answer.status_code == status, answer.text
     assert answer.json().get("error", {}).get("code") == code
@@ -325,7 +325,7 @@ async def test_a_routing_header_that_is_given_twice_is_refused(
     params: Json = {"name": "knowledge-show", "_meta": {**META}}
     message: Json = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
     twice = [*NAMED.items(), ("mcp-name", "knowledge-show")]
-    async with serving(application(local, settings, tmp_path)) as url, httpx.AsyncClient(base_url=url) as http:
+    async with serve_app(make_app(local, settings, tmp_path)) as url, httpx.AsyncClient(base_url=url) as http:
         answer = await http.post("/mcp", content=json.dumps(message), headers=twice)
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, -32020)
 
@@ -334,7 +334,7 @@ async def test_a_routing_header_that_is_given_twice_is_refused(
 
 
 async def test_a_restart_is_survived(local: LocalEngine, settings: Settings, tmp_path: Path) -> None:
-    async with serving(application(local, settings, tmp_path)) as url:
+    async with serve_app(make_app(local, settings, tmp_path)) as url:
         port = int(url.rsplit(":", 1)[1])
         opening = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
         async with httpx.AsyncClient(base_url=url, headers={"accept": BOTH}) as http:
@@ -343,7 +343,7 @@ async def test_a_restart_is_survived(local: LocalEngine, settings: Settings, tmp
             )  # fmt: skip
         session = hello.headers["mcp-session-id"]
         modern = streamable_http_client(f"{url}/mcp")
-    async with serving(application(local, settings, tmp_path), port) as url:
+    async with serve_app(make_app(local, settings, tmp_path), port) as url:
         async with httpx.AsyncClient(base_url=url, headers={"accept": BOTH}) as http:
             again = await http.post(
                 "/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, headers={"mcp-session-id": session}
@@ -362,11 +362,11 @@ async def test_a_modern_client_does_not_notice_a_restart(
 
     async def serve_twice() -> None:
         nonlocal port
-        async with serving(application(local, settings, tmp_path)) as url:
+        async with serve_app(make_app(local, settings, tmp_path)) as url:
             port = int(url.rsplit(":", 1)[1])
             ready.set()
             await first_done.wait()
-        async with serving(application(local, settings, tmp_path), port):
+        async with serve_app(make_app(local, settings, tmp_path), port):
             restarted.set()
             await second_done.wait()
 
@@ -397,7 +397,7 @@ async def test_ten_clients_at_once_are_served_alike(
             assert not any(answer.is_error for answer in answers)
             return len((await client.list_tools()).tools)
 
-    async with serving(application(local, settings, tmp_path)) as url:
+    async with serve_app(make_app(local, settings, tmp_path)) as url:
         assert await asyncio.gather(*(one(url) for _ in range(10))) == [7] * 10
 
 
@@ -407,7 +407,7 @@ async def test_a_session_belongs_to_the_key_that_opened_it(
     locked = settings.model_copy(update={"mcp_api_key": SecretStr("opensesame")})
     opening = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
     message = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": opening}
-    async with serving(application(local, locked, tmp_path)) as url, httpx.AsyncClient(base_url=url) as http:
+    async with serve_app(make_app(local, locked, tmp_path)) as url, httpx.AsyncClient(base_url=url) as http:
         hello = await http.post("/mcp", json=message, headers={"accept": BOTH, "x-api-key": "opensesame"})
         session = hello.headers["mcp-session-id"]
         listing = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}

@@ -7,6 +7,10 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
+from knowledge.toolsets import make_registry
+
 HERE = Path(__file__).parent
 
 
@@ -43,3 +47,11 @@ def test_every_requirement_is_shown_by_a_test() -> None:
 
 def test_no_test_names_a_requirement_that_is_not_written_down() -> None:
     assert sorted(named() - requirements()) == []
+
+
+@pytest.mark.parametrize("toolset", ["knowledge", "manager"])
+def test_every_tool_is_called_on_every_transport(toolset: str) -> None:
+    source = (HERE / toolset / "test_transports.py").read_text("utf-8")
+    tests = {node.name for node in ast.parse(source).body if isinstance(node, ast.AsyncFunctionDef)}
+    names = [tool.name.replace("-", "_") for tool in make_registry().toolsets[toolset].tools]
+    assert [name for name in names if f"test_{name}_answers_on_every_transport" not in tests] == []

@@ -8,8 +8,8 @@ import httpx
 
 from knowledge.config import Settings
 from knowledge.engine.local import LocalEngine
-from knowledge.surfaces.http.app import http_app
-from tests.contracts.serving import serving
+from knowledge.surfaces.http.app import make_http_app
+from tests.contracts.app_server import serve_app
 from tests.support.accounts import PASSWORD
 
 PER_CALLER = 5
@@ -52,10 +52,10 @@ async def test_who_opens_too_many_sessions_loses_the_own_idle_ones_and_nobody_el
 ) -> None:
     keys = []
     for name in ("ada", "bob"):
-        await local.register(name, PASSWORD)
-        keys.append((await local.login(name, PASSWORD)).secret)
-    app = http_app(local, settings.model_copy(update={"max_sessions_per_caller": PER_CALLER}))
-    async with serving(app) as url, Visitor(url, keys[0]) as ada, Visitor(url, keys[1]) as bob:
+        await local.accounts.register(name, PASSWORD)
+        keys.append((await local.accounts.login(name, PASSWORD)).secret)
+    app = make_http_app(local, settings.model_copy(update={"max_sessions_per_caller": PER_CALLER}))
+    async with serve_app(app) as url, Visitor(url, keys[0]) as ada, Visitor(url, keys[1]) as bob:
         kept = await bob.session()
         first = await ada.session()
         last = [await ada.session() for _ in range(PER_CALLER * 3)][-1]
@@ -66,8 +66,8 @@ async def test_who_opens_too_many_sessions_loses_the_own_idle_ones_and_nobody_el
 
 
 async def test_sessions_without_an_account_are_counted_by_address(local: LocalEngine, settings: Settings) -> None:
-    app = http_app(local, settings.model_copy(update={"max_sessions_per_caller": PER_CALLER}))
-    async with serving(app) as url, Visitor(url, source="127.0.0.2") as many, Visitor(url) as one:
+    app = make_http_app(local, settings.model_copy(update={"max_sessions_per_caller": PER_CALLER}))
+    async with serve_app(app) as url, Visitor(url, source="127.0.0.2") as many, Visitor(url) as one:
         kept = await one.session()
         opened = [await many.session() for _ in range(PER_CALLER + 2)]
         assert [await many.ping(session) for session in opened] == [404] * 2 + [200] * PER_CALLER
@@ -77,8 +77,8 @@ async def test_sessions_without_an_account_are_counted_by_address(local: LocalEn
 async def test_sessions_that_are_in_use_are_not_dropped_and_the_refusal_says_what_to_do(
     local: LocalEngine, settings: Settings
 ) -> None:
-    app = http_app(local, settings.model_copy(update={"max_sessions_per_caller": 1}))
-    async with serving(app) as url, Visitor(url) as visitor:
+    app = make_http_app(local, settings.model_copy(update={"max_sessions_per_caller": 1}))
+    async with serve_app(app) as url, Visitor(url) as visitor:
         session = await visitor.session()
         async with visitor.http.stream("GET", "/mcp", headers=session) as listening:
             assert listening.status_code == 200
@@ -91,8 +91,8 @@ async def test_sessions_that_are_in_use_are_not_dropped_and_the_refusal_says_wha
 
 
 async def test_a_session_that_its_client_ended_makes_room_for_another(local: LocalEngine, settings: Settings) -> None:
-    app = http_app(local, settings.model_copy(update={"max_sessions_per_caller": 2}))
-    async with serving(app) as url, Visitor(url) as visitor:
+    app = make_http_app(local, settings.model_copy(update={"max_sessions_per_caller": 2}))
+    async with serve_app(app) as url, Visitor(url) as visitor:
         ended, kept = await visitor.session(), await visitor.session()
         assert (await visitor.http.delete("/mcp", headers=ended)).status_code == 200
         await visitor.session()

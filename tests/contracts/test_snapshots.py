@@ -10,18 +10,18 @@ from pathlib import Path
 import pytest
 
 from knowledge.model import JsonValue
-from knowledge.toolsets import registry
-from knowledge.toolsets.base import Tool, View
+from knowledge.toolsets import make_registry
+from knowledge.toolsets.base import Tool, ToolsetView
 
 HERE = Path(__file__).parent
-REGISTRY = registry()
+REGISTRY = make_registry()
 EVERY = [tool for toolset in REGISTRY.toolsets.values() for tool in toolset.tools]
 
 
 @pytest.mark.parametrize("toolset", REGISTRY.names)
 def test_clients_see_what_the_snapshot_shows(toolset: str) -> None:
     path = HERE / toolset / "tools.json"
-    seen = json.dumps(REGISTRY.listing(View((toolset,))), indent=2, ensure_ascii=False) + "\n"
+    seen = json.dumps(REGISTRY.list_schemas(ToolsetView((toolset,))), indent=2, ensure_ascii=False) + "\n"
     if os.environ.get("UPDATE_SNAPSHOTS"):
         path.parent.mkdir(exist_ok=True)
         path.write_text(seen, "utf-8")
@@ -54,7 +54,7 @@ def test_a_tool_says_what_it_does_and_has_a_plain_schema(tool: Tool) -> None:
 
 
 def test_a_read_only_view_holds_nothing_that_changes_data() -> None:
-    seen = REGISTRY.tools(View(REGISTRY.names, read_only=True))
+    seen = REGISTRY.list_tools(ToolsetView(REGISTRY.names, read_only=True))
     assert seen and all(tool.read_only for tool in seen)
     assert not any(tool.name in ("knowledge-add", "knowledge-remove", "knowledge-clear") for tool in seen)
 

@@ -11,16 +11,16 @@ import pytest
 from knowledge import app
 from knowledge.config import Settings
 from knowledge.engine.crawl.options import CrawlOptions
-from knowledge.engine.crawl.politeness import Retrying
-from knowledge.engine.fetch.client import Patience
+from knowledge.engine.crawl.politeness import RetryPolicy
+from knowledge.engine.fetch.client import FetchTimeouts
 from knowledge.engine.local import LocalEngine
-from knowledge.testing import SharedParsers, small_engine
-from tests.support.web_site import Site, serving
+from knowledge.testing import SharedParsers, make_test_engine
+from tests.support.web_site import WebSite, serve_site
 
 
 @pytest.fixture
-def site() -> Iterator[Site]:
-    with serving() as made:
+def site() -> Iterator[WebSite]:
+    with serve_site() as made:
         yield made
 
 
@@ -32,13 +32,15 @@ def settings(tmp_path: Path) -> Settings:
 @pytest.fixture
 def crawl(settings: Settings) -> CrawlOptions:
     """Tests that need other options replace this."""
-    quick = Retrying(attempts=2, first_wait=0.01, longest_wait=0.5)
-    return replace(app.crawl_options(settings), retrying=quick, patience=Patience(connect=5, read=5, whole=10))
+    quick = RetryPolicy(attempts=2, first_wait_seconds=0.01, max_wait_seconds=0.5)
+    return replace(
+        app.build_crawl_options(settings), retry_policy=quick, timeouts=FetchTimeouts(connect=5, read=5, total=10)
+    )
 
 
 @pytest.fixture
 def local(settings: Settings, parsers: SharedParsers, crawl: CrawlOptions) -> Iterator[LocalEngine]:
-    engine = small_engine(settings, parsers=parsers, crawl=crawl)
+    engine = make_test_engine(settings, parsers=parsers, crawl=crawl)
     engine.start()
     yield engine
     engine.close()

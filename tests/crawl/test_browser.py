@@ -7,15 +7,15 @@ from dataclasses import replace
 import httpx
 import pytest
 
-from knowledge.engine.crawl.browser import Browser, find_browser
+from knowledge.engine.crawl.browser import HeadlessBrowser, find_browser
 from knowledge.engine.crawl.browser_proxy import BrowserProxy
 from knowledge.engine.crawl.options import CrawlOptions
-from knowledge.engine.fetch.addresses import Allowed
+from knowledge.engine.fetch.ssrf import AllowedHosts
 from knowledge.engine.local import LocalEngine
 from knowledge.errors import InvalidParameter
 from knowledge.model import DocumentFilter
-from tests.support.crawls import crawled, outcomes
-from tests.support.web_site import Reply, Site, page, serving
+from tests.support.crawls import outcomes_by_path, run_crawl
+from tests.support.web_site import SiteReply, WebSite, make_page, serve_site
 
 SCRIPT = """
 const text = ["Rendered tea", "is steeping", "in the kitchen while nobody minds the rain"].join(" ");
@@ -23,7 +23,7 @@ document.getElementById("root").innerHTML = "<h1>From a script</h1><p>" + text +
 """
 SHELL = '<html><head><title>App</title></head><body><div id="root"></div><script src="/app.js"></script></body></html>'
 
-ONE_NAME = Allowed(hosts=frozenset({"127.0.0.1"}))
+ONE_NAME = AllowedHosts(hosts=frozenset({"127.0.0.1"}))
 """The same machine by any other name is forbidden."""
 
 with_browser = pytest.mark.skipif(find_browser("auto") is None, reason="No Chromium is installed on this machine.")
@@ -42,12 +42,12 @@ def test_a_browser_that_is_not_there_is_refused_with_its_path() -> None:
 
 @pytest.mark.requirement("002.crawler.rendered")
 @with_browser
-async def test_a_page_written_by_a_script_is_rendered_and_followed(site: Site, local: LocalEngine) -> None:
-    site.pages["/"] = Reply(SHELL)
-    site.pages["/app.js"] = Reply(SCRIPT, content_type="text/javascript")
-    site.put("/next")
-    crawl = await crawled(local, site.url + "/")
-    assert outcomes(crawl) == {"/": "created", "/next": "created"}
+async def test_a_page_written_by_a_script_is_rendered_and_followed(site: WebSite, local: LocalEngine) -> None:
+    site.pages["/"] = SiteReply(SHELL)
+    site.pages["/app.js"] = SiteReply(SCRIPT, content_type="text/javascript")
+    site.put_page("/next")
+    crawl = await run_crawl(local, site.url + "/")
+    assert outcomes_by_path(crawl) == {"/": "created", "/next": "created"}
     (document,) = [each for each in (await local.documents(DocumentFilter())).items if each.title == "App"]
     (chunk,) = await local.chunks(document.id)
     assert "Rendered tea is steeping in the kitchen" in chunk.text
@@ -55,22 +55,22 @@ async def test_a_page_written_by_a_script_is_rendered_and_followed(site: Site, l
 
 @pytest.mark.requirement("002.crawler.browser_addresses")
 @with_browser
-async def test_inside_the_browser_the_same_addresses_are_forbidden(site: Site) -> None:
-    with serving() as inside:
-        inside.pages["/secret"] = Reply("secret", headers={"Access-Control-Allow-Origin": "*"})
+async def test_inside_the_browser_the_same_addresses_are_forbidden(site: WebSite) -> None:
+    with serve_site() as inside:
+        inside.pages["/secret"] = SiteReply("secret", headers={"Access-Control-Allow-Origin": "*"})
         secret = f"http://localhost:{inside.port}/secret"
         script = f"fetch('{secret}').then(r => r.text()).then(t => document.body.append(t)).catch(() => 0);"
         frame = f"<iframe src='{secret}'></iframe><img src='{secret}'>"
-        site.pages["/"] = Reply(f"<html><body><p>here</p><script>{script}</script>{frame}</body></html>")
+        site.pages["/"] = SiteReply(f"<html><body><p>here</p><script>{script}</script>{frame}</body></html>")
         program = find_browser("auto")
         assert program is not None
-        rendered = await Browser(program, ONE_NAME, 30).render(site.url + "/", 1 << 20)
+        rendered = await HeadlessBrowser(program, ONE_NAME, 30).render(site.url + "/", 1 << 20)
         assert "here" in rendered
-        assert inside.asked == []
+        assert inside.requests == []
 
 
-async def test_the_proxy_passes_on_what_is_allowed_and_nothing_else(site: Site) -> None:
-    site.pages["/"] = Reply(page("Through the proxy"))
+async def test_the_proxy_passes_on_what_is_allowed_and_nothing_else(site: WebSite) -> None:
+    site.pages["/"] = SiteReply(make_page("Through the proxy"))
     async with BrowserProxy(ONE_NAME, 1 << 20) as proxy:
         address = f"http://127.0.0.1:{proxy.port}"
         async with httpx.AsyncClient(proxy=address, trust_env=False) as client:
@@ -81,8 +81,8 @@ async def test_the_proxy_passes_on_what_is_allowed_and_nothing_else(site: Site) 
                 await client.get("https://10.0.0.1/")
 
 
-async def test_the_proxy_lets_no_endless_page_through(site: Site) -> None:
-    site.pages["/"] = Reply(b"x" * 1_000_000)
+async def test_the_proxy_lets_no_endless_page_through(site: WebSite) -> None:
+    site.pages["/"] = SiteReply(b"x" * 1_000_000)
     async with (
         BrowserProxy(ONE_NAME, 100_000) as proxy,
         httpx.AsyncClient(proxy=f"http://127.0.0.1:{proxy.port}", trust_env=False) as client,

@@ -8,19 +8,19 @@ import pytest
 
 from knowledge.config import Settings
 from knowledge.engine.local import LocalEngine
-from tests.support.command_line import Shell, serving
-from tests.support.web_site import Reply, Site
+from tests.support.command_line import Shell, serve_engine
+from tests.support.web_site import SiteReply, WebSite
 
 
 @pytest.fixture
 def shell(local: LocalEngine, settings: Settings) -> Iterator[Shell]:
-    with serving(local, settings) as address:
+    with serve_engine(local, settings) as address:
         yield Shell({"KNOWLEDGE_ENGINE_URL": address})
 
 
-def test_a_crawl_ends_with_the_honest_table(shell: Shell, site: Site) -> None:
-    site.put("/", "/a", "/missing", "/photo.png", "https://example.com/")
-    site.put("/a")
+def test_a_crawl_ends_with_the_honest_table(shell: Shell, site: WebSite) -> None:
+    site.put_page("/", "/a", "/missing", "/photo.png", "https://example.com/")
+    site.put_page("/a")
     result = shell.run("crawl", site.url + "/", "--recursive")
     assert result.exit_code == 0
     lines = [line.split()[:2] for line in result.stdout.splitlines()[1:]]
@@ -31,21 +31,21 @@ def test_a_crawl_ends_with_the_honest_table(shell: Shell, site: Site) -> None:
     assert "2 pages crawled (2 new, 0 changed, 0 unchanged), 1 failed, 2 skipped." in result.stderr
 
 
-def test_every_skipped_address_is_listed_when_asked_for(shell: Shell, site: Site) -> None:
-    site.put("/", "/photo.png")
-    assert "/photo.png" in shell.ok("crawl", site.url + "/", "-r", "--all")
+def test_every_skipped_address_is_listed_when_asked_for(shell: Shell, site: WebSite) -> None:
+    site.put_page("/", "/photo.png")
+    assert "/photo.png" in shell.run_ok("crawl", site.url + "/", "-r", "--all")
 
 
-def test_the_same_site_again_goes_into_the_same_collection(shell: Shell, site: Site) -> None:
-    site.put("/")
-    first = shell.json("crawl", site.url + "/")
-    second = shell.json("crawl", site.url + "/")
+def test_the_same_site_again_goes_into_the_same_collection(shell: Shell, site: WebSite) -> None:
+    site.put_page("/")
+    first = shell.run_json("crawl", site.url + "/")
+    second = shell.run_json("crawl", site.url + "/")
     assert second["source_id"] == first["source_id"]
     assert (first["documents_created"], second["documents_unchanged"]) == (1, 1)
 
 
-def test_a_crawl_that_brings_nothing_fails_with_the_reason(shell: Shell, site: Site) -> None:
-    site.pages["/robots.txt"] = Reply("User-agent: *\nDisallow: /", content_type="text/plain")
+def test_a_crawl_that_brings_nothing_fails_with_the_reason(shell: Shell, site: WebSite) -> None:
+    site.pages["/robots.txt"] = SiteReply("User-agent: *\nDisallow: /", content_type="text/plain")
     result = shell.run("crawl", site.url + "/")
     assert result.exit_code == 1
     assert "robots.txt does not allow it" in result.stderr
@@ -57,8 +57,8 @@ def test_a_forbidden_address_is_refused_at_once(shell: Shell) -> None:
     assert "KNOWLEDGE_CRAWL_ALLOW" in result.stderr
 
 
-def test_nobody_has_to_wait(shell: Shell, site: Site) -> None:
-    site.put("/")
+def test_nobody_has_to_wait(shell: Shell, site: WebSite) -> None:
+    site.put_page("/")
     result = shell.run("crawl", site.url + "/", "--no-wait")
     assert result.exit_code == 0
     assert "knowledge jobs show" in result.stderr

@@ -16,10 +16,10 @@ from knowledge.engine.crawl.options import CrawlOptions
 from knowledge.engine.local import LocalEngine
 from knowledge.model import DocumentFilter, JobFilter, JobKind, JobStatus, NewNote, new_uid
 from knowledge.model.crawls import NewCrawl
-from knowledge.testing import SharedParsers, small_engine
-from tests.support.accounts import joined
-from tests.support.crawls import crawled, outcomes, titles
-from tests.support.web_site import Asked, Reply, Site, page
+from knowledge.testing import SharedParsers, make_test_engine
+from tests.support.accounts import register
+from tests.support.crawls import list_titles, outcomes_by_path, run_crawl
+from tests.support.web_site import ReceivedRequest, SiteReply, WebSite, make_page
 
 LIMIT = 30.0
 
@@ -30,10 +30,10 @@ class Gate:
     def __init__(self) -> None:
         self.reached, self.open = threading.Event(), threading.Event()
 
-    def __call__(self, asked: Asked) -> Reply:
+    def __call__(self, asked: ReceivedRequest) -> SiteReply:
         self.reached.set()
         self.open.wait(LIMIT)
-        return Reply(page(f"Page {asked.path}"))
+        return SiteReply(make_page(f"Page {asked.path}"))
 
     async def wait(self) -> None:
         assert await asyncio.to_thread(self.reached.wait, LIMIT)
@@ -60,9 +60,9 @@ async def until_created(engine: LocalEngine, job_id: int, pages: int) -> None:
 
 
 @pytest.mark.requirement("002.crawler.progress")
-async def test_a_crawl_tells_how_far_it_is(site: Site, local: LocalEngine, gate: Gate) -> None:
-    site.put("/", "/a", "/slow")
-    site.put("/a")
+async def test_a_crawl_tells_how_far_it_is(site: WebSite, local: LocalEngine, gate: Gate) -> None:
+    site.put_page("/", "/a", "/slow")
+    site.put_page("/a")
     site.pages["/slow"] = gate
     job = await local.crawl(NewCrawl(url=site.url + "/", recursive=True))
     await gate.wait()
@@ -77,9 +77,9 @@ async def test_a_crawl_tells_how_far_it_is(site: Site, local: LocalEngine, gate:
 
 @pytest.mark.requirement("002.crawler.cancel")
 async def test_a_crawl_is_cancelled_within_a_second_while_it_waits_for_a_page(
-    site: Site, local: LocalEngine, gate: Gate
+    site: WebSite, local: LocalEngine, gate: Gate
 ) -> None:
-    site.put("/", "/slow")
+    site.put_page("/", "/slow")
     site.pages["/slow"] = gate
     job = await local.crawl(NewCrawl(url=site.url + "/", recursive=True))
     await gate.wait()
@@ -94,42 +94,42 @@ async def test_a_crawl_is_cancelled_within_a_second_while_it_waits_for_a_page(
 class TestWithALongDelay:
     @pytest.fixture
     def crawl(self) -> CrawlOptions:
-        from knowledge.engine.fetch.addresses import Allowed
+        from knowledge.engine.fetch.ssrf import AllowedHosts
 
-        return CrawlOptions(delay=60.0, allowed=Allowed.read("127.0.0.1"))
+        return CrawlOptions(delay=60.0, allowed=AllowedHosts.parse("127.0.0.1"))
 
-    async def test_a_crawl_is_cancelled_while_it_waits_its_turn(self, site: Site, local: LocalEngine) -> None:
-        site.put("/", "/a")
+    async def test_a_crawl_is_cancelled_while_it_waits_its_turn(self, site: WebSite, local: LocalEngine) -> None:
+        site.put_page("/", "/a")
         job = await local.crawl(NewCrawl(url=site.url + "/", recursive=True))
-        await until(lambda: any(asked.path == "/robots.txt" for asked in site.asked))
+        await until(lambda: any(asked.path == "/robots.txt" for asked in site.requests))
         async with asyncio.timeout(5):
             assert (await local.cancel(job.id)).status is JobStatus.CANCELLED
 
     @pytest.mark.requirement("002.crawler.workers")
-    async def test_waiting_crawls_keep_nobody_else_from_working(self, site: Site, local: LocalEngine) -> None:
+    async def test_waiting_crawls_keep_nobody_else_from_working(self, site: WebSite, local: LocalEngine) -> None:
         for number in range(4):
             await local.crawl(NewCrawl(url=f"{site.url}/{number}"))
         job = await local.wait((await local.add(NewNote(text="tea in the kitchen"))).id, LIMIT)
         assert job.status is JobStatus.COMPLETED
 
 
-async def test_pages_that_were_in_before_a_cancel_stay(site: Site, local: LocalEngine, gate: Gate) -> None:
-    site.put("/", "/a", "/slow")
-    site.put("/a")
+async def test_pages_that_were_in_before_a_cancel_stay(site: WebSite, local: LocalEngine, gate: Gate) -> None:
+    site.put_page("/", "/a", "/slow")
+    site.put_page("/a")
     site.pages["/slow"] = gate
     job = await local.crawl(NewCrawl(url=site.url + "/", recursive=True))
     await gate.wait()
     await until_created(local, job.id, 2)
     await local.cancel(job.id)
-    assert await titles(local) == ["Page /", "Page /a"]
+    assert await list_titles(local) == ["Page /", "Page /a"]
     assert await local.verify() == []
 
 
 async def test_a_cancelled_crawl_goes_on_where_it_was_when_it_is_retried(
-    site: Site, local: LocalEngine, gate: Gate
+    site: WebSite, local: LocalEngine, gate: Gate
 ) -> None:
-    site.put("/", "/a", "/slow")
-    site.put("/a")
+    site.put_page("/", "/a", "/slow")
+    site.put_page("/a")
     site.pages["/slow"] = gate
     job = await local.crawl(NewCrawl(url=site.url + "/", recursive=True))
     await gate.wait()
@@ -138,20 +138,20 @@ async def test_a_cancelled_crawl_goes_on_where_it_was_when_it_is_retried(
     gate.open.set()
     await local.retry(job.id)
     assert (await local.wait(job.id, LIMIT)).status is JobStatus.COMPLETED
-    assert site.paths() == ["/", "/a", "/slow", "/slow"]
+    assert site.requested_paths() == ["/", "/a", "/slow", "/slow"]
 
 
-async def test_a_failed_crawl_starts_anew_when_it_is_retried(site: Site, local: LocalEngine) -> None:
-    first = await crawled(local, site.url + "/")
+async def test_a_failed_crawl_starts_anew_when_it_is_retried(site: WebSite, local: LocalEngine) -> None:
+    first = await run_crawl(local, site.url + "/")
     assert first.job.status is JobStatus.FAILED
-    site.put("/")
+    site.put_page("/")
     await local.retry(first.job.id)
     assert (await local.wait(first.job.id, LIMIT)).status is JobStatus.COMPLETED
-    assert outcomes(await local.crawl_report(first.job.id)) == {"/": "created"}
+    assert outcomes_by_path(await local.crawl_report(first.job.id)) == {"/": "created"}
 
 
-async def test_to_remove_the_source_stops_its_crawl(site: Site, local: LocalEngine, gate: Gate) -> None:
-    site.put("/", "/slow")
+async def test_to_remove_the_source_stops_its_crawl(site: WebSite, local: LocalEngine, gate: Gate) -> None:
+    site.put_page("/", "/slow")
     site.pages["/slow"] = gate
     job = await local.crawl(NewCrawl(url=site.url + "/", recursive=True))
     await gate.wait()
@@ -162,13 +162,13 @@ async def test_to_remove_the_source_stops_its_crawl(site: Site, local: LocalEngi
 
 
 async def test_a_crawl_goes_on_in_the_next_process(
-    site: Site, settings: Settings, parsers: SharedParsers, gate: Gate, crawl: CrawlOptions
+    site: WebSite, settings: Settings, parsers: SharedParsers, gate: Gate, crawl: CrawlOptions
 ) -> None:
-    site.put("/", "/a", "/slow", "/b")
-    site.put("/a")
-    site.put("/b")
+    site.put_page("/", "/a", "/slow", "/b")
+    site.put_page("/a")
+    site.put_page("/b")
     site.pages["/slow"] = gate
-    engine = small_engine(settings, parsers=parsers, crawl=crawl)
+    engine = make_test_engine(settings, parsers=parsers, crawl=crawl)
     engine.start()
     job = await engine.crawl(NewCrawl(url=site.url + "/", recursive=True))
     await gate.wait()
@@ -179,11 +179,11 @@ async def test_a_crawl_goes_on_in_the_next_process(
 
 @pytest.mark.requirement("002.crawler.resume")
 async def test_a_crawl_goes_on_after_a_kill(
-    site: Site, settings: Settings, parsers: SharedParsers, gate: Gate, crawl: CrawlOptions
+    site: WebSite, settings: Settings, parsers: SharedParsers, gate: Gate, crawl: CrawlOptions
 ) -> None:
-    site.put("/", "/a", "/slow", "/b")
-    site.put("/a")
-    site.put("/b")
+    site.put_page("/", "/a", "/slow", "/b")
+    site.put_page("/a")
+    site.put_page("/b")
     site.pages["/slow"] = gate
     program = Path(__file__).with_name("killed_crawl.py")
     process = await asyncio.create_subprocess_exec(sys.executable, program, settings.data, site.url + "/")
@@ -197,29 +197,29 @@ async def test_a_crawl_goes_on_after_a_kill(
 
 
 async def finished_by_the_next(
-    site: Site, settings: Settings, parsers: SharedParsers, crawl: CrawlOptions, job_id: int
+    site: WebSite, settings: Settings, parsers: SharedParsers, crawl: CrawlOptions, job_id: int
 ) -> None:
     """Every page is in, once, and what had been fetched was not fetched again."""
-    engine = small_engine(settings, parsers=parsers, crawl=crawl)
+    engine = make_test_engine(settings, parsers=parsers, crawl=crawl)
     engine.start()
     try:
         job = await engine.wait(job_id, LIMIT)
         assert job.status is JobStatus.COMPLETED
-        assert await titles(engine) == ["Page /", "Page /a", "Page /b", "Page /slow"]
+        assert await list_titles(engine) == ["Page /", "Page /a", "Page /b", "Page /slow"]
         assert (await engine.jobs(JobFilter(kind=JobKind.ADD))).total == 4
         assert await engine.verify() == []
     finally:
         await asyncio.to_thread(engine.close)
-    assert sorted(site.paths()) == ["/", "/a", "/b", "/slow", "/slow"]
+    assert sorted(site.requested_paths()) == ["/", "/a", "/b", "/slow", "/slow"]
 
 
-async def test_a_crawl_with_somebody_elses_job_uid_is_ones_own(local: LocalEngine, site: Site) -> None:
-    site.put("/")
-    ada, bob = await joined(local, "ada"), await joined(local, "bob")
+async def test_a_crawl_with_somebody_elses_job_uid_is_ones_own(local: LocalEngine, site: WebSite) -> None:
+    site.put_page("/")
+    ada, bob = await register(local, "ada"), await register(local, "bob")
     new = NewCrawl(url=site.url + "/", recursive=False, job_uid=new_uid())
     jobs = [await person.crawl(new) for person in (ada, bob, bob)]
     assert jobs[1].id == jobs[2].id != jobs[0].id
     for person, job in ((ada, jobs[0]), (bob, jobs[1])):
         assert (await person.wait(new.job_uid, LIMIT)).id == job.id
         assert (await person.crawl_report(new.job_uid)).job.id == job.id
-        assert await titles(person) == ["Page /"]
+        assert await list_titles(person) == ["Page /"]

@@ -9,84 +9,86 @@ import pytest
 from knowledge.engine.api import Engine
 from knowledge.engine.local import LocalEngine
 from knowledge.errors import AddressForbidden, CollectionNotFound, InvalidParameter
-from knowledge.model import DocumentFilter, Filter, JobStatus, Kind, NewCollection, Query
+from knowledge.model import DocumentFilter, DocumentKind, JobStatus, NewCollection, Query, SearchFilter
 from knowledge.model.crawls import NewCrawl
-from tests.support.crawls import at, crawled, outcomes, titles
-from tests.support.web_site import Reply, Site, page
+from tests.support.crawls import find_page, list_titles, outcomes_by_path, run_crawl
+from tests.support.web_site import SiteReply, WebSite, make_page
 
 
 @pytest.mark.requirement("002.crawler.breadth_first")
-async def test_a_crawl_goes_breadth_first_and_visits_each_page_once(site: Site, engine: Engine) -> None:
-    site.put("/", "/a", "/b")
-    site.put("/a", "/a/deep", "/b/", "/b#part", "/")
-    site.put("/b", "/b/deep", "/a?utm_source=b")
-    site.put("/a/deep", "/a/deep/deeper")
-    site.put("/b/deep")
-    site.put("/a/deep/deeper")
-    crawl = await crawled(engine, site.url + "/")
-    assert site.paths() == ["/", "/a", "/b", "/a/deep", "/b/deep", "/a/deep/deeper"]
+async def test_a_crawl_goes_breadth_first_and_visits_each_page_once(site: WebSite, engine: Engine) -> None:
+    site.put_page("/", "/a", "/b")
+    site.put_page("/a", "/a/deep", "/b/", "/b#part", "/")
+    site.put_page("/b", "/b/deep", "/a?utm_source=b")
+    site.put_page("/a/deep", "/a/deep/deeper")
+    site.put_page("/b/deep")
+    site.put_page("/a/deep/deeper")
+    crawl = await run_crawl(engine, site.url + "/")
+    assert site.requested_paths() == ["/", "/a", "/b", "/a/deep", "/b/deep", "/a/deep/deeper"]
     assert crawl.job.status is JobStatus.COMPLETED
     assert (crawl.counts.crawled, crawl.counts.created, crawl.counts.failed) == (6, 6, 0)
 
 
 @pytest.mark.requirement("002.crawler.document")
-async def test_a_crawled_page_is_a_document_with_its_address(site: Site, engine: Engine) -> None:
-    site.put("/guide", title="The guide to tea", text="Green tea wants water of eighty degrees.")
-    crawl = await crawled(engine, site.url + "/guide", recursive=False)
+async def test_a_crawled_page_is_a_document_with_its_address(site: WebSite, engine: Engine) -> None:
+    site.put_page("/guide", title="The guide to tea", text="Green tea wants water of eighty degrees.")
+    crawl = await run_crawl(engine, site.url + "/guide", recursive=False)
     assert crawl.collection is not None
     assert (crawl.collection.source_type, crawl.collection.url) == ("crawl", site.url + "/guide")
     (document,) = (await engine.documents(DocumentFilter())).items
-    assert (document.kind, document.title, document.url) == (Kind.PAGE, "The guide to tea", site.url + "/guide")
+    assert (document.kind, document.title, document.url) == (DocumentKind.PAGE, "The guide to tea", site.url + "/guide")
     assert document.language == "en"
-    wanted = Filter(collections=(crawl.collection.uid,))
+    wanted = SearchFilter(collections=(crawl.collection.uid,))
     answer = await engine.search(Query(text="how hot for green tea", filter=wanted))
     assert "eighty degrees" in answer.hits[0].chunk.text
-    assert at(crawl, "/guide").document_uid == document.uid
+    assert find_page(crawl, "/guide").document_uid == document.uid
 
 
 @pytest.mark.requirement("002.crawler.single")
-async def test_without_recursion_one_page_is_crawled(site: Site, local: LocalEngine) -> None:
-    site.put("/", "/a")
-    site.put("/a")
-    crawl = await crawled(local, site.url + "/", recursive=False)
-    assert site.paths() == ["/"]
+async def test_without_recursion_one_page_is_crawled(site: WebSite, local: LocalEngine) -> None:
+    site.put_page("/", "/a")
+    site.put_page("/a")
+    crawl = await run_crawl(local, site.url + "/", recursive=False)
+    assert site.requested_paths() == ["/"]
     assert crawl.counts.crawled == 1
 
 
 @pytest.mark.requirement("002.crawler.max_pages")
-async def test_max_pages_is_kept_and_what_was_left_is_counted(site: Site, local: LocalEngine) -> None:
-    site.put("/", *(f"/page{number}" for number in range(10)))
+async def test_max_pages_is_kept_and_what_was_left_is_counted(site: WebSite, local: LocalEngine) -> None:
+    site.put_page("/", *(f"/page{number}" for number in range(10)))
     for number in range(10):
-        site.put(f"/page{number}")
-    crawl = await crawled(local, site.url + "/", max_pages=4)
+        site.put_page(f"/page{number}")
+    crawl = await run_crawl(local, site.url + "/", max_pages=4)
     assert (crawl.counts.crawled, crawl.counts.pending) == (4, 7)
     assert any("7 more addresses" in warning for warning in crawl.job.warnings)
 
 
 @pytest.mark.requirement("002.crawler.traps")
-async def test_a_trap_of_endless_links_ends(site: Site, local: LocalEngine) -> None:
-    site.put("/", "/day/1")
-    site.otherwise = lambda asked: (
-        Reply(page(asked.path, f"/day/{int(asked.path[5:]) + 1}", f"{asked.path}/x/x/x/x/x"))
+async def test_a_trap_of_endless_links_ends(site: WebSite, local: LocalEngine) -> None:
+    site.put_page("/", "/day/1")
+    site.default_reply = lambda asked: (
+        SiteReply(make_page(asked.path, f"/day/{int(asked.path[5:]) + 1}", f"{asked.path}/x/x/x/x/x"))
         if asked.path.startswith("/day/") and asked.path[5:].isdecimal()
-        else Reply("", 404)
+        else SiteReply("", 404)
     )
-    crawl = await crawled(local, site.url + "/", max_pages=8)
+    crawl = await run_crawl(local, site.url + "/", max_pages=8)
     assert crawl.counts.crawled == 8
-    assert "endless path" in outcomes(crawl).values()
+    assert "endless path" in outcomes_by_path(crawl).values()
 
 
 @pytest.mark.requirement("002.crawler.reasons")
-async def test_every_address_that_was_left_out_has_its_reason(site: Site, engine: Engine) -> None:
-    site.put("/", "/ok", "/private/x", "/archive/old", "/photo.jpg", "/feed", "/gone", "/copy", "https://example.com/x")
-    site.put("/ok", title="Same")
+async def test_every_address_that_was_left_out_has_its_reason(site: WebSite, engine: Engine) -> None:
+    site.put_page(
+        "/", "/ok", "/private/x", "/archive/old", "/photo.jpg", "/feed", "/gone", "/copy", "https://example.com/x"
+    )
+    site.put_page("/ok", title="Same")
     site.pages["/copy"] = site.pages["/ok"]
-    site.pages["/robots.txt"] = Reply("User-agent: *\nDisallow: /private/", content_type="text/plain")
-    site.pages["/feed"] = Reply("<rss/>", content_type="application/rss+xml")
-    site.pages["/gone"] = Reply("", 410)
-    site.put("/archive/old")
-    crawl = await crawled(engine, site.url + "/", exclude=("/archive/",))
-    assert outcomes(crawl) == {
+    site.pages["/robots.txt"] = SiteReply("User-agent: *\nDisallow: /private/", content_type="text/plain")
+    site.pages["/feed"] = SiteReply("<rss/>", content_type="application/rss+xml")
+    site.pages["/gone"] = SiteReply("", 410)
+    site.put_page("/archive/old")
+    crawl = await run_crawl(engine, site.url + "/", exclude=("/archive/",))
+    assert outcomes_by_path(crawl) == {
         "/": "created",
         "/ok": "created",
         "/private/x": "robots",
@@ -97,109 +99,109 @@ async def test_every_address_that_was_left_out_has_its_reason(site: Site, engine
         "/copy": "duplicate",
         "/x": "off-site",
     }
-    assert at(crawl, "/gone").http_status == 410
-    assert "/private/x" not in site.paths()
+    assert find_page(crawl, "/gone").http_status == 410
+    assert "/private/x" not in site.requested_paths()
     assert crawl.job.status is JobStatus.PARTIAL
 
 
 @pytest.mark.requirement("002.crawler.canonical")
-async def test_a_page_known_by_another_address_is_taken_once(site: Site, local: LocalEngine) -> None:
+async def test_a_page_known_by_another_address_is_taken_once(site: WebSite, local: LocalEngine) -> None:
     head = f'<link rel="canonical" href="{site.url}/tea">'
-    site.put("/", "/tea?sort=a", "/tea?sort=b")
-    site.put("/tea?sort=a", title="Tea", head=head)
-    site.put("/tea?sort=b", title="Tea again", head=head)
-    crawl = await crawled(local, site.url + "/")
-    assert outcomes(crawl) == {"/": "created", "/tea?sort=a": "created", "/tea?sort=b": "duplicate"}
+    site.put_page("/", "/tea?sort=a", "/tea?sort=b")
+    site.put_page("/tea?sort=a", title="Tea", head=head)
+    site.put_page("/tea?sort=b", title="Tea again", head=head)
+    crawl = await run_crawl(local, site.url + "/")
+    assert outcomes_by_path(crawl) == {"/": "created", "/tea?sort=a": "created", "/tea?sort=b": "duplicate"}
 
 
 @pytest.mark.requirement("002.crawler.noindex")
-async def test_a_page_that_asks_not_to_be_indexed_is_left_out_but_followed(site: Site, local: LocalEngine) -> None:
-    site.put("/", "/hidden")
-    site.put("/hidden", "/below", head='<meta name="robots" content="noindex">')
-    site.put("/below")
-    crawl = await crawled(local, site.url + "/")
-    assert outcomes(crawl) == {"/": "created", "/hidden": "robots", "/below": "created"}
+async def test_a_page_that_asks_not_to_be_indexed_is_left_out_but_followed(site: WebSite, local: LocalEngine) -> None:
+    site.put_page("/", "/hidden")
+    site.put_page("/hidden", "/below", head='<meta name="robots" content="noindex">')
+    site.put_page("/below")
+    crawl = await run_crawl(local, site.url + "/")
+    assert outcomes_by_path(crawl) == {"/": "created", "/hidden": "robots", "/below": "created"}
 
 
 @pytest.mark.requirement("002.crawler.sitemaps")
-async def test_pages_that_nothing_links_to_are_found_in_sitemaps(site: Site, local: LocalEngine) -> None:
-    site.put("/docs/")
+async def test_pages_that_nothing_links_to_are_found_in_sitemaps(site: WebSite, local: LocalEngine) -> None:
+    site.put_page("/docs/")
     for path in ("/docs/a", "/docs/b", "/elsewhere"):
-        site.put(path)
+        site.put_page(path)
     inner = f"<urlset><url><loc>{site.url}/elsewhere</loc></url><url><loc>{site.url}/docs/a</loc></url></urlset>"
     packed = gzip.compress(f"<urlset><url><loc>{site.url}/docs/b</loc></url></urlset>".encode())
     index = f"<sitemapindex><loc>{site.url}/one.xml</loc><loc>{site.url}/two.xml.gz</loc></sitemapindex>"
-    site.pages["/robots.txt"] = Reply(f"Sitemap: {site.url}/index.xml", content_type="text/plain")
-    site.pages["/index.xml"] = Reply(index, content_type="application/xml")
-    site.pages["/one.xml"] = Reply(inner, content_type="application/xml")
-    site.pages["/two.xml.gz"] = Reply(packed, content_type="application/gzip")
-    crawl = await crawled(local, site.url + "/docs/")
+    site.pages["/robots.txt"] = SiteReply(f"Sitemap: {site.url}/index.xml", content_type="text/plain")
+    site.pages["/index.xml"] = SiteReply(index, content_type="application/xml")
+    site.pages["/one.xml"] = SiteReply(inner, content_type="application/xml")
+    site.pages["/two.xml.gz"] = SiteReply(packed, content_type="application/gzip")
+    crawl = await run_crawl(local, site.url + "/docs/")
     assert crawl.counts.crawled == 4
-    pages = [path for path in site.paths() if "xml" not in path]
+    pages = [path for path in site.requested_paths() if "xml" not in path]
     assert pages == ["/docs/", "/docs/a", "/docs/b", "/elsewhere"], "what lies below the first page comes first"
 
 
 @pytest.mark.requirement("002.crawler.llms_txt")
-async def test_pages_named_in_llms_txt_are_crawled_and_their_twins_are_not(site: Site, local: LocalEngine) -> None:
-    site.put("/", "/guide.html")
-    site.put("/guide.html")
-    site.pages["/llms.txt"] = Reply(
+async def test_pages_named_in_llms_txt_are_crawled_and_their_twins_are_not(site: WebSite, local: LocalEngine) -> None:
+    site.put_page("/", "/guide.html")
+    site.put_page("/guide.html")
+    site.pages["/llms.txt"] = SiteReply(
         "# Site\n- [Guide](/guide.html.md): the guide\n- [More](/more.md): more\n", content_type="text/plain"
     )
-    site.pages["/more.md"] = Reply("# More\n\nMore about tea and kettles.", content_type="text/markdown")
-    crawl = await crawled(local, site.url + "/")
-    assert outcomes(crawl) == {
+    site.pages["/more.md"] = SiteReply("# More\n\nMore about tea and kettles.", content_type="text/markdown")
+    crawl = await run_crawl(local, site.url + "/")
+    assert outcomes_by_path(crawl) == {
         "/": "created", "/guide.html": "created", "/guide.html.md": "duplicate", "/more.md": "created"
     }  # fmt: skip
-    assert "/guide.html.md" not in site.paths()
+    assert "/guide.html.md" not in site.requested_paths()
 
 
 @pytest.mark.requirement("002.crawler.files")
-async def test_files_on_the_site_are_read_like_any_other_file(site: Site, local: LocalEngine) -> None:
-    site.put("/", "/notes.txt", "/table.csv", "/download")
-    site.pages["/notes.txt"] = Reply("Notes about kettles", content_type="text/plain")
-    site.pages["/table.csv"] = Reply("tea,minutes\ngreen,2\n", content_type="text/csv")
-    site.pages["/download"] = Reply("# Oolong\n\nSteep it often.", content_type="text/markdown")
-    crawl = await crawled(local, site.url + "/")
+async def test_files_on_the_site_are_read_like_any_other_file(site: WebSite, local: LocalEngine) -> None:
+    site.put_page("/", "/notes.txt", "/table.csv", "/download")
+    site.pages["/notes.txt"] = SiteReply("Notes about kettles", content_type="text/plain")
+    site.pages["/table.csv"] = SiteReply("tea,minutes\ngreen,2\n", content_type="text/csv")
+    site.pages["/download"] = SiteReply("# Oolong\n\nSteep it often.", content_type="text/markdown")
+    crawl = await run_crawl(local, site.url + "/")
     assert crawl.counts.crawled == 4
     found = await local.documents(DocumentFilter(per_page=10))
     assert {document.doc_type for document in found.items} == {"html", "txt", "csv", "md"}
 
 
 @pytest.mark.requirement("002.crawler.encodings")
-async def test_wrong_encodings_are_read_rightly(site: Site, local: LocalEngine) -> None:
-    site.put("/", "/koi", "/lying")
+async def test_wrong_encodings_are_read_rightly(site: WebSite, local: LocalEngine) -> None:
+    site.put_page("/", "/koi", "/lying")
     russian = "Чай на кухне остывает, а дождь за окном всё идёт и идёт."
     koi = f"<html><title>Чай</title><body><p>{russian}</p></body></html>".encode("koi8-r")
-    site.pages["/koi"] = Reply(koi, content_type="text/html; charset=koi8-r")
+    site.pages["/koi"] = SiteReply(koi, content_type="text/html; charset=koi8-r")
     lying = f'<html><meta charset="iso-8859-1"><title>Дождь</title><body><p>{russian} Снова.</p></body></html>'
-    site.pages["/lying"] = Reply(lying, content_type="text/html; charset=iso-8859-1")
-    await crawled(local, site.url + "/")
-    assert {"Чай", "Дождь"} <= set(await titles(local))
+    site.pages["/lying"] = SiteReply(lying, content_type="text/html; charset=iso-8859-1")
+    await run_crawl(local, site.url + "/")
+    assert {"Чай", "Дождь"} <= set(await list_titles(local))
     answer = await local.search(Query(text="кухне"))
     assert russian in answer.hits[0].chunk.text
 
 
-async def test_a_crawl_into_an_existing_collection_stays_there(site: Site, engine: Engine) -> None:
-    site.put("/")
+async def test_a_crawl_into_an_existing_collection_stays_there(site: WebSite, engine: Engine) -> None:
+    site.put_page("/")
     shelf = await engine.create_collection(NewCollection(title="Reading"))
-    crawl = await crawled(engine, site.url + "/", collection=shelf.uid)
+    crawl = await run_crawl(engine, site.url + "/", collection=shelf.uid)
     assert crawl.collection_uid == shelf.uid
     assert (await engine.collection(shelf.uid)).document_count == 1
 
 
-async def test_crawls_are_listed_newest_first(site: Site, engine: Engine) -> None:
-    site.put("/")
-    site.put("/b")
-    first = await crawled(engine, site.url + "/")
-    second = await crawled(engine, site.url + "/b", recursive=False)
+async def test_crawls_are_listed_newest_first(site: WebSite, engine: Engine) -> None:
+    site.put_page("/")
+    site.put_page("/b")
+    first = await run_crawl(engine, site.url + "/")
+    second = await run_crawl(engine, site.url + "/b", recursive=False)
     listed = await engine.crawls(page=1, per_page=1)
     assert (listed.total, [crawl.job.id for crawl in listed.items]) == (2, [second.job.id])
     assert (await engine.crawl_report(first.job.uid)).job.id == first.job.id
 
 
-async def test_the_same_crawl_sent_twice_happens_once(site: Site, engine: Engine) -> None:
-    site.put("/")
+async def test_the_same_crawl_sent_twice_happens_once(site: WebSite, engine: Engine) -> None:
+    site.put_page("/")
     new = NewCrawl(url=site.url + "/")
     first, second = await engine.crawl(new), await engine.crawl(new)
     assert first.id == second.id

@@ -10,19 +10,21 @@ import httpx
 import pytest
 
 from knowledge.engine.local import LocalEngine
-from knowledge.surfaces.rest import rest_app
-from tests.support.web_site import Asked, Reply, Site, page
+from knowledge.surfaces.rest import make_rest_app
+from tests.support.web_site import ReceivedRequest, SiteReply, WebSite, make_page
 
 
 @pytest.fixture
 async def http(local: LocalEngine) -> AsyncIterator[httpx.AsyncClient]:
-    transport = httpx.ASGITransport(app=rest_app(local))
+    transport = httpx.ASGITransport(app=make_rest_app(local))
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8000/api/v1") as client:
         yield client
 
 
-async def test_a_crawl_is_started_watched_and_reported(http: httpx.AsyncClient, local: LocalEngine, site: Site) -> None:
-    site.put("/", "/missing")
+async def test_a_crawl_is_started_watched_and_reported(
+    http: httpx.AsyncClient, local: LocalEngine, site: WebSite
+) -> None:
+    site.put_page("/", "/missing")
     started = await http.post("/crawls", json={"url": site.url + "/", "recursive": True})
     assert started.status_code == 202
     crawl = started.json()
@@ -38,13 +40,13 @@ async def test_a_crawl_is_started_watched_and_reported(http: httpx.AsyncClient, 
     assert (listed["total"], listed["crawls"][0]["id"], listed["crawls"][0]["pages"]) == (1, crawl["id"], [])
 
 
-async def test_a_crawl_is_cancelled_once(http: httpx.AsyncClient, site: Site) -> None:
+async def test_a_crawl_is_cancelled_once(http: httpx.AsyncClient, site: WebSite) -> None:
     reached, leave = threading.Event(), threading.Event()
 
-    def slow(asked: Asked) -> Reply:
+    def slow(asked: ReceivedRequest) -> SiteReply:
         reached.set()
         leave.wait(30)
-        return Reply(page("Late"))
+        return SiteReply(make_page("Late"))
 
     site.pages["/"] = slow
     crawl = (await http.post("/crawls", json={"url": site.url + "/"})).json()

@@ -24,25 +24,25 @@ from knowledge.errors import (
     WrongPassword,
 )
 from knowledge.model import Caller, CallerKind, NewNote, now
-from tests.support.accounts import PASSWORD, bearing, entered, joined
-from tests.support.engines import add_note, found
+from tests.support.accounts import PASSWORD, engine_for_key, log_in, register
+from tests.support.engines import add_note, search_ids
 
 
 async def test_whoever_registers_can_log_in_and_is_known_by_the_key(engine: Engine) -> None:
-    account = await engine.register("Ada", PASSWORD)
+    account = await engine.accounts.register("Ada", PASSWORD)
     assert account.id > 0
-    issued = await engine.login("ada", PASSWORD)
+    issued = await engine.accounts.login("ada", PASSWORD)
     assert issued.secret.startswith(issued.key.prefix + "_")
-    caller = await engine.account_of(issued.secret)
+    caller = await engine.accounts.find_by_key(issued.secret)
     assert caller == Caller(CallerKind.ACCOUNT, account.id, "Ada", issued.secret)
-    assert (await engine.as_caller(caller).account()) == account
+    assert (await engine.as_caller(caller).accounts.me()) == account
 
 
 async def test_a_username_is_taken_whatever_its_case(engine: Engine) -> None:
-    await engine.register("Ada", PASSWORD)
+    await engine.accounts.register("Ada", PASSWORD)
     for name in ("Ada", "ada", "ADA"):
         with pytest.raises(AccountTaken):
-            await engine.register(name, PASSWORD)
+            await engine.accounts.register(name, PASSWORD)
 
 
 @pytest.mark.parametrize(
@@ -62,16 +62,16 @@ async def test_a_username_is_taken_whatever_its_case(engine: Engine) -> None:
 )
 async def test_what_cannot_be_a_username_is_refused(engine: Engine, username: str) -> None:
     with pytest.raises(InvalidParameter):
-        await engine.register(username, PASSWORD)
+        await engine.accounts.register(username, PASSWORD)
     with pytest.raises(WrongPassword):
-        await engine.login(username, PASSWORD)
-    assert await engine.accounts() == []
+        await engine.accounts.login(username, PASSWORD)
+    assert await engine.accounts.list_all() == []
 
 
 @pytest.mark.parametrize("password", ["", "short", "x" * 1025, "x" * 1_000_000])
 async def test_a_password_has_its_length(engine: Engine, password: str) -> None:
     with pytest.raises(InvalidParameter):
-        await engine.register("ada", password)
+        await engine.accounts.register("ada", password)
 
 
 @pytest.mark.parametrize(
@@ -81,22 +81,22 @@ async def test_a_password_that_everybody_would_try_is_refused_wherever_one_is_se
     engine: Engine, password: str
 ) -> None:
     name = "ada-lovelace" if "-" in password else "lovelace.ada"
-    for verb in (engine.register(name, password), engine.add_account(name, password)):
+    for verb in (engine.accounts.register(name, password), engine.accounts.add(name, password)):
         with pytest.raises(InvalidParameter, match="one of the first") as refused:
             await verb
         assert "several words" in refused.value.hint
-    person = await joined(engine, name)
+    person = await register(engine, name)
     with pytest.raises(InvalidParameter, match="one of the first"):
-        await person.change_password(PASSWORD, password)
-    assert await entered(engine, name), "and the old one stays"
+        await person.accounts.change_password(PASSWORD, password)
+    assert await log_in(engine, name), "and the old one stays"
 
 
 async def test_a_wrong_password_and_an_unknown_name_are_the_same(engine: Engine) -> None:
-    await engine.register("ada", PASSWORD)
+    await engine.accounts.register("ada", PASSWORD)
     told = []
     for name, password in (("ada", "wrong horse"), ("nobody", PASSWORD), ("ada", PASSWORD + "x" * 2000)):
         with pytest.raises(WrongPassword) as raised:
-            await engine.login(name, password)
+            await engine.accounts.login(name, password)
         told.append((str(raised.value), raised.value.hint, raised.value.details))
     assert told[0] == told[1] == told[2]
 
@@ -114,28 +114,28 @@ class Counting(PasswordHasher):
 async def test_an_unknown_name_costs_as_much_as_a_wrong_password(
     local: LocalEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await local.register("ada", PASSWORD)
-    await local.add_account("keyholder")
+    await local.accounts.register("ada", PASSWORD)
+    await local.accounts.add("keyholder")
     hasher = Counting()
     monkeypatch.setattr(local._parts.passwords, "hasher", hasher)
     for number, name in enumerate(("ada", "nobody", "keyholder"), 1):
         with pytest.raises(WrongPassword):
-            await local.login(name, "wrong horse")
+            await local.accounts.login(name, "wrong horse")
         assert len(hasher.seen) == number
     assert len({kept.rsplit("$", 2)[0] for kept in hasher.seen}) == 1, "all by the same measure"
 
 
 async def test_every_login_makes_a_key_of_its_own(engine: Engine) -> None:
-    ada = await joined(engine, "ada")
-    again = await engine.login("ada", PASSWORD)
-    keys = await ada.api_keys()
+    ada = await register(engine, "ada")
+    again = await engine.accounts.login("ada", PASSWORD)
+    keys = await ada.accounts.list_keys()
     assert [key.name for key in keys] == ["login", "login"]
     assert again.key.id == keys[1].id
     assert len({key.prefix for key in keys}) == 2
 
 
 async def test_a_key_is_kept_nowhere(engine: Engine, local: LocalEngine) -> None:
-    issued = await engine.login((await engine.register("ada", PASSWORD)).username, PASSWORD)
+    issued = await engine.accounts.login((await engine.accounts.register("ada", PASSWORD)).username, PASSWORD)
     kept = b"".join(path.read_bytes() for path in local._parts.options.data.glob("knowledge.db*"))
     assert issued.key.prefix.encode() in kept
     assert issued.secret.encode() not in kept
@@ -145,28 +145,28 @@ async def test_a_key_is_kept_nowhere(engine: Engine, local: LocalEngine) -> None
 
 
 async def test_a_revoked_key_is_refused_at_once(engine: Engine) -> None:
-    ada = await joined(engine, "ada")
-    issued = await ada.create_api_key("laptop")
-    laptop = await bearing(engine, issued.secret)
+    ada = await register(engine, "ada")
+    issued = await ada.accounts.create_key("laptop")
+    laptop = await engine_for_key(engine, issued.secret)
     await add_note(laptop, "tea in the kitchen")
-    await ada.revoke_api_key(issued.key.id)
-    assert await engine.account_of(issued.secret) is None
+    await ada.accounts.revoke_key(issued.key.id)
+    assert await engine.accounts.find_by_key(issued.secret) is None
     with pytest.raises(InvalidKey):
-        await found(laptop, "tea")
-    assert await found(ada, "tea"), "other keys of the account go on"
+        await search_ids(laptop, "tea")
+    assert await search_ids(ada, "tea"), "other keys of the account go on"
 
 
 async def test_an_expired_key_says_so(engine: Engine, local: LocalEngine) -> None:
-    ada = await joined(engine, "ada")
-    issued = await ada.create_api_key("short", now() + timedelta(hours=1))
-    short = await bearing(engine, issued.secret)
+    ada = await register(engine, "ada")
+    issued = await ada.accounts.create_key("short", now() + timedelta(hours=1))
+    short = await engine_for_key(engine, issued.secret)
     expire(local, issued.key.id)
     with pytest.raises(ExpiredKey):
-        await engine.account_of(issued.secret)
+        await engine.accounts.find_by_key(issued.secret)
     with pytest.raises(ExpiredKey):
         await short.status()
     with pytest.raises(InvalidParameter):
-        await ada.create_api_key("late", now() - timedelta(seconds=1))
+        await ada.accounts.create_key("late", now() - timedelta(seconds=1))
 
 
 def expire(local: LocalEngine, key_id: int) -> None:
@@ -177,168 +177,176 @@ def expire(local: LocalEngine, key_id: int) -> None:
 
 @pytest.mark.parametrize("change", ["", "x", "swap", "cut"])
 async def test_a_key_is_right_to_the_last_letter(engine: Engine, change: str) -> None:
-    await engine.register("ada", PASSWORD)
-    secret = (await engine.login("ada", PASSWORD)).secret
+    await engine.accounts.register("ada", PASSWORD)
+    secret = (await engine.accounts.login("ada", PASSWORD)).secret
     altered = {"": "kn_", "x": secret + "x", "swap": secret.swapcase(), "cut": secret[:-1]}[change]
-    assert await engine.account_of(altered) is None
+    assert await engine.accounts.find_by_key(altered) is None
 
 
 @pytest.mark.parametrize(
     "key", ["kn_a_b", "kn_'; DROP TABLE api_keys; --_x", "kn_" + "a" * 100_000, "nothing", "kn_é_ü"]
 )
 async def test_what_is_no_key_is_nobodys(local: LocalEngine, key: str) -> None:
-    assert await local.account_of(key) is None
+    assert await local.accounts.find_by_key(key) is None
 
 
 async def test_another_accounts_keys_are_not_there(engine: Engine) -> None:
-    ada, bob = await joined(engine, "ada"), await joined(engine, "bob")
-    hers = (await ada.api_keys())[0]
+    ada, bob = await register(engine, "ada"), await register(engine, "bob")
+    hers = (await ada.accounts.list_keys())[0]
     with pytest.raises(KeyNotFound) as theirs:
-        await bob.revoke_api_key(hers.id)
+        await bob.accounts.revoke_key(hers.id)
     with pytest.raises(KeyNotFound) as nobodys:
-        await bob.revoke_api_key(999)
+        await bob.accounts.revoke_key(999)
     assert str(theirs.value).replace(str(hers.id), "#") == str(nobodys.value).replace("999", "#")
-    assert [key.id for key in await ada.api_keys()] == [hers.id]
+    assert [key.id for key in await ada.accounts.list_keys()] == [hers.id]
 
 
 async def test_the_use_of_a_key_is_noted_at_most_once_a_minute(local: LocalEngine) -> None:
-    ada = await joined(local, "ada")
-    first = (await ada.api_keys())[0].last_used_at
+    ada = await register(local, "ada")
+    first = (await ada.accounts.list_keys())[0].last_used_at
     assert first is not None
     await ada.status()
-    assert (await ada.api_keys())[0].last_used_at == first
+    assert (await ada.accounts.list_keys())[0].last_used_at == first
 
 
 async def test_a_changed_password_is_the_only_one(engine: Engine) -> None:
-    ada = await joined(engine, "ada")
+    ada = await register(engine, "ada")
     with pytest.raises(WrongPassword):
-        await ada.change_password("wrong horse", "another staple")
-    await ada.change_password(PASSWORD, "another staple")
+        await ada.accounts.change_password("wrong horse", "another staple")
+    await ada.accounts.change_password(PASSWORD, "another staple")
     with pytest.raises(WrongPassword):
-        await engine.login("ada", PASSWORD)
-    assert (await engine.login("ada", "another staple")).username == "ada"
+        await engine.accounts.login("ada", PASSWORD)
+    assert (await engine.accounts.login("ada", "another staple")).username == "ada"
 
 
 async def test_a_change_of_password_revokes_the_keys_of_all_logins_and_no_others(engine: Engine) -> None:
-    await engine.register("ada", PASSWORD)
-    await engine.register("bob", PASSWORD)
-    logins = [(await engine.login("ada", PASSWORD)).secret for _ in range(2)]
-    ada = await bearing(engine, logins[0])
-    by_hand = [(await ada.create_api_key("login")).secret, (await engine.issue_key("ada", "shell")).secret]
-    bobs = (await engine.login("bob", PASSWORD)).secret
-    await ada.change_password(PASSWORD, "another staple")
-    assert [await engine.account_of(key) for key in logins] == [None, None]
+    await engine.accounts.register("ada", PASSWORD)
+    await engine.accounts.register("bob", PASSWORD)
+    logins = [(await engine.accounts.login("ada", PASSWORD)).secret for _ in range(2)]
+    ada = await engine_for_key(engine, logins[0])
+    by_hand = [
+        (await ada.accounts.create_key("login")).secret,
+        (await engine.accounts.issue_key("ada", "shell")).secret,
+    ]
+    bobs = (await engine.accounts.login("bob", PASSWORD)).secret
+    await ada.accounts.change_password(PASSWORD, "another staple")
+    assert [await engine.accounts.find_by_key(key) for key in logins] == [None, None]
     for key in (*by_hand, bobs):
-        assert await engine.account_of(key) is not None
+        assert await engine.accounts.find_by_key(key) is not None
     with pytest.raises(Unauthenticated):
         await ada.status()
 
 
 async def test_the_key_of_a_login_expires_after_its_days(local: LocalEngine) -> None:
-    await local.register("ada", PASSWORD)
+    await local.accounts.register("ada", PASSWORD)
     for days in (90, 7):
         local._parts.options = replace(local._parts.options, login_key_days=days)
-        expires = (await local.login("ada", PASSWORD)).key.expires_at
+        expires = (await local.accounts.login("ada", PASSWORD)).key.expires_at
         assert expires is not None
         assert timedelta(days=days) - timedelta(minutes=5) < expires - now() <= timedelta(days=days)
-    issued = await local.login("ada", PASSWORD)
+    issued = await local.accounts.login("ada", PASSWORD)
     expire(local, issued.key.id)
     with pytest.raises(ExpiredKey) as refused:
-        await local.account_of(issued.secret)
+        await local.accounts.find_by_key(issued.secret)
     assert refused.value.hint == "Log in for a new key."
 
 
 async def test_an_account_keeps_the_newest_twenty_login_keys(engine: Engine) -> None:
-    await engine.register("ada", PASSWORD)
-    first = await engine.login("ada", PASSWORD)
-    ada = await bearing(engine, first.secret)
-    laptop = await ada.create_api_key("laptop")
-    await engine.register("bob", PASSWORD)
-    bobs = (await engine.login("bob", PASSWORD)).secret
-    later = [(await engine.login("ada", PASSWORD)).secret for _ in range(19)]
-    assert await engine.account_of(first.secret) is not None, "twenty are kept"
-    later.append((await engine.login("ada", PASSWORD)).secret)
-    assert await engine.account_of(first.secret) is None, "and the oldest goes"
+    await engine.accounts.register("ada", PASSWORD)
+    first = await engine.accounts.login("ada", PASSWORD)
+    ada = await engine_for_key(engine, first.secret)
+    laptop = await ada.accounts.create_key("laptop")
+    await engine.accounts.register("bob", PASSWORD)
+    bobs = (await engine.accounts.login("bob", PASSWORD)).secret
+    later = [(await engine.accounts.login("ada", PASSWORD)).secret for _ in range(19)]
+    assert await engine.accounts.find_by_key(first.secret) is not None, "twenty are kept"
+    later.append((await engine.accounts.login("ada", PASSWORD)).secret)
+    assert await engine.accounts.find_by_key(first.secret) is None, "and the oldest goes"
     for key in (laptop.secret, bobs, *later):
-        assert await engine.account_of(key) is not None
-    assert len(await (await bearing(engine, later[-1])).api_keys()) == 21
+        assert await engine.accounts.find_by_key(key) is not None
+    assert len(await (await engine_for_key(engine, later[-1])).accounts.list_keys()) == 21
 
 
 async def test_a_login_with_a_password_that_is_changed_meanwhile_gets_no_key(local: LocalEngine) -> None:
-    ada = await joined(local, "ada")
+    ada = await register(local, "ada")
     people = local._parts.accounts
     verified = people.store.require("ada")
-    await ada.change_password(PASSWORD, "another staple")
+    await ada.accounts.change_password(PASSWORD, "another staple")
     with pytest.raises(WrongPassword):
-        people.issue_at_login(verified, 90)
-    assert people.keys.of_account(verified.id) == []
+        people.issue_login_key(verified, 90)
+    assert people.keys.list_of_account(verified.id) == []
 
 
 async def test_a_disabled_account_is_let_in_no_more(engine: Engine) -> None:
-    ada = await joined(engine, "ada")
+    ada = await register(engine, "ada")
     note = await add_note(ada, "tea in the kitchen")
-    assert (await engine.disable_account("ADA")).is_disabled
+    assert (await engine.accounts.disable("ADA")).is_disabled
     with pytest.raises(InvalidKey):
         await ada.status()
     with pytest.raises(WrongPassword):
-        await engine.login("ada", PASSWORD)
-    await engine.disable_account("ada", disabled=False)
-    assert await found(ada, "tea") == [note.id]
+        await engine.accounts.login("ada", PASSWORD)
+    await engine.accounts.disable("ada", disabled=False)
+    assert await search_ids(ada, "tea") == [note.id]
 
 
 async def test_the_local_owner_has_no_account(engine: Engine) -> None:
-    for verb in (engine.account(), engine.api_keys(), engine.create_api_key("x"), engine.delete_account("x" * 8)):
+    for verb in (
+        engine.accounts.me(),
+        engine.accounts.list_keys(),
+        engine.accounts.create_key("x"),
+        engine.accounts.delete_me("x" * 8),
+    ):
         with pytest.raises(AccountNotFound):
             await verb
 
 
 async def test_an_account_without_a_password_lives_by_its_keys(engine: Engine) -> None:
-    await engine.add_account("robot")
+    await engine.accounts.add("robot")
     for password in ("", "None", PASSWORD):
         with pytest.raises(WrongPassword):
-            await engine.login("robot", password)
-    robot = await bearing(engine, (await engine.issue_key("robot", "nightly")).secret)
-    assert (await robot.account()).username == "robot"
+            await engine.accounts.login("robot", password)
+    robot = await engine_for_key(engine, (await engine.accounts.issue_key("robot", "nightly")).secret)
+    assert (await robot.accounts.me()).username == "robot"
 
 
 async def test_looking_after_the_server_is_for_admins(engine: Engine) -> None:
-    ada, root = await joined(engine, "ada"), await joined(engine, "root")
+    ada, root = await register(engine, "ada"), await register(engine, "root")
     for verb in (
-        ada.verify(), ada.reindex(), ada.backup(), ada.accounts(), ada.add_account("eve"), ada.remove_account("root"),
-        ada.disable_account("root"), ada.issue_key("root", "mine"), ada.pending_corpora(), ada.approve_corpus(1),
-        ada.revoke_approval(1),
+        ada.verify(), ada.reindex(), ada.backup(), ada.accounts.list_all(), ada.accounts.add("eve"),
+        ada.accounts.remove("root"), ada.accounts.disable("root"), ada.accounts.issue_key("root", "mine"),
+        ada.corpora.list_pending(), ada.corpora.approve(1), ada.corpora.revoke_approval(1),
     ):  # fmt: skip
         with pytest.raises(AdminRequired):
             await verb
     assert await root.verify() == []
-    assert [account.username for account in await root.accounts()] == ["ada", "root"]
-    assert [account.is_admin for account in await root.accounts()] == [False, True]
+    assert [account.username for account in await root.accounts.list_all()] == ["ada", "root"]
+    assert [account.is_admin for account in await root.accounts.list_all()] == [False, True]
 
 
 async def test_an_admin_does_not_read_what_is_not_theirs(engine: Engine) -> None:
-    ada, root = await joined(engine, "ada"), await joined(engine, "root")
+    ada, root = await register(engine, "ada"), await register(engine, "root")
     await add_note(ada, "tea in the kitchen")
-    assert await found(root, "tea") == []
+    assert await search_ids(root, "tea") == []
     assert (await root.status()).documents == 0
 
 
 async def test_a_deleted_account_leaves_nothing(engine: Engine, local: LocalEngine) -> None:
-    ada, bob = await joined(engine, "ada"), await joined(engine, "bob")
+    ada, bob = await register(engine, "ada"), await register(engine, "bob")
     await add_note(ada, "tea in the kitchen")
     kept = await add_note(bob, "tea at noon")
     with pytest.raises(WrongPassword):
-        await ada.delete_account("wrong horse")
-    removed = await ada.delete_account(PASSWORD)
+        await ada.accounts.delete_me("wrong horse")
+    removed = await ada.accounts.delete_me(PASSWORD)
     assert removed.documents == 1
     with pytest.raises(Unauthenticated):
         await ada.status()
-    assert [account.username for account in await engine.accounts()] == ["bob"]
-    assert await found(bob, "tea") == [kept.id]
+    assert [account.username for account in await engine.accounts.list_all()] == ["bob"]
+    assert await search_ids(bob, "tea") == [kept.id]
     assert await local.verify() == []
     assert nothing_left(local, 1)
-    again = await joined(engine, "ada")
+    again = await register(engine, "ada")
     assert (await again.status()).documents == 0
-    assert (await again.account()).id > 2, "a number is never given twice"
+    assert (await again.accounts.me()).id > 2, "a number is never given twice"
 
 
 def nothing_left(local: LocalEngine, account_id: int) -> bool:
@@ -355,17 +363,21 @@ def nothing_left(local: LocalEngine, account_id: int) -> bool:
 
 
 async def test_who_leaves_takes_running_jobs_along(local: LocalEngine) -> None:
-    ada = await joined(local, "ada")
+    ada = await register(local, "ada")
     for number in range(20):
         await ada.add(NewNote(text=f"note {number} about tea"))
-    await local.remove_account("ada")
+    await local.accounts.remove("ada")
     assert nothing_left(local, 1)
     assert await local.verify() == []
     assert list((local._parts.options.data / "files").rglob("??/*")) == []
 
 
 async def test_what_nobody_has_cannot_be_removed(engine: Engine) -> None:
-    for verb in (engine.remove_account("nobody"), engine.disable_account("nobody"), engine.issue_key("nobody", "x")):
+    for verb in (
+        engine.accounts.remove("nobody"),
+        engine.accounts.disable("nobody"),
+        engine.accounts.issue_key("nobody", "x"),
+    ):
         with pytest.raises(AccountNotFound):
             await verb
 
@@ -373,6 +385,6 @@ async def test_what_nobody_has_cannot_be_removed(engine: Engine) -> None:
 async def test_where_registration_is_closed_the_operator_still_adds_people(local: LocalEngine) -> None:
     local._parts.options = replace(local._parts.options, registration=False)
     with pytest.raises(Forbidden):
-        await local.register("ada", PASSWORD)
-    await local.add_account("ada", PASSWORD)
-    assert await entered(local, "ada")
+        await local.accounts.register("ada", PASSWORD)
+    await local.accounts.add("ada", PASSWORD)
+    assert await log_in(local, "ada")

@@ -7,7 +7,7 @@ import zipfile
 
 from knowledge.engine.api import Engine
 from knowledge.model import Content, DocumentFilter, JobFilter, JobKind, JobStatus, NewFile
-from tests.support.engines import PATIENCE, done, found
+from tests.support.engines import WAIT_SECONDS, search_ids, wait_until_done
 
 
 def a_zip(**files: str) -> bytes:
@@ -20,13 +20,13 @@ def a_zip(**files: str) -> bytes:
 
 async def add_zip(engine: Engine, data: bytes) -> None:
     job = await engine.add(
-        NewFile(filename="papers.zip", content=Content.of(data), tags=("box",), source_path="/p.zip")
+        NewFile(filename="papers.zip", content=Content.from_bytes(data), tags=("box",), source_path="/p.zip")
     )
     assert job.kind is JobKind.UNPACK
-    ended = await done(engine, job)
+    ended = await wait_until_done(engine, job)
     assert ended.document_id is None and ended.warnings
-    while active := [job for job in (await engine.jobs(JobFilter())).items if not job.status.ended]:
-        await engine.wait(active[0].id, PATIENCE)
+    while active := [job for job in (await engine.jobs(JobFilter())).items if not job.status.has_ended]:
+        await engine.wait(active[0].id, WAIT_SECONDS)
 
 
 async def test_each_document_of_an_archive_is_found_by_itself(engine: Engine) -> None:
@@ -36,7 +36,7 @@ async def test_each_document_of_an_archive_is_found_by_itself(engine: Engine) ->
         ("b.md", "/p.zip!/folder/b.md", ("box",)),
         ("a.txt", "/p.zip!/a.txt", ("box",)),
     ]
-    assert (await found(engine, "green pears"))[0] == documents[0].id
+    assert (await search_ids(engine, "green pears"))[0] == documents[0].id
     assert await engine.verify() == []
 
 
@@ -44,12 +44,12 @@ async def test_an_archive_again_adds_only_what_is_new_and_replaces_what_changed(
     await add_zip(engine, a_zip(a_txt="apples are red", b_txt="pears are green"))
     await add_zip(engine, a_zip(a_txt="apples are red", b_txt="pears are yellow", c_txt="plums are blue"))
     assert (await engine.documents(DocumentFilter())).total == 3
-    assert await found(engine, '"green"') == []
+    assert await search_ids(engine, '"green"') == []
     assert await engine.verify() == []
 
 
 async def test_an_archive_without_a_document_fails_with_the_reason(engine: Engine) -> None:
-    job = await engine.add(NewFile(filename="x.zip", content=Content.of(a_zip(tool_exe="MZ"))))
-    ended = await engine.wait(job.id, PATIENCE)
+    job = await engine.add(NewFile(filename="x.zip", content=Content.from_bytes(a_zip(tool_exe="MZ"))))
+    ended = await engine.wait(job.id, WAIT_SECONDS)
     assert ended.status is JobStatus.FAILED and ended.error is not None and ended.error.code == "no_text"
     assert await engine.verify() == []

@@ -7,8 +7,8 @@ import pytest
 from knowledge.engine.api import Engine
 from knowledge.engine.local import LocalEngine
 from knowledge.errors import CollectionNotFound, InvalidParameter, NameTaken
-from knowledge.model import CollectionEdit, DocumentFilter, Filter, NewCollection, Query, Scope
-from tests.support.engines import add_note, found
+from knowledge.model import CollectionEdit, DocumentFilter, NewCollection, Query, Scope, SearchFilter
+from tests.support.engines import add_note, search_ids
 
 
 async def test_a_collection_is_made_by_the_first_document_that_names_it(engine: Engine) -> None:
@@ -20,7 +20,7 @@ async def test_a_collection_is_made_by_the_first_document_that_names_it(engine: 
 async def test_search_stays_inside_the_collection(engine: Engine) -> None:
     await add_note(engine, "tea in the kitchen")
     memory = await add_note(engine, "tea at noon", collection="memory")
-    assert await found(engine, "tea", collections=("memory",)) == [memory.id]
+    assert await search_ids(engine, "tea", collections=("memory",)) == [memory.id]
 
 
 async def test_a_title_gives_a_name_and_a_taken_name_gets_a_number(engine: Engine) -> None:
@@ -59,17 +59,25 @@ async def test_removing_a_collection_takes_its_documents_along(engine: Engine) -
     removed = await engine.remove_collection("old")
     assert (removed.documents, removed.chunks) == (3, 3)
     assert [document.id for document in (await engine.documents(DocumentFilter())).items] == [kept.id]
-    assert await found(engine, "page") == [kept.id]
+    assert await search_ids(engine, "page") == [kept.id]
     assert await engine.verify() == []
 
 
 async def test_each_owner_has_shelves_of_their_own(local: LocalEngine) -> None:
-    ada, bob = [local.scoped(Scope((await local.add_account(name)).id)) for name in ("ada", "bob")]
+    ada, bob = [local.scoped(Scope((await local.accounts.add(name)).id)) for name in ("ada", "bob")]
     hers = await add_note(ada, "a secret garden")
     await add_note(bob, "a public garden")
-    assert await found(ada, "garden") == [hers.id]
+    assert await search_ids(ada, "garden") == [hers.id]
     assert (await bob.status()).documents == 1
     shared = (await ada.collection("documents")).id
     guest = local.scoped(Scope(owner=3, collections=frozenset({shared})))
-    answer = await guest.search(Query(text="garden", filter=Filter()))
+    answer = await guest.search(Query(text="garden", filter=SearchFilter()))
     assert [hit.document.id for hit in answer.hits] == [hers.id]
+
+
+async def test_the_uid_of_another_owners_collection_is_refused_as_taken(local: LocalEngine) -> None:
+    ada, bob = [local.scoped(Scope((await local.accounts.add(name)).id)) for name in ("ada", "bob")]
+    hers = await ada.create_collection(NewCollection(title="Garden"))
+    with pytest.raises(NameTaken, match=str(hers.uid)):
+        await bob.create_collection(NewCollection(title="Garden", uid=hers.uid))
+    assert (await ada.create_collection(NewCollection(title="Garden", uid=hers.uid))).id == hers.id

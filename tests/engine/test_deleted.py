@@ -18,15 +18,15 @@ import pytest
 
 from knowledge import app
 from knowledge.config import Settings
-from knowledge.engine.crawl.politeness import Retrying
+from knowledge.engine.crawl.politeness import RetryPolicy
 from knowledge.engine.local import LocalEngine
 from knowledge.model import Content, DocumentEdit, DocumentFilter, JobFilter, JobKind, JobStatus, NewFile, NewNote
 from knowledge.store import migrate
-from knowledge.testing import SharedParsers, small_engine
+from knowledge.testing import SharedParsers, make_test_engine
 from tests.contracts.knowledge import samples
-from tests.support.crawls import crawled
-from tests.support.engines import PATIENCE, a_file, add_file, add_note, done, found
-from tests.support.web_site import Reply, page, serving
+from tests.support.crawls import run_crawl
+from tests.support.engines import WAIT_SECONDS, add_file, add_note, make_file, search_ids, wait_until_done
+from tests.support.web_site import SiteReply, make_page, serve_site
 
 FIELDS = ("title", "text", "heading", "tag", "key", "value", "name", "path", "address")
 LIMIT = 30.0
@@ -79,14 +79,14 @@ def opened(settings: Settings, parsers: SharedParsers) -> Iterator[Callable[[], 
     engines: list[LocalEngine] = []
 
     def open_next() -> LocalEngine:
-        engine = small_engine(settings, parsers=parsers)
+        engine = make_test_engine(settings, parsers=parsers)
         engine.start()
         engines.append(engine)
         return engine
 
     yield open_next
     for engine in engines:
-        if not engine._parts.closing:
+        if not engine.is_closed:
             engine.close()
 
 
@@ -103,14 +103,14 @@ def a_zip(kind: str) -> bytes:
 
 
 async def settled(engine: LocalEngine) -> None:
-    while active := [job for job in (await engine.jobs(JobFilter())).items if not job.status.ended]:
-        await engine.wait(active[0].id, PATIENCE)
+    while active := [job for job in (await engine.jobs(JobFilter())).items if not job.status.has_ended]:
+        await engine.wait(active[0].id, WAIT_SECONDS)
 
 
 async def add_bytes(engine: LocalEngine, kind: str, suffix: str, data: bytes) -> None:
     more = described(kind, suffix)
     name = f"{secret(kind, 'name')}.{suffix}"
-    await done(engine, await engine.add(NewFile(filename=name, content=Content.of(data), **more)))  # type: ignore[arg-type]
+    await wait_until_done(engine, await engine.add(NewFile(filename=name, content=Content.from_bytes(data), **more)))  # type: ignore[arg-type]
     await settled(engine)
 
 
@@ -120,7 +120,7 @@ async def fill(engine: LocalEngine) -> list[str]:
     await add_bytes(engine, "text", "txt", said("text").encode())
     await add_bytes(engine, "mark", "md", said("mark").encode())
     await add_bytes(engine, "html", "html", html.encode())
-    samples.docx(word := engine._parts.options.data.parent / "word.docx", said("word"))
+    samples.write_docx(word := engine._parts.options.data.parent / "word.docx", said("word"))
     await add_bytes(engine, "word", "docx", word.read_bytes())
     await add_bytes(engine, "pack", "zip", a_zip("pack"))
     await add_note(engine, f"{secret('note', 'name')} is how it begins\n\n{said('note')}", **described("note", "txt"))
@@ -140,7 +140,7 @@ async def test_nothing_of_removed_documents_is_on_the_disk_after_a_clean_stop(
     await close(engine)
     assert traces(settings.data, words) == {}
     again = opened()
-    assert await found(again, "coffee") == [kept.id] and await again.verify() == []
+    assert await search_ids(again, "coffee") == [kept.id] and await again.verify() == []
     assert {job.filename for job in (await again.jobs(JobFilter())).items} == {"kept.md", "(removed)"}
 
 
@@ -168,8 +168,8 @@ async def test_clearing_everything_leaves_nothing_of_failed_and_cancelled_jobs(
 ) -> None:
     engine = opened()
     await fill(engine)
-    broken = a_file(f"{secret('fail', 'name')}.json", "   ", **described("fail", "json"))
-    failed = await engine.wait((await engine.add(broken)).id, PATIENCE)
+    broken = make_file(f"{secret('fail', 'name')}.json", "   ", **described("fail", "json"))
+    failed = await engine.wait((await engine.add(broken)).id, WAIT_SECONDS)
     assert failed.status is JobStatus.FAILED
     await engine.clear()
     await close(engine)
@@ -179,7 +179,7 @@ async def test_clearing_everything_leaves_nothing_of_failed_and_cancelled_jobs(
 async def test_a_cancelled_note_leaves_neither_its_beginning_nor_what_was_said_about_it(
     settings: Settings, parsers: SharedParsers
 ) -> None:
-    engine = small_engine(settings, parsers=parsers)  # not started: nobody takes the job
+    engine = make_test_engine(settings, parsers=parsers)  # not started: nobody takes the job
     job = await engine.add(NewNote(text=said("stop"), **described("stop", "txt")))  # type: ignore[arg-type]
     cancelled = await engine.cancel(job.id)
     assert (cancelled.status, cancelled.filename) == (JobStatus.CANCELLED, "Note")
@@ -189,14 +189,17 @@ async def test_a_cancelled_note_leaves_neither_its_beginning_nor_what_was_said_a
 
 async def test_a_crawled_site_is_gone_with_its_collection(settings: Settings, parsers: SharedParsers) -> None:
     reaching = settings.model_copy(update={"crawl_delay": 0, "crawl_allow": "127.0.0.1"})
-    quick = replace(app.crawl_options(reaching), retrying=Retrying(attempts=1, first_wait=0.01, longest_wait=0.1))
-    engine = small_engine(reaching, parsers=parsers, crawl=quick)
+    quick = replace(
+        app.build_crawl_options(reaching),
+        retry_policy=RetryPolicy(attempts=1, first_wait_seconds=0.01, max_wait_seconds=0.1),
+    )
+    engine = make_test_engine(reaching, parsers=parsers, crawl=quick)
     engine.start()
-    with serving() as site:
+    with serve_site() as site:
         start, other = f"/{secret('site', 'path')}", f"/{secret('site', 'name')}"
-        site.pages[start] = Reply(page(secret("site", "title"), other, text=said("site")))
-        site.pages[other] = Reply(page(secret("site", "heading"), text=said("site")))
-        crawl = await crawled(engine, site.url + start, recursive=True)
+        site.pages[start] = SiteReply(make_page(secret("site", "title"), other, text=said("site")))
+        site.pages[other] = SiteReply(make_page(secret("site", "heading"), text=said("site")))
+        crawl = await run_crawl(engine, site.url + start, recursive=True)
         assert crawl.counts.chunks and crawl.collection is not None
         assert traces(settings.data, secrets_of("site"))
         await engine.remove_collection(crawl.collection.id)
@@ -212,14 +215,14 @@ async def test_what_is_removed_leaves_the_disk_while_the_server_runs(
     engine = opened()
     kept = await add_file(engine, "kept.md", "# Kept\n\nCoffee stays.")
     await add_bytes(engine, "text", "txt", said("text").encode())
-    assert await found(engine, "kettle")
+    assert await search_ids(engine, "kettle")
     (gone,) = [each for each in (await engine.documents(DocumentFilter())).items if each.id != kept.id]
     await engine.remove(gone.id)
     deadline = time.monotonic() + LIMIT
     while left := traces(settings.data, secrets_of("text")):
         assert time.monotonic() < deadline, left
         await asyncio.sleep(0.1)
-    assert await found(engine, "coffee") == [kept.id] and gone.id not in await found(engine, "kettle")
+    assert await search_ids(engine, "coffee") == [kept.id] and gone.id not in await search_ids(engine, "kettle")
     assert await engine.verify() == []
 
 
@@ -228,8 +231,8 @@ import asyncio, sys
 from pathlib import Path
 from knowledge.config import Settings
 from knowledge.model import NewNote
-from knowledge.testing import small_engine
-engine = small_engine(Settings(data=Path(sys.argv[1]), workers=1))
+from knowledge.testing import make_test_engine
+engine = make_test_engine(Settings(data=Path(sys.argv[1]), workers=1))
 engine.start()
 async def main():
     for text in ("coffee stays", sys.argv[2]):
@@ -252,17 +255,17 @@ async def test_a_purge_that_was_killed_goes_on_at_the_next_start(
     ended = await asyncio.to_thread(subprocess.run, command, env=environment, timeout=LIMIT, check=False)
     assert ended.returncode < 0, "it was killed where the test wanted it"
     engine = opened()
-    assert await found(engine, "coffee") == [1] and await engine.verify() == []
+    assert await search_ids(engine, "coffee") == [1] and await engine.verify() == []
     await close(engine)
     assert traces(settings.data, secrets_of("kill")) == {}
 
 
 def test_an_upgrade_clears_what_older_versions_left(tmp_path: Path, parsers: SharedParsers) -> None:
-    from tests.support.old_folders import DUMPS, lay_out
+    from tests.support.old_folders import DUMPS, restore_dump
 
     data = tmp_path / "data"
     (dump,) = (each for each in DUMPS if each.stem == "schema_0004")
-    path = lay_out(dump, data)
+    path = restore_dump(dump, data)
     word = secret("past", "text")
     old = sqlite3.connect(path)
     old.execute("PRAGMA secure_delete=OFF")
@@ -280,15 +283,15 @@ def test_an_upgrade_clears_what_older_versions_left(tmp_path: Path, parsers: Sha
     old.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     old.close()
     assert traces(data, [word])
-    engine = small_engine(Settings(data=data, workers=1), parsers=parsers)
+    engine = make_test_engine(Settings(data=data, workers=1), parsers=parsers)
     engine.start()
     engine.close()
     copies = list(data.glob("knowledge-before-*.db"))
     assert set(traces(data, [word])) == {copy.name for copy in copies}, "the copy is kept for a week"
     for copy in copies:
-        long_ago = time.time() - migrate.COPY_SECONDS - 60
+        long_ago = time.time() - migrate.COPY_KEEP_SECONDS - 60
         os.utime(copy, (long_ago, long_ago))
-    engine = small_engine(Settings(data=data, workers=1), parsers=parsers)
+    engine = make_test_engine(Settings(data=data, workers=1), parsers=parsers)
     engine.start()
     engine.close()
     assert traces(data, [word]) == {}

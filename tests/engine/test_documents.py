@@ -8,24 +8,16 @@ import pytest
 
 from knowledge.engine.api import Engine
 from knowledge.errors import CollectionNotFound, DocumentNotFound, Duplicate, InvalidParameter, UnsupportedFormat
-from knowledge.model import (
-    DocumentEdit,
-    DocumentFilter,
-    DocumentStatus,
-    JobFilter,
-    JobStatus,
-    Kind,
-    NewNote,
-)
-from tests.support.engines import PATIENCE, a_file, add_file, add_note, done, found
+from knowledge.model import DocumentEdit, DocumentFilter, DocumentKind, DocumentStatus, JobFilter, JobStatus, NewNote
+from tests.support.engines import WAIT_SECONDS, add_file, add_note, make_file, search_ids, wait_until_done
 
 
 async def test_a_note_is_found_once_its_job_has_ended(engine: Engine) -> None:
     note = await add_note(engine, "The kettle stands in the kitchen")
-    assert note.kind is Kind.NOTE
+    assert note.kind is DocumentKind.NOTE
     assert note.status is DocumentStatus.COMPLETED
     assert note.title == "The kettle stands in the kitchen"
-    assert await found(engine, "kettle") == [note.id]
+    assert await search_ids(engine, "kettle") == [note.id]
 
 
 async def test_a_file_keeps_its_name_its_headings_and_its_bytes(engine: Engine) -> None:
@@ -50,7 +42,7 @@ async def test_number_and_uuid_name_the_same_document(engine: Engine) -> None:
 async def test_the_same_bytes_in_the_same_collection_are_recognised(engine: Engine) -> None:
     first = await add_file(engine, "a.txt", "the very same words")
     with pytest.raises(Duplicate) as caught:
-        await engine.add(a_file("b.txt", "the very same words"))
+        await engine.add(make_file("b.txt", "the very same words"))
     assert caught.value.details["document_id"] == first.id
     other = await add_file(engine, "b.txt", "the very same words", collection="elsewhere")
     assert other.id != first.id
@@ -60,8 +52,8 @@ async def test_a_changed_file_at_the_same_path_replaces_its_document(engine: Eng
     before = await add_file(engine, "plan.txt", "we meet on monday", source_path="/notes/plan.txt")
     after = await add_file(engine, "plan.txt", "we meet on friday", source_path="/notes/plan.txt")
     assert after.id == before.id and after.uid == before.uid
-    assert await found(engine, '"monday"') == []
-    assert await found(engine, "friday") == [before.id]
+    assert await search_ids(engine, '"monday"') == []
+    assert await search_ids(engine, "friday") == [before.id]
     assert (await engine.documents(DocumentFilter())).total == 1
 
 
@@ -76,7 +68,7 @@ async def test_what_is_removed_is_gone_from_search_and_lists(engine: Engine) -> 
     removed = await engine.remove(note.id)
     assert (removed.documents, removed.chunks) == (1, note.chunk_count)
     assert removed.bytes_freed > 0
-    assert await found(engine, "forgotten") == []
+    assert await search_ids(engine, "forgotten") == []
     with pytest.raises(DocumentNotFound):
         await engine.document(note.id)
     assert await engine.verify() == []
@@ -97,18 +89,18 @@ async def test_tags_title_and_metadata_can_be_changed(engine: Engine) -> None:
     edited = await engine.edit(note.id, edit)
     assert (edited.title, edited.tags, edited.metadata) == ("Orchard", ("mine", "final"), {"b": 2, "c": 3})
     jobs = (await engine.jobs(JobFilter())).items
-    await done(engine, jobs[0])
-    assert await found(engine, "orchard") == [note.id]
-    assert await found(engine, "plain", tags=("final",)) == [note.id]
-    assert await found(engine, "plain", tags=("draft",)) == []
+    await wait_until_done(engine, jobs[0])
+    assert await search_ids(engine, "orchard") == [note.id]
+    assert await search_ids(engine, "plain", tags=("final",)) == [note.id]
+    assert await search_ids(engine, "plain", tags=("draft",)) == []
 
 
 async def test_a_document_moves_to_another_collection(engine: Engine) -> None:
     note = await add_note(engine, "moving day")
     moved = await engine.edit(note.id, DocumentEdit(collection="attic"))
     assert moved.collection == "attic"
-    assert await found(engine, "moving", collections=("attic",)) == [note.id]
-    assert await found(engine, "moving", collections=("documents",)) == []
+    assert await search_ids(engine, "moving", collections=("attic",)) == [note.id]
+    assert await search_ids(engine, "moving", collections=("documents",)) == []
 
 
 async def test_documents_are_listed_by_page_type_tag_and_path(engine: Engine) -> None:
@@ -124,7 +116,7 @@ async def test_documents_are_listed_by_page_type_tag_and_path(engine: Engine) ->
 
 async def test_an_unknown_format_is_refused_with_what_is_supported(engine: Engine) -> None:
     with pytest.raises(UnsupportedFormat) as caught:
-        await engine.add(a_file("thing.xyz", "?"))
+        await engine.add(make_file("thing.xyz", "?"))
     assert "md" in caught.value.details["supported"]  # type: ignore[operator]
 
 
@@ -134,8 +126,8 @@ async def test_an_empty_note_is_refused(engine: Engine) -> None:
 
 
 async def test_a_file_without_text_fails_and_leaves_nothing_but_its_job(engine: Engine) -> None:
-    job = await engine.add(a_file("blank.txt", "   \n\n  "))
-    ended = await engine.wait(job.id, PATIENCE)
+    job = await engine.add(make_file("blank.txt", "   \n\n  "))
+    ended = await engine.wait(job.id, WAIT_SECONDS)
     assert ended.status is JobStatus.FAILED
     assert ended.error is not None and ended.error.code == "no_text"
     assert (await engine.documents(DocumentFilter())).total == 0
@@ -145,4 +137,4 @@ async def test_a_file_without_text_fails_and_leaves_nothing_but_its_job(engine: 
 async def test_a_search_in_a_collection_that_is_not_there_says_so(engine: Engine) -> None:
     await add_note(engine, "something")
     with pytest.raises(CollectionNotFound):
-        await found(engine, "something", collections=("nowhere",))
+        await search_ids(engine, "something", collections=("nowhere",))

@@ -7,30 +7,30 @@ from dataclasses import replace
 
 import pytest
 
-from knowledge.app import model_choice
+from knowledge.app import build_model_choice
 from knowledge.config import Settings
-from knowledge.embed.loading import Model
-from knowledge.embed.openai import Address, OpenAI
+from knowledge.embed.loading import ModelLoader
+from knowledge.embed.openai import EmbeddingEndpoint, OpenAIEmbedder
 from knowledge.engine.local import LocalEngine
 from knowledge.errors import EmbeddingFailed, EmbeddingRateLimited, KnowledgeError
-from knowledge.model import Mode, NewNote, Query
-from knowledge.testing import SharedParsers, small_engine
+from knowledge.model import NewNote, Query, SearchMode
+from knowledge.testing import SharedParsers, make_test_engine
 from knowledge.wire import SearchBody, dump_query
-from tests.support.embedding_service import DIMENSION, Answer, Service, served
+from tests.support.embedding_service import DIMENSION, EmbeddingReply, EmbeddingService, serve_embeddings
 
-PATIENCE = 30.0
+WAIT_SECONDS = 30.0
 
 
 @pytest.fixture
-def service() -> Iterator[Service]:
-    with served(Service()) as running:
+def service() -> Iterator[EmbeddingService]:
+    with serve_embeddings(EmbeddingService()) as running:
         yield running
 
 
 @pytest.fixture
-def engine(service: Service, settings: Settings, parsers: SharedParsers) -> Iterator[LocalEngine]:
-    model = OpenAI(Address(service.url, "small-model"), None, DIMENSION, wait=lambda _: None)
-    opened = small_engine(settings, parsers=parsers, embedder=model)
+def engine(service: EmbeddingService, settings: Settings, parsers: SharedParsers) -> Iterator[LocalEngine]:
+    model = OpenAIEmbedder(EmbeddingEndpoint(service.url, "small-model"), None, DIMENSION, wait=lambda _: None)
+    opened = make_test_engine(settings, parsers=parsers, embedder=model)
     opened.start()
     yield opened
     opened.close()
@@ -38,14 +38,14 @@ def engine(service: Service, settings: Settings, parsers: SharedParsers) -> Iter
 
 @pytest.mark.parametrize(("status", "kind"), [(429, EmbeddingRateLimited), (500, EmbeddingFailed)])
 async def test_an_embedding_service_that_fails_is_told_to_those_who_want_to_know(
-    status: int, kind: type[KnowledgeError], engine: LocalEngine, service: Service
+    status: int, kind: type[KnowledgeError], engine: LocalEngine, service: EmbeddingService
 ) -> None:
     job = await engine.add(NewNote(text="Tea is served at five."))
-    await engine.wait(job.id, PATIENCE)
-    service.always = Answer(status)
+    await engine.wait(job.id, WAIT_SECONDS)
+    service.default = EmbeddingReply(status)
     query = Query(text=f"tea {status}")
     answer = await engine.search(query)
-    assert (answer.mode, len(answer.hits)) == (Mode.TEXT, 1)
+    assert (answer.mode, len(answer.hits)) == (SearchMode.TEXT, 1)
     with pytest.raises(kind) as caught:
         await engine.search(replace(query, fallback=False))
     assert type(caught.value) is kind
@@ -53,17 +53,17 @@ async def test_an_embedding_service_that_fails_is_told_to_those_who_want_to_know
 
 
 async def test_a_service_that_was_never_reached_is_told_too(
-    service: Service, settings: Settings, parsers: SharedParsers
+    service: EmbeddingService, settings: Settings, parsers: SharedParsers
 ) -> None:
-    service.always = Answer(429, {"Retry-After": "0"})
+    service.default = EmbeddingReply(429, {"Retry-After": "0"})
     chosen = settings.model_copy(update={"embedding": f"openai:{service.url}#small-model"})
-    model = Model(model_choice(chosen, chosen.embedding), retry_seconds=PATIENCE)
-    engine = small_engine(chosen, parsers=parsers, open_model=lambda _: model)
+    model = ModelLoader(build_model_choice(chosen, chosen.embedding), retry_seconds=WAIT_SECONDS)
+    engine = make_test_engine(chosen, parsers=parsers, open_model=lambda _: model)
     engine.start()
     try:
         with pytest.raises(KnowledgeError):
-            model.wait(PATIENCE)
-        assert (await engine.search(Query(text="tea"))).mode is Mode.TEXT
+            model.wait_for_embedder(WAIT_SECONDS)
+        assert (await engine.search(Query(text="tea"))).mode is SearchMode.TEXT
         with pytest.raises(EmbeddingRateLimited):
             await engine.search(Query(text="tea", fallback=False))
     finally:

@@ -17,10 +17,10 @@ from knowledge.config import Settings
 from knowledge.engine import backup
 from knowledge.engine.local import LocalEngine
 from knowledge.surfaces.cli import cli
-from knowledge.testing import SharedParsers, small_engine
+from knowledge.testing import SharedParsers, make_test_engine
 from tests.support.command_line import Shell
-from tests.support.engines import add_file, add_note, found
-from tests.support.old_folders import DUMPS, lay_out
+from tests.support.engines import add_file, add_note, search_ids
+from tests.support.old_folders import DUMPS, restore_dump
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="Windows has no such modes")
 
@@ -42,14 +42,14 @@ def open_to_others(folder: Path) -> dict[str, str]:
 async def use(engine: LocalEngine) -> bytes:
     await add_file(engine, "tea.md", "# Tea\n\nTea in the kitchen.", tags=("hot",))
     note = await add_note(engine, "coffee at noon")
-    assert await found(engine, "coffee")
+    assert await search_ids(engine, "coffee")
     await engine.remove(note.id)
     await engine.reindex()
     return b"".join([piece async for piece in (await engine.backup()).pieces])
 
 
 async def test_whatever_is_made_in_a_new_data_folder_is_private(settings: Settings, parsers: SharedParsers) -> None:
-    engine = small_engine(settings, parsers=parsers)
+    engine = make_test_engine(settings, parsers=parsers)
     engine.start()
     await use(engine)
     assert open_to_others(settings.data) == {}
@@ -61,12 +61,12 @@ async def test_whatever_is_made_in_a_new_data_folder_is_private(settings: Settin
 async def test_a_folder_of_an_older_version_is_tightened_when_it_is_opened(
     settings: Settings, parsers: SharedParsers, dump: Path
 ) -> None:
-    lay_out(dump, settings.data)
+    restore_dump(dump, settings.data)
     elsewhere = settings.data.parent / "elsewhere.txt"
     elsewhere.write_text("not ours")
     (settings.data / "link").symlink_to(elsewhere)
     assert len(open_to_others(settings.data)) > 3
-    engine = small_engine(settings, parsers=parsers)
+    engine = make_test_engine(settings, parsers=parsers)
     assert open_to_others(settings.data) == {}
     engine.start()
     await use(engine)
@@ -78,20 +78,20 @@ async def test_a_folder_of_an_older_version_is_tightened_when_it_is_opened(
 async def test_a_restored_folder_is_private(settings: Settings, parsers: SharedParsers, tmp_path: Path) -> None:
     import io
 
-    engine = small_engine(settings, parsers=parsers)
+    engine = make_test_engine(settings, parsers=parsers)
     engine.start()
     archive = await use(engine)
     await asyncio.to_thread(engine.close)
     home = tmp_path / "restored"
-    backup.restore(io.BytesIO(archive), home)
+    backup.restore_backup(io.BytesIO(archive), home)
     assert open_to_others(home) == {}
 
 
 def test_a_backup_is_private_and_what_commands_make_is_too(tmp_path: Path) -> None:
     data, target = tmp_path / "data", tmp_path / "all.tar"
     shell = Shell({"KNOWLEDGE_EMBEDDING": "none"})
-    shell.ok("note", "Tea is at four.", "--data", data)
-    shell.ok("backup", target, "--data", data)
+    shell.run_ok("note", "Tea is at four.", "--data", data)
+    shell.run_ok("backup", target, "--data", data)
     assert open_to_others(data) == {} and stat.S_IMODE(target.stat().st_mode) == 0o600
     assert cli.name
 
@@ -118,8 +118,8 @@ import asyncio, sys
 from pathlib import Path
 from knowledge.config import Settings
 from knowledge.model import NewNote
-from knowledge.testing import small_engine
-engine = small_engine(Settings(data=Path(sys.argv[1]), workers=1))
+from knowledge.testing import make_test_engine
+engine = make_test_engine(Settings(data=Path(sys.argv[1]), workers=1))
 engine.start()
 async def main():
     await engine.wait((await engine.add(NewNote(text="tea at four"))).id, 30)
@@ -137,7 +137,7 @@ async def test_what_a_killed_backup_left_is_gone_after_the_next_start(
     assert ended.returncode == -signal.SIGKILL
     (left,) = settings.data.glob("backup-*.db")
     assert stat.S_IMODE(left.stat().st_mode) == 0o600
-    engine = small_engine(settings, parsers=parsers)
+    engine = make_test_engine(settings, parsers=parsers)
     engine.start()
-    assert not list(settings.data.glob("backup-*")) and await found(engine, "tea") == [1]
+    assert not list(settings.data.glob("backup-*")) and await search_ids(engine, "tea") == [1]
     await asyncio.to_thread(engine.close)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator
-from contextlib import suppress
+from contextlib import closing, suppress
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
@@ -14,6 +16,8 @@ from knowledge.engine.api import Engine
 from knowledge.engine.indexing import follower
 from knowledge.engine.local import LocalEngine
 from knowledge.errors import JobNotFound, NotNow, TooLarge
+from knowledge.extract.base import Source
+from knowledge.extract.process.fork_client import ForkServerClient
 from knowledge.extract.process.parsers import Parsers
 from knowledge.model import (
     Content,
@@ -26,14 +30,14 @@ from knowledge.model import (
     NewNote,
     Query,
 )
-from knowledge.testing import small_engine
-from tests.support.engines import PATIENCE, a_file, add_note, done
+from knowledge.testing import make_test_engine
+from tests.support.engines import WAIT_SECONDS, add_note, make_file, wait_until_done
 
 
 async def test_a_job_tells_how_it_went(engine: Engine) -> None:
-    job = await engine.add(a_file("one.txt", "first of all"))
+    job = await engine.add(make_file("one.txt", "first of all"))
     assert job.filename == "one.txt" and job.kind is JobKind.ADD
-    ended = await done(engine, job)
+    ended = await wait_until_done(engine, job)
     assert ended.progress == 1.0 and ended.chunk_count == 1
     assert ended.started_at is not None and ended.completed_at is not None
     assert ended.document_uid == (await engine.document(ended.document_id or 0)).uid
@@ -41,8 +45,8 @@ async def test_a_job_tells_how_it_went(engine: Engine) -> None:
 
 async def test_progress_is_reported_while_a_job_is_waited_for(engine: Engine) -> None:
     steps: list[str] = []
-    job = await engine.add(a_file("one.txt", "step by step"))
-    await engine.wait(job.id, PATIENCE, lambda step, done, total: steps.append(step))
+    job = await engine.add(make_file("one.txt", "step by step"))
+    await engine.wait(job.id, WAIT_SECONDS, lambda step, done, total: steps.append(step))
     assert steps
 
 
@@ -51,13 +55,13 @@ async def test_the_same_uid_again_is_the_same_job(engine: Engine) -> None:
     first = await engine.add(NewNote(text="once only", job_uid=uid))
     again = await engine.add(NewNote(text="once only", job_uid=uid))
     assert first.id == again.id and first.uid == uid
-    await done(engine, first)
+    await wait_until_done(engine, first)
     assert (await engine.documents(DocumentFilter())).total == 1
 
 
 async def test_jobs_are_listed_newest_first_and_by_status(engine: Engine) -> None:
-    good = await done(engine, await engine.add(NewNote(text="good")))
-    bad = await engine.wait((await engine.add(a_file("blank.txt", " "))).id, PATIENCE)
+    good = await wait_until_done(engine, await engine.add(NewNote(text="good")))
+    bad = await engine.wait((await engine.add(make_file("blank.txt", " "))).id, WAIT_SECONDS)
     page = await engine.jobs(JobFilter())
     assert [job.id for job in page.items] == [bad.id, good.id]
     assert [job.id for job in (await engine.jobs(JobFilter(status=JobStatus.FAILED))).items] == [bad.id]
@@ -69,7 +73,7 @@ async def test_a_job_that_is_not_there_says_so(engine: Engine) -> None:
 
 
 async def test_an_ended_job_can_be_neither_cancelled_nor_retried(engine: Engine) -> None:
-    job = await done(engine, await engine.add(NewNote(text="it is over")))
+    job = await wait_until_done(engine, await engine.add(NewNote(text="it is over")))
     with pytest.raises(NotNow):
         await engine.cancel(job.id)
     with pytest.raises(NotNow):
@@ -89,7 +93,7 @@ async def test_a_file_over_the_limit_is_refused_while_it_arrives(engine: Engine)
 
 async def test_a_cancelled_job_leaves_nothing(local: LocalEngine) -> None:
     paragraphs = "\n\n".join(f"Paragraph {number} about rivers and hills." for number in range(40_000))
-    job = await local.add(a_file("long.txt", paragraphs))
+    job = await local.add(make_file("long.txt", paragraphs))
     ended = await local.cancel(job.id)
     assert ended.status is JobStatus.CANCELLED
     assert (await local.documents(DocumentFilter())).total == 0
@@ -99,11 +103,11 @@ async def test_a_cancelled_job_leaves_nothing(local: LocalEngine) -> None:
 
 async def test_notes_overtake_bulk_imports(local: LocalEngine) -> None:
     text = "\n\n".join(f"Paragraph {number} about rivers." for number in range(5_000))
-    bulk = [await local.add(a_file(f"{number}.txt", f"{number}\n\n{text}")) for number in range(4)]
+    bulk = [await local.add(make_file(f"{number}.txt", f"{number}\n\n{text}")) for number in range(4)]
     note = await add_note(local, "quick as a note")
     assert note.id
     states = [(await local.job(job.id)).status for job in bulk]
-    assert not all(state.ended for state in states)
+    assert not all(state.has_ended for state in states)
     for job in bulk:
         with suppress(NotNow):
             await local.cancel(job.id)
@@ -111,16 +115,16 @@ async def test_notes_overtake_bulk_imports(local: LocalEngine) -> None:
 
 async def test_a_job_whose_parser_dies_runs_twice_more_and_is_then_failed_with_that_reason(settings: Settings) -> None:
     parsers = Parsers(parser="tests.data.extract.hostile_parsers:crashes")
-    engine = small_engine(settings, parsers=parsers)
+    engine = make_test_engine(settings, parsers=parsers)
     engine.start()
     try:
-        job = await engine.add(a_file("deadly.md", "# It ends its reader"))
-        ended = await engine.wait(job.id, PATIENCE)
+        job = await engine.add(make_file("deadly.md", "# It ends its reader"))
+        ended = await engine.wait(job.id, WAIT_SECONDS)
         assert ended.status is JobStatus.FAILED
         assert ended.error is not None and ended.error.code == "parser_died"
         assert (await add_note(engine, "the server lives on")).id
         assert (await engine.retry(job.id)).status is JobStatus.QUEUED  # its original was kept for this
-        assert (await engine.wait(job.id, PATIENCE)).status is JobStatus.FAILED
+        assert (await engine.wait(job.id, WAIT_SECONDS)).status is JobStatus.FAILED
     finally:
         await asyncio.to_thread(engine.close)
 
@@ -128,48 +132,63 @@ async def test_a_job_whose_parser_dies_runs_twice_more_and_is_then_failed_with_t
 async def test_a_cancel_that_meets_a_job_between_its_claim_and_its_beginning_is_not_lost(
     settings: Settings, parsers: Parsers
 ) -> None:
-    engine = small_engine(settings, parsers=parsers)  # not started: this test is the worker
-    job = await engine.add(a_file("one.txt", "first of all"))
+    engine = make_test_engine(settings, parsers=parsers)  # not started: this test is the worker
+    job = await engine.add(make_file("one.txt", "first of all"))
     claim = engine._parts.jobs.claim(most_urgent_only=False)
     assert claim is not None and claim.id == job.id
     cancelling = asyncio.create_task(engine.cancel(job.uid))
     for _ in range(10):  # meanwhile the cancel looks for the job, and finds it neither queued nor running
         await engine.job(job.id)
-    engine._parts.board.begin(job.id)
-    async with asyncio.timeout(PATIENCE):
-        while not engine._parts.board.is_cancelled(job.id):
+    engine._parts.progress.begin(job.id)
+    async with asyncio.timeout(WAIT_SECONDS):
+        while not engine._parts.progress.is_cancelled(job.id):
             await asyncio.sleep(0)
-    engine._parts.jobs.cancelled(claim)
-    engine._parts.board.end(job.id)
+    engine._parts.jobs.mark_cancelled(claim)
+    engine._parts.progress.end(job.id)
     assert (await cancelling).status is JobStatus.CANCELLED
     engine.close()
 
 
-def test_what_the_first_document_needs_can_be_made_ready_before_it(local: LocalEngine) -> None:
-    local._parts.ingest.warm_up()
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has the fork server and /proc")
+async def test_what_the_first_document_needs_can_be_made_ready_before_it(settings: Settings, tmp_path: Path) -> None:
+    """The fork server has loaded the tokenizer, and nothing is left of the text that was read for it."""
+    text = tmp_path / "one.txt"
+    text.write_text("first of all")
+    with Parsers() as parsers:
+        with parsers.parse(Source(text, "one.txt")) as parsing:  # from then on the formats are loaded
+            assert [page.text for page in parsing] == ["first of all"]
+        nursery = parsers._launcher
+        assert isinstance(nursery, ForkServerClient) and nursery._process is not None
+        maps = Path(f"/proc/{nursery._process.pid}/maps")
+        before = maps.read_text()
+        with closing(make_test_engine(settings, parsers=parsers)) as engine:
+            engine._parts.ingest.warm_up()
+            assert ("/tokenizers" in before, "/tokenizers" in maps.read_text()) == (False, True)
+            assert [path for path in (settings.data / "files").rglob("*") if path.is_file()] == []
+            assert (await engine.jobs(JobFilter())).total == 0
 
 
 async def test_what_is_published_beside_other_work_is_indexed_with_it_and_what_is_alone_waits_for_nothing(
     local: LocalEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(follower, "TOGETHER", 10 * PATIENCE)
+    monkeypatch.setattr(follower, "GATHER_SECONDS", 10 * WAIT_SECONDS)
     indexer = local._parts.indexer
-    await done(local, await local.add(NewNote(text="alone with its thoughts")))
-    with indexer.expecting():
+    await wait_until_done(local, await local.add(NewNote(text="alone with its thoughts")))
+    with indexer.expect_change():
         beside = await local.add(NewNote(text="beside an import"))
-        while local._parts.changes.newest() == indexer.seq:
+        while local._parts.changes.newest_seq() == indexer.seq:
             await asyncio.sleep(0)
         assert (await local.job(beside.id)).status is JobStatus.PROCESSING
-        assert indexer.behind == 1
-    assert (await done(local, beside)).status is JobStatus.COMPLETED
-    assert indexer.behind == 0
+        assert indexer.changes_behind == 1
+    assert (await wait_until_done(local, beside)).status is JobStatus.COMPLETED
+    assert indexer.changes_behind == 0
 
 
 async def test_who_waits_for_a_change_is_not_kept_waiting_for_others(
     local: LocalEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(follower, "TOGETHER", 10 * PATIENCE)
-    note = await done(local, await local.add(NewNote(text="an old tale")))
-    with local._parts.indexer.expecting():
+    monkeypatch.setattr(follower, "GATHER_SECONDS", 10 * WAIT_SECONDS)
+    note = await wait_until_done(local, await local.add(NewNote(text="an old tale")))
+    with local._parts.indexer.expect_change():
         await local.edit(note.document_id or 0, DocumentEdit(add_tags=("old",)))
-        assert local._parts.indexer.behind == 0
+        assert local._parts.indexer.changes_behind == 0

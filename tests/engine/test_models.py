@@ -13,20 +13,20 @@ from safetensors.numpy import save_file
 
 from knowledge import app
 from knowledge.config import Settings
-from knowledge.embed.base import Vectors
-from knowledge.embed.loading import Model
+from knowledge.embed.embedder import Vectors
+from knowledge.embed.loading import ModelLoader
 from knowledge.engine.api import Engine
 from knowledge.engine.local import LocalEngine
 from knowledge.engine.remote.engine import RemoteEngine
 from knowledge.errors import EmbeddingFailed, InvalidParameter, ModelUnavailable
-from knowledge.model import Mode, Query
-from knowledge.surfaces.rest import rest_app
-from knowledge.testing import BagOfWords, GivenModel, SharedParsers, small_engine
+from knowledge.model import Query, SearchMode
+from knowledge.surfaces.rest import make_rest_app
+from knowledge.testing import BagOfWordsEmbedder, PreloadedModel, SharedParsers, make_test_engine
 from tests.support import tiny_model
-from tests.support.engines import PATIENCE, add_note
+from tests.support.engines import WAIT_SECONDS, add_note
 
 
-class Gated(BagOfWords):
+class Gated(BagOfWordsEmbedder):
     """A model that makes no passage's vector until it is let."""
 
     def __init__(self, salt: str) -> None:
@@ -36,7 +36,7 @@ class Gated(BagOfWords):
 
     def embed(self, passages: Sequence[str]) -> Vectors:
         self.asked.set()
-        assert self.gate.wait(PATIENCE)
+        assert self.gate.wait(WAIT_SECONDS)
         if self.broken:
             raise EmbeddingFailed("The service went away")
         self.made += len(passages)
@@ -53,7 +53,7 @@ class Works:
         self._opened: list[LocalEngine] = []
 
     def start(self) -> LocalEngine:
-        engine = small_engine(self._settings, parsers=self._parsers, open_model=self._open)
+        engine = make_test_engine(self._settings, parsers=self._parsers, open_model=self._open)
         engine.start()
         self._opened.append(engine)
         return engine
@@ -64,8 +64,8 @@ class Works:
         while self._opened:
             self._opened.pop().close()
 
-    def _open(self, spec: str) -> Model:
-        return GivenModel(self.models[spec], self._settings.data, spec)
+    def _open(self, spec: str) -> ModelLoader:
+        return PreloadedModel(self.models[spec], self._settings.data, spec)
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def works(settings: Settings, parsers: SharedParsers) -> Iterator[Works]:
 
 async def swapped(engine: Engine) -> str:
     """The name of the model that answers, once no other is to follow."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(WAIT_SECONDS):
         while (model := (await engine.status()).model).next is not None or not model.loaded:
             await asyncio.sleep(0.01)
     return model.name
@@ -85,7 +85,7 @@ async def swapped(engine: Engine) -> str:
 
 async def by_meaning(engine: Engine, text: str) -> tuple[str, int]:
     """The model that was asked, and the document that it found first."""
-    answer = await engine.search(Query(text=text, mode=Mode.VECTOR, explain=True))
+    answer = await engine.search(Query(text=text, mode=SearchMode.VECTOR, explain=True))
     assert answer.explanation is not None
     return str(answer.explanation["model"]), answer.hits[0].document.id
 
@@ -94,7 +94,7 @@ async def test_the_old_vectors_serve_until_the_new_ones_are_all_there(works: Wor
     engine, following = works.start(), works.models["next"]
     tea = await add_note(engine, "tea in the kitchen")
     await engine.reindex("next")
-    assert await asyncio.to_thread(following.asked.wait, PATIENCE)
+    assert await asyncio.to_thread(following.asked.wait, WAIT_SECONDS)
     late = await add_note(engine, "coffee at noon")
     status = (await engine.status()).model
     assert status.next is not None and (status.next.name, status.next.left) == ("next", 1)
@@ -124,7 +124,7 @@ async def test_a_change_that_was_interrupted_goes_on_at_the_next_start(works: Wo
     engine, following = works.start(), works.models["next"]
     tea = await add_note(engine, "tea in the kitchen")
     await engine.reindex("next")
-    assert await asyncio.to_thread(following.asked.wait, PATIENCE)
+    assert await asyncio.to_thread(following.asked.wait, WAIT_SECONDS)
     following.broken = True
     works.stop()
     following.broken = False
@@ -137,7 +137,7 @@ async def test_the_last_word_counts_when_minds_change(works: Works) -> None:
     engine = works.start()
     tea = await add_note(engine, "tea in the kitchen")
     await engine.reindex("next")
-    assert await asyncio.to_thread(works.models["next"].asked.wait, PATIENCE)
+    assert await asyncio.to_thread(works.models["next"].asked.wait, WAIT_SECONDS)
     works.models["third"].gate.set()
     await engine.reindex("third")
     works.models["next"].gate.set()
@@ -152,12 +152,12 @@ async def test_a_document_that_was_on_its_way_gets_its_vectors_too(works: Works)
     old.gate.clear()
     old.asked.clear()
     adding = asyncio.create_task(add_note(engine, "coffee at noon"))
-    assert await asyncio.to_thread(old.asked.wait, PATIENCE)
+    assert await asyncio.to_thread(old.asked.wait, WAIT_SECONDS)
     await engine.reindex("next")
     await swapped(engine)
     old.gate.set()
     late = await adding
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(WAIT_SECONDS):
         while (await by_meaning(engine, "coffee at noon"))[1] != late.id:
             await asyncio.sleep(0.01)
     assert await engine.verify() == []
@@ -176,7 +176,7 @@ async def test_a_setting_does_not_change_the_model_of_a_folder_that_is_in_use(wo
 
 
 def a_model(folder: Path, seed: int) -> str:
-    save_file(tiny_model.weights(seed), tiny_model.folder(folder) / "model.safetensors")
+    save_file(tiny_model.make_weights(seed), tiny_model.write_model_folder(folder) / "model.safetensors")
     return f"dir:{folder}"
 
 
@@ -186,7 +186,7 @@ async def test_models_from_folders_follow_each_other_near_and_far(tmp_path: Path
     engine.start()
     try:
         tea = await add_note(engine, "tea kitchen")
-        transport = httpx.ASGITransport(app=rest_app(engine))
+        transport = httpx.ASGITransport(app=make_rest_app(engine))
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8000") as http:
             far = RemoteEngine(http)
             assert await swapped(far) == "one"

@@ -10,7 +10,7 @@ from knowledge.engine.api import Engine
 from knowledge.engine.local import LocalEngine
 from knowledge.errors import DocumentNotFound, NotANote
 from knowledge.model import DocumentFilter
-from tests.support.engines import add_file, add_note, found
+from tests.support.engines import add_file, add_note, search_ids
 
 
 async def test_an_updated_note_keeps_its_id_collection_and_tags(engine: Engine) -> None:
@@ -18,8 +18,8 @@ async def test_an_updated_note_keeps_its_id_collection_and_tags(engine: Engine) 
     updated = await engine.update_note(note.id, "prefers bullet points")
     assert (updated.id, updated.uid, updated.collection, updated.tags) == (note.id, note.uid, "memory", ("style",))
     assert updated.title == "prefers bullet points"
-    assert await found(engine, "bullet") == [note.id]
-    assert await found(engine, '"long answers"') == []
+    assert await search_ids(engine, "bullet") == [note.id]
+    assert await search_ids(engine, '"long answers"') == []
 
 
 async def test_a_title_that_was_given_outlives_the_text(engine: Engine) -> None:
@@ -41,7 +41,7 @@ async def test_concurrent_updates_end_with_one_of_the_texts_whole(engine: Engine
     await asyncio.gather(*(engine.update_note(note.id, text) for text in texts))
     (chunk,) = await engine.chunks(note.id)
     assert chunk.text in texts
-    assert await found(engine, f'"{chunk.text}"') == [note.id]
+    assert await search_ids(engine, f'"{chunk.text}"') == [note.id]
     assert (await engine.documents(DocumentFilter())).total == 1
     assert await engine.verify() == []
 
@@ -51,7 +51,7 @@ async def test_while_a_note_changes_it_is_found_all_the_time_and_never_twice(loc
     for number in range(1, 8):
         changing = asyncio.create_task(local.update_note(note.id, f"harbour number {number}"))
         while not changing.done():
-            assert await found(local, "harbour") == [note.id]
+            assert await search_ids(local, "harbour") == [note.id]
             await asyncio.sleep(0)
         await changing
     assert await local.verify() == []

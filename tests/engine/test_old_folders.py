@@ -11,22 +11,22 @@ import pytest
 
 from knowledge.config import Settings
 from knowledge.errors import StorageFailed
-from knowledge.model import Mode, Query
-from knowledge.testing import SharedParsers, small_engine
+from knowledge.model import Query, SearchMode
+from knowledge.testing import SharedParsers, make_test_engine
 from tests.support.engines import add_note
-from tests.support.old_folders import DUMPS, TEXT, lay_out
+from tests.support.old_folders import DUMPS, NOTE_TEXT, restore_dump
 
 
 @pytest.mark.parametrize("dump", DUMPS, ids=lambda path: path.stem)
 async def test_an_older_folder_answers_as_before(dump: Path, settings: Settings, parsers: SharedParsers) -> None:
-    lay_out(dump, settings.data)
-    engine = small_engine(settings, parsers=parsers)
+    restore_dump(dump, settings.data)
+    engine = make_test_engine(settings, parsers=parsers)
     engine.start()
     try:
-        for mode in (Mode.TEXT, Mode.VECTOR, Mode.HYBRID):
+        for mode in (SearchMode.TEXT, SearchMode.VECTOR, SearchMode.HYBRID):
             (hit,) = (await engine.search(Query(text="kitchen tea", mode=mode))).hits
-            assert (hit.document.id, hit.document.title, hit.chunk.text) == (1, "Old tea", TEXT)
-        assert b"".join([piece async for piece in (await engine.original(1)).pieces]) == TEXT.encode()
+            assert (hit.document.id, hit.document.title, hit.chunk.text) == (1, "Old tea", NOTE_TEXT)
+        assert b"".join([piece async for piece in (await engine.original(1)).pieces]) == NOTE_TEXT.encode()
         assert (await engine.update_note(1, "coffee in the kitchen")).id == 1
         assert (await add_note(engine, "milk")).id == 2
         assert await engine.verify() == []
@@ -35,14 +35,14 @@ async def test_an_older_folder_answers_as_before(dump: Path, settings: Settings,
 
 
 def test_a_folder_of_a_newer_program_is_refused_and_left_untouched(settings: Settings) -> None:
-    path = lay_out(DUMPS[-1], settings.data)
+    path = restore_dump(DUMPS[-1], settings.data)
     with sqlite3.connect(path) as newer:
         newer.execute("UPDATE alembic_version SET version_num = '9999'")
         newer.execute("CREATE TABLE of_tomorrow (secret TEXT)")
     newer.close()
     before = contents(settings.data)
     with pytest.raises(StorageFailed, match="newer version"):
-        small_engine(settings)
+        make_test_engine(settings)
     assert contents(settings.data) == before
 
 

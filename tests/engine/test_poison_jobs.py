@@ -12,25 +12,24 @@ import pytest
 
 from knowledge.config import Settings
 from knowledge.engine import runtime
-from knowledge.engine.ingest import accept
 from knowledge.engine.jobs import workers
-from knowledge.engine.jobs.turns import MAX_WAIT_SECONDS, Turns
+from knowledge.engine.jobs.workers import MAX_WAIT_SECONDS, ClaimScheduler
 from knowledge.engine.local import LocalEngine
 from knowledge.model import DocumentEdit, Job, JobStatus, NewNote, Scope
-from knowledge.model.crawls import CrawledPage, NewCrawl, Outcome
-from knowledge.store.crawls.crawls import NewSpot
+from knowledge.model.crawls import CrawledPage, NewCrawl, PageOutcome
+from knowledge.store.crawls.crawls import NewFrontierEntry
 from knowledge.store.jobs import recovery as job_recovery
 from knowledge.store.jobs.recovery import Recovery
-from knowledge.store.jobs.rows import MAX_UNCLEAN_STARTS, MAX_UNCLEAN_STARTS_ALONE, Claim
+from knowledge.store.jobs.rows import MAX_UNCLEAN_STARTS, MAX_UNCLEAN_STARTS_ALONE, JobClaim
 from knowledge.store.schema import jobs as table
-from knowledge.testing import SharedParsers, small_engine
-from tests.support.engines import PATIENCE, a_file, done
-from tests.support.hostile_models import DEADLY, HostileModel
+from knowledge.testing import SharedParsers, make_test_engine
+from tests.support.engines import WAIT_SECONDS, make_file, wait_until_done
+from tests.support.hostile_models import DEADLY_WORD, HostileModel
 
 LIMIT = MAX_UNCLEAN_STARTS + MAX_UNCLEAN_STARTS_ALONE
 
 
-def claim_any(engine: LocalEngine) -> Claim:
+def claim_any(engine: LocalEngine) -> JobClaim:
     store = engine._parts.jobs
     claim = store.claim(most_urgent_only=False) or store.claim_alone()
     assert claim is not None
@@ -42,7 +41,7 @@ def end_uncleanly(engine: LocalEngine, times: int = 1) -> Recovery:
     recovery = Recovery(0, (), ())
     for _ in range(times):
         claim_any(engine)
-        recovery = job_recovery.recover(engine._parts.database)
+        recovery = job_recovery.recover_jobs(engine._parts.database)
     return recovery
 
 
@@ -54,9 +53,9 @@ def unclean_starts(engine: LocalEngine) -> dict[int, int]:
 @pytest.fixture
 def stopped(settings: Settings, parsers: SharedParsers) -> Iterator[LocalEngine]:
     """An engine that does no job: the test does."""
-    engine = small_engine(settings, parsers=parsers)
+    engine = make_test_engine(settings, parsers=parsers)
     yield engine
-    if not engine._parts.closing:
+    if not engine.is_closed:
         engine.close()
 
 
@@ -76,11 +75,11 @@ async def started(engine: LocalEngine, monkeypatch: pytest.MonkeyPatch) -> Async
 
 
 async def test_an_unclean_end_counts_for_the_jobs_that_were_being_done_and_for_no_other(stopped: LocalEngine) -> None:
-    running = [await stopped.add(a_file(f"{number}.txt", f"number {number}")) for number in range(2)]
-    waiting = await stopped.add(a_file("later.txt", "it waits"))
+    running = [await stopped.add(make_file(f"{number}.txt", f"number {number}")) for number in range(2)]
+    waiting = await stopped.add(make_file("later.txt", "it waits"))
     for _ in running:
         claim_any(stopped)
-    recovery = job_recovery.recover(stopped._parts.database)
+    recovery = job_recovery.recover_jobs(stopped._parts.database)
     assert recovery == Recovery(2, (), ())
     assert unclean_starts(stopped) == {running[0].id: 1, running[1].id: 1, waiting.id: 0}
     assert [(await stopped.job(job.id)).status for job in (*running, waiting)] == [JobStatus.QUEUED] * 3
@@ -89,18 +88,18 @@ async def test_an_unclean_end_counts_for_the_jobs_that_were_being_done_and_for_n
 async def test_a_clean_end_counts_for_no_job_not_even_for_one_that_could_not_be_ended(
     stopped: LocalEngine, settings: Settings, parsers: SharedParsers
 ) -> None:
-    job = await stopped.add(a_file("one.txt", "it stays claimed, as if its store had been in trouble"))
+    job = await stopped.add(make_file("one.txt", "it stays claimed, as if its store had been in trouble"))
     claim_any(stopped)
     stopped.close()
-    again = small_engine(settings, parsers=parsers)
-    assert job_recovery.recover(again._parts.database).interrupted == 0
+    again = make_test_engine(settings, parsers=parsers)
+    assert job_recovery.recover_jobs(again._parts.database).interrupted == 0
     assert unclean_starts(again) == {job.id: 0}
     assert (await again.job(job.id)).status is JobStatus.QUEUED
     again.close()
 
 
 async def test_after_two_unclean_ends_a_job_waits_for_its_turn_alone(stopped: LocalEngine) -> None:
-    job = await stopped.add(a_file("one.txt", "first of all"))
+    job = await stopped.add(make_file("one.txt", "first of all"))
     assert end_uncleanly(stopped).alone == ()
     (named,) = end_uncleanly(stopped).alone
     assert (named.id, named.filename, named.unclean_starts) == (job.id, "one.txt", 2)
@@ -112,7 +111,7 @@ async def test_after_two_unclean_ends_a_job_waits_for_its_turn_alone(stopped: Lo
 async def test_a_job_beside_which_the_server_always_ends_is_failed_with_that_reason_and_can_be_retried(
     stopped: LocalEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    job = await stopped.add(a_file("one.txt", "first of all"))
+    job = await stopped.add(make_file("one.txt", "first of all"))
     recovery = end_uncleanly(stopped, LIMIT)
     assert [named.id for named in recovery.failed] == [job.id] and recovery.alone == ()
     failed = await stopped.job(job.id)
@@ -126,17 +125,17 @@ async def test_a_job_beside_which_the_server_always_ends_is_failed_with_that_rea
         assert (await engine.job(job.id)).status is JobStatus.FAILED, "a start does not begin it again"
         await engine.retry(job.id)
         assert unclean_starts(engine) == {job.id: 0}
-        assert (await done(engine, job)).status is JobStatus.COMPLETED
+        assert (await wait_until_done(engine, job)).status is JobStatus.COMPLETED
 
 
 async def test_an_innocent_job_completes_after_as_many_unclean_ends_as_it_may_have(
     stopped: LocalEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = "\n\n".join(f"Paragraph {number} about rivers." for number in range(400))
-    job = await stopped.add(a_file("one.txt", text))
+    job = await stopped.add(make_file("one.txt", text))
     end_uncleanly(stopped, LIMIT - 1)
     async with started(stopped, monkeypatch) as engine:
-        assert (await done(engine, job)).chunk_count > 8
+        assert (await wait_until_done(engine, job)).chunk_count > 8
         assert await engine.verify() == []
 
 
@@ -147,11 +146,11 @@ async def test_a_crawl_that_gets_on_is_never_failed_by_unclean_ends(stopped: Loc
     for number in range(2 * LIMIT):
         claim = store.claim_crawl() or store.claim_crawl(alone=True)
         assert claim is not None
-        crawls.begin(job.id, NewSpot(f"page {number}", f"http://example.com/{number}", 0))
-        spot = crawls.next(job.id)
+        crawls.begin_crawl(job.id, NewFrontierEntry(f"page {number}", f"http://example.com/{number}", 0))
+        spot = crawls.next_entry(job.id)
         if number % (LIMIT - 1) == 0 and spot is not None:
-            crawls.close(spot, CrawledPage(spot.url, Outcome.CREATED))
-        assert job_recovery.recover(stopped._parts.database).failed == ()
+            crawls.close_entry(spot, CrawledPage(spot.url, PageOutcome.CREATED))
+        assert job_recovery.recover_jobs(stopped._parts.database).failed == ()
     assert (await stopped.job(job.id)).status is JobStatus.QUEUED
 
 
@@ -167,35 +166,35 @@ class Clock:
 
 
 async def two_jobs_of_which_the_first_runs_alone(engine: LocalEngine) -> tuple[Job, Job]:
-    alone = await engine.add(a_file("alone.txt", "it was being done twice"))
+    alone = await engine.add(make_file("alone.txt", "it was being done twice"))
     end_uncleanly(engine, MAX_UNCLEAN_STARTS)
-    return alone, await engine.add(a_file("other.txt", "it came later"))
+    return alone, await engine.add(make_file("other.txt", "it came later"))
 
 
 async def test_a_job_that_must_run_alone_comes_after_the_others_and_nothing_is_begun_beside_it(
     stopped: LocalEngine,
 ) -> None:
     alone, other = await two_jobs_of_which_the_first_runs_alone(stopped)
-    turns = Turns(stopped._parts.jobs)
-    turns.expect_alone()
+    turns = ClaimScheduler(stopped._parts.jobs)
+    turns.expect_alone_job()
     first = turns.claim(most_urgent_only=False)
     assert first is not None and first.id == other.id
     assert turns.claim(most_urgent_only=False) is None, "another job is still being done"
-    stopped._parts.jobs.cancelled(first)
-    assert turns.end(), "whoever found nothing is told to look again"
+    stopped._parts.jobs.mark_cancelled(first)
+    assert turns.end_job(), "whoever found nothing is told to look again"
     second = turns.claim(most_urgent_only=False)
     assert second is not None and second.id == alone.id
     await stopped.add(NewNote(text="even a note has to wait"))
     assert turns.claim(most_urgent_only=True) is None
-    turns.end()
+    turns.end_job()
     assert turns.claim(most_urgent_only=True) is not None
 
 
 async def test_a_job_that_must_run_alone_is_not_put_off_for_ever_by_new_ones(stopped: LocalEngine) -> None:
     alone, _ = await two_jobs_of_which_the_first_runs_alone(stopped)
     clock = Clock()
-    turns = Turns(stopped._parts.jobs, clock)
-    turns.expect_alone()
+    turns = ClaimScheduler(stopped._parts.jobs, clock)
+    turns.expect_alone_job()
     clock.now = MAX_WAIT_SECONDS
     claim = turns.claim(most_urgent_only=False)
     assert claim is not None and claim.id == alone.id
@@ -204,8 +203,8 @@ async def test_a_job_that_must_run_alone_is_not_put_off_for_ever_by_new_ones(sto
 async def test_after_a_start_a_job_that_must_run_alone_can_be_cancelled_before_it_begins(
     settings: Settings, parsers: SharedParsers
 ) -> None:
-    engine = small_engine(settings, parsers=parsers, model=HostileModel("end", settings.data))
-    job = await engine.add(a_file("poison.txt", f"{DEADLY} in it"))
+    engine = make_test_engine(settings, parsers=parsers, model=HostileModel("end", settings.data))
+    job = await engine.add(make_file("poison.txt", f"{DEADLY_WORD} in it"))
     end_uncleanly(engine, MAX_UNCLEAN_STARTS)
     engine.start()
     try:
@@ -219,61 +218,63 @@ async def test_after_a_start_a_job_that_must_run_alone_can_be_cancelled_before_i
 async def test_a_job_that_ends_its_process_ends_a_child_when_it_runs_alone_and_is_failed_with_that_reason(
     settings: Settings, parsers: SharedParsers, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    engine = small_engine(settings, parsers=parsers, model=HostileModel("end", settings.data))
+    engine = make_test_engine(settings, parsers=parsers, model=HostileModel("end", settings.data))
     if kind == "a new document":
-        job = await engine.add(NewNote(text=f"{DEADLY} in a note"))
+        job = await engine.add(NewNote(text=f"{DEADLY_WORD} in a note"))
     else:
         job = await renamed(engine)
     end_uncleanly(engine, MAX_UNCLEAN_STARTS)
     async with started(engine, monkeypatch):
-        ended = await engine.wait(job.id, PATIENCE)
+        ended = await engine.wait(job.id, WAIT_SECONDS)
         assert ended.status is JobStatus.FAILED and ended.error is not None
         assert ended.error.code == "job_crashed" and f"knowledge jobs retry {job.id}" in ended.error.hint
         assert "SIGKILL" in ended.error.message and "no other job beside it" in ended.error.message
         other = await engine.add(NewNote(text="the server lives on"))
-        assert (await done(engine, other)).status is JobStatus.COMPLETED
+        assert (await wait_until_done(engine, other)).status is JobStatus.COMPLETED
 
 
 async def renamed(engine: LocalEngine) -> Job:
     """The job that embeds a document again, because its new title has the deadly word."""
     engine._parts.models.start()
-    await engine.add(a_file("tea.txt", "tea at noon"))
+    await engine.add(make_file("tea.txt", "tea at noon"))
     published = engine._parts.ingest.run(claim_any(engine), lambda *_: None, lambda: False)
-    edit = DocumentEdit(title=f"{DEADLY} tea")
+    edit = DocumentEdit(title=f"{DEADLY_WORD} tea")
     document = engine._parts.documents.edit(published.document_id, edit, Scope(), engine._parts.options.quota)
-    return accept.queue_embedding(engine._parts, document, Scope())
+    return engine._parts.acceptor.queue_embedding(document, Scope())
 
 
 async def test_a_job_that_freezes_can_be_cancelled_within_a_second_while_it_runs_alone(
     settings: Settings, parsers: SharedParsers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    engine = small_engine(settings, parsers=parsers, model=HostileModel("freeze", settings.data))
-    job = await engine.add(a_file("poison.txt", f"{DEADLY} in it"))
+    engine = make_test_engine(settings, parsers=parsers, model=HostileModel("freeze", settings.data))
+    job = await engine.add(make_file("poison.txt", f"{DEADLY_WORD} in it"))
     end_uncleanly(engine, MAX_UNCLEAN_STARTS)
     async with started(engine, monkeypatch):
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(WAIT_SECONDS):
             while (await engine.job(job.id)).status is not JobStatus.PROCESSING:
                 await asyncio.sleep(0.01)
         began = time.monotonic()
         assert (await engine.cancel(job.id)).status is JobStatus.CANCELLED
         assert time.monotonic() - began < 1.0
-        assert (await done(engine, await engine.add(NewNote(text="the next one")))).status is JobStatus.COMPLETED
+        assert (
+            await wait_until_done(engine, await engine.add(NewNote(text="the next one")))
+        ).status is JobStatus.COMPLETED
 
 
 async def test_a_child_that_dies_because_the_whole_service_ends_fails_no_job(
     settings: Settings, parsers: SharedParsers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    engine = small_engine(settings, parsers=parsers, model=HostileModel("end", settings.data))
-    job = await engine.add(a_file("one.txt", f"{DEADLY} stands for a kill from outside"))
+    engine = make_test_engine(settings, parsers=parsers, model=HostileModel("end", settings.data))
+    job = await engine.add(make_file("one.txt", f"{DEADLY_WORD} stands for a kill from outside"))
     end_uncleanly(engine, MAX_UNCLEAN_STARTS)
     monkeypatch.setattr(runtime, "ALONE_DELAY_SECONDS", 0.0)
-    monkeypatch.setattr(workers, "OUTSIDE_KILL_SECONDS", PATIENCE)
+    monkeypatch.setattr(workers, "OUTSIDE_KILL_SECONDS", WAIT_SECONDS)
     engine.start()
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(WAIT_SECONDS):
         while (await engine.job(job.id)).status is not JobStatus.PROCESSING:
             await asyncio.sleep(0.01)
     await asyncio.to_thread(engine.close)
-    again = small_engine(settings, parsers=parsers)
+    again = make_test_engine(settings, parsers=parsers)
     assert (await again.job(job.id)).status is JobStatus.QUEUED
     assert unclean_starts(again) == {job.id: MAX_UNCLEAN_STARTS}
     again.close()

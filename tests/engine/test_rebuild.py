@@ -9,40 +9,40 @@ import pytest
 
 from knowledge.config import Settings
 from knowledge.engine.indexing import follower
-from knowledge.engine.indexing.follower import Indexer
-from knowledge.engine.local import NOT_ALL_YET
+from knowledge.engine.indexing.follower import IndexFollower
+from knowledge.engine.local import INDEX_INCOMPLETE_NOTE
 from knowledge.index.api import Index
 from knowledge.model import Query
 from knowledge.store.models import StoredModel
-from knowledge.testing import SharedParsers, small_engine
-from tests.support.engines import PATIENCE, add_note
+from knowledge.testing import SharedParsers, make_test_engine
+from tests.support.engines import WAIT_SECONDS, add_note
 
 
 async def test_an_answer_says_that_the_index_is_still_being_built(
     settings: Settings, parsers: SharedParsers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = small_engine(settings, parsers=parsers)
+    first = make_test_engine(settings, parsers=parsers)
     first.start()
     await add_note(first, "Green tea steeps for two minutes.")
     first.close()
     shutil.rmtree(settings.data / "index")
-    gate, build = threading.Event(), Indexer._build
+    gate, build = threading.Event(), IndexFollower._build_index
 
-    def slowly(self: Indexer, model: StoredModel | None) -> Index:
-        assert gate.wait(PATIENCE)
+    def slowly(self: IndexFollower, model: StoredModel | None) -> Index:
+        assert gate.wait(WAIT_SECONDS)
         return build(self, model)
 
-    monkeypatch.setattr(follower, "SMALL", 0)
-    monkeypatch.setattr(Indexer, "_build", slowly)
-    second = small_engine(settings, parsers=parsers)
+    monkeypatch.setattr(follower, "SMALL_INDEX_DOCUMENTS", 0)
+    monkeypatch.setattr(IndexFollower, "_build_index", slowly)
+    second = make_test_engine(settings, parsers=parsers)
     second.start()
     try:
         early = await second.search(Query(text="green tea"))
-        assert not early.hits and NOT_ALL_YET in early.notes
+        assert not early.hits and INDEX_INCOMPLETE_NOTE in early.notes
         gate.set()
-        assert second._parts.indexer.follow(second._parts.changes.newest(), PATIENCE)
+        assert second._parts.indexer.wait_for_change(second._parts.changes.newest_seq(), WAIT_SECONDS)
         late = await second.search(Query(text="green tea"))
-        assert len(late.hits) == 1 and NOT_ALL_YET not in late.notes
+        assert len(late.hits) == 1 and INDEX_INCOMPLETE_NOTE not in late.notes
     finally:
         gate.set()
         second.close()

@@ -14,9 +14,9 @@ import pytest
 from knowledge.config import Settings
 from knowledge.engine.local import LocalEngine
 from knowledge.engine.remote.engine import RemoteEngine, connect
-from knowledge.engine.remote.http import open_http
+from knowledge.engine.remote.http import open_http_client
 from knowledge.errors import (
-    BY_CODE,
+    ERRORS_BY_CODE,
     DeadlineExceeded,
     DocumentNotFound,
     Duplicate,
@@ -26,8 +26,8 @@ from knowledge.errors import (
     Unauthenticated,
 )
 from knowledge.model import Content, NewFile, NewNote, Query
-from knowledge.surfaces.http.guard import guarded
-from knowledge.surfaces.rest import rest_app
+from knowledge.surfaces.http.guard import wrap_in_guard
+from knowledge.surfaces.rest import make_rest_app
 
 Speaker = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -115,7 +115,7 @@ async def test_a_slow_engine_is_told_from_a_dead_one() -> None:
         await reader.read()
 
     async with speaking(speak) as url:
-        http = open_http(url)
+        http = open_http_client(url)
         engine = RemoteEngine(http)
         request = http.build_request
         http.build_request = lambda *given, **named: request(*given, **{**named, "timeout": 0.05})  # type: ignore[method-assign]
@@ -140,9 +140,9 @@ async def test_an_error_comes_back_with_its_class_and_its_facts() -> None:
 
 async def test_an_add_is_sent_again_when_the_line_breaks_and_happens_once(local: LocalEngine) -> None:
     """The first answer is lost on its way back."""
-    lossy = LosesAnswers(httpx.ASGITransport(app=rest_app(local)), losses=1)
+    lossy = LosesAnswers(httpx.ASGITransport(app=make_rest_app(local)), losses=1)
     async with httpx.AsyncClient(transport=lossy, base_url="http://127.0.0.1") as http:
-        job = await RemoteEngine(http).add(NewFile(filename="tea.txt", content=Content.of(b"tea at noon")))
+        job = await RemoteEngine(http).add(NewFile(filename="tea.txt", content=Content.from_bytes(b"tea at noon")))
     assert lossy.seen == 2
     ended = await local.wait(job.id, 20)
     assert ended.status == "completed"
@@ -152,7 +152,7 @@ async def test_an_add_is_sent_again_when_the_line_breaks_and_happens_once(local:
 async def test_what_would_happen_twice_is_not_sent_again(local: LocalEngine) -> None:
     job = await local.add(NewNote(text="tea at noon"))
     await local.wait(job.id, 20)
-    lossy = LosesAnswers(httpx.ASGITransport(app=rest_app(local)), losses=1)
+    lossy = LosesAnswers(httpx.ASGITransport(app=make_rest_app(local)), losses=1)
     async with httpx.AsyncClient(transport=lossy, base_url="http://127.0.0.1") as http:
         with pytest.raises(EngineUnreachable):
             await RemoteEngine(http).clear()
@@ -160,7 +160,7 @@ async def test_what_would_happen_twice_is_not_sent_again(local: LocalEngine) -> 
 
 
 async def test_a_line_that_stays_broken_is_not_tried_for_ever(local: LocalEngine) -> None:
-    lossy = LosesAnswers(httpx.ASGITransport(app=rest_app(local)), losses=9)
+    lossy = LosesAnswers(httpx.ASGITransport(app=make_rest_app(local)), losses=9)
     async with httpx.AsyncClient(transport=lossy, base_url="http://127.0.0.1") as http:
         with pytest.raises(EngineUnreachable):
             await RemoteEngine(http).search(Query(text="tea"))
@@ -185,17 +185,17 @@ class LosesAnswers(httpx.AsyncBaseTransport):
 
 async def test_a_wrong_key_says_what_to_set(local: LocalEngine, settings: Settings) -> None:
     closed = settings.model_copy(update={"api_key": _secret("right")})
-    transport = httpx.ASGITransport(app=guarded(rest_app(local), closed))
+    transport = httpx.ASGITransport(app=wrap_in_guard(make_rest_app(local), closed))
     async with httpx.AsyncClient(transport=transport, base_url="http://engine:8000") as http:
         for key in (None, "wrong"):
             with pytest.raises(Unauthenticated) as raised:
                 await RemoteEngine(http, key).status()
             assert "KB_API_KEY" in raised.value.hint
-        assert (await RemoteEngine(http).bearing("right").status()).documents == 0
+        assert (await RemoteEngine(http).with_key("right").status()).documents == 0
 
 
 async def test_errors_of_the_engine_are_the_same_from_afar(local: LocalEngine) -> None:
-    transport = httpx.ASGITransport(app=rest_app(local, max_file_bytes=1 << 20))
+    transport = httpx.ASGITransport(app=make_rest_app(local, max_file_bytes=1 << 20))
     async with httpx.AsyncClient(transport=transport, base_url="http://engine:8000") as http:
         engine = RemoteEngine(http)
         with pytest.raises(DocumentNotFound) as far:
@@ -207,7 +207,7 @@ async def test_errors_of_the_engine_are_the_same_from_afar(local: LocalEngine) -
             await engine.add(NewNote(text="tea at noon"))
         assert twice.value.details["document_id"]
         with pytest.raises(TooLarge):
-            await engine.add(NewFile(filename="big.txt", content=Content.of(b"x" * (2 << 20))))
+            await engine.add(NewFile(filename="big.txt", content=Content.from_bytes(b"x" * (2 << 20))))
 
 
 def _secret(text: str) -> object:
@@ -217,4 +217,4 @@ def _secret(text: str) -> object:
 
 
 def test_every_error_has_a_code_of_its_own() -> None:
-    assert len({error.code for error in BY_CODE.values()}) == len(BY_CODE)
+    assert len({error.code for error in ERRORS_BY_CODE.values()}) == len(ERRORS_BY_CODE)

@@ -9,13 +9,13 @@ import pytest
 
 from knowledge.engine.api import Engine
 from knowledge.errors import EmptyQuery, IndexFailed
-from knowledge.index.embedded import EmbeddedIndex
-from knowledge.model import Filter, Mode, Query, now
-from tests.support.engines import add_file, add_note, found
+from knowledge.index.snapshot import EmbeddedSnapshot
+from knowledge.model import Query, SearchFilter, SearchMode, now
+from tests.support.engines import add_file, add_note, search_ids
 
 
-@pytest.mark.parametrize("mode", [Mode.HYBRID, Mode.TEXT, Mode.VECTOR])
-async def test_every_mode_finds_and_scores_between_0_and_1(engine: Engine, mode: Mode) -> None:
+@pytest.mark.parametrize("mode", [SearchMode.HYBRID, SearchMode.TEXT, SearchMode.VECTOR])
+async def test_every_mode_finds_and_scores_between_0_and_1(engine: Engine, mode: SearchMode) -> None:
     note = await add_note(engine, "the kettle boils water")
     await add_note(engine, "a boat on the lake")
     answer = await engine.search(Query(text="kettle water", mode=mode))
@@ -43,14 +43,14 @@ async def test_every_mode_finds_and_scores_between_0_and_1(engine: Engine, mode:
 async def test_words_of_every_kind_are_found(engine: Engine, question: str, text: str) -> None:
     note = await add_note(engine, text)
     await add_note(engine, "nothing to see here")
-    answer = await engine.search(Query(text=question, mode=Mode.TEXT))
+    answer = await engine.search(Query(text=question, mode=SearchMode.TEXT))
     assert [hit.document.id for hit in answer.hits] == [note.id]
 
 
 async def test_a_quoted_phrase_must_stand_as_it_is(engine: Engine) -> None:
     exact = await add_note(engine, "the red house stands")
     await add_note(engine, "the house is red")
-    assert await found(engine, '"red house"') == [exact.id]
+    assert await search_ids(engine, '"red house"') == [exact.id]
 
 
 @pytest.mark.parametrize("question", ["", "   ", "\n\t"])
@@ -71,11 +71,11 @@ async def test_odd_questions_have_an_answer_or_a_clear_error(engine: Engine, que
 async def test_filters_narrow_by_type_date_and_document(engine: Engine) -> None:
     note = await add_note(engine, "apples and pears")
     file = await add_file(engine, "fruit.txt", "apples and plums")
-    assert await found(engine, "apples", doc_types=("txt",)) == [file.id]
-    assert await found(engine, "apples", documents=(note.id,)) == [note.id]
+    assert await search_ids(engine, "apples", doc_types=("txt",)) == [file.id]
+    assert await search_ids(engine, "apples", documents=(note.id,)) == [note.id]
     today = now()
-    assert set(await found(engine, "apples", date_from=today, date_to=today)) == {note.id, file.id}
-    assert await found(engine, "apples", date_to=today - timedelta(days=1)) == []
+    assert set(await search_ids(engine, "apples", date_from=today, date_to=today)) == {note.id, file.id}
+    assert await search_ids(engine, "apples", date_to=today - timedelta(days=1)) == []
 
 
 async def test_pages_never_repeat_a_passage(engine: Engine) -> None:
@@ -106,7 +106,7 @@ async def test_explain_shows_what_each_step_gave(engine: Engine) -> None:
 async def test_titles_and_headings_are_searched_like_text(engine: Engine) -> None:
     document = await add_file(engine, "g.md", "# Zymurgy\n\n## Fermentation\n\nYeast eats sugar.\n", title="Brewing")
     for word in ("brewing", "zymurgy", "fermentation", "yeast"):
-        answer = await engine.search(Query(text=word, mode=Mode.TEXT, filter=Filter()))
+        answer = await engine.search(Query(text=word, mode=SearchMode.TEXT, filter=SearchFilter()))
         assert [hit.document.id for hit in answer.hits][:1] == [document.id], word
 
 
@@ -126,7 +126,7 @@ async def test_neighbours_that_match_are_one_passage(engine: Engine) -> None:
         engine, "guide.md", f"# Guide\n\n## Kettle\n\n{long_section('kettle', 3)}\n\n## Boat\n\nOars."
     )
     await add_note(engine, "a boat on the lake")
-    answer = await engine.search(Query(text="kettle", mode=Mode.TEXT))
+    answer = await engine.search(Query(text="kettle", mode=SearchMode.TEXT))
     assert [(hit.document.id, hit.indexes) for hit in answer.hits] == [(guide.id, (0, 2))]
     assert answer.total == 1
     (hit,) = answer.hits
@@ -141,7 +141,7 @@ async def test_one_document_leaves_room_for_others_that_match(engine: Engine) ->
         engine, "kettles.md", "\n\n".join(f"{part}\n\n## Other\n\nOars." for part in sections.split("\n\n## "))
     )
     other = await add_note(engine, "Our kettle boils the water for tea in the small kitchen upstairs every morning.")
-    answer = await engine.search(Query(text="kettle", mode=Mode.TEXT, limit=6))
+    answer = await engine.search(Query(text="kettle", mode=SearchMode.TEXT, limit=6))
     assert other.id in [hit.document.id for hit in answer.hits]
     scores = [hit.score for hit in answer.hits]
     assert scores == sorted(scores, reverse=True)
@@ -155,7 +155,7 @@ async def test_copies_do_not_stand_above_what_is_different(engine: Engine) -> No
     for name in ("first", "second", "third", "fourth"):
         await add_note(engine, text, collection=name)
     other = await add_note(engine, "The kettle is descaled by the janitor.")
-    answer = await engine.search(Query(text="kettle descaled spring", mode=Mode.TEXT))
+    answer = await engine.search(Query(text="kettle descaled spring", mode=SearchMode.TEXT))
     assert [hit.document.id for hit in answer.hits].index(other.id) == 1
     assert answer.total == 5
 
@@ -173,11 +173,11 @@ async def test_pages_of_joined_and_moved_passages_neither_repeat_nor_skip(engine
 
 
 async def test_an_index_that_cannot_be_read_is_told_as_such(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    def bad_disk(*_: object) -> None:
+    def bad_disk(*_: object, **__: object) -> None:
         raise OSError(5, "Input/output error")
 
     await add_note(engine, "Tea is served at five.")
-    monkeypatch.setattr(EmbeddedIndex, "words", bad_disk)
+    monkeypatch.setattr(EmbeddedSnapshot, "candidates", bad_disk)
     with pytest.raises(IndexFailed, match="could not be searched"):
         await engine.search(Query(text="tea"))
 
@@ -199,24 +199,24 @@ async def test_an_index_that_cannot_be_read_is_told_as_such(engine: Engine, monk
 async def test_a_word_with_one_wrong_letter_still_finds(engine: Engine, typed: str, meant: str) -> None:
     note = await add_note(engine, f"about {meant} and what belongs to it")
     await add_note(engine, "nothing to see here")
-    answer = await engine.search(Query(text=typed, mode=Mode.TEXT, explain=True))
+    answer = await engine.search(Query(text=typed, mode=SearchMode.TEXT, explain=True))
     assert [hit.document.id for hit in answer.hits] == [note.id]
     assert answer.explanation and answer.explanation["instead"] == {typed.split("-")[0]: [meant.lower()]}
-    right = await engine.search(Query(text=meant, mode=Mode.TEXT))
+    right = await engine.search(Query(text=meant, mode=SearchMode.TEXT))
     assert answer.hits[0].score < right.hits[0].score
 
 
 @pytest.mark.parametrize("typed", ["tae", "boet", "sha257", "COVID-18", "parse_confg", '"retreival"', "KERNAL"])
 async def test_short_words_names_numbers_and_quotes_are_taken_as_they_stand(engine: Engine, typed: str) -> None:
     await add_note(engine, "tea boat sha256 covid-19 parse_config retrieval kernel")
-    answer = await engine.search(Query(text=f"zebra {typed}", mode=Mode.TEXT, explain=True))
+    answer = await engine.search(Query(text=f"zebra {typed}", mode=SearchMode.TEXT, explain=True))
     assert answer.explanation and answer.explanation["instead"] == {}
 
 
 async def test_a_word_that_is_there_is_not_exchanged(engine: Engine) -> None:
     await add_note(engine, "the retreival of it")
     right = await add_note(engine, "the retrieval of it")
-    answer = await engine.search(Query(text="retrieval", mode=Mode.TEXT, explain=True))
+    answer = await engine.search(Query(text="retrieval", mode=SearchMode.TEXT, explain=True))
     assert [hit.document.id for hit in answer.hits] == [right.id]
     assert answer.explanation and answer.explanation["instead"] == {}
 
@@ -224,7 +224,7 @@ async def test_a_word_that_is_there_is_not_exchanged(engine: Engine) -> None:
 async def test_a_word_is_looked_for_in_the_collections_that_are_asked(engine: Engine) -> None:
     await add_note(engine, "the retrieval of it", collection="other")
     note = await add_note(engine, "the retreivel of it", collection="mine")
-    asked = Query(text="retreival", mode=Mode.TEXT, filter=Filter(collections=("mine",)), explain=True)
+    asked = Query(text="retreival", mode=SearchMode.TEXT, filter=SearchFilter(collections=("mine",)), explain=True)
     answer = await engine.search(asked)
     assert [hit.document.id for hit in answer.hits] == [note.id]
     assert answer.explanation and answer.explanation["instead"] == {"retreival": ["retreivel"]}
@@ -236,4 +236,4 @@ async def test_a_phrase_is_found_however_many_passages_hold_its_words(engine: En
     exact = await add_note(engine, "far away, among very many other things and a great deal of rain, a small red house")
     for number in range(120, 130):
         await add_note(engine, f"house, red, number {number}")
-    assert exact.id in await found(engine, '"small red house"')
+    assert exact.id in await search_ids(engine, '"small red house"')

@@ -22,7 +22,7 @@ from knowledge.engine.verify import check_database
 from knowledge.errors import DatabaseFailed
 from knowledge.model import DocumentEdit, Finding
 from knowledge.surfaces.cli import errors as cli_errors
-from knowledge.testing import SharedParsers, small_engine
+from knowledge.testing import SharedParsers, make_test_engine
 from tests.support.command_line import Shell
 from tests.support.engines import add_file, add_note
 
@@ -38,7 +38,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory, parsers: SharedParsers) -> 
     import asyncio
 
     data = tmp_path_factory.mktemp("filled") / "data"
-    engine = small_engine(Settings(data=data, workers=2), parsers=parsers)
+    engine = make_test_engine(Settings(data=data, workers=2), parsers=parsers)
     engine.start()
 
     async def fill() -> None:
@@ -176,11 +176,11 @@ async def archived(engine: LocalEngine) -> dict[str, bytes]:
 
 def packed(members: dict[str, bytes]) -> io.BytesIO:
     """A backup with these members, whose manifest agrees with its database."""
-    manifest = json.loads(members[backup.MANIFEST])
-    manifest["database_sha256"] = hashlib.sha256(members[backup.DATABASE]).hexdigest()
+    manifest = json.loads(members[backup.MANIFEST_MEMBER])
+    manifest["database_sha256"] = hashlib.sha256(members[backup.DATABASE_MEMBER]).hexdigest()
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w") as tar:
-        for name, data in {**members, backup.MANIFEST: json.dumps(manifest).encode()}.items():
+        for name, data in {**members, backup.MANIFEST_MEMBER: json.dumps(manifest).encode()}.items():
             info = tarfile.TarInfo(name)
             info.size = len(data)
             tar.addfile(info, io.BytesIO(data))
@@ -191,16 +191,16 @@ def packed(members: dict[str, bytes]) -> io.BytesIO:
 async def test_a_backup_that_holds_damage_is_not_restored(local: LocalEngine, tmp_path: Path) -> None:
     await add_note(local, "Tea is at four.", title="When tea is")
     members = await archived(local)
-    members[backup.DATABASE] = members[backup.DATABASE].replace(b"Tea is at four.", b"Tea is at five.")
+    members[backup.DATABASE_MEMBER] = members[backup.DATABASE_MEMBER].replace(b"Tea is at four.", b"Tea is at five.")
     home = tmp_path / "restored"
     with pytest.raises(DatabaseFailed, match="When tea is") as refused:
-        backup.restore(packed(members), home)
+        backup.restore_backup(packed(members), home)
     assert "older" in refused.value.hint
     assert not home.exists() and not list(tmp_path.glob("restored.restoring-*"))
 
 
 def test_a_finding_of_an_older_server_is_understood() -> None:
-    from knowledge.wire import load_findings
+    from knowledge.wire import FindingsShape, load
 
     older = {"clean": False, "findings": [{"part": "index", "message": "It is damaged"}]}
-    assert load_findings(older) == [Finding("index", "It is damaged")]  # type: ignore[arg-type]
+    assert load(FindingsShape, older).findings == (Finding("index", "It is damaged"),)

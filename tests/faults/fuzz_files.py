@@ -67,15 +67,15 @@ NESTING = {
 
 
 @cache
-def originals() -> dict[str, bytes]:
+def make_originals() -> dict[str, bytes]:
     """One whole document of each format; pictures are small, for to recognise their text is slow."""
-    small = documents.picture("Tea costs twelve", size=(420, 120))
+    small = documents.draw_picture("Tea costs twelve", size=(420, 120))
     kinds = {"png": "PNG", "jpg": "JPEG", "tiff": "TIFF", "webp": "WEBP", "gif": "GIF", "bmp": "BMP"}
     whole = {kind: make() for kind, make in samples.SAMPLES.items() if kind not in kinds}
-    pictures = {kind: documents.encoded(small, name) for kind, name in kinds.items()}
+    pictures = {kind: documents.encode_image(small, name) for kind, name in kinds.items()}
     texts = {"xml": b"<list><ware price='12'>Tea</ware></list>", "py": b"def price():\n    return 12\n"}
     toml = b"+++\ntitle = 'Prices'\n+++\n\n# Tea\n\n| Ware | Price |\n|---|---|\n| Tea | 12 |\n"
-    archive = documents.zipped({"a.txt": "Tea", "b/c.html": samples.HTML, "d.odt": samples.odt()})
+    archive = documents.make_zip({"a.txt": "Tea", "b/c.html": samples.HTML, "d.odt": samples.odt()})
     return {**whole, **pictures, **texts, "markdown": toml, "zip": archive}
 
 
@@ -91,9 +91,9 @@ class Mutant:
     """The mutations, for the report."""
 
 
-def mutants(seed: int, count: int) -> Iterator[Mutant]:
+def make_mutants(seed: int, count: int) -> Iterator[Mutant]:
     """The same documents for the same seed."""
-    whole = originals()
+    whole = make_originals()
     kinds = sorted(whole)
     for number in range(count):
         chance = random.Random(f"{seed} {number}")
@@ -126,34 +126,34 @@ def truncate(content: bytes, chance: random.Random) -> bytes:
 
 def splice(content: bytes, chance: random.Random) -> bytes:
     """The beginning of one document and the end of another."""
-    other = chance.choice(list(originals().values()))
+    other = chance.choice(list(make_originals().values()))
     return content[: chance.randrange(len(content) + 1)] + other[chance.randrange(len(other)) :]
 
 
 def insert_document(content: bytes, chance: random.Random) -> bytes:
     place = chance.randrange(len(content) + 1)
-    return content[:place] + chance.choice(list(originals().values())) + content[place:]
+    return content[:place] + chance.choice(list(make_originals().values())) + content[place:]
 
 
 def duplicate_block(content: bytes, chance: random.Random) -> bytes:
-    start, end = _block(content, chance)
+    start, end = _choose_block(content, chance)
     return content[:end] + content[start:end] * chance.choice((1, 2, 50)) + content[end:]
 
 
 def remove_block(content: bytes, chance: random.Random) -> bytes:
-    start, end = _block(content, chance)
+    start, end = _choose_block(content, chance)
     return content[:start] + content[end:]
 
 
 def swap_blocks(content: bytes, chance: random.Random) -> bytes:
-    start, end = _block(content, chance)
+    start, end = _choose_block(content, chance)
     place = chance.randrange(len(content) + 1)
     rest = content[:start] + content[end:]
     return rest[:place] + content[start:end] + rest[place:]
 
 
 def overwrite_block(content: bytes, chance: random.Random) -> bytes:
-    start, end = _block(content, chance)
+    start, end = _choose_block(content, chance)
     filling = chance.choice((bytes(end - start), b"\xff" * (end - start), chance.randbytes(end - start)))
     return content[:start] + filling + content[end:]
 
@@ -177,13 +177,13 @@ def change_numbers(content: bytes, chance: random.Random) -> bytes:
     def change(text: bytes) -> bytes:
         return re.sub(rb"-?\d+(?:\.\d+)?", replaced, text)
 
-    return _in_members(content, change, chance) or change(content)
+    return _change_member(content, change, chance) or change(content)
 
 
 def change_text(content: bytes, chance: random.Random) -> bytes:
     """Any of the other mutations inside one member of an archive, which stays an archive."""
     mutate = chance.choice((flip_bits, truncate, duplicate_block, remove_block, splice, nest))
-    return _in_members(content, lambda member: mutate(member, chance), chance) or mutate(content, chance)
+    return _change_member(content, lambda member: mutate(member, chance), chance) or mutate(content, chance)
 
 
 def nest(content: bytes, chance: random.Random) -> bytes:
@@ -205,7 +205,7 @@ def repeat_spaces(content: bytes, chance: random.Random) -> bytes:
 
 def edit_archive(content: bytes, chance: random.Random) -> bytes:
     """Members renamed, doubled, left out or swapped; or the records that describe them changed."""
-    members = _members(content)
+    members = _read_members(content)
     if not members:
         return flip_bits(content, chance)
     names = list(members)
@@ -223,10 +223,10 @@ def edit_archive(content: bytes, chance: random.Random) -> bytes:
         case 4:
             members[f"{first}/{second}"] = members[first]
         case 5:
-            return _zip(members, chance.choice((zipfile.ZIP_STORED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA)))
+            return _write_zip(members, chance.choice((zipfile.ZIP_STORED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA)))
         case _:
             return _change_records(content, chance)
-    return _zip(members, zipfile.ZIP_DEFLATED)
+    return _write_zip(members, zipfile.ZIP_DEFLATED)
 
 
 MUTATIONS: tuple[Callable[[bytes, random.Random], bytes], ...] = (
@@ -235,13 +235,13 @@ MUTATIONS: tuple[Callable[[bytes, random.Random], bytes], ...] = (
 )  # fmt: skip
 
 
-def _block(content: bytes, chance: random.Random) -> tuple[int, int]:
+def _choose_block(content: bytes, chance: random.Random) -> tuple[int, int]:
     size = min(len(content), chance.choice((1, 16, 256, 4096)))
     start = chance.randrange(len(content) - size + 1)
     return start, start + size
 
 
-def _members(content: bytes) -> dict[str, bytes]:
+def _read_members(content: bytes) -> dict[str, bytes]:
     """What an archive holds, or nothing where it is none or is damaged."""
     if not content.startswith(b"PK"):
         return {}
@@ -252,7 +252,7 @@ def _members(content: bytes) -> dict[str, bytes]:
         return {}
 
 
-def _zip(members: dict[str, bytes], compression: int) -> bytes:
+def _write_zip(members: dict[str, bytes], compression: int) -> bytes:
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", compression) as archive:
         for name, data in members.items():
@@ -260,12 +260,12 @@ def _zip(members: dict[str, bytes], compression: int) -> bytes:
     return packed.getvalue()
 
 
-def _in_members(content: bytes, change: Callable[[bytes], bytes], chance: random.Random) -> bytes | None:
-    members = _members(content)
+def _change_member(content: bytes, change: Callable[[bytes], bytes], chance: random.Random) -> bytes | None:
+    members = _read_members(content)
     if not members:
         return None
     name = chance.choice(list(members))
-    return _zip({**members, name: change(members[name])}, zipfile.ZIP_DEFLATED)
+    return _write_zip({**members, name: change(members[name])}, zipfile.ZIP_DEFLATED)
 
 
 def _change_records(content: bytes, chance: random.Random) -> bytes:
@@ -373,21 +373,21 @@ class FuzzedServer:
             self.process.stderr.close()
 
 
-async def fuzz(server: FuzzedServer, seed: int, count: int, *, verbose: bool = False) -> Report:
+async def fuzz_server(server: FuzzedServer, seed: int, count: int, *, verbose: bool = False) -> Report:
     """Send so many files, several at once, and follow each of them to its end."""
     report = Report(seed)
     limits = httpx.Limits(max_connections=IN_FLIGHT + 2, keepalive_expiry=1.0)  # before the server closes them
     async with httpx.AsyncClient(base_url=server.url, timeout=END_SECONDS, limits=limits) as http:
-        await _first_document(http)
+        await _add_first_document(http)
         report.resting = server.descendants()
         watch = asyncio.create_task(_watch_health(server.url, report))
-        waiting = mutants(seed, count)
+        waiting = make_mutants(seed, count)
         step = max(1, count // 10)
 
         async def send_some() -> None:
             for mutant in waiting:
                 try:
-                    outcome = await _outcome(http, mutant, report)
+                    outcome = await _send_and_wait(http, mutant, report)
                 except httpx.HTTPError as error:
                     outcome = "no answer"
                     report.problems.append(f"{mutant.filename} ({mutant.recipe}): {error!r}")
@@ -398,23 +398,23 @@ async def fuzz(server: FuzzedServer, seed: int, count: int, *, verbose: bool = F
                     report.memory.append(server.memory_mb())
 
         await asyncio.gather(*(send_some() for _ in range(IN_FLIGHT)))
-        await _check_quiet(http, server, report)
+        await _wait_until_quiet(http, server, report)
         watch.cancel()
     report.problems += [line.rstrip() for line in server.log if "Traceback" in line or "failed with" in line]
     return report
 
 
-async def _first_document(http: httpx.AsyncClient) -> None:
+async def _add_first_document(http: httpx.AsyncClient) -> None:
     """Wait until the server is ready, and let it start what it keeps running."""
     limit = time.monotonic() + START_SECONDS
     while (await http.get("/health")).status_code != 200:
         assert time.monotonic() < limit, "the server does not start"
         await asyncio.sleep(0.05)
     reply = await http.post("/api/v1/jobs", files={"file": ("first.html", b"<p>The first document</p>")})
-    assert (await _ended(http, reply.json()["job_id"]))["status"] == "completed"
+    assert (await _wait_for_job(http, reply.json()["job_id"]))["status"] == "completed"
 
 
-async def _outcome(http: httpx.AsyncClient, mutant: Mutant, report: Report) -> str:
+async def _send_and_wait(http: httpx.AsyncClient, mutant: Mutant, report: Report) -> str:
     """How a file ended: refused with a code, or the status of its job; anything else is a problem."""
     reply = await http.post("/api/v1/jobs", files={"file": (mutant.filename, mutant.content)})
     said: dict[str, Any] = reply.json()
@@ -424,7 +424,7 @@ async def _outcome(http: httpx.AsyncClient, mutant: Mutant, report: Report) -> s
     if reply.status_code != 202:
         report.problems.append(f"{label}: {reply.status_code} {reply.text[:200]}")
         return str(reply.status_code)
-    job = await _ended(http, said["job_id"])
+    job = await _wait_for_job(http, said["job_id"])
     if job["status"] == "failed":
         error = job.get("error") or {}
         if not error.get("message") or error.get("code") in (None, "internal"):
@@ -435,7 +435,7 @@ async def _outcome(http: httpx.AsyncClient, mutant: Mutant, report: Report) -> s
     return str(job["status"])
 
 
-async def _ended(http: httpx.AsyncClient, job_id: str) -> dict[str, Any]:
+async def _wait_for_job(http: httpx.AsyncClient, job_id: str) -> dict[str, Any]:
     limit, pause = time.monotonic() + END_SECONDS, 0.05
     while True:
         job: dict[str, Any] = (await http.get(f"/api/v1/jobs/{job_id}")).json()
@@ -461,7 +461,7 @@ async def _watch_health(url: str, report: Report) -> None:
             await asyncio.sleep(0.25)
 
 
-async def _check_quiet(http: httpx.AsyncClient, server: FuzzedServer, report: Report) -> None:
+async def _wait_until_quiet(http: httpx.AsyncClient, server: FuzzedServer, report: Report) -> None:
     """Wait until nothing runs any more: no job, no process that reads a document, no temporary file."""
     limit = time.monotonic() + END_SECONDS
     while True:
@@ -486,7 +486,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         server = FuzzedServer(Path(folder))
         try:
-            report = asyncio.run(fuzz(server, seed, count, verbose="-v" in sys.argv))
+            report = asyncio.run(fuzz_server(server, seed, count, verbose="-v" in sys.argv))
         finally:
             code = server.stop()
         print(report, f"exit code {code}", *(server.log if report.problems else ()), sep="\n")

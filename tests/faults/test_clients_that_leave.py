@@ -17,7 +17,7 @@ import httpx
 import pytest
 import websockets
 
-from tests.faults.server_process import LIMIT, ServerProcess, server_process
+from tests.support.server_process import LIMIT, ServerProcess, server_process
 
 WS_HEAD = (
     b"GET /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from knowledge.extract.formats import FORMATS
-from tests.faults.fuzz_files import SEED_VARIABLE, FuzzedServer, Report, fuzz, mutants, originals
+from tests.faults.fuzz_files import SEED_VARIABLE, FuzzedServer, Report, fuzz_server, make_mutants, make_originals
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory and processes are read from /proc")
 SEED = int(os.environ.get(SEED_VARIABLE, "20261117"))
@@ -22,7 +22,7 @@ MAX_LATE_GROWTH_MB = 60
 async def run(folder: Path, count: int) -> Report:
     server = FuzzedServer(folder)
     try:
-        report = await fuzz(server, SEED, count)
+        report = await fuzz_server(server, SEED, count)
     finally:
         code = server.stop()
     print(report)
@@ -53,10 +53,10 @@ async def test_five_thousand_damaged_files_each_have_an_outcome_and_leave_nothin
 
 
 def test_the_fuzzer_has_a_document_of_every_format() -> None:
-    modules = {format_.module for format_ in FORMATS if format_.doc_type in originals()}
+    modules = {format_.module for format_ in FORMATS if format_.doc_type in make_originals()}
     assert modules == {format_.module for format_ in FORMATS}
-    assert {format_.doc_type for format_ in FORMATS if format_.module != "text.source_code"} <= originals().keys()
+    assert {format_.doc_type for format_ in FORMATS if format_.module != "text.source_code"} <= make_originals().keys()
 
 
 def test_the_same_seed_makes_the_same_files() -> None:
-    assert list(mutants(7, 50)) == list(mutants(7, 50)) != list(mutants(8, 50))
+    assert list(make_mutants(7, 50)) == list(make_mutants(7, 50)) != list(make_mutants(8, 50))

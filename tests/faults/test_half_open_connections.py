@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from knowledge.surfaces.http.connections import RESERVED_DESCRIPTORS
-from tests.faults.server_process import ServerProcess, server_process
+from tests.support.server_process import ServerProcess, server_process
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs RLIMIT_NOFILE and all of 127.0.0.0/8")
 

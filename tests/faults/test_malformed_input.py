@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from knowledge.engine.local import LocalEngine
-from knowledge.surfaces.rest import rest_app
+from knowledge.surfaces.rest import make_rest_app
 
 MIMETYPE = "application/vnd.oasis.opendocument.text"
 NAME = b"mimetype"
@@ -20,7 +20,7 @@ DIRECTORY, LOCAL = b"PK\x01\x02", b"PK\x03\x04"
 
 @pytest.fixture
 async def http(local: LocalEngine) -> AsyncIterator[httpx.AsyncClient]:
-    transport = httpx.ASGITransport(app=rest_app(local))
+    transport = httpx.ASGITransport(app=make_rest_app(local))
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1/api/v1") as client:
         yield client
 

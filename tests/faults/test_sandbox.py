@@ -28,13 +28,13 @@ from knowledge.errors import SandboxUnavailable
 from knowledge.extract.base import Source
 from knowledge.extract.process.parsers import Parsers
 from knowledge.extract.sandbox import landlock
-from knowledge.extract.sandbox.confine import Sandbox
-from knowledge.extract.sandbox.syscalls import find_architecture
-from tests.data.extract import lacking, powerless
+from knowledge.extract.sandbox.confine import SandboxMode
+from knowledge.extract.sandbox.seccomp import find_architecture
+from tests.data.extract import missing_syscall, no_capabilities
 from tests.data.extract.escapes import ATTEMPTS, Needs, Targets
 
 pytestmark = pytest.mark.skipif(
-    landlock.find_version() == 0 or find_architecture() is None, reason="this kernel has no Landlock or no filter"
+    landlock.find_abi_version() == 0 or find_architecture() is None, reason="this kernel has no Landlock or no filter"
 )
 
 VICTIM = """
@@ -58,7 +58,7 @@ class Run:
     after: dict[str, object]
 
 
-def run(folder: Path, sandbox: Sandbox, fork: bool) -> Run:
+def run(folder: Path, sandbox: SandboxMode, fork: bool) -> Run:
     """Make the targets, let the parser try everything, and look at the targets again."""
     folder.mkdir()
     (folder / "secret.txt").write_text("another document")
@@ -112,12 +112,12 @@ def look_at(targets: Targets) -> dict[str, object]:
 @pytest.fixture(scope="module", params=["forked", "spawned"])
 def contained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Run:
     folder = tmp_path_factory.mktemp("contained") / request.param
-    return run(folder, Sandbox.REQUIRE, fork=request.param == "forked")
+    return run(folder, SandboxMode.REQUIRE, fork=request.param == "forked")
 
 
 @pytest.fixture(scope="module")
 def control(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
-    done = run(tmp_path_factory.mktemp("control") / "folder", Sandbox.OFF, fork=True)
+    done = run(tmp_path_factory.mktemp("control") / "folder", SandboxMode.OFF, fork=True)
     yield done
     for kind, option in (("shm", "-M"), ("msg", "-Q"), ("sem", "-S")):
         if done.after[kind]:
@@ -172,15 +172,15 @@ def test_a_document_among_libraries_does_not_open_their_folder(tmp_path: Path) -
     document = packages / "document"
     document.write_text("text")
     (packages / "other").write_text("another document")
-    assert str(packages) in in_another_process(packages, "list_libraries()")
-    assert str(packages) not in in_another_process(packages, f"list_readable(Path({str(document)!r}))")
+    assert str(packages) in in_another_process(packages, "list_library_paths()")
+    assert str(packages) not in in_another_process(packages, f"list_readable_paths(Path({str(document)!r}))")
 
 
 def in_another_process(packages: Path, expression: str) -> list[str]:
     code = f"""
 import json, sys
 from pathlib import Path
-from knowledge.extract.sandbox.readable_paths import list_libraries, list_readable
+from knowledge.extract.sandbox.landlock import list_library_paths, list_readable_paths
 sys.path.append({str(packages)!r})
 print(json.dumps({expression}))
 """
@@ -193,8 +193,9 @@ EXAMINE = """
 import json
 from dataclasses import astuple
 from knowledge.config import Settings
-from knowledge.surfaces.cli.doctor import checks
-told = {mode: [astuple(verdict) for verdict in checks.reading(Settings(sandbox=mode))] for mode in ("auto", "require")}
+from knowledge.surfaces.cli.commands import doctor
+modes = ("auto", "require")
+told = {mode: [astuple(result) for result in doctor.check_parsing(Settings(sandbox=mode))] for mode in modes}
 print(json.dumps(told))
 """
 NUMBERS = {"landlock": landlock.CREATE_RULESET, "seccomp": 317 if os.uname().machine == "x86_64" else 277}
@@ -202,7 +203,7 @@ NUMBERS = {"landlock": landlock.CREATE_RULESET, "seccomp": 317 if os.uname().mac
 
 def examine(missing: str) -> dict[str, dict[str, tuple[bool, str, str]]]:
     """What `knowledge doctor` says about reading where the kernel lacks something, by mode and subject."""
-    command = [sys.executable, lacking.__file__, str(NUMBERS[missing]), sys.executable, "-c", EXAMINE]
+    command = [sys.executable, missing_syscall.__file__, str(NUMBERS[missing]), sys.executable, "-c", EXAMINE]
     told = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
     return {mode: {about: (ok, says, mend) for about, ok, says, mend, _ in verdicts} for mode, verdicts in told.items()}
 
@@ -250,7 +251,7 @@ def test_no_process_of_the_same_user_takes_descriptors_of_the_server(tmp_path: P
             server.kill()
 
 
-POWERLESS = (sys.executable, powerless.__file__)
+POWERLESS = (sys.executable, no_capabilities.__file__)
 """Root may do everything to everybody: this is about an ordinary user."""
 STEAL = """
 import ctypes, os, sys

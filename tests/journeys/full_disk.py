@@ -8,54 +8,54 @@ import sys
 from pathlib import Path
 
 from knowledge.config import Settings
-from knowledge.engine.local import LocalEngine, raise_failure
+from knowledge.engine.local import LocalEngine, raise_job_error
 from knowledge.errors import DiskFull
-from knowledge.model import Job, JobStatus, Mode, NewNote, Query
-from knowledge.testing import small_engine
+from knowledge.model import Job, JobStatus, NewNote, Query, SearchMode
+from knowledge.testing import make_test_engine
 
-BALLAST = 3 << 20
-MOST = 2000
-GLANCE, PATIENCE = 0.5, 120.0
+BALLAST_BYTES = 3 << 20
+MAX_NOTES = 2000
+POLL_SECONDS, WAIT_SECONDS = 0.5, 120.0
 
 
-def say(*words: object) -> None:
+def print_line(*words: object) -> None:
     print(*words, flush=True)
 
 
-def a_note(number: int) -> tuple[str, str]:
+def make_note(number: int) -> tuple[str, str]:
     """A word of its own, and a text of a few passages around it."""
     letters = random.Random(number).choices("abcdefghijklmnop", k=12)
     word = "".join(letters)
     return word, f"{word} stands here.\n\n" + "\n\n".join(f"Line {line} of note {word}." * 8 for line in range(12))
 
 
-async def add(engine: LocalEngine, number: int) -> tuple[str, Job]:
+async def add_note(engine: LocalEngine, number: int) -> tuple[str, Job]:
     """The word by which the note is found, and its job: ended, or waiting for an index that has no room."""
-    word, text = a_note(number)
+    word, text = make_note(number)
     job = await engine.add(NewNote(text=text))
-    while not (job := await engine.wait(job.id, GLANCE)).status.ended:
+    while not (job := await engine.wait(job.id, POLL_SECONDS)).status.has_ended:
         if not (await engine.status()).index_ok:
             break
-    raise_failure(job)
+    raise_job_error(job)
     return word, job
 
 
-async def fill(engine: LocalEngine) -> tuple[dict[str, Job], DiskFull]:
+async def fill_disk(engine: LocalEngine) -> tuple[dict[str, Job], DiskFull]:
     """Everything that was accepted, and the refusal in the end."""
     accepted: dict[str, Job] = {}
-    for number in range(MOST):
+    for number in range(MAX_NOTES):
         try:
-            word, job = await add(engine, number)
+            word, job = await add_note(engine, number)
         except DiskFull as error:
             return accepted, error
         accepted[word] = job
     raise AssertionError("the disk never filled up")
 
 
-async def lost(engine: LocalEngine, words: list[str]) -> list[str]:
+async def find_lost_words(engine: LocalEngine, words: list[str]) -> list[str]:
     missing = []
     for word in words:
-        answer = await engine.search(Query(text=word, mode=Mode.TEXT))
+        answer = await engine.search(Query(text=word, mode=SearchMode.TEXT))
         if not any(word in hit.chunk.text for hit in answer.hits):
             missing.append(word)
     return missing
@@ -63,29 +63,29 @@ async def lost(engine: LocalEngine, words: list[str]) -> list[str]:
 
 async def main() -> None:
     disk = Path(sys.argv[1])
-    (disk / "ballast").write_bytes(b"\1" * BALLAST)
-    engine = small_engine(Settings(data=disk / "data", workers=1))
+    (disk / "ballast").write_bytes(b"\1" * BALLAST_BYTES)
+    engine = make_test_engine(Settings(data=disk / "data", workers=1))
     engine.start()
-    accepted, error = await fill(engine)
-    say("refused:", error, error.hint)
-    say("issues:", *(await engine.status()).issues)
-    completed = [word for word, job in accepted.items() if job.status.ended]
-    assert await lost(engine, completed) == [], "full, and something is lost"
+    accepted, error = await fill_disk(engine)
+    print_line("refused:", error, error.hint)
+    print_line("issues:", *(await engine.status()).issues)
+    completed = [word for word, job in accepted.items() if job.status.has_ended]
+    assert await find_lost_words(engine, completed) == [], "full, and something is lost"
     (disk / "ballast").unlink()
     for job in accepted.values():
-        assert (await engine.wait(job.id, PATIENCE)).status is JobStatus.COMPLETED
-    late = [(await add(engine, MOST + number))[0] for number in range(3)]
-    await check(engine, [*accepted, *late])
+        assert (await engine.wait(job.id, WAIT_SECONDS)).status is JobStatus.COMPLETED
+    late = [(await add_note(engine, MAX_NOTES + number))[0] for number in range(3)]
+    await check_engine(engine, [*accepted, *late])
     await asyncio.to_thread(engine.close)
-    again = small_engine(Settings(data=disk / "data", workers=1))
+    again = make_test_engine(Settings(data=disk / "data", workers=1))
     again.start()
-    await check(again, [*accepted, *late])
+    await check_engine(again, [*accepted, *late])
     await asyncio.to_thread(again.close)
-    say("kept:", len(accepted), "before and", len(late), "after")
+    print_line("kept:", len(accepted), "before and", len(late), "after")
 
 
-async def check(engine: LocalEngine, words: list[str]) -> None:
-    assert await lost(engine, words) == []
+async def check_engine(engine: LocalEngine, words: list[str]) -> None:
+    assert await find_lost_words(engine, words) == []
     assert await engine.verify() == []
     assert (await engine.status()).index_ok
 

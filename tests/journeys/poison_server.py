@@ -11,13 +11,13 @@ from knowledge import app
 from knowledge.config import Settings
 from knowledge.engine.local import LocalEngine
 from knowledge.surfaces.cli import cli
-from knowledge.testing import small_engine
+from knowledge.testing import make_test_engine
 from tests.support.hostile_models import HostileModel
 
 
 def open_engine(settings: Settings) -> LocalEngine:
     deed = sys.argv[1]
-    return small_engine(settings, model=HostileModel(deed, settings.data, slow=deed != "nothing"))
+    return make_test_engine(settings, model=HostileModel(deed, settings.data, slow=deed != "nothing"))
 
 
 if __name__ == "__main__":

@@ -17,9 +17,9 @@ from starlette.responses import Response
 
 from knowledge.engine.remote.engine import RemoteEngine, connect
 from knowledge.model import DocumentFilter
-from tests.contracts.kb.conftest import answers
-from tests.contracts.kb.processes import ENGINE_KEY, LIMIT, MCP_KEY, a_line, an_engine, an_mcp
-from tests.contracts.knowledge.samples import pdf
+from tests.contracts.kb.conftest import wait_for_engine
+from tests.contracts.kb.processes import ENGINE_KEY, MCP_KEY, WAIT_SECONDS, run_engine_server, run_mcp_server, run_proxy
+from tests.contracts.knowledge.samples import write_pdf
 
 Body = dict[str, Any]
 PART = 500
@@ -47,20 +47,20 @@ class Agent:
 async def an_agent(url: str) -> AsyncIterator[Agent]:
     headers = {"Authorization": f"Bearer {MCP_KEY}"}
     async with (
-        httpx2.AsyncClient(headers=headers, timeout=LIMIT) as http,
+        httpx2.AsyncClient(headers=headers, timeout=WAIT_SECONDS) as http,
         Client(streamable_http_client(f"{url}/mcp", http_client=http)) as client,
     ):
         yield Agent(client)
 
 
 def a_report(folder: Path) -> bytes:
-    pdf(folder / "report.pdf", *(f"Page {number} tells of the river in year {number}" for number in range(1, 9)))
+    write_pdf(folder / "report.pdf", *(f"Page {number} tells of the river in year {number}" for number in range(1, 9)))
     return (folder / "report.pdf").read_bytes()
 
 
 async def kept_once(engine: RemoteEngine, agent: Agent, answer: Body) -> int:
     """The one document, found by its text, with everything in step."""
-    job = await engine.wait(answer["job_id"], LIMIT)
+    job = await engine.wait(answer["job_id"], WAIT_SECONDS)
     assert job.document_id is not None, job
     found = await agent.call("kb_search", query="river in year 7", collection="reports", top=1)
     assert (found["results"][0]["document_id"], found["results"][0]["chunk_metadata"]["page"]) == (job.document_id, 7)
@@ -72,9 +72,9 @@ async def kept_once(engine: RemoteEngine, agent: Agent, answer: Body) -> int:
 @pytest.mark.requirement("004.serve.killed")
 async def test_an_engine_that_dies_between_the_parts_is_no_loss(tmp_path: Path) -> None:
     content = a_report(tmp_path)
-    with an_engine(tmp_path / "engine") as engine, an_mcp(tmp_path / "mcp", engine.url) as mcp:
+    with run_engine_server(tmp_path / "engine") as engine, run_mcp_server(tmp_path / "mcp", engine.url) as mcp:
         beside = connect(engine.url, ENGINE_KEY)
-        await answers(beside)
+        await wait_for_engine(beside)
         async with an_agent(mcp.url) as agent:
             begun = await agent.call(
                 "kb_upload_start", filename="report.pdf", total_size=len(content), collection="reports", tags=["river"]
@@ -88,7 +88,7 @@ async def test_an_engine_that_dies_between_the_parts_is_no_loss(tmp_path: Path) 
             assert engine.url in told["message"]
             assert "call kb_upload_finish again" in told["hint"]
             engine.restart()
-            await answers(beside)
+            await wait_for_engine(beside)
             answer = await agent.call("kb_upload_finish", upload_id=upload)
             document = await kept_once(beside, agent, answer)
 
@@ -105,9 +105,9 @@ async def test_an_engine_that_dies_between_the_parts_is_no_loss(tmp_path: Path) 
 async def test_an_engine_that_dies_after_it_accepted_keeps_the_file_once(tmp_path: Path) -> None:
     content = a_report(tmp_path)
     with (
-        an_engine(tmp_path / "engine") as engine,
-        a_line(engine.url) as line,
-        an_mcp(tmp_path / "mcp", line.url) as mcp,
+        run_engine_server(tmp_path / "engine") as engine,
+        run_proxy(engine.url) as line,
+        run_mcp_server(tmp_path / "mcp", line.url) as mcp,
     ):
 
         async def cut(request: Request) -> Response:
@@ -118,18 +118,18 @@ async def test_an_engine_that_dies_after_it_accepted_keeps_the_file_once(tmp_pat
             return Response("bad gateway", 502)
 
         beside = connect(engine.url, ENGINE_KEY)
-        await answers(beside)
+        await wait_for_engine(beside)
         async with an_agent(mcp.url) as agent:
             begun = await agent.call(
                 "kb_upload_start", filename="report.pdf", total_size=len(content), collection="reports"
             )
             await agent.send(begun["upload_id"], content)
-            line.pass_on = cut
+            line.handler = cut
             told = await agent.call("kb_upload_finish", upload_id=begun["upload_id"])
             assert told["error"] == "engine_unreachable"
-            line.pass_on = None
+            line.handler = None
             engine.restart()
-            await answers(beside)
+            await wait_for_engine(beside)
             answer = await agent.call("kb_upload_finish", upload_id=begun["upload_id"])
             await kept_once(beside, agent, answer)
             assert (await agent.call("kb_jobs"))["total"] == 1

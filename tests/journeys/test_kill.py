@@ -19,14 +19,24 @@ import pytest
 
 from knowledge.config import Settings
 from knowledge.engine.local import LocalEngine
-from knowledge.model import Content, DocumentFilter, Filter, JobFilter, JobStatus, Mode, NewFile, NewNote, Query
+from knowledge.model import (
+    Content,
+    DocumentFilter,
+    JobFilter,
+    JobStatus,
+    NewFile,
+    NewNote,
+    Query,
+    SearchFilter,
+    SearchMode,
+)
 from knowledge.store.jobs.rows import MAX_UNCLEAN_STARTS, MAX_UNCLEAN_STARTS_ALONE
-from knowledge.store.migrate import SCHEMA
-from knowledge.testing import SharedParsers, small_engine
-from tests.journeys.kill_driver import LONG, drain, word_of
-from tests.support.old_folders import DUMPS, TEXT, lay_out, schema_of
+from knowledge.store.migrate import SCHEMA_VERSION
+from knowledge.testing import SharedParsers, make_test_engine
+from tests.journeys.kill_driver import LONG_TEXT, wait_for_all_jobs, word_of
+from tests.support.old_folders import DUMPS, NOTE_TEXT, restore_dump, schema_of
 
-OLD = [dump for dump in DUMPS if schema_of(dump) != SCHEMA]
+OLD = [dump for dump in DUMPS if schema_of(dump) != SCHEMA_VERSION]
 DRIVER = Path(__file__).with_name("kill_driver.py")
 SEED = int(os.environ.get("KNOWLEDGE_TEST_SEED", "20261116"))
 PLACES = [
@@ -152,7 +162,7 @@ async def check(engine: LocalEngine, heard: Heard, story: str) -> None:
     for key, version in heard.tried:
         if version and version != heard.acknowledged[key]:
             word = word_of(key, version)  # one that is gone may find another that differs by a letter
-            answer = await engine.search(Query(text=word, mode=Mode.TEXT))
+            answer = await engine.search(Query(text=word, mode=SearchMode.TEXT))
             texts = [hit.text for hit in answer.hits if word in hit.text]
             assert not texts, f"{story}: version {version} of key {key} is still found"
     heard.attempted.clear()
@@ -167,7 +177,7 @@ async def version_of(engine: LocalEngine, key: int) -> int:
     (document,) = documents
     (first, *_) = await engine.chunks(document.id)
     version = int(first.text.split(" version ")[1].split(".")[0])
-    answer = await engine.search(Query(text=word_of(key, version), mode=Mode.TEXT, limit=100))
+    answer = await engine.search(Query(text=word_of(key, version), mode=SearchMode.TEXT, limit=100))
     assert {hit.document.id for hit in answer.hits} == {document.id}
     await near(engine, document.id)
     assert first.text.startswith(word_of(key, version))
@@ -176,7 +186,7 @@ async def version_of(engine: LocalEngine, key: int) -> int:
 
 async def near(engine: LocalEngine, document: int) -> None:
     """Return when it is found by meaning; a model that has just taken over may still be making its vectors."""
-    wanted = Query(text="rivers", mode=Mode.VECTOR, filter=Filter(documents=(document,)))
+    wanted = Query(text="rivers", mode=SearchMode.VECTOR, filter=SearchFilter(documents=(document,)))
     async with asyncio.timeout(60):
         while not (await engine.search(wanted)).hits:
             await asyncio.sleep(0.05)
@@ -198,12 +208,12 @@ async def lives(data: Path, parsers: SharedParsers, rounds: int) -> None:
 
 async def migrated(data: Path, dump: Path, end: End, number: int, parsers: SharedParsers, story: str) -> None:
     """An older folder whose process is killed while it is brought forward."""
-    lay_out(dump, data)
+    restore_dump(dump, data)
     heard = Heard()
     await asyncio.to_thread(run_until_killed, data, heard, end, number)
     async with opened(data, parsers) as engine:
         await check(engine, heard, story)
-        assert [hit.document.id for hit in (await engine.search(Query(text=TEXT))).hits] == [1], story
+        assert [hit.document.id for hit in (await engine.search(Query(text=NOTE_TEXT))).hits] == [1], story
     copies = [sqlite3.connect(path) for path in data.glob("*-before-*.db")]
     for copy in copies:
         assert copy.execute("SELECT version_num FROM alembic_version").fetchone() == (schema_of(dump),), story
@@ -213,7 +223,7 @@ async def migrated(data: Path, dump: Path, end: End, number: int, parsers: Share
 
 @asynccontextmanager
 async def opened(data: Path, parsers: SharedParsers) -> AsyncIterator[LocalEngine]:
-    engine = small_engine(Settings(data=data, workers=2), parsers=parsers)
+    engine = make_test_engine(Settings(data=data, workers=2), parsers=parsers)
     engine.start()
     try:
         yield engine
@@ -232,17 +242,17 @@ def drain_until_killed(data: Path, failpoint: str) -> bool:
 
 async def interrupted_again_and_again(data: Path, parsers: SharedParsers, seed: int) -> None:
     """Jobs that are innocent, and as many kills in a row as one of them may have."""
-    rng, engine = random.Random(seed), small_engine(Settings(data=data, workers=2), parsers=parsers)
+    rng, engine = random.Random(seed), make_test_engine(Settings(data=data, workers=2), parsers=parsers)
     for number in range(3):  # not started: the processes that are killed do the work
-        content = Content.of(f"number {number}\n\n{LONG}".encode())
+        content = Content.from_bytes(f"number {number}\n\n{LONG_TEXT}".encode())
         await engine.add(NewFile(filename=f"{number}.txt", content=content))
-        await engine.add(NewNote(text=f"note {number}\n\n{LONG}"))
+        await engine.add(NewNote(text=f"note {number}\n\n{LONG_TEXT}"))
     await asyncio.to_thread(engine.close)
     for _ in range(MAX_UNCLEAN_STARTS + MAX_UNCLEAN_STARTS_ALONE - 1):
         place = rng.choice(["store.uncommitted", "store.committed", "ingest.staged", "index.applied"])
         await asyncio.to_thread(drain_until_killed, data, f"{place}:{rng.randint(1, 4)}")
     async with opened(data, parsers) as engine:
-        await drain(engine)
+        await wait_for_all_jobs(engine)
         states = [job.status for job in (await engine.jobs(JobFilter())).items]
         assert states == [JobStatus.COMPLETED] * 6, f"seed {seed}"
         assert await engine.verify() == []

@@ -17,7 +17,7 @@ import httpx
 import pytest
 
 from tests.support.command_line import Shell
-from tests.support.hostile_models import DEADLY, SLOW
+from tests.support.hostile_models import DEADLY_WORD, SLOW_WORD
 
 SERVER = Path(__file__).with_name("poison_server.py")
 LIMIT = 120.0
@@ -119,10 +119,10 @@ def test_a_job_that_kills_or_freezes_the_server_is_failed_and_every_other_job_is
     """The first life is ended by the poison, beside an innocent job; so is the second. The third one finds it out."""
     with service.running(deed) as process:
         service.wait_healthy()
-        innocent = service.file("innocent.txt", f"{SLOW} is a virtue")
+        innocent = service.file("innocent.txt", f"{SLOW_WORD} is a virtue")
         until(lambda: service.job(innocent)["status"] == "processing")
         others = [service.file(f"{number}.txt", f"number {number} waits its turn") for number in range(3)]
-        poison = service.note(f"{DEADLY} in a note")
+        poison = service.note(f"{DEADLY_WORD} in a note")
         end_of(service, process, deed)
     with service.running(deed) as process:
         end_of(service, process, deed)
@@ -136,7 +136,7 @@ def test_a_job_that_kills_or_freezes_the_server_is_failed_and_every_other_job_is
         assert failed["status"] == "failed" and failed["error"]["code"] == "job_crashed"
         reason = "SIGKILL" if deed == "end" else "took longer than"
         assert reason in failed["error"]["message"] and "no other job beside it" in failed["error"]["message"]
-        told = Shell({"KB_ENGINE_URL": service.url}).ok("jobs", "--status", "failed")
+        told = Shell({"KB_ENGINE_URL": service.url}).run_ok("jobs", "--status", "failed")
         assert reason in " ".join(told.split()) and "note" in told
     assert "runs alone" in service.log()
 

@@ -16,41 +16,41 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from knowledge.engine.api import Engine
 from knowledge.engine.local import LocalEngine
+from knowledge.engine.proxy import EngineHost
 from knowledge.engine.remote.engine import RemoteEngine
-from knowledge.engine.remote.http import open_http
+from knowledge.engine.remote.http import open_http_client
 from knowledge.engine.sharing import engine_file as cards
-from knowledge.engine.sharing.engine import SharedEngine
-from knowledge.engine.sharing.leader import Seat
+from knowledge.engine.sharing.engine import make_shared_engine
+from knowledge.engine.sharing.leader import LeaderElection
 from knowledge.errors import InvalidKey, NotNow, StorageFailed
-from knowledge.model import DocumentFilter, JobStatus, Mode, NewCollection, NewNote, Query
-from tests.support.accounts import joined
-from tests.support.engines import add_note, found
+from knowledge.model import DocumentFilter, JobStatus, NewCollection, NewNote, Query, SearchMode
+from tests.support.accounts import register
+from tests.support.engines import add_note, search_ids
 
-HOLDER = Path(__file__).with_name("holder.py")
+HOLDER = Path(__file__).with_name("engine_process.py")
 
 
-def seat_of(data: Path) -> Seat:
+def seat_of(data: Path) -> LeaderElection:
     """A seat that may only be a guest: to become the engine fails the test."""
 
     @asynccontextmanager
-    async def never() -> AsyncIterator[Engine]:
+    async def never() -> AsyncIterator[EngineHost]:
         raise AssertionError("this process should have found the other one")
         yield  # pragma: no cover
 
-    return Seat(data, never)
+    return LeaderElection(data, never)
 
 
-def seat_in_process(data: Path, opened: list[LocalEngine]) -> Seat:
+def seat_in_process(data: Path, opened: list[LocalEngine]) -> LeaderElection:
     """A seat whose process becomes the engine without serving it to others."""
 
     @asynccontextmanager
-    async def become() -> AsyncIterator[Engine]:
+    async def become() -> AsyncIterator[EngineHost]:
         from knowledge.config import Settings
-        from knowledge.testing import small_engine
+        from knowledge.testing import make_test_engine
 
-        engine = small_engine(Settings(data=data, workers=1))
+        engine = make_test_engine(Settings(data=data, workers=1))
         engine.start()
         opened.append(engine)
         try:
@@ -58,7 +58,7 @@ def seat_in_process(data: Path, opened: list[LocalEngine]) -> Seat:
         finally:
             await asyncio.to_thread(engine.close)
 
-    return Seat(data, become)
+    return LeaderElection(data, become)
 
 
 @asynccontextmanager
@@ -76,10 +76,10 @@ async def holder(data: Path) -> AsyncIterator[subprocess.Popen[str]]:
 async def test_a_second_process_uses_the_first(tmp_path: Path) -> None:
     async with holder(tmp_path / "data"):
         seat = seat_of(tmp_path / "data")
-        engine = SharedEngine(seat)
+        engine = make_shared_engine(seat)
         note = await add_note(engine, "kept by another process")
-        assert await found(engine, "another process") == [note.id]
-        assert not seat.ours
+        assert await search_ids(engine, "another process") == [note.id]
+        assert not seat.is_leader
         await seat.close()
 
 
@@ -87,12 +87,12 @@ async def test_a_guest_takes_over_when_the_holder_is_killed(tmp_path: Path) -> N
     opened: list[LocalEngine] = []
     seat = seat_in_process(tmp_path / "data", opened)
     async with holder(tmp_path / "data") as process:
-        engine = SharedEngine(seat)
+        engine = make_shared_engine(seat)
         note = await add_note(engine, "it will outlive its engine")
         process.send_signal(signal.SIGKILL)
         await asyncio.to_thread(process.wait)
-        assert await found(engine, "outlive") == [note.id]
-        assert seat.ours and len(opened) == 1
+        assert await search_ids(engine, "outlive") == [note.id]
+        assert seat.is_leader and len(opened) == 1
         again = await add_note(engine, "kept by the next engine")
         assert again.id != note.id
         assert await engine.verify() == []
@@ -103,17 +103,17 @@ async def test_a_guest_passes_an_accounts_key_on_and_whoever_is_the_engine_judge
     opened: list[LocalEngine] = []
     seat = seat_in_process(tmp_path / "data", opened)
     async with holder(tmp_path / "data") as process:
-        engine = SharedEngine(seat)
-        ada, bob = await joined(engine, "ada"), await joined(engine, "bob")
+        engine = make_shared_engine(seat)
+        ada, bob = await register(engine, "ada"), await register(engine, "bob")
         note = await add_note(ada, "a secret garden")
         for somebody in (bob, engine):
-            assert await found(somebody, "garden") == []
+            assert await search_ids(somebody, "garden") == []
         process.send_signal(signal.SIGKILL)
         await asyncio.to_thread(process.wait)
-        assert await found(ada, "garden") == [note.id]
-        assert await found(bob, "garden") == []
-        assert seat.ours
-        await engine.disable_account("ada")
+        assert await search_ids(ada, "garden") == [note.id]
+        assert await search_ids(bob, "garden") == []
+        assert seat.is_leader
+        await engine.accounts.disable("ada")
         with pytest.raises(InvalidKey):
             await ada.status()
     await seat.close()
@@ -122,12 +122,12 @@ async def test_a_guest_passes_an_accounts_key_on_and_whoever_is_the_engine_judge
 async def test_the_card_is_for_its_owner_alone_and_goes_with_the_holder(tmp_path: Path) -> None:
     data = tmp_path / "data"
     async with holder(data) as process:
-        path = data / cards.NAME
+        path = data / cards.ENGINE_FILE_NAME
         if os.name == "posix":
             assert path.stat().st_mode & 0o777 == 0o600
-        card = cards.read(data)
+        card = cards.read_engine_file(data)
         assert card is not None and card.pid == process.pid
-        stranger = RemoteEngine(open_http(card.url, "a wrong key"))
+        stranger = RemoteEngine(open_http_client(card.url, "a wrong key"))
         with pytest.raises(Exception, match="key is wrong"):
             await stranger.status()
         await stranger.close()
@@ -152,10 +152,10 @@ def a_card(**other: object) -> str:
 async def test_an_old_or_forged_card_is_no_obstacle(tmp_path: Path, content: str) -> None:
     data = tmp_path / "data"
     data.mkdir()
-    (data / cards.NAME).write_text(content)
+    (data / cards.ENGINE_FILE_NAME).write_text(content)
     opened: list[LocalEngine] = []
     seat = seat_in_process(data, opened)
-    assert (await add_note(SharedEngine(seat), "in spite of the card")).id == 1
+    assert (await add_note(make_shared_engine(seat), "in spite of the card")).id == 1
     assert len(opened) == 1
     await seat.close()
 
@@ -173,10 +173,10 @@ async def test_a_port_that_somebody_else_has_now_is_not_taken_for_the_engine(tmp
     async with await asyncio.start_server(page, "127.0.0.1", 0) as stranger:
         port = stranger.sockets[0].getsockname()[1]
         data.mkdir()
-        (data / cards.NAME).write_text(a_card(url=f"http://127.0.0.1:{port}", pid=os.getpid()))
+        (data / cards.ENGINE_FILE_NAME).write_text(a_card(url=f"http://127.0.0.1:{port}", pid=os.getpid()))
         guest = seat_of(data)
         with FileLock(data / "engine.lock"):
-            asking = asyncio.create_task(guest.engine())
+            asking = asyncio.create_task(guest.get_engine())
             done, _ = await asyncio.wait({asking}, timeout=0.3)
             assert not done, "it took the stranger for the engine"
             async with holder_beside(data):
@@ -188,14 +188,14 @@ async def test_a_port_that_somebody_else_has_now_is_not_taken_for_the_engine(tmp
 async def holder_beside(data: Path) -> AsyncIterator[None]:
     """Whoever holds the lock tells at last where the engine is."""
     from knowledge.config import Settings
-    from knowledge.testing import small_engine
-    from tests.support.command_line import serving
+    from knowledge.testing import make_test_engine
+    from tests.support.command_line import serve_engine
 
-    engine = small_engine(Settings(data=data, workers=1))
+    engine = make_test_engine(Settings(data=data, workers=1))
     engine.start()
     try:
-        with serving(engine, Settings(data=data)) as address:
-            cards.write(data, cards.Card.new(address, "any"))
+        with serve_engine(engine, Settings(data=data)) as address:
+            cards.write_engine_file(data, cards.EngineFile.for_this_process(address, "any"))
             yield
     finally:
         await asyncio.to_thread(engine.close)
@@ -204,11 +204,11 @@ async def holder_beside(data: Path) -> AsyncIterator[None]:
 async def test_another_version_is_a_sentence(tmp_path: Path) -> None:
     data = tmp_path / "data"
     async with holder(data):
-        card = json.loads((data / cards.NAME).read_text())
-        (data / cards.NAME).write_text(json.dumps({**card, "wire": 99, "version": "9.9"}))
+        card = json.loads((data / cards.ENGINE_FILE_NAME).read_text())
+        (data / cards.ENGINE_FILE_NAME).write_text(json.dumps({**card, "wire": 99, "version": "9.9"}))
         seat = seat_of(data)
         with pytest.raises(NotNow, match=r"Version 9\.9"):
-            await seat.engine()
+            await seat.get_engine()
         await seat.close()
 
 
@@ -222,8 +222,8 @@ async def test_many_that_start_at_once_find_one_engine(tmp_path: Path) -> None:
         assert process.returncode == 0 and out.strip().endswith("kept")
     opened: list[LocalEngine] = []
     seat = seat_in_process(data, opened)
-    assert (await SharedEngine(seat).documents(DocumentFilter())).total == 3
-    assert await SharedEngine(seat).verify() == []
+    assert (await make_shared_engine(seat).documents(DocumentFilter())).total == 3
+    assert await make_shared_engine(seat).verify() == []
     await seat.close()
 
 
@@ -233,7 +233,7 @@ async def test_a_folder_without_the_right_to_write_is_a_sentence(tmp_path: Path)
     data.mkdir(mode=0o500)
     seat = seat_in_process(data, [])
     with pytest.raises(StorageFailed, match="cannot be used"):
-        await seat.engine()
+        await seat.get_engine()
 
 
 async def test_a_file_where_the_folder_should_be_is_a_sentence(tmp_path: Path) -> None:
@@ -281,9 +281,9 @@ async def test_five_processes_write_and_search_while_the_holder_is_killed(tmp_pa
     assert [process.returncode for process in processes if process.pid != holder_pid] == [0] * 4
     opened: list[LocalEngine] = []
     seat = seat_in_process(data, opened)
-    engine = SharedEngine(seat)
+    engine = make_shared_engine(seat)
     for word in kept:
-        answer = await engine.search(Query(text=word, mode=Mode.TEXT))
+        answer = await engine.search(Query(text=word, mode=SearchMode.TEXT))
         assert any(word in hit.chunk.text for hit in answer.hits), word
     assert len(kept) >= 4 * 8
     assert await engine.verify() == []
@@ -293,7 +293,7 @@ async def test_five_processes_write_and_search_while_the_holder_is_killed(tmp_pa
 async def the_holder(data: Path) -> int:
     """The process that tells where it is, once one does."""
     async with asyncio.timeout(60):
-        while (card := await asyncio.to_thread(cards.read, data)) is None:
+        while (card := await asyncio.to_thread(cards.read_engine_file, data)) is None:
             await asyncio.sleep(0.02)
     return card.pid
 
@@ -302,7 +302,7 @@ async def test_a_job_goes_on_under_the_next_engine(tmp_path: Path) -> None:
     opened: list[LocalEngine] = []
     seat = seat_in_process(tmp_path / "data", opened)
     async with holder(tmp_path / "data") as process:
-        engine = SharedEngine(seat)
+        engine = make_shared_engine(seat)
         job = await engine.add(NewNote(text="\n\n".join(f"Paragraph {number} of many." for number in range(3000))))
         process.send_signal(signal.SIGKILL)
         await asyncio.to_thread(process.wait)

@@ -24,7 +24,7 @@ import struct
 import termios
 
 ROOT = Path(__file__).parents[2]
-PATIENCE = 120.0
+WAIT_SECONDS = 120.0
 CTRL_C, CTRL_D = "\x03", "\x04"
 ESCAPE = re.compile(r"\x1b(?:\[[0-9;?]*[A-Za-z]|\][^\x07]*\x07)")
 
@@ -56,7 +56,7 @@ class Typed:
 
     def see(self, pattern: str) -> None:
         """Wait until the screen shows this."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + WAIT_SECONDS
         while not re.search(pattern, self.seen):
             assert time.monotonic() < deadline and self._read(), f"never saw {pattern!r}:\n{self.seen}"
 
@@ -65,20 +65,20 @@ class Typed:
 
     def end(self) -> int:
         """Wait for the command's end, and answer its exit code."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + WAIT_SECONDS
         while self._read():
             assert time.monotonic() < deadline, self.seen
-        return self._process.wait(PATIENCE)
+        return self._process.wait(WAIT_SECONDS)
 
     def leave(self) -> None:
         """Close the terminal, whatever still runs in it: what a failed test began must not trouble the next one."""
         if self._process.poll() is None:
             self._process.kill()
-            self._process.wait(PATIENCE)
+            self._process.wait(WAIT_SECONDS)
         os.close(self._master)
 
     def _read(self) -> bool:
-        if not select.select([self._master], [], [], PATIENCE)[0]:
+        if not select.select([self._master], [], [], WAIT_SECONDS)[0]:
             return False
         try:
             piece = os.read(self._master, 65536)

@@ -6,10 +6,20 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from knowledge.engine.evaluate.judge import Outcome
-from knowledge.model import Mode
+from knowledge.engine.evaluate import QuestionOutcome
+from knowledge.model import SearchMode
 from knowledge.surfaces.cli.eval.questions import read_questions
-from tests.quality.collection import MODES, QUESTIONS, RELEVANT, Baseline, Found, measured, ndcg, pages, relevant
+from tests.quality.collection import (
+    MODES,
+    QUESTIONS,
+    RELEVANT_SCORE,
+    Baseline,
+    MeasuredQuality,
+    average_ndcg,
+    list_pages,
+    measure_quality,
+    share_relevant,
+)
 
 NOISE = 0.015
 """What an edited page, or the arithmetic of another processor, may cost: two questions of a hundred."""
@@ -19,11 +29,11 @@ MEND = "If the change is meant, run `python -m tests.quality.collection` and com
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Found]:
-    yield measured(tmp_path_factory.mktemp("quality") / "data")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MeasuredQuality]:
+    yield measure_quality(tmp_path_factory.mktemp("quality") / "data")
 
 
-def fallen(judged: Sequence[Outcome], baseline: Baseline) -> str:
+def fallen(judged: Sequence[QuestionOutcome], baseline: Baseline) -> str:
     """The questions whose answer stands lower than it did."""
     lines = []
     for outcome in judged:
@@ -34,30 +44,32 @@ def fallen(judged: Sequence[Outcome], baseline: Baseline) -> str:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_search_is_as_good_as_its_baseline(found: Found, mode: Mode) -> None:
+def test_search_is_as_good_as_its_baseline(found: MeasuredQuality, mode: SearchMode) -> None:
     baseline = Baseline.read()
-    now, before = ndcg(found.outcomes[mode]), baseline.ndcg[mode.value]
-    lower = fallen(found.outcomes[Mode.HYBRID], baseline)
+    now, before = average_ndcg(found.outcomes[mode]), baseline.ndcg[mode.value]
+    lower = fallen(found.outcomes[SearchMode.HYBRID], baseline)
     assert now >= before - NOISE, f"nDCG@10 by {mode} fell from {before} to {now:.4f}. {MEND}\nIn hybrid:\n{lower}"
 
 
-@pytest.mark.parametrize("alone", [Mode.TEXT, Mode.VECTOR])
-def test_words_and_meaning_together_are_better_than_either_alone(found: Found, alone: Mode) -> None:
+@pytest.mark.parametrize("alone", [SearchMode.TEXT, SearchMode.VECTOR])
+def test_words_and_meaning_together_are_better_than_either_alone(found: MeasuredQuality, alone: SearchMode) -> None:
     """Whatever the baseline says: some questions need the words, others the meaning."""
-    assert ndcg(found.outcomes[Mode.HYBRID]) >= ndcg(found.outcomes[alone]) + NOISE
+    assert average_ndcg(found.outcomes[SearchMode.HYBRID]) >= average_ndcg(found.outcomes[alone]) + NOISE
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_relevance_means_what_it_meant(found: Found, mode: Mode) -> None:
-    now, before = relevant(found.outcomes[mode]), Baseline.read().relevant[mode.value]
-    assert abs(now - before) <= DRIFT, f"By {mode}, {now:.3f} of the questions pass {RELEVANT}; it was {before}. {MEND}"
+def test_relevance_means_what_it_meant(found: MeasuredQuality, mode: SearchMode) -> None:
+    now, before = share_relevant(found.outcomes[mode]), Baseline.read().relevant[mode.value]
+    assert abs(now - before) <= DRIFT, (
+        f"By {mode}, {now:.3f} of the questions pass {RELEVANT_SCORE}; it was {before}. {MEND}"
+    )
 
 
-def test_nothing_is_relevant_to_a_question_about_something_else(found: Found) -> None:
-    assert {question: score for question, score in found.strange.items() if score >= RELEVANT} == {}
-    assert len(found.strange) >= 20
+def test_nothing_is_relevant_to_a_question_about_something_else(found: MeasuredQuality) -> None:
+    assert {question: score for question, score in found.unrelated_scores.items() if score >= RELEVANT_SCORE} == {}
+    assert len(found.unrelated_scores) >= 20
 
 
 def test_every_question_names_a_page_that_exists() -> None:
     assert len(read_questions(QUESTIONS)) >= 100
-    assert [path.name for path in pages() if not path.is_file()] == []
+    assert [path.name for path in list_pages() if not path.is_file()] == []

@@ -16,12 +16,12 @@ from knowledge.config import Settings
 from knowledge.engine.local import LocalEngine
 from knowledge.model import Content, JobFilter, Json, NewFile, Scope, new_uid
 from knowledge.store.accounts.quotas import Quota
-from knowledge.surfaces.http.auth import Keys
-from knowledge.surfaces.http.guard import guarded
-from knowledge.surfaces.rest import rest_app
-from knowledge.testing import SharedParsers, small_engine
-from tests.support.accounts import ADMIN, PASSWORD, joined
-from tests.support.engines import PATIENCE, done
+from knowledge.surfaces.http.auth import Authenticator
+from knowledge.surfaces.http.guard import wrap_in_guard
+from knowledge.surfaces.rest import make_rest_app
+from knowledge.testing import SharedParsers, make_test_engine
+from tests.support.accounts import ADMIN, PASSWORD, register
+from tests.support.engines import WAIT_SECONDS, wait_until_done
 
 Join = Callable[[str], Awaitable[httpx.AsyncClient]]
 OPERATOR = {"X-API-Key": "operator"}
@@ -31,7 +31,11 @@ OPERATOR = {"X-API-Key": "operator"}
 async def http(local: LocalEngine, settings: Settings) -> AsyncIterator[httpx.AsyncClient]:
     """The server as somebody without a key meets it."""
     locked = settings.model_copy(update={"api_key": SecretStr("operator")})
-    app = guarded(rest_app(local, max_file_bytes=1 << 20), locked, Keys.of(locked, local.account_of))
+    app = wrap_in_guard(
+        make_rest_app(local, max_file_bytes=1 << 20),
+        locked,
+        Authenticator.from_settings(locked, local.accounts.find_by_key),
+    )
     transport = httpx.ASGITransport(app=app)
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8000/api/v1") as client:
         yield client
@@ -60,7 +64,7 @@ async def ended(local: LocalEngine, http: httpx.AsyncClient, accepted: httpx.Res
     assert accepted.status_code == 202, accepted.text
     address = f"/jobs/{accepted.json()['job_id']}"
     starter = Scope((await http.get(address)).json()["owner"])
-    await local.scoped(starter).wait(accepted.json()["job_id"], PATIENCE)
+    await local.scoped(starter).wait(accepted.json()["job_id"], WAIT_SECONDS)
     job: Json = (await http.get(address)).json()
     return job
 
@@ -262,8 +266,13 @@ async def test_the_operator_and_admins_look_after_accounts(http: httpx.AsyncClie
     assert [each["username"] for each in names] == ["ada", "root"]
 
 
+def set_quota(local: LocalEngine, quota: Quota) -> None:
+    parts = local._parts
+    parts.acceptor.quota, parts.options = quota, replace(parts.options, quota=quota)
+
+
 async def test_an_account_has_its_room_and_no_more(join: Join, local: LocalEngine) -> None:
-    local._parts.options = replace(local._parts.options, quota=Quota(documents=2, bytes=1 << 10))
+    set_quota(local, Quota(documents=2, bytes=1 << 10))
     ada, bob = await join("ada"), await join("bob")
     for text in ("one tea", "two teas"):
         assert (await ended(local, ada, await ada.post("/jobs", json={"note": text, "source_path": text})))[
@@ -290,25 +299,27 @@ async def test_an_archive_does_not_get_around_the_room_of_an_account(
     settings: Settings, parsers: SharedParsers
 ) -> None:
     small = settings.model_copy(update={"account_max_documents": 2})
-    engine = small_engine(small, parsers=parsers)
+    engine = make_test_engine(small, parsers=parsers)
     engine.start()
     try:
-        ada = await joined(engine, "ada")
+        ada = await register(engine, "ada")
         packed = io.BytesIO()
         with zipfile.ZipFile(packed, "w") as archive:
             for number in range(4):
                 archive.writestr(f"{number}.txt", f"tea {number}")
-        job = await done(ada, await ada.add(NewFile(filename="tea.zip", content=Content.of(packed.getvalue()))))
+        job = await wait_until_done(
+            ada, await ada.add(NewFile(filename="tea.zip", content=Content.from_bytes(packed.getvalue())))
+        )
         assert sum("was left out" in warning for warning in job.warnings) == 2
         for each in (await ada.jobs(JobFilter())).items:
-            await done(ada, each)
+            await wait_until_done(ada, each)
         assert (await ada.status()).documents == 2
     finally:
         engine.close()
 
 
 async def test_the_local_owner_has_all_the_room_there_is(http: httpx.AsyncClient, local: LocalEngine) -> None:
-    local._parts.options = replace(local._parts.options, quota=Quota(documents=1))
+    set_quota(local, Quota(documents=1))
     for text in ("one tea", "two teas"):
         reply = await http.post("/jobs", json={"note": text}, headers=OPERATOR)
         assert reply.status_code == 202

@@ -13,9 +13,9 @@ from knowledge.engine.api import Engine
 from knowledge.engine.local import LocalEngine
 from knowledge.errors import AdminRequired, Forbidden
 from knowledge.model import Original
-from knowledge.surfaces.http.app import http_app
-from tests.support.accounts import ADMIN, PASSWORD, a_corpus, bearing, entered, joined
-from tests.support.engines import add_note, found
+from knowledge.surfaces.http.app import make_http_app
+from tests.support.accounts import ADMIN, PASSWORD, create_corpus, engine_for_key, log_in, register
+from tests.support.engines import add_note, search_ids
 
 SPELLINGS = (ADMIN, ADMIN.upper(), ADMIN.title())
 
@@ -23,67 +23,67 @@ SPELLINGS = (ADMIN, ADMIN.upper(), ADMIN.title())
 @pytest.mark.parametrize("name", SPELLINGS)
 async def test_nobody_registers_with_the_name_of_an_admin(engine: Engine, name: str) -> None:
     with pytest.raises(Forbidden, match="kept for an admin") as refused:
-        await engine.register(name, PASSWORD)
+        await engine.accounts.register(name, PASSWORD)
     assert "knowledge user add" in refused.value.hint
-    await engine.add_account(ADMIN)
+    await engine.accounts.add(ADMIN)
     with pytest.raises(Forbidden, match="kept for an admin"):
-        await engine.register(name, PASSWORD)
-    await engine.remove_account(ADMIN)
+        await engine.accounts.register(name, PASSWORD)
+    await engine.accounts.remove(ADMIN)
     with pytest.raises(Forbidden, match="kept for an admin"):
-        await engine.register(name, PASSWORD)
-    assert await engine.accounts() == []
+        await engine.accounts.register(name, PASSWORD)
+    assert await engine.accounts.list_all() == []
 
 
 async def test_only_the_operator_makes_the_account_of_an_admin(engine: Engine, local: LocalEngine) -> None:
-    root = await joined(engine, ADMIN)
+    root = await register(engine, ADMIN)
     local._parts.accounts._admins |= {"boss"}
     for name in ("boss", "Boss"):
         with pytest.raises(AdminRequired, match="operator"):
-            await root.add_account(name, PASSWORD)
-    assert (await engine.add_account("boss")).is_admin
+            await root.accounts.add(name, PASSWORD)
+    assert (await engine.accounts.add("boss")).is_admin
 
 
 async def test_an_admin_lists_adds_disables_and_removes_accounts(engine: Engine) -> None:
-    root, ada = await joined(engine, ADMIN), await joined(engine, "ada")
-    assert [account.username for account in await root.accounts()] == [ADMIN, "ada"]
-    assert not (await root.add_account("bob", PASSWORD)).is_admin
-    assert await entered(engine, "bob")
-    assert (await root.disable_account("ada")).is_disabled
-    assert not (await root.disable_account("ada", disabled=False)).is_disabled
+    root, ada = await register(engine, ADMIN), await register(engine, "ada")
+    assert [account.username for account in await root.accounts.list_all()] == [ADMIN, "ada"]
+    assert not (await root.accounts.add("bob", PASSWORD)).is_admin
+    assert await log_in(engine, "bob")
+    assert (await root.accounts.disable("ada")).is_disabled
+    assert not (await root.accounts.disable("ada", disabled=False)).is_disabled
     await add_note(ada, "tea in the kitchen")
-    assert (await root.remove_account("ada")).documents == 1
+    assert (await root.accounts.remove("ada")).documents == 1
 
 
 async def test_an_admin_approves_corpora_and_takes_approval_back(engine: Engine) -> None:
-    root, ada = await joined(engine, ADMIN), await joined(engine, "ada")
-    corpus = await a_corpus(ada, public=True)
-    assert [each.id for each in await root.pending_corpora()] == [corpus.id]
-    for verb, approved in ((root.approve_corpus, True), (root.revoke_approval, False)):
+    root, ada = await register(engine, ADMIN), await register(engine, "ada")
+    corpus = await create_corpus(ada, public=True)
+    assert [each.id for each in await root.corpora.list_pending()] == [corpus.id]
+    for verb, approved in ((root.corpora.approve, True), (root.corpora.revoke_approval, False)):
         curation = (await verb(corpus.id)).curation
         assert curation is not None and curation.is_approved is approved
 
 
 async def test_an_admin_reads_no_more_than_others(engine: Engine) -> None:
-    root, ada = await joined(engine, ADMIN), await joined(engine, "ada")
+    root, ada = await register(engine, ADMIN), await register(engine, "ada")
     await add_note(ada, "tea in the kitchen")
     await add_note(engine, "tea of the operator")
-    assert await found(root, "tea") == []
+    assert await search_ids(root, "tea") == []
     assert (await root.status()).documents == 0
 
 
 async def test_backup_keys_for_others_and_another_model_are_the_operators(engine: Engine) -> None:
-    root, ada = await joined(engine, ADMIN), await joined(engine, "ada")
+    root, ada = await register(engine, ADMIN), await register(engine, "ada")
     for person in (root, ada):
         for verb in (
             person.backup(),
-            person.issue_key("ada", "mine"),
-            person.issue_key(ADMIN, "mine"),
+            person.accounts.issue_key("ada", "mine"),
+            person.accounts.issue_key(ADMIN, "mine"),
             person.reindex("openai:http://127.0.0.1:9/v1#model"),
         ):
             with pytest.raises(AdminRequired, match="for the operator of this server alone"):
                 await verb
-    assert [key.name for key in await ada.api_keys()] == ["login"]
-    assert await bearing(engine, (await engine.issue_key("ada", "shell")).secret)
+    assert [key.name for key in await ada.accounts.list_keys()] == ["login"]
+    assert await engine_for_key(engine, (await engine.accounts.issue_key("ada", "shell")).secret)
     assert await size(await engine.backup()) > 0
 
 
@@ -92,11 +92,11 @@ async def size(archive: Original) -> int:
 
 
 async def test_an_admin_may_verify_but_learns_no_names(engine: Engine, local: LocalEngine) -> None:
-    root, ada = await joined(engine, ADMIN), await joined(engine, "ada")
+    root, ada = await register(engine, ADMIN), await register(engine, "ada")
     note = await add_note(ada, "the plan", title="A title that is nobody's business")
     assert await root.verify() == []
     await root.reindex()
-    local._parts.files.path(note.sha256).unlink()
+    local._parts.files.path_of(note.sha256).unlink()
     (finding,) = await root.verify()
     assert finding.part == "files" and "1 finding" in finding.message
     assert note.sha256 not in finding.message and "nobody's business" not in finding.message
@@ -107,8 +107,8 @@ async def test_an_admin_may_verify_but_learns_no_names(engine: Engine, local: Lo
 @pytest.fixture
 async def as_root(local: LocalEngine) -> AsyncIterator[httpx.AsyncClient]:
     """The server over HTTP, for an admin with a key of their own."""
-    key = (await (await joined(local, ADMIN)).create_api_key("laptop")).secret
-    app = http_app(local, Settings(data=local._parts.options.data, admin_users=ADMIN))
+    key = (await (await register(local, ADMIN)).accounts.create_key("laptop")).secret
+    app = make_http_app(local, Settings(data=local._parts.options.data, admin_users=ADMIN))
     headers = {"X-API-Key": key}
     transport = httpx.ASGITransport(app=app)
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8000", headers=headers) as http:
@@ -128,23 +128,26 @@ async def test_the_same_holds_over_http(as_root: httpx.AsyncClient) -> None:
     assert (await as_root.get("/api/v1/admin/users")).status_code == 200
 
 
-SENTENCES = {
-    "Admins are the accounts that `ADMIN_USERS` names.": test_only_the_operator_makes_the_account_of_an_admin,
-    "Only the operator makes such an account, with `knowledge user add NAME`: nobody can register with one of these "
-    "names, in whatever case, and not after the account was removed.": test_nobody_registers_with_the_name_of_an_admin,
-    "An admin lists the accounts, adds, disables and removes them; to remove one removes all that it owns.":
+STATEMENTS = {
+    "**Admins** are the accounts that `ADMIN_USERS` names.": test_only_the_operator_makes_the_account_of_an_admin,
+    "Only the operator creates them, with `knowledge user add NAME`: these names cannot be registered, in any case, "
+    "not even after the account was removed.": test_nobody_registers_with_the_name_of_an_admin,
+    "| search, list and read their own, granted, and public approved documents | yes | yes | yes |":
+        test_an_admin_reads_no_more_than_others,
+    "| read other documents | no | no | no |": test_an_admin_reads_no_more_than_others,
+    "| list, add, disable and remove accounts (removing deletes what the account owns) | no | yes | yes |":
         test_an_admin_lists_adds_disables_and_removes_accounts,
-    "An admin sees which corpora wait for approval, approves them and takes approval back.":
+    "| list corpora that wait for approval, approve them, revoke an approval | no | yes | yes |":
         test_an_admin_approves_corpora_and_takes_approval_back,
-    "An admin may verify and reindex, and learns how many findings there are, but no names of documents.":
+    "| `verify` and `reindex` | no | yes; sees the number of findings, no document names | yes |":
         test_an_admin_may_verify_but_learns_no_names,
-    "An admin searches, lists and reads no more than any other account.": test_an_admin_reads_no_more_than_others,
-    "Backup, keys for other accounts and a change of the embedding model are the operator's alone.":
+    "| backup, keys for other accounts, change of the embedding model | no | no | yes |":
         test_backup_keys_for_others_and_another_model_are_the_operators,
 }  # fmt: skip
 
 
-def test_every_sentence_of_the_page_about_admins_has_its_test() -> None:
+def test_every_statement_of_the_page_about_admins_has_its_test() -> None:
     page = (Path(__file__).parents[2] / "docs" / "explanation" / "accounts.md").read_text("utf-8")
-    told = page.partition("**Admins.**")[2].partition("\n\n**")[0]
-    assert " ".join(told.split()) == " ".join(SENTENCES)
+    section = page[page.index("**Admins**") : page.index("## Permissions")]
+    head = "| may | account | admin | operator | |---|---|---|---| "
+    assert " ".join(section.split()).replace(head, "") == " ".join(STATEMENTS)

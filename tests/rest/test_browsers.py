@@ -11,10 +11,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from knowledge.config import Settings
 from knowledge.engine.local import LocalEngine
-from knowledge.surfaces.http.app import http_app
+from knowledge.surfaces.http.app import make_http_app
 from knowledge.surfaces.http.auth import caller_of
-from knowledge.surfaces.http.guard import guarded
-from tests.contracts.serving import serving
+from knowledge.surfaces.http.guard import wrap_in_guard
+from tests.contracts.app_server import serve_app
 
 OWN, LISTED = "http://127.0.0.1:8000", "https://page.example"
 
@@ -28,7 +28,7 @@ async def who(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 def guard(**given: object) -> ASGIApp:
-    return guarded(who, Settings.model_validate({"cors_origins": LISTED, **given}))
+    return wrap_in_guard(who, Settings.model_validate({"cors_origins": LISTED, **given}))
 
 
 async def is_let_in(
@@ -205,14 +205,14 @@ async def test_a_listed_page_may_ask_beforehand_for_every_header_that_clients_se
 async def test_a_page_elsewhere_cannot_use_up_the_limit_of_this_address(local: LocalEngine, settings: Settings) -> None:
     locked = settings.model_copy(update={"api_key": SecretStr("key"), "auth_rate_limit": "1/day"})
     foreign = [{"origin": "https://evil.example"}, {"sec-fetch-site": "cross-site"}]
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=http_app(local, locked)), base_url=OWN) as http:
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=make_http_app(local, locked)), base_url=OWN) as http:
         for headers in foreign * 2:
             assert (await http.get("/api/v1/status", headers=headers)).status_code == 403
         assert (await http.get("/api/v1/status")).status_code == 401, "and not 429"
 
 
 async def test_the_page_with_the_reference_works_in_its_own_origin(local: LocalEngine, settings: Settings) -> None:
-    async with serving(http_app(local, settings)) as url, httpx.AsyncClient(base_url=url) as http:
+    async with serve_app(make_http_app(local, settings)) as url, httpx.AsyncClient(base_url=url) as http:
         link = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}
         assert (await http.get("/docs", headers=link)).status_code == 200, "a link from elsewhere may open the page"
         assert (await http.get("/openapi.json", headers={"sec-fetch-site": "same-origin"})).status_code == 200

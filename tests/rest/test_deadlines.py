@@ -19,11 +19,11 @@ from starlette.websockets import WebSocket
 
 from knowledge.config import Settings
 from knowledge.surfaces.http.connections import ConnectionLimits
-from knowledge.surfaces.http.server import Server, listen, make_server
+from knowledge.surfaces.http.server import HttpServer, make_server, open_sockets
 
 LIMIT = 20.0
-SHORT = 0.6
-QUICK = ConnectionLimits(header_s=SHORT, body_s=SHORT, keep_alive_s=1, write_s=SHORT)
+SHORT_SECONDS = 0.6
+QUICK = ConnectionLimits(header_s=SHORT_SECONDS, body_s=SHORT_SECONDS, keep_alive_s=1, write_s=SHORT_SECONDS)
 
 
 async def hello(request: Request) -> Response:
@@ -41,7 +41,7 @@ async def refuse(request: Request) -> Response:
 async def stream(request: Request) -> Response:
     async def pieces() -> AsyncIterator[bytes]:
         yield b"first\n"
-        await asyncio.sleep(4 * SHORT)
+        await asyncio.sleep(4 * SHORT_SECONDS)
         yield b"last\n"
 
     return StreamingResponse(pieces())
@@ -113,7 +113,7 @@ class Client:
 class Running:
     """A server, and the clients that are connected to it."""
 
-    def __init__(self, port: int, server: Server) -> None:
+    def __init__(self, port: int, server: HttpServer) -> None:
         self.port, self.server, self.url = port, server, f"http://127.0.0.1:{port}"
         self._clients: list[Client] = []
 
@@ -136,7 +136,7 @@ class Running:
 
 @asynccontextmanager
 async def served(limits: ConnectionLimits) -> AsyncIterator[Running]:
-    sockets = listen("127.0.0.1", 0)
+    sockets = open_sockets("127.0.0.1", 0)
     server = make_server(APP, limits)
     server.config.timeout_graceful_shutdown = 1
     task = asyncio.create_task(server.serve(sockets=sockets))
@@ -155,7 +155,7 @@ async def test_headers_that_come_slowly_are_cut_off_at_their_deadline() -> None:
     async with served(QUICK) as running:
         client = await running.client()
         client.writer.write(b"GET / HTTP/1.1\r\nHost: x\r\nX-Slow: ")
-        assert SHORT * 0.9 < await client.drip(b"a") < LIMIT / 2
+        assert SHORT_SECONDS * 0.9 < await client.drip(b"a") < LIMIT / 2
 
 
 async def test_a_connection_that_sends_nothing_is_closed_at_the_same_deadline() -> None:
@@ -193,7 +193,7 @@ async def test_an_upload_that_takes_longer_than_the_deadline_arrives_while_it_ma
         client = await running.client()
         client.writer.write(b"POST /length HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 20000\r\n\r\n")
         for _ in range(10):
-            await asyncio.sleep(SHORT / 4)
+            await asyncio.sleep(SHORT_SECONDS / 4)
             client.writer.write(b"a" * 2000)
         assert (await client.rest()).endswith(b"20000")
 
@@ -260,7 +260,7 @@ async def test_a_trusted_proxy_may_bring_as_many_connections_as_there_is_room_fo
     settings = Settings.model_validate(
         {"trusted_proxies": "127.0.0.2", "max_connections": 8, "max_connections_per_address": 2}
     )
-    limits = ConnectionLimits.of(settings, 1024)
+    limits = ConnectionLimits.from_settings(settings, 1024)
     assert (limits.total, limits.per_address) == (8, 2)
     async with served(limits) as running:
         proxied = [await running.client("127.0.0.2") for _ in range(6)]
@@ -276,6 +276,6 @@ def test_the_limit_leaves_descriptors_for_everything_else(
     descriptors: int, total: int, of_the_engine_file: int
 ) -> None:
     settings = Settings.model_validate({})
-    limits = ConnectionLimits.of(settings, descriptors)
+    limits = ConnectionLimits.from_settings(settings, descriptors)
     assert (limits.total, limits.per_address) == (total, total // 2)
-    assert ConnectionLimits.of(settings, descriptors, for_engine_file=True).total == of_the_engine_file
+    assert ConnectionLimits.from_settings(settings, descriptors, for_engine_file=True).total == of_the_engine_file

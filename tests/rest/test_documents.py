@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from knowledge.engine.local import LocalEngine
-from knowledge.surfaces.rest import rest_app
+from knowledge.surfaces.rest import make_rest_app
 from knowledge.surfaces.rest.documents import file_headers
 
 Json = dict[str, Any]
@@ -18,7 +18,7 @@ SECONDS = 20
 
 @pytest.fixture
 async def http(local: LocalEngine) -> AsyncIterator[httpx.AsyncClient]:
-    transport = httpx.ASGITransport(app=rest_app(local))
+    transport = httpx.ASGITransport(app=make_rest_app(local))
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1/api/v1") as client:
         yield client
 

@@ -15,7 +15,7 @@ from pydantic import SecretStr
 from knowledge.config import Settings
 from knowledge.engine.local import LocalEngine
 from knowledge.surfaces.cli.commands.serve import warn_of_exposures
-from knowledge.surfaces.http.exposure import find_open_sides, find_short_keys
+from knowledge.surfaces.http.exposure import find_open_surfaces, find_short_keys
 from tests.support.accounts import PASSWORD
 from tests.support.command_line import Shell
 
@@ -31,8 +31,8 @@ def test_a_key_of_fewer_than_16_characters_can_be_guessed() -> None:
     assert [*find_short_keys(settings(api_key=LONG, mcp_api_key=LONG))] == []
     assert [*find_short_keys(settings())] == []
     (rest, mcp) = find_short_keys(settings(api_key=SHORT, mcp_api_key=SecretStr("x")))
-    assert rest.says.startswith("KB_API_KEY has only 15 characters") and "16 random characters" in rest.mend
-    assert mcp.says.startswith("KB_MCP_API_KEY has only 1 characters")
+    assert rest.message.startswith("KB_API_KEY has only 15 characters") and "16 random characters" in rest.fix
+    assert mcp.message.startswith("KB_MCP_API_KEY has only 1 characters")
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_a_key_of_fewer_than_16_characters_can_be_guessed() -> None:
 def test_a_side_that_is_open_beside_a_closed_one_is_named(
     given: dict[str, object], accounts: bool, expected: str | None
 ) -> None:
-    told = [exposure.says for exposure in find_open_sides(settings(**given), accounts=accounts)]
+    told = [exposure.message for exposure in find_open_surfaces(settings(**given), accounts=accounts)]
     assert [says[: len(expected or "")] for says in told] == ([] if expected is None else [expected])
 
 
@@ -62,7 +62,7 @@ async def test_accounts_on_an_open_server_are_warned_of_at_start(
     opened: asyncio.Task[None] = asyncio.create_task(asyncio.sleep(0))
     await warn_of_exposures(settings, local, opened)
     assert caplog.text == ""
-    await local.register("ada", PASSWORD)
+    await local.accounts.register("ada", PASSWORD)
     await warn_of_exposures(settings, local, opened)
     assert "There are accounts, but REST and MCP" in caplog.text and "Set KB_API_KEY and KB_MCP_API_KEY" in caplog.text
 
@@ -70,8 +70,8 @@ async def test_accounts_on_an_open_server_are_warned_of_at_start(
 def test_the_doctor_warns_of_the_same_and_finds_nothing_broken(tmp_path: Path) -> None:
     place = {"KNOWLEDGE_EMBEDDING": "none", "KNOWLEDGE_PORT": "0", "KNOWLEDGE_DATA": str(tmp_path / "data")}
     shell = Shell({**place, "KB_MCP_API_KEY": "short"})
-    shell.ok("user", "add", "ada")
-    printed = shell.ok("doctor")
+    shell.run_ok("user", "add", "ada")
+    printed = shell.run_ok("doctor")
     assert "warning keys: KB_MCP_API_KEY has only 5 characters" in printed and "openssl rand" in printed
     assert "warning access: KB_MCP_API_KEY is set and there are accounts, but REST asks for no key" in printed
     assert "→ Set KB_API_KEY." in printed

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from knowledge.engine.local import LocalEngine
-from knowledge.surfaces.rest import rest_app
+from knowledge.surfaces.rest import make_rest_app
 from tests.data.extract import documents
 from tests.data.extract.samples import SAMPLES, SENTENCES
 
@@ -20,7 +20,7 @@ SECONDS = 60
 
 @pytest.fixture
 async def http(local: LocalEngine) -> AsyncIterator[httpx.AsyncClient]:
-    transport = httpx.ASGITransport(app=rest_app(local))
+    transport = httpx.ASGITransport(app=make_rest_app(local))
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1/api/v1") as client:
         yield client
 
@@ -36,8 +36,8 @@ async def added(http: httpx.AsyncClient, local: LocalEngine, filename: str, cont
 def scanned() -> bytes:
     made = documents.Pdf()
     made.text((72, 760, 11, "The first page has words of its own."))
-    made.picture(documents.picture(*SENTENCES, size=(1654, 2339)))
-    return made.made()
+    made.picture(documents.draw_picture(*SENTENCES, size=(1654, 2339)))
+    return made.to_bytes()
 
 
 HARBOUR = {"title": "Harbour handbook", "author": "Ada"}
@@ -88,10 +88,10 @@ async def test_a_document_says_what_it_is_and_where_its_passages_stand(
 
 
 async def test_the_way_a_document_was_read_is_told(http: httpx.AsyncClient, local: LocalEngine) -> None:
-    image = documents.encoded(documents.picture(*SENTENCES), "PNG")
+    image = documents.encode_image(documents.draw_picture(*SENTENCES), "PNG")
     whole = documents.Pdf()
-    whole.picture(documents.picture(*SENTENCES, size=(1654, 2339)))
-    read = {"a.png": image, "a.pdf": whole.made(), "b.pdf": scanned(), "a.txt": b"Words"}
+    whole.picture(documents.draw_picture(*SENTENCES, size=(1654, 2339)))
+    read = {"a.png": image, "a.pdf": whole.to_bytes(), "b.pdf": scanned(), "a.txt": b"Words"}
     methods = {name: (await added(http, local, name, content))["method"] for name, content in read.items()}
     assert methods == {"a.png": "image_analysis", "a.pdf": "ocr", "b.pdf": "mixed", "a.txt": "text_extraction"}
 
@@ -99,7 +99,7 @@ async def test_the_way_a_document_was_read_is_told(http: httpx.AsyncClient, loca
 async def test_a_page_that_fails_is_named_and_the_document_is_partial(
     http: httpx.AsyncClient, local: LocalEngine
 ) -> None:
-    content = documents.epub({"a.xhtml": "<h1>One</h1><p>It began.</p>", "b.xhtml": "<p>It ended.</p>"})
+    content = documents.make_epub({"a.xhtml": "<h1>One</h1><p>It began.</p>", "b.xhtml": "<p>It ended.</p>"})
     place = content.rindex(b"PK\x03\x04", 0, content.index(b"PK\x01\x02")) + 50
     broken = content[:place] + bytes(byte ^ 255 for byte in content[place : place + 10]) + content[place + 10 :]
     shown = await added(http, local, "a.epub", broken)
@@ -115,8 +115,8 @@ async def test_a_page_that_cannot_be_recognised_is_named_and_the_others_are_read
     half = Image.new("L", (200, 20), 255)
     half.paste(0, (0, 0, 100, 20))
     made.picture(half, size=(60_000, 4))  # so thin that nothing is left of it at any size that can be recognised
-    made.picture(documents.picture(*SENTENCES, size=(1654, 2339)))
-    shown = await added(http, local, "a.pdf", made.made())
+    made.picture(documents.draw_picture(*SENTENCES, size=(1654, 2339)))
+    shown = await added(http, local, "a.pdf", made.to_bytes())
     assert (shown["status"], shown["method"], shown["page_count"]) == ("partial", "mixed", 3)
     assert [warning[:31] for warning in shown["warnings"]] == ["Page 2 could not be recognised:"]
     assert {chunk["page"] for chunk in shown["chunks"]} == {1, 3}
@@ -132,6 +132,6 @@ async def test_a_declared_language_counts_without_its_country_and_after_the_text
     short.text((72, 760, 11, "Tea, 12"))
     languages = []
     for made in (wrong, short):
-        shown = await added(http, local, "a.pdf", made.made())
+        shown = await added(http, local, "a.pdf", made.to_bytes())
         languages.append(((await local.document(shown["id"])).language, shown["metadata"]["language"]))
     assert languages == [("de", "en-GB"), ("en", "en-GB")]

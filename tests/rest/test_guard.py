@@ -14,8 +14,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from knowledge.config import Settings
 from knowledge.errors import Forbidden
 from knowledge.model import Caller, CallerKind
-from knowledge.surfaces.http.auth import Keys, Side, caller_of, check_binding
-from knowledge.surfaces.http.guard import guarded, side_of
+from knowledge.surfaces.http.auth import Authenticator, Surface, caller_of, check_binding
+from knowledge.surfaces.http.guard import surface_of, wrap_in_guard
 
 
 async def who(scope: Scope, receive: Receive, send: Send) -> None:
@@ -41,7 +41,7 @@ LOCKED = {"api_key": SecretStr("rest-key"), "mcp_api_key": SecretStr("mcp-key")}
 
 @pytest.mark.parametrize("headers", [{"authorization": "Bearer rest-key"}, {"x_api_key": "rest-key"}])
 async def test_the_key_opens_rest_in_either_header(headers: dict[str, str]) -> None:
-    reply = await get(guarded(who, settings(**LOCKED)), **headers)
+    reply = await get(wrap_in_guard(who, settings(**LOCKED)), **headers)
     assert reply.json() == {"kind": "key", "owner": 0}
 
 
@@ -50,7 +50,7 @@ async def test_the_key_opens_rest_in_either_header(headers: dict[str, str]) -> N
     [{}, {"authorization": "Bearer mcp-key"}, {"authorization": "Basic rest-key"}, {"x_api_key": "rest-key2"}],
 )
 async def test_another_key_or_none_is_refused_in_our_words(headers: dict[str, str]) -> None:
-    reply = await get(guarded(who, settings(**LOCKED)), **headers)
+    reply = await get(wrap_in_guard(who, settings(**LOCKED)), **headers)
     assert reply.status_code == 401
     assert reply.headers["www-authenticate"] == "Bearer"
     code = "invalid_key" if headers and "Basic" not in headers.get("authorization", "") else "missing_key"
@@ -59,7 +59,7 @@ async def test_another_key_or_none_is_refused_in_our_words(headers: dict[str, st
 
 
 async def test_a_key_of_other_letters_is_only_wrong() -> None:
-    transport = httpx.ASGITransport(app=guarded(who, settings(**LOCKED)))
+    transport = httpx.ASGITransport(app=wrap_in_guard(who, settings(**LOCKED)))
     async with httpx.AsyncClient(transport=transport) as http:
         reply = await http.get("http://127.0.0.1/api/v1/status", headers={b"x-api-key": "ключ".encode()})
     assert reply.status_code == 401
@@ -67,11 +67,11 @@ async def test_a_key_of_other_letters_is_only_wrong() -> None:
 
 @pytest.mark.parametrize("path", ["/health", "/api/v1/health"])
 async def test_health_needs_no_key_and_no_name(path: str) -> None:
-    assert (await get(guarded(who, settings(**LOCKED)), f"http://lb.example{path}")).status_code == 200
+    assert (await get(wrap_in_guard(who, settings(**LOCKED)), f"http://lb.example{path}")).status_code == 200
 
 
 async def test_each_side_has_a_key_of_its_own() -> None:
-    app = guarded(who, settings(**LOCKED))
+    app = wrap_in_guard(who, settings(**LOCKED))
     assert (await get(app, "http://127.0.0.1/mcp", authorization="Bearer mcp-key")).status_code == 200
     assert (await get(app, "http://127.0.0.1/mcp", authorization="Bearer rest-key")).status_code == 401
     assert (await get(app, "http://127.0.0.1/docs")).status_code == 200
@@ -79,27 +79,27 @@ async def test_each_side_has_a_key_of_its_own() -> None:
 
 @pytest.mark.parametrize("host", ["127.0.0.1:8000", "localhost:8000", "LOCALHOST", "[::1]:8000", "127.1.2.3"])
 async def test_a_server_without_a_key_answers_on_this_machine(host: str) -> None:
-    reply = await get(guarded(who, settings()), f"http://{host}/api/v1/status")
+    reply = await get(wrap_in_guard(who, settings()), f"http://{host}/api/v1/status")
     assert reply.json() == {"kind": "local", "owner": 0}
 
 
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "localhost.evil.example"])
 @pytest.mark.parametrize("path", ["/api/v1/status", "/mcp", "/docs"])
 async def test_a_name_that_somebody_bent_towards_us_is_refused(host: str, path: str) -> None:
-    reply = await get(guarded(who, settings()), f"http://{host}{path}")
+    reply = await get(wrap_in_guard(who, settings()), f"http://{host}{path}")
     assert reply.status_code == 403
     assert "KB_MCP_ALLOWED_HOSTS" in reply.text
 
 
 async def test_names_can_be_allowed() -> None:
-    app = guarded(who, settings(mcp_allowed_hosts="kb.example, Engine:8000"))
+    app = wrap_in_guard(who, settings(mcp_allowed_hosts="kb.example, Engine:8000"))
     assert (await get(app, "http://kb.example/mcp")).status_code == 200
     assert (await get(app, "http://engine:8000/mcp")).status_code == 200
     assert (await get(app, "http://other.example/mcp")).status_code == 403
 
 
 async def test_rest_with_a_valid_key_is_exempt_and_mcp_is_not() -> None:
-    app = guarded(who, settings(**LOCKED))
+    app = wrap_in_guard(who, settings(**LOCKED))
     far = await get(app, "http://engine:8000/api/v1/status", authorization="Bearer rest-key", origin="http://x.example")
     assert far.status_code == 200
     assert (await get(app, "http://engine:8000/mcp", authorization="Bearer mcp-key")).status_code == 403
@@ -107,18 +107,18 @@ async def test_rest_with_a_valid_key_is_exempt_and_mcp_is_not() -> None:
 
 @pytest.mark.parametrize("origin", ["http://evil.example", "null", "https://localhost.evil.example", "file://"])
 async def test_a_page_from_elsewhere_may_not_call(origin: str) -> None:
-    reply = await get(guarded(who, settings()), origin=origin)
+    reply = await get(wrap_in_guard(who, settings()), origin=origin)
     assert reply.status_code == 403
     assert "KNOWLEDGE_CORS_ORIGINS" in reply.json()["error"]["hint"]
 
 
 async def test_only_our_own_page_of_this_machine_may_call() -> None:
-    assert (await get(guarded(who, settings()), origin="http://127.0.0.1:8000")).status_code == 200
-    assert (await get(guarded(who, settings()), origin="http://localhost:5173")).status_code == 403
+    assert (await get(wrap_in_guard(who, settings()), origin="http://127.0.0.1:8000")).status_code == 200
+    assert (await get(wrap_in_guard(who, settings()), origin="http://localhost:5173")).status_code == 403
 
 
 async def test_an_origin_can_be_allowed_and_the_browser_is_told() -> None:
-    app = guarded(who, settings(cors_origins="https://page.example"))
+    app = wrap_in_guard(who, settings(cors_origins="https://page.example"))
     reply = await get(app, origin="https://page.example")
     assert reply.status_code == 200
     assert reply.headers["access-control-allow-origin"] == "https://page.example"
@@ -126,7 +126,7 @@ async def test_an_origin_can_be_allowed_and_the_browser_is_told() -> None:
 
 
 async def test_a_proxy_on_another_machine_may_choose_the_name() -> None:
-    app = guarded(who, settings(trusted_proxies="10.0.0.0/8, 127.0.0.1", **LOCKED))
+    app = wrap_in_guard(who, settings(trusted_proxies="10.0.0.0/8, 127.0.0.1", **LOCKED))
     address, key = "http://kb.example/mcp", "mcp-key"
     assert (await get(app, address, client="10.1.2.3", x_api_key=key)).status_code == 200
     assert (await get(app, address, client="11.1.2.3", x_api_key=key)).status_code == 403
@@ -146,7 +146,7 @@ SIDES = ["/api/v1/status", "/mcp", "/mcp/kb"]
 @pytest.mark.parametrize("header", FORWARDED)
 @pytest.mark.parametrize("path", SIDES)
 async def test_what_a_proxy_passes_on_is_not_the_local_owner(path: str, header: str) -> None:
-    app, address = guarded(who, settings()), f"http://127.0.0.1:8000{path}"
+    app, address = wrap_in_guard(who, settings()), f"http://127.0.0.1:8000{path}"
     assert (await get(app, address)).json() == {"kind": "local", "owner": 0}
     for key in ({}, {"x_api_key": "anything"}):
         refused = await get(app, address, **{header: "8.8.8.8"}, **key)
@@ -157,7 +157,10 @@ async def test_what_a_proxy_passes_on_is_not_the_local_owner(path: str, header: 
 @pytest.mark.parametrize("path", SIDES)
 async def test_where_a_proxy_is_trusted_everybody_needs_a_key(path: str) -> None:
     proxied = settings(trusted_proxies="127.0.0.1")
-    app, address = guarded(who, proxied, Keys.of(proxied, account_of)), f"http://127.0.0.1:8000{path}"
+    app, address = (
+        wrap_in_guard(who, proxied, Authenticator.from_settings(proxied, account_of)),
+        f"http://127.0.0.1:8000{path}",
+    )
     assert (await get(app, address)).status_code == 401
     assert (await get(app, address, x_forwarded_for="8.8.8.8")).status_code == 401
     assert (await get(app, address, x_forwarded_for="8.8.8.8", x_api_key="kn_hers")).json()["owner"] == 7
@@ -166,20 +169,20 @@ async def test_where_a_proxy_is_trusted_everybody_needs_a_key(path: str) -> None
 @pytest.mark.parametrize("client", ["192.168.1.7", "203.0.113.9", "::ffff:192.168.1.7"])
 @pytest.mark.parametrize("path", SIDES)
 async def test_another_machine_is_not_the_local_owner_of_a_loopback_server(path: str, client: str) -> None:
-    reply = await get(guarded(who, settings()), f"http://127.0.0.1:8000{path}", client=client)
+    reply = await get(wrap_in_guard(who, settings()), f"http://127.0.0.1:8000{path}", client=client)
     assert reply.status_code == 401
 
 
 async def test_a_key_for_one_side_leaves_the_other_as_it_was() -> None:
     rest, mcp = "http://127.0.0.1:8000/api/v1/status", "http://127.0.0.1:8000/mcp"
-    only_rest = guarded(who, settings(api_key=SecretStr("rest-key")))
+    only_rest = wrap_in_guard(who, settings(api_key=SecretStr("rest-key")))
     assert [(await get(only_rest, url)).status_code for url in (rest, mcp)] == [401, 200]
-    only_mcp = guarded(who, settings(mcp_api_key=SecretStr("mcp-key")))
+    only_mcp = wrap_in_guard(who, settings(mcp_api_key=SecretStr("mcp-key")))
     assert [(await get(only_mcp, url)).status_code for url in (rest, mcp)] == [200, 401]
 
 
 async def test_who_opens_the_server_on_purpose_opens_it_behind_a_proxy_too() -> None:
-    app = guarded(who, settings(allow_open=True, trusted_proxies="127.0.0.1", mcp_allowed_hosts="kb.example"))
+    app = wrap_in_guard(who, settings(allow_open=True, trusted_proxies="127.0.0.1", mcp_allowed_hosts="kb.example"))
     reply = await get(app, "http://kb.example/mcp", x_forwarded_for="8.8.8.8")
     assert reply.json() == {"kind": "local", "owner": 0}
 
@@ -188,26 +191,28 @@ async def account_of(key: str) -> Caller | None:
     return Caller(CallerKind.ACCOUNT, 7, "ada", key) if key == "kn_hers" else None
 
 
-LOCKED_KEYS = Keys(("rest-key",), ("mcp-key",), account_of)
+LOCKED_KEYS = Authenticator(("rest-key",), ("mcp-key",), account_of)
 
 
 async def test_an_accounts_key_works_on_every_side() -> None:
-    app = guarded(who, settings(**LOCKED), LOCKED_KEYS)
+    app = wrap_in_guard(who, settings(**LOCKED), LOCKED_KEYS)
     for path in ("/api/v1/status", "/mcp", "/api/v1/mcp/"):
         reply = await get(app, f"http://127.0.0.1{path}", authorization="Bearer kn_hers")
         assert reply.json() == {"kind": "account", "owner": 7}
 
 
-@pytest.mark.parametrize("keys", [LOCKED_KEYS, Keys(account_of=account_of), Keys()], ids=["locked", "open", "alone"])
+@pytest.mark.parametrize(
+    "keys", [LOCKED_KEYS, Authenticator(find_account=account_of), Authenticator()], ids=["locked", "open", "alone"]
+)
 @pytest.mark.parametrize("path", ["/api/v1/status", "/mcp", "/mcp/kb", "/api/v1/mcp/", "/api/v1/mcp/query/stream", "/"])
-async def test_an_accounts_key_that_is_not_valid_never_becomes_the_local_owner(keys: Keys, path: str) -> None:
-    app = guarded(who, settings(), keys)
+async def test_an_accounts_key_that_is_not_valid_never_becomes_the_local_owner(keys: Authenticator, path: str) -> None:
+    app = wrap_in_guard(who, settings(), keys)
     for key in ("kn_nobodys", "kn_", "kn_hers2"):
         assert (await get(app, f"http://127.0.0.1{path}", x_api_key=key)).status_code == 401
 
 
 async def test_the_managers_own_endpoints_take_the_keys_of_accounts_alone() -> None:
-    app = guarded(who, settings(**LOCKED), LOCKED_KEYS)
+    app = wrap_in_guard(who, settings(**LOCKED), LOCKED_KEYS)
     for path in ("/api/v1/mcp", "/api/v1/mcp/", "/api/v1/mcp/query/stream"):
         codes = [
             (await get(app, f"http://127.0.0.1{path}", **headers)).headers["x-mcp-error-code"]
@@ -219,17 +224,17 @@ async def test_the_managers_own_endpoints_take_the_keys_of_accounts_alone() -> N
 @pytest.mark.parametrize("given", [{}, LOCKED, {"host": "0.0.0.0"}])
 @pytest.mark.parametrize("path", ["register", "login"])
 async def test_whoever_has_no_key_yet_can_register_and_log_in(path: str, given: dict[str, object]) -> None:
-    reply = await get(guarded(who, settings(**given)), f"http://127.0.0.1/api/v1/user/{path}")
+    reply = await get(wrap_in_guard(who, settings(**given)), f"http://127.0.0.1/api/v1/user/{path}")
     assert reply.status_code == 200
 
 
 async def test_on_a_public_address_nobody_without_a_key_is_the_local_owner() -> None:
     public = settings(host="0.0.0.0", api_key=SecretStr("rest-key"))
-    app = guarded(who, public, Keys.of(public, account_of))
+    app = wrap_in_guard(who, public, Authenticator.from_settings(public, account_of))
     assert (await get(app, "http://127.0.0.1/mcp")).status_code == 401
     assert (await get(app, "http://127.0.0.1/mcp", x_api_key="kn_hers")).json()["owner"] == 7
     opened = settings(host="0.0.0.0", allow_open=True)
-    assert (await get(guarded(who, opened), "http://127.0.0.1/mcp")).json() == {"kind": "local", "owner": 0}
+    assert (await get(wrap_in_guard(who, opened), "http://127.0.0.1/mcp")).json() == {"kind": "local", "owner": 0}
 
 
 async def test_a_websocket_from_elsewhere_is_closed_before_it_opens() -> None:
@@ -242,13 +247,15 @@ async def test_a_websocket_from_elsewhere_is_closed_before_it_opens() -> None:
         sent.append(message)
 
     scope = {"type": "websocket", "path": "/mcp", "headers": [(b"host", b"evil.example")], "client": None}
-    await guarded(who, settings())(scope, receive, send)
+    await wrap_in_guard(who, settings())(scope, receive, send)
     assert [message["type"] for message in sent] == ["websocket.close"]
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", "127.0.0.2"])
-def test_this_machine_may_be_served_without_keys(host: str) -> None:
+def test_this_machine_may_be_served_without_keys(host: str, caplog: pytest.LogCaptureFixture) -> None:
     check_binding(settings(host=host))
+    check_binding(settings(host=host, allow_open=True))
+    assert caplog.records == [], "nobody else is let in, so there is nothing to warn of"
 
 
 @pytest.mark.parametrize(
@@ -266,10 +273,32 @@ def test_the_network_is_not_let_in_without_keys(host: str, given: dict[str, obje
     assert f"Set {missing}" in raised.value.hint
 
 
-def test_the_network_is_let_in_with_a_key_for_each_side_that_is_opened() -> None:
-    check_binding(settings(host="0.0.0.0", **LOCKED))
-    check_binding(settings(host="0.0.0.0", mcp_api_key=SecretStr("x")), [Side.MCP])
-    check_binding(settings(host="0.0.0.0", api_key=SecretStr("x")), accounts=True)
+@pytest.mark.parametrize(
+    ("given", "sides", "accounts", "missing"),
+    [
+        (LOCKED, [Surface.REST, Surface.MCP], False, None),
+        ({"mcp_api_key": SecretStr("x")}, [Surface.MCP], False, None),
+        ({"mcp_api_key": SecretStr("x")}, [Surface.REST], False, "KB_API_KEY"),
+        ({"api_key": SecretStr("x")}, [Surface.REST], False, None),
+        ({"api_key": SecretStr("x")}, [Surface.MCP], False, "KB_MCP_API_KEY"),
+        ({"api_key": SecretStr("x")}, [Surface.REST, Surface.MCP], True, None),
+        ({}, [Surface.REST, Surface.MCP], True, "KB_API_KEY"),
+    ],
+)
+def test_the_network_is_let_in_with_a_key_for_each_side_that_is_opened(
+    given: dict[str, object],
+    sides: list[Surface],
+    accounts: bool,
+    missing: str | None,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    public = settings(host="0.0.0.0", **given)
+    if missing is None:
+        check_binding(public, sides, accounts=accounts)
+        assert caplog.records == [], "there is a key, so there is nothing to warn of"
+    else:
+        with pytest.raises(Forbidden, match=missing):
+            check_binding(public, sides, accounts=accounts)
 
 
 def test_who_insists_is_warned(caplog: pytest.LogCaptureFixture) -> None:
@@ -279,5 +308,13 @@ def test_who_insists_is_warned(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_a_path_belongs_to_one_side() -> None:
-    sides = {path: side_of(path) for path in ("/mcp", "/mcp/kb", "/api/v1/mcp/", "/api/v1/search", "/", "/mcpx")}
-    assert list(sides.values()) == [Side.MCP, Side.MCP, Side.MANAGER, Side.REST, Side.PAGE, Side.PAGE]
+    sides = {path: surface_of(path) for path in ("/mcp", "/mcp/kb", "/api/v1/mcp/", "/api/v1/search", "/", "/mcpx")}
+    assert list(sides.values()) == [Surface.MCP, Surface.MCP, Surface.MANAGER, Surface.REST, Surface.PAGE, Surface.PAGE]
+
+
+async def test_a_line_break_after_the_path_of_mcp_does_not_make_it_a_page() -> None:
+    sides = {path: surface_of(path) for path in ("/mcp\n", "/api/v1/mcp\n")}
+    assert sides == {"/mcp\n": Surface.MCP, "/api/v1/mcp\n": Surface.MANAGER}
+    for path in ("mcp%0A", "api/v1/mcp%0A"):  # Starlette's routes match it, because `$` matches before a line break
+        reply = await get(wrap_in_guard(who, settings(**LOCKED)), f"http://127.0.0.1:8000/{path}")
+        assert reply.status_code == 401

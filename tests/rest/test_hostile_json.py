@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from knowledge.engine.local import LocalEngine
-from knowledge.surfaces.rest import rest_app
+from knowledge.surfaces.rest import make_rest_app
 from tests.support.engines import add_note
 
 Json = dict[str, Any]
@@ -33,7 +33,7 @@ IDENTIFIER = "1"
 @pytest.fixture
 async def http(local: LocalEngine) -> AsyncIterator[httpx.AsyncClient]:
     await add_note(local, "The harbour is open")
-    transport = httpx.ASGITransport(app=rest_app(local), raise_app_exceptions=False)
+    transport = httpx.ASGITransport(app=make_rest_app(local), raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as made:
         yield made
 

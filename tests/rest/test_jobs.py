@@ -12,17 +12,17 @@ import httpx
 import pytest
 
 from knowledge.engine.local import LocalEngine
-from knowledge.surfaces.rest import rest_app
+from knowledge.surfaces.rest import make_rest_app
 
 Json = dict[str, Any]
 SECONDS = 20
-SMALL = 1 << 20
+MAX_FILE_BYTES = 1 << 20
 PART = b"--x\r\nContent-Disposition: form-data"
 
 
 @pytest.fixture
 async def http(local: LocalEngine) -> AsyncIterator[httpx.AsyncClient]:
-    transport = httpx.ASGITransport(app=rest_app(local, max_file_bytes=SMALL))
+    transport = httpx.ASGITransport(app=make_rest_app(local, max_file_bytes=MAX_FILE_BYTES))
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1/api/v1") as client:
         yield client
 
@@ -133,7 +133,7 @@ async def test_a_format_that_is_not_read_is_refused(http: httpx.AsyncClient) -> 
 
 
 async def test_a_file_that_says_it_is_too_large_is_not_read(http: httpx.AsyncClient) -> None:
-    reply = await http.post("/jobs", files={"file": ("a.txt", b"x" * (SMALL + (2 << 20)))})
+    reply = await http.post("/jobs", files={"file": ("a.txt", b"x" * (MAX_FILE_BYTES + (2 << 20)))})
     assert (reply.status_code, reply.json()["error"]["code"]) == (413, "too_large")
     assert reply.json()["error"]["details"]["max_size_mb"]
 

@@ -22,13 +22,13 @@ from schemathesis.specs.openapi.checks import (
 from knowledge.config import Settings
 from knowledge.engine.api import Engine
 from knowledge.engine.local import LocalEngine
-from knowledge.errors import BY_CODE
+from knowledge.errors import ERRORS_BY_CODE
 from knowledge.model import Caller, CallerKind, JobFilter, JobStatus, NewCorpus, NewNote, Query
-from knowledge.surfaces.http.guard import OF_THE_MANAGER, STREAM
-from knowledge.surfaces.rest import rest_app
-from knowledge.testing import SharedParsers, small_engine
-from knowledge.toolsets.base import nearest
-from knowledge.toolsets.manager.errors import WORDS
+from knowledge.surfaces.http.responses import MANAGER_PATHS, STREAM_PATH
+from knowledge.surfaces.rest import make_rest_app
+from knowledge.testing import SharedParsers, make_test_engine
+from knowledge.toolsets.base import find_nearest
+from knowledge.toolsets.manager.errors import ERROR_TABLE
 
 EXAMPLES = 12
 SECONDS = 60
@@ -41,7 +41,7 @@ engines: list[Engine] = []
 numbers: dict[str, list[int]] = {}
 """What was put there last, so that some calls find what they name."""
 rounds = itertools.count()
-app = rest_app(cast(Engine, None), engine_for=lambda _: engines[-1], max_file_bytes=1 << 20)
+app = make_rest_app(cast(Engine, None), engine_for=lambda _: engines[-1], max_file_bytes=1 << 20)
 schema = schemathesis.openapi.from_asgi("/openapi.json", app)
 
 
@@ -49,7 +49,7 @@ schema = schemathesis.openapi.from_asgi("/openapi.json", app)
 def local(tmp_path_factory: pytest.TempPathFactory, parsers: SharedParsers) -> Iterator[LocalEngine]:
     folder = tmp_path_factory.mktemp("properties")
     given = {"data": folder / "data", "workers": 2, "admin_users": VISITOR}
-    engine = small_engine(Settings.model_validate(given), parsers=parsers)
+    engine = make_test_engine(Settings.model_validate(given), parsers=parsers)
     engine.start()
     try:
         asyncio.run(_furnish(asyncio.run(_account(engine, NEIGHBOUR)), "tea"))
@@ -66,8 +66,8 @@ def furnished(local: LocalEngine) -> None:
 
 
 async def _account(engine: LocalEngine, name: str) -> Engine:
-    known = [account for account in await engine.accounts() if account.username == name]
-    account = known[0] if known else await engine.add_account(name)
+    known = [account for account in await engine.accounts.list_all() if account.username == name]
+    account = known[0] if known else await engine.accounts.add(name)
     return engine.as_caller(Caller(CallerKind.ACCOUNT, account.id))
 
 
@@ -76,7 +76,7 @@ async def _furnish(engine: Engine, subject: str) -> None:
     for number in range(3):
         job = await engine.add(NewNote(text=f"note {number} about {subject}", collection=f"shelf{number}"))
         ended.append(await engine.wait(job.id, SECONDS))
-    corpora = [await engine.create_corpus(NewCorpus(title=subject, is_public=True)) for _ in range(2)]
+    corpora = [await engine.corpora.create(NewCorpus(title=subject, is_public=True)) for _ in range(2)]
     numbers.update(corpuses=[corpus.id for corpus in corpora])
     numbers.update(jobs=[job.id for job in ended], documents=[job.document_id or 0 for job in ended])
     assert {job.status for job in ended} == {JobStatus.COMPLETED}
@@ -104,13 +104,13 @@ def test_every_route_answers_as_its_document_says(case: schemathesis.Case) -> No
 def _check_refusal(case: schemathesis.Case, response: schemathesis.Response) -> None:
     """One shape everywhere; the calls of contract 001 bear its codes, and its stream refuses by an event."""
     [code] = response.headers["x-mcp-error-code"]
-    if case.path == STREAM:
+    if case.path == STREAM_PATH:
         event = json.loads(response.text.removeprefix("data: "))
         assert (event["type"], event["error_code"]) == ("error", code) and event["detail"]
         return
     error = response.json()["error"]
-    of_the_manager = case.path.startswith(OF_THE_MANAGER)
-    assert code == (nearest(BY_CODE[error["code"]], WORDS).code if of_the_manager else error["code"])
+    of_the_manager = case.path.startswith(MANAGER_PATHS)
+    assert code == (find_nearest(ERRORS_BY_CODE[error["code"]], ERROR_TABLE).code if of_the_manager else error["code"])
     assert error["message"]
 
 
@@ -134,7 +134,7 @@ def test_nothing_was_lost_meanwhile(local: LocalEngine) -> None:
     async def look() -> None:
         visitor, neighbour = await _account(local, VISITOR), await _account(local, NEIGHBOUR)
         for job in (await visitor.jobs(JobFilter(per_page=200))).items:
-            assert (await visitor.wait(job.id, SECONDS)).status.ended, job
+            assert (await visitor.wait(job.id, SECONDS)).status.has_ended, job
         assert await local.verify() == []
         assert (await neighbour.status()).documents == 3
         assert len((await neighbour.search(Query(text="note about tea"))).hits) == 3

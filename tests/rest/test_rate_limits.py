@@ -20,19 +20,20 @@ from knowledge.config import Settings
 from knowledge.engine.local import LocalEngine
 from knowledge.errors import AccessDenied
 from knowledge.model import Caller, CallerKind
-from knowledge.surfaces.http.app import http_app
-from knowledge.surfaces.http.auth import Keys
-from knowledge.surfaces.http.open_engine import shared_app
-from knowledge.surfaces.http.rate_limit_storage import FILE
-from knowledge.surfaces.http.rate_limits import RateLimits, purse_of
-from knowledge.surfaces.http.server import front
-from knowledge.surfaces.mcp.call_limits import limits
-from knowledge.surfaces.mcp.routes import McpSurface
-from knowledge.surfaces.rest import rest_app
-from knowledge.surfaces.rest.framework.rate_classes import PREFIX, RATES, rate_of
-from knowledge.toolsets import registry
-from knowledge.toolsets.base import Rate, Registry, Resource, ResourceTemplate, ResourceText, Toolset
-from tests.contracts.serving import serving
+from knowledge.surfaces.http.app import make_http_app
+from knowledge.surfaces.http.auth import Authenticator
+from knowledge.surfaces.http.open_engine import make_shared_app
+from knowledge.surfaces.http.rate_limit_storage import FILENAME
+from knowledge.surfaces.http.rate_limits import RateLimits, allowance_key_of
+from knowledge.surfaces.http.server import wrap_in_guard_and_log
+from knowledge.surfaces.mcp.call_limits import make_call_limits
+from knowledge.surfaces.mcp.routes import make_routes
+from knowledge.surfaces.mcp.surface import McpSurface
+from knowledge.surfaces.rest import make_rest_app
+from knowledge.surfaces.rest.framework.middleware import PREFIX, RATES, rate_of
+from knowledge.toolsets import make_registry
+from knowledge.toolsets.base import RateClass, Registry, Resource, ResourceTemplate, ResourceText, Toolset
+from tests.contracts.app_server import serve_app
 from tests.support.accounts import PASSWORD
 
 ANN, BOB = {"authorization": "Bearer kn_ann"}, {"authorization": "Bearer kn_bob"}
@@ -44,15 +45,17 @@ async def account_of(key: str) -> Caller | None:
     return None if owner is None else Caller(CallerKind.ACCOUNT, owner=owner, key=key)
 
 
-def keys(*, locked: bool = False) -> Keys:
+def keys(*, locked: bool = False) -> Authenticator:
     operators = ("operator",) if locked else ()
-    return Keys(operators, operators, account_of)
+    return Authenticator(operators, operators, account_of)
 
 
 def rest(local: LocalEngine, settings: Settings, *, locked: bool = False, **given: object) -> ASGIApp:
     changed = settings.model_copy(update=given)
-    rates = RateLimits.of(changed)
-    return front(rest_app(local, engine_for=lambda _: local, rates=rates), changed, keys(locked=locked), rates)
+    rates = RateLimits.from_settings(changed)
+    return wrap_in_guard_and_log(
+        make_rest_app(local, engine_for=lambda _: local, rates=rates), changed, keys(locked=locked), rates
+    )
 
 
 def browser(app: ASGIApp, client: str = "127.0.0.1") -> httpx.AsyncClient:
@@ -114,16 +117,16 @@ async def test_adding_changing_and_reading_are_counted_apart(local: LocalEngine,
 def test_every_call_of_rest_has_its_class(local: LocalEngine) -> None:
     found = {
         (method.upper(), path.removeprefix(PREFIX)): rate_of(method.upper(), path)
-        for path, methods in rest_app(local).openapi()["paths"].items()
+        for path, methods in make_rest_app(local).openapi()["paths"].items()
         for method in methods
     }
     assert [call for call, rate in found.items() if rate is None] == [("GET", "/health")]
-    assert found["POST", "/search"] is Rate.QUERY
-    assert found["POST", "/jobs"] is found["POST", "/crawls"] is Rate.UPLOAD
-    assert found["GET", "/documents/{id}/file"] is Rate.RESOURCE
-    assert found["GET", "/status"] is Rate.LIST
-    assert found["DELETE", "/documents/{id}"] is Rate.MANAGEMENT
-    assert RATES["POST", "/user/register"] is RATES["POST", "/user/login"] is Rate.AUTHENTICATION
+    assert found["POST", "/search"] is RateClass.QUERY
+    assert found["POST", "/jobs"] is found["POST", "/crawls"] is RateClass.UPLOAD
+    assert found["GET", "/documents/{id}/file"] is RateClass.RESOURCE
+    assert found["GET", "/status"] is RateClass.LIST
+    assert found["DELETE", "/documents/{id}"] is RateClass.MANAGEMENT
+    assert RATES["POST", "/user/register"] is RATES["POST", "/user/login"] is RateClass.AUTHENTICATION
 
 
 # -- the door -----------------------------------------------------------------------------------
@@ -164,9 +167,9 @@ async def test_a_right_guess_is_refused_like_a_wrong_one_once_an_address_has_tri
     local: LocalEngine, settings: Settings
 ) -> None:
     locked = {"api_key": SecretStr("operator"), "mcp_api_key": SecretStr("operator"), "auth_rate_limit": "3/minute"}
-    app = http_app(local, settings.model_copy(update=locked))
-    await local.register("ada", PASSWORD)
-    ada = {"x-api-key": (await local.login("ada", PASSWORD)).secret}
+    app = make_http_app(local, settings.model_copy(update=locked))
+    await local.accounts.register("ada", PASSWORD)
+    ada = {"x-api-key": (await local.accounts.login("ada", PASSWORD)).secret}
     async with browser(app, "203.0.113.9") as http:
         tried = [await http.get("/api/v1/status", headers={"x-api-key": f"guess {n}"}) for n in range(3)]
         assert [reply.status_code for reply in tried] == [401] * 3
@@ -182,7 +185,9 @@ async def test_a_right_guess_is_refused_like_a_wrong_one_once_an_address_has_tri
 
 
 async def test_who_repeats_an_old_key_locks_nobody_out(local: LocalEngine, settings: Settings) -> None:
-    app = http_app(local, settings.model_copy(update={"api_key": SecretStr("operator"), "auth_rate_limit": "3/minute"}))
+    app = make_http_app(
+        local, settings.model_copy(update={"api_key": SecretStr("operator"), "auth_rate_limit": "3/minute"})
+    )
     async with browser(app) as http:
         for headers in [{"x-api-key": "an old key"}] * 20 + [{"x-api-key": f"kn_unknown_{n}"} for n in range(20)]:
             assert (await http.get("/api/v1/status", headers=headers)).status_code in (401, 429)
@@ -190,8 +195,8 @@ async def test_who_repeats_an_old_key_locks_nobody_out(local: LocalEngine, setti
 
 
 async def test_a_wrong_key_is_refused_where_none_is_needed(local: LocalEngine, settings: Settings) -> None:
-    app = http_app(local, settings.model_copy(update={"api_key": SecretStr("operator")}))
-    await local.register("ada", PASSWORD)
+    app = make_http_app(local, settings.model_copy(update={"api_key": SecretStr("operator")}))
+    await local.accounts.register("ada", PASSWORD)
     assert await entering(app, "ada", PASSWORD, authorization="Bearer guess") == 401
     assert await entering(app, "ada", PASSWORD, authorization="Bearer kn_old_key") == 200
     assert await entering(app, "ada", PASSWORD) == 200
@@ -200,8 +205,8 @@ async def test_a_wrong_key_is_refused_where_none_is_needed(local: LocalEngine, s
 async def test_the_port_for_other_processes_has_the_same_limits(local: LocalEngine, settings: Settings) -> None:
     """A proxy that the main port trusts has no say there, and the bearer of the token is never refused."""
     limited = settings.model_copy(update={"auth_rate_limit": "3/minute", "trusted_proxies": "127.0.0.1"})
-    await local.register("ada", PASSWORD)
-    app = shared_app(local, limited, "the token of engine.json")
+    await local.accounts.register("ada", PASSWORD)
+    app = make_shared_app(local, limited, "the token of engine.json")
     tried = [await entering(app, "ada", f"guess {n}", **{"x-forwarded-for": f"203.0.113.{n}"}) for n in range(5)]
     assert tried == [401, 401, 401, 429, 429]
     async with browser(app) as http:
@@ -224,7 +229,7 @@ async def entering(app: ASGIApp, username: str, password: str, client: str = "12
 
 
 async def test_registering_and_logging_in_are_limited_by_address(local: LocalEngine, settings: Settings) -> None:
-    app = http_app(local, settings.model_copy(update={"auth_rate_limit": "3/minute"}))
+    app = make_http_app(local, settings.model_copy(update={"auth_rate_limit": "3/minute"}))
     async with browser(app, "203.0.113.9") as http:
         given = {"username": "ada", "password": PASSWORD}
         replies = [await http.post(f"/api/v1/user/{verb}", json=given) for verb in ("register", "login", "register")]
@@ -239,9 +244,9 @@ async def test_registering_and_logging_in_are_limited_by_address(local: LocalEng
 async def test_passwords_of_one_name_cannot_be_tried_from_many_addresses(
     local: LocalEngine, settings: Settings
 ) -> None:
-    await local.register("ada", PASSWORD)
-    await local.register("bob", PASSWORD)
-    app = http_app(local, settings.model_copy(update={"auth_rate_limit": "3/minute"}))
+    await local.accounts.register("ada", PASSWORD)
+    await local.accounts.register("bob", PASSWORD)
+    app = make_http_app(local, settings.model_copy(update={"auth_rate_limit": "3/minute"}))
     tried = [
         await entering(app, name, "a wrong guess", f"203.0.113.{n}") for n, name in enumerate(("ada", "ADA", "Ada"))
     ]
@@ -253,13 +258,15 @@ async def test_passwords_of_one_name_cannot_be_tried_from_many_addresses(
 async def test_a_process_that_speaks_for_many_logs_them_in_with_the_operators_key(
     local: LocalEngine, settings: Settings
 ) -> None:
-    await local.register("ada", PASSWORD)
-    app = http_app(local, settings.model_copy(update={"auth_rate_limit": "1/day", "api_key": SecretStr("operator")}))
+    await local.accounts.register("ada", PASSWORD)
+    app = make_http_app(
+        local, settings.model_copy(update={"auth_rate_limit": "1/day", "api_key": SecretStr("operator")})
+    )
     assert [await entering(app, "ada", PASSWORD, **OPERATOR) for _ in range(3)] == [200] * 3
 
 
 def test_before_an_engine_elsewhere_accounts_are_told_apart_by_their_keys() -> None:
-    purses = {purse_of(Caller(CallerKind.ACCOUNT, key=key)) for key in ("kn_a_1", "kn_b_2", "kn_a_1")}
+    purses = {allowance_key_of(Caller(CallerKind.ACCOUNT, key=key)) for key in ("kn_a_1", "kn_b_2", "kn_a_1")}
     assert len(purses) == 2 and not any("kn_a" in str(purse) for purse in purses)
 
 
@@ -281,18 +288,18 @@ class Pages:
 @asynccontextmanager
 async def mcp(local: LocalEngine, settings: Settings, **given: object) -> AsyncIterator[str]:
     changed = settings.model_copy(update=given)
-    rates = RateLimits.of(changed)
-    known = registry().toolsets["knowledge"]
-    pages = Toolset(name="pages", voice=known.voice, resources=Pages())
+    rates = RateLimits.from_settings(changed)
+    known = make_registry().toolsets["knowledge"]
+    pages = Toolset(name="pages", format_error=known.format_error, resources=Pages())
     surface = McpSurface(Registry([known, pages]), lambda _: local, toolsets="all", rates=rates)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        async with surface.running():
+        async with surface.run():
             yield
 
-    app = Starlette(routes=surface.routes, lifespan=lifespan)
-    async with serving(front(app, changed, keys(), rates)) as url:
+    app = Starlette(routes=make_routes(surface), lifespan=lifespan)
+    async with serve_app(wrap_in_guard_and_log(app, changed, keys(), rates)) as url:
         yield f"{url}/mcp"
 
 
@@ -352,7 +359,7 @@ async def test_the_official_client_draws_on_the_same_allowance(
 
 
 async def test_a_file_of_allowances_is_nobodys_document(settings: Settings) -> None:
-    rates = RateLimits.of(settings.model_copy(update={"rate_limit_storage": "file"}))
+    rates = RateLimits.from_settings(settings.model_copy(update={"rate_limit_storage": "file"}))
     with pytest.raises(AccessDenied):
-        limits(settings).folders.resolve(str(settings.data / FILE))
+        make_call_limits(settings).folders.resolve(str(settings.data / FILENAME))
     rates.close()

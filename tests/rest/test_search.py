@@ -10,7 +10,7 @@ import pytest
 
 from knowledge.engine.local import LocalEngine
 from knowledge.model import NewNote
-from knowledge.surfaces.rest import rest_app
+from knowledge.surfaces.rest import make_rest_app
 
 Json = dict[str, Any]
 
@@ -24,7 +24,7 @@ async def http(local: LocalEngine) -> AsyncIterator[httpx.AsyncClient]:
     ):
         job = await local.add(NewNote(text=text, collection=shelf, tags=tags, source_path=f"{text[:4]}.md"))
         assert (await local.wait(job.id, 20)).status == "completed"
-    transport = httpx.ASGITransport(app=rest_app(local))
+    transport = httpx.ASGITransport(app=make_rest_app(local))
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1/api/v1") as client:
         yield client
 

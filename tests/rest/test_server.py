@@ -24,21 +24,21 @@ from knowledge.engine.local import LocalEngine
 from knowledge.engine.remote.engine import connect
 from knowledge.errors import NotNow, TooLarge, Unavailable
 from knowledge.model import Content, NewFile
-from knowledge.surfaces.http.logs import JsonLines, RequestLog, TextLines
-from knowledge.surfaces.http.server import Address, Server, front, listen, make_server
-from knowledge.surfaces.rest import rest_app
+from knowledge.surfaces.http.logs import JsonFormatter, RequestLog, TextFormatter
+from knowledge.surfaces.http.server import HttpServer, ServerAddress, make_server, open_sockets, wrap_in_guard_and_log
+from knowledge.surfaces.rest import make_rest_app
 
 LIMIT = 10.0
 MEGABYTES = 32
 
 
 @asynccontextmanager
-async def served(app: ASGIApp) -> AsyncIterator[tuple[str, Server, asyncio.Task[None]]]:
-    sockets = listen("127.0.0.1", 0)
+async def served(app: ASGIApp) -> AsyncIterator[tuple[str, HttpServer, asyncio.Task[None]]]:
+    sockets = open_sockets("127.0.0.1", 0)
     server = make_server(app, signals=True)
     task = asyncio.create_task(server.serve(sockets=sockets))
     try:
-        yield Address("127.0.0.1", sockets[0].getsockname()[1]).url, server, task
+        yield ServerAddress("127.0.0.1", sockets[0].getsockname()[1]).url, server, task
     finally:
         server.stop()
         await asyncio.wait_for(task, LIMIT)
@@ -55,11 +55,11 @@ async def test_any_free_port_is_taken_and_known_before_the_first_request() -> No
 
 
 def test_a_port_that_is_taken_is_a_sentence() -> None:
-    sockets = listen("127.0.0.1", 0)
+    sockets = open_sockets("127.0.0.1", 0)
     port = sockets[0].getsockname()[1]
     try:
         with pytest.raises(Unavailable, match=f"127.0.0.1 port {port}") as raised:
-            listen("127.0.0.1", port)
+            open_sockets("127.0.0.1", port)
         assert "--port" in raised.value.hint
     finally:
         sockets[0].close()
@@ -67,11 +67,11 @@ def test_a_port_that_is_taken_is_a_sentence() -> None:
 
 def test_a_host_that_does_not_exist_is_a_sentence() -> None:
     with pytest.raises(Unavailable, match=r"no-such-host\.invalid"):
-        listen("no-such-host.invalid", 0)
+        open_sockets("no-such-host.invalid", 0)
 
 
 def test_an_address_of_the_newer_kind_reads_well() -> None:
-    assert Address("::1", 8000).url == "http://[::1]:8000"
+    assert ServerAddress("::1", 8000).url == "http://[::1]:8000"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="There a signal cannot be sent to oneself.")
@@ -96,7 +96,7 @@ async def test_a_stop_finishes_what_is_being_answered(number: signal.Signals) ->
 
 async def test_a_file_that_is_too_large_is_refused_in_words_and_not_by_a_broken_line(local: LocalEngine) -> None:
     big = Content(_megabytes)
-    async with served(rest_app(local, max_file_bytes=1 << 20)) as (url, _, _):
+    async with served(make_rest_app(local, max_file_bytes=1 << 20)) as (url, _, _):
         engine = connect(url)
         with pytest.raises(TooLarge, match="larger than"):
             await engine.add(NewFile(filename="big.txt", content=big))
@@ -105,7 +105,7 @@ async def test_a_file_that_is_too_large_is_refused_in_words_and_not_by_a_broken_
 
 
 async def test_a_large_file_goes_through_without_standing_in_memory(local: LocalEngine) -> None:
-    async with served(rest_app(local)) as (url, _, _):
+    async with served(make_rest_app(local)) as (url, _, _):
         engine = connect(url)
         tracemalloc.start()
         try:
@@ -125,17 +125,17 @@ async def _megabytes() -> AsyncIterator[bytes]:
 
 
 async def test_one_line_a_request_without_the_question_or_the_key(caplog: pytest.LogCaptureFixture) -> None:
-    app = front(Starlette(routes=[Route("/{path:path}", hello)]), Settings.model_validate({}))
+    app = wrap_in_guard_and_log(Starlette(routes=[Route("/{path:path}", hello)]), Settings.model_validate({}))
     with caplog.at_level(logging.INFO, "knowledge"):
         async with served(app) as (url, _, _), httpx.AsyncClient() as http:
             await http.get(f"{url}/a%0Ab?question=secret", headers={"Authorization": "Bearer secret"})
     lines = [record for record in caplog.records if record.name == "knowledge.request"]
     assert len(lines) == 1
-    text = TextLines().format(lines[0])
+    text = TextFormatter().format(lines[0])
     assert "method=GET path=/a%0Ab status=404 ms=" in text
     assert text.endswith("caller=local")
     assert "secret" not in text
-    entry = json.loads(JsonLines().format(lines[0]))
+    entry = json.loads(JsonFormatter().format(lines[0]))
     assert (entry["status"], entry["path"], entry["caller"]) == (404, "/a%0Ab", "local")
 
 
@@ -153,8 +153,8 @@ async def test_a_crash_is_in_the_log_and_not_in_the_answer(caplog: pytest.LogCap
 def test_a_line_stays_a_line() -> None:
     record = logging.LogRecord("knowledge.x", logging.INFO, "", 0, "two\nlines", (), None)
     record.facts = {"name": "a\r\nb"}
-    assert "\n" not in TextLines().format(record)
-    assert "\n" not in JsonLines().format(record)
+    assert "\n" not in TextFormatter().format(record)
+    assert "\n" not in JsonFormatter().format(record)
 
 
 def test_the_log_goes_to_stderr_in_one_form(capsys: pytest.CaptureFixture[str]) -> None:
@@ -163,7 +163,7 @@ def test_the_log_goes_to_stderr_in_one_form(capsys: pytest.CaptureFixture[str]) 
     root, noisy = logging.getLogger(), logging.getLogger("uvicorn.error")
     before, level = root.handlers[:], root.level
     try:
-        logs.configure(Settings.model_validate({"log_json": True, "log_level": "warning"}))
+        logs.configure_logging(Settings.model_validate({"log_json": True, "log_level": "warning"}))
         logging.getLogger("knowledge.request").info("not shown")
         logging.getLogger("knowledge.job").warning("shown", extra={"facts": {"job": 7}})
         noisy.info("Started server process")

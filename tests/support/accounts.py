@@ -10,28 +10,28 @@ ADMIN = "root"
 """Whom the settings of the tests name in ADMIN_USERS: only the operator makes this account."""
 
 
-async def joined(engine: Engine, username: str) -> Engine:
+async def register(engine: Engine, username: str) -> Engine:
     """The engine as somebody new may use it; `engine` is the operator's."""
     if username == ADMIN:
-        await engine.add_account(username, PASSWORD)
+        await engine.accounts.add(username, PASSWORD)
     else:
-        await engine.register(username, PASSWORD)
-    return await entered(engine, username)
+        await engine.accounts.register(username, PASSWORD)
+    return await log_in(engine, username)
 
 
-async def entered(engine: Engine, username: str) -> Engine:
-    return await bearing(engine, (await engine.login(username, PASSWORD)).secret)
+async def log_in(engine: Engine, username: str) -> Engine:
+    return await engine_for_key(engine, (await engine.accounts.login(username, PASSWORD)).secret)
 
 
-async def bearing(engine: Engine, key: str) -> Engine:
-    caller = await engine.account_of(key)
+async def engine_for_key(engine: Engine, key: str) -> Engine:
+    caller = await engine.accounts.find_by_key(key)
     assert caller is not None
     return engine.as_caller(caller)
 
 
-async def a_corpus(engine: Engine, title: str = "Contract law", *, public: bool = False) -> Collection:
-    return await engine.create_corpus(NewCorpus(title=title, category="legal", is_public=public))
+async def create_corpus(engine: Engine, title: str = "Contract law", *, public: bool = False) -> Collection:
+    return await engine.corpora.create(NewCorpus(title=title, category="legal", is_public=public))
 
 
-async def lend(owner: Engine, corpus: Collection, username: str, permission: str = "read") -> None:
-    await owner.grant(corpus.id, username, Permission(permission))
+async def grant_access(owner: Engine, corpus: Collection, username: str, permission: str = "read") -> None:
+    await owner.corpora.grant(corpus.id, username, Permission(permission))

@@ -15,10 +15,10 @@ from click.testing import CliRunner, Result
 from knowledge.config import Settings
 from knowledge.engine.api import Engine
 from knowledge.surfaces.cli import cli
-from knowledge.surfaces.http.server import front, listen, make_server
-from knowledge.surfaces.rest import rest_app
+from knowledge.surfaces.http.server import make_server, open_sockets, wrap_in_guard_and_log
+from knowledge.surfaces.rest import make_rest_app
 
-LIMIT = 30.0
+JOIN_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
@@ -31,27 +31,27 @@ class Shell:
         runner = CliRunner(env={"KNOWLEDGE_DATA": None, **self.environment})
         return runner.invoke(cli, [str(argument) for argument in arguments], input=input, prog_name="knowledge")
 
-    def ok(self, *arguments: object, input: str | bytes | None = None) -> str:
+    def run_ok(self, *arguments: object, input: str | bytes | None = None) -> str:
         """What it printed, once it has succeeded."""
         result = self.run(*arguments, input=input)
         assert result.exit_code == 0, result.output
         return result.stdout
 
-    def json(self, *arguments: object, input: str | bytes | None = None) -> Any:
-        return json.loads(self.ok(*arguments, "--json", input=input))
+    def run_json(self, *arguments: object, input: str | bytes | None = None) -> Any:
+        return json.loads(self.run_ok(*arguments, "--json", input=input))
 
 
 @contextmanager
-def serving(engine: Engine, settings: Settings) -> Iterator[str]:
+def serve_engine(engine: Engine, settings: Settings) -> Iterator[str]:
     """The engine's REST API on a port of its own, in a thread of its own."""
-    sockets = listen("127.0.0.1", 0)
-    server = make_server(front(rest_app(engine), settings))
+    sockets = open_sockets("127.0.0.1", 0)
+    server = make_server(wrap_in_guard_and_log(make_rest_app(engine), settings))
     thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=sockets)))
     thread.start()
     try:
         yield f"http://127.0.0.1:{sockets[0].getsockname()[1]}"
     finally:
         server.should_exit = True
-        thread.join(LIMIT)
+        thread.join(JOIN_SECONDS)
         for socket in sockets:
             socket.close()

@@ -6,10 +6,10 @@ from knowledge.engine.api import Engine
 from knowledge.model import CollectionRef, DocumentFilter
 from knowledge.model.crawls import Crawl, CrawledPage, NewCrawl
 
-LIMIT = 60.0
+CRAWL_SECONDS = 60.0
 
 
-async def crawled(
+async def run_crawl(
     engine: Engine,
     url: str,
     *,
@@ -20,12 +20,12 @@ async def crawled(
 ) -> Crawl:
     """The report of a crawl that has ended."""
     new = NewCrawl(url=url, recursive=recursive, max_pages=max_pages, collection=collection, exclude=exclude)
-    job = await engine.wait((await engine.crawl(new)).id, LIMIT)
-    assert job.status.ended, job
+    job = await engine.wait((await engine.crawl(new)).id, CRAWL_SECONDS)
+    assert job.status.has_ended, job
     return await engine.crawl_report(job.id)
 
 
-def outcomes(crawl: Crawl) -> dict[str, str]:
+def outcomes_by_path(crawl: Crawl) -> dict[str, str]:
     """What became of each path: its reason, or its outcome where there is none."""
     return {path_of(page): str(page.reason or page.outcome) for page in crawl.pages}
 
@@ -34,10 +34,10 @@ def path_of(page: CrawledPage) -> str:
     return "/" + page.url.split("/", 3)[3]
 
 
-def at(crawl: Crawl, path: str) -> CrawledPage:
+def find_page(crawl: Crawl, path: str) -> CrawledPage:
     return next(page for page in crawl.pages if path_of(page) == path)
 
 
-async def titles(engine: Engine) -> list[str]:
+async def list_titles(engine: Engine) -> list[str]:
     found = await engine.documents(DocumentFilter(sort="title", descending=False, per_page=100))
     return [document.title for document in found.items]

@@ -15,7 +15,7 @@ DIMENSION = 4
 
 
 @dataclass
-class Answer:
+class EmbeddingReply:
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
     body: bytes | None = None
@@ -23,36 +23,36 @@ class Answer:
 
 
 @dataclass
-class Service:
+class EmbeddingService:
     """A small server that speaks the protocol; what is in `script` is answered first, one after the other."""
 
     url: str = ""
-    script: list[Answer] = field(default_factory=list)
-    always: Answer = field(default_factory=Answer)
+    scripted: list[EmbeddingReply] = field(default_factory=list)
+    default: EmbeddingReply = field(default_factory=EmbeddingReply)
     requests: list[Json] = field(default_factory=list)
     keys: list[str | None] = field(default_factory=list)
 
-    def answer(self, request: Json) -> Answer:
-        answer = self.script.pop(0) if self.script else self.always
+    def answer(self, request: Json) -> EmbeddingReply:
+        answer = self.scripted.pop(0) if self.scripted else self.default
         texts = request["input"]
         assert isinstance(texts, list)
-        rows = [{"index": place, "embedding": vector(str(text))} for place, text in enumerate(texts)]
+        rows = [{"index": place, "embedding": make_vector(str(text))} for place, text in enumerate(texts)]
         body = json.dumps({"object": "list", "data": rows[::-1]}).encode()  # in any order: the index counts
-        return Answer(answer.status, answer.headers, body if answer.body is None else answer.body)
+        return EmbeddingReply(answer.status, answer.headers, body if answer.body is None else answer.body)
 
 
-def vector(text: str) -> list[float]:
+def make_vector(text: str) -> list[float]:
     return [float(len(text)), 1.0, 2.0, 3.0]
 
 
 @contextmanager
-def served(service: Service) -> Iterator[Service]:
+def serve_embeddings(service: EmbeddingService) -> Iterator[EmbeddingService]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             service.requests.append(request)
             service.keys.append(self.headers["Authorization"])
-            answer = service.answer(request) if self.path == "/v1/embeddings" else Answer(404, {}, b"not here")
+            answer = service.answer(request) if self.path == "/v1/embeddings" else EmbeddingReply(404, {}, b"not here")
             self.send_response(answer.status)
             for name, value in {**answer.headers, "Content-Length": str(len(answer.body or b""))}.items():
                 self.send_header(name, value)

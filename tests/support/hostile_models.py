@@ -9,19 +9,19 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from knowledge.embed.base import Embedder, Vectors
-from knowledge.embed.loading import Choice
-from knowledge.testing import BagOfWords, GivenModel
+from knowledge.embed.embedder import Embedder, Vectors
+from knowledge.embed.loading import ModelChoice
+from knowledge.testing import BagOfWordsEmbedder, PreloadedModel
 
-DEADLY = "hemlock"
-SLOW = "patience"
+DEADLY_WORD = "hemlock"
+SLOW_WORD = "patience"
 """A word of an innocent document: embedding it takes long, though not in a child."""
 SLOW_SECONDS = 20.0
-begun = threading.Event()
+slow_word_begun = threading.Event()
 """Set when the slow word is being embedded."""
 
 
-def end() -> None:
+def kill_process() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -30,27 +30,27 @@ def freeze() -> None:
     re.match("(a+)+$", "a" * 60 + "b")
 
 
-def nothing() -> None:
+def do_nothing() -> None:
     pass
 
 
-class Hostile(BagOfWords):
+class Hostile(BagOfWordsEmbedder):
     def __init__(self, deed: Callable[[], None], slow: bool) -> None:
         super().__init__()
         self._deed, self._slow = deed, slow
 
     def embed(self, passages: Sequence[str]) -> Vectors:
-        if self._slow and any(SLOW in passage for passage in passages):
-            begun.set()
+        if self._slow and any(SLOW_WORD in passage for passage in passages):
+            slow_word_begun.set()
             threading.Event().wait(SLOW_SECONDS)
-        if any(DEADLY in passage for passage in passages):
+        if any(DEADLY_WORD in passage for passage in passages):
             if self._slow:  # so that a job that is innocent is interrupted beside the one that is not
-                begun.wait(SLOW_SECONDS)
+                slow_word_begun.wait(SLOW_SECONDS)
             self._deed()
         return super().embed(passages)
 
 
-class HostileModel(GivenModel):
+class HostileModel(PreloadedModel):
     """The model in the server; `loader` is the same one for a child."""
 
     def __init__(self, deed: str, folder: Path, slow: bool = False) -> None:
@@ -62,20 +62,20 @@ class HostileModel(GivenModel):
         return f"tests.support.hostile_models:load_{self._deed}"
 
 
-def load_end(choice: Choice) -> Embedder:
-    return Hostile(end, slow=False)
+def load_end(choice: ModelChoice) -> Embedder:
+    return Hostile(kill_process, slow=False)
 
 
-def load_freeze(choice: Choice) -> Embedder:
+def load_freeze(choice: ModelChoice) -> Embedder:
     return Hostile(freeze, slow=False)
 
 
-def load_nothing(choice: Choice) -> Embedder:
-    return Hostile(nothing, slow=False)
+def load_nothing(choice: ModelChoice) -> Embedder:
+    return Hostile(do_nothing, slow=False)
 
 
-def load_never(choice: Choice) -> Embedder:
+def load_never(choice: ModelChoice) -> Embedder:
     os.abort()
 
 
-DEEDS = {"end": end, "freeze": freeze, "nothing": nothing}
+DEEDS = {"end": kill_process, "freeze": freeze, "nothing": do_nothing}

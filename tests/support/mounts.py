@@ -6,12 +6,12 @@ import shutil
 import subprocess
 from functools import cache
 
-READ_ONLY = 'mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" && shift && exec "$@"'
-SMALL = 'mount -t tmpfs -o size=9m tmpfs "$1" && exec "$2" "$3" "$1"'
+READ_ONLY_MOUNT = 'mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" && shift && exec "$@"'
+SMALL_MOUNT = 'mount -t tmpfs -o size=9m tmpfs "$1" && exec "$2" "$3" "$1"'
 
 
 @cache
-def own_mounts() -> bool:
+def can_mount() -> bool:
     """Whether a process may have disks of its own here: Linux, and not forbidden."""
     unshare = shutil.which("unshare")
     if unshare is None:
@@ -19,6 +19,6 @@ def own_mounts() -> bool:
     return subprocess.run([unshare, "-Urm", "true"], capture_output=True, check=False).returncode == 0
 
 
-def on_disk_of_its_own(mount: str, *words: str) -> list[str]:
+def mount_command(mount: str, *words: str) -> list[str]:
     """The command that mounts first, and is then what the words say."""
     return ["unshare", "-Urm", "sh", "-c", mount, "sh", *words]

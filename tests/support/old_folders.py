@@ -10,19 +10,19 @@ import sqlite3
 from pathlib import Path
 
 DUMPS = sorted((Path(__file__).parents[1] / "data" / "store").glob("schema_*.sql"))
-TEXT = "tea in the kitchen"
+NOTE_TEXT = "tea in the kitchen"
 
 
 def schema_of(dump: Path) -> str:
     return dump.stem.removeprefix("schema_")
 
 
-def lay_out(dump: Path, data: Path) -> Path:
+def restore_dump(dump: Path, data: Path) -> Path:
     """The folder as that version left it; answers its database."""
-    name = hashlib.sha256(TEXT.encode()).hexdigest()
+    name = hashlib.sha256(NOTE_TEXT.encode()).hexdigest()
     original = data / "files" / name[:2] / name
     original.parent.mkdir(parents=True)
-    original.write_text(TEXT)
+    original.write_text(NOTE_TEXT)
     with sqlite3.connect(data / "knowledge.db") as old:
         old.execute("PRAGMA journal_mode=WAL")
         old.executescript(dump.read_text("utf-8"))

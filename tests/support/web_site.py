@@ -9,11 +9,13 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TypeAlias
 
-WORDS = "The kettle whistles in the kitchen while the tea is steeping, and nobody minds the rain outside the window."
+DEFAULT_TEXT = (
+    "The kettle whistles in the kitchen while the tea is steeping, and nobody minds the rain outside the window."
+)
 
 
 @dataclass(frozen=True)
-class Asked:
+class ReceivedRequest:
     """One request as it arrived."""
 
     method: str
@@ -22,7 +24,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Reply:
+class SiteReply:
     body: bytes | str = ""
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
@@ -33,30 +35,30 @@ class Reply:
         return self.body.encode() if isinstance(self.body, str) else self.body
 
 
-Answer: TypeAlias = Reply | Callable[[Asked], Reply]
+PageReply: TypeAlias = SiteReply | Callable[[ReceivedRequest], SiteReply]
 
 
-def page(title: str, *links: str, text: str = "", head: str = "") -> str:
+def make_page(title: str, *links: str, text: str = "", head: str = "") -> str:
     """A page of its own, with some text and links to others."""
     anchors = " ".join(f'<p>See also <a href="{link}">{link}</a>.</p>' for link in links)
     return (
         f"<!doctype html><html lang=en><head><title>{title}</title>{head}</head>"
-        f"<body><main><h1>{title}</h1><p>{title}: {text or WORDS}</p>{anchors}</main></body></html>"
+        f"<body><main><h1>{title}</h1><p>{title}: {text or DEFAULT_TEXT}</p>{anchors}</main></body></html>"
     )
 
 
-class Site:
+class WebSite:
     def __init__(self) -> None:
-        self.pages: dict[str, Answer] = {}
-        self.asked: list[Asked] = []
-        self.otherwise: Answer = Reply("<h1>Not found</h1>", 404)
+        self.pages: dict[str, PageReply] = {}
+        self.requests: list[ReceivedRequest] = []
+        self.default_reply: PageReply = SiteReply("<h1>Not found</h1>", 404)
         site = self
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
             def do_GET(self) -> None:
-                site.answer(self)
+                site.answer_request(self)
 
             do_HEAD = do_GET
 
@@ -76,18 +78,20 @@ class Site:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
-    def put(self, path: str, *links: str, **facts: str) -> None:
-        self.pages[path] = Reply(page(facts.pop("title", f"Page {path}"), *links, **facts))
+    def put_page(self, path: str, *links: str, **facts: str) -> None:
+        self.pages[path] = SiteReply(make_page(facts.pop("title", f"Page {path}"), *links, **facts))
 
-    def paths(self) -> list[str]:
+    def requested_paths(self) -> list[str]:
         """The pages that were asked for, without what crawlers ask for besides."""
         besides = ("/robots.txt", "/sitemap.xml", "/llms.txt")
-        return [asked.path for asked in self.asked if asked.path not in besides]
+        return [asked.path for asked in self.requests if asked.path not in besides]
 
-    def answer(self, request: BaseHTTPRequestHandler) -> None:
-        asked = Asked(request.command, request.path, {name.lower(): value for name, value in request.headers.items()})
-        self.asked.append(asked)
-        found = self.pages.get(request.path, self.otherwise)
+    def answer_request(self, request: BaseHTTPRequestHandler) -> None:
+        asked = ReceivedRequest(
+            request.command, request.path, {name.lower(): value for name, value in request.headers.items()}
+        )
+        self.requests.append(asked)
+        found = self.pages.get(request.path, self.default_reply)
         reply = found(asked) if callable(found) else found
         request.send_response(reply.status)
         headers = {"Content-Type": reply.content_type, "Content-Length": str(len(reply.data)), **reply.headers}
@@ -104,8 +108,8 @@ class Site:
 
 
 @contextmanager
-def serving() -> Iterator[Site]:
-    site = Site()
+def serve_site() -> Iterator[WebSite]:
+    site = WebSite()
     try:
         yield site
     finally:

@@ -9,40 +9,40 @@ from typing import Any
 
 import httpx
 
-from tests.tenancy.world import PREFIX, World
+from tests.tenancy.world import SECRET_PREFIX, TenancyModel
 
-SECRET = re.compile(rf"{PREFIX}[a-z]{{4}}xj")
+SECRET = re.compile(rf"{SECRET_PREFIX}[a-z]{{4}}xj")
 
 
 @dataclass(slots=True)
-class Person:
+class TenantClient:
     name: str
     http: httpx.AsyncClient
-    world: World
+    world: TenancyModel
     key: str = ""
 
-    async def ask(
+    async def send_checked(
         self, method: str, path: str, body: Any = None, known: frozenset[str] = frozenset()
     ) -> httpx.Response:
         """Ask, and see that nothing hidden came back but what was in the question itself, or is known already."""
         sent = path + json.dumps(body)
-        hidden = self.world.hidden(self.name)
+        hidden = self.world.hidden_secrets(self.name)
         response = await self.http.request(method, path, json=body, headers={"X-API-Key": self.key})
         leaked = (set(SECRET.findall(response.text)) & hidden) - set(SECRET.findall(sent)) - known
         assert not leaked, f"{self.name} was shown {leaked} by {method} {path}: {response.text[:500]}"
         assert response.status_code < 500, f"{method} {path}: {response.text[:500]}"
         return response
 
-    async def rest(self, method: str, path: str, body: Any = None) -> httpx.Response:
-        return await self.ask(method, f"/api/v1{path}", body)
+    async def send_rest(self, method: str, path: str, body: Any = None) -> httpx.Response:
+        return await self.send_checked(method, f"/api/v1{path}", body)
 
-    async def tool(self, address: str, name: str, **arguments: Any) -> httpx.Response:
+    async def call_tool(self, address: str, name: str, **arguments: Any) -> httpx.Response:
         params = {"name": name, "arguments": arguments}
-        return await self.rpc(address, "tools/call", params)
+        return await self.send_rpc(address, "tools/call", params)
 
-    async def rpc(self, address: str, method: str, params: Any) -> httpx.Response:
-        return await self.ask("POST", address, {"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+    async def send_rpc(self, address: str, method: str, params: Any) -> httpx.Response:
+        return await self.send_checked("POST", address, {"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
 
 
-def secrets_in(text: str) -> set[str]:
+def find_secrets(text: str) -> set[str]:
     return set(SECRET.findall(text))

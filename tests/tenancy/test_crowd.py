@@ -10,8 +10,8 @@ import pytest
 
 from knowledge.config import Settings
 from knowledge.engine.local import LocalEngine
-from knowledge.surfaces.http.app import http_app
-from tests.contracts.serving import serving
+from knowledge.surfaces.http.app import make_http_app
+from tests.contracts.app_server import serve_app
 
 AT_ONCE, ALLOWED = 32, 10
 
@@ -32,9 +32,9 @@ async def test_a_crowd_of_registrations_is_refused_and_the_server_lives(
                 assert int(answer.headers["retry-after"]) > 0
 
     patient = settings.model_copy(update={"auth_rate_limit": f"{ALLOWED}/day"})
-    async with serving(http_app(local, patient)) as url, httpx.AsyncClient(base_url=url, timeout=60) as http:
+    async with serve_app(make_http_app(local, patient)) as url, httpx.AsyncClient(base_url=url, timeout=60) as http:
         await asyncio.gather(*(register_again_and_again(http) for _ in range(AT_ONCE)))
         assert seen == {201: ALLOWED, 429: calls - ALLOWED}
         assert (await http.get("/health")).status_code == 200
         assert (await http.get("/api/v1/status")).status_code == 200
-    assert len(await local.accounts()) == ALLOWED
+    assert len(await local.accounts.list_all()) == ALLOWED

@@ -11,12 +11,12 @@ import pytest
 
 from knowledge.config import Settings
 from knowledge.engine.local import LocalEngine
-from knowledge.surfaces.http.app import http_app
-from knowledge.testing import SharedParsers, small_engine
-from tests.contracts.serving import serving
-from tests.tenancy.person import Person
+from knowledge.surfaces.http.app import make_http_app
+from knowledge.testing import SharedParsers, make_test_engine
+from tests.contracts.app_server import serve_app
+from tests.tenancy.person import TenantClient
 from tests.tenancy.steps import Steps
-from tests.tenancy.world import World, secrets
+from tests.tenancy.world import TenancyModel, make_secrets
 
 PASSWORD = "a long enough password"
 NAMES = ["ann", "bob", "cyd"]
@@ -32,31 +32,31 @@ def settings(tmp_path: Path) -> Settings:
 
 @pytest.fixture
 async def url(settings: Settings, parsers: SharedParsers) -> AsyncIterator[str]:
-    engine: LocalEngine = small_engine(settings, parsers=parsers)
+    engine: LocalEngine = make_test_engine(settings, parsers=parsers)
     engine.start()
-    async with serving(http_app(engine, settings)) as address:
+    async with serve_app(make_http_app(engine, settings)) as address:
         yield address
     engine.close()
 
 
-async def joined(name: str, http: httpx.AsyncClient, world: World) -> Person:
+async def joined(name: str, http: httpx.AsyncClient, world: TenancyModel) -> TenantClient:
     """An account of one's own, and a key for it; that of the admin is made by the local owner."""
     account = {"username": name, "password": PASSWORD}
     path = "/api/v1/admin/users" if name == ADMIN else "/api/v1/user/register"
     assert (await http.post(path, json=account)).status_code == 201
     key = (await http.post("/api/v1/user/login", json=account)).json()["api_key"]
-    return Person(name, http, world, key)
+    return TenantClient(name, http, world, key)
 
 
 async def act(url: str, seed: int, count: int) -> None:
     print(f"seed {seed}")
-    world = World()
+    world = TenancyModel()
     async with httpx.AsyncClient(base_url=url, timeout=60) as http:
         people = [await joined(name, http, world) for name in NAMES]
         admin = await joined(ADMIN, http, world)
-        steps = Steps(world, [*people, admin], admin, random.Random(seed), secrets())
+        steps = Steps(world, [*people, admin], admin, random.Random(seed), make_secrets())
         for _ in range(count):
-            await steps.one()
+            await steps.take_step()
 
 
 async def test_nobody_sees_what_is_not_theirs_and_nobody_is_refused_what_is(url: str) -> None:

@@ -8,18 +8,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from string import ascii_lowercase
 
-PREFIX = "zq"
+SECRET_PREFIX = "zq"
 """What every secret begins with, so that one is recognised wherever it turns up."""
 
 
-def secrets() -> Iterator[str]:
+def make_secrets() -> Iterator[str]:
     """Words that nobody can guess or write by chance, each one once."""
     for letters in itertools.product(ascii_lowercase, repeat=4):
-        yield PREFIX + "".join(letters) + "xj"
+        yield SECRET_PREFIX + "".join(letters) + "xj"
 
 
 @dataclass(slots=True)
-class Shelf:
+class CollectionModel:
     """A collection, or a corpus; its title holds a secret, and so does each of its documents."""
 
     id: int
@@ -32,10 +32,10 @@ class Shelf:
     grants: dict[str, str] = field(default_factory=dict)
     documents: dict[int, str] = field(default_factory=dict)
 
-    def readable(self, user: str) -> bool:
+    def is_readable(self, user: str) -> bool:
         return user == self.owner or user in self.grants or (self.is_public and self.is_approved)
 
-    def writable(self, user: str) -> bool:
+    def is_writable(self, user: str) -> bool:
         return user == self.owner or self.grants.get(user) == "write"
 
     @property
@@ -44,35 +44,35 @@ class Shelf:
 
 
 @dataclass(slots=True)
-class World:
-    shelves: dict[int, Shelf] = field(default_factory=dict)
+class TenancyModel:
+    collections: dict[int, CollectionModel] = field(default_factory=dict)
     jobs: dict[int, str] = field(default_factory=dict)
     """Who started each job."""
-    gone: set[str] = field(default_factory=set)
+    deleted_secrets: set[str] = field(default_factory=set)
     """Secrets that were deleted: nobody may read them any more."""
 
-    def readable(self, user: str) -> list[Shelf]:
-        return [shelf for shelf in self.shelves.values() if shelf.readable(user)]
+    def list_readable(self, user: str) -> list[CollectionModel]:
+        return [shelf for shelf in self.collections.values() if shelf.is_readable(user)]
 
-    def hidden(self, user: str) -> set[str]:
+    def hidden_secrets(self, user: str) -> set[str]:
         """Every secret that must not reach this user."""
-        closed = (shelf.secrets for shelf in self.shelves.values() if not shelf.readable(user))
-        return self.gone.union(*closed)
+        closed = (shelf.secrets for shelf in self.collections.values() if not shelf.is_readable(user))
+        return self.deleted_secrets.union(*closed)
 
-    def any_shelf(self, chance: random.Random) -> Shelf | None:
-        return chance.choice([*self.shelves.values()]) if self.shelves else None
+    def choose_collection(self, chance: random.Random) -> CollectionModel | None:
+        return chance.choice([*self.collections.values()]) if self.collections else None
 
-    def any_corpus(self, chance: random.Random) -> Shelf | None:
-        corpora = [shelf for shelf in self.shelves.values() if shelf.is_corpus]
+    def choose_corpus(self, chance: random.Random) -> CollectionModel | None:
+        corpora = [shelf for shelf in self.collections.values() if shelf.is_corpus]
         return chance.choice(corpora) if corpora else None
 
-    def any_document(self, chance: random.Random) -> tuple[Shelf, int, str] | None:
-        every = [(shelf, id, word) for shelf in self.shelves.values() for id, word in shelf.documents.items()]
+    def choose_document(self, chance: random.Random) -> tuple[CollectionModel, int, str] | None:
+        every = [(shelf, id, word) for shelf in self.collections.values() for id, word in shelf.documents.items()]
         return chance.choice(every) if every else None
 
-    def forget(self, shelf: Shelf) -> None:
-        self.gone |= shelf.secrets
-        del self.shelves[shelf.id]
+    def remove_collection(self, shelf: CollectionModel) -> None:
+        self.deleted_secrets |= shelf.secrets
+        del self.collections[shelf.id]
 
-    def forget_document(self, shelf: Shelf, document: int) -> None:
-        self.gone.add(shelf.documents.pop(document))
+    def remove_document(self, shelf: CollectionModel, document: int) -> None:
+        self.deleted_secrets.add(shelf.documents.pop(document))

@@ -74,7 +74,7 @@ class Growth:
         return f"{self.prefix!r} + {self.pump!r} * n + {self.end!r}: {times}"
 
 
-class TimeIsUp(Exception):
+class TimeLimitReached(Exception):
     pass
 
 
@@ -82,7 +82,7 @@ def find_growth(probe: Probe) -> Growth | None:
     """The first candidate text whose time grows faster than linear, or None."""
     content: str | bytes = probe.pattern.encode("latin-1") if probe.is_bytes else probe.pattern
     compiled: re.Pattern[Any] = re.compile(content, probe.flags)
-    for prefix, pump, end in candidates(probe):
+    for prefix, pump, end in list_candidates(probe):
         seconds = _measure(compiled, probe, prefix, pump, end)
         if seconds is not None:
             return Growth(prefix, pump, end, seconds)
@@ -119,7 +119,7 @@ def _cpu_seconds(compiled: re.Pattern[Any], method: str, content: str | bytes) -
                 pass
         else:
             getattr(compiled, method)(content)
-    except TimeIsUp:
+    except TimeLimitReached:
         return LIMIT_SECONDS
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
@@ -129,10 +129,10 @@ def _cpu_seconds(compiled: re.Pattern[Any], method: str, content: str | bytes) -
 # --- texts from the parse tree ---------------------------------------------------------------------------------------
 
 
-def candidates(probe: Probe) -> list[tuple[str, str, str]]:
+def list_candidates(probe: Probe) -> list[tuple[str, str, str]]:
     """Prefix, pump and end of each text to measure: some of every kind before many of one."""
     content: str | bytes = probe.pattern.encode("latin-1") if probe.is_bytes else probe.pattern
-    maker = _Texts(_parser.parse(content, probe.flags), probe.is_bytes)
+    maker = TextMaker(_parser.parse(content, probe.flags), probe.is_bytes)
     repeats = [(prefix, pump, end) for prefix, pump in maker.repeats() for end in maker.ends(pump, 4)]
     starts = [("", pump, end) for pump in maker.starts() for end in maker.ends(pump, 2)]
     prefixes = list(dict.fromkeys(("", *(prefix for prefix, _, _ in repeats))))
@@ -142,16 +142,16 @@ def candidates(probe: Probe) -> list[tuple[str, str, str]]:
     for row in zip_longest(repeats, starts, letters):
         for given in row:
             if given is not None and given[1]:
-                wanted.setdefault((given[0], _root(given[1]), given[2]))
+                wanted.setdefault((given[0], _shortest_period(given[1]), given[2]))
     return list(wanted)[:MAX_CANDIDATES]
 
 
-def _root(text: str) -> str:
+def _shortest_period(text: str) -> str:
     """The shortest text that gives this one when it is repeated."""
     return text[: (text + text).find(text, 1)]
 
 
-class _Texts:
+class TextMaker:
     """Examples of the parts of one pattern."""
 
     def __init__(self, tree: Any, is_bytes: bool) -> None:
@@ -203,9 +203,9 @@ class _Texts:
 
     def sample(self, tree: Any, extra: int = 0, branch: int = 0, *, vary: bool = False) -> str:
         """A text that these nodes accept: each repeat as often as it must and `extra` times more."""
-        return "".join(self._one(node, extra, branch, vary) for node in tree)
+        return "".join(self._sample_node(node, extra, branch, vary) for node in tree)
 
-    def _one(self, node: Node, extra: int, branch: int, vary: bool) -> str:
+    def _sample_node(self, node: Node, extra: int, branch: int, vary: bool) -> str:
         code, value = node
         if code in CHARACTERS:
             letters = self._of_atom[id(node)]
@@ -239,7 +239,7 @@ class _Texts:
                     yield from ((prefix, pump) for prefix in reached)
             for inner in _children(node):
                 yield from self._repeats(inner, reached)
-            reached = self._after(node, reached)
+            reached = self._reach_after(node, reached)
 
     def starts(self) -> list[str]:
         """The beginnings of the pattern, up to each of its parts: many places at which a search begins."""
@@ -249,16 +249,16 @@ class _Texts:
         for node in tree:
             for inner in _children(node):
                 yield from self._starts(inner, reached)
-            reached = self._after(node, reached)
+            reached = self._reach_after(node, reached)
             yield from reached
 
-    def _after(self, node: Node, reached: tuple[str, ...]) -> tuple[str, ...]:
+    def _reach_after(self, node: Node, reached: tuple[str, ...]) -> tuple[str, ...]:
         """What leads to the place behind a node: as little as possible, and some more of it."""
-        least, more = self._one(node, 0, 0, False), self._one(node, 1, 0, False)
+        least, more = self._sample_node(node, 0, 0, False), self._sample_node(node, 1, 0, False)
         return tuple(dict.fromkeys((*(prefix + least for prefix in reached[:2]), reached[0] + more)))
 
     def _bodies(self, body: Any) -> Iterator[str]:
-        branches = max((len(value[1]) for code, value in _everything(body) if code is _constants.BRANCH), default=1)
+        branches = max((len(value[1]) for code, value in _iterate_nodes(body) if code is _constants.BRANCH), default=1)
         for branch in range(min(branches, 6)):
             yield self.sample(body, 0, branch)
             yield self.sample(body, 1, branch)
@@ -289,11 +289,11 @@ def _children(node: Node) -> Sequence[Any]:
     return []
 
 
-def _everything(tree: Any) -> Iterator[Node]:
+def _iterate_nodes(tree: Any) -> Iterator[Node]:
     for node in tree:
         yield node
         for inner in _children(node):
-            yield from _everything(inner)
+            yield from _iterate_nodes(inner)
 
 
 def _code_points(code: Any, value: Any) -> list[int]:
@@ -309,7 +309,7 @@ def _code_points(code: Any, value: Any) -> list[int]:
 
 def main(cpu_seconds: int) -> None:
     def stop(_signal: int, _frame: FrameType | None) -> None:
-        raise TimeIsUp
+        raise TimeLimitReached
 
     signal.signal(signal.SIGVTALRM, stop)
     resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds + 1))

@@ -64,9 +64,9 @@ class _Module:
     tree: ast.Module
 
 
-def collect(examples: Mapping[tuple[str, str], Mapping[str, object]]) -> Collected:
+def collect_patterns(examples: Mapping[tuple[str, str], Mapping[str, object]]) -> Collected:
     """All patterns. `examples` has values for the local names in patterns that are put together while running."""
-    modules = _modules()
+    modules = _load_modules()
     uses = _method_uses(modules)
     found = Collected()
     for module in modules:
@@ -87,13 +87,13 @@ def collect(examples: Mapping[tuple[str, str], Mapping[str, object]]) -> Collect
             space = {**vars(importlib.import_module(module.name)), **values}
             pattern = eval(expression, space)
             kind = call.func.attr
-            methods = frozenset({METHODS[kind]}) if kind != "compile" else _methods(module, call, parents, uses)
-            found.patterns.append(Pattern(module.file, call.lineno, pattern, _flags(call, kind, space), methods))
+            methods = frozenset({METHODS[kind]}) if kind != "compile" else _find_methods(module, call, parents, uses)
+            found.patterns.append(Pattern(module.file, call.lineno, pattern, _read_flags(call, kind, space), methods))
     return found
 
 
 @cache
-def _modules() -> list[_Module]:
+def _load_modules() -> list[_Module]:
     found = []
     for package in ("knowledge", "sage"):
         for path in sorted((SOURCE / package).rglob("*.py")):
@@ -113,10 +113,10 @@ def _is_regex_call(node: ast.AST) -> bool:
     )
 
 
-def other_imports() -> list[str]:
+def find_other_imports() -> list[str]:
     """Imports that this module would not see through: `from re import`, `import re as`, `import regex`."""
     seen = []
-    for module in _modules():
+    for module in _load_modules():
         for node in ast.walk(module.tree):
             if isinstance(node, ast.ImportFrom) and node.module in ("re", "regex"):
                 seen.append(f"{module.file}:{node.lineno}")
@@ -142,7 +142,7 @@ def _local_names(node: ast.AST, parents: Mapping[ast.AST, ast.AST]) -> set[str]:
     return names
 
 
-def _flags(call: ast.Call, kind: str, space: dict[str, object]) -> int:
+def _read_flags(call: ast.Call, kind: str, space: dict[str, object]) -> int:
     """The flags by keyword, or by their place among the arguments."""
     place = {"compile": 1, "sub": 4, "subn": 4, "split": 3}.get(kind, 2)
     given = next((keyword.value for keyword in call.keywords if keyword.arg == "flags"), None)
@@ -174,14 +174,14 @@ def _method_uses(modules: list[_Module]) -> dict[tuple[str, str], set[str]]:
     return uses
 
 
-def _methods(
+def _find_methods(
     module: _Module, call: ast.Call, parents: Mapping[ast.AST, ast.AST], uses: Mapping[tuple[str, str], set[str]]
 ) -> frozenset[str]:
     """The methods called on a compiled pattern; where that cannot be seen, the ones that try every place of a text."""
     around = parents[call]
     if isinstance(around, ast.Attribute) and around.attr in METHODS:  # re.compile(...).search(text)
         return frozenset({METHODS[around.attr]})
-    names = [target.id for target in _targets(call, parents) if isinstance(target, ast.Name)]
+    names = [target.id for target in _find_targets(call, parents) if isinstance(target, ast.Name)]
     if isinstance(around, ast.Call):
         return frozenset({"finditer", "fullmatch"})
     if not names:
@@ -214,7 +214,7 @@ def _loop_names(module: _Module, call: ast.Call, parents: Mapping[ast.AST, ast.A
     return [n.id for loop in loops for n in ast.walk(loop.target) if isinstance(n, ast.Name)]
 
 
-def _targets(call: ast.Call, parents: Mapping[ast.AST, ast.AST]) -> list[ast.expr]:
+def _find_targets(call: ast.Call, parents: Mapping[ast.AST, ast.AST]) -> list[ast.expr]:
     """The names that a pattern is assigned to, also one of several at once; none where it is a part of something."""
     around = parents[call]
     if isinstance(around, ast.Assign) and around.value is call:

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge.text import analyzer, scanning
+from knowledge.text import analyzer
 
 
 def finds(question: str, text: str, language: str | None = None, languages: tuple[str, ...] = ()) -> bool:
     """Every word of the question stands in the text, in one of its forms."""
-    held = set(analyzer.terms(text, language))
-    asked = analyzer.question(question, languages or (language or "en",)).terms
+    held = set(analyzer.extract_terms(text, language))
+    asked = analyzer.analyse_question(question, languages or (language or "en",)).terms
     return bool(asked) and all(any(form in held for form in forms) for forms in asked)
 
 
@@ -75,9 +75,9 @@ def test_a_question_does_not_find_what_only_looks_alike(question: str, text: str
 
 
 def test_an_identifier_is_kept_whole_and_in_parts() -> None:
-    assert analyzer.terms("fetchHTTPData", None) == ["fetchhttpdata", "fetch", "http", "data"]
-    assert analyzer.terms("tea_pot_lid", None) == ["teapotlid", "tea", "pot", "lid"]
-    assert analyzer.terms("a.b.c", None) == ["abc", "a", "b", "c"]
+    assert analyzer.extract_terms("fetchHTTPData", None) == ["fetchhttpdata", "fetch", "http", "data"]
+    assert analyzer.extract_terms("tea_pot_lid", None) == ["teapotlid", "tea", "pot", "lid"]
+    assert analyzer.extract_terms("a.b.c", None) == ["abc", "a", "b", "c"]
 
 
 @pytest.mark.parametrize(
@@ -106,12 +106,12 @@ def test_words_in_another_script_get_that_scripts_stems() -> None:
 
 
 def test_repeats_in_a_question_are_kept() -> None:
-    assert analyzer.question("tea tea pot", ("en",)).terms == (("tea",), ("tea",), ("pot",))
+    assert analyzer.analyse_question("tea tea pot", ("en",)).terms == (("tea",), ("tea",), ("pot",))
 
 
 def test_small_words_go_only_where_others_remain() -> None:
-    assert analyzer.question("what is the tea", ("en",)).terms == (("tea",),)
-    assert analyzer.question("to be or not to be", ("en",)).terms == (
+    assert analyzer.analyse_question("what is the tea", ("en",)).terms == (("tea",),)
+    assert analyzer.analyse_question("to be or not to be", ("en",)).terms == (
         ("to",),
         ("be",),
         ("or",),
@@ -122,13 +122,13 @@ def test_small_words_go_only_where_others_remain() -> None:
 
 
 def test_small_words_are_those_of_the_language_that_is_asked_in() -> None:
-    assert ("die",) in analyzer.question("how did he die", ("de", "en")).terms
-    assert analyzer.question("was ist die Temperatur", ("de", "en")).terms == (("temperatur",),)
+    assert ("die",) in analyzer.analyse_question("how did he die", ("de", "en")).terms
+    assert analyzer.analyse_question("was ist die Temperatur", ("de", "en")).terms == (("temperatur",),)
 
 
 @pytest.mark.parametrize("text", ['about "green tea" leaves', "about “green tea” leaves", "about «green tea» leaves"])
 def test_quoted_words_are_a_phrase(text: str) -> None:
-    words = analyzer.question(text, ("en",))
+    words = analyzer.analyse_question(text, ("en",))
     assert words.phrases == ((("green", "tea"),),)
     assert ("green",) in words.terms
 
@@ -143,41 +143,41 @@ def test_quoted_words_are_a_phrase(text: str) -> None:
     ],
 )
 def test_a_question_may_be_nothing_but_quotations(text: str, exact: bool) -> None:
-    assert analyzer.question(text, ("en",)).exact is exact
+    assert analyzer.analyse_question(text, ("en",)).exact is exact
 
 
 def test_a_single_quotation_mark_is_no_phrase() -> None:
-    assert analyzer.question('a 19" screen', ("en",)).phrases == ()
+    assert analyzer.analyse_question('a 19" screen', ("en",)).phrases == ()
 
 
 def test_a_phrase_stands_in_the_text_as_it_is_asked_for() -> None:
     text, asked = "see the parse_http_header function of 東京都庁", '"the parse_http_header function"'
-    terms = analyzer.terms(text, None)
-    ((phrase,),) = analyzer.question(asked, ("en",)).phrases
+    terms = analyzer.extract_terms(text, None)
+    ((phrase,),) = analyzer.analyse_question(asked, ("en",)).phrases
     assert any(tuple(terms[at : at + len(phrase)]) == phrase for at in range(len(terms)))
-    ((phrase,),) = analyzer.question('"京都庁"', ("en",)).phrases
+    ((phrase,),) = analyzer.analyse_question('"京都庁"', ("en",)).phrases
     assert any(tuple(terms[at : at + len(phrase)]) == phrase for at in range(len(terms)))
 
 
 @pytest.mark.parametrize("text", ["", "   ", "?!…", "😀 🎉"])
 def test_a_question_without_words_has_no_terms(text: str) -> None:
-    assert analyzer.question(text, ("en",)).terms == ()
+    assert analyzer.analyse_question(text, ("en",)).terms == ()
 
 
 def test_a_very_long_question_is_cut_to_its_first_words() -> None:
-    asked = analyzer.question(" ".join(f"word{number}" for number in range(5000)), ("en",))
-    assert len(set(asked.terms)) == analyzer.MOST_TERMS
+    asked = analyzer.analyse_question(" ".join(f"word{number}" for number in range(5000)), ("en",))
+    assert len(set(asked.terms)) == analyzer.MAX_QUESTION_TERMS
 
 
 @given(st.text(max_size=200))
 def test_any_text_gives_terms_without_spaces(text: str) -> None:
-    assert all(term and not any(map(str.isspace, term)) for term in analyzer.terms(text, None))
+    assert all(term and not any(map(str.isspace, term)) for term in analyzer.extract_terms(text, None))
 
 
 @given(st.text(max_size=100))
 def test_a_text_finds_itself(text: str) -> None:
-    held = set(analyzer.terms(text, "de"))
-    assert all(any(form in held for form in forms) for forms in analyzer.question(text, ("de", "en")).terms)
+    held = set(analyzer.extract_terms(text, "de"))
+    assert all(any(form in held for form in forms) for forms in analyzer.analyse_question(text, ("de", "en")).terms)
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_a_text_finds_itself(text: str) -> None:
     ],
 )
 def test_the_language_of_a_text_is_told(text: str, code: str) -> None:
-    assert analyzer.language(text) == code
+    assert analyzer.detect_language(text) == code
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_the_language_of_a_text_is_told(text: str, code: str) -> None:
     ],
 )
 def test_short_mixed_texts_and_code_have_no_language(text: str) -> None:
-    assert analyzer.language(text) is None
+    assert analyzer.detect_language(text) is None
 
 
 # -- misspelt words -------------------------------------------------------------------------------
@@ -219,24 +219,24 @@ def test_short_mixed_texts_and_code_have_no_language(text: str) -> None:
     ],
 )
 def test_words_one_letter_away_are_nearby(typed: str, meant: str, language: str) -> None:
-    (term,) = analyzer.terms(meant, language)
-    assert analyzer.nearby(typed, (language,))[term] == meant
+    (term,) = analyzer.extract_terms(meant, language)
+    assert analyzer.find_nearby_terms(typed, (language,))[term] == meant
 
 
 def test_only_plain_words_may_be_misspelt() -> None:
     text = 'the Retreival-augmented "quoted words" of parseHTTP v1.2 sha257 NASAA 東京タワー tea'
-    assert list(analyzer.unsure(text, ["en"])) == ["Retreival", "augmented"]
+    assert list(analyzer.find_possible_misspellings(text, ["en"])) == ["Retreival", "augmented"]
 
 
 def test_a_word_of_numbers_within_numbers_has_terms() -> None:
-    assert "3.11" in analyzer.terms("3.11'2.0", "en") and "2.0" in analyzer.terms("3.11'2.0", "en")
-    assert analyzer.terms("1.1'" * 4_000, "en")  # it was deeper than Python's stack
+    assert "3.11" in analyzer.extract_terms("3.11'2.0", "en") and "2.0" in analyzer.extract_terms("3.11'2.0", "en")
+    assert analyzer.extract_terms("1.1'" * 4_000, "en")  # it was deeper than Python's stack
 
 
 @pytest.mark.parametrize("text", ["1.1." * 15_000, "1-1" * 20_000, "a" + "\u0301\u0323" * 30_000], ids=ascii)
 def test_one_endless_word_costs_little_time(text: str) -> None:
     start = time.process_time()
-    assert analyzer.terms(text, "en")
+    assert analyzer.extract_terms(text, "en")
     assert (
         time.process_time() - start < 2
     )  # each took at least ten seconds of CPU time when prefixes and marks were endless
@@ -244,4 +244,4 @@ def test_one_endless_word_costs_little_time(text: str) -> None:
 
 def test_long_texts_are_composed_like_short_ones() -> None:
     text = "Cafe\u0301 und Mu\u0308hle, ﬁne Kra\u0308fte; \u304b\u3099 " * 200
-    assert scanning.compose(text) == unicodedata.normalize("NFKC", text)
+    assert analyzer.normalise_nfkc(text) == unicodedata.normalize("NFKC", text)

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from knowledge.errors import InvalidParameter, MissingParameter, UnknownParameter
 from knowledge.model import Json
-from knowledge.toolsets.arguments import Arguments, JsonObject, arguments_of, schema_of, understand
+from knowledge.toolsets.arguments import Arguments, JsonObject, make_arguments_model, make_schema, parse_arguments
 
 
 class Inner(Arguments):
@@ -29,11 +29,11 @@ async def tool(
     return {}
 
 
-MODEL = arguments_of(tool, "tool")
+MODEL = make_arguments_model(tool, "tool")
 
 
 def test_the_schema_is_plain() -> None:
-    schema: Any = schema_of(MODEL)
+    schema: Any = make_schema(MODEL)
     assert schema["required"] == ["name"]
     assert schema["additionalProperties"] is False
     assert list(schema["properties"]) == ["name", "count", "kind", "inner", "facts", "tags", "async"]
@@ -43,7 +43,7 @@ def test_the_schema_is_plain() -> None:
 
 
 def test_defaults_nulls_and_whole_numbers_are_understood() -> None:
-    understood = understand(MODEL, {"name": "ada", "count": 4.0, "inner": None, "async": False})
+    understood = parse_arguments(MODEL, {"name": "ada", "count": 4.0, "inner": None, "async": False})
     assert understood["count"] == 4 and isinstance(understood["count"], int)
     assert (understood["kind"], understood["inner"], understood["async_"]) == ("a", None, False)
 
@@ -51,14 +51,14 @@ def test_defaults_nulls_and_whole_numbers_are_understood() -> None:
 @pytest.mark.parametrize("given", [{}, None, {"name": None}])
 def test_what_is_missing_is_named(given: Json | None) -> None:
     with pytest.raises(MissingParameter) as caught:
-        understand(MODEL, given)
+        parse_arguments(MODEL, given)
     assert caught.value.details == {"parameter": "name"}
 
 
 @pytest.mark.parametrize(("given", "valid"), [({"size": 1}, "name"), ({"inner": {"size": 1}}, "colour")])
 def test_what_is_unknown_is_named_with_what_is_valid_there(given: Json, valid: str) -> None:
     with pytest.raises(UnknownParameter) as caught:
-        understand(MODEL, {"name": "ada", **given})
+        parse_arguments(MODEL, {"name": "ada", **given})
     names = caught.value.details["valid_parameters"]
     assert isinstance(names, list) and names[0] == valid
 
@@ -86,7 +86,7 @@ def test_what_is_unknown_is_named_with_what_is_valid_there(given: Json, valid: s
 )
 def test_what_is_wrong_is_said_in_words(given: Json, words: str) -> None:
     with pytest.raises(InvalidParameter) as caught:
-        understand(MODEL, {"name": "ada", **given})
+        parse_arguments(MODEL, {"name": "ada", **given})
     assert str(caught.value) == f"Invalid value for {words}"
 
 
@@ -95,4 +95,4 @@ def test_an_abyss_is_refused() -> None:
     for _ in range(100):
         deep = {"a": deep}
     with pytest.raises(InvalidParameter):
-        understand(MODEL, {"name": "ada", "facts": deep})
+        parse_arguments(MODEL, {"name": "ada", "facts": deep})

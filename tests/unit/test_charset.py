@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from charset import CODE_PAGES, OTHER_CODE_PAGES, PARAGRAPHS, fit, is_right, samples
+from charset import CODE_PAGES, OTHER_CODE_PAGES, PARAGRAPHS, is_decoded_right, make_samples, replace_missing_chars
 from knowledge.extract.base import Source
-from knowledge.extract.charset import decode, guess
+from knowledge.extract.charset import decode_text, guess_encoding
 from knowledge.extract.formats import extract
 
 PAGES = [(language, page) for language, pages in CODE_PAGES.items() for page in pages]
@@ -22,12 +22,12 @@ OTHER_PAGES = [(language, page) for language, pages in OTHER_CODE_PAGES.items() 
 RATES = {2000: 1.0, 200: 0.98, 50: 0.9}
 LATE = PARAGRAPHS.parent / "late"
 OTHERS = PARAGRAPHS.parent / "others"
-guess_once = cache(guess)
+guess_once = cache(guess_encoding)
 """The code pages of one language have most samples in common."""
 
 
 def rate(text: str, page: str, size: int) -> float:
-    results = [is_right(guess_once, data, piece) for data, piece in samples(text, page, size)]
+    results = [is_decoded_right(guess_once, data, piece) for data, piece in make_samples(text, page, size)]
     assert results
     return sum(results) / len(results)
 
@@ -56,9 +56,9 @@ def test_paragraphs_that_were_written_after_all_tuning_are_decoded_as_well(langu
 
 def test_nearly_every_short_sample_of_all_languages_together_is_right() -> None:
     results = [
-        is_right(guess_once, data, piece)
+        is_decoded_right(guess_once, data, piece)
         for language, page in PAGES
-        for data, piece in samples(paragraphs(language), page, 50)
+        for data, piece in make_samples(paragraphs(language), page, 50)
     ]
     assert len(results) > 2000
     assert sum(results) > 0.98 * len(results)
@@ -66,21 +66,21 @@ def test_nearly_every_short_sample_of_all_languages_together_is_right() -> None:
 
 @pytest.mark.parametrize(("language", "page"), [pair for pair in OTHER_PAGES if pair[0] != "vi"])
 def test_a_paragraph_in_another_language_is_decoded_too(language: str, page: str) -> None:
-    text = fit(paragraphs(language, OTHERS), page)
-    assert decode(text.encode(page)) == text
+    text = replace_missing_chars(paragraphs(language, OTHERS), page)
+    assert decode_text(text.encode(page)) == text
 
 
 @pytest.mark.parametrize(("language", "page"), [pair for pair in PAGES if pair[0] not in ("he", "ar")])
 def test_headings_in_capitals_are_decoded(language: str, page: str) -> None:
-    text = fit(paragraphs(language).upper(), page)[:600]
-    assert decode(text.encode(page)) == text
+    text = replace_missing_chars(paragraphs(language).upper(), page)[:600]
+    assert decode_text(text.encode(page)) == text
 
 
 @pytest.mark.parametrize(("language", "page"), PAGES)
 def test_a_list_of_words_and_numbers_is_decoded(language: str, page: str) -> None:
-    words = [word.strip('.,;:«»„“”"()') for word in fit(paragraphs(language), page).split()]
+    words = [word.strip('.,;:«»„“”"()') for word in replace_missing_chars(paragraphs(language), page).split()]
     text = "".join(f"{number};{word};{number * 7 % 13},50\n" for number, word in enumerate(words[:120]))
-    assert decode(text.encode(page)) == text
+    assert decode_text(text.encode(page)) == text
 
 
 @pytest.mark.parametrize("name", ["carta.txt", "carta.md", "carta.html"])
@@ -114,7 +114,7 @@ def test_the_time_for_a_long_hostile_text_stays_in_proportion(tmp_path: Path, pa
     def seconds(size: int) -> float:
         data = (pattern * (size // len(pattern) + 1))[:size]
         started = time.process_time()
-        decode(data)
+        decode_text(data)
         return time.process_time() - started
 
     seconds(100_000)

@@ -14,20 +14,26 @@ import pytest
 
 from knowledge import errors
 from knowledge.embed import granite
-from knowledge.embed.loading import Counting
-from knowledge.engine.crawl.addresses import absolute, is_address
-from knowledge.engine.ingest.document_reader import Order, PageRead, Reading, note_title, read_document
+from knowledge.embed.loading import TokenizerSpec
+from knowledge.engine.crawl.urls import is_normalized_url, resolve_link
+from knowledge.engine.ingest.document_reader import (
+    DocumentReading,
+    PageSummary,
+    ReadOptions,
+    make_note_title,
+    read_document,
+)
 from knowledge.extract import formats
-from knowledge.extract.archive import MOST_MEMBERS, refuse_many_members
 from knowledge.extract.base import PageText, Source
 from knowledge.extract.process import frames
-from knowledge.extract.process.frames import Mark
+from knowledge.extract.process.child import ParserLimits
+from knowledge.extract.process.frames import FrameKind
 from knowledge.extract.process.parsers import Parsers
-from knowledge.extract.process.protocol import Limits
-from knowledge.split import Piece, Splitter
+from knowledge.extract.zip_archive import MAX_MEMBERS, refuse_many_members
+from knowledge.split import SplitPassage, Splitter
 
-NOTE = Order(None, True, Counting(None, 256))
-DOCUMENT = Order("A title", False, Counting(None, 256))
+NOTE = ReadOptions(None, True, TokenizerSpec(None, 256))
+DOCUMENT = ReadOptions("A title", False, TokenizerSpec(None, 256))
 HOSTILE = "tests.data.extract.hostile_parsers"
 TEXT = "# Tea\n\n" + "The kettle whistles in the kitchen while the tea is steeping.\n\n" * 60
 
@@ -49,12 +55,12 @@ def never() -> bool:
 
 
 def test_a_child_splits_a_note_as_the_splitter_does(parsers: Parsers, tmp_path: Path) -> None:
-    splitter = Splitter(granite.tokenizer(), "Tea")
+    splitter = Splitter(granite.load_tokenizer(), "Tea")
     expected = [*splitter.feed(PageText(TEXT)), *splitter.finish()]
     with read_document(parsers, kept(tmp_path, TEXT.encode()), NOTE, never) as reading:
         assert (reading.facts.title, reading.facts.doc_type, reading.language) == ("Tea", "note", "en")
         page, *pieces = reading
-    assert page == PageRead(None, PageText("").method, None, len(TEXT), blank=False)
+    assert page == PageSummary(None, PageText("").method, None, len(TEXT), is_blank=False)
     assert len(expected) > 1 and pieces == expected
 
 
@@ -80,7 +86,7 @@ def test_a_container_is_identified_by_a_child(parsers: Parsers, tmp_path: Path) 
     with zipfile.ZipFile(buffer, "w") as archive:
         archive.writestr("word/document.xml", "<x/>")
     source = kept(tmp_path, buffer.getvalue(), "a.zip")
-    assert formats.identify_by_opening(source) is None
+    assert formats.identify_by_first_bytes(source) is None
     assert parsers.identify(source) == "docx"
 
 
@@ -91,7 +97,7 @@ def test_a_container_is_identified_by_a_child(parsers: Parsers, tmp_path: Path) 
 def test_a_parser_that_misbehaves_costs_the_document_that_was_to_be_split(
     tmp_path: Path, name: str, expected: type[errors.KnowledgeError]
 ) -> None:
-    limits = Limits(seconds=2 if name == "spins" else 60, seconds_per_page=0)
+    limits = ParserLimits(seconds=2 if name == "spins" else 60, seconds_per_page=0)
     with Parsers(limits, parser=f"{HOSTILE}:{name}") as parsers, pytest.raises(expected):
         list(read_document(parsers, kept(tmp_path, b"x"), DOCUMENT, never).__enter__())
 
@@ -128,37 +134,41 @@ class Sent:
     def kill(self) -> None:
         pass
 
-    def ending(self) -> object:
+    def wait_for_exit(self) -> object:
         raise AssertionError("it is not asked how it ended")
 
 
-FACTS = frames.dump(Mark.FACTS, {"doc_type": "txt"})
-ANSWER = frames.dump(Mark.ANSWER, {"language": "en"})
+FACTS = frames.dump_frame(FrameKind.FACTS, {"doc_type": "txt"})
+ANSWER = frames.dump_frame(FrameKind.ANSWER, {"language": "en"})
 
 
 @pytest.mark.parametrize(
     "sent",
     [
         [ANSWER, FACTS],
-        [FACTS, frames.dump(Mark.ANSWER, {"language": "../x"})],
-        [FACTS, frames.dump(Mark.ANSWER, {"language": 7})],
-        [FACTS, ANSWER, frames.dump(Mark.DATA, {}, "words")],
-        [FACTS, ANSWER, frames.dump(Mark.PIECE, {"page": None, "section": []}, "x" * 70_000)],
-        [FACTS, ANSWER, frames.dump(Mark.PIECE, {"page": None, "section": ["x" * 5000]}, "x")],
-        [FACTS, ANSWER, frames.dump(Mark.PIECE, {"page": None, "section": ["x"] * 50}, "x")],
-        [FACTS, ANSWER, frames.dump(Mark.PIECE, {"page": "1", "section": []}, "x")],
-        [FACTS, ANSWER, frames.dump_bytes(Mark.PIECE, {"page": None, "section": []}, b"\xff")],
-        [FACTS, ANSWER, frames.dump(Mark.PAGE, {"method": "text_extraction", "blank": "yes"})],
-        [FACTS, ANSWER, frames.dump(Mark.PAGE, {"method": "text_extraction", "blank": True, "number": 10**30})],
-        [FACTS, ANSWER, frames.dump(Mark.PAGE, {"x": ["y" * 1000] * 2000})],
+        [FACTS, frames.dump_frame(FrameKind.ANSWER, {"language": "../x"})],
+        [FACTS, frames.dump_frame(FrameKind.ANSWER, {"language": 7})],
+        [FACTS, ANSWER, frames.dump_frame(FrameKind.DATA, {}, "words")],
+        [FACTS, ANSWER, frames.dump_frame(FrameKind.PIECE, {"page": None, "section": []}, "x" * 70_000)],
+        [FACTS, ANSWER, frames.dump_frame(FrameKind.PIECE, {"page": None, "section": ["x" * 5000]}, "x")],
+        [FACTS, ANSWER, frames.dump_frame(FrameKind.PIECE, {"page": None, "section": ["x"] * 50}, "x")],
+        [FACTS, ANSWER, frames.dump_frame(FrameKind.PIECE, {"page": "1", "section": []}, "x")],
+        [FACTS, ANSWER, frames.dump_bytes_frame(FrameKind.PIECE, {"page": None, "section": []}, b"\xff")],
+        [FACTS, ANSWER, frames.dump_frame(FrameKind.PAGE, {"method": "text_extraction", "blank": "yes"})],
+        [
+            FACTS,
+            ANSWER,
+            frames.dump_frame(FrameKind.PAGE, {"method": "text_extraction", "blank": True, "number": 10**30}),
+        ],
+        [FACTS, ANSWER, frames.dump_frame(FrameKind.PAGE, {"x": ["y" * 1000] * 2000})],
         [FACTS, ANSWER, frames.HEADER.pack(b"P", 6 << 20)],
         [FACTS, ANSWER, frames.HEADER.pack(b"P", 100_001) + b'{"x":' + b"[" * 99_995 + b"\n"],
     ],
 )
 def test_a_child_that_was_taken_over_is_not_believed(sent: list[bytes]) -> None:
     child = Sent(*sent)
-    child.ending = lambda: None  # type: ignore[method-assign]
-    reading = Reading(lambda: child, 0, Limits(), never, watch_memory=False)  # type: ignore[arg-type, return-value]
+    child.wait_for_exit = lambda: None  # type: ignore[method-assign]
+    reading = DocumentReading(lambda: child, 0, ParserLimits(), never, watch_memory=False)  # type: ignore[arg-type, return-value]
     with pytest.raises(errors.ParserDied, match="no page"), reading:
         list(reading)
 
@@ -167,11 +177,11 @@ def test_facts_that_are_too_long_to_be_believed_go_without_their_metadata() -> N
     from knowledge.extract.base import Facts
 
     frame = frames.dump_facts(Facts("txt", title="Tea", metadata={str(number): "x" * 2000 for number in range(1000)}))
-    [(_, payload)] = frames.FrameReader().feed(frame)
+    [(_, payload)] = frames.FrameDecoder().decode_frames(frame)
     assert frames.load_facts(payload) == Facts("txt", title="Tea")
 
 
-@pytest.mark.parametrize("members", [MOST_MEMBERS, MOST_MEMBERS + 1, 70_000])
+@pytest.mark.parametrize("members", [MAX_MEMBERS, MAX_MEMBERS + 1, 70_000])
 @pytest.mark.parametrize("before", [b"", b"#!/bin/sh\n"])
 def test_the_members_of_an_archive_are_counted_before_it_is_opened(members: int, before: bytes) -> None:
     """More than 65,535 need the larger record at the end (zip64)."""
@@ -181,7 +191,7 @@ def test_the_members_of_an_archive_are_counted_before_it_is_opened(members: int,
         for number in range(members):
             archive.writestr(zipfile.ZipInfo(str(number)), b"")
     data = io.BytesIO(before + buffer.getvalue())
-    if members <= MOST_MEMBERS:
+    if members <= MAX_MEMBERS:
         refuse_many_members(data)
         return
     with pytest.raises(errors.ParserTooBig, match="more than 20000 files"):
@@ -194,36 +204,36 @@ def test_the_members_of_an_archive_are_counted_before_it_is_opened(members: int,
 def test_the_first_bytes_of_a_file_are_looked_at_in_no_time(tmp_path: Path, head: bytes) -> None:
     source = kept(tmp_path, head + b"x")
     began = time.process_time()
-    formats.identify_by_opening(source)
+    formats.identify_by_first_bytes(source)
     assert time.process_time() - began < 0.5
 
 
 def test_a_page_behind_comments_is_a_page(tmp_path: Path) -> None:
     page = b"\xef\xbb\xbf <?xml version='1.0'?> <!-- a --><!-- b -->\n<!DOCTYPE html><p>x"
-    assert formats.identify_by_opening(kept(tmp_path, page, "a.xls")) == "html"
+    assert formats.identify_by_first_bytes(kept(tmp_path, page, "a.xls")) == "html"
 
 
 def test_the_title_of_a_long_note_is_looked_for_at_its_beginning() -> None:
-    assert note_title("\n\n# Tea \nwater") == "Tea"
-    assert note_title("\n" * 5_000_000 + "late") == "Note"
+    assert make_note_title("\n\n# Tea \nwater") == "Tea"
+    assert make_note_title("\n" * 5_000_000 + "late") == "Note"
 
 
 @pytest.mark.parametrize("link", ["/a?b=c#d", "http://[::1]:80/x", "//other.example/ü", "https://e.example:8443/%zz"])
 def test_every_address_that_a_child_finds_is_believed(link: str) -> None:
-    found = absolute("https://e.example/", link)
-    assert found is not None and is_address(found)
+    found = resolve_link("https://e.example/", link)
+    assert found is not None and is_normalized_url(found)
 
 
 @pytest.mark.parametrize(
     "url", ["", "file:///etc/passwd", "http://[", "http://a b/", "http://a@b/", "https://ü/", "http://" + "a" * 3000]
 )
 def test_what_is_no_address_is_not_believed(url: str) -> None:
-    assert not is_address(url)
+    assert not is_normalized_url(url)
 
 
 def test_a_table_below_a_line_of_blanks_is_split_in_no_time() -> None:
-    splitter = Splitter(granite.tokenizer(), "")
+    splitter = Splitter(granite.load_tokenizer(), "")
     began = time.process_time()
-    pieces: list[Piece] = [*splitter.feed(PageText("a|b\n" + " " * 200_000 + "x|")), *splitter.finish()]
+    pieces: list[SplitPassage] = [*splitter.feed(PageText("a|b\n" + " " * 200_000 + "x|")), *splitter.finish()]
     assert json.dumps([piece.text for piece in pieces])
     assert time.process_time() - began < 10

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from knowledge.engine.common_passwords import is_common
+from knowledge.engine.passwords import is_common_password
 
 
 @pytest.mark.parametrize(
@@ -17,15 +17,15 @@ from knowledge.engine.common_passwords import is_common
     ],
 )  # fmt: skip
 def test_what_everybody_tries_is_common(password: str) -> None:
-    assert is_common(password)
+    assert is_common_password(password)
 
 
 @pytest.mark.parametrize(
     "password", ["ada.lovelace", "ADA.LOVELACE", "ecalevol.ada", "ada.lovelace1", "ada.lovelace2026!"]
 )
 def test_a_persons_own_name_is_common_for_them_alone(password: str) -> None:
-    assert is_common(password, "Ada.Lovelace")
-    assert not is_common(password, "bob")
+    assert is_common_password(password, "Ada.Lovelace")
+    assert not is_common_password(password, "bob")
 
 
 @pytest.mark.parametrize(
@@ -34,4 +34,4 @@ def test_a_persons_own_name_is_common_for_them_alone(password: str) -> None:
      "password of my garden", "monkey-93847261", "тихий океан", "eine lange reise"],
 )  # fmt: skip
 def test_what_few_people_think_of_is_not_common(password: str) -> None:
-    assert not is_common(password, "ada")
+    assert not is_common_password(password, "ada")

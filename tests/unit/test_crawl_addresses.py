@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge.engine.crawl.addresses import (
-    absolute,
-    canonical,
-    excluded,
-    is_trap,
-    markdown_twins,
-    same_site,
+from knowledge.engine.crawl.urls import (
+    canonicalize_url,
+    find_excluding_pattern,
+    is_crawler_trap,
+    is_same_site,
+    list_html_twins,
+    resolve_link,
 )
 
 BASE = "https://docs.example.com/guide/start"
@@ -45,7 +45,7 @@ BASE = "https://docs.example.com/guide/start"
     ],
 )
 def test_a_link_leads_to_one_address_or_to_none(link: str, address: str | None) -> None:
-    assert absolute(BASE, link) == address
+    assert resolve_link(BASE, link) == address
 
 
 @pytest.mark.parametrize(
@@ -58,20 +58,20 @@ def test_a_link_leads_to_one_address_or_to_none(link: str, address: str | None) 
     ],
 )
 def test_a_page_has_one_name_however_it_is_linked(other: str) -> None:
-    assert canonical(other) == canonical("https://docs.example.com/a?x=1&y=2")
+    assert canonicalize_url(other) == canonicalize_url("https://docs.example.com/a?x=1&y=2")
 
 
 def test_pages_that_differ_in_a_parameter_are_two() -> None:
-    assert canonical("https://e.example/a?id=1") != canonical("https://e.example/a?id=2")
+    assert canonicalize_url("https://e.example/a?id=1") != canonicalize_url("https://e.example/a?id=2")
 
 
 @given(st.text(max_size=60))
 def test_no_link_can_be_written_that_breaks_anything(link: str) -> None:
-    url = absolute(BASE, link)
+    url = resolve_link(BASE, link)
     if url is not None:
         assert url.isascii()
-        assert absolute(url, url) == url, "written out twice it is the same"
-        assert canonical(canonical(url)) == canonical(url)
+        assert resolve_link(url, url) == url, "written out twice it is the same"
+        assert canonicalize_url(canonicalize_url(url)) == canonicalize_url(url)
 
 
 @pytest.mark.parametrize(
@@ -79,21 +79,21 @@ def test_no_link_can_be_written_that_breaks_anything(link: str) -> None:
     [("/archive/", True), ("*/archive/*", True), ("/archive/20??/*", True), ("*.pdf", False), ("/Archive/", False)],
 )
 def test_patterns_are_parts_of_an_address_or_globs(pattern: str, hit: bool) -> None:
-    assert (excluded("https://e.example/archive/2024/old", (pattern,)) == pattern) is hit
+    assert (find_excluding_pattern("https://e.example/archive/2024/old", (pattern,)) == pattern) is hit
 
 
 def test_a_path_that_repeats_itself_is_a_trap() -> None:
-    assert is_trap("https://e.example/a/b/a/b/a/b/a/b")
-    assert not is_trap("https://e.example/2024/01/01/a")
+    assert is_crawler_trap("https://e.example/a/b/a/b/a/b/a/b")
+    assert not is_crawler_trap("https://e.example/2024/01/01/a")
 
 
 def test_www_is_the_same_site_and_another_port_is_not() -> None:
-    assert same_site("example.com", "https://www.example.com/x")
-    assert not same_site("example.com", "https://docs.example.com/x")
-    assert not same_site("example.com", "https://example.com:8443/x")
+    assert is_same_site("example.com", "https://www.example.com/x")
+    assert not is_same_site("example.com", "https://docs.example.com/x")
+    assert not is_same_site("example.com", "https://example.com:8443/x")
 
 
 def test_a_markdown_file_beside_a_page_is_that_page_again() -> None:
-    assert "https://e.example/guide.html" in markdown_twins("https://e.example/guide.html.md")
-    assert "https://e.example/guide" in markdown_twins("https://e.example/guide.md")
-    assert markdown_twins("https://e.example/guide.html") == ()
+    assert "https://e.example/guide.html" in list_html_twins("https://e.example/guide.html.md")
+    assert "https://e.example/guide" in list_html_twins("https://e.example/guide.md")
+    assert list_html_twins("https://e.example/guide.html") == ()

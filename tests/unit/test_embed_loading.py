@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from knowledge.embed import hub, loading
-from knowledge.embed.loading import Choice, Model
+from knowledge.embed import huggingface, loading
+from knowledge.embed.loading import ModelChoice, ModelLoader
 from knowledge.errors import ModelUnavailable
 from tests.support import tiny_model
 
@@ -23,44 +23,44 @@ NAME = "somebody/tiny"
 LIMIT = 60.0
 
 
-def choice(spec: str, cache: Path) -> Choice:
-    return Choice(spec=spec, cache_folder=cache, threads=1)
+def choice(spec: str, cache: Path) -> ModelChoice:
+    return ModelChoice(spec=spec, cache_folder=cache, threads=1)
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    made = tiny_model.folder(tmp_path / "tiny")
-    save_file(tiny_model.weights(), made / "model.safetensors")
+    made = tiny_model.write_model_folder(tmp_path / "tiny")
+    save_file(tiny_model.make_weights(), made / "model.safetensors")
     return made
 
 
 def test_the_default_model_loads_in_the_background(tmp_path: Path) -> None:
-    model = Model(choice("default", tmp_path))
-    assert model.ready() is None and not model.status().loaded
+    model = ModelLoader(choice("default", tmp_path))
+    assert model.embedder is None and not model.status().loaded
     model.start()
-    embedder = model.wait(LIMIT)
-    assert model.ready() is embedder and model.error is None
+    embedder = model.wait_for_embedder(LIMIT)
+    assert model.embedder is embedder and model.error is None
     assert model.status().name == embedder.name == "granite-embedding-30m-english"
     assert model.status().dimension == 384 and model.status().device == "cpu"
     model.close()
 
 
 def test_a_folder_s_model_has_the_folder_s_name(folder: Path, tmp_path: Path) -> None:
-    model = Model(choice(f"dir:{folder}", tmp_path))
+    model = ModelLoader(choice(f"dir:{folder}", tmp_path))
     model.start()
-    assert model.wait(LIMIT).name == model.name == "tiny"
-    assert loading.window(model.choice) == tiny_model.WINDOW
-    assert len(loading.tokenizer(model.choice).encode("tea " * 100).ids) == 102
+    assert model.wait_for_embedder(LIMIT).name == model.name == "tiny"
+    assert loading.find_window(model.choice) == tiny_model.WINDOW
+    assert len(loading.load_tokenizer(model.choice).encode("tea " * 100).ids) == 102
     model.close()
 
 
 def test_no_model_is_no_error(tmp_path: Path) -> None:
-    model = Model(choice("none", tmp_path))
+    model = ModelLoader(choice("none", tmp_path))
     model.start()
-    assert model.ready() is None and model.error is None
+    assert model.embedder is None and model.error is None
     with pytest.raises(ModelUnavailable, match="No embedding model is set"):
-        model.wait(LIMIT)
-    assert loading.window(model.choice) == 256 and loading.tokenizer(model.choice).encode("tea").ids
+        model.wait_for_embedder(LIMIT)
+    assert loading.find_window(model.choice) == 256 and loading.load_tokenizer(model.choice).encode("tea").ids
 
 
 @pytest.mark.parametrize(("spec", "sentence"), [
@@ -72,19 +72,19 @@ def test_no_model_is_no_error(tmp_path: Path) -> None:
     ("hf:not a name", "'not a name' could not be fetched"),
 ])  # fmt: skip
 def test_a_model_that_cannot_be_loaded_says_why(tmp_path: Path, spec: str, sentence: str) -> None:
-    model = Model(choice(spec, tmp_path))
+    model = ModelLoader(choice(spec, tmp_path))
     model.start()
     with pytest.raises(ModelUnavailable, match=sentence) as caught:
-        model.wait(LIMIT)
-    assert model.error == str(caught.value) == model.status().error and model.ready() is None
+        model.wait_for_embedder(LIMIT)
+    assert model.error == str(caught.value) == model.status().error and model.embedder is None
     assert caught.value.hint
 
 
 def test_a_service_that_is_down_at_the_start_is_tried_again(tmp_path: Path) -> None:
-    model = Model(choice("openai:http://127.0.0.1:9/v1#m", tmp_path), retry_seconds=LIMIT)
+    model = ModelLoader(choice("openai:http://127.0.0.1:9/v1#m", tmp_path), retry_seconds=LIMIT)
     model.start()
     with pytest.raises(ModelUnavailable, match="could not be reached"):
-        model.wait(LIMIT)
+        model.wait_for_embedder(LIMIT)
     assert model.status().device == "remote"
     assert model._thread is not None and model._thread.is_alive()
     model.close()
@@ -164,28 +164,28 @@ def endpoint(folder: Path, asked: list[str]) -> Iterator[str]:
 
 
 def test_a_model_from_the_hub_is_fetched_once(tmp_path: Path, endpoint: str, asked: list[str]) -> None:
-    tiny_model.word_table_as_onnx(tmp_path / "tiny/onnx/model.onnx")
-    fetched = hub.fetch(NAME, tmp_path / "models", endpoint)
+    tiny_model.write_word_table_onnx(tmp_path / "tiny/onnx/model.onnx")
+    fetched = huggingface.fetch_model(NAME, tmp_path / "models", endpoint)
     assert (fetched / "model.safetensors").is_file() and not (fetched / "onnx").exists()
     asked.clear()
-    assert hub.fetch(NAME, tmp_path / "models", endpoint) == fetched and not asked
+    assert huggingface.fetch_model(NAME, tmp_path / "models", endpoint) == fetched and not asked
     kept = loading.load(choice(f"hf:{NAME}", tmp_path / "models"))
     assert kept.name == NAME
-    expected = tiny_model.unit(tiny_model.tokens("tea").mean(0))
+    expected = tiny_model.normalize_vector(tiny_model.token_vectors("tea").mean(0))
     assert np.allclose(kept.embed(["tea"])[0], expected, atol=1e-5)
 
 
 def test_a_model_that_our_graph_does_not_fit_is_fetched_as_onnx(tmp_path: Path, folder: Path, endpoint: str) -> None:
-    tiny_model.write(folder / "config.json", {"model_type": "mpnet"})
-    tiny_model.word_table_as_onnx(folder / "onnx/model.onnx")
-    fetched = hub.fetch(NAME, tmp_path / "models", endpoint)
+    tiny_model.write_json(folder / "config.json", {"model_type": "mpnet"})
+    tiny_model.write_word_table_onnx(folder / "onnx/model.onnx")
+    fetched = huggingface.fetch_model(NAME, tmp_path / "models", endpoint)
     assert (fetched / "onnx/model.onnx").is_file() and not (fetched / "model.safetensors").exists()
 
 
 def test_a_model_without_usable_files_is_a_sentence(tmp_path: Path, folder: Path, endpoint: str) -> None:
     (folder / "model.safetensors").unlink()
     with pytest.raises(ModelUnavailable, match="has no files that can be used"):
-        hub.fetch(NAME, tmp_path / "models", endpoint)
+        huggingface.fetch_model(NAME, tmp_path / "models", endpoint)
 
 
 @pytest.mark.parametrize(("name", "address"), [("somebody/unknown", None), (NAME, "http://127.0.0.1:9")])
@@ -193,5 +193,5 @@ def test_an_unknown_name_or_no_network_is_a_sentence(
     tmp_path: Path, endpoint: str, name: str, address: str | None
 ) -> None:
     with pytest.raises(ModelUnavailable, match="could not be fetched from the hub") as caught:
-        hub.fetch(name, tmp_path / "models", address or endpoint)
+        huggingface.fetch_model(name, tmp_path / "models", address or endpoint)
     assert "dir:PATH" in caught.value.hint

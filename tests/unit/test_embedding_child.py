@@ -13,14 +13,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from knowledge.embed.base import Embedder
-from knowledge.embed.loading import Choice, Model, load
-from knowledge.engine.ingest.embedding_child import EmbeddingChild, Isolation
+from knowledge.embed.embedder import Embedder
+from knowledge.embed.loading import ModelChoice, ModelLoader, load
+from knowledge.engine.ingest.embedding_child import EmbeddingChild, EmbeddingIsolation
 from knowledge.errors import Cancelled, JobCrashed, ModelUnavailable
-from knowledge.testing import BagOfWords
+from knowledge.testing import BagOfWordsEmbedder
 from tests.support import tiny_model
-from tests.support.hostile_models import DEADLY
-from tests.unit.test_embed_directory import with_weights
+from tests.support.hostile_models import DEADLY_WORD
+from tests.unit.test_embed_directory import write_weights
 
 LOAD = "knowledge.embed.loading:load"
 TEXTS = [f"Passage {number} of a longer text about tea." for number in range(20)]
@@ -33,14 +33,14 @@ def never() -> bool:
 
 @contextmanager
 def child_with(deed: str, seconds: float = LONG) -> Iterator[EmbeddingChild]:
-    choice = Choice(cache_folder=Path())
+    choice = ModelChoice(cache_folder=Path())
     with closing(
-        EmbeddingChild(f"tests.support.hostile_models:load_{deed}", choice, BagOfWords(), seconds, never)
+        EmbeddingChild(f"tests.support.hostile_models:load_{deed}", choice, BagOfWordsEmbedder(), seconds, never)
     ) as child:
         yield child
 
 
-def assert_same(choice: Choice, embedder: Embedder) -> None:
+def assert_same(choice: ModelChoice, embedder: Embedder) -> None:
     with closing(EmbeddingChild(LOAD, choice, embedder, LONG, never)) as child:
         made, expected = child.embed(TEXTS), embedder.embed(TEXTS)
     assert made.shape == expected.shape and made.dtype == expected.dtype
@@ -48,28 +48,28 @@ def assert_same(choice: Choice, embedder: Embedder) -> None:
 
 
 def test_the_default_model_gives_the_same_vectors_in_a_child(tmp_path: Path) -> None:
-    choice = Choice(cache_folder=tmp_path, threads=1)
+    choice = ModelChoice(cache_folder=tmp_path, threads=1)
     assert_same(choice, load(choice))
 
 
 def test_a_model_in_a_folder_gives_the_same_vectors_in_a_child(tmp_path: Path) -> None:
-    folder = with_weights(tiny_model.folder(tmp_path / "tiny"))
-    choice = Choice(spec=f"dir:{folder}", cache_folder=tmp_path)
+    folder = write_weights(tiny_model.write_model_folder(tmp_path / "tiny"))
+    choice = ModelChoice(spec=f"dir:{folder}", cache_folder=tmp_path)
     assert_same(choice, load(choice))
 
 
 def test_a_remote_model_stays_in_the_server_since_it_only_asks_over_the_network() -> None:
-    remote = Model(Choice(spec="openai:http://127.0.0.1:1/v1#tea", key="secret", cache_folder=Path()))
-    embedder = BagOfWords()
-    with Isolation(LONG, never) as isolation:
-        assert isolation.isolate(remote, embedder) is embedder
+    remote = ModelLoader(ModelChoice(spec="openai:http://127.0.0.1:1/v1#tea", key="secret", cache_folder=Path()))
+    embedder = BagOfWordsEmbedder()
+    with EmbeddingIsolation(LONG, never) as isolation:
+        assert isolation.isolate_model(remote, embedder) is embedder
 
 
 def test_a_text_that_ends_its_process_ends_the_child_and_names_the_signal() -> None:
     with child_with("end") as child:
         child.embed(["tea"])
         with pytest.raises(JobCrashed, match="SIGKILL"):
-            child.embed([DEADLY])
+            child.embed([DEADLY_WORD])
 
 
 def test_a_text_that_freezes_its_process_is_stopped_after_its_deadline() -> None:
@@ -77,17 +77,17 @@ def test_a_text_that_freezes_its_process_is_stopped_after_its_deadline() -> None
         child.embed(["tea"])
         child._seconds = 0.3
         with pytest.raises(JobCrashed, match="longer than"):
-            child.embed([DEADLY])
+            child.embed([DEADLY_WORD])
 
 
 def test_a_frozen_child_is_left_within_a_second_when_the_job_is_cancelled() -> None:
-    choice, stopped = Choice(cache_folder=Path()), False
+    choice, stopped = ModelChoice(cache_folder=Path()), False
     loader = "tests.support.hostile_models:load_freeze"
-    with closing(EmbeddingChild(loader, choice, BagOfWords(), LONG, lambda: stopped)) as child:
+    with closing(EmbeddingChild(loader, choice, BagOfWordsEmbedder(), LONG, lambda: stopped)) as child:
         child.embed(["tea"])
         stopped, began = True, time.monotonic()
         with pytest.raises(Cancelled):
-            child.embed([DEADLY])
+            child.embed([DEADLY_WORD])
     assert time.monotonic() - began < 1.0
     assert child._process is not None and child._process.returncode == -signal.SIGKILL
 

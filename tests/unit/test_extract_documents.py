@@ -11,10 +11,10 @@ from PIL import Image, ImageChops, ImageOps
 
 from knowledge import errors
 from knowledge.extract.base import Source
-from knowledge.extract.zip_bundle import members
-from knowledge.model import Method
+from knowledge.extract.zip_bundle import read_members
+from knowledge.model import ExtractionMethod
 from tests.data.extract import documents
-from tests.data.extract.reading import joined, read
+from tests.data.extract.read_sample import join_text, read_pages
 
 SENTENCES = (
     "The quick brown fox jumps over the lazy dog",
@@ -37,7 +37,7 @@ def report() -> documents.Pdf:
 def test_a_pdf_gives_its_pages_and_facts(tmp_path: Path) -> None:
     pdf = report()
     pdf.info = b"/Title (The Report) /Author (Ada) /CreationDate (D:20240301120000+01'00')"
-    facts, pages = read(tmp_path, "a.pdf", pdf.made())
+    facts, pages = read_pages(tmp_path, "a.pdf", pdf.to_bytes())
     assert (facts.title, facts.author, facts.language, facts.page_count) == ("The Report", "Ada", "en-GB", 2)
     assert facts.metadata["created"] == "2024-03-01T12:00:00+01:00"
     assert [page.number for page in pages] == [1, 2]
@@ -48,7 +48,7 @@ def test_a_pdf_gives_its_pages_and_facts(tmp_path: Path) -> None:
 def test_the_outline_of_a_pdf_makes_headings(tmp_path: Path) -> None:
     pdf = report()
     pdf.outline(("Annual Results", 1), ("Nowhere on the page", 2), ("What comes next (soon)", 2))
-    _, pages = read(tmp_path, "a.pdf", pdf.made())
+    _, pages = read_pages(tmp_path, "a.pdf", pdf.to_bytes())
     assert "# Annual Results" in pages[0].text.splitlines()
     assert pages[1].text.splitlines()[0] == "# Nowhere on the page"
     assert "# What comes next (soon)" in pages[1].text.splitlines()
@@ -61,7 +61,7 @@ def test_two_columns_are_read_one_after_the_other(tmp_path: Path) -> None:
     lines = [(50, 700 - 14 * place, 9, line) for place, line in enumerate(left)]
     lines += [(320, 700 - 14 * place, 9, line) for place, line in enumerate(right)]
     pdf.text(*lines)
-    text = joined(read(tmp_path, "a.pdf", pdf.made())[1])
+    text = join_text(read_pages(tmp_path, "a.pdf", pdf.to_bytes())[1])
     places = [text.replace("\n", " ").find(line) for line in (*left, *right)]
     assert -1 not in places
     assert places == sorted(places)
@@ -69,23 +69,27 @@ def test_two_columns_are_read_one_after_the_other(tmp_path: Path) -> None:
 
 def test_a_scanned_page_is_recognised_and_says_so(tmp_path: Path) -> None:
     pdf = report()
-    pdf.picture(documents.picture(*SENTENCES, size=(1654, 2339)))
-    _, pages = read(tmp_path, "a.pdf", pdf.made())
-    assert [page.method for page in pages] == [Method.TEXT_EXTRACTION, Method.TEXT_EXTRACTION, Method.OCR]
+    pdf.picture(documents.draw_picture(*SENTENCES, size=(1654, 2339)))
+    _, pages = read_pages(tmp_path, "a.pdf", pdf.to_bytes())
+    assert [page.method for page in pages] == [
+        ExtractionMethod.TEXT_EXTRACTION,
+        ExtractionMethod.TEXT_EXTRACTION,
+        ExtractionMethod.OCR,
+    ]
     assert "quick brown fox jumps over the lazy dog" in pages[2].text
 
 
 def test_force_ocr_looks_at_every_page(tmp_path: Path) -> None:
     pdf = documents.Pdf()
     pdf.text(*((72, 760 - 30 * place, 14, line) for place, line in enumerate(SENTENCES)))
-    _, pages = read(tmp_path, "a.pdf", pdf.made(), force_ocr=True)
-    assert pages[0].method is Method.OCR
+    _, pages = read_pages(tmp_path, "a.pdf", pdf.to_bytes(), force_ocr=True)
+    assert pages[0].method is ExtractionMethod.OCR
     assert "jumps over the lazy dog" in pages[0].text
 
 
 def test_a_missing_language_says_how_to_get_it(tmp_path: Path) -> None:
     with pytest.raises(errors.MissingDependency) as caught:
-        read(tmp_path, "a.pdf", report().made(), force_ocr=True, ocr_languages="eng+tlh")
+        read_pages(tmp_path, "a.pdf", report().to_bytes(), force_ocr=True, ocr_languages="eng+tlh")
     assert caught.value.hint == "pip install tessdata.tlh"
 
 
@@ -97,15 +101,15 @@ def test_a_form_gives_what_was_entered(tmp_path: Path) -> None:
     )
     pdf.extra = b" /AcroForm << /Fields [%d 0 R] >>" % field
     pdf.text((72, 760, 12, "Application for a passport"))
-    data = pdf.made().replace(b"/Type /Page /", b"/Annots [%d 0 R] /Type /Page /" % field)
-    assert "City of birth: Besançon" in joined(read(tmp_path, "a.pdf", data)[1])
+    data = pdf.to_bytes().replace(b"/Type /Page /", b"/Annots [%d 0 R] /Type /Page /" % field)
+    assert "City of birth: Besançon" in join_text(read_pages(tmp_path, "a.pdf", data)[1])
 
 
 def test_a_blank_page_is_a_page(tmp_path: Path) -> None:
     pdf = documents.Pdf()
     pdf.text()
     pdf.text((72, 760, 12, "The second page has words"))
-    facts, pages = read(tmp_path, "a.pdf", pdf.made())
+    facts, pages = read_pages(tmp_path, "a.pdf", pdf.to_bytes())
     assert facts.page_count == 2
     assert [bool(page.text.strip()) for page in pages] == [False, True]
 
@@ -115,56 +119,58 @@ def test_a_blank_page_is_a_page(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("turned", [0, 6, 90, 180, 270])
 def test_a_picture_is_read_whichever_way_it_lies(tmp_path: Path, turned: int) -> None:
-    facts, pages = read(tmp_path, "a.png", documents.encoded(documents.picture(*SENTENCES, turned=turned), "PNG"))
-    assert (facts.page_count, pages[0].method) == (1, Method.IMAGE_ANALYSIS)
+    facts, pages = read_pages(
+        tmp_path, "a.png", documents.encode_image(documents.draw_picture(*SENTENCES, turned=turned), "PNG")
+    )
+    assert (facts.page_count, pages[0].method) == (1, ExtractionMethod.IMAGE_ANALYSIS)
     assert "quick brown fox" in pages[0].text
     assert "forest at night" in pages[0].text
 
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "TIFF", "WEBP", "GIF", "BMP"])
 def test_every_kind_of_picture_is_read(tmp_path: Path, kind: str) -> None:
-    image = documents.picture(*SENTENCES[:2], size=(1300, 400)).convert("RGB")
-    _, pages = read(tmp_path, f"a.{kind.lower()}", documents.encoded(image, kind))
+    image = documents.draw_picture(*SENTENCES[:2], size=(1300, 400)).convert("RGB")
+    _, pages = read_pages(tmp_path, f"a.{kind.lower()}", documents.encode_image(image, kind))
     assert "lazy dog" in pages[0].text
 
 
 @pytest.mark.parametrize("ink", [0, 255])
 def test_words_on_nothing_are_read_whether_black_or_white(tmp_path: Path, ink: int) -> None:
-    words = documents.picture(*SENTENCES[:2], size=(1300, 400))
+    words = documents.draw_picture(*SENTENCES[:2], size=(1300, 400))
     image = Image.merge("LA", (Image.new("L", words.size, ink), ImageOps.invert(words)))
-    assert "lazy dog" in joined(read(tmp_path, "a.png", documents.encoded(image, "PNG"))[1])
+    assert "lazy dog" in join_text(read_pages(tmp_path, "a.png", documents.encode_image(image, "PNG"))[1])
 
 
 def test_a_picture_in_the_colours_of_print_is_read(tmp_path: Path) -> None:
-    image = documents.picture(*SENTENCES[:2], size=(1300, 400)).convert("CMYK")
-    assert "lazy dog" in joined(read(tmp_path, "a.jpg", documents.encoded(image, "JPEG"))[1])
+    image = documents.draw_picture(*SENTENCES[:2], size=(1300, 400)).convert("CMYK")
+    assert "lazy dog" in join_text(read_pages(tmp_path, "a.jpg", documents.encode_image(image, "JPEG"))[1])
 
 
 def test_noise_between_the_letters_does_not_hide_them(tmp_path: Path) -> None:
-    clean = documents.picture(*SENTENCES).convert("L")
+    clean = documents.draw_picture(*SENTENCES).convert("L")
     noise = Image.frombytes("L", clean.size, random.Random(5).randbytes(clean.width * clean.height))
     grainy = ImageChops.add(clean, noise, offset=-128)
-    _, [page] = read(tmp_path, "a.png", documents.encoded(grainy, "PNG"))
+    _, [page] = read_pages(tmp_path, "a.png", documents.encode_image(grainy, "PNG"))
     assert "runs away into the dark forest" in page.text
 
 
 def test_a_tiff_has_a_page_for_each_picture(tmp_path: Path) -> None:
-    frames = [documents.picture(line, line, size=(1300, 400)) for line in SENTENCES[:2]]
-    data = documents.encoded(frames[0], "TIFF", save_all=True, append_images=frames[1:])
-    facts, pages = read(tmp_path, "a.tif", data)
+    frames = [documents.draw_picture(line, line, size=(1300, 400)) for line in SENTENCES[:2]]
+    data = documents.encode_image(frames[0], "TIFF", save_all=True, append_images=frames[1:])
+    facts, pages = read_pages(tmp_path, "a.tif", data)
     assert facts.page_count == 2
     assert ["lazy dog" in pages[0].text, "dark forest" in pages[1].text] == [True, True]
 
 
 def test_a_picture_without_words_is_refused(tmp_path: Path) -> None:
     with pytest.raises(errors.NoText):
-        read(tmp_path, "a.png", documents.encoded(documents.picture(), "PNG"))
+        read_pages(tmp_path, "a.png", documents.encode_image(documents.draw_picture(), "PNG"))
 
 
 def test_a_drawing_gives_its_words(tmp_path: Path) -> None:
     svg = '<svg xmlns="http://www.w3.org/2000/svg"><title>Plan</title><text>Kitchen <tspan>North</tspan></text></svg>'
-    facts, pages = read(tmp_path, "a.svg", svg.encode())
-    assert (facts.title, joined(pages).split("\n")[:2]) == ("Plan", ["Plan", "Kitchen North"])
+    facts, pages = read_pages(tmp_path, "a.svg", svg.encode())
+    assert (facts.title, join_text(pages).split("\n")[:2]) == ("Plan", ["Plan", "Kitchen North"])
 
 
 def test_lines_of_a_drawing_do_not_run_into_each_other(tmp_path: Path) -> None:
@@ -172,19 +178,22 @@ def test_lines_of_a_drawing_do_not_run_into_each_other(tmp_path: Path) -> None:
         '<svg xmlns="http://www.w3.org/2000/svg"><text><tspan x="1" y="1">First line</tspan><tspan x="1" dy="9">second'
         "</tspan></text><foreignObject><div><p>Page words</p><p>more</p></div></foreignObject></svg>"
     )
-    assert joined(read(tmp_path, "a.svg", svg.encode())[1]).split("\n")[:2] == ["First line second", "Page words more"]
+    assert join_text(read_pages(tmp_path, "a.svg", svg.encode())[1]).split("\n")[:2] == [
+        "First line second",
+        "Page words more",
+    ]
 
 
 def test_a_drawing_without_words_is_looked_at(tmp_path: Path) -> None:
     import base64
 
-    picture = base64.b64encode(documents.encoded(documents.picture(*SENTENCES), "PNG")).decode()
+    picture = base64.b64encode(documents.encode_image(documents.draw_picture(*SENTENCES), "PNG")).decode()
     svg = (
         '<svg xmlns="http://www.w3.org/2000/svg" width="800" height="484">'
         f'<image width="800" height="484" href="data:image/png;base64,{picture}"/></svg>'
     )
-    _, pages = read(tmp_path, "a.svg", svg.encode())
-    assert pages[0].method is Method.IMAGE_ANALYSIS
+    _, pages = read_pages(tmp_path, "a.svg", svg.encode())
+    assert pages[0].method is ExtractionMethod.IMAGE_ANALYSIS
     assert "brown fox" in pages[0].text
 
 
@@ -200,8 +209,8 @@ def office(tmp_path: Path, kind: str, markdown: str = MARKDOWN) -> bytes:
 
 
 def test_a_word_document_keeps_headings_lists_and_tables(tmp_path: Path) -> None:
-    facts, pages = read(tmp_path, "a.docx", office(tmp_path, "docx"))
-    lines = joined(pages).splitlines()
+    facts, pages = read_pages(tmp_path, "a.docx", office(tmp_path, "docx"))
+    lines = join_text(pages).splitlines()
     assert facts.title == "Handbook"
     for line in ("# Handbook", "## Rules", "- two", "| Tea | 12 |"):
         assert line in lines
@@ -213,7 +222,7 @@ def test_slides_are_pages(tmp_path: Path) -> None:
         slide = writer.add_slide()
         writer.set_slide_title(slide, title)
         writer.add_slide_text(slide, f"Words on the {title.lower()}")
-    facts, pages = read(tmp_path, "a.pptx", writer.to_bytes())
+    facts, pages = read_pages(tmp_path, "a.pptx", writer.to_bytes())
     assert facts.page_count == 2
     assert [page.text.split("\n\n")[:2] for page in pages] == [
         ["## First slide", "Words on the first slide"],
@@ -237,7 +246,7 @@ def workbook(rows: int) -> bytes:
 
 
 def test_sheets_are_pages_and_rows_keep_their_header(tmp_path: Path) -> None:
-    facts, pages = read(tmp_path, "a.xlsx", workbook(3))
+    facts, pages = read_pages(tmp_path, "a.xlsx", workbook(3))
     assert facts.page_count == 2
     lines = pages[0].text.splitlines()
     assert lines[0] == "## Prices"
@@ -248,7 +257,7 @@ def test_sheets_are_pages_and_rows_keep_their_header(tmp_path: Path) -> None:
 
 
 def test_every_piece_of_a_long_sheet_repeats_its_header(tmp_path: Path) -> None:
-    _, pages = read(tmp_path, "a.xlsx", workbook(6000))
+    _, pages = read_pages(tmp_path, "a.xlsx", workbook(6000))
     pieces = [page.text for page in pages if page.number == 1]
     assert len(pieces) > 2
     assert all("| Name | Price | Origin |\n| --- | --- | --- |" in piece for piece in pieces)
@@ -256,16 +265,16 @@ def test_every_piece_of_a_long_sheet_repeats_its_header(tmp_path: Path) -> None:
 
 
 def test_a_wrong_suffix_among_the_known_ones_is_no_obstacle(tmp_path: Path) -> None:
-    facts, pages = read(tmp_path, "a.pdf", office(tmp_path, "docx"))
-    assert (facts.doc_type, "# Handbook" in joined(pages)) == ("docx", True)
-    facts, _ = read(tmp_path, "a.docx", report().made())
+    facts, pages = read_pages(tmp_path, "a.pdf", office(tmp_path, "docx"))
+    assert (facts.doc_type, "# Handbook" in join_text(pages)) == ("docx", True)
+    facts, _ = read_pages(tmp_path, "a.docx", report().to_bytes())
     assert facts.doc_type == "pdf"
 
 
 def test_a_web_page_saved_as_a_workbook_is_read_as_a_page(tmp_path: Path) -> None:
     html = b"<html><body><table><tr><td>Tea</td><td>12</td></tr></table></body></html>"
-    facts, pages = read(tmp_path, "report.xls", html)
-    assert (facts.doc_type, "Tea" in joined(pages)) == ("html", True)
+    facts, pages = read_pages(tmp_path, "report.xls", html)
+    assert (facts.doc_type, "Tea" in join_text(pages)) == ("html", True)
 
 
 # -- OpenDocument, RTF, EPUB ----------------------------------------------------------------------
@@ -281,11 +290,11 @@ def test_an_opendocument_text_keeps_its_structure(tmp_path: Path) -> None:
         "<table:table-row><table:table-cell><text:p>Tea</text:p></table:table-cell></table:table-row></table:table>"
         "</office:text>"
     )
-    facts, pages = read(tmp_path, "a.odt", documents.opendocument("text", body))
+    facts, pages = read_pages(tmp_path, "a.odt", documents.make_opendocument("text", body))
     assert (facts.title, facts.author, facts.language) == ("The title", "Ada", "en")
     assert facts.metadata["created"] == "2024-03-01T10:00:00"
-    assert joined(pages).split("\n\n")[:3] == ["## Rules", "Some  words [A footnote].", "- one\n  - deep"]
-    assert "| Tea |" in joined(pages)
+    assert join_text(pages).split("\n\n")[:3] == ["## Rules", "Some  words [A footnote].", "- one\n  - deep"]
+    assert "| Tea |" in join_text(pages)
 
 
 def test_opendocument_slides_are_pages_with_notes(tmp_path: Path) -> None:
@@ -294,10 +303,10 @@ def test_opendocument_slides_are_pages_with_notes(tmp_path: Path) -> None:
         f"</draw:text-box></draw:frame><presentation:notes><text:p>Say {word}</text:p></presentation:notes></draw:page>"
         for word in ("one", "two")
     )
-    facts, pages = read(
+    facts, pages = read_pages(
         tmp_path,
         "a.odp",
-        documents.opendocument("presentation", f"<office:presentation>{slides}</office:presentation>"),
+        documents.make_opendocument("presentation", f"<office:presentation>{slides}</office:presentation>"),
     )
     assert facts.page_count == 2
     assert pages[1].text == "## Slide two\n\nNotes: Say two"
@@ -313,7 +322,7 @@ def test_an_opendocument_sheet_shows_dates_as_dates(tmp_path: Path) -> None:
         '<table:table-row table:number-rows-repeated="1000000"><table:table-cell/></table:table-row>'
         "</table:table></office:spreadsheet>"
     )
-    _, pages = read(tmp_path, "a.ods", documents.opendocument("spreadsheet", sheet))
+    _, pages = read_pages(tmp_path, "a.ods", documents.make_opendocument("spreadsheet", sheet))
     assert pages[0].text == "## Trips\n\n| Day | Place |\n| --- | --- |\n| 2024-05-01 | Oslo |"
 
 
@@ -326,9 +335,9 @@ def test_rtf_keeps_headings_tables_footnotes_and_foreign_letters(tmp_path: Path)
         r"{\listtext\'b7\tab}one\par\trowd Name\cell Price\cell\row\trowd Tea\cell 12\cell\row\pard End\par"
         r"{\field{\*\fldinst HYPERLINK http://x}{\fldrslt a link}}\par{\pict 0102ff}}"
     )
-    facts, pages = read(tmp_path, "a.rtf", rtf.encode("ascii"))
+    facts, pages = read_pages(tmp_path, "a.rtf", rtf.encode("ascii"))
     assert (facts.title, facts.author) == ("The title", "Ada")
-    assert joined(pages).strip().split("\n\n") == [
+    assert join_text(pages).strip().split("\n\n") == [
         "# Rules",
         "Straße and €uro [A footnote.]",
         "日本 Москва",
@@ -341,7 +350,7 @@ def test_rtf_keeps_headings_tables_footnotes_and_foreign_letters(tmp_path: Path)
 
 def test_the_chapters_of_a_book_are_pages(tmp_path: Path) -> None:
     chapters = {"one.xhtml": "<h1>Chapter I</h1><p>It began.</p>", "two.xhtml": "<h1>Chapter II</h1><p>It ended.</p>"}
-    facts, pages = read(tmp_path, "a.epub", documents.epub(chapters))
+    facts, pages = read_pages(tmp_path, "a.epub", documents.make_epub(chapters))
     assert (facts.title, facts.author, facts.language, facts.page_count) == ("A Book", "Ada", "en", 2)
     assert [page.text for page in pages] == ["# Chapter I\n\nIt began.\n", "# Chapter II\n\nIt ended.\n"]
 
@@ -362,7 +371,7 @@ def test_a_chapter_without_a_heading_gets_the_one_from_the_contents(tmp_path: Pa
         {"OPS/toc.ncx": f"<ncx><navMap>{points}</navMap></ncx>"},
     )
     for item, more in (new, old):
-        _, pages = read(tmp_path, "a.epub", documents.epub(chapters, item=item, **more))
+        _, pages = read_pages(tmp_path, "a.epub", documents.make_epub(chapters, item=item, **more))
         assert [page.text for page in pages] == ["# The beginning\n\nIt began.\n", "## Its own\n\nIt ended.\n"]
 
 
@@ -405,8 +414,8 @@ UEsFBgAAAAAAAAAAAAAAAAAAAAAAAA==
 
 
 def test_a_mail_gives_headers_body_and_attachments(tmp_path: Path) -> None:
-    facts, pages = read(tmp_path, "a.eml", MAIL.encode())
-    text = joined(pages)
+    facts, pages = read_pages(tmp_path, "a.eml", MAIL.encode())
+    text = join_text(pages)
     assert (facts.title, facts.author) == ("Tee für Alle", "Adéle <ada@example.org>")
     assert facts.metadata["created"] == "2024-03-01T12:00:00+01:00"
     for part in ("# Tee für Alle", "To: Grace <grace@example.org>", "Der Tee ist für alle da.", "| Tea | 12 |"):
@@ -418,7 +427,7 @@ def test_a_mail_gives_headers_body_and_attachments(tmp_path: Path) -> None:
 def test_a_mail_with_html_alone_gives_its_words(tmp_path: Path) -> None:
     body = b"<h2>News</h2><p>Caf\xc3\xa9 opens</p><script>x</script>"
     mail = b"Subject: Hi\nContent-Type: text/html; charset=utf-8\n\n" + body
-    text = joined(read(tmp_path, "a.eml", mail)[1])
+    text = join_text(read_pages(tmp_path, "a.eml", mail)[1])
     assert "## News" in text
     assert "Café opens" in text
     assert "x</script>" not in text
@@ -436,13 +445,15 @@ def test_a_plain_text_that_only_points_to_the_html_is_not_the_best_body(tmp_path
     html = f"<p>{'The breakwater was surveyed in spring. ' * 20}</p>"
     stub = "Your program cannot show HTML."
     mail = multipart("alternative", ("Content-Type: text/plain", stub), ("Content-Type: text/html", html))
-    text = joined(read(tmp_path, "a.eml", mail)[1])
+    text = join_text(read_pages(tmp_path, "a.eml", mail)[1])
     assert ("surveyed in spring" in text, stub in text) == (True, False)
 
 
 def test_every_text_of_a_mail_in_parts_is_read(tmp_path: Path) -> None:
     plain = "Content-Type: text/plain"
-    text = joined(read(tmp_path, "a.eml", multipart("mixed", (plain, "First words"), (plain, "Second words")))[1])
+    text = join_text(
+        read_pages(tmp_path, "a.eml", multipart("mixed", (plain, "First words"), (plain, "Second words")))[1]
+    )
     assert ("First words" in text, text.count("Second words")) == (True, 1)
 
 
@@ -455,7 +466,7 @@ def test_an_attached_mail_is_read_without_what_is_attached_to_it(tmp_path: Path)
     outer = multipart("mixed", ("Content-Type: text/plain", "See below"), ("Content-Type: message/rfc822", inner))
     outer = outer.replace(b"boundary=b\n", b"boundary=outer\n", 1).replace(b"--b\n", b"--outer\n", 2)
     outer = outer[: outer.rindex(b"--b--")] + b"--outer--\n"
-    text = joined(read(tmp_path, "a.eml", outer)[1])
+    text = join_text(read_pages(tmp_path, "a.eml", outer)[1])
     assert ("See below" in text, "## Attachment: Harbour.eml" in text, "Forwarded words" in text) == (True, True, True)
     assert "Too deep" not in text
 
@@ -463,22 +474,24 @@ def test_an_attached_mail_is_read_without_what_is_attached_to_it(tmp_path: Path)
 def test_a_file_name_in_pieces_and_in_foreign_letters_is_put_together(tmp_path: Path) -> None:
     name = "filename*0*=UTF-8''Preis%20;\n filename*1*=%C3%A4.txt"
     head = f"Content-Type: text/plain\nContent-Disposition: attachment;\n {name}"
-    text = joined(read(tmp_path, "a.eml", multipart("mixed", ("Content-Type: text/plain", "Hello"), (head, "12")))[1])
+    text = join_text(
+        read_pages(tmp_path, "a.eml", multipart("mixed", ("Content-Type: text/plain", "Hello"), (head, "12")))[1]
+    )
     assert "## Attachment: Preis ä.txt" in text
 
 
 def test_an_attachment_that_cannot_be_read_makes_the_mail_partial(tmp_path: Path) -> None:
     mail = MAIL.replace("prices.csv", "prices.pdf").encode()
-    _, pages = read(tmp_path, "a.eml", mail)
+    _, pages = read_pages(tmp_path, "a.eml", mail)
     assert [page.warning for page in pages if page.warning] == [
         "Attachment prices.pdf could not be read: It is named *.pdf but does not begin like one"
     ]
 
 
 def test_an_outlook_message_is_a_mail(tmp_path: Path) -> None:
-    data = documents.outlook_message("Tea at noon", "Dear Grace, it is ready.", ("prices.csv", b"Name,Price\nTea,12\n"))
-    facts, pages = read(tmp_path, "a.msg", data)
-    text = joined(pages)
+    data = documents.make_msg("Tea at noon", "Dear Grace, it is ready.", ("prices.csv", b"Name,Price\nTea,12\n"))
+    facts, pages = read_pages(tmp_path, "a.msg", data)
+    text = join_text(pages)
     assert (facts.doc_type, facts.title) == ("msg", "Tea at noon")
     for part in ("ada@example.org", "grace@example.org", "it is ready", "## Attachment: prices.csv", "| Tea | 12 |"):
         assert part in text
@@ -497,13 +510,15 @@ def test_an_archive_is_many_documents(tmp_path: Path) -> None:
         "d.zip": "PK",
         ".x.md": "x",
     }
-    path.write_bytes(documents.zipped(content))
-    unpacked = {name: b"".join(pieces) for name, pieces in members(Source(path, "a.zip"))}
+    path.write_bytes(documents.make_zip(content))
+    unpacked = {name: b"".join(pieces) for name, pieces in read_members(Source(path, "a.zip"))}
     assert unpacked == {"notes/a.md": b"# Tea", "b.txt": b"words"}
 
 
 def test_an_archive_read_as_one_has_a_page_for_each_document(tmp_path: Path) -> None:
-    facts, pages = read(tmp_path, "a.zip", documents.zipped({"a.md": "Tea", "b.csv": "a,b\n1,2", "c.pdf": "no"}))
+    facts, pages = read_pages(
+        tmp_path, "a.zip", documents.make_zip({"a.md": "Tea", "b.csv": "a,b\n1,2", "c.pdf": "no"})
+    )
     assert facts.page_count == 3
     assert pages[0].text == "# a.md\n\nTea"
     assert "| 1 | 2 |" in pages[1].text

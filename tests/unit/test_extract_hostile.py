@@ -11,11 +11,11 @@ import pytest
 
 from knowledge import errors
 from knowledge.extract.base import PageText, Source
+from knowledge.extract.process.child import ParserLimits
 from knowledge.extract.process.parsers import Parsers
-from knowledge.extract.process.protocol import Limits
 from tests.data.extract import documents
 
-LIMITS = Limits(seconds=30, memory_bytes=300 << 20)
+LIMITS = ParserLimits(seconds=30, memory_bytes=300 << 20)
 UNPACKED = 20 << 20
 ENTITIES = (
     '<?xml version="1.0"?><!DOCTYPE x [<!ENTITY a "lolz lolz"><!ENTITY b "&a;&a;&a;&a;">'
@@ -38,7 +38,7 @@ def read(parsers: Parsers, tmp_path: Path, filename: str, content: bytes) -> lis
 
 def bomb(name: str, members: dict[str, str]) -> bytes:
     """An Office document or a book of which one part unpacks to more than is allowed."""
-    buffer = io.BytesIO(documents.zipped(members))
+    buffer = io.BytesIO(documents.make_zip(members))
     with zipfile.ZipFile(buffer, "a", zipfile.ZIP_DEFLATED) as archive, archive.open(name, "w") as file:
         for _ in range(25):
             file.write(bytes(1 << 20))
@@ -63,7 +63,7 @@ def test_a_zip_bomb_is_measured_and_not_opened(
 
 
 def test_a_member_that_lies_about_its_size_gives_no_more_than_it_said(parsers: Parsers, tmp_path: Path) -> None:
-    honest = documents.zipped({"a.txt": "words " * 100_000})
+    honest = documents.make_zip({"a.txt": "words " * 100_000})
     lie = (600).to_bytes(4, "little")
     lying = honest.replace((600_000).to_bytes(4, "little"), lie)
     with pytest.raises(errors.Unreadable):
@@ -72,25 +72,25 @@ def test_a_member_that_lies_about_its_size_gives_no_more_than_it_said(parsers: P
 
 def test_an_archive_of_very_many_files_is_refused(parsers: Parsers, tmp_path: Path) -> None:
     with pytest.raises(errors.ParserTooBig, match="files"):
-        read(parsers, tmp_path, "a.zip", documents.zipped({f"{number}.txt": "x" for number in range(20_001)}))
+        read(parsers, tmp_path, "a.zip", documents.make_zip({f"{number}.txt": "x" for number in range(20_001)}))
 
 
 def test_nested_archives_stay_closed(parsers: Parsers, tmp_path: Path) -> None:
-    inner = documents.zipped({"secret.txt": "deep"})
-    pages = read(parsers, tmp_path, "a.zip", documents.zipped({"inner.zip": inner, "b.txt": "flat words"}))
+    inner = documents.make_zip({"secret.txt": "deep"})
+    pages = read(parsers, tmp_path, "a.zip", documents.make_zip({"inner.zip": inner, "b.txt": "flat words"}))
     assert [page.text for page in pages] == ["# b.txt\n\nflat words"]
 
 
 @pytest.mark.parametrize("name", ["../../evil.txt", "/etc/evil.txt", "..\\..\\evil.txt", "C:\\evil.txt"])
 def test_names_that_lead_out_of_an_archive_lead_nowhere(parsers: Parsers, tmp_path: Path, name: str) -> None:
-    pages = read(parsers, tmp_path, "a.zip", documents.zipped({name: "some words"}))
+    pages = read(parsers, tmp_path, "a.zip", documents.make_zip({name: "some words"}))
     assert "some words" in pages[0].text
     assert ".." not in pages[0].text
     assert not list(tmp_path.parent.rglob("evil.txt"))
 
 
 def test_a_book_cannot_name_files_outside_itself(parsers: Parsers, tmp_path: Path) -> None:
-    book = documents.epub({"../../../../../../etc/passwd": "x"})
+    book = documents.make_epub({"../../../../../../etc/passwd": "x"})
     outside = book.replace(b"OPS/../../../../../../etc/passwd", b"OPS/xx/xx/xx/xx/xx/xx/etc/passwd")
     with pytest.raises(errors.Damaged):
         read(parsers, tmp_path, "a.epub", outside)
@@ -101,7 +101,7 @@ def test_a_book_cannot_name_files_outside_itself(parsers: Parsers, tmp_path: Pat
     [
         ("a.svg", (ENTITIES + "<svg><text>&b; &file;</text></svg>").encode()),
         ("a.svg", (ENTITIES + "<svg><text>&b; &file;</text></svg>").encode("utf-16")),
-        ("a.odt", documents.zipped({"mimetype": "application/vnd.oasis.opendocument.text", "content.xml": ENTITIES})),
+        ("a.odt", documents.make_zip({"mimetype": "application/vnd.oasis.opendocument.text", "content.xml": ENTITIES})),
     ],
 )
 def test_xml_entities_are_refused(parsers: Parsers, tmp_path: Path, filename: str, content: bytes) -> None:
@@ -126,7 +126,7 @@ def test_entities_in_a_word_document_do_not_unfold(parsers: Parsers, tmp_path: P
     )
     members = {"[Content_Types].xml": types, "_rels/.rels": relations, "word/document.xml": body}
     try:
-        text = "".join(page.text for page in read(parsers, tmp_path, "a.docx", documents.zipped(members)))
+        text = "".join(page.text for page in read(parsers, tmp_path, "a.docx", documents.make_zip(members)))
     except errors.Unreadable:
         text = ""
     assert "lolz lolzlolz" not in text
@@ -142,7 +142,7 @@ def test_a_pdf_of_a_hundred_thousand_pages_is_refused(parsers: Parsers, tmp_path
     pdf = documents.Pdf()
     pdf.text((72, 700, 12, "The same page again and again"))
     with pytest.raises(errors.ParserTooBig, match="100000 pages"):
-        read(parsers, tmp_path, "a.pdf", pdf.made(count=100_000))
+        read(parsers, tmp_path, "a.pdf", pdf.to_bytes(count=100_000))
 
 
 def test_a_pdf_stream_that_unpacks_without_end_costs_its_own_document(parsers: Parsers, tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_a_pdf_stream_that_unpacks_without_end_costs_its_own_document(parsers: P
     packed = b"".join([*(packer.compress(b"0 0 m 1 1 l S " * 75_000) for _ in range(300)), packer.flush()])
     body = pdf.stream(packed, b"/Filter /FlateDecode")
     pdf.page(b"")
-    data = pdf.made().replace(b"/Contents %d 0 R" % (body + 1), b"/Contents %d 0 R" % body)
+    data = pdf.to_bytes().replace(b"/Contents %d 0 R" % (body + 1), b"/Contents %d 0 R" % body)
     with pytest.raises(errors.Unreadable):
         read(parsers, tmp_path, "a.pdf", data)
     assert read(parsers, tmp_path, "a.md", b"# Still here")[0].text == "# Still here"
@@ -186,11 +186,13 @@ def _whole() -> dict[str, bytes]:
     pdf.text((72, 700, 12, "Words that are long enough to be a text layer of their own"))
     chapters = {"one.xhtml": "<h1>One</h1><p>" + "words " * 300 + "</p>"}
     return {
-        "pdf": pdf.made(),
-        "epub": documents.epub(chapters),
-        "odt": documents.opendocument("text", "<office:text><text:p>" + "words " * 300 + "</text:p></office:text>"),
-        "png": documents.encoded(documents.picture("Words on a picture", size=(800, 300)), "PNG"),
-        "msg": documents.outlook_message("Tea", "ready", ("a.txt", b"words")),
+        "pdf": pdf.to_bytes(),
+        "epub": documents.make_epub(chapters),
+        "odt": documents.make_opendocument(
+            "text", "<office:text><text:p>" + "words " * 300 + "</text:p></office:text>"
+        ),
+        "png": documents.encode_image(documents.draw_picture("Words on a picture", size=(800, 300)), "PNG"),
+        "msg": documents.make_msg("Tea", "ready", ("a.txt", b"words")),
         "rtf": rb"{\rtf1 {\b words} and more {\i words}\par}",
     }
 
@@ -217,14 +219,14 @@ def test_scrambled_bytes_have_an_outcome(parsers: Parsers, tmp_path: Path, suffi
 
 
 def test_locked_documents_ask_for_their_password(parsers: Parsers, tmp_path: Path) -> None:
-    locked = documents.compound({"EncryptedPackage": b"x" * 100, "EncryptionInfo": b"y"})
+    locked = documents.make_compound_file({"EncryptedPackage": b"x" * 100, "EncryptionInfo": b"y"})
     manifest = "<manifest><encryption-data/></manifest>"
     pdf = documents.Pdf()
     pdf.text((72, 720, 11, "Tea costs twelve in the harbour."))
     for filename, content in (
         ("a.pdf", pdf.locked("secret")),
         ("a.docx", locked),
-        ("a.odt", documents.opendocument("text", "<office:text/>", manifest=manifest)),
+        ("a.odt", documents.make_opendocument("text", "<office:text/>", manifest=manifest)),
     ):
         with pytest.raises(errors.NeedsPassword):
             read(parsers, tmp_path, filename, content)

@@ -10,10 +10,10 @@ import pytest
 
 from knowledge.extract.base import Source
 from knowledge.extract.process.parsers import Parsers
-from knowledge.extract.process.rss import resident
+from knowledge.extract.process.streams import read_resident_bytes
 from tests.data.extract import documents
 
-MOST_GROWTH = 60 << 20
+MAX_GROWTH_BYTES = 60 << 20
 
 
 @pytest.fixture
@@ -24,12 +24,12 @@ def parsers() -> Iterator[Parsers]:
 
 def through(parsers: Parsers, source: Source) -> tuple[int, int]:
     """How many pages came, and by how much this process grew while they did."""
-    before = largest = resident(os.getpid())
+    before = largest = read_resident_bytes(os.getpid())
     count = 0
     with parsers.parse(source) as parsing:
         for page in parsing:
             count += bool(page.text)
-            largest = max(largest, resident(os.getpid()))
+            largest = max(largest, read_resident_bytes(os.getpid()))
     return count, largest - before
 
 
@@ -38,11 +38,11 @@ def test_a_pdf_of_a_thousand_pages_passes_through(parsers: Parsers, tmp_path: Pa
     for number in range(1000):
         pdf.text(*((72, 760 - 14 * line, 10, f"Page {number}, line {line} of the long report") for line in range(40)))
     path = tmp_path / "long.pdf"
-    path.write_bytes(pdf.made())
+    path.write_bytes(pdf.to_bytes())
     del pdf
     count, growth = through(parsers, Source(path, "long.pdf"))
     assert count == 1000
-    assert growth < MOST_GROWTH
+    assert growth < MAX_GROWTH_BYTES
 
 
 @pytest.mark.long
@@ -54,4 +54,4 @@ def test_a_text_of_a_hundred_megabytes_passes_through(parsers: Parsers, tmp_path
     assert path.stat().st_size > 100 << 20
     count, growth = through(parsers, Source(path, "long.txt"))
     assert count >= 400
-    assert growth < MOST_GROWTH
+    assert growth < MAX_GROWTH_BYTES

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from knowledge.extract.office.docx_repairs import edges_once
-from knowledge.extract.office.xlsx_number_formats import is_time, time_of
+from knowledge.extract.office.docx_repairs import drop_repeated_edges
+from knowledge.extract.office.number_formats import format_time, is_time_format
 from tests.data.extract import documents
-from tests.data.extract.reading import joined, read
+from tests.data.extract.read_sample import join_text, read_pages
 
 SAMPLES = Path(__file__).parents[1] / "data" / "extract"
 
@@ -25,13 +25,13 @@ def harbour(kind: str) -> bytes:
 
 @pytest.mark.parametrize("kind", ["doc", "xls", "ppt"])
 def test_a_document_of_1997_says_who_wrote_it_and_when(tmp_path: Path, kind: str) -> None:
-    facts, _ = read(tmp_path, f"a.{kind}", harbour(kind))
+    facts, _ = read_pages(tmp_path, f"a.{kind}", harbour(kind))
     assert (facts.doc_type, facts.title, facts.author) == (kind, "Harbour handbook", "Ada Lovelace")
     assert (facts.metadata["created"], facts.metadata["modified"]) == ("2024-03-01T10:00:00", "2024-03-02T11:00:00")
 
 
 def test_a_word_document_of_1997_keeps_its_structure(tmp_path: Path) -> None:
-    text = joined(read(tmp_path, "a.doc", harbour("doc"))[1])
+    text = join_text(read_pages(tmp_path, "a.doc", harbour("doc"))[1])
     for line in (
         "# Harbour rules",
         "## Prices",
@@ -45,13 +45,13 @@ def test_a_word_document_of_1997_keeps_its_structure(tmp_path: Path) -> None:
 
 
 def test_a_word_document_of_1997_shows_no_words_that_were_deleted_or_hidden(tmp_path: Path) -> None:
-    text = joined(read(tmp_path, "a.doc", sample("changed.doc"))[1])
+    text = join_text(read_pages(tmp_path, "a.doc", sample("changed.doc"))[1])
     assert (text.count("nine"), text.count("unseen")) == (0, 0)
     assert text.split("\n\n")[4:6] == ["Ware 5 costs twelve crowns in Tōkyō.", "Ware 6 costs twelve crowns in all."]
 
 
 def test_a_workbook_of_1997_shows_dates_shares_and_sums(tmp_path: Path) -> None:
-    facts, pages = read(tmp_path, "a.xls", harbour("xls"))
+    facts, pages = read_pages(tmp_path, "a.xls", harbour("xls"))
     assert (facts.page_count, [page.number for page in pages]) == (2, [1, 2])
     assert pages[0].text.splitlines()[2:] == [
         "| Ware | Price | Share | Day |",
@@ -63,25 +63,25 @@ def test_a_workbook_of_1997_shows_dates_shares_and_sums(tmp_path: Path) -> None:
 
 
 def test_a_presentation_of_1997_has_pages_and_notes(tmp_path: Path) -> None:
-    facts, pages = read(tmp_path, "a.ppt", harbour("ppt"))
+    facts, pages = read_pages(tmp_path, "a.ppt", harbour("ppt"))
     assert facts.page_count == 2
     assert pages[1].text == "# The prices\n\nTea costs twelve\n\nNotes: Mention winter"
 
 
 def test_a_table_in_a_presentation_of_1997_has_rows(tmp_path: Path) -> None:
-    _, [page] = read(tmp_path, "a.ppt", sample("prices.ppt"))
+    _, [page] = read_pages(tmp_path, "a.ppt", sample("prices.ppt"))
     rows = ["| Ware | Year | Price |", "| --- | --- | --- |", "| Tea from Assam | 1899 | 12 |", "| Sum |  | 25 |"]
     assert page.text.splitlines() == ["# The prices", "", *rows, "", "In crowns"]
 
 
 @pytest.mark.parametrize("kind", ["doc", "xls", "ppt"])
 def test_the_suffix_of_another_office_program_is_no_obstacle(tmp_path: Path, kind: str) -> None:
-    assert read(tmp_path, "a.docx", harbour(kind))[0].doc_type == kind
+    assert read_pages(tmp_path, "a.docx", harbour(kind))[0].doc_type == kind
 
 
 def test_times_of_day_in_a_workbook_of_1997_are_times(tmp_path: Path) -> None:
     rows = [[(0, 0.5), (1, 0.5), (2, 1.25)], [(1, 0.75), (0, 0.75), (0, 3)]]
-    _, [page] = read(tmp_path, "a.xls", documents.old_workbook(["h:mm", "[h]:mm:ss"], rows))
+    _, [page] = read_pages(tmp_path, "a.xls", documents.make_xls(["h:mm", "[h]:mm:ss"], rows))
     assert page.text.splitlines()[2:] == ["| 0.5 | 12:00 | 30:00:00 |", "| --- | --- | --- |", "| 18:00 | 0.75 | 3 |"]
 
 
@@ -100,8 +100,8 @@ def test_a_style_that_is_named_like_a_heading_makes_one(tmp_path: Path) -> None:
         + styled("Text", "More.")
     )
     styles = {"Titel": "Title", "H2": "heading 2", "Text": "Normal"}
-    _, pages = read(tmp_path, "a.docx", documents.word(body, styles))
-    assert joined(pages).strip().split("\n\n") == ["# Of tea & ships", "Words.", "## Rules", "More."]
+    _, pages = read_pages(tmp_path, "a.docx", documents.make_docx(body, styles))
+    assert join_text(pages).strip().split("\n\n") == ["# Of tea & ships", "Words.", "## Rules", "More."]
 
 
 def test_a_style_that_is_made_from_a_heading_makes_one(tmp_path: Path) -> None:
@@ -110,14 +110,14 @@ def test_a_style_that_is_made_from_a_heading_makes_one(tmp_path: Path) -> None:
 
     chained = made("Chapter", "Heading1") + made("Firm", "H2") + made("Ring", "Round") + made("Round", "Ring")
     body = "".join(styled(style, f"Words in {style}") for style in ("Chapter", "Firm", "Ring"))
-    document = documents.word(body, {"Heading1": "heading 1", "H2": "heading 2"}, chained)
-    lines = joined(read(tmp_path, "a.docx", document)[1]).strip().split("\n\n")
+    document = documents.make_docx(body, {"Heading1": "heading 1", "H2": "heading 2"}, chained)
+    lines = join_text(read_pages(tmp_path, "a.docx", document)[1]).strip().split("\n\n")
     assert lines == ["# Words in Chapter", "## Words in Firm", "Words in Ring"]
 
 
 def test_words_between_brackets_are_no_link(tmp_path: Path) -> None:
-    _, pages = read(tmp_path, "a.docx", documents.word(styled("Text", "as in [1](below) of it"), {}))
-    assert joined(pages).replace("\\", "").strip() == "as in [1](below) of it"
+    _, pages = read_pages(tmp_path, "a.docx", documents.make_docx(styled("Text", "as in [1](below) of it"), {}))
+    assert join_text(pages).replace("\\", "").strip() == "as in [1](below) of it"
 
 
 def test_a_table_within_a_cell_stays_in_its_row(tmp_path: Path) -> None:
@@ -125,8 +125,8 @@ def test_a_table_within_a_cell_stays_in_its_row(tmp_path: Path) -> None:
         return f"<w:tbl><w:tr>{''.join(f'<w:tc>{cell}<w:p/></w:tc>' for cell in cells)}</w:tr></w:tbl>"
 
     inner = table(styled("Text", "inner left"), styled("Text", "inner right"))
-    _, pages = read(tmp_path, "a.docx", documents.word(table(styled("Text", "outer"), inner), {}))
-    line = next(line for line in joined(pages).splitlines() if "outer" in line)
+    _, pages = read_pages(tmp_path, "a.docx", documents.make_docx(table(styled("Text", "outer"), inner), {}))
+    line = next(line for line in join_text(pages).splitlines() if "outer" in line)
     assert ("inner left" in line, "inner right" in line, "<br>" in line, "---" in line) == (True, True, False, False)
 
 
@@ -156,7 +156,7 @@ def paragraph(*runs: str) -> str:
 
 
 def blocks(tmp_path: Path, body: str) -> list[str]:
-    return joined(read(tmp_path, "a.docx", documents.word(body, {}))[1]).strip().split("\n\n")
+    return join_text(read_pages(tmp_path, "a.docx", documents.make_docx(body, {}))[1]).strip().split("\n\n")
 
 
 def test_a_text_box_is_a_paragraph_behind_the_one_that_holds_it(tmp_path: Path) -> None:
@@ -172,8 +172,8 @@ def test_a_text_box_within_a_text_box_is_read_once(tmp_path: Path) -> None:
 
 def test_the_edges_of_a_page_are_read_once_and_not_with_every_section() -> None:
     text = "Gazette\n\nOne\n\nPage\n\n---\n\nGazette\n\nTwo\n\nPage\n\n---\n\nThree\n\nPage"
-    assert edges_once(text) == "Gazette\n\nOne\n\n---\n\nTwo\n\n---\n\nThree\n\nPage"
-    assert edges_once("# One\n\nx\n\n---\n\n# One\n\ny") == "# One\n\nx\n\n---\n\n# One\n\ny"
+    assert drop_repeated_edges(text) == "Gazette\n\nOne\n\n---\n\nTwo\n\n---\n\nThree\n\nPage"
+    assert drop_repeated_edges("# One\n\nx\n\n---\n\n# One\n\ny") == "# One\n\nx\n\n---\n\n# One\n\ny"
 
 
 def test_cells_behind_a_wide_one_keep_their_columns(tmp_path: Path) -> None:
@@ -203,7 +203,7 @@ def cell(place: str, words: str) -> str:
 def test_times_of_day_are_times(tmp_path: Path) -> None:
     rows = f'<row r="1">{cell("A1", "Opens")}<c r="B1" s="1"><v>0.5729166666666666</v></c></row>'
     rows += f'<row r="2">{cell("A2", "Worked")}<c r="B2" s="2" t="n"><v>1.75</v></c></row>'
-    _, pages = read(tmp_path, "a.xlsx", documents.workbook({"Hours": rows}, ["h:mm", "[h]:mm:ss"]))
+    _, pages = read_pages(tmp_path, "a.xlsx", documents.make_xlsx({"Hours": rows}, ["h:mm", "[h]:mm:ss"]))
     assert pages[0].text.splitlines()[2:] == ["| Opens | 13:45 |", "| --- | --- |", "| Worked | 42:00:00 |"]
 
 
@@ -211,30 +211,30 @@ def test_a_formula_that_nobody_has_calculated_is_shown_itself(tmp_path: Path) ->
     rows = (
         f'<row r="1">{cell("A1", "Total")}<c r="B1"><f>SUM(B2:B3)</f><v></v></c><c r="C1"><f>1+1</f><v>2</v></c></row>'
     )
-    made = documents.workbook({"Sums": rows}, [], '<calcPr fullCalcOnLoad="1"/>')
-    assert "| Total | =SUM(B2:B3) | 2 |" in joined(read(tmp_path, "a.xlsx", made)[1])
+    made = documents.make_xlsx({"Sums": rows}, [], '<calcPr fullCalcOnLoad="1"/>')
+    assert "| Total | =SUM(B2:B3) | 2 |" in join_text(read_pages(tmp_path, "a.xlsx", made)[1])
     cells = ('table:formula="of:=SUM([.B2:.B3])"', 'office:value-type="float" office:value="2"')
     row = f"<table:table-row>{''.join(f'<table:table-cell {one}/>' for one in cells)}</table:table-row>"
     table = f'<table:table table:name="Sums">{row}</table:table>'
-    sheet = documents.opendocument("spreadsheet", f"<office:spreadsheet>{table}</office:spreadsheet>")
-    assert "| =SUM(B2:B3) | 2 |" in joined(read(tmp_path, "a.ods", sheet)[1])
+    sheet = documents.make_opendocument("spreadsheet", f"<office:spreadsheet>{table}</office:spreadsheet>")
+    assert "| =SUM(B2:B3) | 2 |" in join_text(read_pages(tmp_path, "a.ods", sheet)[1])
 
 
 def test_numbers_look_as_a_workbook_shows_them(tmp_path: Path) -> None:
     cells = (
         '<c r="B1" s="1"><v>1067</v></c><c r="C1"><v>1.7000000000000002</v></c><c r="D1"><v>299.99999999999994</v></c>'
     )
-    made = documents.workbook({"Towns": f'<row r="1">{cell("A1", "Dresden")}{cells}</row>'}, ["00000"])
-    assert "| Dresden | 01067 | 1.7 | 300 |" in joined(read(tmp_path, "a.xlsx", made)[1])
+    made = documents.make_xlsx({"Towns": f'<row r="1">{cell("A1", "Dresden")}{cells}</row>'}, ["00000"])
+    assert "| Dresden | 01067 | 1.7 | 300 |" in join_text(read_pages(tmp_path, "a.xlsx", made)[1])
 
 
 @pytest.mark.parametrize(("code", "time"), [("h:mm", True), ("mm:ss.0", True), ("d.m.yy h:mm", False), ("0.0", False)])
 def test_a_format_is_one_of_time_when_it_counts_hours_and_no_days(code: str, time: bool) -> None:
-    assert is_time(code) is time
+    assert is_time_format(code) is time
 
 
 def test_a_time_is_written_as_its_format_counts_it() -> None:
-    assert [time_of(1.5, code) for code in ("hh:mm", "[h]:mm", "h:mm:ss", "mm:ss")] == [
+    assert [format_time(1.5, code) for code in ("hh:mm", "[h]:mm", "h:mm:ss", "mm:ss")] == [
         "12:00",
         "36:00",
         "12:00:00",
@@ -248,7 +248,7 @@ def test_an_empty_sheet_counts_among_the_others(tmp_path: Path) -> None:
         "Two": "",
         "Three": f'<row r="1">{cell("A1", "third")}</row>',
     }
-    facts, pages = read(tmp_path, "a.xlsx", documents.workbook(sheets, []))
+    facts, pages = read_pages(tmp_path, "a.xlsx", documents.make_xlsx(sheets, []))
     assert facts.page_count == 3
     assert [(page.number, page.text.splitlines()[0]) for page in pages] == [(1, "## One"), (3, "## Three")]
 
@@ -256,7 +256,7 @@ def test_an_empty_sheet_counts_among_the_others(tmp_path: Path) -> None:
 def test_a_cell_far_out_does_not_widen_every_row(tmp_path: Path) -> None:
     rows = f'<row r="1">{cell("A1", "Name")}{cell("B1", "Price")}</row>'
     rows += f'<row r="2">{cell("A2", "Tea")}{cell("ZZ2", "far")}</row>'
-    _, pages = read(tmp_path, "a.xlsx", documents.workbook({"One": rows}, []))
+    _, pages = read_pages(tmp_path, "a.xlsx", documents.make_xlsx({"One": rows}, []))
     assert pages[0].text.splitlines()[2:] == ["| Name | Price |  |", "| --- | --- | --- |", "| Tea |  | far |"]
 
 
@@ -264,16 +264,21 @@ def test_a_cell_far_out_does_not_widen_every_row(tmp_path: Path) -> None:
 
 
 def test_the_body_of_a_slide_stands_between_its_title_and_its_boxes(tmp_path: Path) -> None:
-    title, body = documents.shape("The prices", 'type="title"'), documents.shape("Tea costs twelve", 'idx="1"')
-    boxes = documents.shape("Beside the title", "", 0.5) + documents.shape("Below", "", 5)
-    _, [page] = read(tmp_path, "a.pptx", documents.presentation(boxes + title + body))
+    title, body = (
+        documents.make_shape("The prices", 'type="title"'),
+        documents.make_shape("Tea costs twelve", 'idx="1"'),
+    )
+    boxes = documents.make_shape("Beside the title", "", 0.5) + documents.make_shape("Below", "", 5)
+    _, [page] = read_pages(tmp_path, "a.pptx", documents.make_pptx(boxes + title + body))
     assert page.text.split("\n\n") == ["## The prices", "Beside the title", "Tea costs twelve", "Below"]
 
 
 def test_what_stands_on_every_slide_is_read_once(tmp_path: Path) -> None:
-    edge = documents.shape("Harbour Gazette", 'type="ftr" idx="11"') + documents.shape("7", 'type="sldNum" idx="12"')
-    slides = (documents.shape(title, 'type="title"') + edge for title in ("One", "Two"))
-    _, pages = read(tmp_path, "a.pptx", documents.presentation(*slides))
+    edge = documents.make_shape("Harbour Gazette", 'type="ftr" idx="11"') + documents.make_shape(
+        "7", 'type="sldNum" idx="12"'
+    )
+    slides = (documents.make_shape(title, 'type="title"') + edge for title in ("One", "Two"))
+    _, pages = read_pages(tmp_path, "a.pptx", documents.make_pptx(*slides))
     assert [page.text for page in pages] == ["## One\n\nHarbour Gazette", "## Two"]
 
 
@@ -292,7 +297,7 @@ def test_cells_below_a_tall_one_and_behind_a_wide_one_keep_their_columns(tmp_pat
     frame = (
         f'<p:graphicFrame><a:graphic><a:graphicData uri="{kind}">{table}</a:graphicData></a:graphic></p:graphicFrame>'
     )
-    _, [page] = read(tmp_path, "a.pptx", documents.presentation(frame))
+    _, [page] = read_pages(tmp_path, "a.pptx", documents.make_pptx(frame))
     assert page.text.splitlines()[4:] == ["| Tea | 1899 | 12 |", "|  | 1900 | 13 |", "| Sum |  | 25 |"]
 
 
@@ -320,16 +325,16 @@ def test_an_opendocument_list_counts_where_its_style_does(tmp_path: Path) -> Non
         '<text:list-level-style-number text:level="1" style:num-format="1"/>'
         '<text:list-level-style-bullet text:level="2"/></text:list-style></office:document-styles>'
     )
-    content = documents.opendocument("text", f"<office:text>{body}</office:text>", styles=styles)
-    assert joined(read(tmp_path, "a.odt", content)[1]).strip().split("\n\n") == [
+    content = documents.make_opendocument("text", f"<office:text>{body}</office:text>", styles=styles)
+    assert join_text(read_pages(tmp_path, "a.odt", content)[1]).strip().split("\n\n") == [
         "1. one\n  - deep\n  - deeper\n2. two", "between", "3. three", "- dot",
     ]  # fmt: skip
 
 
 def test_a_chapter_that_is_numbered_like_a_list_is_a_heading(tmp_path: Path) -> None:
     body = numbered('<text:list-item><text:h text:outline-level="2">Rules</text:h></text:list-item>')
-    content = documents.opendocument("text", f"<office:text>{body}<text:p>None.</text:p></office:text>")
-    assert "## Rules" in joined(read(tmp_path, "a.odt", content)[1]).splitlines()
+    content = documents.make_opendocument("text", f"<office:text>{body}<text:p>None.</text:p></office:text>")
+    assert "## Rules" in join_text(read_pages(tmp_path, "a.odt", content)[1]).splitlines()
 
 
 REMARK = (
@@ -340,14 +345,14 @@ REMARK = (
 
 def test_comments_in_an_opendocument_follow_what_they_are_about(tmp_path: Path) -> None:
     text = f"<office:text><text:p>Tea is{REMARK} green.</text:p></office:text>"
-    _, pages = read(tmp_path, "a.odt", documents.opendocument("text", text))
-    assert joined(pages).strip() == "Tea is green.\n\n**Comment (Ada):** Is that so?"
+    _, pages = read_pages(tmp_path, "a.odt", documents.make_opendocument("text", text))
+    assert join_text(pages).strip() == "Tea is green.\n\n**Comment (Ada):** Is that so?"
     cell = f"<table:table-cell>{REMARK}<text:p>12</text:p></table:table-cell>"
     sheet = (
         f"<office:spreadsheet><table:table><table:table-row>{cell}</table:table-row></table:table></office:spreadsheet>"
     )
-    _, pages = read(tmp_path, "a.ods", documents.opendocument("spreadsheet", sheet))
-    assert "| 12 **Comment (Ada):** Is that so? |" in joined(pages)
+    _, pages = read_pages(tmp_path, "a.ods", documents.make_opendocument("spreadsheet", sheet))
+    assert "| 12 **Comment (Ada):** Is that so? |" in join_text(pages)
 
 
 def test_a_title_above_the_columns_of_an_opendocument_sheet_is_not_its_header(tmp_path: Path) -> None:
@@ -357,7 +362,7 @@ def test_a_title_above_the_columns_of_an_opendocument_sheet_is_not_its_header(tm
 
     rows = row("Prices of 1899") + row("Ware", "Origin", "Price") + row("Tea", "Assam", "12")
     sheet = f'<office:spreadsheet><table:table table:name="A">{rows}</table:table></office:spreadsheet>'
-    _, [page] = read(tmp_path, "a.ods", documents.opendocument("spreadsheet", sheet))
+    _, [page] = read_pages(tmp_path, "a.ods", documents.make_opendocument("spreadsheet", sheet))
     assert page.text == (
         "## A\n\nPrices of 1899\n\n| Ware | Origin | Price |\n| --- | --- | --- |\n| Tea | Assam | 12 |"
     )
@@ -374,8 +379,8 @@ def test_an_opendocument_text_gives_its_title_its_boxes_and_its_edges_once(tmp_p
         "<style:header><text:p>Harbour Gazette</text:p></style:header><style:footer><text:p>Ada</text:p></style:footer>"
     )
     styles = f"<office:styles {documents.SPACES}><style:master-page>{edges}</style:master-page></office:styles>"
-    data = documents.opendocument("text", body, styles=styles)
-    blocks = joined(read(tmp_path, "a.odt", data)[1]).strip().split("\n\n")
+    data = documents.make_opendocument("text", body, styles=styles)
+    blocks = join_text(read_pages(tmp_path, "a.odt", data)[1]).strip().split("\n\n")
     assert blocks == ["Harbour Gazette", "# Of ships", "Seen words", "In a box", "Ada"]
 
 
@@ -396,8 +401,8 @@ def test_formulas_and_charts_in_an_opendocument_are_read(tmp_path: Path) -> None
         f"<office:text><text:p>So {frame('Formula')} holds.</text:p><text:p>See{frame('Chart')}</text:p></office:text>"
     )
     objects = {"Formula/content.xml": math, "Chart/content.xml": chart}
-    made = documents.added(documents.opendocument("text", text), objects)
-    assert joined(read(tmp_path, "a.odt", made)[1]).strip().split("\n\n") == [
+    made = documents.add_members(documents.make_opendocument("text", text), objects)
+    assert join_text(read_pages(tmp_path, "a.odt", made)[1]).strip().split("\n\n") == [
         "So E = m c^2 holds.", "See", "Waves", "| x | y |\n| --- | --- |\n| 1 | 2 |",
     ]  # fmt: skip
 
@@ -408,7 +413,7 @@ def test_a_table_within_a_table_is_read_once(tmp_path: Path) -> None:
         return f"<table:table><table:table-row>{inner}</table:table-row></table:table>"
 
     body = f"<office:text>{table('<text:p>outer</text:p>', table('<text:p>inner</text:p>'))}</office:text>"
-    assert joined(read(tmp_path, "a.odt", documents.opendocument("text", body))[1]).count("inner") == 1
+    assert join_text(read_pages(tmp_path, "a.odt", documents.make_opendocument("text", body))[1]).count("inner") == 1
 
 
 def test_rtf_tells_when_it_was_written_and_what_its_title_is(tmp_path: Path) -> None:
@@ -416,15 +421,15 @@ def test_rtf_tells_when_it_was_written_and_what_its_title_is(tmp_path: Path) -> 
         r"{\rtf1\ansi{\stylesheet{\s0 Normal;}{\s5 Title;}}{\info{\author Ada}{\creatim\yr2023\mo4\dy5\hr6\min7}}"
         r"\pard\s5 Of ships\par\pard\s0 Words.\par}"
     )
-    facts, pages = read(tmp_path, "a.rtf", rtf.encode())
+    facts, pages = read_pages(tmp_path, "a.rtf", rtf.encode())
     assert facts.metadata["created"] == "2023-04-05T06:07:00"
-    assert joined(pages).strip().split("\n\n") == ["# Of ships", "Words."]
+    assert join_text(pages).strip().split("\n\n") == ["# Of ships", "Words."]
 
 
 def test_a_cell_of_an_rtf_table_may_hold_several_paragraphs(tmp_path: Path) -> None:
     first, second = r"{{\pard\intbl Tea\par}{\pard\intbl from Assam\par}\cell}", r"{{\pard\intbl 12\par}\cell}"
     row = rf"\trowd\cellx2160\cellx4320{first}{second}\row"
-    text = joined(read(tmp_path, "a.rtf", (r"{\rtf1 " + row + row + r"\pard After\par}").encode())[1])
+    text = join_text(read_pages(tmp_path, "a.rtf", (r"{\rtf1 " + row + row + r"\pard After\par}").encode())[1])
     assert text.strip().splitlines()[1:] == ["| --- | --- |", "| Tea from Assam | 12 |", "", "After"]
 
 
@@ -436,6 +441,6 @@ def test_rtf_gives_the_edges_of_its_pages_once_and_what_was_remarked(tmp_path: P
         r" Pay{\*\atnid A}\chatn{\*\annotation{\*\atndate 12}\pard Really?\par Yes.} first.\par"
         r"\sect{\header \pard Harbour Gazette\par}}"
     )
-    assert joined(read(tmp_path, "a.rtf", rtf.encode())[1]).strip().split("\n\n") == [
+    assert join_text(read_pages(tmp_path, "a.rtf", rtf.encode())[1]).strip().split("\n\n") == [
         "Harbour Gazette", "# Rules", "Pay [Really? Yes.] first.", "page 1",
     ]  # fmt: skip

@@ -8,13 +8,13 @@ from pathlib import Path
 import pypdfium2 as pdfium
 import pytest
 
-from knowledge.extract.pdf.cells import Cell
-from knowledge.extract.pdf.choose_reading import Plain, better, untorn
-from knowledge.extract.pdf.ligatures import respelt, spelt
-from knowledge.extract.pdf.outline import Outline
-from knowledge.extract.pdf.running_headers import RunningLines
+from knowledge.extract.pdf.choose_reading import PlainReading, choose_reading, join_torn_words
+from knowledge.extract.pdf.lines import RunningHeaders
+from knowledge.extract.pdf.outline import PdfOutline
+from knowledge.extract.pdf.tables import LineCell
+from knowledge.extract.pdf.text_repairs import correct_ligatures, expand_ligatures
 from tests.data.extract import documents
-from tests.data.extract.reading import joined, read
+from tests.data.extract.read_sample import join_text, read_pages
 
 NUMBERS = ("one", "two", "three", "four", "five", "six", "seven", "eight")
 LINES = tuple(f"Line {word} of a page that somebody turned" for word in NUMBERS)
@@ -35,22 +35,22 @@ def test_running_lines_come_once_and_chapter_headings_always(tmp_path: Path) -> 
             *((11, f"The {word} sentence of part {number} has its own words.") for word in NUMBERS),
             (9, f"Page {number} of 3"),
         )
-    pages = [page.text for page in read(tmp_path, "a.pdf", pdf.made())[1]]
+    pages = [page.text for page in read_pages(tmp_path, "a.pdf", pdf.to_bytes())[1]]
     assert [f"# Chapter {7 * number}" in text for number, text in enumerate(pages, start=1)] == [True, True, True]
     assert ["Gazette" in text for text in pages] == [True, False, False]
     assert ["Page" in text for text in pages] == [True, False, False]
 
 
 def test_a_long_notice_at_the_foot_of_every_page_comes_once() -> None:
-    running, notice = RunningLines(), "All rights are reserved, and nothing may be copied in any form. " * 5
+    running, notice = RunningHeaders(), "All rights are reserved, and nothing may be copied in any form. " * 5
     words = "\n".join(f"The {word} sentence." for word in NUMBERS)
-    pages = [running.strip(f"{words}\nWords of page {number}.\n{notice}", number) for number in (1, 2, 3)]
+    pages = [running.strip_page(f"{words}\nWords of page {number}.\n{notice}", number) for number in (1, 2, 3)]
     assert ["reserved" in page for page in pages] == [True, False, False]
 
 
 def test_a_table_that_goes_on_keeps_its_header_on_every_page() -> None:
-    running = RunningLines()
-    pages = [running.strip(f"| Name | Price |\n| --- | --- |\n| Tea {page} | 12 |", page) for page in (1, 2)]
+    running = RunningHeaders()
+    pages = [running.strip_page(f"| Name | Price |\n| --- | --- |\n| Tea {page} | 12 |", page) for page in (1, 2)]
     assert all(page.startswith("| Name | Price |") for page in pages)
 
 
@@ -58,7 +58,7 @@ def test_a_table_that_goes_on_keeps_its_header_on_every_page() -> None:
 def test_a_page_is_read_in_order_whichever_way_it_is_turned(tmp_path: Path, turned: int) -> None:
     pdf = documents.Pdf()
     pdf.text(*((72, 700 - 20 * place, 11, line) for place, line in enumerate(LINES)), rotate=turned)
-    text = joined(read(tmp_path, "a.pdf", pdf.made())[1])
+    text = join_text(read_pages(tmp_path, "a.pdf", pdf.to_bytes())[1])
     places = [text.find(line) for line in LINES]
     assert -1 not in places
     assert places == sorted(places)
@@ -71,7 +71,7 @@ def test_lines_that_run_up_the_page_are_read_in_order(tmp_path: Path) -> None:
     )
     pdf = documents.Pdf()
     pdf.page(b"\n".join(drawn))
-    text = joined(read(tmp_path, "a.pdf", pdf.made())[1])
+    text = join_text(read_pages(tmp_path, "a.pdf", pdf.to_bytes())[1])
     places = [text.find(line) for line in LINES]
     assert -1 not in places
     assert places == sorted(places)
@@ -79,17 +79,22 @@ def test_lines_that_run_up_the_page_are_read_in_order(tmp_path: Path) -> None:
 
 def test_a_page_that_is_written_from_right_to_left_keeps_its_order() -> None:
     hebrew = "שלום עולם וברוכים הבאים לספר החדש"
-    assert better(" ".join(reversed(hebrew.split())), Plain(hebrew), rotated=False, cells_of=no_cells) == hebrew
+    assert (
+        choose_reading(" ".join(reversed(hebrew.split())), PlainReading(hebrew), rotated=False, find_cells=no_cells)
+        == hebrew
+    )
 
 
-def no_cells(lines: Sequence[str]) -> list[list[Cell]]:
+def no_cells(lines: Sequence[str]) -> list[list[LineCell]]:
     return [[] for _ in lines]
 
 
 def test_one_line_from_right_to_left_is_read_so_on_a_page_from_left_to_right() -> None:
     english, hebrew = "The breakwater was surveyed in spring by everybody. " * 5, "שלום עולם וברוכים הבאים."
     structured = f"{english}{' '.join(reversed(hebrew.split()))} The end."
-    text = better(structured, Plain(f"{english}\n{hebrew}\nThe end."), rotated=False, cells_of=no_cells)
+    text = choose_reading(
+        structured, PlainReading(f"{english}\n{hebrew}\nThe end."), rotated=False, find_cells=no_cells
+    )
     assert text == f"{english}{hebrew} The end."
 
 
@@ -105,8 +110,8 @@ def test_notes_on_a_page_are_read_with_it(tmp_path: Path) -> None:
     ]
     pdf.text((72, 760, 12, "The breakwater is to be mended in spring"))
     listed = b" ".join(b"%d 0 R" % number for number in notes)
-    data = pdf.made().replace(b"/Type /Page /", b"/Annots [%s] /Type /Page /" % listed)
-    text = joined(read(tmp_path, "a.pdf", data)[1])
+    data = pdf.to_bytes().replace(b"/Type /Page /", b"/Annots [%s] /Type /Page /" % listed)
+    text = join_text(read_pages(tmp_path, "a.pdf", data)[1])
     assert "Note: Ask the harbour master\n\nNote: Approved" in text
     assert "Nobody wrote this" not in text
 
@@ -115,7 +120,7 @@ def test_facts_that_a_program_made_up_are_no_facts(tmp_path: Path) -> None:
     pdf = documents.Pdf()
     pdf.text((72, 760, 12, "The breakwater is to be mended in spring"))
     pdf.info = b"/Title (untitled) /Author (anonymous) /Subject (\\(unspecified\\))"
-    facts, _ = read(tmp_path, "a.pdf", pdf.made())
+    facts, _ = read_pages(tmp_path, "a.pdf", pdf.to_bytes())
     assert (facts.title, facts.author, facts.metadata.get("subject")) == (None, None, None)
 
 
@@ -123,58 +128,65 @@ def test_pages_of_a_few_lines_keep_them_although_they_are_alike(tmp_path: Path) 
     pdf = documents.Pdf()
     for number in range(1, 5):
         written(pdf, (11, f"Page {number} tells of the river in year {number}"), (11, "The water was high."))
-    pages = [page.text for page in read(tmp_path, "a.pdf", pdf.made())[1]]
+    pages = [page.text for page in read_pages(tmp_path, "a.pdf", pdf.to_bytes())[1]]
     assert [f"river in year {number}" in text for number, text in enumerate(pages, start=1)] == [True] * 4
 
 
 def test_numbers_that_do_not_count_the_pages_stay() -> None:
-    running = RunningLines()
+    running = RunningHeaders()
     body = "\n".join(f"a line of the {word} kind" for word in NUMBERS)
-    pages = [running.strip(f"{year}\n{body} on {year}\n- {page} -", page) for page, year in ((1, 1990), (2, 2024))]
+    pages = [running.strip_page(f"{year}\n{body} on {year}\n- {page} -", page) for page, year in ((1, 1990), (2, 2024))]
     assert pages[1].startswith("2024\n") and not pages[1].endswith("- 2 -")
 
 
-def outlined(*entries: str) -> Outline:
+def outlined(*entries: str) -> PdfOutline:
     """The outline of a document of one page."""
     pdf = documents.Pdf()
     pdf.text((72, 720, 11, "words"))
     pdf.outline(*((entry, 1) for entry in entries))
-    return Outline(pdfium.PdfDocument(pdf.made()))
+    return PdfOutline(pdfium.PdfDocument(pdf.to_bytes()))
 
 
 def test_chapters_that_are_called_alike_are_all_headings() -> None:
-    text = outlined("Rules", "Prices", "Rules").apply(0, "1 Rules\n\nNone.\n\n2 Prices\n\nMany.\n\n3 Rules\n\nSome.")
+    text = outlined("Rules", "Prices", "Rules").apply_headings(
+        0, "1 Rules\n\nNone.\n\n2 Prices\n\nMany.\n\n3 Rules\n\nSome."
+    )
     assert [line for line in text.split("\n") if line.startswith("#")] == ["# 1 Rules", "# 2 Prices", "# 3 Rules"]
 
 
 def test_a_heading_that_ran_into_what_follows_stands_alone() -> None:
     both = "## The first chapter The Second Chapter\n\nPreface It was winter.\n\nPreface it was not."
-    assert outlined("The first chapter", "The second chapter", "Preface").apply(0, both).split("\n\n") == [
+    assert outlined("The first chapter", "The second chapter", "Preface").apply_headings(0, both).split("\n\n") == [
         "# The first chapter", "# The Second Chapter", "# Preface", "It was winter.", "Preface it was not.",
     ]  # fmt: skip
 
 
 def test_an_entry_is_the_heading_and_not_the_line_in_a_table_of_contents() -> None:
-    text = outlined("Rules", "Prices").apply(0, "I. Rules\n\nA. Prices\n\n## I. RULES\n\nNone.\n\n## A. PRICES")
+    text = outlined("Rules", "Prices").apply_headings(
+        0, "I. Rules\n\nA. Prices\n\n## I. RULES\n\nNone.\n\n## A. PRICES"
+    )
     assert text.split("\n\n") == ["I. Rules", "A. Prices", "# I. RULES", "None.", "# A. PRICES"]
 
 
 def test_a_word_that_goes_on_in_the_next_block_is_whole() -> None:
     plain = "The rules can be introduced at any time.\nThe half-truth stays."
     structured = "## The rules can be in-\n\n**troduced at any time.**\n\nThe half-\n\ntruth stays."
-    assert untorn(structured, plain) == "**The rules can be introduced at any time.**\n\nThe half-\n\ntruth stays."
+    assert (
+        join_torn_words(structured, plain)
+        == "**The rules can be introduced at any time.**\n\nThe half-\n\ntruth stays."
+    )
 
 
 def test_a_heading_that_says_more_than_its_entry_stays_whole() -> None:
-    assert outlined("Rules").apply(0, "# Rules Of The Harbour") == "# Rules\n\n# Rules Of The Harbour"
+    assert outlined("Rules").apply_headings(0, "# Rules Of The Harbour") == "# Rules\n\n# Rules Of The Harbour"
 
 
 def test_joined_letters_of_a_font_without_names_are_letters() -> None:
-    text, words = spelt("o\x1ecial forti\x1ccations re\x1dect Gröÿe, \x1du\x1by")
+    text, words = expand_ligatures("o\x1ecial forti\x1ccations re\x1dect Gröÿe, \x1du\x1by")
     assert text == "official fortifications reflect Größe, fluffy"
     structured = "official forti cations fortications reThect Thufty, the day"
-    assert respelt(structured, words, f"{text} the day") == (
+    assert correct_ligatures(structured, words, f"{text} the day") == (
         "official forti cations fortifications reflect fluffy, the day"
     )
-    assert spelt("x \x1c y, \x1cy") == ("x \x1c y, \x1cy", {})
-    assert spelt("e\x0bort of \x0clms\nand \row")[0] == "effort of films\nand flow"
+    assert expand_ligatures("x \x1c y, \x1cy") == ("x \x1c y, \x1cy", {})
+    assert expand_ligatures("e\x0bort of \x0clms\nand \row")[0] == "effort of films\nand flow"

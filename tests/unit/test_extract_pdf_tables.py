@@ -8,11 +8,15 @@ from pathlib import Path
 import pypdfium2
 import pytest
 
-from knowledge.extract.pdf.borderless_tables import restored
-from knowledge.extract.pdf.cells import Cell, Cells, table
-from knowledge.extract.pdf.table_rows import mended
+from knowledge.extract.pdf.tables import (
+    CellFinder,
+    LineCell,
+    build_table_rows,
+    restore_borderless_tables,
+    separate_rows,
+)
 from tests.data.extract.documents import Pdf
-from tests.data.extract.reading import read
+from tests.data.extract.read_sample import read_pages
 
 WARES = [
     ("Ware", "Origin", "Price", "Stock"),
@@ -35,12 +39,12 @@ def drawn(ruled: bool) -> bytes:
     rules += [b"%d %d m %d %d l S" % (x, TOP + 14, x, TOP - 66) for x in (66, 174, 314, 414, 500)]
     words = [b"BT /F1 %d Tf %d %d Td (%s) Tj ET" % (size, x, y, said.encode()) for x, y, size, said in lines]
     pdf.page(b"\n".join([*(rules if ruled else []), *words]))
-    return pdf.made()
+    return pdf.to_bytes()
 
 
 @pytest.mark.parametrize("ruled", [True, False])
 def test_the_cells_of_a_row_stand_in_one_line(tmp_path: Path, ruled: bool) -> None:
-    _, [page] = read(tmp_path, "a.pdf", drawn(ruled))
+    _, [page] = read_pages(tmp_path, "a.pdf", drawn(ruled))
     rows = [tuple(cell.strip() for cell in line.split("|")[1:-1]) for line in page.text.split("\n") if "|" in line]
     assert [row for row in rows if set("".join(row)) - {"-"}] == WARES
     assert page.text.index("in that year.") < page.text.index("| Tea") < page.text.index("All prices")
@@ -51,7 +55,7 @@ def test_rows_that_were_run_together_are_parted() -> None:
         "| Ware Tea | Price 12 | Stock 0 |\n|---|---|---|\n| Coffee Cocoa beans | 8 9 | 0 0 |\n| Total | 29 | 0 |"
     )
     plain = "Ware Price Stock\nTea 12 0\nCoffee 8 0\nCocoa beans 9 0\nTotal 29 0"
-    assert mended(structured, plain).split("\n") == [
+    assert separate_rows(structured, plain).split("\n") == [
         "| Ware | Price | Stock |",
         "|---|---|---|",
         "| Tea | 12 | 0 |",
@@ -64,12 +68,12 @@ def test_rows_that_were_run_together_are_parted() -> None:
 def test_words_in_two_lines_of_one_cell_stay_together() -> None:
     structured = "| Ware | Origin | Use |\n|---|---|---|\n| Green tea | China, by ship | hot drinks, medicine |"
     plain = "Ware Origin Use\nGreen China, by hot drinks,\ntea ship medicine"
-    assert mended(structured, plain) == structured
+    assert separate_rows(structured, plain) == structured
 
 
 def test_lines_of_prose_are_no_rows() -> None:
     structured = "| 2 | Rules |\n|---|---|\n| The | rules are what the har- |\n| bour | asks for. |"
-    assert mended(structured, "2 Rules\nThe rules are what the harbour asks for.") == (
+    assert separate_rows(structured, "2 Rules\nThe rules are what the harbour asks for.") == (
         "2 Rules\nThe rules are what the har-\nbour asks for."
     )
 
@@ -79,14 +83,14 @@ def test_the_last_line_of_a_paragraph_is_no_header() -> None:
         "What the harbour\n\n|  | asked for its wares. |  |\n|---|---|---|\n| Ware | Price | Stock |\n| Tea | 12 | 4 |"
     )
     plain = "What the harbour\nasked for its wares.\nWare Price Stock\nTea 12 4"
-    assert mended(structured, plain) == (
+    assert separate_rows(structured, plain) == (
         "What the harbour asked for its wares.\n\n| Ware | Price | Stock |\n|---|---|---|\n| Tea | 12 | 4 |"
     )
 
 
-def in_columns(lines: Sequence[str]) -> list[list[Cell]]:
+def in_columns(lines: Sequence[str]) -> list[list[LineCell]]:
     """Every word a cell, the columns far apart."""
-    return [[Cell(100 * x, 100 * x + 50, word) for x, word in enumerate(line.split())] for line in lines]
+    return [[LineCell(100 * x, 100 * x + 50, word) for x, word in enumerate(line.split())] for line in lines]
 
 
 STOCK = "|Stock|\n|---|\n|7|\n|8|"
@@ -95,7 +99,7 @@ ROWS = "Ware Price Stock\nTea 12 7\nCocoa 9 8"
 
 
 def test_a_table_that_was_read_by_its_columns_gets_its_rows_and_its_place() -> None:
-    text = restored(TORN, f"Waves\nThe sea in spring.\n{ROWS}\nWhat follows\nTea is dear.", in_columns)
+    text = restore_borderless_tables(TORN, f"Waves\nThe sea in spring.\n{ROWS}\nWhat follows\nTea is dear.", in_columns)
     assert text.split("\n\n") == [
         "# Waves",
         "The sea in spring.",
@@ -107,23 +111,23 @@ def test_a_table_that_was_read_by_its_columns_gets_its_rows_and_its_place() -> N
 
 def test_a_table_takes_no_words_from_other_lines_or_from_half_of_another_table() -> None:
     for structured in (TORN.replace("Price 12", "It cost 12"), TORN.replace("|8|", "|8|\n|Sum 15|")):
-        assert restored(structured, f"Waves\n{ROWS}\nWhat follows", in_columns) == structured
+        assert restore_borderless_tables(structured, f"Waves\n{ROWS}\nWhat follows", in_columns) == structured
 
 
 def test_two_columns_of_prose_are_no_table() -> None:
     line = "The breakwater was surveyed in spring", "and the wall was found to be very sound"
-    assert table([[Cell(0, 200, line[0]), Cell(220, 420, line[1])]] * 4) is None
+    assert build_table_rows([[LineCell(0, 200, line[0]), LineCell(220, 420, line[1])]] * 4) is None
 
 
 def test_cells_are_words_with_wide_gaps_between_them() -> None:
     with pypdfium2.PdfDocument(drawn(ruled=False)) as document:
-        [cells] = Cells(document[0])(["Coffee Bourbon Island 8.00 977"])
+        [cells] = CellFinder(document[0])(["Coffee Bourbon Island 8.00 977"])
     assert [cell.words for cell in cells] == list(WARES[2])
     assert [round(cell.left) for cell in cells] == pytest.approx(COLUMNS, abs=1)
 
 
 def test_a_row_with_an_empty_cell_keeps_its_columns() -> None:
     rows = in_columns(["Ware Price Stock", "Tea 12 7", "Cocoa 9 8"])
-    assert table([*rows, [rows[0][0], Cell(210, 240, "15")]]) == [
+    assert build_table_rows([*rows, [rows[0][0], LineCell(210, 240, "15")]]) == [
         ["Ware", "Price", "Stock"], ["Tea", "12", "7"], ["Cocoa", "9", "8"], ["Ware", "", "15"],
     ]  # fmt: skip

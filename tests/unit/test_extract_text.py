@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from knowledge import errors
-from knowledge.extract.base import Extracted, Facts, Source
-from knowledge.extract.clean_text import LARGEST
-from knowledge.extract.formats import extract, supported
+from knowledge.extract.base import Extraction, Facts, Source
+from knowledge.extract.clean_text import MAX_PIECE_CHARS
+from knowledge.extract.formats import extract, is_supported
 
 
 def source(tmp_path: Path, filename: str, content: str | bytes) -> Source:
@@ -20,7 +20,7 @@ def source(tmp_path: Path, filename: str, content: str | bytes) -> Source:
 
 
 def read(tmp_path: Path, filename: str, content: str | bytes) -> tuple[Facts, str]:
-    extracted: Extracted = extract(source(tmp_path, filename, content))
+    extracted: Extraction = extract(source(tmp_path, filename, content))
     return extracted.facts, "".join(page.text for page in extracted.pages)
 
 
@@ -99,7 +99,7 @@ def test_a_long_text_comes_in_pieces_that_end_where_paragraphs_do(tmp_path: Path
     extracted = extract(source(tmp_path, "a.txt", paragraph * 1500))
     pieces = [page.text for page in extracted.pages]
     assert len(pieces) > 4
-    assert all(len(piece) <= LARGEST and piece.endswith("end.\n\n") for piece in pieces)
+    assert all(len(piece) <= MAX_PIECE_CHARS and piece.endswith("end.\n\n") for piece in pieces)
     assert "".join(pieces) == paragraph * 1500
 
 
@@ -271,8 +271,8 @@ def test_an_unknown_suffix_is_refused_with_the_ones_we_know(tmp_path: Path) -> N
     with pytest.raises(errors.UnsupportedFormat, match="xyz") as caught:
         extract(source(tmp_path, "a.xyz", "words"))
     assert "md" in caught.value.hint
-    assert not supported("a.xyz")
-    assert supported("A.MD")
+    assert not is_supported("a.xyz")
+    assert is_supported("A.MD")
 
 
 @pytest.mark.parametrize("content", [b"", b" \n\t ", b"*** --- ***"])

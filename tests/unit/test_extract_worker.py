@@ -15,12 +15,12 @@ import pytest
 from knowledge import errors
 from knowledge.extract.base import PageText, Source
 from knowledge.extract.process import frames
-from knowledge.extract.process.exchange import Exchange
-from knowledge.extract.process.parsers import Call, Parsers
-from knowledge.extract.process.protocol import Limits
+from knowledge.extract.process.child import ParserLimits
+from knowledge.extract.process.parsers import Parsers, TaskCall
+from knowledge.extract.process.streams import FrameStream
 
-LIMITS = Limits(seconds=20, memory_bytes=200 << 20)
-SHORT = Limits(seconds=2, seconds_per_page=0, memory_bytes=200 << 20)
+LIMITS = ParserLimits(seconds=20, memory_bytes=200 << 20)
+SHORT = ParserLimits(seconds=2, seconds_per_page=0, memory_bytes=200 << 20)
 
 Make = Callable[..., Parsers]
 
@@ -32,15 +32,15 @@ def make(request: pytest.FixtureRequest, source: Source) -> Iterator[Make]:
     """Parsers that run one misbehaving function, in a forked child and in a spawned one; the fork server is up."""
     made: list[Parsers] = []
 
-    def parsers(name: str, limits: Limits = LIMITS) -> Parsers:
+    def parsers(name: str, limits: ParserLimits = LIMITS) -> Parsers:
         made.append(
             Parsers(limits, parser=f"tests.data.extract.hostile_parsers:{name}", fork=request.param == "forked")
         )
         made[-1].start()
-        with made[-1].run(
-            Exchange, Call("knowledge.extract.process.tasks:identify", {}), source, limits=LIMITS
+        with made[-1].run_task(
+            FrameStream, TaskCall("knowledge.extract.process.tasks:identify", {}), source, limits=LIMITS
         ) as exchange:
-            exchange.next()
+            exchange.receive_frame()
         return made[-1]
 
     yield parsers
@@ -167,7 +167,7 @@ def test_what_a_parser_prints_goes_nowhere(make: Make, source: Source, capfd: py
 
 def test_a_text_without_end_is_too_big(make: Make, source: Source) -> None:
     with pytest.raises(errors.ParserTooBig, match="longer"):
-        read(make("speaks_without_end", Limits(seconds=20, text_bytes=5 << 20)), source)
+        read(make("speaks_without_end", ParserLimits(seconds=20, text_bytes=5 << 20)), source)
 
 
 def test_a_child_waits_until_its_pages_are_read(make: Make, source: Source) -> None:
@@ -185,7 +185,7 @@ def test_rubbish_on_the_pipe_is_not_believed(make: Make, source: Source) -> None
 def test_a_frame_that_is_not_ours_is_not_believed(payload: bytes) -> None:
     frame = frames.HEADER.pack(b"P", len(payload)) + payload
     with pytest.raises(frames.BrokenFrame):
-        [frames.load_page(body) for _, body in frames.FrameReader().feed(frame)]
+        [frames.load_page(body) for _, body in frames.FrameDecoder().decode_frames(frame)]
 
 
 def test_every_text_arrives_clean(make: Make, source: Source) -> None:

@@ -11,56 +11,58 @@ from typing import Any
 
 import pytest
 
-from knowledge.engine.fetch.addresses import Allowed
-from knowledge.engine.fetch.client import USER_AGENT, Fetcher, Patience, check_url
+from knowledge.engine.fetch.client import USER_AGENT, Fetcher, FetchTimeouts, check_url
+from knowledge.engine.fetch.ssrf import AllowedHosts
 from knowledge.errors import AddressForbidden, DeadlineExceeded, FetchFailed, InvalidParameter, TooLarge
-from tests.support.web_site import Reply, Site, serving
+from tests.support.web_site import SiteReply, WebSite, serve_site
 
 MEGABYTE = 1 << 20
 
 
 @pytest.fixture
-def site() -> Iterator[Site]:
-    with serving() as made:
+def site() -> Iterator[WebSite]:
+    with serve_site() as made:
         yield made
 
 
 @pytest.fixture
 async def fetcher() -> AsyncIterator[Fetcher]:
-    async with Fetcher(Allowed.read("127.0.0.1"), Patience(connect=1, read=1, whole=2)) as made:
+    async with Fetcher(AllowedHosts.parse("127.0.0.1"), FetchTimeouts(connect=1, read=1, total=2)) as made:
         yield made
 
 
-async def test_a_page_comes_with_its_status_and_headers(site: Site, fetcher: Fetcher) -> None:
-    site.pages["/tea"] = Reply("tea", headers={"ETag": '"one"'})
+async def test_a_page_comes_with_its_status_and_headers(site: WebSite, fetcher: Fetcher) -> None:
+    site.pages["/tea"] = SiteReply("tea", headers={"ETag": '"one"'})
     fetched = await fetcher.get(f"{site.url}/tea", MEGABYTE)
     assert (fetched.status, fetched.body, fetched.headers["etag"]) == (200, b"tea", '"one"')
     assert fetched.content_type == "text/html"
 
 
-async def test_every_request_says_who_is_asking(site: Site, fetcher: Fetcher) -> None:
+async def test_every_request_says_who_is_asking(site: WebSite, fetcher: Fetcher) -> None:
     await fetcher.get(site.url, MEGABYTE)
-    assert site.asked[0].headers["user-agent"] == USER_AGENT
+    assert site.requests[0].headers["user-agent"] == USER_AGENT
     assert USER_AGENT.startswith("KnowledgeServer/")
 
 
-async def test_redirects_are_shown_and_not_followed(site: Site, fetcher: Fetcher) -> None:
-    site.pages["/old"] = Reply("", 301, {"Location": "../new"})
+async def test_redirects_are_shown_and_not_followed(site: WebSite, fetcher: Fetcher) -> None:
+    site.pages["/old"] = SiteReply("", 301, {"Location": "../new"})
     fetched = await fetcher.get(f"{site.url}/old", MEGABYTE)
     assert fetched.location == f"{site.url}/new"
-    assert len(site.asked) == 1
+    assert len(site.requests) == 1
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "2130706433", "0x7f.1", "[::1]"])
-async def test_a_forbidden_address_is_never_connected_to(site: Site, host: str) -> None:
-    async with Fetcher(Allowed()) as fetcher:
+async def test_a_forbidden_address_is_never_connected_to(site: WebSite, host: str) -> None:
+    async with Fetcher(AllowedHosts()) as fetcher:
         with pytest.raises(AddressForbidden):
             await fetcher.get(f"http://{host}:{site.port}/", MEGABYTE)
-    assert site.asked == []
+    assert site.requests == []
 
 
 @pytest.mark.requirement("002.crawler.rebinding")
-async def test_a_name_that_changes_its_meaning_is_asked_only_once(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_name_that_changes_its_meaning_is_asked_only_once(
+    site: WebSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A name that is public when it is checked and private when it is used would lead inside; it is looked up once."""
     answers = iter(["93.184.216.34", "127.0.0.1"])
     looked_up: list[str] = []
@@ -73,15 +75,15 @@ async def test_a_name_that_changes_its_meaning_is_asked_only_once(site: Site, mo
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (next(answers), port))]
 
     monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", rebinding)
-    async with Fetcher(Allowed(), Patience(connect=0.5, read=0.5, whole=1)) as fetcher:
+    async with Fetcher(AllowedHosts(), FetchTimeouts(connect=0.5, read=0.5, total=1)) as fetcher:
         with pytest.raises((FetchFailed, DeadlineExceeded)):
             await fetcher.get(f"http://rebind.example:{site.port}/", MEGABYTE)
     assert looked_up == ["rebind.example"]
-    assert site.asked == []
+    assert site.requests == []
 
 
-async def test_a_body_that_announces_too_much_is_not_read(site: Site, fetcher: Fetcher) -> None:
-    site.pages["/large"] = Reply(b"x" * 2000)
+async def test_a_body_that_announces_too_much_is_not_read(site: WebSite, fetcher: Fetcher) -> None:
+    site.pages["/large"] = SiteReply(b"x" * 2000)
     with pytest.raises(TooLarge, match="larger than"):
         await fetcher.get(f"{site.url}/large", 1000)
 
@@ -106,30 +108,30 @@ async def test_a_body_that_goes_on_is_cut_off(fetcher: Fetcher) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "deflate", "raw", "x-gzip"])
-async def test_compressed_bodies_are_unpacked(site: Site, fetcher: Fetcher, encoding: str) -> None:
+async def test_compressed_bodies_are_unpacked(site: WebSite, fetcher: Fetcher, encoding: str) -> None:
     text = b"tea in the kitchen " * 50
     packed = gzip.compress(text) if "gzip" in encoding else zlib.compress(text)
     packed = packed[2:-4] if encoding == "raw" else packed
-    site.pages["/"] = Reply(packed, headers={"Content-Encoding": encoding.replace("raw", "deflate")})
+    site.pages["/"] = SiteReply(packed, headers={"Content-Encoding": encoding.replace("raw", "deflate")})
     assert (await fetcher.get(f"{site.url}/", MEGABYTE)).body == text
 
 
-async def test_a_decompression_bomb_is_refused_before_it_fills_the_memory(site: Site, fetcher: Fetcher) -> None:
+async def test_a_decompression_bomb_is_refused_before_it_fills_the_memory(site: WebSite, fetcher: Fetcher) -> None:
     bomb = gzip.compress(b"\0" * (100 * MEGABYTE), 5)
-    site.pages["/bomb"] = Reply(bomb, headers={"Content-Encoding": "gzip"})
+    site.pages["/bomb"] = SiteReply(bomb, headers={"Content-Encoding": "gzip"})
     with pytest.raises(TooLarge):
         await fetcher.get(f"{site.url}/bomb", 20 * MEGABYTE)
 
 
 @pytest.mark.parametrize("encoding", ["br", "zstd", "gzip, gzip", "compress"])
-async def test_a_compression_that_was_not_asked_for_is_refused(site: Site, fetcher: Fetcher, encoding: str) -> None:
-    site.pages["/"] = Reply(b"abc", headers={"Content-Encoding": encoding})
+async def test_a_compression_that_was_not_asked_for_is_refused(site: WebSite, fetcher: Fetcher, encoding: str) -> None:
+    site.pages["/"] = SiteReply(b"abc", headers={"Content-Encoding": encoding})
     with pytest.raises(FetchFailed, match="not asked for"):
         await fetcher.get(f"{site.url}/", MEGABYTE)
 
 
-async def test_broken_compression_is_a_failure_in_words(site: Site, fetcher: Fetcher) -> None:
-    site.pages["/"] = Reply(b"this is not gzip", headers={"Content-Encoding": "gzip"})
+async def test_broken_compression_is_a_failure_in_words(site: WebSite, fetcher: Fetcher) -> None:
+    site.pages["/"] = SiteReply(b"this is not gzip", headers={"Content-Encoding": "gzip"})
     with pytest.raises(FetchFailed, match="broken"):
         await fetcher.get(f"{site.url}/", MEGABYTE)
 
@@ -161,7 +163,7 @@ async def test_a_server_that_drips_is_given_up_when_the_whole_takes_too_long() -
 
     async with (
         await asyncio.start_server(dripping, "127.0.0.1", 0) as server,
-        Fetcher(Allowed.read("127.0.0.1"), Patience(connect=1, read=1, whole=0.5)) as fetcher,
+        Fetcher(AllowedHosts.parse("127.0.0.1"), FetchTimeouts(connect=1, read=1, total=0.5)) as fetcher,
     ):
         port = server.sockets[0].getsockname()[1]
         with pytest.raises(DeadlineExceeded, match="longer than"):
@@ -181,7 +183,7 @@ async def test_a_broken_server_is_a_failure_in_words(fetcher: Fetcher, sent: byt
             await fetcher.get(f"http://127.0.0.1:{port}/", MEGABYTE)
 
 
-async def test_a_closed_port_is_a_failure_in_words(site: Site, fetcher: Fetcher) -> None:
+async def test_a_closed_port_is_a_failure_in_words(site: WebSite, fetcher: Fetcher) -> None:
     port = site.port
     site.close()
     with pytest.raises(FetchFailed, match="could not be reached"):

@@ -6,7 +6,7 @@ import ipaddress
 
 import pytest
 
-from knowledge.engine.fetch.addresses import Allowed, check_literal, is_public, resolve
+from knowledge.engine.fetch.ssrf import AllowedHosts, check_literal_address, is_public, resolve_allowed
 from knowledge.errors import AddressForbidden, FetchFailed, InvalidParameter
 
 PRIVATE = [
@@ -46,38 +46,38 @@ def test_public_addresses_are_reached(address: str) -> None:
 @pytest.mark.parametrize("host", SPELLINGS)
 def test_a_forbidden_address_is_recognised_however_it_is_spelled(host: str) -> None:
     with pytest.raises(AddressForbidden):
-        check_literal(host, Allowed())
+        check_literal_address(host, AllowedHosts())
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.1", "2130706433", "0x7f000001", "ip6-localhost", "１２７.0.0.1"])
 async def test_names_are_judged_by_the_address_they_lead_to(host: str) -> None:
     with pytest.raises((AddressForbidden, FetchFailed)):
-        await resolve(host, 80, Allowed())
+        await resolve_allowed(host, 80, AllowedHosts())
 
 
 async def test_an_allowed_network_may_be_reached_by_any_name_that_leads_there() -> None:
-    found = await resolve("localhost", 80, Allowed.read("127.0.0.0/8"))
+    found = await resolve_allowed("localhost", 80, AllowedHosts.parse("127.0.0.0/8"))
     assert [str(address) for address in found] == ["127.0.0.1"]
 
 
 async def test_an_allowed_host_may_be_reached_wherever_it_is() -> None:
-    assert await resolve("localhost", 80, Allowed.read("LocalHost."))
+    assert await resolve_allowed("localhost", 80, AllowedHosts.parse("LocalHost."))
 
 
 async def test_a_host_that_is_not_allowed_stays_forbidden_beside_one_that_is() -> None:
     with pytest.raises(AddressForbidden):
-        await resolve("127.0.0.1", 80, Allowed.read("localhost, 10.0.0.0/8"))
+        await resolve_allowed("127.0.0.1", 80, AllowedHosts.parse("localhost, 10.0.0.0/8"))
 
 
 def test_a_mapped_spelling_of_an_allowed_address_is_allowed() -> None:
-    check_literal("[::ffff:127.0.0.1]", Allowed.read("127.0.0.1"))
+    check_literal_address("[::ffff:127.0.0.1]", AllowedHosts.parse("127.0.0.1"))
 
 
 def test_an_entry_that_is_no_host_is_refused_with_its_name() -> None:
     with pytest.raises(InvalidParameter, match="http://intranet"):
-        Allowed.read("10.0.0.0/8, http://intranet")
+        AllowedHosts.parse("10.0.0.0/8, http://intranet")
 
 
 async def test_a_name_that_does_not_exist_is_a_failure_in_words() -> None:
     with pytest.raises(FetchFailed, match=r"no host named nowhere\.invalid"):
-        await resolve("nowhere.invalid", 80, Allowed())
+        await resolve_allowed("nowhere.invalid", 80, AllowedHosts())

@@ -13,8 +13,8 @@ import pytest
 
 from knowledge.errors import StorageFailed
 from knowledge.index import embedded, vectors
-from knowledge.index.api import Within
-from tests.support.small_index import by_meaning, by_words, entry, open_index, put
+from knowledge.index.api import IndexFilter
+from tests.support.small_index import apply_entries, make_entry, open_index, search_vectors, search_words
 
 
 def crashed(folder: Path) -> Path:
@@ -26,31 +26,33 @@ def crashed(folder: Path) -> Path:
 
 def test_a_flushed_index_comes_back_as_it_was(tmp_path: Path) -> None:
     index = open_index(tmp_path / "index")
-    put(index, 4, [entry(1, "green tea", tags=("a",), language="de"), entry(2, "coffee", doc_type="pdf")])
+    apply_entries(
+        index, 4, [make_entry(1, "green tea", tags=("a",), language="de"), make_entry(2, "coffee", doc_type="pdf")]
+    )
     index.apply(5, [2], [])
     index.flush()
     index.close()
     again = open_index(tmp_path / "index")
-    assert (again.checkpoint(), again.count(), again.document_chunks()) == (5, 1, {1: 1})
-    assert by_words(again, "tea", Within(owner=0, tags=("a",))) == by_meaning(again, 1) == [1]
-    assert again.languages() == ("de",)
-    put(again, 6, [entry(3, "more tea", tags=("a",))])
-    assert sorted(by_words(again, "tea")) == [1, 3]
+    assert (again.checkpoint(), again.count(), again.count_document_chunks()) == (5, 1, {1: 1})
+    assert search_words(again, "tea", IndexFilter(owner=0, tags=("a",))) == search_vectors(again, 1) == [1]
+    assert again.snapshot.languages() == ("de",)
+    apply_entries(again, 6, [make_entry(3, "more tea", tags=("a",))])
+    assert sorted(search_words(again, "tea")) == [1, 3]
     again.close()
 
 
 def test_a_long_index_comes_back_with_its_codes(tmp_path: Path) -> None:
-    total = vectors.FIRST_TAIL + 300
+    total = vectors.FIRST_TAIL_PASSAGES + 300
     index = open_index(tmp_path / "index")
-    put(index, 1, [entry(number) for number in range(total)])
+    apply_entries(index, 1, [make_entry(number) for number in range(total)])
     index.flush()
-    put(index, 2, [entry(number) for number in range(total, total + embedded.SETTLED_TAIL)])
+    apply_entries(index, 2, [make_entry(number) for number in range(total, total + embedded.FLUSH_TAIL_PASSAGES)])
     index.flush()
-    before = by_meaning(index, 7)
+    before = search_vectors(index, 7)
     index.close()
     again = open_index(tmp_path / "index")
-    assert by_meaning(again, 7) == before
-    assert by_meaning(again, total)[0] == total
+    assert search_vectors(again, 7) == before
+    assert search_vectors(again, total)[0] == total
     again.close()
     (book,) = (tmp_path / "index" / "slots-0").glob("*.book")
     book.write_bytes(book.read_bytes()[:-4] + b"oops")
@@ -61,15 +63,15 @@ def test_a_long_index_comes_back_with_its_codes(tmp_path: Path) -> None:
 
 def test_what_was_not_flushed_is_applied_again_after_a_crash(tmp_path: Path) -> None:
     index = open_index(tmp_path / "index")
-    put(index, 1, [entry(1, "tea", document_id=1), entry(2, "coffee")])
+    apply_entries(index, 1, [make_entry(1, "tea", document_id=1), make_entry(2, "coffee")])
     index.flush()
-    index.apply(2, [1], [entry(3, "milk", document_id=1)])
+    index.apply(2, [1], [make_entry(3, "milk", document_id=1)])
     copy = crashed(tmp_path / "index")
     index.close()
     again = open_index(copy)
     assert again.checkpoint() == 1
-    again.apply(2, [1], [entry(3, "milk", document_id=1)])
-    assert (by_words(again, "milk"), by_words(again, "tea"), by_meaning(again, 3)[0]) == ([3], [], 3)
+    again.apply(2, [1], [make_entry(3, "milk", document_id=1)])
+    assert (search_words(again, "milk"), search_words(again, "tea"), search_vectors(again, 3)[0]) == ([3], [], 3)
     assert again.count() == 2
     again.flush()
     again.close()
@@ -80,11 +82,11 @@ def test_what_was_not_flushed_is_applied_again_after_a_crash(tmp_path: Path) -> 
 
 def test_an_index_that_was_never_flushed_asks_for_a_rebuild(tmp_path: Path) -> None:
     index = open_index(tmp_path / "index")
-    put(index, 1, [entry(1, "tea")])
+    apply_entries(index, 1, [make_entry(1, "tea")])
     copy = crashed(tmp_path / "index")
     index.close()
     again = open_index(copy)
-    assert (again.checkpoint(), again.count(), by_words(again, "tea")) == (-1, 0, [])
+    assert (again.checkpoint(), again.count(), search_words(again, "tea")) == (-1, 0, [])
     again.close()
 
 
@@ -139,24 +141,24 @@ def test_any_damage_means_an_empty_index_that_asks_for_a_rebuild(
     tmp_path: Path, damage: Callable[[Path], None]
 ) -> None:
     index = open_index(tmp_path / "index")
-    put(index, 1, [entry(1, "tea", tags=("a",)), entry(2, "coffee")])
+    apply_entries(index, 1, [make_entry(1, "tea", tags=("a",)), make_entry(2, "coffee")])
     index.flush()
     index.close()
     damage(tmp_path / "index")
     again = open_index(tmp_path / "index")
-    assert (again.checkpoint(), again.count(), by_words(again, "tea"), by_meaning(again, 1)) == (-1, 0, [], [])
-    put(again, 2, [entry(1, "tea")])
-    assert by_words(again, "tea") == [1]
+    assert (again.checkpoint(), again.count(), search_words(again, "tea"), search_vectors(again, 1)) == (-1, 0, [], [])
+    apply_entries(again, 2, [make_entry(1, "tea")])
+    assert search_words(again, "tea") == [1]
     again.close()
 
 
 @pytest.mark.parametrize("name", ["terms.rows", "vectors.rows"])
 def test_other_bytes_in_a_file_that_no_start_reads_are_named(tmp_path: Path, name: str) -> None:
     index = open_index(tmp_path / "index")
-    put(index, 1, [entry(number, f"tea {number}") for number in range(1, 30)])
+    apply_entries(index, 1, [make_entry(number, f"tea {number}") for number in range(1, 30)])
     index.flush()
-    put(index, 2, [entry(30, "coffee")])
-    assert index.damage() == []
+    apply_entries(index, 2, [make_entry(30, "coffee")])
+    assert index.find_damaged_files() == []
     index.flush()
     index.close()
     (path,) = (tmp_path / "index").glob(f"*/{name}")
@@ -164,14 +166,14 @@ def test_other_bytes_in_a_file_that_no_start_reads_are_named(tmp_path: Path, nam
     data[len(data) // 2] ^= 0xFF
     path.write_bytes(data)
     again = open_index(tmp_path / "index")
-    assert again.count() == 30 and again.damage() == [name]
+    assert again.count() == 30 and again.find_damaged_files() == [name]
     again.close()
 
 
 @pytest.mark.parametrize(("dimension", "fingerprint"), [(32, "test/2"), (16, "test/1"), (0, "")])
 def test_another_model_means_a_rebuild(tmp_path: Path, dimension: int, fingerprint: str) -> None:
     index = open_index(tmp_path / "index")
-    put(index, 1, [entry(1, "tea")])
+    apply_entries(index, 1, [make_entry(1, "tea")])
     index.flush()
     index.close()
     again = open_index(tmp_path / "index", dimension, fingerprint)
@@ -181,33 +183,35 @@ def test_another_model_means_a_rebuild(tmp_path: Path, dimension: int, fingerpri
 
 def test_an_index_in_use_is_not_taken_for_a_damaged_one(tmp_path: Path) -> None:
     index = open_index(tmp_path / "index")
-    put(index, 1, [entry(1, "tea")])
+    apply_entries(index, 1, [make_entry(1, "tea")])
     index.flush()
     with pytest.raises(StorageFailed):
         open_index(tmp_path / "index")
-    assert by_words(index, "tea") == [1]
+    assert search_words(index, "tea") == [1]
     index.close()
 
 
 def test_removed_passages_are_cleared_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedded, "MANY_DEAD", 50)
+    monkeypatch.setattr(embedded, "COMPACT_DEAD_SLOTS", 50)
     index = open_index(tmp_path / "index")
-    put(index, 1, [entry(number, f"tea leaf{number}", tags=(f"t{number % 3}",)) for number in range(200)])
+    apply_entries(
+        index, 1, [make_entry(number, f"tea leaf{number}", tags=(f"t{number % 3}",)) for number in range(200)]
+    )
     index.flush()
     index.apply(2, list(range(0, 200, 2)), [])
-    before = (by_words(index, "leaf151"), by_meaning(index, 151))
+    before = (search_words(index, "leaf151"), search_vectors(index, 151))
     index.flush()
     assert not (tmp_path / "index" / "slots-0").exists()
-    assert (by_words(index, "leaf151"), by_meaning(index, 151)) == before
-    put(index, 3, [entry(500, "late tea", tags=("t1",))])
+    assert (search_words(index, "leaf151"), search_vectors(index, 151)) == before
+    apply_entries(index, 3, [make_entry(500, "late tea", tags=("t1",))])
     index.flush()
     index.close()
     again = open_index(tmp_path / "index")
     assert (again.checkpoint(), again.count()) == (3, 101)
-    tagged = Within(owner=0, tags=("t1",))
-    assert sorted(by_meaning(again, 1, tagged)) == sorted([n for n in range(1, 200, 2) if n % 3 == 1] + [500])
-    assert by_words(again, "leaf151")[0] == 151
-    assert by_meaning(again, 500, limit=1) == [500]
+    tagged = IndexFilter(owner=0, tags=("t1",))
+    assert sorted(search_vectors(again, 1, tagged)) == sorted([n for n in range(1, 200, 2) if n % 3 == 1] + [500])
+    assert search_words(again, "leaf151")[0] == 151
+    assert search_vectors(again, 500, limit=1) == [500]
     again.close()
 
 
@@ -227,20 +231,25 @@ def no_room() -> Iterator[None]:
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no limit on the size of files")
 def test_an_index_goes_on_when_a_full_disk_has_room_again(tmp_path: Path) -> None:
     index = open_index(tmp_path / "index")
-    put(index, 1, [entry(1, "tea")])
+    apply_entries(index, 1, [make_entry(1, "tea")])
     index.flush()
-    more = [entry(number, f"coffee {'m' * number}") for number in range(2, 40)]
+    more = [make_entry(number, f"coffee {'m' * number}") for number in range(2, 40)]
     for _ in range(2):
         with no_room(), pytest.raises((OSError, ValueError)):
-            put(index, 2, more)
+            apply_entries(index, 2, more)
     with no_room(), pytest.raises((OSError, ValueError)):
         index.flush()
-    assert (by_words(index, "tea"), by_words(index, "mmmmmmm"), by_meaning(index, 1)) == ([1], [], [1])
-    put(index, 2, more)
-    assert (by_words(index, "mmmmmmm"), index.count()) == ([7], 39)
+    assert (search_words(index, "tea"), search_words(index, "mmmmmmm"), search_vectors(index, 1)) == ([1], [], [1])
+    apply_entries(index, 2, more)
+    assert (search_words(index, "mmmmmmm"), index.count()) == ([7], 39)
     index.flush()
     index.close()
     again = open_index(tmp_path / "index")
-    assert (again.checkpoint(), again.count(), by_words(again, "mmmmmmm"), by_words(again, "tea")) == (2, 39, [7], [1])
-    assert again.damage() == []
+    assert (again.checkpoint(), again.count(), search_words(again, "mmmmmmm"), search_words(again, "tea")) == (
+        2,
+        39,
+        [7],
+        [1],
+    )
+    assert again.find_damaged_files() == []
     again.close()

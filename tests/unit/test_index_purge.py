@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from knowledge.index import manifest
-from knowledge.index.api import Entry
+from knowledge.index.api import IndexEntry
 from knowledge.index.embedded import EmbeddedIndex
-from knowledge.index.tantivy_checksums import segments
-from tests.support.small_index import DIMENSION, by_meaning, by_words, entry, open_index, put
+from knowledge.index.tantivy_files import read_segments
+from tests.support.small_index import DIMENSION, apply_entries, make_entry, open_index, search_vectors, search_words
 
 COUNT = 5000
 """More than wait in the tail, so that there are codes."""
@@ -27,11 +27,12 @@ class Passages:
 
     def __init__(self) -> None:
         self.entries = {
-            number: entry(number, f"kettle {word(number)}", tags=("all", f"tag{number}")) for number in range(COUNT)
+            number: make_entry(number, f"kettle {word(number)}", tags=("all", f"tag{number}"))
+            for number in range(COUNT)
         }
         self.read_again = 0
 
-    def read(self, ids: Sequence[int]) -> list[Entry]:
+    def read(self, ids: Sequence[int]) -> list[IndexEntry]:
         self.read_again += len(ids)
         return [self.entries[number] for number in ids if number in self.entries]
 
@@ -39,7 +40,7 @@ class Passages:
 def purge(index: EmbeddedIndex, passages: Passages) -> None:
     """Purge to the end, once more where a change came in between."""
     for _ in range(500):
-        if index.purge(passages.read) and not index.unpurged():
+        if index.purge(passages.read) and not index.count_unpurged():
             return
     raise AssertionError("a purge does not end")
 
@@ -54,7 +55,7 @@ def without(index: EmbeddedIndex, passages: Passages, seq: int, *numbers: int) -
 @pytest.fixture
 def filled(tmp_path: Path) -> Iterator[tuple[EmbeddedIndex, Passages]]:
     passages, index = Passages(), open_index(tmp_path / "index")
-    put(index, 1, passages.entries.values())
+    apply_entries(index, 1, passages.entries.values())
     index.flush()
     yield index, passages
     index.close()
@@ -62,13 +63,15 @@ def filled(tmp_path: Path) -> Iterator[tuple[EmbeddedIndex, Passages]]:
 
 def test_a_purge_leaves_nothing_of_deleted_passages(filled: tuple[EmbeddedIndex, Passages], tmp_path: Path) -> None:
     index, passages = filled
-    assert index.unpurged() == 0
+    assert index.count_unpurged() == 0
     without(index, passages, 2, 7, 4990)
-    assert index.unpurged() > COUNT / 2, "tantivy keeps deleted passages with the others of their segment"
+    assert index.count_unpurged() > COUNT / 2, "tantivy keeps deleted passages with the others of their segment"
     purge(index, passages)
-    assert index.unpurged() == 0 and not any(each.deleted for each in segments(tmp_path / "index" / "words"))
-    assert sum(each.passages for each in segments(tmp_path / "index" / "words")) == COUNT - 2
-    kept = manifest.read(tmp_path / "index", DIMENSION, "test/1")
+    assert index.count_unpurged() == 0 and not any(
+        each.deleted_count for each in read_segments(tmp_path / "index" / "words")
+    )
+    assert sum(each.passage_count for each in read_segments(tmp_path / "index" / "words")) == COUNT - 2
+    kept = manifest.read_manifest(tmp_path / "index", DIMENSION, "test/1")
     assert (kept.slots, kept.live) == (COUNT - 2, COUNT - 2)
     assert not {"tag7", "tag4990"} & set(kept.tags) and len(kept.tags) == COUNT - 1
 
@@ -77,14 +80,16 @@ def test_a_purge_changes_no_answer(filled: tuple[EmbeddedIndex, Passages], tmp_p
     index, passages = filled
     without(index, passages, 2, *range(0, COUNT, 50))
     asked = [1, 49, 51, 2500 + 1, COUNT - 1]
-    before = [(by_words(index, word(number)), by_meaning(index, number, limit=10)) for number in asked]
+    before = [(search_words(index, word(number)), search_vectors(index, number, limit=10)) for number in asked]
     purge(index, passages)
-    assert [(by_words(index, word(number)), by_meaning(index, number, limit=10)) for number in asked] == before
-    assert by_words(index, word(50)) == [] and index.damage() == []
+    assert [(search_words(index, word(number)), search_vectors(index, number, limit=10)) for number in asked] == before
+    assert search_words(index, word(50)) == [] and index.find_damaged_files() == []
     index.close()
     opened = open_index(tmp_path / "index")
-    assert opened.checkpoint() == 2 and opened.unpurged() == 0
-    assert [(by_words(opened, word(number)), by_meaning(opened, number, limit=10)) for number in asked] == before
+    assert opened.checkpoint() == 2 and opened.count_unpurged() == 0
+    assert [
+        (search_words(opened, word(number)), search_vectors(opened, number, limit=10)) for number in asked
+    ] == before
     opened.close()
 
 
@@ -96,9 +101,9 @@ def test_a_purge_that_was_interrupted_goes_on_after_the_next_opening(
     index.purge(passages.read)  # one step, and the manifest does not know of it
     index.close()
     opened = open_index(tmp_path / "index")
-    assert opened.checkpoint() == 2 and opened.unpurged() > 0 and by_words(opened, word(8)) == [8]
+    assert opened.checkpoint() == 2 and opened.count_unpurged() > 0 and search_words(opened, word(8)) == [8]
     purge(opened, passages)
-    assert opened.unpurged() == 0 and len(by_words(opened, "kettle", limit=COUNT)) == COUNT - 1
+    assert opened.count_unpurged() == 0 and len(search_words(opened, "kettle", limit=COUNT)) == COUNT - 1
     opened.close()
 
 
@@ -106,9 +111,13 @@ def test_changes_between_two_steps_of_a_purge_are_kept(filled: tuple[EmbeddedInd
     index, passages = filled
     without(index, passages, 2, 7)
     index.purge(passages.read)
-    passages.entries[8] = entry(8, "teapot instead")
-    put(index, 3, [passages.entries[8], entry(COUNT, "brand new")])
-    passages.entries[COUNT] = entry(COUNT, "brand new")
+    passages.entries[8] = make_entry(8, "teapot instead")
+    apply_entries(index, 3, [passages.entries[8], make_entry(COUNT, "brand new")])
+    passages.entries[COUNT] = make_entry(COUNT, "brand new")
     purge(index, passages)
-    assert by_words(index, "teapot") == [8] and by_words(index, "brand") == [COUNT] and by_words(index, word(8)) == []
-    assert len(by_words(index, "kettle", limit=COUNT)) == COUNT - 2 and index.unpurged() == 0
+    assert (
+        search_words(index, "teapot") == [8]
+        and search_words(index, "brand") == [COUNT]
+        and search_words(index, word(8)) == []
+    )
+    assert len(search_words(index, "kettle", limit=COUNT)) == COUNT - 2 and index.count_unpurged() == 0

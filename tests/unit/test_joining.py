@@ -2,41 +2,41 @@
 
 from __future__ import annotations
 
-from knowledge.split.joining import joined_text
-from tests.unit.test_split import split
+from knowledge.split.passage import join_passages
+from tests.unit.test_split import split_pages
 
 TABLE = "| month | litres |\n|---|---|"
 
 
 def test_paragraphs_stay_paragraphs() -> None:
-    assert joined_text(["Water boils.", "Steam rises."]) == "Water boils.\n\nSteam rises."
+    assert join_passages(["Water boils.", "Steam rises."]) == "Water boils.\n\nSteam rises."
 
 
 def test_a_sentence_that_was_cut_is_whole() -> None:
-    assert joined_text(["The kettle is", "descaled in spring."]) == "The kettle is descaled in spring."
+    assert join_passages(["The kettle is", "descaled in spring."]) == "The kettle is descaled in spring."
 
 
 def test_a_table_has_its_header_once() -> None:
-    joined = joined_text([f"Use\n\n{TABLE}\n| May | 3 |", f"{TABLE}\n| June | 4 |"])
+    joined = join_passages([f"Use\n\n{TABLE}\n| May | 3 |", f"{TABLE}\n| June | 4 |"])
     assert joined == f"Use\n\n{TABLE}\n| May | 3 |\n| June | 4 |"
 
 
 def test_another_table_keeps_its_header() -> None:
     other = "| name | age |\n|---|---|\n| Ada | 36 |"
-    assert joined_text([f"{TABLE}\n| May | 3 |", other]).endswith(f"\n\n{other}")
+    assert join_passages([f"{TABLE}\n| May | 3 |", other]).endswith(f"\n\n{other}")
 
 
 def test_code_has_one_fence() -> None:
-    joined = joined_text(["Then:\n\n```python\na = 1\n```", "```python\nb = 2\n```"])
+    joined = join_passages(["Then:\n\n```python\na = 1\n```", "```python\nb = 2\n```"])
     assert joined == "Then:\n\n```python\na = 1\nb = 2\n```"
 
 
 def test_list_items_stay_a_list() -> None:
-    assert joined_text(["- one", "- two"]) == "- one\n- two"
+    assert join_passages(["- one", "- two"]) == "- one\n- two"
 
 
 def test_what_the_splitter_cut_is_joined_without_loss() -> None:
     rows = "\n".join(f"| row {number} | {number * 7} |" for number in range(60))
-    pieces = split(f"# Sheet\n\n{TABLE}\n{rows}\n", window=116)
+    pieces = split_pages(f"# Sheet\n\n{TABLE}\n{rows}\n", window=116)
     assert len(pieces) > 3 and all("| month | litres |" in piece.text for piece in pieces)
-    assert joined_text([piece.text for piece in pieces]) == f"# Sheet\n\n{TABLE}\n{rows}"
+    assert join_passages([piece.text for piece in pieces]) == f"# Sheet\n\n{TABLE}\n{rows}"

@@ -8,20 +8,19 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from knowledge.config import Settings
+from knowledge.config import Settings, read_settings
 from knowledge.errors import InvalidParameter, RateLimited
 from knowledge.model import Caller, CallerKind
-from knowledge.surfaces.cli.session import read_settings
-from knowledge.surfaces.http.rate_limit_storage import FILE
+from knowledge.surfaces.http.rate_limit_storage import FILENAME
 from knowledge.surfaces.http.rate_limits import (
     Allowance,
+    LimitTable,
     RateLimits,
-    Table,
-    purse_of,
-    refused_headers,
-    stranger,
+    address_key_of,
+    allowance_key_of,
+    rate_limit_headers,
 )
-from knowledge.toolsets.base import Rate
+from knowledge.toolsets.base import RateClass
 
 VARIABLES = (
     "QUERY_RATE_LIMIT", "UPLOAD_RATE_LIMIT", "MANAGEMENT_RATE_LIMIT", "AUTH_RATE_LIMIT",
@@ -30,10 +29,10 @@ VARIABLES = (
 
 
 def limits(data: Path, **given: object) -> RateLimits:
-    return RateLimits.of(Settings.model_validate({"data": data, **given}))
+    return RateLimits.from_settings(Settings.model_validate({"data": data, **given}))
 
 
-def amounts(table: Table) -> dict[str, str]:
+def amounts(table: LimitTable) -> dict[str, str]:
     return {rate.value: limit for rate, (_, limit) in table.items()}
 
 
@@ -66,42 +65,42 @@ def test_every_limit_is_a_variable_of_the_contract_and_of_ours(
 def test_what_is_no_limit_is_refused_at_the_start_by_a_sentence(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AUTH_RATE_LIMIT", value)
     with pytest.raises(InvalidParameter, match=r"AUTH_RATE_LIMIT is wrong.* is no limit; write one like 60/minute"):
-        read_settings({})
+        read_settings()
     with pytest.raises(ValidationError):
         Settings()
 
 
 async def test_an_allowance_goes_down_and_then_says_how_long_to_wait(tmp_path: Path) -> None:
     rates = limits(tmp_path, upload_rate_limit="2/minute")
-    first = await rates.draw(rates.rest, "account:1", Rate.UPLOAD)
-    second = await rates.draw(rates.mcp, "account:1", Rate.UPLOAD)
+    first = await rates.acquire(rates.rest, "account:1", RateClass.UPLOAD)
+    second = await rates.acquire(rates.mcp, "account:1", RateClass.UPLOAD)
     assert first is not None and second is not None
     assert (first.limit, first.remaining, second.remaining) == (2, 1, 0), "over MCP and REST alike"
     assert first.reset == second.reset, "when the first draw no longer counts"
     with pytest.raises(RateLimited, match=r"^Rate limit exceeded\. Please slow down and try again\.$") as caught:
-        await rates.draw(rates.rest, "account:1", Rate.UPLOAD)
-    headers = refused_headers(caught.value)
+        await rates.acquire(rates.rest, "account:1", RateClass.UPLOAD)
+    headers = rate_limit_headers(caught.value)
     assert headers["x-ratelimit-limit"] == "2" and headers["x-ratelimit-remaining"] == "0"
     assert headers["x-ratelimit-reset"] == str(first.reset) and 1 <= int(headers["retry-after"]) <= 60
-    assert await rates.draw(rates.rest, "account:2", Rate.UPLOAD) is not None
-    assert await rates.draw(rates.rest, "account:1", Rate.QUERY) is not None
+    assert await rates.acquire(rates.rest, "account:2", RateClass.UPLOAD) is not None
+    assert await rates.acquire(rates.rest, "account:1", RateClass.QUERY) is not None
 
 
 async def test_off_lifts_a_limit(tmp_path: Path) -> None:
     rates = limits(tmp_path, query_rate_limit="off", mcp_list_rate_limit="1/day")
-    assert await rates.draw(rates.mcp, "account:1", Rate.QUERY) is None
-    assert await rates.draw(rates.mcp, "account:1", Rate.LIST) is not None
+    assert await rates.acquire(rates.mcp, "account:1", RateClass.QUERY) is None
+    assert await rates.acquire(rates.mcp, "account:1", RateClass.LIST) is not None
 
 
 async def test_a_restart_hands_out_no_new_allowance_where_the_storage_is_a_file(tmp_path: Path) -> None:
     for expected in (1, 0):
         rates = limits(tmp_path, auth_rate_limit="2/day", rate_limit_storage="file")
-        drawn = await rates.draw(rates.rest, "address:10.0.0.1", Rate.AUTHENTICATION)
+        drawn = await rates.acquire(rates.rest, "address:10.0.0.1", RateClass.AUTHENTICATION)
         assert drawn is not None and drawn.remaining == expected
         rates.close()
     rates = limits(tmp_path, auth_rate_limit="2/day", rate_limit_storage="file")
     with pytest.raises(RateLimited):
-        await rates.draw(rates.rest, "address:10.0.0.1", Rate.AUTHENTICATION)
+        await rates.acquire(rates.rest, "address:10.0.0.1", RateClass.AUTHENTICATION)
     rates.close()
 
 
@@ -109,16 +108,16 @@ async def test_memory_counts_while_the_storage_fails(tmp_path: Path, caplog: pyt
     rates = limits(tmp_path, auth_rate_limit="1/day", rate_limit_storage="file")
     rates.close()  # as good as a disk that went away
     with caplog.at_level(logging.WARNING):
-        assert await rates.draw(rates.rest, "address:10.0.0.1", Rate.AUTHENTICATION) is not None
+        assert await rates.acquire(rates.rest, "address:10.0.0.1", RateClass.AUTHENTICATION) is not None
         with pytest.raises(RateLimited):
-            await rates.draw(rates.rest, "address:10.0.0.1", Rate.AUTHENTICATION)
-    assert FILE in caplog.text
+            await rates.acquire(rates.rest, "address:10.0.0.1", RateClass.AUTHENTICATION)
+    assert FILENAME in caplog.text
 
 
 def test_only_accounts_have_a_purse() -> None:
-    assert purse_of(Caller()) is None
-    assert purse_of(Caller(CallerKind.KEY)) is None
-    assert purse_of(Caller(CallerKind.ACCOUNT, owner=7)) == "account:7"
+    assert allowance_key_of(Caller()) is None
+    assert allowance_key_of(Caller(CallerKind.KEY)) is None
+    assert allowance_key_of(Caller(CallerKind.ACCOUNT, owner=7)) == "account:7"
 
 
 @pytest.mark.parametrize(
@@ -132,11 +131,11 @@ def test_only_accounts_have_a_purse() -> None:
     ],
 )
 def test_strangers_are_told_apart_by_address_and_in_ipv6_by_network(address: str, purse: str) -> None:
-    assert stranger({"type": "http", "client": (address, 5000)}) == purse
+    assert address_key_of({"type": "http", "client": (address, 5000)}) == purse
 
 
 def test_the_operators_key_is_no_stranger() -> None:
-    assert stranger({"type": "http", "client": ("10.0.0.1", 1), "caller": Caller(CallerKind.KEY)}) is None
+    assert address_key_of({"type": "http", "client": ("10.0.0.1", 1), "caller": Caller(CallerKind.KEY)}) is None
 
 
 def test_headers_are_whole_numbers() -> None:

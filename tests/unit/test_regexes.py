@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.regex_growth import Growth, Probe
-from tests.unit.regex_patterns import Collected, Pattern, collect, other_imports
+from tests.unit.regex_patterns import Collected, Pattern, collect_patterns, find_other_imports
 
 CHILDREN = 2
 CPU_SECONDS = 60
@@ -21,12 +21,12 @@ CPU_SECONDS = 60
 
 EXAMPLES: dict[tuple[str, str], dict[str, object]] = {
     ("knowledge/engine/crawl/html_scan.py", "f'</{name}'"): {"name": "script"},  # a tag's name, from a fixed list
-    ("knowledge/extract/pdf/ligatures.py", r"f'(?<!\\w){guess}(?!\\w)'"): {
+    ("knowledge/extract/pdf/text_repairs.py", r"f'(?<!\\w){guess}(?!\\w)'"): {
         "guess": r"a\w{0,3}a\w{0,3}a\w{0,3}a\w{0,3}a"
     },
     (
         "knowledge/extract/pdf/outline.py",
-        r"f'(?i)[\\s\\d.:§)(-]*{re.escape(_bare(title))}[.:]?\\s+(?-i:(?=[^\\W\\d_a-zß-ÿ]))'",
+        r"f'(?i)[\\s\\d.:§)(-]*{re.escape(_normalise_title(title))}[.:]?\\s+(?-i:(?=[^\\W\\d_a-zß-ÿ]))'",
     ): {"title": "Annual Results"},  # a title, escaped
 }
 """Patterns that are put together while the code runs, each with an example of what goes into it."""
@@ -74,7 +74,7 @@ def probes_of(pattern: Pattern) -> list[Probe]:
 
 @pytest.fixture(scope="module")
 def collected() -> Collected:
-    return collect(EXAMPLES)
+    return collect_patterns(EXAMPLES)
 
 
 def test_no_pattern_of_the_package_needs_more_than_linear_time(collected: Collected) -> None:
@@ -96,7 +96,7 @@ def test_every_bound_and_example_belongs_to_a_pattern_that_is_there(collected: C
 
 
 def test_patterns_are_made_in_the_way_that_this_test_can_see() -> None:
-    assert other_imports() == []
+    assert find_other_imports() == []
 
 
 SLOW = {

@@ -8,15 +8,15 @@ from collections.abc import Callable
 
 import pytest
 
-from knowledge.config import LIMIT
-from knowledge.extract import identify, links
-from knowledge.extract.odf import sheets as odf_sheets
-from knowledge.extract.office import docx_headings, docx_repairs, xlsx_number_formats
-from knowledge.extract.pdf import choose_reading, layout, ligatures, outline
-from knowledge.extract.text import markdown, markup, rst
+from knowledge.config import RATE_LIMIT_PATTERN
+from knowledge.extract import identify
+from knowledge.extract.odf import reader as odf_sheets
+from knowledge.extract.office import docx_repairs, number_formats
+from knowledge.extract.pdf import choose_reading, liteparse_pages, outline, text_repairs
+from knowledge.extract.text import markdown, markup
 from knowledge.extract.web import html
 from knowledge.split import blocks, cutter, passage
-from knowledge.text import analyzer, scanning
+from knowledge.text import analyzer
 from knowledge.toolsets.sage import page
 
 TEXTS = 3_000
@@ -46,12 +46,12 @@ def slow_quotes(text: str) -> object:
 
 def slow_heading(text: str) -> object:
     found = re.fullmatch(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*", text)
-    title = blocks.words_alone(found[2] or "") if found else ""
+    title = blocks.strip_markup(found[2] or "") if found else ""
     return (found[1], title) if found and title else None
 
 
 def heading(text: str) -> object:
-    found = blocks._heading(text)
+    found = blocks._parse_heading(text)
     return None if found is None else ("#" * found.level, found.title)
 
 
@@ -64,7 +64,7 @@ def slow_first_heading(text: str) -> object:
 
 def slow_org(text: str) -> object:
     found = re.match(r"(\*{1,6})\s+(?:TODO\s+|DONE\s+)?(\S.*?)(?:\s+:[\w@:]+:)?$", text)
-    return [f"{'#' * len(found[1])} {found[2]}"] if found else list(markup.org(iter([text])))
+    return [f"{'#' * len(found[1])} {found[2]}"] if found else list(markup.convert_org(iter([text])))
 
 
 def slow_tex(text: str) -> object:
@@ -91,7 +91,7 @@ def slow_reference(text: str) -> object:
 
 
 def reference(text: str) -> object:
-    return odf_sheets.REFERENCE.sub(lambda f: f[1].replace(":.", ":") if f[2] else f[0], text)
+    return odf_sheets.CELL_REFERENCE.sub(lambda f: f[1].replace(":.", ":") if f[2] else f[0], text)
 
 
 def slow_sounds(text: str) -> object:
@@ -106,7 +106,7 @@ def slow_markup(text: str) -> object:
 
 
 def fast_markup(text: str) -> object:
-    found = identify.MARKUP.match(head := text.encode(), identify._end_of_comments(head))
+    found = identify.MARKUP.match(head := text.encode(), identify._skip_comments(head))
     return found and found[1]
 
 
@@ -129,10 +129,10 @@ CASES: dict[str, tuple[Reading, Reading, tuple[str, ...]]] = {
         groups(analyzer._TOKEN, "findall"),
         ("1", "000", ",", "12", "a", ".", "C++", " ", "x-y"),
     ),
-    "quotes": (slow_quotes, scanning.split_quoted, ('"', "“", "”", "„", "«", "»", "a", " b ")),
+    "quotes": (slow_quotes, analyzer.split_quoted, ('"', "“", "”", "„", "«", "»", "a", " b ")),
     "limits": (
         lambda text: bool(re.fullmatch(r"(?i)\s*[1-9]\d*\s*(/|\s*per\s)\s*([1-9]\d*\s*)?(second|minute)s?\s*", text)),
-        lambda text: bool(LIMIT.fullmatch(text)),
+        lambda text: bool(RATE_LIMIT_PATTERN.fullmatch(text)),
         ("1", "20", " ", "/", "per ", "second", "minutes", "Per"),
     ),
     "titles of pages": (
@@ -147,7 +147,7 @@ CASES: dict[str, tuple[Reading, Reading, tuple[str, ...]]] = {
     ),
     "anchors": (
         replacing(r"(?m)^(#{1,6} .*?)[ \u200b]*(?:[¶§🔗]|[ \u200b]#)?[ \u200b]*$", r"\1"),
-        lambda text: html.HEADING_LINE.sub(html._without_anchor, text),
+        lambda text: html.HEADING_LINE.sub(html._strip_anchor, text),
         ("#", "# ", " ", "\u200b", "a", "¶", "§", "\n"),
     ),
     "markup": (
@@ -157,80 +157,80 @@ CASES: dict[str, tuple[Reading, Reading, tuple[str, ...]]] = {
     ),
     "first headings": (
         slow_first_heading,
-        markdown.first_heading,
+        markdown.find_first_heading,
         ("# ", "#", "a", " ", "*", "_", "`", "[", "](", ")", "!", "\n", "=="),
     ),
     "images": (
         replacing(r"!\[([^\]]*)\]\([^)]*\)", r"\1"),
-        links.replace_images,
+        markdown.replace_images,
         ("!", "[", "![", "]", "(", "](", ")", "a"),
     ),
     "images with their lines": (
         replacing(r"!\[[^\]]*\]\([^)]*\)\n?", ""),
-        layout._without_images,
+        liteparse_pages._drop_images,
         ("![", "]", "(", "](", ")", "a", "\n"),
     ),
     "TeX": (
         slow_tex,
-        lambda text: list(markup.tex(iter([text]))),
+        lambda text: list(markup.convert_tex(iter([text]))),
         ("\\title{", "\\section{", "\\part*", "[", "]", "{", "}", "a", " "),
     ),
     "Org": (
         slow_org,
-        lambda text: list(markup.org(iter([text]))),
+        lambda text: list(markup.convert_org(iter([text]))),
         ("* ", "** ", "TODO", "DONE ", " ", "a", ":tag:", ":", "\t"),
     ),
     "references": (slow_reference, reference, ("[", ".", "]", "A1", ":.", "*")),
     "joined letters": (
         groups(r"[\w\x0b\x1b]*[\x0b\x1b][\w\x0b\x1b]*", "findall"),
-        groups(ligatures.TORN, "findall"),
+        groups(text_repairs.WORD_WITH_LIGATURE, "findall"),
         ("a", "\x0b", "\x1b", " ", ".", "bc"),
     ),
-    "bare titles": (slow_bare, outline._bare, ("1", ".", " ", "IV", "A.", "a", ":", "B", ")", "*", "§")),
+    "bare titles": (slow_bare, outline._normalise_title, ("1", ".", " ", "IV", "A.", "a", ":", "B", ")", "*", "§")),
     "dashes": (
         groups(r"(\w{2,})([—–])\n(\w{2,})", "findall"),
-        groups(choose_reading.DASHED, "findall"),
+        groups(choose_reading.DASHED_LINE_END, "findall"),
         ("a", "bc", "—\n", "–", "\n", " "),
     ),
     "inline markup": (
         slow_inline,
-        rst._inline,
+        markup._convert_inline,
         (":", "ref", ":ref:`", "`", "<", ">", "a", " ", ">`_", "`__", "+"),
     ),
     "number formats": (
         replacing(r'"[^"]*"|\\.|\[(?!h+\]|m+\]|s+\])[^\]]*\]', ""),
-        lambda text: xlsx_number_formats.NO_CODE.sub("", text),
+        lambda text: number_formats.LITERAL_PART.sub("", text),
         ('"', "\\", "[", "]", "h", "mm", "Red", "0"),
     ),
     "cells": (
         lambda text: re.findall(CELL, text.encode()),
-        lambda text: xlsx_number_formats.CELL.findall(text.encode()),
+        lambda text: number_formats.NUMBER_CELL.findall(text.encode()),
         ("<c ", 'r="A1" ', 's="3"', ">", "<f/>", "<f>A1</f>", '<f t="x">', "<v>", "1.5", "</v></c>", "E-2", "a"),
     ),
     "ruby": (
         slow_sounds,
-        lambda text: docx_repairs._without_sounds(text.encode()),
+        lambda text: docx_repairs._unwrap_ruby(text.encode()),
         ("<w:ruby>", "<w:rubyBase>", "</w:rubyBase>", "</w:ruby>", " ", "a", "</w:rubyBase></w:ruby>"),
     ),
     "wide cells": (
         slow_gaps,
-        lambda text: sorted(docx_repairs._gaps(text.encode())),
+        lambda text: sorted(docx_repairs._find_spans(text.encode())),
         ("<w:tc>", "</w:tc>", '<w:gridSpan w:val="2"/>', '<w:gridSpan w:val="3"/>', "a"),
     ),
     "words of Word": (
         lambda text: re.findall(rb"<w:t(?: [^>]*)?>([^<]*)</w:t>", text.encode()),
-        lambda text: docx_headings.WORDS.findall(text.encode()),
+        lambda text: docx_repairs.RUN_TEXT.findall(text.encode()),
         ("<w:t>", '<w:t xml:space="preserve">', "a", "</w:t>", " ", "<w:r/>"),
     ),
     "headings": (slow_heading, heading, ("#", "# ", " ", "\t", "a", "##", "*", "C#")),
     "delimiters": (
         groups(r"[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*", "fullmatch"),
-        groups(blocks.DELIMITER, "fullmatch"),
+        groups(blocks.TABLE_DELIMITER, "fullmatch"),
         ("|", "-", ":", " ", "\t", "---|"),
     ),
     "ends of sentences": (
         groups(r"[.!?…؟۔।]+[\"'”’)\]*_]*\s+(?![a-zß-ÿ])|[。！？]+[」』”）]*", "findall"),
-        groups(cutter.ENDS[1], "findall"),
+        groups(cutter.TEXT_ENDS[1], "findall"),
         (".", "?", '"', ")", " ", "\n", "a", "B", "。", "」"),
     ),
     "ends of code": (
@@ -238,7 +238,11 @@ CASES: dict[str, tuple[Reading, Reading, tuple[str, ...]]] = {
         lambda text: [found.span() for found in cutter.CODE_ENDS[0].finditer(text)],
         ("\n", " ", "\t", "a", "\n\n"),
     ),
-    "hashes": (replacing(r"^#{1,6}\s+|\s+#+$", ""), lambda text: passage.HASHES.sub("", text), ("#", " ", "\t", "a")),
+    "hashes": (
+        replacing(r"^#{1,6}\s+|\s+#+$", ""),
+        lambda text: passage.HEADING_HASHES.sub("", text),
+        ("#", " ", "\t", "a"),
+    ),
 }
 
 

@@ -14,20 +14,20 @@ from hypothesis import strategies as st
 from knowledge.engine.search.fusion import Numbers, Ranking
 from knowledge.engine.search.rerank import (
     DEFAULT_MODEL,
-    Case,
-    Judge,
-    LateInteraction,
-    Passage,
+    LateInteractionScorer,
+    PassageScorer,
     Reranker,
-    even_scale,
+    RerankPassage,
+    RerankRequest,
     open_reranker,
-    reordered,
+    reorder_ranking,
+    to_fused_scale,
 )
 from knowledge.errors import InvalidParameter
-from knowledge.index.api import Index, Words
-from knowledge.model import Mode, Query
+from knowledge.index.api import IndexSnapshot, QueryTerms
+from knowledge.model import Query, SearchMode
 
-QUERY = Query(text="what is the capital city of france", mode=Mode.RERANK, budget_ms=20_000)
+QUERY = Query(text="what is the capital city of france", mode=SearchMode.RERANK, budget_ms=20_000)
 
 
 class Shelf:
@@ -36,11 +36,11 @@ class Shelf:
     def languages(self) -> tuple[str, ...]:
         return ("en",)
 
-    def ceiling(self, words: Words) -> float:
+    def ceiling(self, words: QueryTerms) -> float:
         return 2.2 * sum(len(forms[0]) for forms in words.terms)
 
 
-SHELF: Index = Shelf()  # type: ignore[assignment]
+SHELF: IndexSnapshot = Shelf()  # type: ignore[assignment]
 
 
 def ranking(*relevance: float) -> Ranking:
@@ -48,15 +48,15 @@ def ranking(*relevance: float) -> Ranking:
     return Ranking(np.argsort(-given, kind="stable"), given.copy(), given, calibrated=True)
 
 
-def passages(*texts: str) -> list[Passage]:
-    return [Passage(number, text) for number, text in enumerate(texts)]
+def passages(*texts: str) -> list[RerankPassage]:
+    return [RerankPassage(number, text) for number, text in enumerate(texts)]
 
 
 class Fixed:
     def __init__(self, *scores: float) -> None:
         self._scores = np.array(scores)
 
-    def judge(self, case: Case) -> Numbers:
+    def score_passages(self, request: RerankRequest) -> Numbers:
         return self._scores
 
 
@@ -65,7 +65,7 @@ def test_relevance_falls_from_first_to_last_in_the_new_order(relevance: list[flo
     before = ranking(*relevance)
     count = data.draw(st.integers(1, len(relevance)))
     scores = np.array(data.draw(st.lists(st.floats(-5, 5), min_size=count, max_size=count)))
-    after = reordered(before, scores)
+    after = reorder_ranking(before, scores)
     ordered = after.relevance[after.order]
     assert (np.diff(ordered) <= 0).all()
     assert sorted(after.order.tolist()) == sorted(before.order.tolist())
@@ -76,7 +76,7 @@ def test_relevance_falls_from_first_to_last_in_the_new_order(relevance: list[flo
 def test_a_fused_score_is_won_back_from_its_relevance() -> None:
     score = np.array([0.1, 0.4, 0.8])
     relevance = 1 / (1 + np.exp(-(-3.94 + 10.94 * score)))
-    assert even_scale(relevance) == pytest.approx(score)
+    assert to_fused_scale(relevance) == pytest.approx(score)
 
 
 def test_the_judge_decides_the_order() -> None:
@@ -105,7 +105,7 @@ def test_a_budget_that_runs_out_halfway_orders_what_was_read_and_says_so() -> No
 def test_a_reranker_that_is_still_loading_is_not_waited_for_beyond_the_budget() -> None:
     leave = threading.Event()
 
-    def load() -> Judge:
+    def load() -> PassageScorer:
         leave.wait(30)
         return Fixed(1.0, 2.0)
 
@@ -147,13 +147,13 @@ TEXTS = (
 
 
 @pytest.fixture(scope="module")
-def word_by_word() -> LateInteraction:
-    from knowledge.embed.token_vectors import GraniteTokens
+def word_by_word() -> LateInteractionScorer:
+    from knowledge.embed.rerankers import GraniteTokenEmbedder
 
-    return LateInteraction(GraniteTokens())
+    return LateInteractionScorer(GraniteTokenEmbedder())
 
 
-def test_word_by_word_the_passage_that_answers_comes_first(word_by_word: LateInteraction) -> None:
+def test_word_by_word_the_passage_that_answers_comes_first(word_by_word: LateInteractionScorer) -> None:
     reranker = Reranker(lambda: word_by_word, 300)
     after, note = reranker.rerank(QUERY, "any", ranking(0.72, 0.7, 0.69, 0.68), passages(*TEXTS), SHELF)
     assert note is None
@@ -161,25 +161,25 @@ def test_word_by_word_the_passage_that_answers_comes_first(word_by_word: LateInt
     assert after.order[-1] == 1
 
 
-def test_what_was_read_in_time_is_kept_for_the_next_question(word_by_word: LateInteraction) -> None:
-    given = [Passage(900 + number, text * 30) for number, text in enumerate(TEXTS)]
-    late = Case(QUERY.text, given, np.array([0.7, 0.69, 0.68, 0.67]), SHELF, deadline=0.0)
-    assert len(word_by_word.judge(late)) == 0
+def test_what_was_read_in_time_is_kept_for_the_next_question(word_by_word: LateInteractionScorer) -> None:
+    given = [RerankPassage(900 + number, text * 30) for number, text in enumerate(TEXTS)]
+    late = RerankRequest(QUERY.text, given, np.array([0.7, 0.69, 0.68, 0.67]), SHELF, deadline=0.0)
+    assert len(word_by_word.score_passages(late)) == 0
     in_time = replace(late, deadline=float("inf"))
-    word_by_word.judge(replace(in_time, passages=[*given[:2], given[3]], fused=late.fused[:3]))
-    assert len(word_by_word.judge(late)) == 2, "the third has not been read, so the fourth has no place"
-    assert len(word_by_word.judge(in_time)) == 4
-    assert len(word_by_word.judge(late)) == 4, "nothing had to be read again"
+    word_by_word.score_passages(replace(in_time, passages=[*given[:2], given[3]], fused=late.fused[:3]))
+    assert len(word_by_word.score_passages(late)) == 2, "the third has not been read, so the fourth has no place"
+    assert len(word_by_word.score_passages(in_time)) == 4
+    assert len(word_by_word.score_passages(late)) == 4, "nothing had to be read again"
 
 
 def test_token_vectors_are_of_unit_length_and_one_for_each_token() -> None:
-    from knowledge.embed.token_vectors import GraniteTokens
+    from knowledge.embed.rerankers import GraniteTokenEmbedder
 
-    tokens = GraniteTokens()
-    asked = tokens.question("kettle whistles")
+    tokens = GraniteTokenEmbedder()
+    asked = tokens.embed_question("kettle whistles")
     assert len(asked.vectors) == len(asked.spans)
     assert np.linalg.norm(asked.vectors, axis=1) == pytest.approx(1.0, abs=1e-3)
-    (one,) = tokens.vectors(tokens.ids(["kettle whistles"]))
+    (one,) = tokens.embed_tokens(tokens.tokenize_passages(["kettle whistles"]))
     assert one.shape == asked.vectors.shape
 
 

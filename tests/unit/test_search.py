@@ -11,15 +11,24 @@ from uuid import UUID
 import numpy as np
 import pytest
 
-from knowledge.embed.base import Vectors
-from knowledge.engine.search import phrases
+from knowledge.embed.embedder import Vectors
+from knowledge.engine.search import pipeline
 from knowledge.engine.search import pipeline as search_pipeline
 from knowledge.engine.search.fusion import Numbers
-from knowledge.engine.search.rerank import Case, Reranker
+from knowledge.engine.search.rerank import Reranker, RerankRequest
 from knowledge.errors import EmbeddingFailed, EmptyQuery, ModelUnavailable
-from knowledge.index.api import Entry, Within
+from knowledge.index.api import IndexEntry, IndexFilter
 from knowledge.index.embedded import EmbeddedIndex
-from knowledge.model import Answer, Chunk, Document, DocumentStatus, Kind, Method, Mode, Query
+from knowledge.model import (
+    Chunk,
+    Document,
+    DocumentKind,
+    DocumentStatus,
+    ExtractionMethod,
+    Query,
+    SearchAnswer,
+    SearchMode,
+)
 from knowledge.text import analyzer
 
 MEANINGS = {"tea": 0, "beverage": 0, "drink": 0, "car": 1, "vehicle": 1, "tree": 2, "🍵": 0}
@@ -71,7 +80,9 @@ class Shelf:
             self.truth[number] = (chunk, document(number, text))
         vectors = self.model.embed(texts).astype(np.float16)
         entries = [
-            Entry(n, n, 1, 0, "md", 1, (), analyzer.terms(t, language), vector if embedded else None, language)
+            IndexEntry(
+                n, n, 0, 1, 0, "md", 1, (), analyzer.extract_terms(t, language), vector if embedded else None, language
+            )
             for n, t, vector in zip(numbers, texts, vectors, strict=True)
         ]
         self.index.apply(first, numbers, entries)
@@ -87,10 +98,10 @@ class Shelf:
         *,
         words_only: bool = False,
         reranker: Reranker | None = None,
-    ) -> Answer:
+    ) -> SearchAnswer:
         asked = Query(text=query) if isinstance(query, str) else query
         embedder = None if words_only else (model or self.model)
-        within = Within(owner=0)
+        within = IndexFilter(owner=0)
         return search_pipeline.search(
             asked, within, index=self.index, passages=self, embedder=embedder, reranker=reranker
         )
@@ -99,12 +110,12 @@ class Shelf:
 def document(number: int, title: str) -> Document:
     when = datetime(2024, 5, 1, tzinfo=UTC)
     return Document(
-        number, UUID(int=number), title, Kind.NOTE, "md", "documents", 1, 0, (), {}, None, None, None, "", 1,
-        DocumentStatus.COMPLETED, Method.TEXT_EXTRACTION, (), None, None, 1, when, when,
+        number, UUID(int=number), title, DocumentKind.NOTE, "md", "documents", 1, 0, (), {}, None, None, None, "", 1,
+        DocumentStatus.COMPLETED, ExtractionMethod.TEXT_EXTRACTION, (), None, None, 1, when, when,
     )  # fmt: skip
 
 
-def ids(answer: Answer) -> list[int]:
+def ids(answer: SearchAnswer) -> list[int]:
     return [hit.chunk.id for hit in answer.hits]
 
 
@@ -118,7 +129,7 @@ def shelf(tmp_path: Path) -> Iterator[Shelf]:
 def test_words_and_meaning_find_together(shelf: Shelf) -> None:
     shelf.add("a cup of tea", "some beverage", "a fast car", "tea")
     answer = shelf.ask("tea")
-    assert (answer.mode, answer.total, answer.notes) == (Mode.HYBRID, 4, ())
+    assert (answer.mode, answer.total, answer.notes) == (SearchMode.HYBRID, 4, ())
     assert ids(answer)[:3] == [4, 1, 2]
     assert [hit.matched_by for hit in answer.hits] == ["both", "both", "meaning", "meaning"]
     scores = [hit.score for hit in answer.hits]
@@ -128,40 +139,44 @@ def test_words_and_meaning_find_together(shelf: Shelf) -> None:
 
 def test_each_mode_goes_by_what_it_says(shelf: Shelf) -> None:
     shelf.add("the tea", "the beverage", "the car")
-    by_words = shelf.ask(Query(text="tea", mode=Mode.TEXT))
-    assert (ids(by_words), by_words.mode, by_words.hits[0].matched_by) == ([1], Mode.TEXT, "words")
-    by_meaning = shelf.ask(Query(text="tea", mode=Mode.VECTOR))
-    assert (ids(by_meaning)[:2], by_meaning.mode, by_meaning.hits[0].matched_by) == ([1, 2], Mode.VECTOR, "meaning")
+    by_words = shelf.ask(Query(text="tea", mode=SearchMode.TEXT))
+    assert (ids(by_words), by_words.mode, by_words.hits[0].matched_by) == ([1], SearchMode.TEXT, "words")
+    by_meaning = shelf.ask(Query(text="tea", mode=SearchMode.VECTOR))
+    assert (ids(by_meaning)[:2], by_meaning.mode, by_meaning.hits[0].matched_by) == (
+        [1, 2],
+        SearchMode.VECTOR,
+        "meaning",
+    )
 
 
 def test_reranking_that_is_not_there_is_said(shelf: Shelf) -> None:
     shelf.add("tea")
-    answer = shelf.ask(Query(text="tea", mode=Mode.RERANK))
-    assert (answer.mode, ids(answer), len(answer.notes)) == (Mode.HYBRID, [1], 1)
+    answer = shelf.ask(Query(text="tea", mode=SearchMode.RERANK))
+    assert (answer.mode, ids(answer), len(answer.notes)) == (SearchMode.HYBRID, [1], 1)
 
 
 def test_without_a_model_words_go_on(shelf: Shelf) -> None:
     shelf.add("tea")
     answer = shelf.ask("tea", words_only=True)
-    assert (answer.mode, ids(answer), len(answer.notes)) == (Mode.TEXT, [1], 1)
+    assert (answer.mode, ids(answer), len(answer.notes)) == (SearchMode.TEXT, [1], 1)
 
 
 def test_a_model_that_fails_leaves_the_words(shelf: Shelf) -> None:
     shelf.add("tea")
     answer = shelf.ask("tea", BrokenModel("broken"))
-    assert (answer.mode, ids(answer)) == (Mode.TEXT, [1])
+    assert (answer.mode, ids(answer)) == (SearchMode.TEXT, [1])
     assert "does not answer" in answer.notes[0]
 
 
 def test_search_by_meaning_without_a_model_is_refused(shelf: Shelf) -> None:
     with pytest.raises(ModelUnavailable):
-        shelf.ask(Query(text="tea", mode=Mode.VECTOR), words_only=True)
+        shelf.ask(Query(text="tea", mode=SearchMode.VECTOR), words_only=True)
 
 
 @pytest.mark.parametrize("text", ["", " \n\t", "?!", '""', "...", "--"])
 def test_a_question_without_a_word_is_refused(shelf: Shelf, text: str) -> None:
     shelf.add("tea")
-    for mode in Mode:
+    for mode in SearchMode:
         with pytest.raises(EmptyQuery):
             shelf.ask(Query(text=text, mode=mode))
 
@@ -172,7 +187,7 @@ def test_a_picture_is_answered_by_meaning(shelf: Shelf) -> None:
     with pytest.raises(EmptyQuery):
         shelf.ask("🍵", words_only=True)
     with pytest.raises(EmptyQuery):
-        shelf.ask(Query(text="🍵", mode=Mode.TEXT))
+        shelf.ask(Query(text="🍵", mode=SearchMode.TEXT))
 
 
 def test_a_question_of_ten_thousand_characters_is_answered(shelf: Shelf) -> None:
@@ -182,7 +197,7 @@ def test_a_question_of_ten_thousand_characters_is_answered(shelf: Shelf) -> None
 
 def test_a_question_of_small_words_only_is_answered(shelf: Shelf) -> None:
     shelf.add("to be or not to be", "a car")
-    assert ids(shelf.ask(Query(text="to be or not to be", mode=Mode.TEXT)))[0] == 1
+    assert ids(shelf.ask(Query(text="to be or not to be", mode=SearchMode.TEXT)))[0] == 1
 
 
 def test_quoted_words_must_stand_side_by_side(shelf: Shelf) -> None:
@@ -198,7 +213,7 @@ def test_what_holds_quoted_words_stands_first_in_a_question_that_says_more(shelf
     assert ids(answer)[0] == 3 and set(ids(answer)) >= {1, 3}
     assert [hit.explanation["quoted"] for hit in answer.hits if hit.explanation][:2] == [True, False]
     assert [hit.score for hit in answer.hits] == sorted((hit.score for hit in answer.hits), reverse=True)
-    assert answer.notes == (phrases.OTHERS_FOLLOW,)
+    assert answer.notes == (pipeline.OTHERS_FOLLOW_NOTE,)
     plain = shelf.ask("when is green tea drunk in the morning?")
     assert ids(plain)[0] == 1 and not plain.notes
 
@@ -206,24 +221,24 @@ def test_what_holds_quoted_words_stands_first_in_a_question_that_says_more(shelf
 class Backwards:
     """Likes best what stands last."""
 
-    def judge(self, case: Case) -> Numbers:
-        return np.arange(len(case.passages), dtype=np.float64)
+    def score_passages(self, request: RerankRequest) -> Numbers:
+        return np.arange(len(request.passages), dtype=np.float64)
 
 
 def test_reading_again_keeps_what_holds_the_quoted_words_first(shelf: Shelf) -> None:
     shelf.add("green tea", "much green tea in the morning", "tea that is green in the morning", "a drink")
     reranker = Reranker(Backwards, 20_000)
-    question = Query(text='is "green tea" drunk in the morning?', mode=Mode.RERANK)
-    first = ids(shelf.ask(replace(question, mode=Mode.HYBRID)))
+    question = Query(text='is "green tea" drunk in the morning?', mode=SearchMode.RERANK)
+    first = ids(shelf.ask(replace(question, mode=SearchMode.HYBRID)))
     again = ids(shelf.ask(question, reranker=reranker))
     assert again[:2] == first[1::-1] and again[2:] == first[2:]
 
 
 def test_a_question_quotes_in_vain_and_is_answered_by_its_words(shelf: Shelf) -> None:
     shelf.add("tea that is green in the morning", "a drink")
-    answer = shelf.ask(Query(text='is "green tea" drunk in the morning?', mode=Mode.TEXT))
-    plain = shelf.ask(Query(text="is green tea drunk in the morning?", mode=Mode.TEXT))
-    assert answer.notes == (phrases.NONE_OF_THESE,) and not plain.notes
+    answer = shelf.ask(Query(text='is "green tea" drunk in the morning?', mode=SearchMode.TEXT))
+    plain = shelf.ask(Query(text="is green tea drunk in the morning?", mode=SearchMode.TEXT))
+    assert answer.notes == (pipeline.PHRASE_FALLBACK_NOTE,) and not plain.notes
     assert [(hit.chunk.id, hit.score) for hit in answer.hits] == [(hit.chunk.id, hit.score) for hit in plain.hits]
     assert ids(shelf.ask('is "green tea" drunk in the morning?'))[0] == 1
 
@@ -268,7 +283,7 @@ def test_the_threshold_keeps_what_is_relevant_enough(shelf: Shelf) -> None:
     middle = sum(scores) / 2
     answer = shelf.ask(Query(text="tea", threshold=middle))
     assert (ids(answer), answer.total) == ([1], 1)
-    assert shelf.ask(Query(text="car", threshold=1.0, mode=Mode.TEXT)).hits == ()
+    assert shelf.ask(Query(text="car", threshold=1.0, mode=SearchMode.TEXT)).hits == ()
 
 
 def test_an_unknown_model_is_said_to_be_uncalibrated(shelf: Shelf) -> None:

@@ -10,23 +10,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge.embed.granite import tokenizer
+from knowledge.embed.granite import load_tokenizer
 from knowledge.extract.base import PageText
-from knowledge.split import Piece, Splitter, passage_text
-from knowledge.split.packing import JOINT
+from knowledge.split import SplitPassage, Splitter, build_embedding_text
 from knowledge.split.passage import SPECIAL_TOKENS
+from knowledge.split.splitter import JOINT_TOKENS
 
-TOKENIZER = tokenizer()
+TOKENIZER = load_tokenizer()
 WINDOW = 256
 FITS = WINDOW - SPECIAL_TOKENS
 
 
-def split(*pages: str | PageText, title: str = "", window: int = WINDOW) -> list[Piece]:
+def split_pages(*pages: str | PageText, title: str = "", window: int = WINDOW) -> list[SplitPassage]:
     splitter = Splitter(TOKENIZER, title, window)
     return list(feed(splitter, pages))
 
 
-def feed(splitter: Splitter, pages: Iterable[str | PageText]) -> Iterator[Piece]:
+def feed(splitter: Splitter, pages: Iterable[str | PageText]) -> Iterator[SplitPassage]:
     for page in pages:
         yield from splitter.feed(page if isinstance(page, PageText) else PageText(page))
     yield from splitter.finish()
@@ -46,7 +46,7 @@ SENTENCE = "The keeper of the lighthouse wrote the weather into his log and went
 
 
 def test_each_section_is_a_passage_with_its_headings_beside_it() -> None:
-    pieces = split("# Guide\n\nWelcome.\n\n## Install\n\nRun pip.\n\n## Use\n\nAsk.\n\n# Index\n\nWords.")
+    pieces = split_pages("# Guide\n\nWelcome.\n\n## Install\n\nRun pip.\n\n## Use\n\nAsk.\n\n# Index\n\nWords.")
     assert [(piece.section, piece.text) for piece in pieces] == [
         (("Guide",), "# Guide\n\nWelcome."),
         (("Guide", "Install"), "## Install\n\nRun pip."),
@@ -56,20 +56,20 @@ def test_each_section_is_a_passage_with_its_headings_beside_it() -> None:
 
 
 def test_a_heading_never_stands_alone() -> None:
-    pieces = split("# Guide\n\n## Install\n\nRun pip.\n\n## See also")
+    pieces = split_pages("# Guide\n\n## Install\n\nRun pip.\n\n## See also")
     assert [piece.text for piece in pieces] == ["# Guide\n\n## Install\n\nRun pip.\n\n## See also"]
     assert pieces[0].section == ("Guide", "Install")
 
 
 def test_a_heading_takes_along_what_fits_of_a_long_text() -> None:
     for body in (SENTENCE * 20, "```python\n" + "value = compute(value)\n\n" * 200 + "```"):
-        pieces = split(f"# A chapter about lighthouses\n\n{body}")
+        pieces = split_pages(f"# A chapter about lighthouses\n\n{body}")
         assert pieces[0].text.startswith("# A chapter about lighthouses\n\n") and tokens(pieces[0].text) > FITS // 2
         assert all(piece.section == ("A chapter about lighthouses",) for piece in pieces)
 
 
 def test_underlined_headings_and_markup_in_headings_are_understood() -> None:
-    pieces = split("Guide\n=====\n\nHello.\n\nThe **first** [part](x.md)\n---\n\nText.\n\n### `deep` #\n\nMore.")
+    pieces = split_pages("Guide\n=====\n\nHello.\n\nThe **first** [part](x.md)\n---\n\nText.\n\n### `deep` #\n\nMore.")
     assert [piece.section for piece in pieces] == [
         ("Guide",),
         ("Guide", "The first part"),
@@ -79,7 +79,7 @@ def test_underlined_headings_and_markup_in_headings_are_understood() -> None:
 
 def test_headings_hold_across_pages_and_a_passage_stays_on_its_page() -> None:
     pages = [PageText("# One\n\nFirst.", 1), PageText("Second.\n\n# Two", 2), PageText("Third.", 3)]
-    assert [(piece.page, piece.section, piece.text) for piece in split(*pages)] == [
+    assert [(piece.page, piece.section, piece.text) for piece in split_pages(*pages)] == [
         (1, ("One",), "# One\n\nFirst."),
         (2, ("One",), "Second."),
         (3, ("Two",), "# Two\n\nThird."),
@@ -87,12 +87,12 @@ def test_headings_hold_across_pages_and_a_passage_stays_on_its_page() -> None:
 
 
 def test_texts_without_pages_go_on_where_the_last_one_ended() -> None:
-    pieces = split("# One\n\nFirst.", "Second.", "```\nopen", "still = code\n```\n\nafter")
+    pieces = split_pages("# One\n\nFirst.", "Second.", "```\nopen", "still = code\n```\n\nafter")
     assert [piece.text for piece in pieces] == ["# One\n\nFirst.\n\nSecond.\n\n```\nopen\nstill = code\n```\n\nafter"]
 
 
 def test_a_hash_in_code_is_no_heading() -> None:
-    pieces = split("# Guide\n\n```sh\n# install\npip install it\n```\n\nDone.")
+    pieces = split_pages("# Guide\n\n```sh\n# install\npip install it\n```\n\nDone.")
     assert [piece.section for piece in pieces] == [("Guide",)]
     assert "```sh\n# install\npip install it\n```" in pieces[0].text
 
@@ -101,7 +101,7 @@ def test_a_hash_in_code_is_no_heading() -> None:
 
 
 def test_long_prose_is_cut_between_sentences_into_passages_of_like_length() -> None:
-    pieces = split(SENTENCE * 40)
+    pieces = split_pages(SENTENCE * 40)
     assert all(piece.text.startswith("The keeper") and piece.text.endswith("came.") for piece in pieces)
     lengths = [tokens(piece.text) for piece in pieces]
     assert max(lengths) <= FITS and min(lengths) * 2 > max(lengths)
@@ -110,38 +110,39 @@ def test_long_prose_is_cut_between_sentences_into_passages_of_like_length() -> N
 def test_a_section_that_fits_below_its_title_is_one_passage() -> None:
     body = (SENTENCE * 11).strip()
     assert tokens(body) in range(FITS - 40, FITS)
-    assert [piece.text for piece in split(body, title="Log")] == [body]
-    assert [piece.text for piece in split(f"# Log\n\n{body}\n\n# Map\n\nHere.")] == [
+    assert [piece.text for piece in split_pages(body, title="Log")] == [body]
+    assert [piece.text for piece in split_pages(f"# Log\n\n{body}\n\n# Map\n\nHere.")] == [
         f"# Log\n\n{body}",
         "# Map\n\nHere.",
     ]
     assert (
-        len(split(body, title="The log of the lighthouse at the end of the world, kept by its last keeper " * 2)) == 2
+        len(split_pages(body, title="The log of the lighthouse at the end of the world, kept by its last keeper " * 2))
+        == 2
     )
 
 
 def test_paragraphs_that_do_not_fit_together_are_shared_out_evenly() -> None:
     paragraph = (SENTENCE * 2).strip()
-    pieces = split("\n\n".join([paragraph] * 7))
+    pieces = split_pages("\n\n".join([paragraph] * 7))
     assert [piece.text.count(paragraph) for piece in pieces] == [4, 3]
 
 
 def test_a_rule_after_a_full_passage_goes_with_what_follows() -> None:
     body = (SENTENCE * 12).strip() + " It rained for days. So it was. Good night."
-    assert tokens(body) in range(FITS - JOINT, FITS + 1)
-    pieces = split(f"{body}\n\n---\n\n# Next\n\nMore.")
+    assert tokens(body) in range(FITS - JOINT_TOKENS, FITS + 1)
+    pieces = split_pages(f"{body}\n\n---\n\n# Next\n\nMore.")
     assert [piece.text for piece in pieces] == [body, "---\n\n# Next\n\nMore."]
 
 
 def test_list_items_are_kept_whole() -> None:
     items = [f"- item {number} says something that is worth knowing about number {number}" for number in range(60)]
-    lines = "\n".join(piece.text for piece in split("\n".join(items))).splitlines()
+    lines = "\n".join(piece.text for piece in split_pages("\n".join(items))).splitlines()
     assert lines == items
 
 
 def test_every_part_of_a_table_repeats_its_header() -> None:
     rows = [f"| {number} | town number {number} | {number * 1000} |" for number in range(100)]
-    pieces = split("Towns:\n\n| Id | Town | Inhabitants |\n|:--|:-:|--:|\n" + "\n".join(rows) + "\n\nEnd.")
+    pieces = split_pages("Towns:\n\n| Id | Town | Inhabitants |\n|:--|:-:|--:|\n" + "\n".join(rows) + "\n\nEnd.")
     tables = [piece.text for piece in pieces if "town number" in piece.text]
     assert len(tables) > 4 and all("| Id | Town | Inhabitants |\n|---|---|---|\n| " in table for table in tables)
     assert [line for table in tables for line in table.splitlines() if "town number" in line] == rows
@@ -149,7 +150,7 @@ def test_every_part_of_a_table_repeats_its_header() -> None:
 
 def test_a_row_wider_than_the_window_is_cut_between_cells_that_name_their_columns() -> None:
     names, values = [f"column{number}" for number in range(300)], [f"value{number}" for number in range(300)]
-    pieces = split(f"| {' | '.join(names)} |\n|{'---|' * 300}\n| {' | '.join(values)} |")
+    pieces = split_pages(f"| {' | '.join(names)} |\n|{'---|' * 300}\n| {' | '.join(values)} |")
     text = "\n".join(piece.text for piece in pieces)
     assert all(f"column{number}: value{number}" in text for number in range(300))
     assert "column1: value1; column2: value2;" in text
@@ -158,7 +159,7 @@ def test_a_row_wider_than_the_window_is_cut_between_cells_that_name_their_column
 def test_long_code_is_cut_before_definitions_and_every_part_is_fenced() -> None:
     function = "def function_{0}(value):\n    total = value + {0}\n\n    return total * {0}\n"
     code = "\n".join(function.format(number) for number in range(60))
-    pieces = split(f"```python\n{code}\n```")
+    pieces = split_pages(f"```python\n{code}\n```")
     assert len(pieces) > 5
     for piece in pieces:
         assert piece.text.startswith("```python\ndef function_") and piece.text.endswith("\n```")
@@ -166,7 +167,7 @@ def test_long_code_is_cut_before_definitions_and_every_part_is_fenced() -> None:
 
 
 def test_indentation_survives_in_code() -> None:
-    assert split("```\nif x:\n    y()\n```")[0].text == "```\nif x:\n    y()\n```"
+    assert split_pages("```\nif x:\n    y()\n```")[0].text == "```\nif x:\n    y()\n```"
 
 
 # -- nothing is lost, nothing is too long ---------------------------------------------------------
@@ -181,7 +182,7 @@ def test_every_letter_comes_out_in_order_and_no_passage_is_too_long(
     parts: list[tuple[str, list[str]]], window: int
 ) -> None:
     text = "\n".join(kind + " ".join(words).replace("|", "") for kind, words in parts)
-    pieces = split(text, window=window)
+    pieces = split_pages(text, window=window)
     assert all(tokens(piece.text) <= min(window, WINDOW) - SPECIAL_TOKENS for piece in pieces)
     without_fences = re.compile(r"^ {0,3}(?:```|~~~).*$", re.MULTILINE)
     found = letters("\n".join(without_fences.sub("", piece.text) for piece in pieces))
@@ -209,7 +210,7 @@ def test_every_word_of_tables_and_code_comes_out_in_order(kinds: list[str], data
                 return "---"
         return {"heading": "## ", "item": "- "}.get(kind, "") + some(20 if kind == "heading" else 300)
 
-    pieces = split("\n\n".join(block(kind) for kind in kinds))
+    pieces = split_pages("\n\n".join(block(kind) for kind in kinds))
     assert all(tokens(piece.text) <= FITS for piece in pieces)
     first_seen = dict.fromkeys(re.findall(r"w\d+", "\n".join(piece.text for piece in pieces)))
     assert list(first_seen) == [f"w{count}" for count in range(next(number))]
@@ -235,7 +236,7 @@ def test_every_word_of_tables_and_code_comes_out_in_order(kinds: list[str], data
     "\x00\x0b\x0c\u2028 odd separators",
 ], ids=lambda text: repr(text[:20]))  # fmt: skip
 def test_hostile_text_is_cut_like_any_other(text: str) -> None:
-    pieces = split(text)
+    pieces = split_pages(text)
     assert all(tokens(piece.text) <= FITS and piece.text.strip() for piece in pieces)
     if "|" not in text and "```" not in text:
         assert letters("".join(piece.text for piece in pieces)) == letters(text)
@@ -260,13 +261,13 @@ def test_a_long_stream_needs_little_memory() -> None:
 )
 def test_a_document_of_headings_alone_costs_time_in_proportion_to_its_length(text: str) -> None:
     start = time.process_time()
-    split(text * 10_000 + "and words")
+    split_pages(text * 10_000 + "and words")
     assert time.process_time() - start < 6  # it took a minute of CPU time when each heading looked at all before it
 
 
 def test_a_smaller_window_gives_smaller_passages() -> None:
-    pieces = split(f"# A heading\n\n{SENTENCE * 30}", title="A title", window=128)
-    lengths = [tokens(passage_text("A title", piece.section, piece.text)) for piece in pieces]
+    pieces = split_pages(f"# A heading\n\n{SENTENCE * 30}", title="A title", window=128)
+    lengths = [tokens(build_embedding_text("A title", piece.section, piece.text)) for piece in pieces]
     assert 100 < max(lengths) <= 128 - SPECIAL_TOKENS
 
 
@@ -274,28 +275,28 @@ def test_a_smaller_window_gives_smaller_passages() -> None:
 @given(st.lists(st.sampled_from(["title", "of", "Knowledge", "v1.2.3", "東京"]), max_size=40), st.integers(1, 60))
 def test_a_passage_and_what_stands_above_it_fit_into_the_window(words: list[str], sentences: int) -> None:
     title = " ".join(words)
-    for piece in split(f"# {title}!\n\n## Part\n\n{SENTENCE * sentences}", title=title):
-        assert tokens(passage_text(title, piece.section, piece.text)) <= FITS
+    for piece in split_pages(f"# {title}!\n\n## Part\n\n{SENTENCE * sentences}", title=title):
+        assert tokens(build_embedding_text(title, piece.section, piece.text)) <= FITS
 
 
 # -- what is embedded -----------------------------------------------------------------------------
 
 
 def test_title_and_headings_stand_above_the_text() -> None:
-    assert passage_text("Handbook", ("Guide", "Install"), "Run pip.") == "Handbook > Guide > Install. Run pip."
+    assert build_embedding_text("Handbook", ("Guide", "Install"), "Run pip.") == "Handbook > Guide > Install. Run pip."
 
 
 def test_what_the_text_says_itself_is_not_said_twice() -> None:
-    assert passage_text("Guide", ("Guide", "Install"), "# Guide\n\n## Install\n\nRun pip.") == (
+    assert build_embedding_text("Guide", ("Guide", "Install"), "# Guide\n\n## Install\n\nRun pip.") == (
         "# Guide\n\n## Install\n\nRun pip."
     )
-    assert passage_text("Guide", ("Guide", "Use"), "Ask.") == "Guide > Use. Ask."
-    assert passage_text("", (), "Ask.") == "Ask."
+    assert build_embedding_text("Guide", ("Guide", "Use"), "Ask.") == "Guide > Use. Ask."
+    assert build_embedding_text("", (), "Ask.") == "Ask."
 
 
 def test_a_long_path_loses_its_middle_first() -> None:
     path = tuple(f"A rather long heading of level {level} with many words" for level in range(8))
-    above, _, text = passage_text("Handbook", path, SENTENCE * 8).partition(". ")
+    above, _, text = build_embedding_text("Handbook", path, SENTENCE * 8).partition(". ")
     assert above.startswith("Handbook > ") and above.endswith(path[-1]) and text == SENTENCE * 8
 
 
@@ -321,7 +322,7 @@ TITLES = st.one_of(
 @given(TITLES, st.lists(TITLES.map(lambda text: " ".join(text.split())), max_size=6), st.integers(1, 200))
 def test_the_text_always_fits_into_the_window_whole(title: str, section: list[str], length: int) -> None:
     text = TOKENIZER.decode(TOKENIZER.encode(SENTENCE * 10, add_special_tokens=False).ids[:length])
-    passage = passage_text(title, section, text)
+    passage = build_embedding_text(title, section, text)
     assert passage.endswith(text)
     assert tokens(passage) + SPECIAL_TOKENS <= WINDOW
 
@@ -331,7 +332,7 @@ def test_the_text_always_fits_into_the_window_whole(title: str, section: list[st
 
 def test_wrapped_prose_is_cut_between_sentences_not_between_lines() -> None:
     wrapped = textwrap.fill(SENTENCE * 40, 72)
-    for piece in split(f"# Log\n\n{wrapped}"):
+    for piece in split_pages(f"# Log\n\n{wrapped}"):
         assert piece.text.removeprefix("# Log\n\n").startswith("The keeper"), piece.text[:80]
         assert piece.text.endswith("came."), piece.text[-80:]
 
@@ -339,4 +340,4 @@ def test_wrapped_prose_is_cut_between_sentences_not_between_lines() -> None:
 @pytest.mark.parametrize("line", ["tea: two litres and a half", "- a kettle that boils"])
 def test_lines_that_mean_something_stay_whole(line: str) -> None:
     text = "\n".join(f"{line} {number}" for number in range(200))
-    assert all(piece.text.split("\n")[-1].split()[-1].isdigit() for piece in split(text))
+    assert all(piece.text.split("\n")[-1].split()[-1].isdigit() for piece in split_pages(text))

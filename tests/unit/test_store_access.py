@@ -10,29 +10,29 @@ from sqlalchemy import Connection, delete, insert, update
 
 from knowledge.model import LOCAL_OWNER, Scope
 from knowledge.store import schema
-from knowledge.store.accounts.permissions import AccessStore
-from knowledge.store.database import Database
+from knowledge.store.accounts.scopes import ScopeStore
+from knowledge.store.sqlite import SqliteDatabase
 
 CURATION = {"collection_id": 7, "category": "law", "version": "1", "is_public": True, "is_approved": False}
 
 
 @pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
-    opened = Database(tmp_path / "knowledge.db")
+def database(tmp_path: Path) -> Iterator[SqliteDatabase]:
+    opened = SqliteDatabase(tmp_path / "knowledge.db")
     yield opened
     opened.close()
 
 
-def test_what_an_owner_sees_is_known_without_the_database_until_it_changes(database: Database) -> None:
-    access = AccessStore(database)
-    assert access.known_scope(LOCAL_OWNER) is None
-    assert access.scope(LOCAL_OWNER) == access.known_scope(LOCAL_OWNER) == Scope(LOCAL_OWNER)
+def test_what_an_owner_sees_is_known_without_the_database_until_it_changes(database: SqliteDatabase) -> None:
+    access = ScopeStore(database)
+    assert access.get_cached_scope(LOCAL_OWNER) is None
+    assert access.get_scope(LOCAL_OWNER) == access.get_cached_scope(LOCAL_OWNER) == Scope(LOCAL_OWNER)
     database.write(lambda connection: connection.execute(insert(schema.settings), {"name": "other", "value": "x"}))
-    assert access.known_scope(LOCAL_OWNER) == Scope(LOCAL_OWNER)
+    assert access.get_cached_scope(LOCAL_OWNER) == Scope(LOCAL_OWNER)
 
 
-def test_every_way_to_change_it_is_seen_at_once(database: Database) -> None:
-    access = AccessStore(database)
+def test_every_way_to_change_it_is_seen_at_once(database: SqliteDatabase) -> None:
+    access = ScopeStore(database)
     curations = schema.curations
     given = insert(schema.grants).values(collection_id=7, account_id=LOCAL_OWNER, permission="write")
     for statement, sees, writes in [
@@ -43,20 +43,20 @@ def test_every_way_to_change_it_is_seen_at_once(database: Database) -> None:
         (update(schema.grants).values(permission="read"), {7}, set()),
         (delete(schema.grants), set(), set()),
     ]:
-        access.scope(LOCAL_OWNER)
+        access.get_scope(LOCAL_OWNER)
         database.write(lambda connection, statement=statement: connection.execute(statement))  # type: ignore[misc]
-        assert access.known_scope(LOCAL_OWNER) is None
-        assert access.scope(LOCAL_OWNER) == Scope(LOCAL_OWNER, frozenset(sees), frozenset(writes))
+        assert access.get_cached_scope(LOCAL_OWNER) is None
+        assert access.get_scope(LOCAL_OWNER) == Scope(LOCAL_OWNER, frozenset(sees), frozenset(writes))
 
 
-def test_what_was_read_before_a_commit_is_not_taken_for_what_stands_after_it(database: Database) -> None:
-    access = AccessStore(database)
+def test_what_was_read_before_a_commit_is_not_taken_for_what_stands_after_it(database: SqliteDatabase) -> None:
+    access = ScopeStore(database)
     seen: list[Scope] = []
 
     def work(connection: Connection) -> None:
         connection.execute(insert(schema.curations).values({**CURATION, "is_approved": True}))
-        seen.append(access.scope(LOCAL_OWNER))  # a reader, while this is not yet committed
+        seen.append(access.get_scope(LOCAL_OWNER))  # a reader, while this is not yet committed
 
     database.write(work)
     assert seen == [Scope(LOCAL_OWNER)]
-    assert access.scope(LOCAL_OWNER) == Scope(LOCAL_OWNER, frozenset({7}))
+    assert access.get_scope(LOCAL_OWNER) == Scope(LOCAL_OWNER, frozenset({7}))

@@ -11,13 +11,13 @@ import pytest
 from sqlalchemy import Connection, text
 
 from knowledge.errors import InvalidParameter, StorageFailed
-from knowledge.store.database import Database
-from knowledge.store.migrate import MIGRATIONS, SCHEMA
+from knowledge.store.migrate import MIGRATIONS_FOLDER, SCHEMA_VERSION
+from knowledge.store.sqlite import SqliteDatabase
 
 
 @pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
-    opened = Database(tmp_path / "knowledge.db")
+def database(tmp_path: Path) -> Iterator[SqliteDatabase]:
+    opened = SqliteDatabase(tmp_path / "knowledge.db")
     yield opened
     opened.close()
 
@@ -29,17 +29,17 @@ def put(name: str) -> object:
     return work
 
 
-def names(database: Database) -> set[str]:
+def names(database: SqliteDatabase) -> set[str]:
     with database.read() as connection:
         return set(connection.execute(text("SELECT name FROM settings")).scalars())
 
 
-def test_what_was_written_is_there_for_every_reader(database: Database) -> None:
+def test_what_was_written_is_there_for_every_reader(database: SqliteDatabase) -> None:
     database.write(put("a"))  # type: ignore[arg-type]
     assert names(database) == {"a"}
 
 
-def test_a_failing_write_undoes_itself_alone(database: Database) -> None:
+def test_a_failing_write_undoes_itself_alone(database: SqliteDatabase) -> None:
     gate = threading.Event()
 
     def slow(connection: Connection) -> None:
@@ -69,7 +69,7 @@ def test_a_failing_write_undoes_itself_alone(database: Database) -> None:
     assert sum(result is not None for result in results) == 1
 
 
-def test_many_writers_lose_nothing(database: Database) -> None:
+def test_many_writers_lose_nothing(database: SqliteDatabase) -> None:
     def write(number: int) -> None:
         for step in range(20):
             database.write(put(f"{number}-{step}"))  # type: ignore[arg-type]
@@ -82,7 +82,7 @@ def test_many_writers_lose_nothing(database: Database) -> None:
     assert len(names(database)) == 320
 
 
-def test_a_snapshot_does_not_see_what_comes_later(database: Database) -> None:
+def test_a_snapshot_does_not_see_what_comes_later(database: SqliteDatabase) -> None:
     with database.snapshot() as connection:
         before = connection.execute(text("SELECT count(*) FROM settings")).scalar()
         database.write(put("later"))  # type: ignore[arg-type]
@@ -90,7 +90,7 @@ def test_a_snapshot_does_not_see_what_comes_later(database: Database) -> None:
     assert names(database) == {"later"}
 
 
-def test_a_closed_database_says_so(database: Database) -> None:
+def test_a_closed_database_says_so(database: SqliteDatabase) -> None:
     database.close()
     with pytest.raises(StorageFailed):
         database.write(put("x"))  # type: ignore[arg-type]
@@ -98,16 +98,16 @@ def test_a_closed_database_says_so(database: Database) -> None:
 
 def test_a_database_of_a_newer_program_is_refused_and_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "knowledge.db"
-    Database(path).close()
+    SqliteDatabase(path).close()
     with sqlite3.connect(path) as connection:
         connection.execute("UPDATE alembic_version SET version_num = '9999'")
     connection.close()
     before = path.read_bytes()
     with pytest.raises(StorageFailed, match="newer version"):
-        Database(path)
+        SqliteDatabase(path)
     assert path.read_bytes() == before
 
 
 def test_the_schema_number_is_that_of_the_newest_migration() -> None:
-    newest = max(path.name for path in (MIGRATIONS / "versions").glob("[0-9]*.py"))
-    assert newest.startswith(SCHEMA)
+    newest = max(path.name for path in (MIGRATIONS_FOLDER / "versions").glob("[0-9]*.py"))
+    assert newest.startswith(SCHEMA_VERSION)

@@ -12,17 +12,17 @@ from sqlalchemy import create_engine, inspect
 from knowledge.model import Scope, now
 from knowledge.store import migrate, schema
 from knowledge.store.accounts.api_keys import KeyStore
-from knowledge.store.database import Database
 from knowledge.store.documents import DocumentStore
-from knowledge.store.timestamps import stamp
-from tests.support.old_folders import DUMPS, lay_out, schema_of
+from knowledge.store.row_mapping import make_timestamp
+from knowledge.store.sqlite import SqliteDatabase
+from tests.support.old_folders import DUMPS, restore_dump, schema_of
 
-VERSIONS = sorted(path.name[:4] for path in (migrate.MIGRATIONS / "versions").glob("[0-9]*.py"))
+VERSIONS = sorted(path.name[:4] for path in (migrate.MIGRATIONS_FOLDER / "versions").glob("[0-9]*.py"))
 every_dump = pytest.mark.parametrize("dump", DUMPS, ids=lambda path: path.stem)
 
 
 def test_the_newest_migration_is_the_schema_of_the_program() -> None:
-    assert VERSIONS[-1] == migrate.SCHEMA
+    assert VERSIONS[-1] == migrate.SCHEMA_VERSION
 
 
 def test_a_folder_of_every_earlier_schema_is_kept() -> None:
@@ -31,19 +31,21 @@ def test_a_folder_of_every_earlier_schema_is_kept() -> None:
 
 @every_dump
 def test_an_old_database_opens_with_all_that_it_held(dump: Path, tmp_path: Path) -> None:
-    database = Database(lay_out(dump, tmp_path))
+    database = SqliteDatabase(restore_dump(dump, tmp_path))
     document = DocumentStore(database).find(1, Scope())
     database.close()
     assert document.title == "Old tea"
-    assert bool(list(tmp_path.glob("*-before-*.db"))) == (schema_of(dump) != migrate.SCHEMA), "a copy was made before"
+    assert bool(list(tmp_path.glob("*-before-*.db"))) == (schema_of(dump) != migrate.SCHEMA_VERSION), (
+        "a copy was made before"
+    )
     assert not list(tmp_path.glob("*.part"))
 
 
 @every_dump
 def test_a_database_brought_forward_is_the_same_as_a_new_one(dump: Path, tmp_path: Path) -> None:
-    old, new = lay_out(dump, tmp_path / "old"), tmp_path / "new.db"
+    old, new = restore_dump(dump, tmp_path / "old"), tmp_path / "new.db"
     for path in (old, new):
-        Database(path).close()
+        SqliteDatabase(path).close()
     assert shape(old) == shape(new)
     assert set(shape(new)) == {*schema.metadata.tables, "alembic_version"}
 
@@ -52,7 +54,7 @@ BEFORE_LOGIN_KEYS = next(dump for dump in DUMPS if schema_of(dump) == "0004")
 
 
 def test_keys_of_logins_from_before_they_expired_end_in_90_days(tmp_path: Path) -> None:
-    path = lay_out(BEFORE_LOGIN_KEYS, tmp_path)
+    path = restore_dump(BEFORE_LOGIN_KEYS, tmp_path)
     keys = {"login": None, "laptop": None, "nightly": 4_000_000_000_000_000}
     with sqlite3.connect(path) as old:
         old.execute("INSERT INTO accounts VALUES (1, 'a', 'ada', 'ada', NULL, 0, 0)")
@@ -60,19 +62,19 @@ def test_keys_of_logins_from_before_they_expired_end_in_90_days(tmp_path: Path) 
             row = (name, f"kn_{name}", b"x", expires)
             old.execute("INSERT INTO api_keys VALUES (NULL, 1, ?, ?, ?, 0, ?, NULL)", row)
     old.close()
-    database = Database(path)
-    kept = {key.name: key.expires_at for key in KeyStore(database).of_account(1)}
+    database = SqliteDatabase(path)
+    kept = {key.name: key.expires_at for key in KeyStore(database).list_of_account(1)}
     database.close()
     assert kept["login"] is not None and kept["nightly"] is not None
     assert timedelta(days=89) < kept["login"] - now() <= timedelta(days=90)
-    assert (kept["laptop"], stamp(kept["nightly"])) == (None, keys["nightly"])
+    assert (kept["laptop"], make_timestamp(kept["nightly"])) == (None, keys["nightly"])
     with sqlite3.connect(path) as new:
         assert dict(new.execute("SELECT name, is_login FROM api_keys")) == {"login": 1, "laptop": 0, "nightly": 0}
     new.close()
 
 
 def test_jobs_keep_their_numbers_when_their_table_is_built_anew(tmp_path: Path) -> None:
-    path = lay_out(BEFORE_LOGIN_KEYS, tmp_path)
+    path = restore_dump(BEFORE_LOGIN_KEYS, tmp_path)
     values = (
         "'add', 0, 1, 'a.txt', '{}', NULL, 0, 'completed', NULL, NULL, '', 0, NULL, NULL, NULL, '[]', NULL, NULL, 0"
     )
@@ -82,7 +84,7 @@ def test_jobs_keep_their_numbers_when_their_table_is_built_anew(tmp_path: Path) 
         old.execute("DELETE FROM jobs WHERE id = 7")
         before = old.execute("SELECT * FROM jobs").fetchall()
     old.close()
-    Database(path).close()
+    SqliteDatabase(path).close()
     with sqlite3.connect(path) as new:
         kept = [row[: len(before[0])] for row in new.execute("SELECT * FROM jobs")]
         assert kept == before

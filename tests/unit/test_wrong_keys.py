@@ -45,5 +45,5 @@ def test_no_more_is_kept_than_the_limits_say(monkeypatch: pytest.MonkeyPatch) ->
     for number in range(100):
         for address in range(number % 10 + 1):
             counted.add(f"192.0.2.{address}", f"guess {number}")
-    assert len(counted._seen) <= 5
-    assert all(len(keys) <= 3 for keys in counted._seen.values())
+    assert len(counted._keys_by_address) <= 5
+    assert all(len(keys) <= 3 for keys in counted._keys_by_address.values())

@@ -13,58 +13,58 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Encoding, Tokenizer
 
-from knowledge.embed.base import Vectors
-from knowledge.embed.pooling import unit_length
+from knowledge.embed.embedder import Vectors
+from knowledge.embed.pooling import scale_to_unit_length
 
-Run: TypeAlias = Callable[[NDArray[np.int32], NDArray[np.int32]], NDArray[np.float32]]
+RunModel: TypeAlias = Callable[[NDArray[np.int32], NDArray[np.int32]], NDArray[np.float32]]
 """Token ids (padded on the right) and the length of each row, to one vector a row."""
 
-BUDGET = 512
+MAX_BATCH_TOKENS = 512
 """Padded tokens in a batch: larger ones fall out of the processor's cache and are slower."""
 NICENESS = 10
 
 
-class Batches:
+class BatchRunner:
     """Feeds a model of this window; the tokenizer must neither cut nor pad."""
 
     def __init__(
-        self, tokenizer: Tokenizer, run: Run, dimension: int, padding: int, window: int, threads: int = 0
+        self, tokenizer: Tokenizer, run: RunModel, dimension: int, padding: int, window: int, threads: int = 0
     ) -> None:
-        self._tokenizer, self._run, self._dimension, self._padding = tokenizer, run, dimension, padding
+        self._tokenizer, self._run_model, self._dimension, self._padding = tokenizer, run, dimension, padding
         self._window = window
-        self._threads = threads or cores()
-        self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="embed", initializer=_stand_back)
+        self._threads = threads or count_cores()
+        self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="embed", initializer=_lower_priority)
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        rows = passage_ids(self._tokenizer, texts, self._window)
+        rows = tokenize_passages(self._tokenizer, texts, self._window)
         vectors = np.empty((len(rows), self._dimension), np.float32)
-        groups = list(like_length([len(row) for row in rows]))
+        groups = list(group_by_length([len(row) for row in rows]))
 
         def one(group: list[int]) -> None:
-            vectors[group] = self._run(*padded([rows[place] for place in group], self._padding))
+            vectors[group] = self._run_model(*pad_rows([rows[place] for place in group], self._padding))
 
         if self._threads == 1 or len(groups) == 1:
             for group in groups:
                 one(group)
         else:
             list(self._pool.map(one, groups))
-        return unit_length(vectors)
+        return scale_to_unit_length(vectors)
 
-    def embed_alone(self, text: str) -> Vectors:
+    def embed_one(self, text: str) -> Vectors:
         """On the caller's own thread, past whatever the others are busy with."""
-        row = fitting(self._tokenizer.encode(text), self._window)
-        return unit_length(self._run(*padded([row], self._padding)))
+        row = fit_to_window(self._tokenizer.encode(text), self._window)
+        return scale_to_unit_length(self._run_model(*pad_rows([row], self._padding)))
 
     def close(self) -> None:
         self._pool.shutdown(cancel_futures=True)
 
 
-def passage_ids(tokenizer: Tokenizer, passages: Sequence[str], window: int) -> list[list[int]]:
+def tokenize_passages(tokenizer: Tokenizer, passages: Sequence[str], window: int) -> list[list[int]]:
     """The tokens of each. One that is too long, because its title has grown, loses the beginning: its text is whole."""
-    return [fitting(encoding, window, end=True) for encoding in tokenizer.encode_batch_fast(list(passages))]
+    return [fit_to_window(encoding, window, keep_end=True) for encoding in tokenizer.encode_batch_fast(list(passages))]
 
 
-def fitting(encoding: Encoding, window: int, *, end: bool = False) -> list[int]:
+def fit_to_window(encoding: Encoding, window: int, *, keep_end: bool = False) -> list[int]:
     """As many tokens as fit, from the beginning or from the end, between the marks that stand on both sides."""
     ids: list[int] = encoding.ids
     if len(ids) <= window:
@@ -72,11 +72,11 @@ def fitting(encoding: Encoding, window: int, *, end: bool = False) -> list[int]:
     inside = [place for place, mark in enumerate(encoding.special_tokens_mask) if not mark]
     first, last = inside[0], inside[-1] + 1
     kept = window - (len(ids) - (last - first))
-    return [*ids[:first], *(ids[last - kept : last] if end else ids[first : first + kept]), *ids[last:]]
+    return [*ids[:first], *(ids[last - kept : last] if keep_end else ids[first : first + kept]), *ids[last:]]
 
 
-def like_length(lengths: Sequence[int], budget: int = BUDGET) -> Iterator[list[int]]:
-    """Places of texts that go together, longest first: as many as keep within the budget when padded."""
+def group_by_length(lengths: Sequence[int], budget: int = MAX_BATCH_TOKENS) -> Iterator[list[int]]:
+    """Groups texts of similar length (length bucketing), so that little padding is computed."""
     group: list[int] = []
     for place in sorted(range(len(lengths)), key=lambda place: -lengths[place]):
         if group and (len(group) + 1) * lengths[group[0]] > budget:
@@ -87,7 +87,7 @@ def like_length(lengths: Sequence[int], budget: int = BUDGET) -> Iterator[list[i
         yield group
 
 
-def padded(rows: Sequence[Sequence[int]], padding: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def pad_rows(rows: Sequence[Sequence[int]], padding: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     lengths = np.array([len(row) for row in rows], np.int32)
     inside = np.arange(lengths.max()) < lengths[:, None]
     ids = np.full(inside.shape, padding, np.int32)
@@ -95,14 +95,14 @@ def padded(rows: Sequence[Sequence[int]], padding: int) -> tuple[NDArray[np.int3
     return ids, lengths
 
 
-def cores() -> int:
+def count_cores() -> int:
     """How many processors this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
-def _stand_back() -> None:
+def _lower_priority() -> None:
     """Bulk work yields to questions; only Linux can say that of a single thread without privileges."""
     if sys.platform == "linux":
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)

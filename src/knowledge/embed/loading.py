@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from knowledge.embed.base import Embedder
+from knowledge.embed.embedder import Embedder
 from knowledge.errors import EmbeddingFailed, KnowledgeError, ModelUnavailable
 from knowledge.model import ModelStatus, NextModel
 
@@ -20,14 +20,14 @@ log = logging.getLogger(__name__)
 
 HINT = "Set KNOWLEDGE_EMBEDDING to default, none, dir:PATH, hf:NAME or openai:URL#MODEL."
 DEFAULT_NAME = "granite-embedding-30m-english"
-WINDOW = 256
+WINDOW_TOKENS = 256
 RETRY_SECONDS = 30.0
 CLOSE_SECONDS = 5.0
 """How long a model that is being loaded is waited for; one from the hub may take longer than anybody would."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class ModelChoice:
     """Everything that decides which model is loaded, and how."""
 
     spec: str = "default"
@@ -60,26 +60,26 @@ class Choice:
         return self.target or self.kind
 
 
-def load(choice: Choice) -> Embedder:
+def load(choice: ModelChoice) -> Embedder:
     """The model, or an error that says in a sentence why there is none."""
     match choice.kind:
         case "default":
-            from knowledge.embed.granite import Granite
+            from knowledge.embed.granite import GraniteEmbedder
 
-            return Granite(choice.int8, choice.threads)
+            return GraniteEmbedder(choice.int8, choice.threads)
         case "dir" if choice.target:
-            return _from_folder(choice, Path(choice.target).expanduser())
+            return _load_from_folder(choice, Path(choice.target).expanduser())
         case "hf" if choice.target:
-            return _from_folder(choice, _fetched(choice))
+            return _load_from_folder(choice, _fetch_from_hub(choice))
         case "openai":
-            return _remote(choice)
+            return _connect_remote(choice)
         case "none":
             raise ModelUnavailable("No embedding model is set", hint=HINT)
     raise ModelUnavailable(f"There is no embedding model {choice.spec!r}", hint=HINT, spec=choice.spec)
 
 
 @dataclass(frozen=True, slots=True)
-class Counting:
+class TokenizerSpec:
     """What splitting needs of a model: which tokenizer counts, and how long a passage may be. It holds no secret, so it
     may be told to a child process."""
 
@@ -88,55 +88,55 @@ class Counting:
     window: int
     """Tokens of a passage with its title and headings, special tokens included."""
 
-    def tokenizer(self) -> Tokenizer:
-        return _tokenizer(self.folder)
+    def load_tokenizer(self) -> Tokenizer:
+        return _load_tokenizer(self.folder)
 
 
 @lru_cache(maxsize=2)  # the model in use, and the one that follows it
-def counting(choice: Choice) -> Counting:
+def find_tokenizer_spec(choice: ModelChoice) -> TokenizerSpec:
     """There before the model is; one from the hub is fetched first."""
-    from knowledge.embed import layout
+    from knowledge.embed import model_folder
 
     match choice.kind:
         case "dir" if choice.target:
             folder = Path(choice.target).expanduser()
         case "hf" if choice.target:
-            folder = _fetched(choice)
+            folder = _fetch_from_hub(choice)
         case _:
-            return Counting(None, WINDOW)
-    return Counting(str(folder), min(WINDOW, layout.read(folder).window))
+            return TokenizerSpec(None, WINDOW_TOKENS)
+    return TokenizerSpec(str(folder), min(WINDOW_TOKENS, model_folder.read_model_folder(folder).window))
 
 
 @lru_cache(maxsize=2)
-def _tokenizer(folder: str | None) -> Tokenizer:
-    from knowledge.embed import directory, granite
+def _load_tokenizer(folder: str | None) -> Tokenizer:
+    from knowledge.embed import folder_embedder, granite
 
-    return granite.tokenizer() if folder is None else directory.tokenizer(Path(folder))
+    return granite.load_tokenizer() if folder is None else folder_embedder.load_tokenizer(Path(folder))
 
 
-def tokenizer(choice: Choice) -> Tokenizer:
+def load_tokenizer(choice: ModelChoice) -> Tokenizer:
     """What counts tokens as the chosen model does."""
-    return counting(choice).tokenizer()
+    return find_tokenizer_spec(choice).load_tokenizer()
 
 
-def window(choice: Choice) -> int:
-    return counting(choice).window
+def find_window(choice: ModelChoice) -> int:
+    return find_tokenizer_spec(choice).window
 
 
-def _from_folder(choice: Choice, folder: Path) -> Embedder:
-    from knowledge.embed.directory import Directory
+def _load_from_folder(choice: ModelChoice, folder: Path) -> Embedder:
+    from knowledge.embed.folder_embedder import FolderEmbedder
 
-    return Directory(folder, choice.name, choice.threads)
-
-
-def _fetched(choice: Choice) -> Path:
-    from knowledge.embed import hub
-
-    return hub.fetch(choice.target, choice.cache_folder)
+    return FolderEmbedder(folder, choice.name, choice.threads)
 
 
-def _remote(choice: Choice) -> Embedder:
-    from knowledge.embed.openai import Address, OpenAI
+def _fetch_from_hub(choice: ModelChoice) -> Path:
+    from knowledge.embed import huggingface
+
+    return huggingface.fetch_model(choice.target, choice.cache_folder)
+
+
+def _connect_remote(choice: ModelChoice) -> Embedder:
+    from knowledge.embed.openai import EmbeddingEndpoint, OpenAIEmbedder
 
     url, _, model = choice.target.rpartition("#")
     if not url.startswith(("http://", "https://")) or not model:
@@ -145,17 +145,18 @@ def _remote(choice: Choice) -> Embedder:
             hint="Write openai:https://HOST/v1#MODEL.",
             spec=choice.spec,
         )
-    return OpenAI(Address(url, model), choice.key, choice.dimension)
+    return OpenAIEmbedder(EmbeddingEndpoint(url, model), choice.key, choice.dimension)
 
 
-class Model:
+class ModelLoader:
     """The embedder on its way: loaded by a thread of its own, so that nothing else waits for it."""
 
-    def __init__(self, choice: Choice, retry_seconds: float = RETRY_SECONDS) -> None:
+    def __init__(self, choice: ModelChoice, retry_seconds: float = RETRY_SECONDS) -> None:
         self.choice = choice
         self.error: str | None = None
         self._retry_seconds = retry_seconds
-        self._embedder: Embedder | None = None
+        self.embedder: Embedder | None = None
+        """None until it is loaded, and after it has failed."""
         self._failure: KnowledgeError | None = None
         self._settled = threading.Event()
         self._closed = threading.Event()
@@ -175,34 +176,30 @@ class Model:
             self._failure = ModelUnavailable("No embedding model is set", hint=HINT)
             self._settled.set()
         elif self._thread is None:
-            self._thread = threading.Thread(target=self._load, name="load-model", daemon=True)
+            self._thread = threading.Thread(target=self._load_with_retries, name="load-model", daemon=True)
             self._thread.start()
 
-    def ready(self) -> Embedder | None:
-        """The embedder once it is there; never waits."""
-        return self._embedder
-
-    def settled(self, timeout: float) -> bool:
+    def wait_until_settled(self, timeout: float) -> bool:
         """Wait until it is there or has failed; False when the time is up."""
         return self._settled.wait(timeout)
 
-    def wait(self, timeout: float | None = None) -> Embedder:
+    def wait_for_embedder(self, timeout: float | None = None) -> Embedder:
         """The embedder; ModelUnavailable with the reason when it failed, or when the time is up."""
         self._settled.wait(timeout)
-        if self._embedder is not None:
-            return self._embedder
+        if self.embedder is not None:
+            return self.embedder
         if self._failure is None:
             raise ModelUnavailable(f"The model {self.name!r} is still loading", model=self.name)
         raise ModelUnavailable(str(self._failure), hint=self._failure.hint, **self._failure.details)
 
-    def refuse_if_the_service_failed(self) -> None:
+    def raise_if_service_failed(self) -> None:
         """Raise what keeps a remote model from being there; another model is simply not there yet."""
         failure = self._failure
         if isinstance(failure, EmbeddingFailed):
             raise type(failure)(str(failure), hint=failure.hint, **failure.details)
 
     def status(self, following: NextModel | None = None) -> ModelStatus:
-        embedder = self._embedder
+        embedder = self.embedder
         return ModelStatus(
             name=self.name,
             dimension=embedder.dimension if embedder else 0,
@@ -216,28 +213,28 @@ class Model:
         self._closed.set()
         if self._thread is not None:  # a process that ends while a library is being loaded dies of it
             self._thread.join(CLOSE_SECONDS)
-        close = getattr(self._embedder, "close", None)
+        close = getattr(self.embedder, "close", None)
         if close is not None:
             close()
 
-    def _load(self) -> None:
+    def _load_with_retries(self) -> None:
         """A service that is down may come back; a folder that is wrong stays wrong."""
         while not self._closed.is_set():
             try:
-                self._embedder, self.error, self._failure = load(self.choice), None, None
+                self.embedder, self.error, self._failure = load(self.choice), None, None
             except EmbeddingFailed as error:
-                self._fail(error)
+                self._record_failure(error)
                 self._closed.wait(self._retry_seconds)
                 continue
             except KnowledgeError as error:
-                self._fail(error)
+                self._record_failure(error)
             except Exception as error:  # whatever it is, search by words goes on
                 log.exception("The model %r could not be loaded", self.name)
-                self._fail(ModelUnavailable(f"The model {self.name!r} could not be loaded: {error}"))
+                self._record_failure(ModelUnavailable(f"The model {self.name!r} could not be loaded: {error}"))
             self._settled.set()
             return
 
-    def _fail(self, error: KnowledgeError) -> None:
+    def _record_failure(self, error: KnowledgeError) -> None:
         if self.error is None:
             log.warning("%s. %s", error, error.hint)
         self.error, self._failure = str(error), error

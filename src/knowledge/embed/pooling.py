@@ -7,7 +7,7 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
-TINY = 1e-12
+MIN_NORM = 1e-12
 
 
 class Pooling(StrEnum):
@@ -16,7 +16,7 @@ class Pooling(StrEnum):
     MAX = "max"
 
 
-def pool(tokens: NDArray[np.float32], lengths: NDArray[np.int32], pooling: Pooling) -> NDArray[np.float32]:
+def pool_tokens(tokens: NDArray[np.float32], lengths: NDArray[np.int32], pooling: Pooling) -> NDArray[np.float32]:
     """Tokens are [text, place, feature]; places beyond a text's length are padding."""
     if pooling is Pooling.FIRST:
         return tokens[:, 0]
@@ -30,7 +30,7 @@ def pool(tokens: NDArray[np.float32], lengths: NDArray[np.int32], pooling: Pooli
     return mean
 
 
-def unit_length(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+def scale_to_unit_length(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-    scaled: NDArray[np.float32] = np.divide(vectors, np.maximum(norms, np.float32(TINY)), dtype=np.float32)
+    scaled: NDArray[np.float32] = np.divide(vectors, np.maximum(norms, np.float32(MIN_NORM)), dtype=np.float32)
     return scaled

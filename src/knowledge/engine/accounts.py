@@ -11,26 +11,26 @@ from hashlib import sha256
 
 from knowledge.errors import ExpiredKey, InvalidKey, InvalidParameter
 from knowledge.model import Account, Caller, CallerKind, IssuedKey, Scope, now
-from knowledge.model.accounts import ACCOUNT_KEY
-from knowledge.store.accounts.accounts import AccountStore, StoredAccount, folded
-from knowledge.store.accounts.api_keys import Bearer, KeyStore, NewKey
-from knowledge.store.accounts.permissions import AccessStore
+from knowledge.model.accounts import ACCOUNT_KEY_PREFIX
+from knowledge.store.accounts.accounts import AccountStore, StoredAccount, fold_username
+from knowledge.store.accounts.api_keys import KeyStore, KeyWithAccount, NewKey
+from knowledge.store.accounts.scopes import ScopeStore
 from knowledge.store.database import Database
 
-USERNAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{2,63}")
-LONGEST_KEY, LONGEST_KEY_NAME = 200, 100
+USERNAME_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{2,63}")
+MAX_KEY_CHARS, MAX_KEY_NAME_CHARS = 200, 100
 MAX_LOGIN_KEYS = 20
 """As many an account keeps; the oldest goes with the next login."""
-SELDOM = timedelta(minutes=1)
+LAST_USED_INTERVAL = timedelta(minutes=1)
 """How often it is written down at most that a key was used."""
 
 
-class Accounts:
-    def __init__(self, database: Database, admins: Iterable[str]) -> None:
-        self.store, self.keys, self._access = AccountStore(database), KeyStore(database), AccessStore(database)
-        self._admins = frozenset(folded(name) for name in admins)
+class AccountService:
+    def __init__(self, database: Database, scopes: ScopeStore, admins: Iterable[str]) -> None:
+        self.store, self.keys, self._scopes = AccountStore(database), KeyStore(database), scopes
+        self._admins = frozenset(fold_username(name) for name in admins)
 
-    def shown(self, stored: StoredAccount) -> Account:
+    def to_account(self, stored: StoredAccount) -> Account:
         return Account(
             id=stored.id,
             uid=stored.uid,
@@ -45,52 +45,47 @@ class Accounts:
 
     def is_reserved(self, username: str) -> bool:
         """Whether ADMIN_USERS names it: then only the operator makes an account of that name."""
-        return folded(username) in self._admins
+        return fold_username(username) in self._admins
 
     # -- keys -----------------------------------------------------------------------------------
 
-    def issue(self, account: StoredAccount, name: str, expires_at: datetime | None = None) -> IssuedKey:
-        check_key(name, expires_at)
-        new, secret = _new_key(account, name.strip(), expires_at)
+    def issue_key(self, account: StoredAccount, name: str, expires_at: datetime | None = None) -> IssuedKey:
+        check_new_key(name, expires_at)
+        new, secret = _make_key(account, name.strip(), expires_at)
         return IssuedKey(self.keys.create(new), account.username, secret)
 
-    def issue_at_login(self, account: StoredAccount, days: int) -> IssuedKey:
+    def issue_login_key(self, account: StoredAccount, days: int) -> IssuedKey:
         """A key for whoever has just shown the password of this account; it expires."""
-        new, secret = _new_key(account, "login", now() + timedelta(days=days))
+        new, secret = _make_key(account, "login", now() + timedelta(days=days))
         return IssuedKey(self.keys.create_at_login(account, new, MAX_LOGIN_KEYS), account.username, secret)
 
-    def bearer(self, key: str) -> Caller | None:
-        """Who bears a key. Whether nobody has it or only its secret is wrong, the same is done."""
-        if len(key) > LONGEST_KEY or not key.startswith(ACCOUNT_KEY):
+    def authenticate_key(self, key: str) -> Caller | None:
+        """Authenticates an API key; compare_digest and a dummy digest prevent timing attacks."""
+        if len(key) > MAX_KEY_CHARS or not key.startswith(ACCOUNT_KEY_PREFIX):
             return None
-        found = self.keys.bearer(_prefix(key))
-        right = hmac.compare_digest(digest(key), found.digest if found else bytes(32))
+        found = self.keys.find_by_prefix(_key_prefix(key))
+        right = hmac.compare_digest(digest_key(key), found.digest if found else bytes(32))
         if found is None or not right or found.account.is_disabled:
             return None
         if found.expires_at is not None and found.expires_at <= now():
             raise ExpiredKey("The key has expired", expired_at=found.expires_at.isoformat())
-        self._note_use(found)
+        self._record_use(found)
         return Caller(CallerKind.ACCOUNT, found.account.id, found.account.username, key, self.is_admin(found.account))
 
-    def _note_use(self, found: Bearer) -> None:
-        if found.last_used_at is None or now() - found.last_used_at > SELDOM:
-            self.keys.used(found.key_id)
+    def _record_use(self, found: KeyWithAccount) -> None:
+        if found.last_used_at is None or now() - found.last_used_at > LAST_USED_INTERVAL:
+            self.keys.mark_used(found.key_id)
 
     # -- access ---------------------------------------------------------------------------------
 
-    def admit(self, caller: Caller) -> tuple[Caller, Scope]:
+    def admit_caller(self, caller: Caller) -> tuple[Caller, Scope]:
         """Who asks, judged anew, and what they see now: so that whatever is revoked is revoked at once."""
-        judged = self._judged(caller) if caller.kind is CallerKind.ACCOUNT else caller
-        return judged, self._access.scope(judged.owner)
+        judged = self._reauthenticate(caller) if caller.kind is CallerKind.ACCOUNT else caller
+        return judged, self._scopes.get_scope(judged.owner)
 
-    def admit_at_once(self, caller: Caller) -> tuple[Caller, Scope] | None:
-        """The same for whoever needs no judging, where nobody has to ask the database: so without blocking."""
-        scope = None if caller.kind is CallerKind.ACCOUNT else self._access.known_scope(caller.owner)
-        return None if scope is None else (caller, scope)
-
-    def _judged(self, caller: Caller) -> Caller:
+    def _reauthenticate(self, caller: Caller) -> Caller:
         if caller.key is not None:
-            found = self.bearer(caller.key)
+            found = self.authenticate_key(caller.key)
             if found is None:
                 raise InvalidKey("The key is not valid")
             return found
@@ -101,7 +96,7 @@ class Accounts:
 
 
 def check_username(username: str) -> str:
-    if not USERNAME.fullmatch(username):
+    if not USERNAME_PATTERN.fullmatch(username):
         raise InvalidParameter(
             f"'{username[:64]}' cannot be a username",
             hint="Use 3 to 64 letters, digits, dots, dashes or underscores, a letter or digit first.",
@@ -110,24 +105,24 @@ def check_username(username: str) -> str:
     return username
 
 
-def check_key(name: str, expires_at: datetime | None) -> None:
-    if not name.strip() or len(name) > LONGEST_KEY_NAME or not name.isprintable():
-        raise InvalidParameter(f"A key's name has 1 to {LONGEST_KEY_NAME} printable characters", parameter="name")
+def check_new_key(name: str, expires_at: datetime | None) -> None:
+    if not name.strip() or len(name) > MAX_KEY_NAME_CHARS or not name.isprintable():
+        raise InvalidParameter(f"A key's name has 1 to {MAX_KEY_NAME_CHARS} printable characters", parameter="name")
     if expires_at is not None and expires_at <= now():
         raise InvalidParameter("A key cannot expire before it is made", parameter="expires_at")
 
 
-def _new_key(account: StoredAccount, name: str, expires_at: datetime | None) -> tuple[NewKey, str]:
+def _make_key(account: StoredAccount, name: str, expires_at: datetime | None) -> tuple[NewKey, str]:
     """A key to be kept, and its secret."""
-    prefix = ACCOUNT_KEY + secrets.token_hex(6)
+    prefix = ACCOUNT_KEY_PREFIX + secrets.token_hex(6)
     secret = f"{prefix}_{secrets.token_urlsafe(32)}"
-    return NewKey(account.id, name, prefix, digest(secret), expires_at), secret
+    return NewKey(account.id, name, prefix, digest_key(secret), expires_at), secret
 
 
-def digest(key: str) -> bytes:
+def digest_key(key: str) -> bytes:
     return sha256(key.encode("utf-8", "surrogatepass")).digest()
 
 
-def _prefix(key: str) -> str:
+def _key_prefix(key: str) -> str:
     """The part before the secret, which may hold the sign between them too."""
     return "_".join(key.split("_", 2)[:2])

@@ -1,4 +1,4 @@
-"""The one door to the engine. Everything above it knows these verbs and nothing else.
+"""The Engine protocol: everything above the engine uses these verbs and nothing else of it.
 
 `LocalEngine` answers in this process, `RemoteEngine` over HTTP; the same tests run on both. An engine acts for one
 Caller, fixed when it was made, so no verb takes an owner.
@@ -6,16 +6,11 @@ Caller, fixed when it was made, so no verb takes an owner.
 
 from __future__ import annotations
 
-from datetime import (
-    datetime,
-)
-from typing import (
-    Protocol,
-)
+from datetime import datetime
+from typing import Protocol
 
 from knowledge.model import (
     Account,
-    Answer,
     ApiKey,
     Caller,
     Chunk,
@@ -26,6 +21,7 @@ from knowledge.model import (
     Document,
     DocumentEdit,
     DocumentFilter,
+    EngineStatus,
     Finding,
     Grant,
     IssuedKey,
@@ -35,111 +31,114 @@ from knowledge.model import (
     NewCorpus,
     NewDocument,
     Original,
-    Page,
     Permission,
     Query,
     Ref,
-    Removed,
-    Report,
-    Status,
+    RemovalResult,
+    ReportProgress,
+    ResultPage,
+    SearchAnswer,
 )
-from knowledge.model.crawls import (
-    Crawl,
-    NewCrawl,
-)
+from knowledge.model.crawls import Crawl, NewCrawl
 
 
-class AccountVerbs(Protocol):
-    # -- coming in: no caller is needed ---------------------------------------------------------
+class AccountsApi(Protocol):
+    # -- without a caller -----------------------------------------------------------------------
 
     async def register(self, username: str, password: str) -> Account:
-        """Make an account for whoever asks; Forbidden where registration is closed, and for a name in ADMIN_USERS."""
+        """Create an account; Forbidden where registration is closed, and for a name in ADMIN_USERS."""
 
     async def login(self, username: str, password: str) -> IssuedKey:
-        """A new key that expires, for a name and its password; both wrong ones raise WrongPassword in the same time."""
+        """Issue a key that expires; a wrong name and a wrong password raise WrongPassword in the same time."""
 
-    async def account_of(self, key: str) -> Caller | None:
-        """Who bears a key; None for one that is unknown, revoked or disabled, ExpiredKey for one that has been good."""
+    async def find_by_key(self, key: str) -> Caller | None:
+        """The account of a key; None if it is unknown, revoked or disabled, ExpiredKey if it has expired."""
 
-    # -- one's own account ----------------------------------------------------------------------
+    # -- the caller's own account ---------------------------------------------------------------
 
-    async def account(self) -> Account:
-        """Whoever asks; the local owner has no account."""
+    async def me(self) -> Account:
+        """The caller's account; the local owner has none."""
 
-    async def api_keys(self) -> list[ApiKey]: ...
+    async def list_keys(self) -> list[ApiKey]: ...
 
-    async def create_api_key(self, name: str, expires_at: datetime | None = None) -> IssuedKey: ...
+    async def create_key(self, name: str, expires_at: datetime | None = None) -> IssuedKey: ...
 
-    async def revoke_api_key(self, key_id: int) -> None: ...
+    async def revoke_key(self, key_id: int) -> None: ...
 
     async def change_password(self, old: str, new: str) -> None:
         """Change the password and revoke the keys of all logins; keys made by hand stay."""
 
-    async def delete_account(self, password: str) -> Removed:
+    async def delete_me(self, password: str) -> RemovalResult:
         """Delete the caller's account with everything that it owns."""
 
-    # -- looking after the others: the local owner and admins -----------------------------------
+    # -- administration: for the local owner and admins -----------------------------------------
 
-    async def accounts(self) -> list[Account]: ...
+    async def list_all(self) -> list[Account]: ...
 
-    async def add_account(self, username: str, password: str | None = None) -> Account:
-        """Make an account, also where registration is closed; without a password it lives by its keys alone.
+    async def add(self, username: str, password: str | None = None) -> Account:
+        """Create an account, also where registration is closed; without a password it is used by its keys alone.
 
-        Only the operator makes one with a name in ADMIN_USERS.
+        Only the operator creates one with a name in ADMIN_USERS.
         """
 
     async def issue_key(self, username: str, name: str, expires_at: datetime | None = None) -> IssuedKey:
-        """A key for somebody else, which is for the operator alone."""
+        """Issue a key for another account; for the operator alone."""
 
-    async def disable_account(self, username: str, disabled: bool = True) -> Account:
-        """Let an account in no more, or again; what it owns stays."""
+    async def disable(self, username: str, disabled: bool = True) -> Account:
+        """Disable an account or enable it again; what it owns stays."""
 
-    async def remove_account(self, username: str) -> Removed:
+    async def remove(self, username: str) -> RemovalResult:
         """Remove an account with everything that it owns."""
 
 
-class CorpusVerbs(Protocol):
-    async def corpora(
+class CorporaApi(Protocol):
+    async def list_page(
         self, category: str | None = None, approved_only: bool = False, page: int = 1, per_page: int = 50
-    ) -> Page[Collection]:
+    ) -> ResultPage[Collection]:
         """The corpora that the caller may read: own, granted, and public ones that are approved."""
 
-    async def corpus(self, ref: int) -> Collection:
+    async def get(self, ref: int) -> Collection:
         """One corpus; public and not yet approved raises CorpusNotApproved, another's private one CorpusNotFound."""
 
-    async def create_corpus(self, new: NewCorpus) -> Collection: ...
+    async def create(self, new: NewCorpus) -> Collection: ...
 
-    async def edit_corpus(self, ref: int, edit: CorpusEdit) -> Collection: ...
+    async def edit(self, ref: int, edit: CorpusEdit) -> Collection: ...
 
-    async def remove_corpus(self, ref: int) -> Removed:
-        """Remove a corpus with everything that stands in it."""
+    async def remove(self, ref: int) -> RemovalResult:
+        """Remove a corpus with all its documents."""
 
-    # -- grants: the owner's --------------------------------------------------------------------
+    # -- grants: for the owner ------------------------------------------------------------------
 
-    async def grants(self, ref: int) -> list[Grant]: ...
+    async def list_grants(self, ref: int) -> list[Grant]: ...
 
     async def grant(self, ref: int, username: str, permission: Permission) -> None:
-        """Let another account read a corpus, or write to it; a second grant takes the place of the first."""
+        """Let another account read a corpus, or write to it; a second grant replaces the first."""
 
     async def revoke_grant(self, ref: int, username: str) -> None: ...
 
-    # -- approval: the local owner's and the admins' --------------------------------------------
+    # -- approval: for the local owner and admins -----------------------------------------------
 
-    async def pending_corpora(self) -> list[Collection]:
+    async def list_pending(self) -> list[Collection]:
         """Public corpora that wait for approval."""
 
-    async def approve_corpus(self, ref: int) -> Collection: ...
+    async def approve(self, ref: int) -> Collection: ...
 
     async def revoke_approval(self, ref: int) -> Collection: ...
 
 
-class Engine(AccountVerbs, CorpusVerbs, Protocol):
+class Engine(Protocol):
+    @property
+    def accounts(self) -> AccountsApi: ...
+
+    @property
+    def corpora(self) -> CorporaApi: ...
+
     def as_caller(self, caller: Caller) -> Engine:
         """The same engine as one caller may use it: what is another's looks as if it were not there."""
 
     # -- finding --------------------------------------------------------------------------------
 
-    async def search(self, query: Query) -> Answer:
+    async def search(self, query: Query) -> SearchAnswer:
         """The passages that answer a question, best first."""
 
     # -- adding ---------------------------------------------------------------------------------
@@ -154,9 +153,9 @@ class Engine(AccountVerbs, CorpusVerbs, Protocol):
 
     async def job(self, ref: Ref) -> Job: ...
 
-    async def jobs(self, wanted: JobFilter) -> Page[Job]: ...
+    async def jobs(self, wanted: JobFilter) -> ResultPage[Job]: ...
 
-    async def wait(self, ref: Ref, timeout: float, report: Report | None = None) -> Job:
+    async def wait(self, ref: Ref, timeout: float, report: ReportProgress | None = None) -> Job:
         """The job when it has ended, or as it stands when the time is up."""
 
     async def cancel(self, ref: Ref) -> Job:
@@ -173,14 +172,14 @@ class Engine(AccountVerbs, CorpusVerbs, Protocol):
     async def crawl_report(self, ref: Ref) -> Crawl:
         """What became of each address of a crawl, so far or in the end."""
 
-    async def crawls(self, page: int = 1, per_page: int = 50) -> Page[Crawl]:
+    async def crawls(self, page: int = 1, per_page: int = 50) -> ResultPage[Crawl]:
         """The crawls, newest first, without their pages."""
 
     # -- documents ------------------------------------------------------------------------------
 
     async def document(self, ref: Ref) -> Document: ...
 
-    async def documents(self, wanted: DocumentFilter) -> Page[Document]: ...
+    async def documents(self, wanted: DocumentFilter) -> ResultPage[Document]: ...
 
     async def chunks(self, ref: Ref, offset: int = 0, limit: int | None = None) -> list[Chunk]:
         """The passages of a document in reading order."""
@@ -191,14 +190,14 @@ class Engine(AccountVerbs, CorpusVerbs, Protocol):
     async def edit(self, ref: Ref, edit: DocumentEdit) -> Document:
         """Change title, address, metadata, tags or collection. Another title embeds the passages again, in a job."""
 
-    async def remove(self, ref: Ref) -> Removed: ...
+    async def remove(self, ref: Ref) -> RemovalResult: ...
 
-    async def clear(self) -> Removed:
+    async def clear(self) -> RemovalResult:
         """Remove every document that the caller owns."""
 
     # -- collections ----------------------------------------------------------------------------
 
-    async def collections(self, page: int = 1, per_page: int = 50) -> Page[Collection]: ...
+    async def collections(self, page: int = 1, per_page: int = 50) -> ResultPage[Collection]: ...
 
     async def collection(self, ref: CollectionRef) -> Collection: ...
 
@@ -206,12 +205,12 @@ class Engine(AccountVerbs, CorpusVerbs, Protocol):
 
     async def edit_collection(self, ref: CollectionRef, edit: CollectionEdit) -> Collection: ...
 
-    async def remove_collection(self, ref: CollectionRef) -> Removed:
+    async def remove_collection(self, ref: CollectionRef) -> RemovalResult:
         """Remove a collection with everything that stands in it."""
 
     # -- the engine itself ----------------------------------------------------------------------
 
-    async def status(self) -> Status: ...
+    async def status(self) -> EngineStatus: ...
 
     async def verify(self) -> list[Finding]:
         """Truth against index against files; an empty list is a clean bill."""
@@ -224,3 +223,27 @@ class Engine(AccountVerbs, CorpusVerbs, Protocol):
 
     async def backup(self) -> Original:
         """Everything as one archive, of one moment, while others go on reading and writing."""
+
+
+# -- the formats that every engine of this version reads -------------------------------------------
+
+
+def find_doc_type(suffix: str) -> str | None:
+    """The type of documents with this suffix, such as jpg for '.jpeg'; None if they are not read."""
+    from knowledge.extract.formats import FORMATS_BY_SUFFIX  # here, since a process that only forwards needs no formats
+
+    known = FORMATS_BY_SUFFIX.get(suffix)
+    return known.doc_type if known else None
+
+
+def list_doc_types() -> set[str]:
+    from knowledge.extract.formats import FORMATS
+
+    return {known.doc_type for known in FORMATS}
+
+
+def check_suffix(filename: str) -> None:
+    """Raise UnsupportedFormat if files of this name are not read."""
+    from knowledge.extract import formats
+
+    formats.check_suffix(filename)

@@ -9,42 +9,55 @@ import io
 import json
 import secrets
 import shutil
-import sqlite3
 import tarfile
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import BinaryIO
 
 from knowledge import __version__, failpoints
 from knowledge.engine import verify
-from knowledge.engine.runtime import BACKUP_COPY, Parts
+from knowledge.engine.runtime import BACKUP_COPY_PREFIX
 from knowledge.errors import Damaged, NotNow, StorageFailed
+from knowledge.filesystem import file_modes
 from knowledge.model import Json, now
-from knowledge.store import file_modes
-from knowledge.store.database import storage_failed
-from knowledge.store.files import PIECE, digest
+from knowledge.store.database import Database
+from knowledge.store.documents import DocumentStore
+from knowledge.store.files import READ_CHUNK_BYTES, FileStore, digest_file
+from knowledge.store.jobs.jobs import JobStore
 
-DATABASE, FILES, MANIFEST = "knowledge.db", "files", "manifest.json"
+DATABASE_MEMBER, FILES_FOLDER, MANIFEST_MEMBER = "knowledge.db", "files", "manifest.json"
 PRODUCT = "knowledge-server backup"
-BLOCK = tarfile.BLOCKSIZE
-ANOTHER_BACKUP = "The backup itself holds the damage: restore an older one."
+TAR_BLOCK_BYTES = tarfile.BLOCKSIZE
+OLDER_BACKUP_HINT = "The backup itself holds the damage: restore an older one."
 
 
-class Archive:
+class BackupArchive:
     """A backup on its way out, piece by piece. Nothing it needs is deleted until it is closed."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(
+        self,
+        data: Path,
+        database: Database,
+        files: FileStore,
+        documents: DocumentStore,
+        jobs: JobStore,
+        *,
+        stop: Callable[[], bool],
+    ) -> None:
+        self._database, self._files, self._documents, self._jobs = database, files, documents, jobs
         self._stack = ExitStack()
         try:
-            self._stack.enter_context(parts.files.hold_all(parts.documents.names))
-            self._members = list(self._gather(parts))
+            self._stack.enter_context(files.hold_deletions(documents.is_file_referenced))
+            self._members = list(self._list_members(data / f"{BACKUP_COPY_PREFIX}{secrets.token_hex(8)}.db", stop))
         except BaseException:
             self._stack.close()
             raise
         self.filename = f"knowledge-{now():%Y%m%d-%H%M%S}.tar"
-        self.size = sum(BLOCK + _padded(size) for _, _, size in self._members) + 2 * BLOCK
-        self._pieces = self._read()
+        self.size = (
+            sum(TAR_BLOCK_BYTES + _round_up_to_block(size) for _, _, size in self._members) + 2 * TAR_BLOCK_BYTES
+        )
+        self._pieces = self._read_members()
 
     def next_piece(self) -> bytes:
         """The next bytes; none at the end."""
@@ -54,41 +67,36 @@ class Archive:
         self._pieces.close()
         self._stack.close()
 
-    def _gather(self, parts: Parts) -> Iterator[tuple[str, Path | bytes, int]]:
-        copy = parts.options.data / f"{BACKUP_COPY}{secrets.token_hex(8)}.db"
+    def _list_members(self, copy: Path, stop: Callable[[], bool]) -> Iterator[tuple[str, Path | bytes, int]]:
         self._stack.callback(copy.unlink, missing_ok=True)
-        named = _named(parts)
-        try:
-            parts.database.copy_to(copy)
-        except sqlite3.Error as error:
-            raise storage_failed(error) from error
-        verify.require_whole(copy, parts.files.root, "Nothing was backed up", stop=lambda: parts.closing)
-        named |= _named(parts)  # what was added while the copy was made may be in it
-        originals = [path for path in map(parts.files.path, sorted(named)) if path.exists()]
-        manifest = _manifest(copy, len(originals))
-        yield MANIFEST, manifest, len(manifest)
-        yield DATABASE, copy, copy.stat().st_size
+        named = self._list_originals()
+        self._database.copy_to(copy)
+        verify.require_undamaged(copy, self._files.root, "Nothing was backed up", stop=stop)
+        named |= self._list_originals()  # what was added while the copy was made may be in it
+        originals = [path for path in map(self._files.path_of, sorted(named)) if path.exists()]
+        manifest = _make_manifest(copy, len(originals))
+        yield MANIFEST_MEMBER, manifest, len(manifest)
+        yield DATABASE_MEMBER, copy, copy.stat().st_size
         for path in originals:
-            yield f"{FILES}/{path.name}", path, path.stat().st_size
+            yield f"{FILES_FOLDER}/{path.name}", path, path.stat().st_size
 
-    def _read(self) -> Generator[bytes]:
+    def _list_originals(self) -> set[str]:
+        """Every original that a document has or a job waits for."""
+        return {*self._documents.list_originals(), *self._jobs.list_originals()}
+
+    def _read_members(self) -> Generator[bytes]:
         for name, source, size in self._members:
             info = tarfile.TarInfo(name)
             info.size, info.mode = size, 0o600
             yield info.tobuf(tarfile.USTAR_FORMAT)
-            failpoints.reached("backup.member")
-            yield from _content(source, size)
-            if padding := _padded(size) - size:  # an empty piece would read as the end
+            failpoints.trigger("backup.member")
+            yield from _read_content(source, size)
+            if padding := _round_up_to_block(size) - size:  # an empty piece would read as the end
                 yield b"\0" * padding
-        yield b"\0" * (2 * BLOCK)
+        yield b"\0" * (2 * TAR_BLOCK_BYTES)
 
 
-def _named(parts: Parts) -> set[str]:
-    """Every original that a document has or a job waits for."""
-    return {*parts.documents.originals(), *parts.jobs.originals()}
-
-
-def restore(archive: BinaryIO, data: Path) -> Json:
+def restore_backup(archive: BinaryIO, data: Path) -> Json:
     """Lay a backup out in an empty data folder; answers its manifest. Nothing is left behind when it fails."""
     if data.exists() and any(path.name != "engine.lock" for path in data.iterdir()):
         raise NotNow(
@@ -96,8 +104,10 @@ def restore(archive: BinaryIO, data: Path) -> Json:
         )
     draft = data.with_name(f"{data.name}.restoring-{secrets.token_hex(4)}")
     try:
-        manifest = _lay_out(archive, draft)
-        verify.require_whole(draft / DATABASE, draft / FILES, "Nothing was restored", hint=ANOTHER_BACKUP)
+        manifest = _extract_backup(archive, draft)
+        verify.require_undamaged(
+            draft / DATABASE_MEMBER, draft / FILES_FOLDER, "Nothing was restored", hint=OLDER_BACKUP_HINT
+        )
         file_modes.make_folder(data)
         for part in draft.iterdir():
             part.replace(data / part.name)
@@ -108,74 +118,74 @@ def restore(archive: BinaryIO, data: Path) -> Json:
     return manifest
 
 
-def _lay_out(archive: BinaryIO, draft: Path) -> Json:
+def _extract_backup(archive: BinaryIO, draft: Path) -> Json:
     manifest: Json | None = None
     file_modes.make_folder(draft)
-    file_modes.make_folder(draft / FILES)
+    file_modes.make_folder(draft / FILES_FOLDER)
     try:
         with tarfile.open(fileobj=archive, mode="r|") as tar:
             for member in tar:
                 content = tar.extractfile(member)
                 if content is None:
                     raise Damaged(f"The backup holds something that is not a file: {member.name}")
-                if member.name == MANIFEST:
+                if member.name == MANIFEST_MEMBER:
                     manifest = json.loads(content.read(1 << 20))
                 else:
-                    _put(content, _place(member.name, draft), member.name)
+                    _write_member(content, _resolve_member_path(member.name, draft), member.name)
     except (tarfile.TarError, ValueError, EOFError) as error:
         raise Damaged(f"This is not a complete backup: {error}") from error
-    if manifest is None or manifest.get("product") != PRODUCT or not (draft / DATABASE).exists():
+    if manifest is None or manifest.get("product") != PRODUCT or not (draft / DATABASE_MEMBER).exists():
         raise Damaged("This is not a backup of this program")
-    if digest(draft / DATABASE) != manifest.get("database_sha256"):
+    if digest_file(draft / DATABASE_MEMBER) != manifest.get("database_sha256"):
         raise Damaged("The database in the backup is damaged")
-    said, laid_out = manifest.get("originals"), sum(path.is_file() for path in (draft / FILES).rglob("*"))
+    said, laid_out = manifest.get("originals"), sum(path.is_file() for path in (draft / FILES_FOLDER).rglob("*"))
     if said is not None and said != laid_out:
         raise Damaged(f"This is not a complete backup: it holds {laid_out} originals instead of {said}")
     return manifest
 
 
-def _place(name: str, draft: Path) -> Path:
-    """Where a member belongs; no name can lead anywhere else."""
-    if name == DATABASE:
-        return draft / DATABASE
+def _resolve_member_path(name: str, draft: Path) -> Path:
+    """Protects against path traversal: a member name is either the database or a SHA-256 below files/."""
+    if name == DATABASE_MEMBER:
+        return draft / DATABASE_MEMBER
     folder, _, sha256 = name.partition("/")
-    if folder != FILES or len(sha256) != 64 or not set(sha256) <= set("0123456789abcdef"):
+    if folder != FILES_FOLDER or len(sha256) != 64 or not set(sha256) <= set("0123456789abcdef"):
         raise Damaged(f"The backup holds something that does not belong there: {name[:100]}")
-    return draft / FILES / sha256[:2] / sha256
+    return draft / FILES_FOLDER / sha256[:2] / sha256
 
 
-def _put(content: BinaryIO | object, target: Path, name: str) -> None:
+def _write_member(content: BinaryIO | object, target: Path, name: str) -> None:
     assert isinstance(content, io.BufferedIOBase)
     file_modes.make_folder(target.parent)
     with open(target, "wb", opener=file_modes.private_opener) as file:
-        shutil.copyfileobj(content, file, PIECE)
-    if name != DATABASE and digest(target) != target.name:
+        shutil.copyfileobj(content, file, READ_CHUNK_BYTES)
+    if name != DATABASE_MEMBER and digest_file(target) != target.name:
         raise Damaged(f"The original {target.name} in the backup is damaged")
 
 
-def _manifest(database: Path, originals: int) -> bytes:
+def _make_manifest(database: Path, originals: int) -> bytes:
     return json.dumps(
         {
             "product": PRODUCT,
             "version": __version__,
             "made_at": now().isoformat(),
-            "database_sha256": digest(database),
+            "database_sha256": digest_file(database),
             "originals": originals,
         }
     ).encode()
 
 
-def _content(source: Path | bytes, size: int) -> Iterator[bytes]:
+def _read_content(source: Path | bytes, size: int) -> Iterator[bytes]:
     if isinstance(source, bytes):
         yield source
         return
     with source.open("rb") as file:
-        while size > 0 and (piece := file.read(min(PIECE, size))):
+        while size > 0 and (piece := file.read(min(READ_CHUNK_BYTES, size))):
             size -= len(piece)
             yield piece
     if size:
         raise StorageFailed(f"The file {source.name} is shorter than it was a moment ago")
 
 
-def _padded(size: int) -> int:
-    return -(-size // BLOCK) * BLOCK
+def _round_up_to_block(size: int) -> int:
+    return -(-size // TAR_BLOCK_BYTES) * TAR_BLOCK_BYTES

@@ -4,36 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TypeVar
+from typing import cast
 
-from knowledge import failpoints
-from knowledge.embed.base import Embedder
-from knowledge.engine import backup, verify
-from knowledge.engine import status as engine_status
+from knowledge.embed.embedder import Embedder
+from knowledge.engine import verify
+from knowledge.engine.api import Engine
+from knowledge.engine.backup import BackupArchive
 from knowledge.engine.ingest import accept
 from knowledge.engine.local_accounts import LocalAccounts
 from knowledge.engine.local_corpora import LocalCorpora
-from knowledge.engine.permissions import Access
-from knowledge.engine.runtime import Parts
+from knowledge.engine.permissions import check_verb, is_operator, summarize_findings
+from knowledge.engine.proxy import CallerProxy
+from knowledge.engine.runtime import Runtime
 from knowledge.engine.search import pipeline as search_pipeline
 from knowledge.errors import (
-    BY_CODE,
+    Cancelled,
     DeadlineExceeded,
-    EngineUnreachable,
     IndexFailed,
-    Internal,
     JobNotFound,
     NotNow,
     StorageFailed,
+    load_job_error,
 )
-from knowledge.index.api import Index, Within
+from knowledge.index.api import Index, IndexFilter
 from knowledge.model import (
-    Answer,
     Caller,
     Chunk,
     Collection,
@@ -42,6 +40,7 @@ from knowledge.model import (
     Document,
     DocumentEdit,
     DocumentFilter,
+    EngineStatus,
     Finding,
     Job,
     JobFilter,
@@ -52,183 +51,207 @@ from knowledge.model import (
     NewFile,
     NewNote,
     Original,
-    Page,
     Query,
     Ref,
-    Removed,
-    Report,
+    RemovalResult,
+    ReportProgress,
+    ResultPage,
     Scope,
-    Status,
+    SearchAnswer,
 )
 from knowledge.model.crawls import Crawl, NewCrawl
-from knowledge.store.collections import read_only
+from knowledge.store.accounts.accounts import StoredAccount
+from knowledge.store.accounts.delete_account import delete_account_data
+from knowledge.store.collections import read_only_error
 from knowledge.store.documents import check_writable
-from knowledge.store.files import Incoming, pieces
-from knowledge.store.jobs.rows import Started
-
-T = TypeVar("T")
+from knowledge.store.files import IncomingFile, read_pieces
+from knowledge.store.jobs.rows import ActiveJob
 
 CANCEL_SECONDS = 5.0
-CLAIMED_SECONDS = 0.005
+CLAIM_POLL_SECONDS = 0.005
 """A job that is neither queued nor running was claimed a moment ago, and is about to begin."""
-NOT_ALL_YET = "The index is being built again, so not everything is found yet; ask again in a minute."
+INDEX_INCOMPLETE_NOTE = "The index is being built again, so not everything is found yet; ask again in a minute."
 
 
-class LocalEngine(LocalAccounts, LocalCorpora):
-    """One scope's view of the parts; `scoped` gives another view of the same parts."""
+class LocalEngine:
+    """What one scope shows of the engine; `scoped` answers another view of the same engine."""
 
-    def __init__(self, parts: Parts, scope: Scope = Scope(), threads: ThreadPoolExecutor | None = None) -> None:
-        self._parts, self._scope = parts, scope
-        self._threads = threads or ThreadPoolExecutor(64, thread_name_prefix="engine")
+    def __init__(self, parts: Runtime, scope: Scope = Scope(), *, for_operator: bool = True) -> None:
+        self._parts, self._scope, self._for_operator = parts, scope, for_operator
+        self._run_in_thread = parts.threads.run
 
-    def scoped(self, scope: Scope) -> LocalEngine:
-        return LocalEngine(self._parts, scope, self._threads)
+    def scoped(self, scope: Scope, *, for_operator: bool = True) -> LocalEngine:
+        if scope == self._scope and for_operator is self._for_operator:
+            return self
+        return LocalEngine(self._parts, scope, for_operator=for_operator)
 
-    def as_caller(self, caller: Caller) -> Access:
-        return Access(self, caller)
+    def as_caller(self, caller: Caller) -> Engine:
+        return cast(Engine, CallerProxy(self, caller))
 
-    async def admit(self, caller: Caller) -> tuple[Caller, Scope]:
-        accounts = self._parts.accounts
-        known = accounts.admit_at_once(caller)
-        return known if known is not None else await self._run(lambda: accounts.admit(caller))
+    async def admit(self, caller: Caller, verb: str) -> LocalEngine:
+        """The view of this caller; the account, its key and its grants are judged anew, and the verb is checked."""
+        operator, parts = is_operator(caller), self._parts
+        known = parts.scopes.get_cached_scope(caller.owner) if operator else None  # so without a thread
+        judged, scope = (
+            (caller, known) if known else await self._run_in_thread(lambda: parts.accounts.admit_caller(caller))
+        )
+        check_verb(judged, verb)
+        return self.scoped(scope, for_operator=operator)
+
+    @property
+    def accounts(self) -> LocalAccounts:
+        parts = self._parts
+        return LocalAccounts(
+            parts.threads,
+            parts.accounts,
+            parts.passwords,
+            owner=self._scope.owner,
+            for_operator=self._for_operator,
+            registration=parts.options.registration,
+            login_key_days=parts.options.login_key_days,
+            remove_account=self._remove_account,
+        )
+
+    @property
+    def corpora(self) -> LocalCorpora:
+        return LocalCorpora(self._parts.threads, self._parts.corpora, self._scope, self.remove_collection)
 
     def start(self) -> None:
         self._parts.start()
 
+    @property
+    def is_closed(self) -> bool:
+        return self._parts.threads.closing
+
     def close(self) -> None:
         """Finish what is being written, queue again what is running, and let go of the data folder."""
-        self._parts.closing = True
-        self._threads.shutdown(wait=True)
+        self._parts.threads.close()
         self._parts.close()
-
-    async def _run(self, work: Callable[[], T]) -> T:
-        if self._parts.closing:
-            raise EngineUnreachable("The engine is being closed")
-        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     # -- finding --------------------------------------------------------------------------------
 
-    async def search(self, query: Query) -> Answer:
-        return await self._run(lambda: self._search(query))
+    async def search(self, query: Query) -> SearchAnswer:
+        return await self._run_in_thread(lambda: self._search(query))
 
-    def _search(self, query: Query) -> Answer:
-        index, embedder = self._parts.searching()
+    def _search(self, query: Query) -> SearchAnswer:
+        index, embedder = self._find_index()
         if embedder is None and not query.fallback:
-            self._parts.models.serving.refuse_if_the_service_failed()
+            self._parts.models.serving.raise_if_service_failed()
         try:
             return self._search_in(index, embedder, query)
         except IndexFailed as error:
-            self._parts.indexer.doubt(index, error.__cause__ or error)
-            another, embedder = self._parts.searching()
+            self._parts.indexer.report_damage(index, error.__cause__ or error)
+            another, embedder = self._find_index()
             if another is index:
                 raise
         return self._search_in(another, embedder, query)
 
-    def _search_in(self, index: Index, embedder: Embedder | None, query: Query) -> Answer:
-        incomplete = self._parts.indexer.without_an_index
+    def _find_index(self) -> tuple[Index, Embedder | None]:
+        """The index, and the model if it is loaded and made the vectors in it; a wrong answer would be worse."""
+        serving = self._parts.indexer.serving
+        return serving.index, self._parts.models.find_embedder(serving.model)
+
+    def _search_in(self, index: Index, embedder: Embedder | None, query: Query) -> SearchAnswer:
+        # Below 0 the index holds nothing: the old one could not be used, or nothing was ever added.
+        incomplete = self._parts.indexer.seq < 0 and self._parts.changes.newest_seq() > 0
         answer = search_pipeline.search(
             query,
-            self._within(query),
+            self._make_index_filter(query),
             index=index,
             passages=self._parts.documents,
             embedder=embedder,
             reranker=self._parts.reranker,
         )
-        return replace(answer, notes=(*answer.notes, NOT_ALL_YET)) if incomplete else answer
+        return replace(answer, notes=(*answer.notes, INDEX_INCOMPLETE_NOTE)) if incomplete else answer
 
-    def _within(self, query: Query) -> Within:
+    def _make_index_filter(self, query: Query) -> IndexFilter:
         """The scope and the filter as numbers; a name that is not there is an error, not an empty answer."""
         wanted, parts, scope = query.filter, self._parts, self._scope
-        return Within(
+        return IndexFilter(
             owner=scope.owner,
             shared_collections=tuple(sorted(scope.collections)),
-            collections=parts.collections.ids(wanted.collections, scope) if wanted.collections else (),
+            collections=parts.collections.find_ids(wanted.collections, scope) if wanted.collections else (),
             tags=wanted.tags,
             doc_types=wanted.doc_types,
-            documents=parts.documents.ids(wanted.documents, scope) if wanted.documents else (),
-            day_from=day(wanted.date_from),
-            day_to=day(wanted.date_to),
+            documents=parts.documents.find_ids(wanted.documents, scope) if wanted.documents else (),
+            day_from=to_day_number(wanted.date_from),
+            day_to=to_day_number(wanted.date_to),
         )
 
     # -- adding ---------------------------------------------------------------------------------
 
     async def add(self, new: NewDocument) -> Job:
-        accept.check(new)
+        accept.check_document(new)
         arrived = await self._receive(new) if isinstance(new, NewFile) else None
-        with self._parts.courtesy.letting_in():
-            return await self._run(lambda: accept.accept(self._parts, new, arrived, self._scope))
+        with self._parts.backpressure.track_request():
+            return await self._run_in_thread(lambda: self._parts.acceptor.accept(new, arrived, self._scope))
 
-    async def _receive(self, new: NewFile) -> Incoming:
+    async def _receive(self, new: NewFile) -> IncomingFile:
         """The bytes, piece by piece, on disk."""
-        incoming = await self._run(lambda: accept.incoming(self._parts))
+        incoming = await self._run_in_thread(self._parts.acceptor.open_incoming)
         try:
             async for piece in new.content.pieces:
-                await self._run(lambda piece=piece: incoming.write(piece))  # type: ignore[misc]
+                await self._run_in_thread(lambda piece=piece: incoming.write(piece))  # type: ignore[misc]
         except BaseException:
             incoming.discard()
             raise
         return incoming
 
     async def update_note(self, ref: Ref, text: str) -> Document:
-        accept.check(NewNote(text=text))
+        accept.check_document(NewNote(text=text))
         note = await self.document(ref)
         check_writable(note, self._scope)
         accept.check_note(note)
-        job = await self._run(lambda: accept.accept_update(self._parts, note, text, self._scope))
+        job = await self._run_in_thread(lambda: self._parts.acceptor.accept_update(note, text, self._scope))
         ended = await self.wait(job.id, self._parts.options.wait_seconds)
-        if not ended.status.ended:
+        if not ended.status.has_ended:
             raise DeadlineExceeded("The note is still being updated", job_id=ended.id)
-        raise_failure(ended)
+        raise_job_error(ended)
         return await self.document(note.id)
 
     # -- jobs -----------------------------------------------------------------------------------
 
     async def job(self, ref: Ref) -> Job:
-        return self._parts.board.lay_over(await self._run(lambda: self._parts.jobs.find(ref, self._scope)))
+        return self._parts.progress.add_progress(
+            await self._run_in_thread(lambda: self._parts.jobs.find(ref, self._scope))
+        )
 
-    async def jobs(self, wanted: JobFilter) -> Page[Job]:
-        page = await self._run(lambda: self._parts.jobs.page(wanted, self._scope))
-        return Page(tuple(map(self._parts.board.lay_over, page.items)), page.total, page.page, page.per_page)
+    async def jobs(self, wanted: JobFilter) -> ResultPage[Job]:
+        page = await self._run_in_thread(lambda: self._parts.jobs.page(wanted, self._scope))
+        return ResultPage(
+            tuple(map(self._parts.progress.add_progress, page.items)), page.total, page.page, page.per_page
+        )
 
-    async def wait(self, ref: Ref, timeout: float, report: Report | None = None) -> Job:
+    async def wait(self, ref: Ref, timeout: float, report: ReportProgress | None = None) -> Job:
         job = await self.job(ref)
         deadline = time.monotonic() + timeout
-        with self._parts.board.watch(job.id) as watch:
+        with self._parts.progress.watch(job.id) as watch:
             while True:
                 job = await self.job(job.id)
-                if report is not None and not job.status.ended:
+                if report is not None and not job.status.has_ended:
                     report(job.step, job.done, job.total)
                 remaining = deadline - time.monotonic()
-                if job.status.ended or remaining <= 0 or not await watch.changed(remaining):
-                    return job if job.status.ended else await self.job(job.id)
+                if job.status.has_ended or remaining <= 0 or not await watch.wait_for_change(remaining):
+                    return job if job.status.has_ended else await self.job(job.id)
 
     async def cancel(self, ref: Ref) -> Job:
         job = await self.job(ref)
-        if job.status.ended:
-            raise already_ended(job)
+        if job.status.has_ended:
+            raise make_already_ended(job)
         deadline = time.monotonic() + CANCEL_SECONDS
-        while not self._parts.board.cancel(job.id) and time.monotonic() < deadline:
-            if await self._run(lambda: self._cancel_queued(job)):
+        while not self._parts.progress.cancel(job.id) and time.monotonic() < deadline:
+            if await self._run_in_thread(lambda: self._parts.removal.cancel_queued(job.id, self._scope)):
                 return await self.job(job.id)
-            if (await self.job(job.id)).status.ended:
+            if (await self.job(job.id)).status.has_ended:
                 break
-            await asyncio.sleep(CLAIMED_SECONDS)
+            await asyncio.sleep(CLAIM_POLL_SECONDS)
         ended = await self.wait(job.id, CANCEL_SECONDS)
         if ended.status in (JobStatus.COMPLETED, JobStatus.PARTIAL, JobStatus.FAILED):
-            raise already_ended(ended)
+            raise make_already_ended(ended)
         return ended
 
-    def _cancel_queued(self, job: Job) -> bool:
-        kept = self._parts.jobs.kept(job.id, self._scope)
-        cancelled = self._parts.jobs.cancel_queued(job.id)
-        if cancelled:
-            self._parts.board.tell(job.id)
-            if kept is not None:
-                self._parts.files.discard(kept, self._parts.documents.names)
-        return cancelled
-
     async def retry(self, ref: Ref) -> Job:
-        return await self._run(lambda: self._retry(ref))
+        return await self._run_in_thread(lambda: self._retry(ref))
 
     def _retry(self, ref: Ref) -> Job:
         job = self._parts.jobs.retry(ref, self._scope)
@@ -238,98 +261,102 @@ class LocalEngine(LocalAccounts, LocalCorpora):
     # -- crawls ---------------------------------------------------------------------------------
 
     async def crawl(self, new: NewCrawl) -> Job:
-        return await self._run(lambda: self._crawl(new))
+        return await self._run_in_thread(lambda: self._crawl(new))
 
     def _crawl(self, new: NewCrawl) -> Job:
-        from knowledge.engine.crawl import (
-            accept as crawl_accept,  # it brings the HTTP client along, which a start does not need
-        )
+        from knowledge.engine.crawl.accept import accept_crawl  # brings the HTTP client, which a start does not need
 
-        return crawl_accept.start(self._parts, new, self._scope)
+        job = accept_crawl(self._parts.crawls, self._parts.options.crawl.allowed, new, self._scope)
+        self._parts.crawler.wake()
+        return job
 
     async def crawl_report(self, ref: Ref) -> Crawl:
-        return self._with_progress(await self._run(lambda: self._parts.crawls.find(ref, self._scope)))
+        return self._with_progress(await self._run_in_thread(lambda: self._parts.crawls.find(ref, self._scope)))
 
-    async def crawls(self, page: int = 1, per_page: int = 50) -> Page[Crawl]:
-        found = await self._run(lambda: self._parts.crawls.page(page, per_page, self._scope))
+    async def crawls(self, page: int = 1, per_page: int = 50) -> ResultPage[Crawl]:
+        found = await self._run_in_thread(lambda: self._parts.crawls.page(page, per_page, self._scope))
         return replace(found, items=tuple(map(self._with_progress, found.items)))
 
     def _with_progress(self, crawl: Crawl) -> Crawl:
-        return replace(crawl, job=self._parts.board.lay_over(crawl.job))
+        return replace(crawl, job=self._parts.progress.add_progress(crawl.job))
 
     # -- documents ------------------------------------------------------------------------------
 
     async def document(self, ref: Ref) -> Document:
-        return await self._run(lambda: self._parts.documents.find(ref, self._scope))
+        return await self._run_in_thread(lambda: self._parts.documents.find(ref, self._scope))
 
-    async def documents(self, wanted: DocumentFilter) -> Page[Document]:
-        return await self._run(lambda: self._parts.documents.page(wanted, self._scope))
+    async def documents(self, wanted: DocumentFilter) -> ResultPage[Document]:
+        return await self._run_in_thread(lambda: self._parts.documents.page(wanted, self._scope))
 
     async def chunks(self, ref: Ref, offset: int = 0, limit: int | None = None) -> list[Chunk]:
         document = await self.document(ref)
-        return await self._run(lambda: self._parts.chunks.of_document(document.id, offset, limit))
+        return await self._run_in_thread(lambda: self._parts.chunks.list_of_document(document.id, offset, limit))
 
     async def original(self, ref: Ref) -> Original:
         document = await self.document(ref)
-        path = self._parts.files.path(document.sha256)
-        if not await self._run(path.exists):
+        path = self._parts.files.path_of(document.sha256)
+        if not await self._run_in_thread(path.exists):
             raise StorageFailed(
                 f"The original of document {document.id} is missing",
                 hint="Run 'knowledge verify'; add the file again to mend it.",
                 document_id=document.id,
             )
-        return Original(document.filename or document.title, document.size_bytes, pieces(path))
+        return Original(document.filename or document.title, document.size_bytes, read_pieces(path))
 
     async def edit(self, ref: Ref, edit: DocumentEdit) -> Document:
         accept.check_tags(edit.add_tags)
-        return await self._run(lambda: self._edit(ref, edit))
+        return await self._run_in_thread(lambda: self._edit(ref, edit))
 
     def _edit(self, ref: Ref, edit: DocumentEdit) -> Document:
         parts = self._parts
         before = parts.documents.find(ref, self._scope)
         document = parts.documents.edit(before.id, edit, self._scope, parts.options.quota)
-        parts.indexer.follow(parts.changes.newest(), parts.options.wait_seconds)
+        parts.indexer.wait_for_change(parts.changes.newest_seq(), parts.options.wait_seconds)
         if document.title != before.title:
-            accept.queue_embedding(parts, document, self._scope)
+            parts.acceptor.queue_embedding(document, self._scope)
         return document
 
-    async def remove(self, ref: Ref) -> Removed:
-        return await self._run(lambda: self._freed(*self._parts.documents.remove(ref, self._scope)))
+    async def remove(self, ref: Ref) -> RemovalResult:
+        return await self._run_in_thread(lambda: self._parts.removal.remove_document(ref, self._scope))
 
-    async def clear(self) -> Removed:
-        return await self._run(lambda: self._freed(*self._parts.documents.clear(self._scope)))
-
-    def _freed(self, removed: Removed, candidates: list[str]) -> Removed:
-        """Take away the files that nothing names any more, and have the index follow."""
-        failpoints.reached("remove.committed")
+    async def clear(self) -> RemovalResult:
         parts = self._parts
-        freed = sum(parts.files.discard(sha256, parts.documents.names) for sha256 in candidates)
-        parts.indexer.wake()
-        return Removed(removed.documents, removed.chunks, freed)
+        return await self._run_in_thread(lambda: parts.removal.free_files(*parts.documents.clear(self._scope)))
 
     # -- collections ----------------------------------------------------------------------------
 
-    async def collections(self, page: int = 1, per_page: int = 50) -> Page[Collection]:
-        return await self._run(lambda: self._parts.collections.page(self._scope, page, per_page))
+    async def collections(self, page: int = 1, per_page: int = 50) -> ResultPage[Collection]:
+        return await self._run_in_thread(lambda: self._parts.collections.page(self._scope, page, per_page))
 
     async def collection(self, ref: CollectionRef) -> Collection:
-        return await self._run(lambda: self._parts.collections.find(ref, self._scope))
+        return await self._run_in_thread(lambda: self._parts.collections.find(ref, self._scope))
 
     async def create_collection(self, new: NewCollection) -> Collection:
-        return await self._run(lambda: self._parts.collections.create(new, self._scope))
+        return await self._run_in_thread(lambda: self._parts.collections.create(new, self._scope))
 
     async def edit_collection(self, ref: CollectionRef, edit: CollectionEdit) -> Collection:
-        return await self._run(lambda: self._parts.collections.edit(ref, edit, self._scope))
+        return await self._run_in_thread(lambda: self._parts.collections.edit(ref, edit, self._scope))
 
-    async def remove_collection(self, ref: CollectionRef) -> Removed:
+    async def remove_collection(self, ref: CollectionRef) -> RemovalResult:
         parts, scope = self._parts, self._scope
         collection = await self.collection(ref)
         if collection.owner != scope.owner:
-            raise read_only(ref)
-        await self._stop(await self._run(lambda: parts.jobs.active_in(collection.id)))
-        return await self._run(lambda: self._freed(*parts.documents.remove_collection(collection.id, scope)))
+            raise read_only_error(ref)
+        await self._stop(await self._run_in_thread(lambda: parts.jobs.list_active_in(collection.id)))
+        return await self._run_in_thread(
+            lambda: parts.removal.free_files(*parts.documents.remove_collection(collection.id, scope))
+        )
 
-    async def _stop(self, jobs: Sequence[Started]) -> None:
+    async def _remove_account(self, account: StoredAccount) -> RemovalResult:
+        """Disable the account first, so that no new work begins; then stop its jobs and delete all that it owns."""
+        parts = self._parts
+        await self._run_in_thread(lambda: parts.accounts.store.set_disabled(account.id, True))
+        await self._stop(await self._run_in_thread(lambda: parts.jobs.list_active_of(account.id)))
+        return await self._run_in_thread(
+            lambda: parts.removal.free_files(*delete_account_data(parts.database, account.id))
+        )
+
+    async def _stop(self, jobs: Sequence[ActiveJob]) -> None:
         """Cancel jobs, whoever started them."""
         for job in jobs:
             with suppress(NotNow, JobNotFound):  # it ended by itself meanwhile
@@ -337,50 +364,56 @@ class LocalEngine(LocalAccounts, LocalCorpora):
 
     # -- the engine itself ----------------------------------------------------------------------
 
-    async def status(self) -> Status:
-        return await self._run(lambda: engine_status.status(self._parts, self._scope))
+    async def status(self) -> EngineStatus:
+        return await self._run_in_thread(lambda: self._parts.status.read(self._scope))
 
     async def verify(self) -> list[Finding]:
-        return await self._run(lambda: list(self._verify()))
+        found = await self._run_in_thread(lambda: list(self._verify()))
+        return found if self._for_operator else summarize_findings(found)
 
     def _verify(self) -> Iterator[Finding]:
         parts = self._parts
-        return verify.verify(
-            parts.database.path, parts.documents, parts.chunks, parts.files, parts.indexer, lambda: parts.closing
+        return verify.verify_all(
+            parts.database.path, parts.documents, parts.chunks, parts.files, parts.indexer, lambda: self.is_closed
         )
 
     async def reindex(self, model: str | None = None) -> None:
         if model is None:
-            await self._run(lambda: self._parts.indexer.rebuild(self._parts.indexer.model))
+            await self._run_in_thread(lambda: self._parts.indexer.rebuild(self._parts.indexer.model))
             return
-        await self._run(lambda: self._parts.models.follow_with(model))
+        await self._run_in_thread(lambda: self._parts.models.switch_to(model))
+
+    def _open_backup(self) -> BackupArchive:
+        parts = self._parts
+        return BackupArchive(
+            parts.options.data, parts.database, parts.files, parts.documents, parts.jobs, stop=lambda: self.is_closed
+        )
 
     async def backup(self) -> Original:
-        archive = await self._run(lambda: backup.Archive(self._parts))
+        archive = await self._run_in_thread(self._open_backup)
 
         async def read() -> AsyncIterator[bytes]:
             try:
-                while piece := await self._run(archive.next_piece):
+                while piece := await self._run_in_thread(archive.next_piece):
                     yield piece
             finally:
-                await self._run(archive.close)
+                await self._run_in_thread(archive.close)
 
         return Original(archive.filename, archive.size, read())
 
 
-def day(moment: datetime | None) -> int | None:
+def to_day_number(moment: datetime | None) -> int | None:
     """The UTC day, counted from 1970-01-01."""
     return None if moment is None else int(moment.astimezone(UTC).timestamp() // 86400)
 
 
-def already_ended(job: Job) -> NotNow:
+def make_already_ended(job: Job) -> NotNow:
     return NotNow(f"Job {job.id} has already ended: it is {job.status.value}", status=job.status.value)
 
 
-def raise_failure(job: Job) -> None:
+def raise_job_error(job: Job) -> None:
     """A failed job as the error that ended it."""
     if job.error is not None:
-        kind = BY_CODE.get(job.error.code, Internal)
-        raise kind(job.error.message, hint=job.error.hint, **job.error.details)
+        raise load_job_error(job.error)
     if job.status is JobStatus.CANCELLED:
-        raise BY_CODE["cancelled"]("The job was cancelled", job_id=job.id)
+        raise Cancelled("The job was cancelled", job_id=job.id)

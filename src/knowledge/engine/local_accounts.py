@@ -1,129 +1,122 @@
-"""The verbs about people, in this process. An engine acts for the owner of its scope."""
+"""The accounts of the engine in this process, as one owner uses them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable
 from datetime import datetime
-from typing import TYPE_CHECKING, TypeVar
 
-from knowledge.engine.accounts import check_username
+from knowledge.engine.accounts import AccountService, check_username
+from knowledge.engine.passwords import PasswordService
+from knowledge.engine.permissions import operator_required
+from knowledge.engine.threads import EngineThreads
 from knowledge.errors import AccountNotFound, Forbidden, WrongPassword
-from knowledge.model import Account, ApiKey, Caller, IssuedKey, Removed, Scope
+from knowledge.model import Account, ApiKey, Caller, IssuedKey, RemovalResult
 from knowledge.store.accounts.accounts import StoredAccount
-from knowledge.store.accounts.delete_account import leave
-from knowledge.store.jobs.rows import Started
-
-if TYPE_CHECKING:
-    from knowledge.engine.runtime import Parts
-
-T = TypeVar("T")
 
 
 class LocalAccounts:
-    _parts: Parts
-    _scope: Scope
+    def __init__(
+        self,
+        threads: EngineThreads,
+        people: AccountService,
+        passwords: PasswordService,
+        *,
+        owner: int,
+        for_operator: bool,
+        registration: bool,
+        login_key_days: int,
+        remove_account: Callable[[StoredAccount], Awaitable[RemovalResult]],
+    ) -> None:
+        self._run, self._people, self._passwords = threads.run, people, passwords
+        self._owner, self._for_operator = owner, for_operator
+        self._registration, self._login_key_days = registration, login_key_days
+        self._remove_account = remove_account
 
-    async def _run(self, work: Callable[[], T]) -> T:
-        raise NotImplementedError
-
-    async def _stop(self, jobs: Sequence[Started]) -> None:
-        raise NotImplementedError
-
-    def _freed(self, removed: Removed, candidates: list[str]) -> Removed:
-        raise NotImplementedError
-
-    def is_reserved(self, username: str) -> bool:
-        return self._parts.accounts.is_reserved(username)
-
-    # -- coming in ------------------------------------------------------------------------------
+    # -- without a caller -----------------------------------------------------------------------
 
     async def register(self, username: str, password: str) -> Account:
-        if not self._parts.options.registration:
+        if not self._registration:
             raise Forbidden("Nobody can register here by themselves", hint="Ask the operator for an account.")
-        if self._parts.accounts.is_reserved(username):
+        if self._people.is_reserved(username):
             raise Forbidden(
                 f"The username '{username[:64]}' is kept for an admin of this server",
                 hint="Choose another one. The operator makes this account with 'knowledge user add'.",
                 parameter="username",
             )
-        return await self.add_account(username, password)
+        return await self._create(username, password)
 
     async def login(self, username: str, password: str) -> IssuedKey:
-        people = self._parts.accounts
-        found = await self._run(lambda: people.store.find(username))
-        matches = await self._parts.passwords.matches(password, found.password if found else None)
+        found = await self._run(lambda: self._people.store.find(username))
+        matches = await self._passwords.verify_password(password, found.password if found else None)
         if found is None or not matches or found.is_disabled:
             raise WrongPassword("The username or the password is wrong")
-        return await self._run(lambda: people.issue_at_login(found, self._parts.options.login_key_days))
+        return await self._run(lambda: self._people.issue_login_key(found, self._login_key_days))
 
-    async def account_of(self, key: str) -> Caller | None:
-        return await self._run(lambda: self._parts.accounts.bearer(key))
+    async def find_by_key(self, key: str) -> Caller | None:
+        return await self._run(lambda: self._people.authenticate_key(key))
 
-    # -- one's own account ----------------------------------------------------------------------
+    # -- the caller's own account ---------------------------------------------------------------
 
-    async def account(self) -> Account:
-        return self._parts.accounts.shown(await self._own())
+    async def me(self) -> Account:
+        return self._people.to_account(await self._own())
 
-    async def api_keys(self) -> list[ApiKey]:
+    async def list_keys(self) -> list[ApiKey]:
         own = await self._own()
-        return await self._run(lambda: self._parts.accounts.keys.of_account(own.id))
+        return await self._run(lambda: self._people.keys.list_of_account(own.id))
 
-    async def create_api_key(self, name: str, expires_at: datetime | None = None) -> IssuedKey:
+    async def create_key(self, name: str, expires_at: datetime | None = None) -> IssuedKey:
         own = await self._own()
-        return await self._run(lambda: self._parts.accounts.issue(own, name, expires_at))
+        return await self._run(lambda: self._people.issue_key(own, name, expires_at))
 
-    async def revoke_api_key(self, key_id: int) -> None:
+    async def revoke_key(self, key_id: int) -> None:
         own = await self._own()
-        await self._run(lambda: self._parts.accounts.keys.revoke(own.id, key_id))
+        await self._run(lambda: self._people.keys.revoke(own.id, key_id))
 
     async def change_password(self, old: str, new: str) -> None:
-        own = await self._checked(old)
-        kept = await self._parts.passwords.hash(new, own.username)
-        await self._run(lambda: self._parts.accounts.keys.change_password(own.id, kept))
+        own = await self._own_with(old)
+        kept = await self._passwords.hash_password(new, own.username)
+        await self._run(lambda: self._people.keys.change_password(own.id, kept))
 
-    async def delete_account(self, password: str) -> Removed:
-        return await self._leave(await self._checked(password))
+    async def delete_me(self, password: str) -> RemovalResult:
+        return await self._remove_account(await self._own_with(password))
 
     async def _own(self) -> StoredAccount:
-        stored = await self._run(lambda: self._parts.accounts.store.get(self._scope.owner))
+        stored = await self._run(lambda: self._people.store.get(self._owner))
         if stored is None:
             raise AccountNotFound(
                 "The local owner has no account", hint="Log in, and send the account's own key with the request."
             )
         return stored
 
-    async def _checked(self, password: str) -> StoredAccount:
+    async def _own_with(self, password: str) -> StoredAccount:
         own = await self._own()
-        if not await self._parts.passwords.matches(password, own.password):
+        if not await self._passwords.verify_password(password, own.password):
             raise WrongPassword("The password is wrong")
         return own
 
-    # -- looking after the others ---------------------------------------------------------------
+    # -- administration -------------------------------------------------------------------------
 
-    async def accounts(self) -> list[Account]:
-        people = self._parts.accounts
-        return await self._run(lambda: [people.shown(stored) for stored in people.store.all()])
+    async def list_all(self) -> list[Account]:
+        return await self._run(lambda: [self._people.to_account(stored) for stored in self._people.store.list_all()])
 
-    async def add_account(self, username: str, password: str | None = None) -> Account:
-        people = self._parts.accounts
+    async def add(self, username: str, password: str | None = None) -> Account:
+        if not self._for_operator and self._people.is_reserved(username):
+            raise operator_required()
+        return await self._create(username, password)
+
+    async def _create(self, username: str, password: str | None) -> Account:
         check_username(username)
-        kept = None if password is None else await self._parts.passwords.hash(password, username)
-        return people.shown(await self._run(lambda: people.store.create(username, kept)))
+        kept = None if password is None else await self._passwords.hash_password(password, username)
+        return self._people.to_account(await self._run(lambda: self._people.store.create(username, kept)))
 
     async def issue_key(self, username: str, name: str, expires_at: datetime | None = None) -> IssuedKey:
-        people = self._parts.accounts
-        return await self._run(lambda: people.issue(people.store.require(username), name, expires_at))
+        return await self._run(lambda: self._people.issue_key(self._people.store.require(username), name, expires_at))
 
-    async def disable_account(self, username: str, disabled: bool = True) -> Account:
-        people = self._parts.accounts
-        return await self._run(lambda: people.shown(people.store.disable(people.store.require(username).id, disabled)))
+    async def disable(self, username: str, disabled: bool = True) -> Account:
+        store = self._people.store
+        return await self._run(
+            lambda: self._people.to_account(store.set_disabled(store.require(username).id, disabled))
+        )
 
-    async def remove_account(self, username: str) -> Removed:
-        return await self._leave(await self._run(lambda: self._parts.accounts.store.require(username)))
-
-    async def _leave(self, account: StoredAccount) -> Removed:
-        """Nobody comes in any more, what runs is stopped, and then everything goes at once."""
-        parts = self._parts
-        await self._run(lambda: parts.accounts.store.disable(account.id, True))
-        await self._stop(await self._run(lambda: parts.jobs.active_of(account.id)))
-        return await self._run(lambda: self._freed(*leave(parts.database, account.id)))
+    async def remove(self, username: str) -> RemovalResult:
+        return await self._remove_account(await self._run(lambda: self._people.store.require(username)))

@@ -1,71 +1,68 @@
-"""The verbs about corpora, in this process."""
+"""The corpora of the engine in this process, as one scope shows them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Awaitable, Callable
 
+from knowledge.engine.threads import EngineThreads
 from knowledge.model import (
     Collection,
     CollectionRef,
     CorpusEdit,
     Grant,
     NewCorpus,
-    Page,
     Permission,
-    Removed,
+    RemovalResult,
+    ResultPage,
     Scope,
 )
-
-if TYPE_CHECKING:
-    from knowledge.engine.runtime import Parts
-
-T = TypeVar("T")
+from knowledge.store.corpora import CorpusStore
 
 
 class LocalCorpora:
-    _parts: Parts
-    _scope: Scope
+    def __init__(
+        self,
+        threads: EngineThreads,
+        store: CorpusStore,
+        scope: Scope,
+        remove_collection: Callable[[CollectionRef], Awaitable[RemovalResult]],
+    ) -> None:
+        self._run, self._store, self._scope = threads.run, store, scope
+        self._remove_collection = remove_collection
 
-    async def _run(self, work: Callable[[], T]) -> T:
-        raise NotImplementedError
-
-    async def remove_collection(self, ref: CollectionRef) -> Removed:
-        raise NotImplementedError
-
-    async def corpora(
+    async def list_page(
         self, category: str | None = None, approved_only: bool = False, page: int = 1, per_page: int = 50
-    ) -> Page[Collection]:
-        return await self._run(lambda: self._parts.corpora.page(self._scope, category, approved_only, page, per_page))
+    ) -> ResultPage[Collection]:
+        return await self._run(lambda: self._store.page(self._scope, category, approved_only, page, per_page))
 
-    async def corpus(self, ref: int) -> Collection:
-        return await self._run(lambda: self._parts.corpora.find(ref, self._scope))
+    async def get(self, ref: int) -> Collection:
+        return await self._run(lambda: self._store.find(ref, self._scope))
 
-    async def create_corpus(self, new: NewCorpus) -> Collection:
-        return await self._run(lambda: self._parts.corpora.create(new, self._scope))
+    async def create(self, new: NewCorpus) -> Collection:
+        return await self._run(lambda: self._store.create(new, self._scope))
 
-    async def edit_corpus(self, ref: int, edit: CorpusEdit) -> Collection:
-        return await self._run(lambda: self._parts.corpora.edit(ref, edit, self._scope))
+    async def edit(self, ref: int, edit: CorpusEdit) -> Collection:
+        return await self._run(lambda: self._store.edit(ref, edit, self._scope))
 
-    async def remove_corpus(self, ref: int) -> Removed:
-        return await self.remove_collection((await self.corpus(ref)).id)
+    async def remove(self, ref: int) -> RemovalResult:
+        return await self._remove_collection((await self.get(ref)).id)
 
-    async def grants(self, ref: int) -> list[Grant]:
-        return await self._run(lambda: self._parts.corpora.grants(ref, self._scope))
+    async def list_grants(self, ref: int) -> list[Grant]:
+        return await self._run(lambda: self._store.list_grants(ref, self._scope))
 
     async def grant(self, ref: int, username: str, permission: Permission) -> None:
-        await self._run(lambda: self._parts.corpora.grant(ref, username, permission, self._scope))
+        await self._run(lambda: self._store.grant(ref, username, permission, self._scope))
 
     async def revoke_grant(self, ref: int, username: str) -> None:
-        await self._run(lambda: self._parts.corpora.revoke(ref, username, self._scope))
+        await self._run(lambda: self._store.revoke(ref, username, self._scope))
 
     # -- approval -------------------------------------------------------------------------------
 
-    async def pending_corpora(self) -> list[Collection]:
-        return await self._run(lambda: self._parts.corpora.pending())
+    async def list_pending(self) -> list[Collection]:
+        return await self._run(self._store.list_pending)
 
-    async def approve_corpus(self, ref: int) -> Collection:
-        return await self._run(lambda: self._parts.corpora.approve(ref, approved=True))
+    async def approve(self, ref: int) -> Collection:
+        return await self._run(lambda: self._store.set_approved(ref, approved=True))
 
     async def revoke_approval(self, ref: int) -> Collection:
-        return await self._run(lambda: self._parts.corpora.approve(ref, approved=False))
+        return await self._run(lambda: self._store.set_approved(ref, approved=False))

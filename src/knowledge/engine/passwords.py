@@ -10,51 +10,106 @@ from typing import TypeVar
 from argon2 import PasswordHasher
 from argon2.exceptions import VerificationError
 
-from knowledge.engine.common_passwords import is_common
 from knowledge.errors import InvalidParameter
+
+COMMON_WORDS = """
+abc123 abcd access account admin administrator alexander amanda america andrea andrew angel anthony apple arsenal
+asdf asdfgh ashley austin azerty baseball basketball batman biteme blessed buster butterfly changeit changeme
+charlie cheese chelsea chocolate computer cookie corvette creative daniel database default demo dragon elephant
+facebook family fender ferrari flower football forever freedom friends gandalf george ginger google guest hallo
+hammer hannah harley heaven hello hockey hunter iloveyou internet jackson jasmine jennifer jessica jesus jordan
+joshua justin killer knight knowledge knowledgeserver letmein lifehack liverpool login london lovely loveme manager
+master matrix matthew merlin michael michelle mickey minecraft monkey monster mustang mynoob mypassword naruto
+nicole ninja nothing number oracle orange p4ssw0rd p4ssword p@ssw0rd p@ssword pa55w0rd pa55word passphrase passw0rd
+password passwort patrick pepper pokemon princess private public purple qazwsx qwer qwert qwerty qwertz rainbow
+ranger robert root samsung secret secure server service shadow silver snoopy soccer solo spiderman spring starwars
+student summer sunshine superman superuser support sysadmin system taylor temp temporary test tester testing thomas
+thunder tigger trustno trustnoone user vagrant welcome whatever william winter wizard xxxxxx yankees zaq12wsx zxcvbn
+"""
+COMMON_PASSWORDS = frozenset(COMMON_WORDS.split())
+"""In lower case; with digits and signs around them they are no better."""
+KEYBOARD_ROWS = (
+    "01234567890123456789", "abcdefghijklmnopqrstuvwxyz", "qwertyuiopasdfghjklzxcvbnm", "qwertzuiopasdfghjklyxcvbnm",
+    "azertyuiopqsdfghjklmwxcvbn", "1qaz2wsx3edc4rfv5tgb6yhn7ujm8ik9ol0p", "1q2w3e4r5t6y7u8i9o0p",
+    "q1w2e3r4t5y6u7i8o9p0", "!@#$%^&*()_+",
+)  # fmt: skip
+"""Keys side by side and signs in their order: any piece of these, forwards or backwards, is a pattern."""
+SURROUNDING_CHARS = "0123456789!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~ "
+MAX_SURROUNDING_CHARS = 6
+"""With more digits and signs than this around a word, the password is not that word any longer."""
+MAX_REPEAT_PERIOD_CHARS = 4
+MIN_DIFFERENT_CHARS = 3
+
+
+def is_common_password(password: str, username: str = "") -> bool:
+    """Whether somebody who guesses would come to this password soon."""
+    folded, name = password.casefold().strip(), username.casefold()
+    period = _repeat_period(folded)
+    if len(set(folded)) < MIN_DIFFERENT_CHARS or period <= MAX_REPEAT_PERIOD_CHARS:
+        return True
+    word = folded[:period]
+    core = word.strip(SURROUNDING_CHARS)
+    around = len(word) - len(core)
+    if word in COMMON_PASSWORDS or (around <= MAX_SURROUNDING_CHARS and core in COMMON_PASSWORDS):
+        return True
+    if name and (
+        name in (word, word[::-1]) or (around <= MAX_SURROUNDING_CHARS and core == name.strip(SURROUNDING_CHARS))
+    ):
+        return True
+    return any(word in row or word[::-1] in row for row in KEYBOARD_ROWS)
+
+
+def _repeat_period(text: str) -> int:
+    """The length of the shortest piece that makes the text when it is repeated; its own length for most."""
+    return (text + text).find(text, 1)
+
 
 T = TypeVar("T")
 
-SHORTEST, LONGEST = 8, 1024
-NOBODY = "$argon2id$v=19$m=19456,t=2,p=1$uAVUTp/eRlUUpXmSLVyKtg$DLy1qePpqwXBjjxpppBCh7A7XXbVkTHfTYQzZKrJfkM"
-"""Compared with where there is no such account, so that its absence costs as much as a wrong password."""
+MIN_PASSWORD_CHARS, MAX_PASSWORD_CHARS = 8, 1024
+DUMMY_HASH = "$argon2id$v=19$m=19456,t=2,p=1$uAVUTp/eRlUUpXmSLVyKtg$DLy1qePpqwXBjjxpppBCh7A7XXbVkTHfTYQzZKrJfkM"
+"""A dummy hash against user enumeration by timing: an unknown username costs as much as a wrong password."""
 
 
-class Passwords:
+class PasswordService:
     """Each takes 19 MB and a core for a moment; more than two at once would be felt by everybody else."""
 
     def __init__(self) -> None:
         self.hasher = PasswordHasher(time_cost=2, memory_cost=19456, parallelism=1)
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="passwords")
 
-    async def hash(self, password: str, username: str) -> str:
-        check(password, username)
-        return await self._run(lambda: self.hasher.hash(_bytes(password)))
+    async def hash_password(self, password: str, username: str) -> str:
+        check_password(password, username)
+        return await self._run_in_thread(lambda: self.hasher.hash(_encode_password(password)))
 
-    async def matches(self, password: str, kept: str | None) -> bool:
+    async def verify_password(self, password: str, stored_hash: str | None) -> bool:
         """Whether this is the password; without a hash the answer is no, after the same work."""
-        agrees = await self._run(lambda: self._verify(kept or NOBODY, password[:LONGEST]))
-        return agrees and kept is not None and len(password) <= LONGEST
+        agrees = await self._run_in_thread(
+            lambda: self._verify_hash(stored_hash or DUMMY_HASH, password[:MAX_PASSWORD_CHARS])
+        )
+        return agrees and stored_hash is not None and len(password) <= MAX_PASSWORD_CHARS
 
     def close(self) -> None:
         self._threads.shutdown(wait=True)
 
-    def _verify(self, kept: str, password: str) -> bool:
+    def _verify_hash(self, kept: str, password: str) -> bool:
         try:
-            return self.hasher.verify(kept, _bytes(password))
+            return self.hasher.verify(kept, _encode_password(password))
         except VerificationError:
             return False
 
-    async def _run(self, work: Callable[[], T]) -> T:
+    async def _run_in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
 
-def check(password: str, username: str) -> None:
-    if not SHORTEST <= len(password) <= LONGEST:
+def check_password(password: str, username: str) -> None:
+    if not MIN_PASSWORD_CHARS <= len(password) <= MAX_PASSWORD_CHARS:
         raise InvalidParameter(
-            f"A password has {SHORTEST} to {LONGEST} characters", parameter="password", given=len(password)
+            f"A password has {MIN_PASSWORD_CHARS} to {MAX_PASSWORD_CHARS} characters",
+            parameter="password",
+            given=len(password),
         )
-    if is_common(password, username):
+    if is_common_password(password, username):
         raise InvalidParameter(
             "This password is one of the first that somebody would try",
             hint="Choose another one, for example several words that have nothing to do with each other.",
@@ -62,5 +117,5 @@ def check(password: str, username: str) -> None:
         )
 
 
-def _bytes(password: str) -> bytes:
+def _encode_password(password: str) -> bytes:
     return password.encode("utf-8", "surrogatepass")

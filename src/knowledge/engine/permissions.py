@@ -1,66 +1,63 @@
-"""One caller's use of the engine in this process: every verb is limited to what they may see and do, and nothing above
-this file thinks about permission.
-
-What a caller sees is asked for anew with each verb, so a grant, a key or an account that is revoked is revoked at once.
-"""
+"""Which callers may use which verb of the engine. A verb that is listed nowhere here is refused to everybody."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Sequence
 
-from knowledge.engine.proxy import Relay
-from knowledge.errors import AdminRequired
-from knowledge.model import Account, Caller, CallerKind, Finding
+from knowledge.engine.proxy import REINDEX_WITH_MODEL
+from knowledge.errors import AdminRequired, Forbidden
+from knowledge.model import Caller, CallerKind, Finding
 
-if TYPE_CHECKING:
-    from knowledge.engine.api import Engine
-    from knowledge.engine.local import LocalEngine
+EVERYBODY = frozenset({
+    "search", "add", "update_note",
+    "job", "jobs", "wait", "cancel", "retry", "crawl", "crawl_report", "crawls",
+    "document", "documents", "chunks", "original", "edit", "remove", "clear",
+    "collections", "collection", "create_collection", "edit_collection", "remove_collection", "status",
+    "accounts.register", "accounts.login", "accounts.find_by_key", "accounts.me", "accounts.list_keys",
+    "accounts.create_key", "accounts.revoke_key", "accounts.change_password", "accounts.delete_me",
+    "corpora.list_page", "corpora.get", "corpora.create", "corpora.edit", "corpora.remove",
+    "corpora.list_grants", "corpora.grant", "corpora.revoke_grant",
+})  # fmt: skip
+"""Each of these shows and changes only what the scope of its caller allows."""
+ADMINS = frozenset({
+    "verify", "reindex", "accounts.list_all", "accounts.add", "accounts.disable", "accounts.remove",
+    "corpora.list_pending", "corpora.approve", "corpora.revoke_approval",
+})  # fmt: skip
+"""For the operator and for accounts in ADMIN_USERS."""
+OPERATOR = frozenset({"backup", "accounts.issue_key", REINDEX_WITH_MODEL})
+"""Not for admins either: these would show them what others own."""
 
-T = TypeVar("T")
+
+def is_operator(caller: Caller) -> bool:
+    """Whether the caller is the local owner or bears the operator's key."""
+    return caller.kind is not CallerKind.ACCOUNT
 
 
-class Access(Relay):
-    def __init__(self, local: LocalEngine, caller: Caller) -> None:
-        self._local, self._caller = local, caller
-
-    def as_caller(self, caller: Caller) -> Access:
-        return Access(self._local, caller)
-
-    async def _ask(self, verb: Callable[[Engine], Awaitable[T]]) -> T:
-        _, scope = await self._local.admit(self._caller)
-        return await verb(self._local.scoped(scope))
-
-    async def _ask_as_admin(self, verb: Callable[[Engine], Awaitable[T]]) -> T:
-        caller, scope = await self._local.admit(self._caller)
+def check_verb(caller: Caller, verb: str) -> None:
+    """Refuse a verb that the caller may not use."""
+    if verb in EVERYBODY:
+        return
+    if verb in ADMINS:
         if not caller.may_administer:
             raise AdminRequired("This is for the admins of this server")
-        return await verb(self._local.scoped(scope))
+    elif verb in OPERATOR:
+        if not is_operator(caller):
+            raise operator_required()
+    else:
+        raise Forbidden(f"Nobody may use '{verb}': it is missing in the table of permissions")
 
-    async def _ask_as_operator(self, verb: Callable[[Engine], Awaitable[T]]) -> T:
-        """Not even for admins: it would show them what others own."""
-        caller, scope = await self._local.admit(self._caller)
-        if caller.kind is CallerKind.ACCOUNT:
-            raise AdminRequired(
-                "This is for the operator of this server alone",
-                hint="Use the command line on the server's own machine, or send KB_API_KEY.",
-            )
-        return await verb(self._local.scoped(scope))
 
-    # -- where an admin may less than the operator ----------------------------------------------
+def operator_required() -> AdminRequired:
+    return AdminRequired(
+        "This is for the operator of this server alone",
+        hint="Use the command line on the server's own machine, or send KB_API_KEY.",
+    )
 
-    async def add_account(self, username: str, password: str | None = None) -> Account:
-        if self._caller.kind is CallerKind.ACCOUNT and self._local.is_reserved(username):
-            return await self._ask_as_operator(lambda engine: engine.add_account(username, password))
-        return await super().add_account(username, password)
 
-    async def verify(self) -> list[Finding]:
-        """An admin learns how many findings there are and where, but not the names of other people's documents."""
-        found = await super().verify()
-        if self._caller.kind is not CallerKind.ACCOUNT:
-            return found
-        return [Finding(part, _summarize(count)) for part, count in Counter(each.part for each in found).items()]
+def summarize_findings(found: Sequence[Finding]) -> list[Finding]:
+    """What an admin sees of them: how many there are in each part, without the names of others' documents."""
+    return [Finding(part, _summarize(count)) for part, count in Counter(each.part for each in found).items()]
 
 
 def _summarize(count: int) -> str:

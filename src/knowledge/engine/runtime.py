@@ -4,57 +4,65 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from knowledge.embed.base import Embedder
-from knowledge.engine.accounts import Accounts
+from knowledge.engine.accounts import AccountService
 from knowledge.engine.crawl.options import CrawlOptions
-from knowledge.engine.crawl.service import CrawlOffice
-from knowledge.engine.indexing.backfill import VectorKeeper
-from knowledge.engine.indexing.follower import Indexer, OpenIndex
-from knowledge.engine.indexing.models import Models, OpenModel
-from knowledge.engine.ingest.pipeline import Ingest
-from knowledge.engine.jobs.backpressure import Courtesy
-from knowledge.engine.jobs.progress import Board
-from knowledge.engine.jobs.workers import Workers
-from knowledge.engine.passwords import Passwords
+from knowledge.engine.crawl.service import CrawlService
+from knowledge.engine.indexing.backfill import VectorBackfill
+from knowledge.engine.indexing.follower import IndexFollower, OpenIndex
+from knowledge.engine.indexing.models import EmbeddingModels, OpenModel
+from knowledge.engine.ingest.accept import Acceptor
+from knowledge.engine.ingest.pipeline import IngestPipeline
+from knowledge.engine.jobs.backpressure import Backpressure
+from knowledge.engine.jobs.progress import ProgressTracker
+from knowledge.engine.jobs.workers import WorkerPool
+from knowledge.engine.passwords import PasswordService
+from knowledge.engine.removal import Removal
 from knowledge.engine.search.rerank import open_reranker
+from knowledge.engine.status import StatusReader
+from knowledge.engine.threads import EngineThreads
 from knowledge.errors import KnowledgeError, StorageFailed
 from knowledge.extract.process.parsers import Parsers
-from knowledge.index.api import Index
-from knowledge.store import file_modes, migrate, traces
+from knowledge.filesystem import file_modes
+from knowledge.store import erasure
 from knowledge.store.accounts.quotas import Quota
+from knowledge.store.accounts.scopes import ScopeStore
 from knowledge.store.changes import ChangeLog
 from knowledge.store.chunks import ChunkStore
 from knowledge.store.collections import CollectionStore
 from knowledge.store.corpora import CorpusStore
 from knowledge.store.crawls.crawls import CrawlStore
 from knowledge.store.crawls.site_pages import SitePageStore
-from knowledge.store.database import Database
 from knowledge.store.documents import DocumentStore
 from knowledge.store.files import FileStore
 from knowledge.store.jobs import recovery as job_recovery
+from knowledge.store.jobs.document_queue import DocumentQueue
 from knowledge.store.jobs.jobs import JobStore
 from knowledge.store.models import ModelStore
 from knowledge.store.publish import Publisher
-from knowledge.store.timestamps import stamp
+from knowledge.store.row_mapping import make_timestamp
+from knowledge.store.sqlite import SqliteDatabase
+
+if TYPE_CHECKING:
+    from knowledge.engine.crawl.scheduler import CrawlScheduler
 
 log = logging.getLogger(__name__)
 
-KEEP_FAILED = 24 * 3600 * 1_000_000
+FAILED_ORIGINAL_KEEP_MICROSECONDS = 24 * 3600 * 1_000_000
 """For so long the original of a failed job is kept for a retry, in microseconds."""
 SWEEP_SECONDS = 3600.0
 ALONE_DELAY_SECONDS = 2.0
 """So long after a start no job begins that must run alone: the server can be reached by then to cancel it."""
-BACKUP_COPY = "backup-"
+BACKUP_COPY_PREFIX = "backup-"
 """How the names of copies of the database begin that a backup makes in the data folder."""
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class EngineOptions:
     """What the engine is told from outside."""
 
     data: Path
@@ -73,12 +81,12 @@ class Options:
     quota: Quota = field(default_factory=Quota)
 
 
-class Parts:
+class Runtime:
     """Everything that lives as long as the engine does."""
 
     def __init__(
         self,
-        options: Options,
+        options: EngineOptions,
         parsers: Parsers,
         open_model: OpenModel,
         open_index: OpenIndex,
@@ -93,43 +101,42 @@ class Parts:
 
     def _open(
         self,
-        options: Options,
+        options: EngineOptions,
         parsers: Parsers,
         open_model: OpenModel,
         open_index: OpenIndex,
     ) -> None:
-        prepare_folder(options.data)
-        self.began = time.monotonic()
-        self.closing = False
-        self.board = Board()
-        self.courtesy = Courtesy()
-        self.database = Database(options.data / "knowledge.db")
+        prepare_data_folder(options.data)
+        self.threads = EngineThreads()
+        self.progress = ProgressTracker()
+        self.backpressure = Backpressure()
+        self.database = SqliteDatabase(options.data / "knowledge.db")
         self.files = FileStore(options.data / "files")
         self.documents = DocumentStore(self.database)
         self.chunks = ChunkStore(self.database)
         self.collections = CollectionStore(self.database)
         self.corpora = CorpusStore(self.database)
-        self.accounts = Accounts(self.database, options.admins)
-        self.passwords = Passwords()
+        self.scopes = ScopeStore(self.database)
+        self.accounts = AccountService(self.database, self.scopes, options.admins)
+        self.passwords = PasswordService()
         self.jobs = JobStore(self.database)
         self.crawls = CrawlStore(self.database)
         self.site_pages = SitePageStore(self.database)
         self.changes = ChangeLog(self.database)
         self.stored_models = ModelStore(self.database)
-        self.models = Models(open_model, self.stored_models, options.embedding)
+        self.models = EmbeddingModels(open_model, self.stored_models, options.embedding)
         self.publisher = Publisher(self.database)
-        self.indexer = Indexer(
+        self.indexer = IndexFollower(
             options.data / "index",
             open_index,
-            self.stored_models.active(),
+            self.stored_models.get_active(),
             self.changes,
             self.chunks,
             self.documents,
-            self._applied,
+            self._finish_indexed_jobs,
             self.chunks.drop_retired,
         )
-        self.ingest = Ingest(
-            self.database,
+        self.ingest = IngestPipeline(
             self.files,
             self.chunks,
             self.documents,
@@ -139,31 +146,63 @@ class Parts:
             self.models,
             options.ocr_languages,
         )
-        self.workers = Workers(
+        queue = DocumentQueue(self.database)
+        self.workers = WorkerPool(
             options.workers,
             self.jobs,
+            queue,
             self.ingest,
-            self.board,
+            self.progress,
             self.indexer,
             self.files,
             options.quota,
-            self.courtesy,
+            self.backpressure,
         )
-        self.vectors = VectorKeeper(self.models, self.stored_models, self.chunks, self.indexer)
-        self.crawler = CrawlOffice(self, options.crawl)
+        self.acceptor = Acceptor(
+            self.files,
+            self.documents,
+            queue,
+            parsers,
+            options.quota,
+            options.max_file_bytes,
+            self.workers.wake,
+        )
+        self.removal = Removal(self.documents, self.files, self.jobs, self.progress, self.indexer)
+        self.backfill = VectorBackfill(self.models, self.stored_models, self.chunks, self.indexer)
+        self.crawler = CrawlService(self.jobs, self._open_crawler)
         self.reranker = open_reranker(options.reranker, self.models.serving.choice.int8, options.rerank_ms)
+        self.status = StatusReader(
+            options.data,
+            self.database,
+            self.documents,
+            self.collections,
+            self.jobs,
+            self.changes,
+            self.models,
+            self.indexer,
+        )
         self._closing = threading.Event()
-        self._sweeper = threading.Thread(target=self._sweep_now_and_then, name="sweeper", daemon=True)
+        self._sweeper = threading.Thread(target=self._sweep_periodically, name="sweeper", daemon=True)
+
+    def _open_crawler(self) -> CrawlScheduler:
+        """Made when there is something to crawl: these modules bring the HTTP client, which a start does not need."""
+        from knowledge.engine.crawl.ingest_page import CrawlStores
+        from knowledge.engine.crawl.scheduler import CrawlScheduler
+        from knowledge.engine.crawl.site_reader import SiteReader
+
+        stores = CrawlStores(self.jobs, self.documents, self.crawls, self.site_pages)
+        reader = SiteReader(self.parsers, self.files)
+        return CrawlScheduler(self.options.crawl, stores, self.progress, reader, self.acceptor, self.removal)
 
     def start(self) -> None:
         """Recover from whatever ended the last process, and begin to work."""
         self.parsers.start()
-        recovery = job_recovery.recover(self.database)
+        recovery = job_recovery.recover_jobs(self.database)
         log_recovery(recovery)
         self.sweep(older_than=0.0)
         self.indexer.start()
         self.chunks.drop_retired(self.indexer.seq)
-        self.vectors.start()
+        self.backfill.start()
         self.workers.start(ALONE_DELAY_SECONDS if recovery.alone else None)
         self.crawler.start()
         self._sweeper.start()
@@ -175,7 +214,7 @@ class Parts:
         self.workers.close()
         with suppress(KnowledgeError):
             job_recovery.release_unfinished(self.database)
-        self.vectors.close()
+        self.backfill.close()
         self.indexer.close()
         self.models.close()
         self.parsers.close()
@@ -183,27 +222,22 @@ class Parts:
         self.database.close()
         file_modes.UMASK.leave()
 
-    def searching(self) -> tuple[Index, Embedder | None]:
-        """The index, and the model if it is loaded and made the vectors in it; a wrong answer would be worse."""
-        serving = self.indexer.serving
-        return serving.index, self.models.maker(serving.model)
-
     def sweep(self, older_than: float) -> None:
         """Take away what no row names: staged passages of dead jobs, originals nobody needs."""
-        self.chunks.sweep()
-        self.jobs.forget_originals(stamp() - KEEP_FAILED)
-        self.files.sweep(self.documents.names, older_than)
-        traces.sweep(self.database)
-        migrate.sweep_copies(self.database.path)
+        self.chunks.drop_stale()
+        self.jobs.forget_originals(make_timestamp() - FAILED_ORIGINAL_KEEP_MICROSECONDS)
+        self.files.sweep_unreferenced(self.documents.is_file_referenced, older_than)
+        erasure.sweep_traces(self.database)
+        self.database.sweep_copies()
 
-    def _applied(self, seq: int) -> None:
+    def _finish_indexed_jobs(self, seq: int) -> None:
         """The index has seen everything up to here: jobs end, and the files that only they named go."""
-        for job in self.jobs.finish(seq):
-            self.board.end(job.id)
+        for job in self.jobs.finish_indexed(seq):
+            self.progress.end(job.id)
             if job.sha256 is not None:
-                self.files.discard(job.sha256, self.documents.names)
+                self.files.discard(job.sha256, self.documents.is_file_referenced)
 
-    def _sweep_now_and_then(self) -> None:
+    def _sweep_periodically(self) -> None:
         while not self._closing.wait(SWEEP_SECONDS):
             try:
                 self.sweep(older_than=SWEEP_SECONDS)
@@ -221,14 +255,14 @@ def log_recovery(recovery: job_recovery.Recovery) -> None:
         log.error("%s is failed: the server ended uncleanly %d times while it was being done", job, job.unclean_starts)
 
 
-def prepare_folder(data: Path) -> None:
+def prepare_data_folder(data: Path) -> None:
     """The data folder, closed to other users, and without what a killed backup left in it."""
     try:
         file_modes.make_folder(data)
-        tightened = file_modes.tighten(data)
+        tightened = file_modes.make_private(data)
     except OSError as error:
         raise StorageFailed(f"The data folder {data} cannot be used: {error.strerror or error}") from error
     if tightened:
         log.info("other users of this machine could read the data folder; %d paths are private now", tightened)
-    for copy in data.glob(f"{BACKUP_COPY}*.db*"):
+    for copy in data.glob(f"{BACKUP_COPY_PREFIX}*.db*"):
         copy.unlink(missing_ok=True)

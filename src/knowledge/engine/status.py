@@ -1,4 +1,4 @@
-"""How the engine stands: what it holds for whoever asks, what it is doing, and what a person should know."""
+"""The status of the engine: what it holds for a scope, what it is doing, and what a person should know."""
 
 from __future__ import annotations
 
@@ -6,54 +6,75 @@ import os
 import shutil
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 from knowledge import __version__
-from knowledge.engine.runtime import Parts
-from knowledge.model import LOCAL_OWNER, JobStatus, Scope, Status
+from knowledge.engine.indexing.follower import IndexFollower
+from knowledge.engine.indexing.models import EmbeddingModels
+from knowledge.model import LOCAL_OWNER, EngineStatus, JobStatus, Scope
+from knowledge.store.changes import ChangeLog
+from knowledge.store.collections import CollectionStore
+from knowledge.store.database import Database
+from knowledge.store.documents import DocumentStore
+from knowledge.store.jobs.jobs import JobStore
 
-LOW_DISK = 200 << 20
-
-
-def status(parts: Parts, scope: Scope) -> Status:
-    """An account is told of what it sees itself: sizes and dates of the whole would speak of the others."""
-    alone = scope.owner > LOCAL_OWNER
-    documents, chunks = parts.documents.count(scope)
-    jobs, storage = parts.jobs.counts(scope), storage_trouble(parts)
-    return Status(
-        version=__version__,
-        uptime_seconds=round(time.monotonic() - parts.began, 3),
-        data_path="" if alone else str(parts.options.data),
-        model=parts.models.status(),
-        documents=documents,
-        chunks=chunks,
-        collections=parts.collections.count(scope),
-        queued=jobs.get(JobStatus.QUEUED, 0),
-        processing=jobs.get(JobStatus.PROCESSING, 0),
-        failed=jobs.get(JobStatus.FAILED, 0),
-        database_bytes=0 if alone else parts.database.size_bytes(),
-        files_bytes=parts.documents.files_bytes(scope.owner if alone else None),
-        index_bytes=0 if alone else parts.indexer.index.size_bytes(),
-        issues=tuple(issue for issue in [storage, *issues(parts)] if issue),
-        last_change=parts.documents.last_change(scope) if alone else parts.changes.last_moment(),
-        storage_ok=storage is None,
-        index_ok=parts.indexer.trouble is None,
-    )
+LOW_DISK_BYTES = 200 << 20
 
 
-def storage_trouble(parts: Parts) -> str | None:
-    folder = parts.options.data / "files"
+class StatusReader:
+    def __init__(
+        self,
+        data: Path,
+        database: Database,
+        documents: DocumentStore,
+        collections: CollectionStore,
+        jobs: JobStore,
+        changes: ChangeLog,
+        models: EmbeddingModels,
+        indexer: IndexFollower,
+    ) -> None:
+        self._data, self._database, self._documents, self._collections = data, database, documents, collections
+        self._jobs, self._changes, self._models, self._indexer = jobs, changes, models, indexer
+        self._began = time.monotonic()
+
+    def read(self, scope: Scope) -> EngineStatus:
+        """The status; an account is told of what it sees itself, since sizes and dates of the whole tell of others."""
+        alone = scope.owner > LOCAL_OWNER
+        documents, chunks = self._documents.count(scope)
+        jobs, storage = self._jobs.count_by_status(scope), find_storage_trouble(self._data / "files")
+        return EngineStatus(
+            version=__version__,
+            uptime_seconds=round(time.monotonic() - self._began, 3),
+            data_path="" if alone else str(self._data),
+            model=self._models.status(),
+            documents=documents,
+            chunks=chunks,
+            collections=self._collections.count(scope),
+            queued=jobs.get(JobStatus.QUEUED, 0),
+            processing=jobs.get(JobStatus.PROCESSING, 0),
+            failed=jobs.get(JobStatus.FAILED, 0),
+            database_bytes=0 if alone else self._database.size_bytes(),
+            files_bytes=self._documents.sum_file_bytes(scope.owner if alone else None),
+            index_bytes=0 if alone else self._indexer.index.size_bytes(),
+            issues=tuple(issue for issue in [storage, *self._find_issues()] if issue),
+            last_change=self._documents.last_changed_at(scope) if alone else self._changes.last_changed_at(),
+            storage_ok=storage is None,
+            index_ok=self._indexer.failure is None,
+        )
+
+    def _find_issues(self) -> Iterator[str | None]:
+        """What a person should know, in sentences."""
+        yield from (*self._models.list_issues(), self._indexer.failure)
+        if self._indexer.rebuilding:
+            yield "The index is being rebuilt; until then some passages are not found."
+        free = shutil.disk_usage(self._data).free
+        if free < LOW_DISK_BYTES:
+            yield f"Only {free >> 20} MB are free on the disk of the data folder."
+
+
+def find_storage_trouble(folder: Path) -> str | None:
     try:
         os.scandir(folder).close()
     except OSError as error:
         return f"Storage directory not accessible: {error.strerror}"
     return None if os.access(folder, os.W_OK) else "Storage directory not writable"
-
-
-def issues(parts: Parts) -> Iterator[str | None]:
-    """What a person should know, in sentences."""
-    yield from (*parts.models.issues(), parts.indexer.trouble)
-    if parts.indexer.rebuilding:
-        yield "The index is being rebuilt; until then some passages are not found."
-    free = shutil.disk_usage(parts.options.data).free
-    if free < LOW_DISK:
-        yield f"Only {free >> 20} MB are free on the disk of the data folder."

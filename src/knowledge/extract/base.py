@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
-from knowledge.model import Json, Method
+from knowledge.model import ExtractionMethod, Json
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +65,13 @@ class PageText:
 
     text: str
     number: int | None = None
-    method: Method = Method.TEXT_EXTRACTION
+    method: ExtractionMethod = ExtractionMethod.TEXT_EXTRACTION
     warning: str | None = None
     """Why this page failed, in words; the document is then partial."""
 
 
 @dataclass(frozen=True, slots=True)
-class Extracted:
+class Extraction:
     facts: Facts
     pages: Iterator[PageText]
     """Read lazily, so that a document never stands in memory as a whole."""

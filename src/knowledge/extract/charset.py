@@ -14,10 +14,10 @@ from knowledge.errors import Damaged
 from knowledge.extract.base import Source
 from knowledge.extract.code_pages import guess_code_page, is_better_in_code_page
 
-BLOCK = 64 << 10
-SAMPLE = 32 << 10
+READ_BLOCK_BYTES = 64 << 10
+SAMPLE_BYTES = 32 << 10
 """How many bytes of a text are judged."""
-CONTEXT = 4 << 10
+SHORT_TEXT_BYTES = 4 << 10
 """A text that is shorter is judged as a whole."""
 BOMS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -26,86 +26,91 @@ BOMS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-CONTROLS = bytes(set(range(32)) - set(b"\t\n\r\x0c\x1b\x08\x1a"))
+CONTROL_BYTES = bytes(set(range(32)) - set(b"\t\n\r\x0c\x1b\x08\x1a"))
 HIGH_RUNS = re.compile(rb"[\x80-\xff]+")
-UNLIKELY = ("Cn", "Co", "Cs")
+UNLIKELY_CATEGORIES = ("Cn", "Co", "Cs")
 """Unassigned, private, surrogate."""
 
 
-def text_blocks(source: Source) -> Iterator[str]:
+def read_text_blocks(source: Source) -> Iterator[str]:
     """The text of a file, block by block, so that it never stands in memory as a whole."""
-    decoder = codecs.getincrementaldecoder(detect(source))(errors="replace")
+    decoder = codecs.getincrementaldecoder(detect_encoding(source))(errors="replace")
     with source.open() as file:
-        while block := file.read(BLOCK):
+        while block := file.read(READ_BLOCK_BYTES):
             yield decoder.decode(block)
     yield decoder.decode(b"", final=True)
 
 
-def whole_text(source: Source) -> str:
-    return "".join(text_blocks(source))
+def read_text(source: Source) -> str:
+    return "".join(read_text_blocks(source))
 
 
-def decode(data: bytes) -> str:
+def decode_text(data: bytes) -> str:
     """A text that is small enough to be in memory already."""
-    head = data[:SAMPLE]
-    name = _marked(head) or _sixteen(head) or _escaped(head) or _utf8(data, whole=True)
-    return data.decode(name or _guess_legacy(io.BytesIO(data)), errors="replace")
+    head = data[:SAMPLE_BYTES]
+    name = _find_bom_encoding(head) or _find_utf16_or_utf32(head) or _find_iso2022(head) or _find_utf8(data, whole=True)
+    return data.decode(name or _guess_legacy_encoding(io.BytesIO(data)), errors="replace")
 
 
-def detect(source: Source) -> str:
-    head = source.read(SAMPLE)
-    name = _marked(head) or _sixteen(head) or _escaped(head)
+def detect_encoding(source: Source) -> str:
+    head = source.read(SAMPLE_BYTES)
+    name = _find_bom_encoding(head) or _find_utf16_or_utf32(head) or _find_iso2022(head)
     if name is not None:
         return name
     if b"\0" in head or looks_binary(head):
         raise Damaged("It is named like a text but holds binary data", filename=source.filename)
-    if _is_utf8(source):
+    if _is_utf8_file(source):
         return "utf-8"
     with source.open() as file:
-        return _guess_legacy(file)
+        return _guess_legacy_encoding(file)
 
 
-def guess(sample: bytes) -> str:
-    known = _marked(sample) or _sixteen(sample) or _escaped(sample) or _utf8(sample, whole=True)
-    return known or _two_bytes(sample) or guess_code_page(sample)
+def guess_encoding(sample: bytes) -> str:
+    known = (
+        _find_bom_encoding(sample)
+        or _find_utf16_or_utf32(sample)
+        or _find_iso2022(sample)
+        or _find_utf8(sample, whole=True)
+    )
+    return known or _find_cjk_encoding(sample) or guess_code_page(sample)
 
 
-def _guess_legacy(file: BinaryIO) -> str:
+def _guess_legacy_encoding(file: BinaryIO) -> str:
     """The encoding of a text that is not in Unicode, judged by a bounded number of its lines that are not ASCII."""
-    head = file.read(CONTEXT)
-    if len(head) < CONTEXT:
-        return _two_bytes(head) or guess_code_page(head)
-    sample = b"\n".join(_lines_outside_ascii(head, file))
+    head = file.read(SHORT_TEXT_BYTES)
+    if len(head) < SHORT_TEXT_BYTES:
+        return _find_cjk_encoding(head) or guess_code_page(head)
+    sample = b"\n".join(_read_non_ascii_lines(head, file))
     if head.isascii():  # its words still tell the language
         sample = head + b"\n" + sample
-    return _two_bytes(sample) or guess_code_page(sample)
+    return _find_cjk_encoding(sample) or guess_code_page(sample)
 
 
-def _lines_outside_ascii(start: bytes, file: BinaryIO) -> Iterator[bytes]:
+def _read_non_ascii_lines(start: bytes, file: BinaryIO) -> Iterator[bytes]:
     """Up to SAMPLE bytes of lines that have a byte outside ASCII; a line without an end counts as several."""
     size, rest = 0, start
-    while size < SAMPLE and (block := file.read(BLOCK)):
+    while size < SAMPLE_BYTES and (block := file.read(READ_BLOCK_BYTES)):
         *lines, rest = (rest + block).split(b"\n")
-        if len(rest) > BLOCK:
+        if len(rest) > READ_BLOCK_BYTES:
             lines, rest = [*lines, rest], b""
         for line in lines:
-            if size < SAMPLE and not line.isascii():
-                yield line[:SAMPLE]
+            if size < SAMPLE_BYTES and not line.isascii():
+                yield line[:SAMPLE_BYTES]
                 size += len(line)
-    if size < SAMPLE:
+    if size < SAMPLE_BYTES:
         yield rest
 
 
 def looks_binary(sample: bytes) -> bool:
     sample = sample[:8192]
-    return len(sample) - len(sample.translate(None, CONTROLS)) > len(sample) * 0.02
+    return len(sample) - len(sample.translate(None, CONTROL_BYTES)) > len(sample) * 0.02
 
 
-def _marked(sample: bytes) -> str | None:
+def _find_bom_encoding(sample: bytes) -> str | None:
     return next((name for mark, name in BOMS if sample.startswith(mark)), None)
 
 
-def _sixteen(sample: bytes) -> str | None:
+def _find_utf16_or_utf32(sample: bytes) -> str | None:
     """UTF-16 and UTF-32 without a mark show NULs at regular places where text is mostly Latin."""
     sample = sample[:4096]
     if len(sample) < 4 or b"\0" not in sample:
@@ -120,23 +125,23 @@ def _sixteen(sample: bytes) -> str | None:
     }
     name = shapes.get((often[0], often[1], often[2], often[3]))
     candidates = (name,) if name else ("utf-16-le", "utf-16-be")
-    return next((name for name in candidates if _few_scripts(sample, name)), None)
+    return next((name for name in candidates if _has_few_scripts(sample, name)), None)
 
 
-def _few_scripts(sample: bytes, encoding: str) -> bool:
+def _has_few_scripts(sample: bytes, encoding: str) -> bool:
     """Read the wrong way round, a text would draw its letters from all over Unicode."""
     try:
         text = codecs.getincrementaldecoder(encoding)().decode(sample)
     except UnicodeDecodeError:
         return False
-    if not text or "\0" in text or any(unicodedata.category(letter) in UNLIKELY for letter in text):
+    if not text or "\0" in text or any(unicodedata.category(letter) in UNLIKELY_CATEGORIES for letter in text):
         return False
     spaces = text.count(" ") + text.count("\n")
     blocks = Counter("han" if "\u3000" <= letter <= "\ud7ff" else ord(letter) >> 8 for letter in text)
     return spaces > 0 and sum(count for _, count in blocks.most_common(3)) > 0.95 * len(text)
 
 
-def _utf8(sample: bytes, whole: bool) -> str | None:
+def _find_utf8(sample: bytes, whole: bool) -> str | None:
     try:
         codecs.getincrementaldecoder("utf-8")().decode(sample, final=whole)
         return "utf-8"
@@ -144,11 +149,11 @@ def _utf8(sample: bytes, whole: bool) -> str | None:
         return None
 
 
-def _is_utf8(source: Source) -> bool:
+def _is_utf8_file(source: Source) -> bool:
     decoder, size = codecs.getincrementaldecoder("utf-8")(), 0
     with source.open() as file:
         try:
-            while block := file.read(BLOCK):
+            while block := file.read(READ_BLOCK_BYTES):
                 decoder.decode(block)
                 size += len(block)
         except UnicodeDecodeError:
@@ -156,48 +161,53 @@ def _is_utf8(source: Source) -> bool:
     try:
         decoder.decode(b"", final=True)
     except UnicodeDecodeError:
-        return size > BLOCK  # the last character of a long file was cut off
+        return size > READ_BLOCK_BYTES  # the last character of a long file was cut off
     return True
 
 
-def _escaped(sample: bytes) -> str | None:
+def _find_iso2022(sample: bytes) -> str | None:
     return "iso2022_jp" if b"\x1b$B" in sample or b"\x1b$@" in sample else None
 
 
-def _two_bytes(sample: bytes) -> str | None:
+def _find_cjk_encoding(sample: bytes) -> str | None:
     """Japanese, Korean and Chinese: what the text would consist of tells which."""
-    if _share(sample, "cp932", _japanese) > 0.95 and _share(sample, "cp932", _kana) > 0.05:
+    if _measure_script_share(sample, "cp932", JAPANESE) > 0.95 and _measure_script_share(sample, "cp932", KANA) > 0.05:
         return "cp932"
-    if _share(sample, "euc_jp", _japanese) > 0.95 and _share(sample, "euc_jp", _kana) > 0.1:
+    if _measure_script_share(sample, "euc_jp", JAPANESE) > 0.95 and _measure_script_share(sample, "euc_jp", KANA) > 0.1:
         return "euc_jp"
-    name = _without_kana(sample)
+    name = _find_cjk_encoding_without_kana(sample)
     return None if name is None or is_better_in_code_page(sample, name) else name
 
 
-def _without_kana(sample: bytes) -> str | None:
+def _find_cjk_encoding_without_kana(sample: bytes) -> str | None:
     runs = HIGH_RUNS.findall(sample)
     odd = sum(len(run) % 2 for run in runs)
     if odd > len(runs) * 0.1:  # Big5 and Shift-JIS also use ASCII as second bytes; the others do not
-        if _share(sample, "cp932", _japanese) > 0.97:
+        if _measure_script_share(sample, "cp932", JAPANESE) > 0.97:
             return "cp932"
-        return "big5" if _share(sample, "big5", _han) * _usual(sample, "big5") > 0.7 else None
-    if _share(sample, "cp949", _hangul) > 0.9:
+        return (
+            "big5" if _measure_script_share(sample, "big5", HAN) * _measure_common_share(sample, "big5") > 0.7 else None
+        )
+    if _measure_script_share(sample, "cp949", HANGUL) > 0.9:
         return "cp949"
-    chinese = {name: _share(sample, name, _han) * _usual(sample, name) for name in ("gb18030", "big5")}
+    chinese = {
+        name: _measure_script_share(sample, name, HAN) * _measure_common_share(sample, name)
+        for name in ("gb18030", "big5")
+    }
     best = max(chinese, key=lambda name: chinese[name])
     if chinese[best] > 0.8:
         return best
-    return "cp932" if _share(sample, "cp932", _japanese) > 0.97 else None
+    return "cp932" if _measure_script_share(sample, "cp932", JAPANESE) > 0.97 else None
 
 
-def _share(sample: bytes, encoding: str, wanted: re.Pattern[str]) -> float:
+def _measure_script_share(sample: bytes, encoding: str, wanted: re.Pattern[str]) -> float:
     """How much of what is not ASCII belongs to a script; 0 when the bytes are not in this encoding at all."""
     try:
         text = codecs.getincrementaldecoder(encoding)().decode(sample)
     except UnicodeDecodeError:
         return 0.0
     foreign = re.sub("[\x00-\x7f]+", "", text)
-    if not foreign or _inside_latin_words(text, encoding) > 0.5 * len(foreign):
+    if not foreign or _count_inside_latin_words(text, encoding) > 0.5 * len(foreign):
         return 0.0
     return len(wanted.findall(foreign)) / len(foreign)
 
@@ -205,7 +215,7 @@ def _share(sample: bytes, encoding: str, wanted: re.Pattern[str]) -> float:
 SHORT_RUN = re.compile("(?<![^\x00-\x7f])[^\x00-\x7f]{1,3}(?![^\x00-\x7f])")
 
 
-def _inside_latin_words(text: str, encoding: str) -> int:
+def _count_inside_latin_words(text: str, encoding: str) -> int:
     """How many characters are rather accented Latin letters, each taken together with the letter after it."""
     count = 0
     for run in SHORT_RUN.finditer(text):
@@ -215,16 +225,16 @@ def _inside_latin_words(text: str, encoding: str) -> int:
     return count
 
 
-_japanese = re.compile("[\u3000-\u30ff\u4e00-\u9fff\uff01-\uff5e\u2010-\u2026]")
-_kana = re.compile("[\u3040-\u30ff]")
-_hangul = re.compile("[\uac00-\ud7a3\u3000-\u303f\uff01-\uff5e]")
-_han = re.compile("[\u4e00-\u9fff\u3000-\u303f\uff01-\uff5e\u2010-\u2026]")
-USUAL = {"gb18030": (0xA1, 0xD7), "big5": (0xA1, 0xC6)}
+JAPANESE = re.compile("[\u3000-\u30ff\u4e00-\u9fff\uff01-\uff5e\u2010-\u2026]")
+KANA = re.compile("[\u3040-\u30ff]")
+HANGUL = re.compile("[\uac00-\ud7a3\u3000-\u303f\uff01-\uff5e]")
+HAN = re.compile("[\u4e00-\u9fff\u3000-\u303f\uff01-\uff5e\u2010-\u2026]")
+COMMON_LEAD_BYTES = {"gb18030": (0xA1, 0xD7), "big5": (0xA1, 0xC6)}
 """The first bytes of everyday characters; the rare ones follow after."""
 
 
-def _usual(sample: bytes, encoding: str) -> float:
-    low, high = USUAL[encoding]
+def _measure_common_share(sample: bytes, encoding: str) -> float:
+    low, high = COMMON_LEAD_BYTES[encoding]
     text = sample.decode(encoding, errors="ignore")
     first = [letter.encode(encoding)[0] for letter in text if ord(letter) > 127]
     return sum(low <= byte <= high for byte in first) / max(1, len(first))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from chardet import DetectionDict
 
-PAGES = {
+CODE_PAGE_WEIGHTS = {
     "cp1252": 1.0,
     "iso8859-15": 0.999,
     "cp1250": 0.95,
@@ -39,7 +39,7 @@ PAGES = {
 """The pages to choose from, each with the weight that decides between pages of nearly equal score.
 
 ISO 8859-1 and 8859-9 are missing because cp1252 and cp1254 decode the same bytes to the same text."""
-WESTERN = {
+WESTERN_ALPHABETS = {
     "ca": "àçèéíïòóúü",
     "da": "åæøé",
     "de": "äöüßé",
@@ -55,7 +55,7 @@ WESTERN = {
     "pt": "àáâãçéêíóôõúü",
     "sv": "åäöé",
 }
-CENTRAL = {
+CENTRAL_EUROPEAN_ALPHABETS = {
     "cs": "áčďéěíňóřšťúůýž",
     "de": "äöüßé",
     "hr": "čćđšž",
@@ -66,76 +66,90 @@ CENTRAL = {
     "sl": "čšž",
     "sq": "çë",
 }
-BALTIC = {"et": "äõöüšž", "lt": "ąčęėįšųūž", "lv": "āčēģīķļņšūž"}
+BALTIC_ALPHABETS = {"et": "äõöüšž", "lt": "ąčęėįšųūž", "lv": "āčēģīķļņšūž"}
 ALPHABETS = {
-    "cp1252": WESTERN,
-    "iso8859-15": WESTERN,
-    "cp1250": CENTRAL,
-    "iso8859-2": CENTRAL,
+    "cp1252": WESTERN_ALPHABETS,
+    "iso8859-15": WESTERN_ALPHABETS,
+    "cp1250": CENTRAL_EUROPEAN_ALPHABETS,
+    "iso8859-2": CENTRAL_EUROPEAN_ALPHABETS,
     "cp1254": {"tr": "çğıöşüâîû"},
-    "cp1257": BALTIC,
-    "cp850": WESTERN,
-    "cp437": WESTERN,
-    "cp852": CENTRAL,
-    "mac-roman": WESTERN,
+    "cp1257": BALTIC_ALPHABETS,
+    "cp850": WESTERN_ALPHABETS,
+    "cp437": WESTERN_ALPHABETS,
+    "cp852": CENTRAL_EUROPEAN_ALPHABETS,
+    "mac-roman": WESTERN_ALPHABETS,
 }
 """The letters outside ASCII of the languages that a Latin page was made for."""
-RARE_LANGUAGES = {"is": 0.93, "br": 0.85, "cy": 0.9, "eo": 0.9, "ga": 0.9, "gd": 0.9, "id": 0.9, "ms": 0.9, "mt": 0.9}
+RARE_LANGUAGE_WEIGHTS = {
+    "is": 0.93,
+    "br": 0.85,
+    "cy": 0.9,
+    "eo": 0.9,
+    "ga": 0.9,
+    "gd": 0.9,
+    "id": 0.9,
+    "ms": 0.9,
+    "mt": 0.9,
+}
 """Few texts are in these languages, so that a narrow result for one of them is usually chance."""
-WITH_OTHER_CAPITALS = ("cp1251", "koi8-r", "koi8-u", "iso8859-5", "cp866", "cp1253", "iso8859-7")
+CASED_NON_LATIN_PAGES = ("cp1251", "koi8-r", "koi8-u", "iso8859-5", "cp866", "cp1253", "iso8859-7")
 """The pages of scripts with capitals, none of which is in ASCII."""
-RARITY_OF_CAPITALS = 0.9
+CAPITALS_WEIGHT = 0.9
 SAMPLE_CHARS = 2_000
-SMALLEST_SCORE = 0.003
+MIN_SCORE = 0.003
 """Added to chardet's confidence, which is close to 0 where a text has hardly any letters outside ASCII."""
 MAX_WORD_BYTES = 64
 MAX_JUDGED_BYTES = 4_000
 BYTE_WORDS = re.compile(rb"[A-Za-z'\x80-\xff]+")
 WORDS = re.compile("[^ \xa0\u2010-\u2015\u2026]+")
-INSIDE_WORDS = frozenset("'’·\xad\u200c\u200d\u200e\u200f")
-AWAY_FROM_LETTERS = frozenset("¦¨¯´¶¸¼½¾ˇ˘˙˛˝÷×¬")
+WORD_INNER_SIGNS = frozenset("'’·\xad\u200c\u200d\u200e\u200f")
+DETACHED_SIGNS = frozenset("¦¨¯´¶¸¼½¾ˇ˘˙˛˝÷×¬")
 """Signs that do not touch a word; other pages have letters in their places."""
 
 
 def guess_code_page(sample: bytes) -> str:
     """Return the Python name of the code page; cp1252 where nothing speaks for any."""
     foreign, latin_words = _split_words(sample)
-    ranking = [*_rank(sample), *_rank_capitals(sample)]
+    ranking = [*_rank_code_pages(sample), *_rank_code_pages_in_capitals(sample)]
     best, best_score = "cp1252", 0.0
-    for score, page, language in sorted(map(_weigh, ranking), reverse=True):
+    for score, page, language in sorted(map(_weigh_result, ranking), reverse=True):
         if score <= best_score:  # what follows can only be lower: looking at the words never raises a score
             break
         text = foreign.decode(page, errors="replace")
-        likely = (1 - share_of_faults(text, latin_words)) * share_of_alphabet(text, page, language)
+        likely = (1 - measure_fault_share(text, latin_words)) * measure_alphabet_share(text, page, language)
         if score * likely**2 > best_score:
             best, best_score = page, score * likely**2
     return best
 
 
-def _rank(sample: bytes) -> list[DetectionDict]:
+def _rank_code_pages(sample: bytes) -> list[DetectionDict]:
     import chardet
 
     return chardet.detect_all(
-        sample, ignore_threshold=True, max_bytes=len(sample), compat_names=False, include_encodings=tuple(PAGES)
+        sample,
+        ignore_threshold=True,
+        max_bytes=len(sample),
+        compat_names=False,
+        include_encodings=tuple(CODE_PAGE_WEIGHTS),
     )
 
 
-def _rank_capitals(sample: bytes) -> Iterator[DetectionDict]:
+def _rank_code_pages_in_capitals(sample: bytes) -> Iterator[DetectionDict]:
     """The pages in which this is a text in capitals, which chardet has not learnt: it sees the small letters."""
-    for page in WITH_OTHER_CAPITALS:
+    for page in CASED_NON_LATIN_PAGES:
         text = sample.decode(page, errors="replace")
         letters = [letter for letter in text[:SAMPLE_CHARS] if letter > "\x7f" and letter.isalpha()]
         if letters and sum(map(str.isupper, letters)) > 0.8 * len(letters):
-            small = _rank(text.lower().encode(page, errors="replace"))
+            small = _rank_code_pages(text.lower().encode(page, errors="replace"))
             for result in small:
                 if result["encoding"] == page:
-                    yield {**result, "confidence": RARITY_OF_CAPITALS * result["confidence"]}
+                    yield {**result, "confidence": CAPITALS_WEIGHT * result["confidence"]}
 
 
-def _weigh(result: DetectionDict) -> tuple[float, str, str]:
+def _weigh_result(result: DetectionDict) -> tuple[float, str, str]:
     page, language = str(result["encoding"]), str(result["language"])
-    confidence = result["confidence"] + SMALLEST_SCORE
-    return confidence * PAGES.get(page, 0.0) * RARE_LANGUAGES.get(language, 1.0), page, language
+    confidence = result["confidence"] + MIN_SCORE
+    return confidence * CODE_PAGE_WEIGHTS.get(page, 0.0) * RARE_LANGUAGE_WEIGHTS.get(language, 1.0), page, language
 
 
 def is_better_in_code_page(sample: bytes, rival: str) -> bool:
@@ -143,11 +157,15 @@ def is_better_in_code_page(sample: bytes, rival: str) -> bool:
     import chardet
 
     best = chardet.detect(
-        sample, max_bytes=len(sample), compat_names=False, include_encodings=(*PAGES, rival), no_match_encoding=rival
+        sample,
+        max_bytes=len(sample),
+        compat_names=False,
+        include_encodings=(*CODE_PAGE_WEIGHTS, rival),
+        no_match_encoding=rival,
     )
     page = str(best["encoding"])
     foreign, latin_words = _split_words(sample)
-    return page in PAGES and share_of_faults(foreign.decode(page, errors="replace"), latin_words) < 0.1
+    return page in CODE_PAGE_WEIGHTS and measure_fault_share(foreign.decode(page, errors="replace"), latin_words) < 0.1
 
 
 def _split_words(sample: bytes) -> tuple[bytes, int]:
@@ -162,9 +180,9 @@ def _split_words(sample: bytes) -> tuple[bytes, int]:
     return b" ".join(foreign), latin_words
 
 
-def share_of_faults(text: str, latin_words: int) -> float:
+def measure_fault_share(text: str, latin_words: int) -> float:
     """How many of the words look like those of a wrong code page, from 0 to 1."""
-    verdicts = [_judge(word) for word in WORDS.findall(text) if not word.isascii()]
+    verdicts = [_judge_word(word) for word in WORDS.findall(text) if not word.isascii()]
     faults, good, alone = (verdicts.count(verdict) for verdict in ("fault", "good", "alone"))
     if latin_words > 3 * good:  # an "è" or "à" between Latin words, not a Cyrillic or Hebrew word of one letter
         faults += alone
@@ -172,8 +190,8 @@ def share_of_faults(text: str, latin_words: int) -> float:
     return faults / judged * 0.99 + 0.01 if faults else 0.0
 
 
-def _judge(word: str) -> str:
-    kinds = [_kind(letter) for letter in word]
+def _judge_word(word: str) -> str:
+    kinds = [_classify_letter(letter) for letter in word]
     if "none" in kinds or "¤" in word:  # hardly anybody ever wrote the sign that the euro took the place of
         return "fault"
     start, end = 0, len(word)
@@ -183,7 +201,7 @@ def _judge(word: str) -> str:
         end -= 1
     if start == end:
         return "unknown"
-    if not AWAY_FROM_LETTERS.isdisjoint(word[max(0, start - 1) : start] + word[end : end + 1]):
+    if not DETACHED_SIGNS.isdisjoint(word[max(0, start - 1) : start] + word[end : end + 1]):
         return "fault"
     scripts = set(kinds[start:end]) - {"inside"}
     if len(scripts) > 1:  # two scripts, or a sign between letters
@@ -202,10 +220,10 @@ CAMEL_CASE = re.compile("[a-z][A-Z]")
 
 
 @lru_cache(maxsize=1024)
-def _kind(letter: str) -> str:
+def _classify_letter(letter: str) -> str:
     """The script of a letter; "inside" for what may stand between letters; "none" for what no text has."""
     category = unicodedata.category(letter)
-    if letter in INSIDE_WORDS:
+    if letter in WORD_INNER_SIGNS:
         return "inside"
     if category[0] in "LM" and letter not in "ªºµˆ":
         script = unicodedata.name(letter, "?").split(" ")[0]
@@ -213,7 +231,7 @@ def _kind(letter: str) -> str:
     return "none" if category in ("Cc", "Cn", "Co") or letter == "\ufffd" else "sign"
 
 
-def share_of_alphabet(text: str, page: str, language: str) -> float:
+def measure_alphabet_share(text: str, page: str, language: str) -> float:
     """How many of the letters outside ASCII belong to one language of the page, best to the one that chardet found."""
     alphabets = ALPHABETS.get(page)
     letters = [letter for letter in text.lower() if letter > "\x7f" and letter.isalpha() and letter not in "ªºµ"]

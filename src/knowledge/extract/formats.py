@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Protocol, cast
 
 from knowledge import errors
-from knowledge.extract.base import Extracted, PageText, Source
-from knowledge.extract.identify import identify_container, identify_opening
+from knowledge.extract.base import Extraction, PageText, Source
+from knowledge.extract.identify import identify_by_head, identify_container
 from knowledge.extract.text import source_code
 from knowledge.model import JsonValue
 
@@ -23,9 +23,9 @@ class Format:
     name: str
 
 
-def _code_formats() -> Iterator[Format]:
-    for doc_type, language in source_code.LANGUAGES.items():
-        suffixes = tuple(f".{suffix}" for suffix in source_code.ALIASES.get(doc_type, (doc_type,)))
+def _list_code_formats() -> Iterator[Format]:
+    for doc_type, language in source_code.FENCE_LANGUAGES.items():
+        suffixes = tuple(f".{suffix}" for suffix in source_code.SUFFIX_ALIASES.get(doc_type, (doc_type,)))
         yield Format(doc_type, suffixes, "text.source_code", f"Source code and configuration ({language})")
 
 
@@ -66,29 +66,29 @@ FORMATS = (
     Format("webp", (".webp",), "image.reader", "WebP image, by text recognition"),
     Format("gif", (".gif",), "image.reader", "GIF image, by text recognition"),
     Format("bmp", (".bmp",), "image.reader", "BMP image, by text recognition"),
-    *_code_formats(),
+    *_list_code_formats(),
 )
-BY_TYPE = {format_.doc_type: format_ for format_ in FORMATS}
-BY_SUFFIX = {suffix: format_ for format_ in FORMATS for suffix in format_.suffixes}
-SUFFIXES = tuple(BY_SUFFIX)
+FORMATS_BY_TYPE = {format_.doc_type: format_ for format_ in FORMATS}
+FORMATS_BY_SUFFIX = {suffix: format_ for format_ in FORMATS for suffix in format_.suffixes}
+SUFFIXES = tuple(FORMATS_BY_SUFFIX)
 
 
-class Reader(Protocol):
+class FormatModule(Protocol):
     """What every module of a format offers."""
 
-    def extract(self, source: Source, doc_type: str) -> Extracted: ...
+    def extract(self, source: Source, doc_type: str) -> Extraction: ...
 
 
-def supported(filename: str) -> bool:
+def is_supported(filename: str) -> bool:
     """Whether the name ends in a suffix that we know."""
-    return Path(filename).suffix.lower() in BY_SUFFIX
+    return Path(filename).suffix.lower() in FORMATS_BY_SUFFIX
 
 
 def check_suffix(filename: str) -> Format:
     """The format that the name promises; UnsupportedFormat says which there are."""
     suffix = Path(filename).suffix.lower()
-    if suffix in BY_SUFFIX:
-        return BY_SUFFIX[suffix]
+    if suffix in FORMATS_BY_SUFFIX:
+        return FORMATS_BY_SUFFIX[suffix]
     called = f"Files named *{suffix}" if suffix else "Files without a suffix"
     raise errors.UnsupportedFormat(
         f"{called} are not read",
@@ -98,26 +98,26 @@ def check_suffix(filename: str) -> Format:
     )
 
 
-def identify_by_opening(source: Source) -> str | None:
+def identify_by_first_bytes(source: Source) -> str | None:
     """The type of a file, as far as its first bytes tell; None for a container, which has to be opened to know."""
-    return identify_opening(source, check_suffix(source.filename).doc_type)
+    return identify_by_head(source, check_suffix(source.filename).doc_type)
 
 
 def identify_source(source: Source) -> str:
     """The type of a file: by its content where that has a signature, else by its name. It opens archives, so it is for
     children."""
-    return identify_by_opening(source) or identify_container(source)
+    return identify_by_first_bytes(source) or identify_container(source)
 
 
-def extract(source: Source) -> Extracted:
+def extract(source: Source) -> Extraction:
     """Read one document in this process. Servers go through `Parsers`, which runs this in a child."""
     doc_type = identify_source(source)
-    module = cast(Reader, importlib.import_module(f"knowledge.extract.{BY_TYPE[doc_type].module}"))
+    module = cast(FormatModule, importlib.import_module(f"knowledge.extract.{FORMATS_BY_TYPE[doc_type].module}"))
     extracted = module.extract(source, doc_type)
-    return replace(extracted, pages=_with_text(extracted.pages, source))
+    return replace(extracted, pages=_require_text(extracted.pages, source))
 
 
-def _with_text(pages: Iterator[PageText], source: Source) -> Iterator[PageText]:
+def _require_text(pages: Iterator[PageText], source: Source) -> Iterator[PageText]:
     """A document without any text is refused, with the reasons of its pages if they gave some."""
     found = False
     warnings: list[JsonValue] = []

@@ -10,13 +10,13 @@ import re
 import zipfile
 
 from knowledge import errors
-from knowledge.extract.archive import UNREADABLE_MEMBER, open_archive
 from knowledge.extract.base import Source
 from knowledge.extract.charset import looks_binary
+from knowledge.extract.zip_archive import MEMBER_ERRORS, open_archive
 
-HEAD = 4096
-OLE = bytes.fromhex("d0cf11e0a1b11ae1")
-CONTAINERS = (b"PK\x03\x04", b"PK\x05\x06", OLE)
+HEAD_BYTES = 4096
+OLE_SIGNATURE = bytes.fromhex("d0cf11e0a1b11ae1")
+CONTAINER_SIGNATURES = (b"PK\x03\x04", b"PK\x05\x06", OLE_SIGNATURE)
 SIGNATURES = (
     (re.compile(rb"\x89PNG\r\n\x1a\n"), "png"),
     (re.compile(rb"\xff\xd8\xff"), "jpg"),
@@ -26,10 +26,34 @@ SIGNATURES = (
     (re.compile(rb"BM....\0\0\0\0", re.DOTALL), "bmp"),
     (re.compile(rb"\s*\{\\rtf"), "rtf"),
 )
-PROGRAMS = (b"MZ", b"\x7fELF", b"\xca\xfe\xba\xbe", b"\xcf\xfa\xed\xfe", b"\xce\xfa\xed\xfe", b"\0asm", b"!<arch>")
-SIGNED = {"pdf", "docx", "pptx", "xlsx", "odt", "odp", "ods", "epub", "zip", "png", "jpg", "gif", "tiff", "webp", "bmp"}
+PROGRAM_SIGNATURES = (
+    b"MZ",
+    b"\x7fELF",
+    b"\xca\xfe\xba\xbe",
+    b"\xcf\xfa\xed\xfe",
+    b"\xce\xfa\xed\xfe",
+    b"\0asm",
+    b"!<arch>",
+)
+TYPES_WITH_SIGNATURE = {
+    "pdf",
+    "docx",
+    "pptx",
+    "xlsx",
+    "odt",
+    "odp",
+    "ods",
+    "epub",
+    "zip",
+    "png",
+    "jpg",
+    "gif",
+    "tiff",
+    "webp",
+    "bmp",
+}
 """Without their signature these are damaged."""
-OLE_NAMED = {"doc": "doc", "dot": "doc", "xls": "xls", "ppt": "ppt", "msg": "msg"}
+OLE_TYPES_BY_SUFFIX = {"doc": "doc", "dot": "doc", "xls": "xls", "ppt": "ppt", "msg": "msg"}
 OLE_STREAMS = (
     ("WordDocument", "doc"),
     ("PowerPoint Document", "ppt"),
@@ -37,50 +61,49 @@ OLE_STREAMS = (
     ("__substg1.0_", "msg"),
     ("Book", "xls"),
 )
-BEFORE_MARKUP = re.compile(rb"(?:\xef\xbb\xbf)?\s*+(?:<\?xml[^>]*+>\s*+)?+", re.IGNORECASE)
+MARKUP_PROLOG = re.compile(rb"(?:\xef\xbb\xbf)?\s*+(?:<\?xml[^>]*+>\s*+)?+", re.IGNORECASE)
 MARKUP = re.compile(rb"<(?:!doctype\s++)?(html|svg)\b", re.IGNORECASE)
 SPACE = re.compile(rb"\s*+")
-MARKED_UP = {"html", "svg", "xml", "md", "vue", "php"}
+MARKUP_TYPES = {"html", "svg", "xml", "md", "vue", "php"}
 """Types whose files may begin like a web page without being one by mistake."""
 
 
-def identify_opening(source: Source, named: str) -> str | None:
-    """By the first bytes and the name; None for a container. It looks at a few thousand bytes, each a fixed number of
-    times, so it may run in the server."""
-    head = source.read(HEAD)
+def identify_by_head(source: Source, suffix_type: str) -> str | None:
+    """Identifies a file by its magic number, then by its suffix (content sniffing)."""
+    head = source.read(HEAD_BYTES)
     if not head:
         raise errors.NoText("The file is empty", filename=source.filename)
-    if head.startswith(CONTAINERS) and b"%PDF-" not in head[:1024]:
+    if head.startswith(CONTAINER_SIGNATURES) and b"%PDF-" not in head[:1024]:
         return None
-    found = _signed(head) or _marked_up(head, named)
+    found = _match_signature(head) or _match_markup(head, suffix_type)
     if found:
         return found
-    _refuse_lies(source, head, named)
-    return named
+    _refuse_wrong_suffix(source, head, suffix_type)
+    return suffix_type
 
 
 def identify_container(source: Source) -> str:
     """By what an archive or a compound file holds."""
-    return _compound(source) if source.read(len(OLE)) == OLE else _zipped(source)
+    return _identify_ole(source) if source.read(len(OLE_SIGNATURE)) == OLE_SIGNATURE else _identify_zip(source)
 
 
-def _signed(head: bytes) -> str | None:
+def _match_signature(head: bytes) -> str | None:
     if b"%PDF-" in head[:1024]:
         return "pdf"
     return next((doc_type for pattern, doc_type in SIGNATURES if pattern.match(head)), None)
 
 
-def _marked_up(head: bytes, named: str) -> str | None:
+def _match_markup(head: bytes, suffix_type: str) -> str | None:
     """A web page or a drawing under the name of something else, such as a report saved as .xls."""
-    found = MARKUP.match(head, _end_of_comments(head))
-    if not found or named in MARKED_UP - {"html", "svg"}:
+    found = MARKUP.match(head, _skip_comments(head))
+    if not found or suffix_type in MARKUP_TYPES - {"html", "svg"}:
         return None
     return found[1].decode().lower()
 
 
-def _end_of_comments(head: bytes) -> int:
-    """Where the first element may begin. A pattern for any number of comments would try every way to divide them."""
-    place = BEFORE_MARKUP.match(head).end()  # type: ignore[union-attr]  # it matches nothing, too
+def _skip_comments(head: bytes) -> int:
+    """Skips XML comments in linear time; a regular expression backtracks (ReDoS)."""
+    place = MARKUP_PROLOG.match(head).end()  # type: ignore[union-attr]  # it matches nothing, too
     while head.startswith(b"<!--", place):
         end = head.find(b"-->", place + 4)
         if end < 0:
@@ -89,18 +112,18 @@ def _end_of_comments(head: bytes) -> int:
     return place
 
 
-def _refuse_lies(source: Source, head: bytes, named: str) -> None:
-    if head.startswith(PROGRAMS) and looks_binary(head):
-        raise errors.Damaged(f"It is named *.{named} but is a program", filename=source.filename)
-    if named in SIGNED or named in OLE_NAMED or named == "rtf":
-        raise errors.Damaged(f"It is named *.{named} but does not begin like one", filename=source.filename)
+def _refuse_wrong_suffix(source: Source, head: bytes, suffix_type: str) -> None:
+    if head.startswith(PROGRAM_SIGNATURES) and looks_binary(head):
+        raise errors.Damaged(f"It is named *.{suffix_type} but is a program", filename=source.filename)
+    if suffix_type in TYPES_WITH_SIGNATURE or suffix_type in OLE_TYPES_BY_SUFFIX or suffix_type == "rtf":
+        raise errors.Damaged(f"It is named *.{suffix_type} but does not begin like one", filename=source.filename)
 
 
-def _zipped(source: Source) -> str:
+def _identify_zip(source: Source) -> str:
     """Office, OpenDocument and EPUB are zip archives; their members tell which."""
     with open_archive(source) as archive:
         names = set(archive.namelist())
-        kind = _declared(archive, source) if "mimetype" in names else ""
+        kind = _read_mimetype(archive, source) if "mimetype" in names else ""
     if "epub" in kind or "META-INF/container.xml" in names:
         return "epub"
     if "opendocument" in kind:
@@ -111,15 +134,15 @@ def _zipped(source: Source) -> str:
     return "zip"
 
 
-def _declared(archive: zipfile.ZipFile, source: Source) -> str:
+def _read_mimetype(archive: zipfile.ZipFile, source: Source) -> str:
     try:
         with archive.open("mimetype") as file:
             return file.read(100).decode("latin-1").strip()
-    except UNREADABLE_MEMBER as error:
+    except MEMBER_ERRORS as error:
         raise errors.Damaged(f"Its container is damaged: {error}", filename=source.filename) from error
 
 
-def _compound(source: Source) -> str:
+def _identify_ole(source: Source) -> str:
     """The older Office formats and Outlook's messages share a container; the streams inside it tell which."""
     data = source.read()
     if "EncryptedPackage".encode("utf-16-le") in data:

@@ -8,21 +8,21 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from knowledge import errors
-from knowledge.extract.archive import UNREADABLE_MEMBER, open_archive
-from knowledge.extract.base import Extracted, Facts, PageText, Source
+from knowledge.extract.base import Extraction, Facts, PageText, Source
+from knowledge.extract.zip_archive import MEMBER_ERRORS, open_archive
 
-MOST = 1000
+MAX_DOCUMENTS = 1000
 """Documents in one archive."""
-FURNITURE = ("__MACOSX/", ".")
-PIECE = 1 << 20
-LONGEST_NAME = 4096
+IGNORED_PREFIXES = ("__MACOSX/", ".")
+READ_CHUNK_BYTES = 1 << 20
+MAX_NAME_CHARS = 4096
 """Characters of a member's path: no operating system has longer ones."""
-LOCKED = 0x1
+ENCRYPTED_FLAG = 0x1
 """The flag of a member that needs a password."""
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class BundleMember:
     """One document inside an archive."""
 
     name: str
@@ -31,84 +31,85 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Contents:
-    members: tuple[Member, ...]
+class BundleContents:
+    members: tuple[BundleMember, ...]
     skipped: tuple[str, ...]
     """Files of kinds that are not read, and archives within the archive."""
 
 
-def contents(archive: zipfile.ZipFile) -> Contents:
+def list_contents(archive: zipfile.ZipFile) -> BundleContents:
     """What an archive holds that can be read; NoText when that is nothing, NeedsPassword when it is locked."""
-    members: list[Member] = []
+    members: list[BundleMember] = []
     skipped: list[str] = []
     for info in archive.infolist():
-        name = safe_name(info.filename)
+        name = to_safe_name(info.filename)
         if info.is_dir() or name is None or info.file_size == 0:
             continue
-        if info.flag_bits & LOCKED:
+        if info.flag_bits & ENCRYPTED_FLAG:
             raise errors.NeedsPassword("The archive is protected with a password")
-        if _readable(name) and len(members) < MOST:
-            members.append(Member(name, info))
+        if _is_readable(name) and len(members) < MAX_DOCUMENTS:
+            members.append(BundleMember(name, info))
         else:
             skipped.append(name)
     if not members:
         raise errors.NoText("The archive holds no document that can be read", skipped=[*skipped[:20]])
-    return Contents(tuple(members), tuple(skipped))
+    return BundleContents(tuple(members), tuple(skipped))
 
 
-def members(source: Source) -> Iterator[tuple[str, Iterator[bytes]]]:
+def read_members(source: Source) -> Iterator[tuple[str, Iterator[bytes]]]:
     """Each document of an archive: its name, and its bytes piece by piece, to be read before the next is asked for."""
     with open_archive(source) as archive:
-        for member in contents(archive).members:
-            yield member.name, _pieces(archive, member)
+        for member in list_contents(archive).members:
+            yield member.name, _read_chunks(archive, member)
 
 
-def _pieces(archive: zipfile.ZipFile, member: Member) -> Iterator[bytes]:
+def _read_chunks(archive: zipfile.ZipFile, member: BundleMember) -> Iterator[bytes]:
     """Never more than the archive declared."""
     left = member.info.file_size
     try:
         with archive.open(member.info) as file:
-            while left > 0 and (piece := file.read(min(PIECE, left))):
+            while left > 0 and (piece := file.read(min(READ_CHUNK_BYTES, left))):
                 left -= len(piece)
                 yield piece
-    except UNREADABLE_MEMBER as error:
+    except MEMBER_ERRORS as error:
         raise errors.Damaged(f"{member.name} is damaged: {error}", filename=member.name) from error
 
 
-def safe_name(name: str) -> str | None:
-    """A path that stays inside, or None for what is no document: hidden files and those of the packing program."""
-    if len(name) > LONGEST_NAME:
+def to_safe_name(name: str) -> str | None:
+    """Protects against path traversal (Zip Slip): drops `..`, roots and drive separators, or returns None for hidden
+    files."""
+    if len(name) > MAX_NAME_CHARS:
         return None
     parts = [part for part in PurePosixPath(name.replace("\\", "/")).parts if part not in ("/", "..", ".")]
-    if not parts or any(part.startswith(FURNITURE) for part in parts) or "__MACOSX" in parts:
+    if not parts or any(part.startswith(IGNORED_PREFIXES) for part in parts) or "__MACOSX" in parts:
         return None
     return "/".join(parts)
 
 
-def _readable(name: str) -> bool:
-    from knowledge.extract.formats import BY_SUFFIX
+def _is_readable(name: str) -> bool:
+    from knowledge.extract.formats import FORMATS_BY_SUFFIX
 
-    found = BY_SUFFIX.get(PurePosixPath(name).suffix.lower())
+    found = FORMATS_BY_SUFFIX.get(PurePosixPath(name).suffix.lower())
     return found is not None and found.doc_type != "zip"
 
 
-def extract(source: Source, doc_type: str) -> Extracted:
+def extract(source: Source, doc_type: str) -> Extraction:
     archive = open_archive(source)
-    found = contents(archive)
-    return Extracted(Facts(doc_type, page_count=len(found.members)), _pages(archive, found, source))
+    found = list_contents(archive)
+    return Extraction(Facts(doc_type, page_count=len(found.members)), _read_pages(archive, found, source))
 
 
-def _pages(archive: zipfile.ZipFile, found: Contents, source: Source) -> Iterator[PageText]:
+def _read_pages(archive: zipfile.ZipFile, found: BundleContents, source: Source) -> Iterator[PageText]:
     with archive:
         for number, member in enumerate(found.members, start=1):
             try:
-                content = b"".join(_pieces(archive, member))
-                yield from _member(replace(source, filename=member.name, content=content), number)
+                content = b"".join(_read_chunks(archive, member))
+                yield from _read_member_pages(replace(source, filename=member.name, content=content), number)
             except errors.KnowledgeError as error:
                 yield PageText("", number, warning=f"{member.name} could not be read: {error}")
 
 
-def _member(source: Source, number: int) -> Iterator[PageText]:
+def _read_member_pages(source: Source, number: int) -> Iterator[PageText]:
     from knowledge.extract.formats import extract as extract_one
 
     title = f"# {source.filename}\n\n"

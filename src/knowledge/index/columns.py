@@ -1,29 +1,27 @@
-"""The writer's side of the columns: passages are appended, documents are struck out, views are published."""
+"""Columnar store of passages: appended, deleted by tombstone (alive mask), compacted."""
 
 from __future__ import annotations
 
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from knowledge.index.api import Entry
-from knowledge.index.columns_view import Columns, SlotView, ranges
-from knowledge.index.files import Column, Damaged, KeptColumn, MappedRows, write_whole
-from knowledge.index.id_to_slot import Lookup, settled
+from knowledge.index.api import IndexEntry
+from knowledge.index.append_only_files import Column, IndexDamaged, MappedRows, PersistedColumn, write_atomically
+from knowledge.index.bm25 import pack
+from knowledge.index.columns_view import Columns, SlotLookup, SlotView, build_id_lookup, concatenate_ranges
 from knowledge.index.manifest import Manifest
 
-COUNT_BITS = 6
-"""A term is kept as 26 bits of its hash and 6 bits of how often it stands in the passage."""
-MOST_COUNTED = (1 << COUNT_BITS) - 1
 DEFAULT_LANGUAGE = "en"
 """Whose stems a passage has whose language is not known."""
-MOST_RECENT = 4096
-BLOCK = 16384
-COLUMNS: dict[str, type[np.generic]] = {
+MAX_RECENT_IDS = 4096
+COPY_BLOCK_SLOTS = 16384
+COLUMN_TYPES: dict[str, type[np.generic]] = {
     "chunk": np.int64,
     "document": np.int64,
     "collection": np.int64,
@@ -37,13 +35,13 @@ COLUMNS: dict[str, type[np.generic]] = {
 }
 
 
-class Names:
+class NameNumbers:
     """Words as small numbers, in the order in which they came."""
 
     def __init__(self, names: Sequence[str] = ()) -> None:
         self.numbers = {name: number for number, name in enumerate(names)}
 
-    def number(self, name: str) -> int:
+    def get_number(self, name: str) -> int:
         return self.numbers.setdefault(name, len(self.numbers))
 
 
@@ -51,26 +49,28 @@ class SlotWriter:
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
-        self._columns = {name: KeptColumn(folder / f"{name}.column", dtype) for name, dtype in COLUMNS.items()}
-        self._pairs = KeptColumn(folder / "tags.column", np.int32)
+        self._columns = {
+            name: PersistedColumn(folder / f"{name}.column", dtype) for name, dtype in COLUMN_TYPES.items()
+        }
+        self._tag_pairs = PersistedColumn(folder / "tags.column", np.int32)
         self._alive: Column[np.bool_] = Column(np.bool_)
         self._packed: MappedRows[np.uint32] = MappedRows(folder / "terms.rows", np.uint32, 1)
         self._postings: dict[str, Column[np.int32]] = {}
-        self.types, self.tags, self.languages = Names(), Names(), Names()
-        self._lookup = Lookup(settled(np.empty(0, np.int64), np.empty(0, np.int64)), {})
-        self._live = self._tokens = 0
+        self.doc_types, self.tags, self.languages = NameNumbers(), NameNumbers(), NameNumbers()
+        self._lookup = SlotLookup(build_id_lookup(np.empty(0, np.int64), np.empty(0, np.int64)), {})
+        self._live_count = self._token_count = 0
         self._by_language: Counter[int] = Counter()
 
     def __len__(self) -> int:
         return len(self._alive)
 
     @property
-    def dead(self) -> int:
-        return len(self) - self._live
+    def dead_count(self) -> int:
+        return len(self) - self._live_count
 
     # -- changing -------------------------------------------------------------------------------
 
-    def strike(self, documents: Sequence[int]) -> bool:
+    def delete_documents(self, documents: Sequence[int]) -> bool:
         """Take the documents' passages out; False when there were none."""
         column = self._columns["document"].view()
         struck = np.isin(column, documents) if len(documents) > 4 else _any_equal(column, documents)
@@ -78,35 +78,37 @@ class SlotWriter:
         if not struck.any():
             return False
         self._alive.replace(self._alive.view() & ~struck)
-        self._count(struck, -1)
+        self._update_totals(struck, -1)
         return True
 
-    def _count(self, slots: NDArray[np.bool_] | slice, sign: int) -> None:
+    def _update_totals(self, slots: NDArray[np.bool_] | slice, sign: int) -> None:
         """Keep the sums over live slots right when these come or go."""
         lengths, languages = self._columns["length"].view()[slots], self._columns["language"].view()[slots]
-        self._live += sign * len(lengths)
-        self._tokens += sign * int(lengths.sum(dtype=np.int64))
+        self._live_count += sign * len(lengths)
+        self._token_count += sign * int(lengths.sum(dtype=np.int64))
         for number, count in enumerate(np.bincount(languages).tolist()):
             self._by_language[number] += sign * count
 
-    def add(self, entries: Sequence[Entry]) -> None:
+    def add(self, entries: Sequence[IndexEntry]) -> None:
+        """Raises ValueError for passages out of reading order: neighbours in a document must be neighbours here."""
+        require_reading_order(entries)
         first = len(self)
         packed = [pack(entry.terms) for entry in entries]
         sizes = np.asarray([len(terms) for terms in packed], np.int64)
         lengths = np.asarray([min(len(entry.terms), 65535) for entry in entries], np.uint16)
         starts = len(self._packed) + np.cumsum(sizes) - sizes
         self._packed.append(np.concatenate(packed))
-        for name, values in self._values(entries, lengths, starts).items():
+        for name, values in self._make_column_values(entries, lengths, starts).items():
             self._columns[name].append(values)
-        self._tag(first, entries)
+        self._add_tags(first, entries)
         self._alive.append(np.ones(len(entries), np.bool_))
         self._lookup.recent.update((entry.chunk_id, first + at) for at, entry in enumerate(entries))
-        self._count(slice(first, None), 1)
-        if len(self._lookup.recent) > max(MOST_RECENT, len(self) // 4):
-            self._sort()
+        self._update_totals(slice(first, None), 1)
+        if len(self._lookup.recent) > max(MAX_RECENT_IDS, len(self) // 4):
+            self._rebuild_lookup()
 
-    def _values(
-        self, entries: Sequence[Entry], lengths: NDArray[np.uint16], starts: NDArray[np.int64]
+    def _make_column_values(
+        self, entries: Sequence[IndexEntry], lengths: NDArray[np.uint16], starts: NDArray[np.int64]
     ) -> dict[str, NDArray[np.generic]]:
         return {
             "chunk": np.asarray([entry.chunk_id for entry in entries], np.int64),
@@ -114,99 +116,96 @@ class SlotWriter:
             "collection": np.asarray([entry.collection_id for entry in entries], np.int64),
             "owner": np.asarray([entry.owner for entry in entries], np.int32),
             "day": np.asarray([entry.day for entry in entries], np.int32),
-            "doc_type": np.asarray([self.types.number(entry.doc_type) for entry in entries], np.int32),
+            "doc_type": np.asarray([self.doc_types.get_number(entry.doc_type) for entry in entries], np.int32),
             "language": np.asarray(
-                [self.languages.number(entry.language or DEFAULT_LANGUAGE) for entry in entries], np.uint8
+                [self.languages.get_number(entry.language or DEFAULT_LANGUAGE) for entry in entries], np.uint8
             ),
             "length": lengths,
             "start": starts,
             "embedded": np.asarray([entry.vector is not None for entry in entries], np.bool_),
         }
 
-    def _language(self, entry: Entry) -> int:
-        return self.languages.number(entry.language or DEFAULT_LANGUAGE)
-
-    def _tag(self, first: int, entries: Sequence[Entry]) -> None:
+    def _add_tags(self, first: int, entries: Sequence[IndexEntry]) -> None:
         for at, entry in enumerate(entries):
             for tag in dict.fromkeys(entry.tags):
-                self._pairs.append(np.asarray([first + at, self.tags.number(tag)], np.int32))
-                self._posting(tag).append(np.asarray([first + at], np.int32))
+                self._tag_pairs.append(np.asarray([first + at, self.tags.get_number(tag)], np.int32))
+                self._get_posting(tag).append(np.asarray([first + at], np.int32))
 
-    def _posting(self, tag: str) -> Column[np.int32]:
+    def _get_posting(self, tag: str) -> Column[np.int32]:
         posting = self._postings.get(tag)
         if posting is None:
             posting = self._postings[tag] = Column(np.int32)
         return posting
 
-    def add_live(self, other: SlotWriter) -> None:
+    def copy_live(self, other: SlotWriter) -> None:
         """Take over what is live in another one, in its order: compaction."""
         view = other.view()
         kept = np.flatnonzero(view.alive)
-        begins, ends = view.columns.start[kept], view.ends(kept)
+        begins, ends = view.columns.start[kept], view.find_term_ends(kept)
         for name, column in self._columns.items():
             column.append(other._columns[name].view()[kept])
         sizes = ends - begins
         self._columns["start"].replace(np.cumsum(sizes) - sizes)
-        for first in range(0, len(kept), BLOCK):
-            part = slice(first, first + BLOCK)
-            self._packed.append(view.packed_terms[ranges(begins[part], sizes[part])])
-        self.types, self.languages = other.types, other.languages
-        places, pairs = np.cumsum(view.alive) - 1, other._pairs.view().reshape(-1, 2)
+        for first in range(0, len(kept), COPY_BLOCK_SLOTS):
+            part = slice(first, first + COPY_BLOCK_SLOTS)
+            self._packed.append(view.packed_terms[concatenate_ranges(begins[part], sizes[part])])
+        self.doc_types, self.languages = other.doc_types, other.languages
+        places, pairs = np.cumsum(view.alive) - 1, other._tag_pairs.view().reshape(-1, 2)
         pairs = pairs[view.alive[pairs[:, 0]]]
         # A tag that only deleted passages had is forgotten: the manifest lists them by name.
         used, numbers = np.unique(pairs[:, 1], return_inverse=True)
         names = list(other.tags.numbers)
-        self.tags = Names([names[number] for number in used.tolist()])
-        self._pairs.append(np.column_stack((places[pairs[:, 0]], numbers.ravel())).astype(np.int32).ravel())
+        self.tags = NameNumbers([names[number] for number in used.tolist()])
+        self._tag_pairs.append(np.column_stack((places[pairs[:, 0]], numbers.ravel())).astype(np.int32).ravel())
         self._load_postings()
-        self._restore(np.ones(len(kept), np.bool_))
+        self._restore_alive(np.ones(len(kept), np.bool_))
 
-    def cut(self, count: int, alive: NDArray[np.bool_]) -> None:
+    def truncate(self, count: int, alive: NDArray[np.bool_]) -> None:
         """Forget what was added behind `count`, after a change that failed."""
         if len(self) > count:
-            self._packed.cut(int(self._columns["start"].view()[count]))
+            self._packed.truncate(int(self._columns["start"].view()[count]))
         for column in self._columns.values():
-            column.cut(count)
-        pairs = self._pairs.view()
-        self._pairs.cut(2 * int(np.searchsorted(pairs[::2], count)))
+            column.truncate(count)
+        pairs = self._tag_pairs.view()
+        self._tag_pairs.truncate(2 * int(np.searchsorted(pairs[::2], count)))
         for posting in self._postings.values():
-            posting.cut(int(np.searchsorted(posting.view(), count)))
-        self._restore(alive)
+            posting.truncate(int(np.searchsorted(posting.view(), count)))
+        self._restore_alive(alive)
 
-    def _restore(self, alive: NDArray[np.bool_]) -> None:
+    def _restore_alive(self, alive: NDArray[np.bool_]) -> None:
         self._alive.replace(alive)
-        self._live = self._tokens = 0
+        self._live_count = self._token_count = 0
         self._by_language.clear()
-        self._count(alive, 1)
-        self._sort()
+        self._update_totals(alive, 1)
+        self._rebuild_lookup()
 
     # -- publishing -----------------------------------------------------------------------------
 
     def view(self) -> SlotView:
-        if len(self._lookup.recent) > MOST_RECENT:
-            self._sort()
+        if len(self._lookup.recent) > MAX_RECENT_IDS:
+            self._rebuild_lookup()
         return SlotView(
-            columns=self._all_columns(),
+            columns=self._view_columns(),
             alive=self._alive.view(),
-            live=self._live,
-            average_length=self._tokens / self._live if self._live else 1.0,
+            live_count=self._live_count,
+            average_length=self._token_count / self._live_count if self._live_count else 1.0,
             lookup=self._lookup,
-            types=self.types.numbers,
+            doc_types=self.doc_types.numbers,
             postings=self._postings,
             packed_terms=self._packed.view()[:, 0],
-            languages=self._live_languages(),
+            languages=self._list_live_languages(),
         )
 
-    def _all_columns(self) -> Columns:
+    def _view_columns(self) -> Columns:
         return Columns(**{name: column.view() for name, column in self._columns.items()})  # type: ignore[arg-type]
 
-    def _live_languages(self) -> tuple[str, ...]:
+    def _list_live_languages(self) -> tuple[str, ...]:
         names = list(self.languages.numbers)
         return tuple(names[number] for number, count in self._by_language.most_common() if count > 0)
 
-    def _sort(self) -> None:
+    def _rebuild_lookup(self) -> None:
         slots = np.flatnonzero(self._alive.view())
-        self._lookup = Lookup(settled(self._columns["chunk"].view()[slots].view(np.int64), slots), {})
+        self._lookup = SlotLookup(build_id_lookup(self._columns["chunk"].view()[slots].view(np.int64), slots), {})
 
     # -- keeping --------------------------------------------------------------------------------
 
@@ -214,52 +213,54 @@ class SlotWriter:
         """Make it all durable; answers the checksums for the manifest."""
         for column in self._columns.values():
             column.flush()
-        self._pairs.flush()
+        self._tag_pairs.flush()
         self._packed.flush()
         bits = np.packbits(self._alive.view()).tobytes()
-        write_whole(self.folder / f"alive-{seq}.bits", bits)
+        write_atomically(self.folder / f"alive-{seq}.bits", bits)
         sums = {name: column.checksum for name, column in self._columns.items()}
-        return {**sums, "tags": self._pairs.checksum, "alive": zlib.crc32(bits), "terms": self._packed.checksum}
+        return {**sums, "tags": self._tag_pairs.checksum, "alive": zlib.crc32(bits), "terms": self._packed.checksum}
 
     def load(self, manifest: Manifest) -> None:
         for name, column in self._columns.items():
             column.load(manifest.slots, manifest.checksums[name])
-        self._pairs.load(manifest.pairs, manifest.checksums["tags"])
+        self._tag_pairs.load(manifest.pairs, manifest.checksums["tags"])
         self._packed.load(manifest.packed_terms, manifest.checksums["terms"])
-        self.types, self.tags, self.languages = map(Names, (manifest.types, manifest.tags, manifest.languages))
+        self.doc_types, self.tags, self.languages = map(
+            NameNumbers, (manifest.types, manifest.tags, manifest.languages)
+        )
         self._load_postings()
         bits = (self.folder / f"alive-{manifest.seq}.bits").read_bytes()
         if zlib.crc32(bits) != manifest.checksums["alive"]:
-            raise Damaged("The list of live passages is not what was written")
+            raise IndexDamaged("The list of live passages is not what was written")
         alive = np.unpackbits(np.frombuffer(bits, np.uint8), count=manifest.slots).view(np.bool_)
-        self._restore(alive)
-        if self._live != manifest.live:
-            raise Damaged("The number of passages is not what was written")
+        self._restore_alive(alive)
+        if self._live_count != manifest.live:
+            raise IndexDamaged("The number of passages is not what was written")
 
-    def damaged(self) -> Iterator[str]:
+    def find_damaged_files(self) -> Iterator[str]:
         """The files that are not read when an index is opened, and are not what was written."""
         if self._packed.is_damaged():
             yield "terms.rows"
 
     def _load_postings(self) -> None:
-        pairs = self._pairs.view().reshape(-1, 2)
+        pairs = self._tag_pairs.view().reshape(-1, 2)
         order = np.argsort(pairs[:, 1], kind="stable")
         slots, bounds = pairs[order, 0], np.searchsorted(pairs[order, 1], np.arange(len(self.tags.numbers) + 1))
         for tag, number in self.tags.numbers.items():
-            self._posting(tag).replace(slots[bounds[number] : bounds[number + 1]])
+            self._get_posting(tag).replace(slots[bounds[number] : bounds[number + 1]])
 
-    def sweep(self, seq: int) -> None:
+    def delete_old_files(self, seq: int) -> None:
         """Older lists of live passages."""
         for path in self.folder.glob("alive-*.bits"):
             if path.name != f"alive-{seq}.bits":
                 path.unlink(missing_ok=True)
 
     @property
-    def pairs(self) -> int:
-        return len(self._pairs)
+    def tag_pair_count(self) -> int:
+        return len(self._tag_pairs)
 
     @property
-    def packed_terms(self) -> int:
+    def packed_term_count(self) -> int:
         return len(self._packed)
 
     def close(self) -> None:
@@ -273,14 +274,9 @@ def _any_equal(column: NDArray[np.generic], values: Sequence[int]) -> NDArray[np
     return mask
 
 
-def term_hash(term: str) -> int:
-    return zlib.crc32(term.encode("utf-8", "surrogatepass")) >> COUNT_BITS
-
-
-def pack(terms: Sequence[str]) -> NDArray[np.uint32]:
-    """The terms of a passage as numbers: what is needed to score it without asking tantivy."""
-    packed = [
-        term_hash(term) << COUNT_BITS | (count if count < MOST_COUNTED else MOST_COUNTED)
-        for term, count in Counter(terms).items()
-    ]
-    return np.asarray(packed, np.uint32)
+def require_reading_order(entries: Sequence[IndexEntry]) -> None:
+    for before, after in pairwise(entries):
+        if before.document_id == after.document_id and before.position >= after.position:
+            raise ValueError(
+                f"Passage {after.position} of document {after.document_id} came after passage {before.position}"
+            )

@@ -1,18 +1,20 @@
-"""What searches look at: the passages as columns of numbers, one slot each, as they stood when they were published."""
+"""The columns as searches see them: one slot a passage, as they stood when they were published."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from knowledge.index.api import Within
-from knowledge.index.files import Column
-from knowledge.index.id_to_slot import Lookup, Slots
+from knowledge.index.api import IndexFilter
+from knowledge.index.append_only_files import Column
 
-KEPT_BYTES, FEWEST_KEPT = 32 << 20, 4
+Slots: TypeAlias = NDArray[np.int64]
+
+MAX_CACHED_SELECTION_BYTES, MIN_CACHED_SELECTIONS = 32 << 20, 4
 """How much the selections of the latest filters may take: each is a byte a slot, or two."""
 
 
@@ -54,27 +56,27 @@ class Columns:
 class SlotView:
     columns: Columns
     alive: NDArray[np.bool_]
-    live: int
+    live_count: int
     average_length: float
-    lookup: Lookup
-    types: Mapping[str, int]
+    lookup: SlotLookup
+    doc_types: Mapping[str, int]
     postings: Mapping[str, Column[np.int32]]
     """The slots of each tag, ascending."""
     packed_terms: NDArray[np.uint32]
     languages: tuple[str, ...]
-    _selections: dict[Within, Selection] = field(default_factory=dict)
+    _selections: dict[IndexFilter, Selection] = field(default_factory=dict)
 
-    def select(self, within: Within) -> Selection:
+    def select(self, within: IndexFilter) -> Selection:
         found = self._selections.get(within)
         if found is None:
-            if len(self._selections) >= max(FEWEST_KEPT, KEPT_BYTES // (len(self.alive) + 1)):
+            if len(self._selections) >= max(MIN_CACHED_SELECTIONS, MAX_CACHED_SELECTION_BYTES // (len(self.alive) + 1)):
                 self._selections.clear()
-            found = self._selections[within] = self._select(within)
+            found = self._selections[within] = self._compute_selection(within)
         return found
 
     def slots_of(self, ids: NDArray[np.int64]) -> Slots:
         """The slot of each passage; -1 for one that is not here."""
-        if not self.live:
+        if not self.live_count:
             return np.full(len(ids), -1, np.int64)
         slots = self.lookup.slots_of(ids)
         slots[slots >= len(self.alive)] = -1  # added after this view was published
@@ -84,45 +86,45 @@ class SlotView:
     def terms_of(self, slots: Slots) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
         """The packed terms of the slots, one after the other, and how many each has."""
         begins = self.columns.start.take(slots)
-        sizes = self.ends(slots) - begins
-        return self.packed_terms.take(ranges(begins, sizes)), sizes
+        sizes = self.find_term_ends(slots) - begins
+        return self.packed_terms.take(concatenate_ranges(begins, sizes)), sizes
 
-    def ends(self, slots: Slots) -> NDArray[np.int64]:
+    def find_term_ends(self, slots: Slots) -> NDArray[np.int64]:
         """Where the packed terms of each slot end: where those of the next begin."""
         starts = self.columns.start
         ends = starts.take(slots + 1, mode="clip")
         ends[slots == len(starts) - 1] = len(self.packed_terms)
         return ends
 
-    def _select(self, within: Within) -> Selection:
-        mask = self.alive & self._readable(within)
-        all_readable = int(np.count_nonzero(mask)) == self.live
+    def _compute_selection(self, within: IndexFilter) -> Selection:
+        mask = self.alive & self._mask_readable(within)
+        all_readable = int(np.count_nonzero(mask)) == self.live_count
         columns = self.columns
         for column, wanted in ((columns.collection, within.collections), (columns.document, within.documents)):
             if wanted:
-                mask &= one_of(column, wanted)
+                mask &= mask_one_of(column, wanted)
         if within.doc_types:
-            mask &= one_of(columns.doc_type, tuple(self.types.get(name, -1) for name in within.doc_types))
+            mask &= mask_one_of(columns.doc_type, tuple(self.doc_types.get(name, -1) for name in within.doc_types))
         if within.day_from is not None:
             mask &= columns.day >= within.day_from
         if within.day_to is not None:
             mask &= columns.day <= within.day_to
         for tag in within.tags:
-            mask &= self._tagged(tag)
+            mask &= self._mask_tagged(tag)
         embedded, count = mask & columns.embedded, int(np.count_nonzero(mask))
         embedded_count = int(np.count_nonzero(embedded))
-        ratio = count / self.live if self.live else 0.0
+        ratio = count / self.live_count if self.live_count else 0.0
         return Selection(
             mask, count, ratio, mask if embedded_count == count else embedded, embedded_count, all_readable
         )
 
-    def _readable(self, within: Within) -> NDArray[np.bool_]:
+    def _mask_readable(self, within: IndexFilter) -> NDArray[np.bool_]:
         readable: NDArray[np.bool_] = self.columns.owner == within.owner
         if within.shared_collections:
-            readable |= one_of(self.columns.collection, within.shared_collections)
+            readable |= mask_one_of(self.columns.collection, within.shared_collections)
         return readable
 
-    def _tagged(self, tag: str) -> NDArray[np.bool_]:
+    def _mask_tagged(self, tag: str) -> NDArray[np.bool_]:
         mask = np.zeros(len(self.alive), np.bool_)
         posting = self.postings.get(tag)
         if posting is not None:
@@ -131,7 +133,7 @@ class SlotView:
         return mask
 
 
-def one_of(column: NDArray[np.int64] | NDArray[np.int32], wanted: tuple[int, ...]) -> NDArray[np.bool_]:
+def mask_one_of(column: NDArray[np.int64] | NDArray[np.int32], wanted: tuple[int, ...]) -> NDArray[np.bool_]:
     if len(wanted) > 4:
         return np.isin(column, wanted)
     mask: NDArray[np.bool_] = column == wanted[0]
@@ -140,9 +142,66 @@ def one_of(column: NDArray[np.int64] | NDArray[np.int32], wanted: tuple[int, ...
     return mask
 
 
-def ranges(begins: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+def concatenate_ranges(begins: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
     """The numbers from each begin on, as many as its size says, one range after the other."""
     ends = sizes.cumsum()
     numbers: NDArray[np.int64] = (begins - ends + sizes).repeat(sizes)
     numbers += np.arange(len(numbers))
     return numbers
+
+
+# -- from the id of a passage to its slot ----------------------------------------------------------
+
+
+MAX_TABLE_SPARSENESS = 4
+"""A table of ids may have so many times more rows than there are passages; two numbers of each cost as much."""
+
+
+@dataclass(frozen=True, slots=True)
+class SortedIds:
+    """From ids to slots by halving: for ids that are far between."""
+
+    ids: NDArray[np.int64]
+    slots: NDArray[np.int32]
+
+    def slots_of(self, ids: NDArray[np.int64]) -> Slots:
+        places = self.ids.searchsorted(ids)
+        places[places == len(self.ids)] = 0
+        return np.where(self.ids[places] == ids, self.slots[places], -1)
+
+
+@dataclass(frozen=True, slots=True)
+class IdTable:
+    """From ids to slots by one look: for ids that follow each other closely, which most do."""
+
+    before: int
+    slots: NDArray[np.int32]
+    """Of this id and all after it; -1 where there is none, which is so of the first and the last."""
+
+    def slots_of(self, ids: NDArray[np.int64]) -> Slots:
+        return self.slots.take(ids - self.before, mode="clip").astype(np.int64)
+
+
+def build_id_lookup(ids: NDArray[np.int64], slots: Slots) -> SortedIds | IdTable:
+    first, span = (int(ids.min()), int(ids.max() - ids.min()) + 1) if len(ids) else (0, 1)
+    if span <= MAX_TABLE_SPARSENESS * max(len(ids), 1):
+        table = np.full(span + 2, -1, np.int32)
+        table[ids - first + 1] = slots
+        return IdTable(first - 1, table)
+    order = ids.argsort()
+    return SortedIds(ids[order], slots[order].astype(np.int32))
+
+
+@dataclass(frozen=True, slots=True)
+class SlotLookup:
+    """From a passage's id to its slot: what was put in order, and a dict for what was added since."""
+
+    settled: SortedIds | IdTable
+    recent: dict[int, int]
+
+    def slots_of(self, ids: NDArray[np.int64]) -> Slots:
+        slots = self.settled.slots_of(ids)
+        if self.recent:
+            newer = np.asarray([self.recent.get(chunk, -1) for chunk in ids.tolist()], np.int64)
+            slots = np.where(newer >= 0, newer, slots)
+        return slots

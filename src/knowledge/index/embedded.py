@@ -1,7 +1,7 @@
 """The index in this process: tantivy for words, FAISS for meaning, and columns of numbers that filter both.
 
-One thread writes, any number search. What they search is a View: published whole after every change, never touched
-again. docs/explanation/search.md says how it is kept on disk and what happens when it is found damaged.
+One thread writes, any number search. What they search is a snapshot: published whole after every change and never
+changed again. docs/explanation/search.md says how it is kept on disk and what happens when it is found damaged.
 """
 
 from __future__ import annotations
@@ -17,24 +17,23 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from knowledge.index import bm25 as bm25_scores
 from knowledge.index import manifest as manifests
-from knowledge.index import near_duplicates, tantivy_checksums
-from knowledge.index.api import Entry, Places, ReadEntries, Scored, Within, Words
+from knowledge.index import tantivy_files
+from knowledge.index.api import IndexEntry, ReadEntries
+from knowledge.index.append_only_files import IndexDamaged
 from knowledge.index.columns import SlotWriter
-from knowledge.index.files import Damaged
-from knowledge.index.fulltext import WordWriter
+from knowledge.index.fulltext import FulltextWriter
 from knowledge.index.manifest import Manifest
-from knowledge.index.snapshot import View
-from knowledge.index.vectors import MeaningWriter
+from knowledge.index.snapshot import EmbeddedSnapshot
+from knowledge.index.vectors import VectorWriter
 
 log = logging.getLogger(__name__)
 
-BATCH = 512
-MUCH_DEAD, MANY_DEAD = 0.25, 10_000
+ENTRIES_PER_BATCH = 512
+COMPACT_DEAD_RATIO, COMPACT_DEAD_SLOTS = 0.25, 10_000
 """Slots are written anew when so large a part of them, and so many, are struck out."""
-SETTLED_TAIL = 256
-PURGE_BATCH = 128
+FLUSH_TAIL_PASSAGES = 256
+PURGE_BATCH_PASSAGES = 128
 """So many passages are looked at in one step of a purge: at most about 0.1 s, during which changes wait."""
 
 
@@ -43,18 +42,18 @@ class EmbeddedIndex:
 
     def __init__(self, folder: Path, dimension: int, fingerprint: str, manifest: Manifest | None = None) -> None:
         self._folder, self._dimension, self._fingerprint = folder, dimension, fingerprint
-        self._turn = threading.Lock()
+        self._write_lock = threading.Lock()
         self._generation = manifest.generation if manifest else 0
-        self._seq = self._kept = manifest.seq if manifest else -1
-        self._words = WordWriter(folder / "words")
+        self._seq = self._flushed_seq = manifest.seq if manifest else -1
+        self._fulltext = FulltextWriter(folder / "words")
         self._slots = SlotWriter(self._slots_folder())
-        self._meaning = MeaningWriter(self._slots_folder(), dimension)
-        self._words_ahead = False
-        self._to_look_at: NDArray[np.int64] | None = None
+        self._vectors = VectorWriter(self._slots_folder(), dimension)
+        self._fulltext_ahead = False
+        self._ids_to_check: NDArray[np.int64] | None = None
         try:
             if manifest is not None:
                 self._load(manifest)
-            self._view = self._published()
+            self.snapshot = self._make_view()
         except BaseException:
             self.close()
             raise
@@ -64,8 +63,8 @@ class EmbeddedIndex:
         """The index in this folder, or an empty one with checkpoint -1 when there is none that can be trusted."""
         if folder.exists():
             try:
-                return cls(folder, dimension, fingerprint, manifests.read(folder, dimension, fingerprint))
-            except (Damaged, OSError, ValueError, KeyError) as error:
+                return cls(folder, dimension, fingerprint, manifests.read_manifest(folder, dimension, fingerprint))
+            except (IndexDamaged, OSError, ValueError, KeyError) as error:
                 if any(folder.iterdir()):
                     log.warning("The index is built again: %s", error)
             shutil.rmtree(folder)
@@ -76,118 +75,120 @@ class EmbeddedIndex:
         return self._folder / f"slots-{self._generation}"
 
     def _load(self, manifest: Manifest) -> None:
-        tantivy_checksums.require(self._folder / "words")
-        if self._words.opstamp < manifest.opstamp:
-            raise Damaged("The words are older than the manifest")
-        self._words_ahead = self._words.opstamp > manifest.opstamp
+        tantivy_files.require_footers(self._folder / "words")
+        if self._fulltext.opstamp < manifest.opstamp:
+            raise IndexDamaged("The words are older than the manifest")
+        self._fulltext_ahead = self._fulltext.opstamp > manifest.opstamp
         self._slots.load(manifest)
-        self._meaning.load(manifest)
-        if not self._words_ahead and self._words.view().passages != manifest.live:
-            raise Damaged("Words and slots hold different numbers of passages")
+        self._vectors.load(manifest)
+        if not self._fulltext_ahead and self._fulltext.view().passage_count != manifest.live:
+            raise IndexDamaged("Words and slots hold different numbers of passages")
 
-    def _published(self) -> View:
-        return View(self._words.view(), self._slots.view(), self._meaning.view())
+    def _make_view(self) -> EmbeddedSnapshot:
+        return EmbeddedSnapshot(self._fulltext.view(), self._slots.view(), self._vectors.view())
 
     # -- changing -------------------------------------------------------------------------------
 
     def checkpoint(self) -> int:
-        return self._kept
+        return self._flushed_seq
 
-    def apply(self, seq: int, documents: Sequence[int], entries: Iterable[Entry]) -> None:
-        with self._turn:
+    def apply(self, seq: int, documents: Sequence[int], entries: Iterable[IndexEntry]) -> None:
+        with self._write_lock:
             try:
-                self._replace(documents, entries)
+                self._replace_documents(documents, entries)
             except BaseException:
-                self._take_back()
+                self._roll_back()
                 raise
             self._seq = seq
-            self._settle()
+            self._code_tail()
 
-    def _replace(self, documents: Sequence[int], entries: Iterable[Entry]) -> None:
-        known = self._slots.strike(documents)
-        if known or self._words_ahead:
-            self._words.strike(documents)
-        changed = known or (self._words_ahead and bool(documents))
-        for batch in batches(entries):
-            self._words.add(batch)
+    def _replace_documents(self, documents: Sequence[int], entries: Iterable[IndexEntry]) -> None:
+        known = self._slots.delete_documents(documents)
+        if known or self._fulltext_ahead:
+            self._fulltext.delete_documents(documents)
+        changed = known or (self._fulltext_ahead and bool(documents))
+        for batch in iter_batches(entries):
+            self._fulltext.add(batch)
             self._slots.add(batch)
-            self._meaning.add(batch)
-            self._meaning.settle()
+            self._vectors.add(batch)
+            self._vectors.code_tail_if_long()
             changed = True
         if changed:
-            self._words.commit()
-            self._view = self._published()
+            self._fulltext.commit()
+            self.snapshot = self._make_view()
 
-    def _take_back(self) -> None:
+    def _roll_back(self) -> None:
         """A change that failed halfway leaves what was there before it."""
-        self._words_ahead = True  # a commit may have gone through before it failed
-        self._words.rollback()
-        self._slots.cut(len(self._view.slots.alive), self._view.slots.alive)
-        self._meaning.cut(len(self._view.slots.alive))
+        self._fulltext_ahead = True  # a commit may have gone through before it failed
+        self._fulltext.rollback()
+        self._slots.truncate(len(self.snapshot.slots.alive), self.snapshot.slots.alive)
+        self._vectors.truncate(len(self.snapshot.slots.alive))
 
-    def _settle(self, least: int = 0) -> None:
+    def _code_tail(self, least: int = 0) -> None:
         """Code the tail if it is long; searches go on over what they have."""
-        self._meaning.settle(least=least)
-        self._view = View(self._view.words, self._slots.view(), self._meaning.view())
+        self._vectors.code_tail_if_long(min_count=least)
+        self.snapshot = EmbeddedSnapshot(self.snapshot.words, self._slots.view(), self._vectors.view())
 
     def flush(self) -> None:
-        with self._turn:
-            if self._slots.dead >= MANY_DEAD and self._slots.dead > MUCH_DEAD * len(self._slots):
+        with self._write_lock:
+            if self._slots.dead_count >= COMPACT_DEAD_SLOTS and self._slots.dead_count > COMPACT_DEAD_RATIO * len(
+                self._slots
+            ):
                 self._compact()
-            self._settle(SETTLED_TAIL)
-            checksums = self._slots.flush(self._seq) | self._meaning.flush()
-            self._manifest(checksums).write(self._folder)
-            self._kept = self._seq
-            self._sweep()
+            self._code_tail(FLUSH_TAIL_PASSAGES)
+            checksums = self._slots.flush(self._seq) | self._vectors.flush()
+            self._make_manifest(checksums).write(self._folder)
+            self._flushed_seq = self._seq
+            self._delete_old_files()
 
-    def _sweep(self) -> None:
+    def _delete_old_files(self) -> None:
         """What the manifest no longer names."""
-        self._slots.sweep(self._seq)
-        self._meaning.sweep()
+        self._slots.delete_old_files(self._seq)
+        self._vectors.delete_old_codes()
         for folder in self._folder.glob("slots-*"):
             if folder != self._slots_folder():
                 shutil.rmtree(folder, ignore_errors=True)
 
-    def _manifest(self, checksums: dict[str, int]) -> Manifest:
-        slots, meaning = self._slots, self._meaning
+    def _make_manifest(self, checksums: dict[str, int]) -> Manifest:
+        slots, search_vectors = self._slots, self._vectors
         return Manifest(
             fingerprint=self._fingerprint,
             dimension=self._dimension,
             seq=self._seq,
             generation=self._generation,
-            opstamp=self._words.opstamp,
+            opstamp=self._fulltext.opstamp,
             slots=len(slots),
-            live=len(slots) - slots.dead,
-            pairs=slots.pairs,
-            packed_terms=slots.packed_terms,
+            live=len(slots) - slots.dead_count,
+            pairs=slots.tag_pair_count,
+            packed_terms=slots.packed_term_count,
             checksums=checksums,
-            types=list(slots.types.numbers),
+            types=list(slots.doc_types.numbers),
             tags=list(slots.tags.numbers),
             languages=list(slots.languages.numbers),
-            trained_on=meaning.trained_on,
-            codes=meaning.codes,
-            codes_name=meaning.codes_name,
-            codebook=meaning.codebook,
+            trained_on=search_vectors.trained_on,
+            codes=search_vectors.coded_count,
+            codes_name=search_vectors.codes_name,
+            codebook=search_vectors.codebook_checksum,
         )
 
     def _compact(self) -> None:
         """Write the live slots into a new folder; the flush that follows writes the manifest that names it."""
         self._generation += 1
         shutil.rmtree(self._slots_folder(), ignore_errors=True)
-        slots, meaning = SlotWriter(self._slots_folder()), MeaningWriter(self._slots_folder(), self._dimension)
-        slots.add_live(self._slots)
-        meaning.add_live(self._meaning, self._view.slots.alive)
-        (old_slots, self._slots), (old_meaning, self._meaning) = (self._slots, slots), (self._meaning, meaning)
-        self._view = View(self._view.words, slots.view(), meaning.view())
+        slots, meaning = SlotWriter(self._slots_folder()), VectorWriter(self._slots_folder(), self._dimension)
+        slots.copy_live(self._slots)
+        meaning.copy_live(self._vectors, self.snapshot.slots.alive)
+        (old_slots, self._slots), (old_meaning, self._vectors) = (self._slots, slots), (self._vectors, meaning)
+        self.snapshot = EmbeddedSnapshot(self.snapshot.words, slots.view(), meaning.view())
         old_slots.close()
         old_meaning.close()
 
     # -- purging --------------------------------------------------------------------------------
 
-    def unpurged(self) -> int:
-        dirty = [segment for segment in tantivy_checksums.segments(self._folder / "words") if segment.deleted]
-        left = sum(segment.passages - segment.deleted for segment in dirty)
-        return left + 1 if dirty or self._slots.dead else 0
+    def count_unpurged(self) -> int:
+        dirty = [segment for segment in tantivy_files.read_segments(self._folder / "words") if segment.deleted_count]
+        left = sum(segment.passage_count - segment.deleted_count for segment in dirty)
+        return left + 1 if dirty or self._slots.dead_count else 0
 
     def purge(self, read: ReadEntries) -> bool:
         """tantivy drops deleted passages when it merges a segment, which may be never, and its Python package cannot
@@ -196,149 +197,87 @@ class EmbeddedIndex:
         There is one commit at the end, or that of a change that comes in between: with more of them, merges would move
         the passages while they are being written.
         """
-        with self._turn:
-            if self._to_look_at is None:
-                self._view = self._published()
-                self._to_look_at = self._view.slots.columns.chunk[self._view.slots.alive]
-            if len(self._to_look_at):
-                batch, self._to_look_at = self._to_look_at[:PURGE_BATCH], self._to_look_at[PURGE_BATCH:]
-                self._rewrite(read, batch.tolist())
+        with self._write_lock:
+            if self._ids_to_check is None:
+                self.snapshot = self._make_view()
+                self._ids_to_check = self.snapshot.slots.columns.chunk[self.snapshot.slots.alive]
+            if len(self._ids_to_check):
+                batch, self._ids_to_check = (
+                    self._ids_to_check[:PURGE_BATCH_PASSAGES],
+                    self._ids_to_check[PURGE_BATCH_PASSAGES:],
+                )
+                self._rewrite_passages(read, batch.tolist())
                 return False
-            self._end_of_rewriting()
+            self._finish_rewriting()
         self.flush()
-        self._words.collect()
+        self._fulltext.collect_garbage()
         return True
 
-    def _end_of_rewriting(self) -> None:
+    def _finish_rewriting(self) -> None:
         try:
-            self._words.commit()
+            self._fulltext.commit()
         except BaseException:
-            self._take_back()
+            self._roll_back()
             raise
         finally:
-            self._to_look_at = None
-        self._view = self._published()
-        if self._slots.dead:
+            self._ids_to_check = None
+        self.snapshot = self._make_view()
+        if self._slots.dead_count:
             self._compact()
 
-    def _dirty_segments(self) -> frozenset[int]:
+    def _find_dirty_segments(self) -> frozenset[int]:
         """Those with deleted passages, by their numbers in the view."""
-        segments = tantivy_checksums.segments(self._folder / "words")
-        if len(segments) != self._view.words.searcher.num_segments:  # a merge has ended since
-            self._view = self._published()
-            segments = tantivy_checksums.segments(self._folder / "words")
-        return frozenset(number for number, segment in enumerate(segments) if segment.deleted)
+        segments = tantivy_files.read_segments(self._folder / "words")
+        if len(segments) != self.snapshot.words.searcher.num_segments:  # a merge has ended since
+            self.snapshot = self._make_view()
+            segments = tantivy_files.read_segments(self._folder / "words")
+        return frozenset(number for number, segment in enumerate(segments) if segment.deleted_count)
 
-    def _rewrite(self, read: ReadEntries, ids: list[int]) -> None:
+    def _rewrite_passages(self, read: ReadEntries, ids: list[int]) -> None:
         """Those of the passages that share a segment with deleted ones."""
-        dirty = self._dirty_segments()
-        words, slots = self._view.words, self._view.slots
-        sharing = words.within_segments(ids, dirty) if dirty else []
-        places = slots.slots_of(np.asarray(sharing, np.int64))
+        dirty = self._find_dirty_segments()
+        search_words, slots = self.snapshot.words, self.snapshot.slots
+        sharing = search_words.find_in_segments(ids, dirty) if dirty else []
+        places_of = slots.slots_of(np.asarray(sharing, np.int64))
         try:
-            self._words.rewrite(list(read([chunk for chunk, at in zip(sharing, places, strict=True) if at >= 0])))
+            self._fulltext.rewrite_passages(
+                list(read([chunk for chunk, at in zip(sharing, places_of, strict=True) if at >= 0]))
+            )
         except BaseException:
-            self._take_back()
-            self._to_look_at = None
+            self._roll_back()
+            self._ids_to_check = None
             raise
-
-    # -- searching ------------------------------------------------------------------------------
-
-    def still(self) -> EmbeddedIndex:
-        still = EmbeddedIndex.__new__(EmbeddedIndex)
-        still.__dict__.update(self.__dict__)  # a view is never touched again, so to hold on to it is all it takes
-        return still
-
-    def words(self, words: Words, within: Within, limit: int) -> Scored:
-        view, statistics = self._view, self._view.statistics(within)
-        selection = view.slots.select(within)
-        if not selection.count or not words.terms:
-            return Scored(np.empty(0, np.int64), np.empty(0, np.float32))
-        found = view.best(words, within, limit, selection, statistics)
-        if statistics.whole or not len(found.places):
-            return found
-        # tantivy knows the lengths of the whole index only.
-        scores = bm25_scores.bm25(view.slots, statistics.question(words), found.places)
-        order = np.argsort(-scores, kind="stable")
-        return Scored(found.places[order], scores[order])
-
-    def meaning(self, vector: NDArray[np.float32], within: Within, limit: int) -> Scored:
-        view = self._view
-        return Scored(*view.meaning.search(vector, view.slots.select(within), limit))
-
-    def cosines(self, vector: NDArray[np.float32], places: Places) -> NDArray[np.float32]:
-        view = self._view
-        embedded = view.slots.columns.embedded.take(places)
-        if embedded.all():
-            return view.meaning.cosines(vector, places)
-        scores = np.full(len(places), np.nan, np.float32)
-        scores[embedded] = view.meaning.cosines(vector, places[embedded])
-        return scores
-
-    def bm25(self, words: Words, places: Places, within: Within | None = None) -> NDArray[np.float32]:
-        view = self._view
-        if not len(places) or not words.terms:
-            return np.zeros(len(places), np.float32)
-        scores = bm25_scores.bm25(view.slots, view.statistics(within).question(words), places)
-        if words.phrases and scores.any():
-            ids = self.ids(places).tolist()
-            held = view.words.holds_phrases(words, ids)
-            scores *= np.asarray([chunk in held for chunk in ids], np.float32)
-        return scores
-
-    def holding(self, term: str, within: Within) -> int:
-        return self._view.statistics(within).holding(term)
-
-    def ceiling(self, words: Words, within: Within | None = None) -> float:
-        return self._view.statistics(within).question(words).ceiling
-
-    # Places are slots: the passages of a document are added together, in reading order.
-
-    def ids(self, places: Places) -> NDArray[np.int64]:
-        return self._view.slots.columns.chunk.take(places)
-
-    def documents(self, places: Places) -> NDArray[np.int64]:
-        return self._view.slots.columns.document.take(places)
-
-    def places(self, ids: NDArray[np.int64]) -> Places:
-        return self._view.slots.slots_of(ids)
-
-    def copies(self, places: Places) -> NDArray[np.bool_]:
-        return near_duplicates.copies(self._view.slots, places)
 
     # -- itself ---------------------------------------------------------------------------------
 
-    def languages(self) -> tuple[str, ...]:
-        return self._view.slots.languages
-
     def count(self) -> int:
-        return self._view.slots.live
+        return self.snapshot.slots.live_count
 
-    def document_chunks(self) -> dict[int, int]:
-        slots = self._view.slots
-        documents, counts = np.unique(slots.columns.document[slots.alive], return_counts=True)
-        return dict(zip(documents.tolist(), counts.tolist(), strict=True))
+    def count_document_chunks(self) -> dict[int, int]:
+        slots = self.snapshot.slots
+        document_ids, counts = np.unique(slots.columns.document[slots.alive], return_counts=True)
+        return dict(zip(document_ids.tolist(), counts.tolist(), strict=True))
 
-    def damage(self) -> list[str]:
-        with self._turn:
+    def find_damaged_files(self) -> list[str]:
+        with self._write_lock:
             return [
-                *tantivy_checksums.damaged(self._folder / "words"),
-                *self._slots.damaged(),
-                *self._meaning.damaged(),
+                *tantivy_files.find_damaged_files(self._folder / "words"),
+                *self._slots.find_damaged_files(),
+                *self._vectors.find_damaged_files(),
             ]
 
     def size_bytes(self) -> int:
         files = (Path(folder, name) for folder, _, names in os.walk(self._folder) for name in names)
-        return sum(map(size_of, files))
+        return sum(map(file_size, files))
 
     def close(self) -> None:
-        with self._turn:
-            self._words.close()
+        with self._write_lock:
+            self._fulltext.close()
             self._slots.close()
-            self._meaning.close()
+            self._vectors.close()
 
 
-def size_of(path: Path) -> int:
+def file_size(path: Path) -> int:
     """The bytes of a file; 0 for one that a merge took away meanwhile."""
     try:
         return path.stat().st_size
@@ -346,7 +285,7 @@ def size_of(path: Path) -> int:
         return 0
 
 
-def batches(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
+def iter_batches(entries: Iterable[IndexEntry]) -> Iterator[list[IndexEntry]]:
     rest = iter(entries)
-    while batch := list(islice(rest, BATCH)):
+    while batch := list(islice(rest, ENTRIES_PER_BATCH)):
         yield batch

@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 
 from knowledge.errors import StorageFailed
 from knowledge.index import bm25 as bm25_scores
-from knowledge.index.api import Entry, Within, Words
-from knowledge.index.bm25 import Asked
-from knowledge.index.collection_statistics import Statistics
+from knowledge.index.api import IndexEntry, IndexFilter, QueryTerms
+from knowledge.index.bm25 import CollectionStatistics, QueryWord
 
-HEAP_BYTES = 32_000_000
+WRITER_HEAP_BYTES = 32_000_000
 """What the writer gathers before it writes a segment: a long document fills all of it."""
 Ids: TypeAlias = NDArray[np.int64]
 Scores: TypeAlias = NDArray[np.float32]
@@ -26,7 +25,7 @@ MUST, SHOULD = tantivy.Occur.Must, tantivy.Occur.Should
 
 
 @cache
-def schema() -> tantivy.Schema:
+def build_schema() -> tantivy.Schema:
     builder = tantivy.SchemaBuilder()
     builder.add_text_field("terms", tokenizer_name="whitespace", index_option="position")
     builder.add_integer_field("chunk", indexed=True, fast=True)
@@ -39,18 +38,18 @@ def schema() -> tantivy.Schema:
     return builder.build()
 
 
-class WordWriter:
+class FulltextWriter:
     """The one writer. A commit is durable and is seen all at once by the searchers made after it."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self._index = tantivy.Index(schema(), path=str(folder))
+        self._index = tantivy.Index(build_schema(), path=str(folder))
         self._index.config_reader("manual")
-        self._writer: tantivy.IndexWriter | None = self._open()
+        self._writer: tantivy.IndexWriter | None = self._open_writer()
 
-    def _open(self) -> tantivy.IndexWriter:
+    def _open_writer(self) -> tantivy.IndexWriter:
         try:
-            return self._index.writer(HEAP_BYTES, 1)
+            return self._index.writer(WRITER_HEAP_BYTES, 1)
         except ValueError as error:
             # tantivy has one class of error for everything; a lock is no damage, and must not cost another's index.
             if "LockBusy" not in str(error):
@@ -63,14 +62,14 @@ class WordWriter:
     def writer(self) -> tantivy.IndexWriter:
         """One that died of a full disk was let go, and another one follows it."""
         if self._writer is None:
-            self._writer = self._open()
+            self._writer = self._open_writer()
         return self._writer
 
     @property
     def opstamp(self) -> int:
         return int(self.writer.commit_opstamp)
 
-    def add(self, entries: Sequence[Entry]) -> None:
+    def add(self, entries: Sequence[IndexEntry]) -> None:
         for entry in entries:
             document = tantivy.Document()
             document.add_text("terms", " ".join(entry.terms))
@@ -84,20 +83,20 @@ class WordWriter:
                 document.add_text("tag", tag)
             self.writer.add_document(document)
 
-    def strike(self, documents: Iterable[int]) -> None:
+    def delete_documents(self, documents: Iterable[int]) -> None:
         for document in documents:
-            self.writer.delete_documents_by_query(term("document", document))
+            self.writer.delete_documents_by_query(term_query("document", document))
 
     def commit(self) -> None:
         self.writer.commit()
 
-    def rewrite(self, entries: Sequence[Entry]) -> None:
+    def rewrite_passages(self, entries: Sequence[IndexEntry]) -> None:
         """Write passages once more: the segments that they were in lose them, and go when they hold no other."""
         for entry in entries:
-            self.writer.delete_documents_by_query(term("chunk", entry.chunk_id))
+            self.writer.delete_documents_by_query(term_query("chunk", entry.chunk_id))
         self.add(entries)
 
-    def collect(self) -> None:
+    def collect_garbage(self) -> None:
         """Remove the files of segments that no searcher uses any more."""
         self.writer.garbage_collect_files()
 
@@ -107,10 +106,10 @@ class WordWriter:
         except ValueError:  # its thread has died; what was committed is on disk
             self._writer = None
 
-    def view(self) -> WordView:
+    def view(self) -> FulltextView:
         self._index.reload()
         searcher = self._index.searcher()
-        return WordView(searcher, int(searcher.num_docs))
+        return FulltextView(searcher, int(searcher.num_docs))
 
     def close(self) -> None:
         if self._writer is None:
@@ -124,68 +123,68 @@ class WordWriter:
 
 
 @dataclass(frozen=True, slots=True)
-class WordView:
+class FulltextView:
     searcher: tantivy.Searcher
-    passages: int
-    _holding: dict[str, int] = field(default_factory=dict)
+    passage_count: int
+    _document_frequencies: dict[str, int] = field(default_factory=dict)
 
-    def within_segments(self, ids: Sequence[int], segments: frozenset[int]) -> list[int]:
+    def find_in_segments(self, ids: Sequence[int], segments: frozenset[int]) -> list[int]:
         """Which of these passages stand in one of these segments."""
-        hits = self.searcher.search(any_of("chunk", ids), max(len(ids), 1), count=False).hits
+        hits = self.searcher.search(any_of_query("chunk", ids), max(len(ids), 1), count=False).hits
         addresses = [address for _, address in hits if address.segment_ord in segments]
         return [int(chunk) for chunk in self.searcher.fast_field_values("chunk", addresses)] if addresses else []
 
-    def holding(self, form: str) -> int:
+    def document_frequency(self, form: str) -> int:
         """How many passages hold this term."""
-        found = self._holding.get(form)
+        found = self._document_frequencies.get(form)
         if found is None:
             found = int(self.searcher.doc_freq("terms", form))
             if found:  # what nobody holds is without number
-                self._holding[form] = found
+                self._document_frequencies[form] = found
         return found
 
-    def holding_within(self, form: str, conditions: Sequence[tantivy.Query]) -> int:
+    def document_frequency_within(self, form: str, conditions: Sequence[tantivy.Query]) -> int:
         """How many of the passages that meet these conditions hold this term."""
-        if not self.holding(form):
+        if not self.document_frequency(form):
             return 0
-        query = tantivy.Query.boolean_query([(MUST, each) for each in (term("terms", form), *conditions)])
+        query = tantivy.Query.boolean_query([(MUST, each) for each in (term_query("terms", form), *conditions)])
         found = self.searcher.search(tantivy.Query.const_score_query(query, 0.0), 1, count=True)
         return int(found.count)
 
     def search(
-        self, words: Words, conditions: Sequence[tantivy.Query], limit: int, statistics: Statistics
+        self, words: QueryTerms, conditions: Sequence[tantivy.Query], limit: int, statistics: CollectionStatistics
     ) -> tuple[Ids, Scores]:
         """The best passages that meet the conditions, which are part of the query."""
         asked = [word for word in statistics.question(words).words if word.forms]
-        scored = [(SHOULD, self._by_word(word, statistics)) for word in asked]
+        scored = [(SHOULD, self._make_word_query(word, statistics)) for word in asked]
         if not scored:
             return np.empty(0, np.int64), np.empty(0, np.float32)
         asked_for = tantivy.Query.boolean_query(scored)
         if words.phrases or conditions:
-            required = (*map(phrase, words.phrases), *conditions)
+            required = (*map(phrase_query, words.phrases), *conditions)
             must = [(MUST, tantivy.Query.const_score_query(each, 0.0)) for each in required]
             asked_for = tantivy.Query.boolean_query([(MUST, asked_for), *must])
-        return self._run(asked_for, limit)
+        return self._run_query(asked_for, limit)
 
-    def holds_phrases(self, words: Words, ids: Sequence[int]) -> frozenset[int]:
+    def find_holding_phrases(self, words: QueryTerms, ids: Sequence[int]) -> frozenset[int]:
         """Which of these passages hold every phrase."""
-        one_of_them = any_of("chunk", ids)
-        conditions = [(MUST, query) for query in (one_of_them, *map(phrase, words.phrases))]
-        return frozenset(self._run(tantivy.Query.boolean_query(conditions), max(len(ids), 1))[0].tolist())
+        one_of_them = any_of_query("chunk", ids)
+        conditions = [(MUST, query) for query in (one_of_them, *map(phrase_query, words.phrases))]
+        return frozenset(self._run_query(tantivy.Query.boolean_query(conditions), max(len(ids), 1))[0].tolist())
 
-    def _by_word(self, word: Asked, statistics: Statistics) -> tantivy.Query:
-        forms = [self._by_form(form, statistics) for form in word.forms]
+    def _make_word_query(self, word: QueryWord, statistics: CollectionStatistics) -> tantivy.Query:
+        forms = [self._make_form_query(form, statistics) for form in word.forms]
         query = forms[0] if len(forms) == 1 else tantivy.Query.disjunction_max_query(forms)
-        return query if word.counts == 1.0 else tantivy.Query.boost_query(query, word.counts)
+        return query if word.weight == 1.0 else tantivy.Query.boost_query(query, word.weight)
 
-    def _by_form(self, form: str, statistics: Statistics) -> tantivy.Query:
+    def _make_form_query(self, form: str, statistics: CollectionStatistics) -> tantivy.Query:
         """tantivy weighs a term by the whole index: what these statistics say otherwise is put on top."""
         if statistics.whole:
-            return term("terms", form)
-        weight = statistics.idf(form) / bm25_scores.idf(self.passages, self.holding(form))
-        return tantivy.Query.boost_query(term("terms", form), weight)
+            return term_query("terms", form)
+        weight = statistics.idf(form) / bm25_scores.idf(self.passage_count, self.document_frequency(form))
+        return tantivy.Query.boost_query(term_query("terms", form), weight)
 
-    def _run(self, query: tantivy.Query, limit: int) -> tuple[Ids, Scores]:
+    def _run_query(self, query: tantivy.Query, limit: int) -> tuple[Ids, Scores]:
         hits = self.searcher.search(query, limit, count=False).hits
         scores, addresses = zip(*hits, strict=True) if hits else ((), ())
         ids = self.searcher.fast_field_values("chunk", list(addresses))
@@ -195,37 +194,39 @@ class WordView:
 # -- queries ------------------------------------------------------------------------------------
 
 
-def term(name: str, value: int | str) -> tantivy.Query:
-    return tantivy.Query.term_query(schema(), name, value)
+def term_query(name: str, value: int | str) -> tantivy.Query:
+    return tantivy.Query.term_query(build_schema(), name, value)
 
 
-def any_of(name: str, values: Iterable[int | str]) -> tantivy.Query:
-    return tantivy.Query.boolean_query([(SHOULD, term(name, value)) for value in values])
+def any_of_query(name: str, values: Iterable[int | str]) -> tantivy.Query:
+    return tantivy.Query.boolean_query([(SHOULD, term_query(name, value)) for value in values])
 
 
-def phrase(forms: Sequence[Sequence[str]]) -> tantivy.Query:
+def phrase_query(forms: Sequence[Sequence[str]]) -> tantivy.Query:
     """One form of a phrase, its terms side by side; tantivy wants two at least."""
     queries = [
-        tantivy.Query.phrase_query(schema(), "terms", list(form)) if len(form) > 1 else term("terms", form[0])
+        tantivy.Query.phrase_query(build_schema(), "terms", list(form))
+        if len(form) > 1
+        else term_query("terms", form[0])
         for form in forms
     ]
     return tantivy.Query.boolean_query([(SHOULD, query) for query in queries])
 
 
-def filters(within: Within, *, by_owner: bool) -> list[tantivy.Query]:
+def filter_queries(within: IndexFilter, *, by_owner: bool) -> list[tantivy.Query]:
     """`by_owner` is False where all passages may be read: to look each of them up costs more than all the rest."""
-    owned = (SHOULD, term("owner", within.owner))
-    shared = [(SHOULD, term("collection", collection)) for collection in within.shared_collections]
+    owned = (SHOULD, term_query("owner", within.owner))
+    shared = [(SHOULD, term_query("collection", collection)) for collection in within.shared_collections]
     found = [tantivy.Query.boolean_query([owned, *shared])] if by_owner else []
     if within.collections:
-        found.append(any_of("collection", within.collections))
+        found.append(any_of_query("collection", within.collections))
     if within.documents:
-        found.append(any_of("document", within.documents))
+        found.append(any_of_query("document", within.documents))
     if within.doc_types:
-        found.append(any_of("doc_type", within.doc_types))
-    found += [term("tag", tag) for tag in within.tags]
+        found.append(any_of_query("doc_type", within.doc_types))
+    found += [term_query("tag", tag) for tag in within.tags]
     if within.day_from is not None or within.day_to is not None:
         found.append(
-            tantivy.Query.range_query(schema(), "day", tantivy.FieldType.Integer, within.day_from, within.day_to)
+            tantivy.Query.range_query(build_schema(), "day", tantivy.FieldType.Integer, within.day_from, within.day_to)
         )
     return found

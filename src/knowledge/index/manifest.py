@@ -1,4 +1,4 @@
-"""What the last flush made durable: the one file that the others are measured by when an index is opened."""
+"""The checkpoint of the index: what the last flush made durable, compared when the index is opened."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from knowledge.index.files import Damaged, write_whole
+from knowledge.index.append_only_files import IndexDamaged, write_atomically
 
-VERSION = 4
+MANIFEST_VERSION = 4
 """Another layout, another analysis or another hash of terms is another version, and means a rebuild."""
-NAME = "manifest.json"
+MANIFEST_NAME = "manifest.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,17 +36,17 @@ class Manifest:
     codes_name: str = ""
     codebook: int = 0
     """Its checksum."""
-    version: int = VERSION
+    version: int = MANIFEST_VERSION
 
     def write(self, folder: Path) -> None:
-        write_whole(folder / NAME, json.dumps(asdict(self)).encode())
+        write_atomically(folder / MANIFEST_NAME, json.dumps(asdict(self)).encode())
 
 
-def read(folder: Path, dimension: int, fingerprint: str) -> Manifest:
+def read_manifest(folder: Path, dimension: int, fingerprint: str) -> Manifest:
     try:
-        manifest = Manifest(**json.loads((folder / NAME).read_bytes()))
+        manifest = Manifest(**json.loads((folder / MANIFEST_NAME).read_bytes()))
     except (OSError, ValueError, TypeError) as error:
-        raise Damaged("There is no manifest that can be read") from error
-    if (manifest.version, manifest.dimension, manifest.fingerprint) != (VERSION, dimension, fingerprint):
-        raise Damaged("The index was built by another version or for another model")
+        raise IndexDamaged("There is no manifest that can be read") from error
+    if (manifest.version, manifest.dimension, manifest.fingerprint) != (MANIFEST_VERSION, dimension, fingerprint):
+        raise IndexDamaged("The index was built by another version or for another model")
     return manifest

@@ -1,71 +1,261 @@
-"""What searches see: words, columns and vectors of one moment, published whole after every change."""
+"""The index at one moment: words, columns and vectors, published whole after every change and never changed again."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from knowledge.index.api import Scored, Within, Words
-from knowledge.index.collection_statistics import Statistics
-from knowledge.index.columns_view import Selection, SlotView
-from knowledge.index.fulltext import WordView, filters
-from knowledge.index.vectors import MeaningView
+from knowledge.index import bm25 as bm25_scores
+from knowledge.index.api import Candidates, IndexFilter, QueryTerms
+from knowledge.index.bm25 import COUNT_BITS, CollectionStatistics
+from knowledge.index.columns_view import Selection, Slots, SlotView
+from knowledge.index.fulltext import FulltextView, filter_queries
+from knowledge.index.vectors import VectorView
 
-LOOSE_RATIO = 0.5
+Scores: TypeAlias = NDArray[np.float32]
+Found: TypeAlias = tuple[Slots, Scores]
+"""Slots, best first, with their scores."""
+
+MIN_POST_FILTER_RATIO = 0.5
 """A filter that lets more than this through is cheaper to test on a longer list of hits than inside the query."""
-NEARLY_ALL = 0.9
+MIN_WHOLE_INDEX_RATIO = 0.9
 """Who asks so much of the index has its words weighed by all of it: the difference could not be seen."""
-MOST_SCOPES, MOST_TERMS = 64, 4096
+MAX_CACHED_SCOPES, MAX_CACHED_TERMS = 64, 4096
+HASHED_WORD_BITS = 1024
+"""Different words of a passage seldom fall on one of so many bits, and copies always agree."""
+LONG_PASSAGE_WORDS = 50
+"""Words: a shorter passage is a copy only if hardly a word differs."""
+MIN_SHORT_SIMILARITY, MIN_LONG_SIMILARITY = 0.9, 0.75
+"""The share of common words that makes a copy. Titles and headings are words too, and copies may stand under others."""
+NOTHING: Found = (np.empty(0, np.int64), np.empty(0, np.float32))
 
 
 @dataclass(frozen=True, slots=True)
-class View:
-    words: WordView
+class EmbeddedSnapshot:
+    words: FulltextView
     slots: SlotView
-    meaning: MeaningView
-    _statistics: dict[Within | None, Statistics] = field(default_factory=dict)
+    meaning: VectorView
+    _statistics: dict[IndexFilter | None, CollectionStatistics] = field(default_factory=dict)
 
-    def statistics(self, within: Within | None) -> Statistics:
+    # -- searching ------------------------------------------------------------------------------
+
+    def candidates(
+        self,
+        words: QueryTerms,
+        vector: Scores | None,
+        within: IndexFilter,
+        limit: int,
+        *,
+        by_words: bool = True,
+    ) -> Candidates:
+        search = _Search(self, within, self.slots.select(within), self.statistics(within), vector, limit)
+        nearest = NOTHING if vector is None else self.meaning.search(vector, search.selection, limit)
+        if not by_words:
+            return search.score(words, None, nearest)
+        found = search.score(words, search.find_by_words(words), nearest)
+        if not words.phrases:
+            return found
+        holding = _take(found, np.flatnonzero(found.bm25 > 0.0), quoted=True)  # 0 for what lacks a phrase
+        if words.exact or len(holding.ids) >= limit:
+            return holding
+        plain = replace(words, phrases=())
+        return _append_unquoted(holding, search.score(plain, search.find_by_words(plain), nearest))
+
+    def copies(self, ids: NDArray[np.int64]) -> NDArray[np.bool_]:
+        return find_copies(self.slots, self.slots.slots_of(ids))
+
+    def cosines(self, vector: Scores, ids: NDArray[np.int64]) -> Scores:
+        slots = self.slots.slots_of(ids)
+        scores = np.full(len(ids), np.nan, np.float32)
+        here = slots >= 0
+        scores[here] = self.cosines_of_slots(vector, slots[here])
+        return scores
+
+    def cosines_of_slots(self, vector: Scores, slots: Slots) -> Scores:
+        embedded = self.slots.columns.embedded.take(slots)
+        if embedded.all():
+            return self.meaning.compute_cosines(vector, slots)
+        scores = np.full(len(slots), np.nan, np.float32)
+        scores[embedded] = self.meaning.compute_cosines(vector, slots[embedded])
+        return scores
+
+    def count_passages(self, terms: Iterable[str], within: IndexFilter) -> dict[str, int]:
+        holding = self.statistics(within).holding
+        return {term: holding(term) for term in terms}
+
+    def ceiling(self, words: QueryTerms, within: IndexFilter | None = None) -> float:
+        return self.statistics(within).question(words).ceiling
+
+    def languages(self) -> tuple[str, ...]:
+        return self.slots.languages
+
+    # -- weighing words -------------------------------------------------------------------------
+
+    def statistics(self, within: IndexFilter | None) -> CollectionStatistics:
         """Of the collections that are asked, and of the whole index where that is nearly all of it."""
         found = self._statistics.get(within)
         if found is None:
-            scope = None if within is None else Within(within.owner, within.shared_collections, within.collections)
-            if len(self._statistics) >= MOST_SCOPES:
+            scope = None if within is None else IndexFilter(within.owner, within.shared_collections, within.collections)
+            if len(self._statistics) >= MAX_CACHED_SCOPES:
                 self._statistics.clear()
             found = self._statistics.get(scope) or self._measured(scope)
             self._statistics[scope] = self._statistics[within] = found
         return found
 
-    def _measured(self, scope: Within | None) -> Statistics:
+    def _measured(self, scope: IndexFilter | None) -> CollectionStatistics:
         selection = None if scope is None else self.slots.select(scope)
-        if scope is None or selection is None or not 0 < selection.count <= NEARLY_ALL * self.slots.live:
-            return Statistics(self.words.passages, self.slots.average_length, self.words.holding)
+        if (
+            scope is None
+            or selection is None
+            or not 0 < selection.count <= MIN_WHOLE_INDEX_RATIO * self.slots.live_count
+        ):
+            return CollectionStatistics(
+                self.words.passage_count, self.slots.average_length, self.words.document_frequency
+            )
         lengths, conditions = (
             self.slots.columns.length[selection.mask],
-            filters(scope, by_owner=not selection.all_readable),
+            filter_queries(scope, by_owner=not selection.all_readable),
         )
         words = self.words  # and not this view: a cycle would keep the files of deleted segments open
-        holding = lru_cache(MOST_TERMS)(lambda form: words.holding_within(form, conditions))
-        return Statistics(selection.count, float(lengths.mean()), holding, whole=False)
+        holding = lru_cache(MAX_CACHED_TERMS)(lambda form: words.document_frequency_within(form, conditions))
+        return CollectionStatistics(selection.count, float(lengths.mean()), holding, whole=False)
 
-    def best(self, words: Words, within: Within, limit: int, selection: Selection, statistics: Statistics) -> Scored:
-        """The best of the selected passages, as tantivy scores them."""
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """One search in a snapshot."""
+
+    view: EmbeddedSnapshot
+    within: IndexFilter
+    selection: Selection
+    statistics: CollectionStatistics
+    vector: Scores | None
+    limit: int
+
+    def score(self, words: QueryTerms, by_words: Found | None, by_meaning: Found) -> Candidates:
+        """One row a passage: first those that the words found, then the others that the vector found. The score that
+        one side did not give is computed; BM25 is 0 throughout where the words were not searched for."""
+        slots_by_words, scores_by_words = NOTHING if by_words is None else by_words
+        rows = {slot: row for row, slot in enumerate(slots_by_words.tolist())}
+        first, meant = len(rows), [rows.setdefault(slot, len(rows)) for slot in by_meaning[0].tolist()]
+        slots = np.fromiter(rows, np.int64, len(rows))
+        words_rank, meaning_rank = np.full(len(slots), -1), np.full(len(slots), -1)
+        words_rank[:first], meaning_rank[meant] = np.arange(first), np.arange(len(meant))
+        bm25, cosine = np.zeros(len(slots)), np.full(len(slots), np.nan)
+        bm25[:first] = scores_by_words
+        if by_words is not None:
+            bm25[first:] = self.bm25(words, slots[first:])
+        if self.vector is not None:
+            cosine[:first] = self.view.cosines_of_slots(self.vector, slots[:first])
+            cosine[meant] = by_meaning[1]
+        columns, ceiling = self.view.slots.columns, self.statistics.question(words).ceiling
+        return Candidates(
+            columns.chunk.take(slots), bm25, ceiling, cosine, words_rank, meaning_rank, columns.document.take(slots),
+            slots,  # the passages of a document stand side by side, in reading order
+        )  # fmt: skip
+
+    def bm25(self, words: QueryTerms, slots: Slots) -> Scores:
+        """The BM25 of each slot; 0 for one that does not hold every phrase."""
+        if not len(slots) or not words.terms:
+            return np.zeros(len(slots), np.float32)
+        scores = bm25_scores.score_slots(self.view.slots, self.statistics.question(words), slots)
+        if words.phrases and scores.any():
+            ids = self.view.slots.columns.chunk.take(slots).tolist()
+            held = self.view.words.find_holding_phrases(words, ids)
+            scores *= np.asarray([chunk in held for chunk in ids], np.float32)
+        return scores
+
+    def find_by_words(self, words: QueryTerms) -> Found:
+        """The best of the selected passages by BM25."""
+        if not self.selection.count or not words.terms:
+            return NOTHING
+        found = self._find_by_tantivy(words)
+        if self.statistics.whole or not len(found[0]):
+            return found
+        # tantivy knows the lengths of the whole index only.
+        slots = found[0]
+        scores = bm25_scores.score_slots(self.view.slots, self.statistics.question(words), slots)
+        order = np.argsort(-scores, kind="stable")
+        return slots[order], scores[order]
+
+    def _find_by_tantivy(self, words: QueryTerms) -> Found:
+        selection, fulltext, limit = self.selection, self.view.words, self.limit
         if selection.ratio == 1.0:
-            return self._passing(*self.words.search(words, (), limit, statistics), selection)
-        if selection.ratio > LOOSE_RATIO:
+            return self._selected(*fulltext.search(words, (), limit, self.statistics))
+        if selection.ratio > MIN_POST_FILTER_RATIO:
             wanted = int(limit / selection.ratio * 1.2) + 20
-            ids, scores = self.words.search(words, (), wanted, statistics)
-            found = self._passing(ids, scores, selection)
-            if len(found.places) >= limit or len(ids) < wanted:
-                return Scored(found.places[:limit], found.scores[:limit])
-        conditions = filters(within, by_owner=not selection.all_readable)
-        return self._passing(*self.words.search(words, conditions, limit, statistics), selection)
+            ids, scores = fulltext.search(words, (), wanted, self.statistics)
+            found = self._selected(ids, scores)
+            if len(found[0]) >= limit or len(ids) < wanted:
+                return found[0][:limit], found[1][:limit]
+        conditions = filter_queries(self.within, by_owner=not selection.all_readable)
+        return self._selected(*fulltext.search(words, conditions, limit, self.statistics))
 
-    def _passing(self, ids: NDArray[np.int64], scores: NDArray[np.float32], selection: Selection) -> Scored:
-        """What tantivy found, where it stands: after a crash it may know passages that are not here yet."""
-        places = self.slots.lookup.slots_of(ids)
-        here = (places >= 0) & (places < len(selection.mask)) & selection.mask.take(places, mode="clip")
-        return Scored(places, scores) if here.all() else Scored(places[here], scores[here])
+    def _selected(self, ids: NDArray[np.int64], scores: Scores) -> Found:
+        """The slots of what tantivy found: after a crash it may know passages that are not here yet."""
+        slots, mask = self.view.slots.lookup.slots_of(ids), self.selection.mask
+        here = (slots >= 0) & (slots < len(mask)) & mask.take(slots, mode="clip")
+        return (slots, scores) if here.all() else (slots[here], scores[here])
+
+
+# -- phrases ------------------------------------------------------------------------------------
+
+
+def _take(found: Candidates, rows: NDArray[np.int64], *, quoted: bool) -> Candidates:
+    """These rows alone, all marked alike."""
+    return replace(
+        found,
+        ids=found.ids[rows],
+        bm25=found.bm25[rows],
+        cosine=found.cosine[rows],
+        words_rank=found.words_rank[rows],
+        meaning_rank=found.meaning_rank[rows],
+        documents=found.documents[rows],
+        places=found.places[rows],
+        quoted=np.full(len(rows), quoted),
+    )
+
+
+def _append_unquoted(holding: Candidates, found: Candidates) -> Candidates:
+    """The passages that hold the phrases, then the others."""
+    others = _take(found, np.flatnonzero(~np.isin(found.places, holding.places)), quoted=False)
+    return Candidates(
+        np.concatenate((holding.ids, others.ids)),
+        np.concatenate((holding.bm25, others.bm25)),
+        found.ceiling,
+        np.concatenate((holding.cosine, others.cosine)),
+        np.concatenate((holding.words_rank, others.words_rank)),
+        np.concatenate((holding.meaning_rank, others.meaning_rank)),
+        np.concatenate((holding.documents, others.documents)),
+        np.concatenate((holding.places, others.places)),
+        quoted=np.arange(len(holding.ids) + len(others.ids)) < len(holding.ids),
+    )
+
+
+# -- near-duplicates ----------------------------------------------------------------------------
+
+
+def find_copies(view: SlotView, slots: Slots) -> NDArray[np.bool_]:
+    """For every two passages, whether one says what the other says."""
+    held = _hash_words_to_bits(view, slots)
+    both = held @ held.T
+    words = both.diagonal()
+    either = words[:, None] + words - both
+    same: NDArray[np.bool_] = both >= MIN_LONG_SIMILARITY * either
+    if np.count_nonzero(same) > len(slots):  # more than each with itself, which is rare
+        same &= (both >= MIN_SHORT_SIMILARITY * either) | (np.minimum(words[:, None], words) >= LONG_PASSAGE_WORDS)
+    return same & (both > 0)
+
+
+def _hash_words_to_bits(view: SlotView, slots: Slots) -> NDArray[np.float32]:
+    """A row a passage with ones where it holds a word; as fractions, since these multiply fastest."""
+    terms, sizes = view.terms_of(slots)
+    held = np.zeros(len(slots) * HASHED_WORD_BITS, np.float32)
+    rows = np.arange(0, len(held), HASHED_WORD_BITS).repeat(sizes)
+    held[rows + (terms >> np.uint32(COUNT_BITS) & np.uint32(HASHED_WORD_BITS - 1))] = 1.0
+    return held.reshape(len(slots), HASHED_WORD_BITS)

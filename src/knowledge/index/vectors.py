@@ -15,87 +15,92 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from knowledge.index.api import Entry
-from knowledge.index.columns_view import Selection
-from knowledge.index.files import Damaged, MappedRows, write_whole
-from knowledge.index.id_to_slot import Slots
+from knowledge.index.api import IndexEntry
+from knowledge.index.append_only_files import IndexDamaged, MappedRows, write_atomically
+from knowledge.index.columns_view import Selection, Slots
 from knowledge.index.manifest import Manifest
-from knowledge.index.order import best_first
-from knowledge.index.pq_scan import Coded, Parts, Saved, Scanner
-from knowledge.index.quantizer import Codebook, Vectors, code_size
+from knowledge.index.product_quantization import (
+    Codebook,
+    CodedVectors,
+    CodeScanner,
+    FilteredCodesCache,
+    SavedScanner,
+    Vectors,
+    code_size_bytes,
+)
 
 Rows: TypeAlias = NDArray[np.float16]
 
-RESCORED, USUAL_DIMENSION = 200, 384
+RESCORED_CANDIDATES, REFERENCE_DIMENSION = 200, 384
 """How many of the scan's best are scored exactly: recall@10 .9982 on real vectors. Shorter vectors have shorter codes
 that say less, and more of them are looked at for the same cost."""
-LEAST_SHARE_RESCORED = 2 / 3
+MIN_RESCORED_SHARE = 2 / 3
 FULL_SCAN_RATIO = 0.4
 """When a filter lets fewer through, only their codes are scanned."""
-FIRST_TAIL, TAIL = 4096, 2048
+FIRST_TAIL_PASSAGES, TAIL_PASSAGES = 4096, 2048
 """So many passages wait in the tail before they are coded: the first time, and later."""
-RETRAIN = 8
+RETRAIN_FACTOR = 8
 """The codebook is made anew when there are so many times more vectors than it was made from."""
-ENOUGH_TO_LEARN, SAMPLE = 65536, 16384
-BLOCK = 16384
+MAX_TRAINING_PASSAGES, TRAINING_SAMPLE_ROWS = 65536, 16384
+BLOCK_ROWS = 16384
 
 
 @dataclass(frozen=True, slots=True)
-class MeaningView:
+class VectorView:
     vectors: Rows
     """Of every slot; zeros where a passage has none."""
     tail: Vectors
     """The last slots again, as numbers that multiply fast."""
-    coded: Coded | None
-    _parts: Parts = field(default_factory=Parts)
+    coded: CodedVectors | None
+    _filtered_codes: FilteredCodesCache = field(default_factory=FilteredCodesCache)
 
     def search(self, question: Vectors, selection: Selection, limit: int) -> tuple[Slots, Vectors]:
         """The nearest of the selected slots and their cosines, nearest first."""
-        slots = self._candidates(question, selection, limit)
-        scores = self.cosines(question, slots)
+        slots = self._find_candidates(question, selection, limit)
+        scores = self.compute_cosines(question, slots)
         if len(self.tail):
             first = len(self.vectors) - len(self.tail)
             late = first + np.flatnonzero(selection.embedded[first:])
             slots = np.concatenate((slots, late))
-            scores = np.concatenate((scores, self._tail_cosines(question, late - first)))
-        order = best_first(scores, slots)[:limit]
+            scores = np.concatenate((scores, self._compute_tail_cosines(question, late - first)))
+        order = sort_best_first(scores, slots)[:limit]
         return slots.take(order), scores.take(order)
 
-    def cosines(self, question: Vectors, slots: Slots) -> Vectors:
+    def compute_cosines(self, question: Vectors, slots: Slots) -> Vectors:
         if not len(slots):  # an index that never had a vector has rows of no length
             return np.empty(0, np.float32)
-        return widened(self.vectors.take(slots, axis=0)) @ (question * WIDENED)
+        return widen_half_floats(self.vectors.take(slots, axis=0)) @ (question * WIDENING_FACTOR)
 
-    def _candidates(self, question: Vectors, selection: Selection, limit: int) -> Slots:
+    def _find_candidates(self, question: Vectors, selection: Selection, limit: int) -> Slots:
         """Those of the coded slots that are worth an exact look."""
         if self.coded is None or not selection.embedded_count:
             return np.empty(0, np.int64)
-        count, most = len(self.coded.codes), max(rescored(len(question)), limit)
+        count, most = len(self.coded.codes), max(count_rescored(len(question)), limit)
         share = min(1.0, selection.embedded_count / count)
         if share >= FULL_SCAN_RATIO:
             wanted = most if share == 1.0 else int(1.1 * most / share)
-            found = self.coded.nearest_of_all(question, wanted)
+            found = self.coded.find_nearest(question, wanted)
             found = found[selection.embedded.take(found)]
-            if len(found) >= max(LEAST_SHARE_RESCORED * most, limit) or wanted >= count:
+            if len(found) >= max(MIN_RESCORED_SHARE * most, limit) or wanted >= count:
                 return found[:most]
-        part = self._parts.get(selection, self.coded)
-        return part.slots if len(part.slots) <= most else part.nearest(question, most)
+        part = self._filtered_codes.get(selection, self.coded)
+        return part.slots if len(part.slots) <= most else part.find_nearest(question, most)
 
-    def _tail_cosines(self, question: Vectors, places: Slots) -> Vectors:
+    def _compute_tail_cosines(self, question: Vectors, places: Slots) -> Vectors:
         if 4 * len(places) < len(self.tail):
             return self.tail[places] @ question
         scores: Vectors = (self.tail @ question)[places]
         return scores
 
 
-def rescored(dimension: int) -> int:
-    return RESCORED * max(1, USUAL_DIMENSION // dimension)
+def count_rescored(dimension: int) -> int:
+    return RESCORED_CANDIDATES * max(1, REFERENCE_DIMENSION // dimension)
 
 
-WIDENED = np.float32(2.0**112)
+WIDENING_FACTOR = np.float32(2.0**112)
 
 
-def widened(rows: Rows) -> Vectors:
+def widen_half_floats(rows: Rows) -> Vectors:
     """Half precision as single precision, but for a factor of 2**112: four times as fast as numpy's own conversion.
 
     Sign, exponent and mantissa are moved to where single precision has them; the exponents' different origins are
@@ -107,20 +112,20 @@ def widened(rows: Rows) -> Vectors:
     return bits.view(np.float32)
 
 
-class MeaningWriter:
+class VectorWriter:
     def __init__(self, folder: Path, dimension: int) -> None:
         self._folder, self._dimension = folder, dimension
         self._vectors: MappedRows[np.float16] = MappedRows(folder / "vectors.rows", np.float16, max(dimension, 1))
         self._codes: MappedRows[np.uint8] | None = None
         self.codes_name = ""
-        self._coded: Coded | None = None
+        self._coded: CodedVectors | None = None
         self._tail = np.empty((0, dimension), np.float32)
         self._tail_count = 0
-        self._saved = 0
+        self._saved_count = 0
 
     # -- changing -------------------------------------------------------------------------------
 
-    def add(self, entries: Sequence[Entry]) -> None:
+    def add(self, entries: Sequence[IndexEntry]) -> None:
         rows = np.zeros((len(entries), self._dimension), np.float16)
         for row, entry in zip(rows, entries, strict=True):
             if entry.vector is not None:
@@ -141,99 +146,99 @@ class MeaningWriter:
         self._tail[self._tail_count : needed] = rows
         self._tail_count = needed
 
-    def add_live(self, other: MeaningWriter, alive: NDArray[np.bool_]) -> None:
+    def copy_live(self, other: VectorWriter, alive: NDArray[np.bool_]) -> None:
         """Take over the vectors that are live in another one: compaction."""
         rows, kept = other._vectors.view(), np.flatnonzero(alive)
-        for first in range(0, len(kept), BLOCK) if self._dimension else ():
-            self._vectors.append(rows[kept[first : first + BLOCK]])
+        for first in range(0, len(kept), BLOCK_ROWS) if self._dimension else ():
+            self._vectors.append(rows[kept[first : first + BLOCK_ROWS]])
         if not self._dimension:
             return
-        coded = kept[: int(np.searchsorted(kept, other.codes))]
-        if len(coded) >= FIRST_TAIL and other._coded is not None:
-            self._take_codes(other._coded, coded)
-        elif len(kept) >= FIRST_TAIL:
-            self._code_everything()
-        self._append_tail(self._vectors.view()[self.codes :].astype(np.float32))
+        coded = kept[: int(np.searchsorted(kept, other.coded_count))]
+        if len(coded) >= FIRST_TAIL_PASSAGES and other._coded is not None:
+            self._copy_codes(other._coded, coded)
+        elif len(kept) >= FIRST_TAIL_PASSAGES:
+            self._quantize_all()
+        self._append_tail(self._vectors.view()[self.coded_count :].astype(np.float32))
 
-    def _take_codes(self, coded: Coded, kept: Slots) -> None:
+    def _copy_codes(self, coded: CodedVectors, kept: Slots) -> None:
         """Codes of the same book, without those of deleted passages: a new book would take minutes to make."""
         self.codes_name = f"codes-{len(kept)}.rows"
-        write_whole(self._beside(self.codes_name, ".book"), coded.book.to_bytes())
+        write_atomically(self._path_beside_codes(self.codes_name, ".book"), coded.codebook.to_bytes())
         self._codes = self._open_codes(self.codes_name)
-        for first in range(0, len(kept), BLOCK):
-            self._codes.append(coded.codes[kept[first : first + BLOCK]])
+        for first in range(0, len(kept), BLOCK_ROWS):
+            self._codes.append(coded.codes[kept[first : first + BLOCK_ROWS]])
         codes = self._codes.view()
-        self._coded = Coded(coded.book, codes, coded.trained_on, Scanner(coded.book, codes))
+        self._coded = CodedVectors(coded.codebook, codes, coded.trained_on, CodeScanner(coded.codebook, codes))
 
-    def cut(self, count: int) -> None:
+    def truncate(self, count: int) -> None:
         """Forget what was added behind `count`, after a change that failed."""
         if self._dimension:
-            self._vectors.cut(count)
-            self._forget_tail()
-            if self.codes > count:
-                self._cut_codes(count)
-            self._append_tail(self._vectors.view()[self.codes :].astype(np.float32))
+            self._vectors.truncate(count)
+            self._clear_tail()
+            if self.coded_count > count:
+                self._truncate_codes(count)
+            self._append_tail(self._vectors.view()[self.coded_count :].astype(np.float32))
 
-    def _cut_codes(self, count: int) -> None:
+    def _truncate_codes(self, count: int) -> None:
         assert self._coded is not None and self._codes is not None
-        self._codes.cut(count)
-        codes, book = self._codes.view(), self._coded.book
-        self._coded = replace(self._coded, codes=codes, scanner=Scanner(book, codes))
+        self._codes.truncate(count)
+        codes, book = self._codes.view(), self._coded.codebook
+        self._coded = replace(self._coded, codes=codes, scanner=CodeScanner(book, codes))
         if not count:
             self._codes.close()
             self._coded = self._codes = None
 
-    def settle(self, *, least: int = 0) -> None:
+    def code_tail_if_long(self, *, min_count: int = 0) -> None:
         """Code the tail when it has grown long enough."""
-        if self._tail_count < max(least, 1):
+        if self._tail_count < max(min_count, 1):
             return
         if self._coded is None or self._must_retrain():
-            if len(self._vectors) >= FIRST_TAIL:
-                self._code_everything()
-        elif self._tail_count >= (least or TAIL):
+            if len(self._vectors) >= FIRST_TAIL_PASSAGES:
+                self._quantize_all()
+        elif self._tail_count >= (min_count or TAIL_PASSAGES):
             self._code_tail()
 
     def _must_retrain(self) -> bool:
         assert self._coded is not None
         trained_on = self._coded.trained_on
-        return trained_on < ENOUGH_TO_LEARN and len(self._vectors) >= RETRAIN * trained_on
+        return trained_on < MAX_TRAINING_PASSAGES and len(self._vectors) >= RETRAIN_FACTOR * trained_on
 
-    def _code_everything(self) -> None:
+    def _quantize_all(self) -> None:
         rows = self._vectors.view()
-        sample = rows[:: max(1, len(rows) // SAMPLE)].astype(np.float32)
+        sample = rows[:: max(1, len(rows) // TRAINING_SAMPLE_ROWS)].astype(np.float32)
         sample = sample[sample.any(axis=1)]
         if not len(sample):
             return
-        book, before, name = Codebook.of(sample), self._codes, f"codes-{len(rows)}.rows"
-        write_whole(self._beside(name, ".book"), book.to_bytes())
+        book, before, name = Codebook.train(sample), self._codes, f"codes-{len(rows)}.rows"
+        write_atomically(self._path_beside_codes(name, ".book"), book.to_bytes())
         fresh = self._open_codes(name)
-        for block in blocks(rows):
-            fresh.append(book.encoded(block.astype(np.float32)))
+        for block in iter_blocks(rows):
+            fresh.append(book.encode(block.astype(np.float32)))
         if before is not None and name != self.codes_name:
             before.close()
-        self._codes, self.codes_name, self._saved = fresh, name, 0
-        self._coded = Coded(book, fresh.view(), len(rows), Scanner(book, fresh.view()))
-        self._forget_tail()
+        self._codes, self.codes_name, self._saved_count = fresh, name, 0
+        self._coded = CodedVectors(book, fresh.view(), len(rows), CodeScanner(book, fresh.view()))
+        self._clear_tail()
 
     def _code_tail(self) -> None:
         assert self._coded is not None and self._codes is not None
         coded, fresh = self._coded, self._tail[: self._tail_count]
-        self._codes.cut(len(coded.codes))  # an attempt that failed may have left some
-        self._codes.append(coded.book.encoded(fresh))
+        self._codes.truncate(len(coded.codes))  # an attempt that failed may have left some
+        self._codes.append(coded.codebook.encode(fresh))
         codes = self._codes.view()
-        self._coded = Coded(coded.book, codes, coded.trained_on, coded.scanner.grown(codes, fresh))
-        self._forget_tail()
+        self._coded = CodedVectors(coded.codebook, codes, coded.trained_on, coded.scanner.extend(codes, fresh))
+        self._clear_tail()
 
-    def _forget_tail(self) -> None:
+    def _clear_tail(self) -> None:
         self._tail, self._tail_count = np.empty((0, self._dimension), np.float32), 0
 
     def _open_codes(self, name: str) -> MappedRows[np.uint8]:
-        return MappedRows(self._folder / name, np.uint8, code_size(self._dimension))
+        return MappedRows(self._folder / name, np.uint8, code_size_bytes(self._dimension))
 
     # -- publishing -----------------------------------------------------------------------------
 
-    def view(self) -> MeaningView:
-        return MeaningView(self._vectors.view(), self._tail[: self._tail_count], self._coded)
+    def view(self) -> VectorView:
+        return VectorView(self._vectors.view(), self._tail[: self._tail_count], self._coded)
 
     # -- keeping --------------------------------------------------------------------------------
 
@@ -242,12 +247,12 @@ class MeaningWriter:
         self._vectors.flush()
         if self._codes is not None and self._coded is not None:
             self._codes.flush()
-            if len(self._codes) > 1.05 * self._saved:
+            if len(self._codes) > 1.05 * self._saved_count:
                 self._coded.scanner.save(self._scan_path())
-                self._saved = len(self._codes)
+                self._saved_count = len(self._codes)
         return {"vectors": self._vectors.checksum, "codes": self._codes.checksum if self._codes is not None else 0}
 
-    def damaged(self) -> Iterator[str]:
+    def find_damaged_files(self) -> Iterator[str]:
         """The files that are not read when an index is opened, and are not what was written."""
         if self._vectors.is_damaged():
             yield "vectors.rows"
@@ -262,27 +267,27 @@ class MeaningWriter:
             self.codes_name = manifest.codes_name
             self._codes = self._open_codes(manifest.codes_name)
             self._codes.load(manifest.codes, manifest.checksums["codes"])
-            book, codes = self._read_book(manifest.codebook), self._codes.view()
-            scanner = Scanner(book, codes, Saved(self._scan_path(), self._vectors.view()))
-            self._coded = Coded(book, codes, manifest.trained_on, scanner)
-            self._saved = manifest.codes if self._scan_path().exists() else 0
+            book, codes = self._read_codebook(manifest.codebook), self._codes.view()
+            scanner = CodeScanner(book, codes, SavedScanner(self._scan_path(), self._vectors.view()))
+            self._coded = CodedVectors(book, codes, manifest.trained_on, scanner)
+            self._saved_count = manifest.codes if self._scan_path().exists() else 0
         self._append_tail(self._vectors.view()[manifest.codes :].astype(np.float32))
 
-    def _read_book(self, checksum: int) -> Codebook:
-        data = self._beside(self.codes_name, ".book").read_bytes()
+    def _read_codebook(self, checksum: int) -> Codebook:
+        data = self._path_beside_codes(self.codes_name, ".book").read_bytes()
         if zlib.crc32(data) != checksum:
-            raise Damaged("The codebook is not what was written")
+            raise IndexDamaged("The codebook is not what was written")
         return Codebook.from_bytes(data, self._dimension)
 
-    def _beside(self, codes_name: str, suffix: str) -> Path:
+    def _path_beside_codes(self, codes_name: str, suffix: str) -> Path:
         """Named after the codes: of no use to others."""
         return (self._folder / codes_name).with_suffix(suffix)
 
     def _scan_path(self) -> Path:
-        return self._beside(self.codes_name, ".faiss")
+        return self._path_beside_codes(self.codes_name, ".faiss")
 
     @property
-    def codes(self) -> int:
+    def coded_count(self) -> int:
         return len(self._coded.codes) if self._coded is not None else 0
 
     @property
@@ -290,11 +295,11 @@ class MeaningWriter:
         return self._coded.trained_on if self._coded is not None else 0
 
     @property
-    def codebook(self) -> int:
+    def codebook_checksum(self) -> int:
         """Its checksum."""
-        return 0 if self._coded is None else zlib.crc32(self._coded.book.to_bytes())
+        return 0 if self._coded is None else zlib.crc32(self._coded.codebook.to_bytes())
 
-    def sweep(self) -> None:
+    def delete_old_codes(self) -> None:
         """Codes by an older book."""
         for path in self._folder.glob("codes-*"):
             if path.stem != Path(self.codes_name).stem:
@@ -306,6 +311,15 @@ class MeaningWriter:
             self._codes.close()
 
 
-def blocks(rows: NDArray[np.float16]) -> Iterator[Rows]:
-    for first in range(0, len(rows), BLOCK):
-        yield rows[first : first + BLOCK]
+def iter_blocks(rows: NDArray[np.float16]) -> Iterator[Rows]:
+    for first in range(0, len(rows), BLOCK_ROWS):
+        yield rows[first : first + BLOCK_ROWS]
+
+
+def sort_best_first(scores: NDArray[np.floating], numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where the scores stand, the highest first; of equal ones that of the lowest number."""
+    order: NDArray[np.int64] = np.negative(scores, dtype=np.float64).argsort()
+    ordered = scores.take(order)
+    if (ordered[1:] == ordered[:-1]).any():  # seldom, so the way that knows both keys is not taken first: it is slow
+        order = np.lexsort((numbers, -scores))
+    return order

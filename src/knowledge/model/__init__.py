@@ -1,32 +1,38 @@
 """The nouns of the product: frozen values that every room shares. They import nothing of ours."""
 
-from knowledge.model.accounts import Account, ApiKey, Grant, IssuedKey, Permission
-from knowledge.model.callers import Caller, CallerKind, Scope
-from knowledge.model.documents import CATEGORIES, Chunk, Collection, Curation, Document, DocumentStatus, Kind, Method
-from knowledge.model.jobs import Job, JobError, JobKind, JobStatus
-from knowledge.model.new import (
+from knowledge.model.accounts import Account, ApiKey, Caller, CallerKind, Grant, IssuedKey, Permission, Scope
+from knowledge.model.documents import (
+    CATEGORIES,
+    Chunk,
+    Collection,
     CollectionEdit,
     Content,
     CorpusEdit,
+    Curation,
+    Description,
+    Document,
     DocumentEdit,
+    DocumentKind,
+    DocumentStatus,
+    ExtractionMethod,
     NewCollection,
     NewCorpus,
     NewDocument,
     NewFile,
     NewNote,
 )
+from knowledge.model.jobs import Job, JobError, JobKind, JobStatus
 from knowledge.model.search import (
-    Answer,
     DocumentFilter,
-    Filter,
     Hit,
     JobFilter,
-    Joined,
-    Mode,
-    Page,
     Query,
+    ResultPage,
+    SearchAnswer,
+    SearchFilter,
+    SearchMode,
 )
-from knowledge.model.status import Finding, ModelStatus, NextModel, Original, Removed, Status
+from knowledge.model.status import EngineStatus, Finding, ModelStatus, NextModel, Original, RemovalResult
 from knowledge.model.values import (
     DEFAULT_COLLECTION,
     LOCAL_OWNER,
@@ -35,7 +41,7 @@ from knowledge.model.values import (
     Json,
     JsonValue,
     Ref,
-    Report,
+    ReportProgress,
     new_uid,
     now,
 )
@@ -46,7 +52,6 @@ __all__ = [
     "LOCAL_OWNER",
     "SAGE_OWNER",
     "Account",
-    "Answer",
     "ApiKey",
     "Caller",
     "CallerKind",
@@ -57,11 +62,14 @@ __all__ = [
     "Content",
     "CorpusEdit",
     "Curation",
+    "Description",
     "Document",
     "DocumentEdit",
     "DocumentFilter",
+    "DocumentKind",
     "DocumentStatus",
-    "Filter",
+    "EngineStatus",
+    "ExtractionMethod",
     "Finding",
     "Grant",
     "Hit",
@@ -71,12 +79,8 @@ __all__ = [
     "JobFilter",
     "JobKind",
     "JobStatus",
-    "Joined",
     "Json",
     "JsonValue",
-    "Kind",
-    "Method",
-    "Mode",
     "ModelStatus",
     "NewCollection",
     "NewCorpus",
@@ -85,14 +89,16 @@ __all__ = [
     "NewNote",
     "NextModel",
     "Original",
-    "Page",
     "Permission",
     "Query",
     "Ref",
-    "Removed",
-    "Report",
+    "RemovalResult",
+    "ReportProgress",
+    "ResultPage",
     "Scope",
-    "Status",
+    "SearchAnswer",
+    "SearchFilter",
+    "SearchMode",
     "new_uid",
     "now",
 ]

@@ -8,12 +8,12 @@ from uuid import UUID
 
 from knowledge.model import Collection, CollectionRef, Job, new_uid
 
-MOST_PAGES = 100
-LONGEST_URL = 2000
+MAX_CRAWL_PAGES = 100
+MAX_URL_CHARS = 2000
 """Characters."""
 
 
-class Outcome(StrEnum):
+class PageOutcome(StrEnum):
     """What became of an address."""
 
     CREATED = "created"
@@ -25,11 +25,11 @@ class Outcome(StrEnum):
     """It was gone for the second time, and its document went with it."""
 
     @property
-    def crawled(self) -> bool:
-        return self in (Outcome.CREATED, Outcome.UPDATED, Outcome.UNCHANGED)
+    def is_crawled(self) -> bool:
+        return self in (PageOutcome.CREATED, PageOutcome.UPDATED, PageOutcome.UNCHANGED)
 
 
-class Reason(StrEnum):
+class OutcomeReason(StrEnum):
     """Why an address was skipped or failed."""
 
     ROBOTS = "robots"
@@ -66,8 +66,8 @@ class NewCrawl:
 @dataclass(frozen=True, slots=True)
 class CrawledPage:
     url: str
-    outcome: Outcome
-    reason: Reason | None = None
+    outcome: PageOutcome
+    reason: OutcomeReason | None = None
     detail: str = ""
     """One sentence that a person understands."""
     http_status: int | None = None
@@ -77,7 +77,7 @@ class CrawledPage:
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class CrawlCounts:
     """How many addresses came to which end."""
 
     created: int = 0
@@ -108,5 +108,5 @@ class Crawl:
     recursive: bool
     max_pages: int
     exclude: tuple[str, ...]
-    counts: Counts
+    counts: CrawlCounts
     pages: tuple[CrawledPage, ...] = ()

@@ -19,7 +19,7 @@ class JobStatus(StrEnum):
     CANCELLED = "cancelled"
 
     @property
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         return self not in (JobStatus.QUEUED, JobStatus.PROCESSING)
 
 
@@ -51,6 +51,8 @@ class Job:
     owner: int
     filename: str
     status: JobStatus
+    progress: float = field(init=False, default=0.0)
+    """From 0 to 1; follows from the status and from done and total."""
     step: str
     done: int
     total: int
@@ -63,8 +65,11 @@ class Job:
     started_at: datetime | None
     completed_at: datetime | None
 
-    @property
-    def progress(self) -> float:
-        if self.status in (JobStatus.COMPLETED, JobStatus.PARTIAL):
-            return 1.0
-        return round(min(self.done / self.total, 0.99), 4) if self.total else 0.0
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "progress", _progress(self.status, self.done, self.total))
+
+
+def _progress(status: JobStatus, done: int, total: int) -> float:
+    if status in (JobStatus.COMPLETED, JobStatus.PARTIAL):
+        return 1.0
+    return round(min(done / total, 0.99), 4) if total else 0.0

@@ -11,8 +11,11 @@ from knowledge.model.documents import Chunk, Document
 from knowledge.model.jobs import JobKind, JobStatus
 from knowledge.model.values import CollectionRef, Json, Ref
 
+WORDS_ALONE_CURVE = (-2.08, 7.88)
+"""Offset and slope of the logistic curve from a BM25 score, as a share of the best possible, to a relevance."""
 
-class Mode(StrEnum):
+
+class SearchMode(StrEnum):
     """What a search goes by: words and meaning fused, one of them, or fused and reranked."""
 
     HYBRID = "hybrid"
@@ -22,7 +25,7 @@ class Mode(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Filter:
+class SearchFilter:
     """Every field narrows; tags are all-of, the others any-of. Dates are UTC and inclusive."""
 
     collections: tuple[CollectionRef, ...] = ()
@@ -38,23 +41,13 @@ class Query:
     text: str
     limit: int = 10
     offset: int = 0
-    filter: Filter = Filter()
-    mode: Mode = Mode.HYBRID
+    filter: SearchFilter = SearchFilter()
+    mode: SearchMode = SearchMode.HYBRID
     threshold: float = 0.0
     budget_ms: int | None = None
     explain: bool = False
     fallback: bool = True
     """Hits by words alone are welcome where an embedding service fails; otherwise its error is the answer."""
-
-
-@dataclass(frozen=True, slots=True)
-class Joined:
-    """A passage made of several neighbours that all matched."""
-
-    text: str
-    first: int
-    last: int
-    """The index of its first chunk, and of its last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,26 +59,19 @@ class Hit:
     """Calibrated relevance from 0 to 1."""
     matched_by: str
     """words, meaning or both."""
+    text: str
+    """What there is to read: the chunk, or all that were joined."""
+    indexes: tuple[int, int]
+    """The first and the last chunk of what there is to read."""
     explanation: Json | None = None
-    joined: Joined | None = None
-
-    @property
-    def text(self) -> str:
-        """What there is to read: the chunk, or all that were joined."""
-        return self.joined.text if self.joined else self.chunk.text
-
-    @property
-    def indexes(self) -> tuple[int, int]:
-        """The first and the last chunk of what there is to read."""
-        return (self.joined.first, self.joined.last) if self.joined else (self.chunk.index, self.chunk.index)
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class SearchAnswer:
     hits: tuple[Hit, ...]
     total: int
     """How many passages matched, as deep as the search went."""
-    mode: Mode
+    mode: SearchMode
     """The mode really used: words alone where no model is loaded yet."""
     notes: tuple[str, ...] = ()
     """What the caller should know: a mode that fell back, a budget that ran out."""
@@ -119,7 +105,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Page(Generic[T]):
+class ResultPage(Generic[T]):
     items: tuple[T, ...]
     total: int
     page: int = 1

@@ -17,7 +17,7 @@ class Original:
 
 
 @dataclass(frozen=True, slots=True)
-class Removed:
+class RemovalResult:
     documents: int
     chunks: int
     bytes_freed: int
@@ -44,7 +44,7 @@ class ModelStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class EngineStatus:
     version: str
     uptime_seconds: float
     data_path: str

@@ -5,10 +5,14 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 from uuid import UUID
 
-JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
+if TYPE_CHECKING:
+    JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
+else:
+    # pydantic cannot resolve an alias that refers to itself; as `object` it passes the values through unchanged.
+    JsonValue = object
 Json: TypeAlias = dict[str, JsonValue]
 
 Ref: TypeAlias = int | UUID
@@ -23,7 +27,7 @@ LOCAL_OWNER = 0
 SAGE_OWNER = -1
 """Owns the layers of contract 003, which nobody else sees."""
 
-Report: TypeAlias = Callable[[str, int, int], None]
+ReportProgress: TypeAlias = Callable[[str, int, int], None]
 """Progress goes in as a callable: step, done, total."""
 
 

@@ -1,6 +1,6 @@
 """Pages in, passages out: cut by structure, never longer than the model's window."""
 
-from knowledge.split.passage import passage_text, passage_words
-from knowledge.split.splitter import Piece, Splitter
+from knowledge.split.passage import build_embedding_text, build_indexed_text
+from knowledge.split.splitter import SplitPassage, Splitter
 
-__all__ = ["Piece", "Splitter", "passage_text", "passage_words"]
+__all__ = ["SplitPassage", "Splitter", "build_embedding_text", "build_indexed_text"]

@@ -7,23 +7,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-LARGEST = 16_384
+MAX_BLOCK_CHARS = 16_384
 """Characters: a block that grows beyond this goes on as another one."""
-LONGEST_LINE = 4_096
-LONGEST_HEADING = 300
-DEEPEST_INDENT = 12
+MAX_LINE_CHARS = 4_096
+MAX_HEADING_CHARS = 300
+MAX_INDENT_SPACES = 12
 
 FENCE = re.compile(r" {0,3}(`{3,20}|~{3,20})([^`]{0,80})")
-HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]++(.*))?")
-UNDERLINE = re.compile(r" {0,3}(=+|-{2,})[ \t]*")
+ATX_HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]++(.*))?")
+SETEXT_UNDERLINE = re.compile(r" {0,3}(=+|-{2,})[ \t]*")
 RULE = re.compile(r"[ \t]*(?:(?:-[ \t]*){3,}|(?:\*[ \t]*){3,}|(?:_[ \t]*){3,})")
-ITEM = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])(?:[ \t]+|$)")
-DELIMITER = re.compile(r"[ \t]*+\|?+[ \t]*+:?+-++:?+[ \t]*+(?:\|[ \t]*+:?+-++:?+[ \t]*+)*+\|?+[ \t]*+")
-MARKUP = re.compile(r"!?\[([^\]]*)\]\([^)]*\)|[*_`]{1,3}(?=\S)|(?<=\S)[*_`]{1,3}|\{#[^}]*\}")
+LIST_ITEM = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])(?:[ \t]+|$)")
+TABLE_DELIMITER = re.compile(r"[ \t]*+\|?+[ \t]*+:?+-++:?+[ \t]*+(?:\|[ \t]*+:?+-++:?+[ \t]*+)*+\|?+[ \t]*+")
+INLINE_MARKUP = re.compile(r"!?\[([^\]]*)\]\([^)]*\)|[*_`]{1,3}(?=\S)|(?<=\S)[*_`]{1,3}|\{#[^}]*\}")
 
 
 @dataclass(frozen=True, slots=True)
-class Heading:
+class HeadingBlock:
     text: str
     level: int
     title: str
@@ -31,29 +31,29 @@ class Heading:
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class TextBlock:
     text: str
     tight: bool = False
     """Belongs to what stands before it, with no empty line between."""
 
 
 @dataclass(frozen=True, slots=True)
-class Code:
+class CodeBlock:
     text: str
     fence: str
     """The line that opened it, with the language."""
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TableBlock:
     header: str
     rows: tuple[str, ...]
 
 
-Block: TypeAlias = Heading | Text | Code | Table
+Block: TypeAlias = HeadingBlock | TextBlock | CodeBlock | TableBlock
 
 
-class Blocks:
+class BlockReader:
     """Reads line by line; what is open at the end of one text may go on in the next."""
 
     def __init__(self) -> None:
@@ -67,130 +67,135 @@ class Blocks:
     def feed(self, text: str) -> Iterator[Block]:
         """The blocks of a text; at its end only a fence stays open."""
         for line in text.split("\n"):
-            yield from self._line(line.rstrip())
+            yield from self._read_line(line.rstrip())
         if self._fence is None:
-            yield from self._close()
+            yield from self._close_block()
 
     def finish(self) -> Iterator[Block]:
-        yield from self._close()
+        yield from self._close_block()
         self._fence = None
         self._in_list = False
 
-    def _line(self, line: str) -> Iterator[Block]:
+    def _read_line(self, line: str) -> Iterator[Block]:
         if self._fence is not None:
-            yield from self._code_line(line, self._fence)
+            yield from self._read_code_line(line, self._fence)
         elif self._header is not None and "|" in line:
-            yield from self._keep(line)
+            yield from self._keep_line(line)
         elif not line:
-            yield from self._close()
+            yield from self._close_block()
         else:
-            yield from self._outside(line)
+            yield from self._read_markdown_line(line)
 
-    def _outside(self, line: str) -> Iterator[Block]:
+    def _read_markdown_line(self, line: str) -> Iterator[Block]:
         if self._header is not None:
-            yield from self._close()
+            yield from self._close_block()
         if fence := FENCE.fullmatch(line):
-            yield from self._close()
+            yield from self._close_block()
             self._fence = fence[0].strip()
-        elif heading := _heading(line):
-            yield from self._close()
+        elif heading := _parse_heading(line):
+            yield from self._close_block()
             self._in_list = False
             yield heading
         elif self._lines and self._opens_table(line):
             yield from self._start_table()
-        elif len(self._lines) == 1 and (mark := UNDERLINE.fullmatch(line)) and _can_be_heading(self._lines[0]):
-            yield self._underlined(line, 1 if "=" in mark[1] else 2)
+        elif len(self._lines) == 1 and (mark := SETEXT_UNDERLINE.fullmatch(line)) and _can_be_heading(self._lines[0]):
+            yield self._take_setext_heading(line, 1 if "=" in mark[1] else 2)
         elif RULE.fullmatch(line):
-            yield from self._close()
-            yield Text(line)
+            yield from self._close_block()
+            yield TextBlock(line)
         else:
-            yield from self._text_line(line)
+            yield from self._read_text_line(line)
 
-    def _text_line(self, line: str) -> Iterator[Block]:
-        if ITEM.match(line):
-            yield from self._close()
+    def _read_text_line(self, line: str) -> Iterator[Block]:
+        if LIST_ITEM.match(line):
+            yield from self._close_block()
             self._tight, self._in_list = self._in_list, True
-            line = _less_indented(line)
+            line = _limit_indent(line)
         elif not self._lines:
             self._tight = self._in_list = self._in_list and line[0].isspace()
-        for part in short_lines(line):
-            yield from self._keep(part)
+        for part in split_long_line(line):
+            yield from self._keep_line(part)
 
-    def _code_line(self, line: str, fence: str) -> Iterator[Block]:
+    def _read_code_line(self, line: str, fence: str) -> Iterator[Block]:
         closing = line.strip()
-        if closing and closing[0] == fence[0] and set(closing) == {fence[0]} and len(closing) >= len(fence_mark(fence)):
-            yield from self._close()
+        if (
+            closing
+            and closing[0] == fence[0]
+            and set(closing) == {fence[0]}
+            and len(closing) >= len(find_closing_fence(fence))
+        ):
+            yield from self._close_block()
             self._fence = None
             return
-        for part in short_lines(line):
-            yield from self._keep(part)
+        for part in split_long_line(line):
+            yield from self._keep_line(part)
 
-    def _keep(self, line: str) -> Iterator[Block]:
-        if self._size + len(line) > LARGEST:
-            yield from self._part()
+    def _keep_line(self, line: str) -> Iterator[Block]:
+        if self._size + len(line) > MAX_BLOCK_CHARS:
+            yield from self._flush_lines()
         self._lines.append(line)
         self._size += len(line) + 1
 
-    def _part(self) -> Iterator[Block]:
+    def _flush_lines(self) -> Iterator[Block]:
         """What was kept so far, as a block; what kind of block is open does not change."""
         lines, self._lines, self._size = self._lines, [], 0
         if self._fence is not None:
             if any(lines):
-                yield Code("\n".join(lines).strip("\n"), self._fence)
+                yield CodeBlock("\n".join(lines).strip("\n"), self._fence)
         elif self._header is not None:
-            yield Table(self._header, tuple(lines))
+            yield TableBlock(self._header, tuple(lines))
         elif lines:
-            yield Text("\n".join(lines), self._tight)
+            yield TextBlock("\n".join(lines), self._tight)
             self._tight = True
 
-    def _close(self) -> Iterator[Block]:
-        yield from self._part()
+    def _close_block(self) -> Iterator[Block]:
+        yield from self._flush_lines()
         self._header = None
         self._tight = False
 
     def _opens_table(self, line: str) -> bool:
-        return "|" in line and "|" in self._lines[-1] and DELIMITER.fullmatch(line) is not None
+        return "|" in line and "|" in self._lines[-1] and TABLE_DELIMITER.fullmatch(line) is not None
 
     def _start_table(self) -> Iterator[Block]:
         header = self._lines.pop()
-        yield from self._close()
+        yield from self._close_block()
         self._header, self._in_list = header, False
 
-    def _underlined(self, underline: str, level: int) -> Heading:
+    def _take_setext_heading(self, underline: str, level: int) -> HeadingBlock:
         line = self._lines.pop()
         self._size = 0
         self._in_list = False
-        return Heading(f"{line}\n{underline}", level, words_alone(line))
+        return HeadingBlock(f"{line}\n{underline}", level, strip_markup(line))
 
 
-def fence_mark(fence: str) -> str:
+def find_closing_fence(fence: str) -> str:
     """The marks that close what this line opened."""
     return fence[: len(fence) - len(fence.lstrip(fence[0]))]
 
 
-def short_lines(line: str) -> Iterator[str]:
+def split_long_line(line: str) -> Iterator[str]:
     """A line in parts that are not too long, cut at spaces where there are any."""
     start = 0
-    while len(line) - start > LONGEST_LINE:
-        space = line.rfind(" ", start + LONGEST_LINE // 2, start + LONGEST_LINE)
-        end = space if space > 0 else start + LONGEST_LINE
+    while len(line) - start > MAX_LINE_CHARS:
+        space = line.rfind(" ", start + MAX_LINE_CHARS // 2, start + MAX_LINE_CHARS)
+        end = space if space > 0 else start + MAX_LINE_CHARS
         yield line[start:end]
         start = end
     yield line[start:]
 
 
-def words_alone(heading: str) -> str:
-    return " ".join(MARKUP.sub(lambda found: found[1] or "", heading).split())
+def strip_markup(heading: str) -> str:
+    return " ".join(INLINE_MARKUP.sub(lambda found: found[1] or "", heading).split())
 
 
-def _heading(line: str) -> Heading | None:
-    if len(line) > LONGEST_HEADING or not (found := HEADING.fullmatch(line)):
+def _parse_heading(line: str) -> HeadingBlock | None:
+    if len(line) > MAX_HEADING_CHARS or not (found := ATX_HEADING.fullmatch(line)):
         return None
-    title = words_alone(_without_closing_marks(found[2] or ""))
-    return Heading(line, len(found[1]), title) if title else None
+    title = strip_markup(_strip_closing_hashes(found[2] or ""))
+    return HeadingBlock(line, len(found[1]), title) if title else None
 
 
-def _without_closing_marks(heading: str) -> str:
+def _strip_closing_hashes(heading: str) -> str:
     """`Prices ##` is Prices, but `C##` stays."""
     words = heading.rstrip(" \t")
     bare = words.rstrip("#")
@@ -198,9 +203,9 @@ def _without_closing_marks(heading: str) -> str:
 
 
 def _can_be_heading(line: str) -> bool:
-    return len(line) <= LONGEST_HEADING and not ITEM.match(line) and bool(words_alone(line))
+    return len(line) <= MAX_HEADING_CHARS and not LIST_ITEM.match(line) and bool(strip_markup(line))
 
 
-def _less_indented(line: str) -> str:
+def _limit_indent(line: str) -> str:
     bare = line.lstrip()
-    return " " * min(len(line) - len(bare), DEEPEST_INDENT) + bare
+    return " " * min(len(line) - len(bare), MAX_INDENT_SPACES) + bare

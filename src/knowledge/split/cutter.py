@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 
 from tokenizers import Tokenizer
 
-CHARACTERS_A_TOKEN = 6
+CHARS_PER_TOKEN = 6
 """A first guess at how far a text must be looked at to find the end of what fits."""
-ENDS = (
+TEXT_ENDS = (
     re.compile(r"\n+"),
     re.compile(r"(?<![.!?…؟۔।])[.!?…؟۔।]++[\"'”’)\]*_]*+\s+(?![a-zß-ÿ])|[。！？]+[」』”）]*"),
     re.compile(r"[,;:–—]\s+|[、，；：]"),
@@ -17,50 +17,50 @@ ENDS = (
 )
 """Where a text may end, best first: a line, a sentence, a part of one, a word."""
 LINE_START = re.compile(r"\n[ \t]*(\S)")
-NARROWEST, WIDEST = 40, 200
+MIN_WRAP_CHARS, MAX_WRAP_CHARS = 40, 200
 """Characters of the longest line, for prose that is wrapped."""
 CODE_ENDS = (re.compile(r"(?:(?<!\n)|(?=\n[ \t]))\n[ \t]*+\n++(?=\S)"), re.compile(r"\n[ \t]*\n+"), re.compile(r"\n"))
 """And for code: before something unindented, at an empty line, at a line."""
 
 
-class Cutter:
+class TextCutter:
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
 
-    def count(self, text: str) -> int:
-        return self.counts([text])[0]
+    def count_tokens(self, text: str) -> int:
+        return self.count_tokens_of_each([text])[0]
 
-    def counts(self, texts: Sequence[str]) -> list[int]:
+    def count_tokens_of_each(self, texts: Sequence[str]) -> list[int]:
         return [len(encoding) for encoding in self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
 
-    def prose(self, text: str, capacity: int) -> list[str]:
+    def cut_prose(self, text: str, capacity: int) -> list[str]:
         """Parts that fit: whole sentences where possible, and no small remainder."""
         if is_wrapped(text):
             text = " ".join(line.strip(" \t") for line in text.split("\n"))
-        return self._even_tail(list(self._by_tokens(text, capacity)), capacity)
+        return self._balance_tail(list(self._cut_by_tokens(text, capacity)), capacity)
 
-    def code(self, text: str, capacity: int) -> list[str]:
-        return [part for part in self._by_ends(text, capacity, CODE_ENDS) if part.strip()]
+    def cut_code(self, text: str, capacity: int) -> list[str]:
+        return [part for part in self._cut_at_ends(text, capacity, CODE_ENDS) if part.strip()]
 
-    def _by_tokens(self, text: str, capacity: int) -> Iterator[str]:
+    def _cut_by_tokens(self, text: str, capacity: int) -> Iterator[str]:
         while text := text.strip():
-            end = self._head(text, capacity)
+            end = self._find_cut(text, capacity)
             yield text[:end].rstrip()
             text = text[end:]
 
-    def _head(self, text: str, capacity: int) -> int:
+    def _find_cut(self, text: str, capacity: int) -> int:
         """How much of the text fits, up to the best end in the second half of that."""
-        limit = self._limit(text, capacity)
+        limit = self._find_limit(text, capacity)
         if limit == len(text):
             return limit
         middle = limit // 2
-        for end in ENDS:
+        for end in TEXT_ENDS:
             if places := [middle + found.end() for found in end.finditer(text[middle:limit])]:
                 return places[-1]
         return max(limit, 1)
 
-    def _limit(self, text: str, capacity: int) -> int:
-        far = capacity * CHARACTERS_A_TOKEN
+    def _find_limit(self, text: str, capacity: int) -> int:
+        far = capacity * CHARS_PER_TOKEN
         while len(encoding := self._tokenizer.encode(text[:far], add_special_tokens=False)) <= capacity:
             if far >= len(text):
                 return len(text)
@@ -68,35 +68,35 @@ class Cutter:
         start: int = encoding.offsets[capacity][0]
         return start
 
-    def _by_ends(self, text: str, capacity: int, ends: Sequence[re.Pattern[str]]) -> Iterator[str]:
+    def _cut_at_ends(self, text: str, capacity: int, ends: Sequence[re.Pattern[str]]) -> Iterator[str]:
         """Split at the first kind of end and join what fits; a part too long by itself is split at the next kind."""
-        if self.count(text) <= capacity:
+        if self.count_tokens(text) <= capacity:
             yield text
             return
         if not ends:
-            yield from self._by_tokens(text, capacity)
+            yield from self._cut_by_tokens(text, capacity)
             return
         joined, tokens = "", 0
-        parts = list(_parts(text, ends[0]))
-        for part, count in zip(parts, self.counts([part.rstrip() for part in parts]), strict=True):
+        parts = list(_split_after(text, ends[0]))
+        for part, count in zip(parts, self.count_tokens_of_each([part.rstrip() for part in parts]), strict=True):
             added = count + len(part) - len(part.rstrip())  # white space between words counts for more than at an end
             if joined and tokens + added > capacity:
                 yield joined.strip("\n")
                 joined, tokens = "", 0
             if added > capacity:
-                yield from self._by_ends(part.strip("\n"), capacity, ends[1:])
+                yield from self._cut_at_ends(part.strip("\n"), capacity, ends[1:])
                 continue
             joined, tokens = joined + part, tokens + added
         if joined:
             yield joined.strip("\n")
 
-    def _even_tail(self, parts: list[str], capacity: int) -> list[str]:
-        if len(parts) < 2 or self.count(parts[-1]) * 4 > capacity:
+    def _balance_tail(self, parts: list[str], capacity: int) -> list[str]:
+        if len(parts) < 2 or self.count_tokens(parts[-1]) * 4 > capacity:
             return parts
         together = f"{parts[-2]} {parts[-1]}"
-        end = self._head(together, (self.count(together) * 5) // 8)
+        end = self._find_cut(together, (self.count_tokens(together) * 5) // 8)
         tail = together[end:].lstrip()
-        return [*parts[:-2], together[:end].rstrip(), tail] if self.count(tail) <= capacity else parts
+        return [*parts[:-2], together[:end].rstrip(), tail] if self.count_tokens(tail) <= capacity else parts
 
 
 def is_wrapped(text: str) -> bool:
@@ -107,10 +107,10 @@ def is_wrapped(text: str) -> bool:
     lengths = [len(line) for line in text.split("\n")]
     widest = max(lengths)
     full = sum(length * 5 >= widest * 3 for length in lengths[:-1])
-    return NARROWEST <= widest <= WIDEST and full * 5 >= (len(lengths) - 1) * 4
+    return MIN_WRAP_CHARS <= widest <= MAX_WRAP_CHARS and full * 5 >= (len(lengths) - 1) * 4
 
 
-def _parts(text: str, end: re.Pattern[str]) -> Iterator[str]:
+def _split_after(text: str, end: re.Pattern[str]) -> Iterator[str]:
     start = 0
     for found in end.finditer(text):
         yield text[start : found.end()]

@@ -1,146 +1,320 @@
-"""Cuts a document into passages: one section and one page each, whole where it fits, and never only a heading."""
+"""Splits a document into passages: sections are packed whole where they fit, and never only a heading."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from tokenizers import Tokenizer
 
 from knowledge.extract.base import PageText
-from knowledge.split.blocks import Block, Blocks, Code, Heading, Table, Text
-from knowledge.split.cutter import Cutter
-from knowledge.split.packing import JOINT, SMALLEST, Draft, Waiting, pack, weigh
-from knowledge.split.passage import ROOM_ABOVE, SPECIAL_TOKENS, WINDOW, above
+from knowledge.split.blocks import (
+    Block,
+    BlockReader,
+    CodeBlock,
+    HeadingBlock,
+    TableBlock,
+    TextBlock,
+    find_closing_fence,
+)
+from knowledge.split.cutter import TextCutter
+from knowledge.split.passage import RESERVED_HEADING_TOKENS, SPECIAL_TOKENS, WINDOW_TOKENS, render_headings
 
-LONGEST_MARKS = 40
+MAX_RULE_CHARS = 40
 """Characters: a line without letters or digits, such as a rule, goes with what is near it."""
-AHEAD = 8
+LOOKAHEAD_PASSAGES = 8
 """So many passages of one section are looked at together; the first half of a longer one goes before it has ended."""
+
+CELL_BORDER = re.compile(r"(?<!\\)\|")
+SPACES = re.compile(r"[ \t]{2,}")
+
+MIN_PASSAGE_TOKENS = 16
+JOINT_TOKENS = 3
+"""Tokens of the empty line between two blocks."""
+LENGTH_SLACK = 1.12
+"""How much longer than the others a passage may be, so that it can end where a sentence does."""
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class SplitPassage:
     text: str
     page: int | None
     section: tuple[str, ...]
     """The headings above it, outermost first."""
 
 
-class Run:
+class SectionBlocks:
     """The blocks of one section that wait, with what is asked about them for each new one kept up to date."""
 
-    def __init__(self, blocks: Iterable[Waiting] = ()) -> None:
-        self.blocks: list[Waiting] = []
-        self.tokens = -JOINT
-        self.bodies = 0
+    def __init__(self, blocks: Iterable[PendingBlock] = ()) -> None:
+        self.blocks: list[PendingBlock] = []
+        self.tokens = -JOINT_TOKENS
+        self.body_count = 0
         for waiting in blocks:
             self.add(waiting)
 
-    def add(self, waiting: Waiting) -> None:
+    def add(self, waiting: PendingBlock) -> None:
         self.blocks.append(waiting)
-        self.tokens += waiting.tokens + JOINT
-        self.bodies += waiting.body
+        self.tokens += waiting.tokens + JOINT_TOKENS
+        self.body_count += waiting.is_body
 
-    def cut(self, tokens: int) -> tuple[Run, list[Waiting]]:
+    def split_off_tail(self, tokens: int) -> tuple[SectionBlocks, list[PendingBlock]]:
         """The first blocks, and the last ones, as many as have at most so many tokens."""
         first, left = 0, self.tokens
         while left > tokens:
-            left -= self.blocks[first].tokens + JOINT
+            left -= self.blocks[first].tokens + JOINT_TOKENS
             first += 1
-        return Run(self.blocks[:first]), self.blocks[first:]
+        return SectionBlocks(self.blocks[:first]), self.blocks[first:]
 
 
 class Splitter:
     """One document: feed it the pages in order, then finish it."""
 
-    def __init__(self, tokenizer: Tokenizer, title: str = "", window: int = WINDOW) -> None:
-        self._cutter, self._blocks = Cutter(tokenizer), Blocks()
-        self._title, self._window = title, min(window, WINDOW) - SPECIAL_TOKENS
-        self._largest = lru_cache(maxsize=1)(self._room_below)
-        self._path: list[tuple[int, str]] = []
-        self._run = Run()
-        self._held: Piece | None = None
+    def __init__(self, tokenizer: Tokenizer, title: str = "", window: int = WINDOW_TOKENS) -> None:
+        self._cutter, self._blocks = TextCutter(tokenizer), BlockReader()
+        self._title, self._window = title, min(window, WINDOW_TOKENS) - SPECIAL_TOKENS
+        self._max_tokens = lru_cache(maxsize=1)(self._find_room_below)
+        self._heading_path: list[tuple[int, str]] = []
+        self._pending = SectionBlocks()
+        self._held_passage: SplitPassage | None = None
         self._page: int | None = None
 
-    def feed(self, page: PageText) -> Iterator[Piece]:
+    def feed(self, page: PageText) -> Iterator[SplitPassage]:
         if page.number != self._page:
             yield from self._end_page()
             self._page = page.number
         for block in self._blocks.feed(page.text):
-            yield from self._take(block)
+            yield from self._add_block(block)
 
-    def finish(self) -> Iterator[Piece]:
+    def finish(self) -> Iterator[SplitPassage]:
         yield from self._end_page()
         self._join_to_held()
-        for draft in pack(self._run.blocks, self._cutter, self._largest(self._section)):
-            yield from self._emit(draft)
-        if self._held:
-            yield self._held
-        self._run, self._held = Run(), None
+        for draft in pack_passages(self._pending.blocks, self._cutter, self._max_tokens(self._section)):
+            yield from self._emit_passage(draft)
+        if self._held_passage:
+            yield self._held_passage
+        self._pending, self._held_passage = SectionBlocks(), None
 
     def _join_to_held(self) -> None:
         """Headings that nothing follows stand under what went before them."""
-        held, last = self._held, list(pack(self._run.blocks, self._cutter, self._window))
+        held, last = self._held_passage, list(pack_passages(self._pending.blocks, self._cutter, self._window))
         if held is None or len(last) != 1 or last[0].has_body:
             return
-        if self._cutter.count(held.text) + last[0].tokens + JOINT <= self._largest(held.section):
-            self._held, self._run = replace(held, text=f"{held.text}\n\n{last[0].text}"), Run()
+        if self._cutter.count_tokens(held.text) + last[0].tokens + JOINT_TOKENS <= self._max_tokens(held.section):
+            self._held_passage, self._pending = replace(held, text=f"{held.text}\n\n{last[0].text}"), SectionBlocks()
 
-    def _end_page(self) -> Iterator[Piece]:
+    def _end_page(self) -> Iterator[SplitPassage]:
         """A passage stands on one page; headings at the foot of it go to the next."""
         for block in self._blocks.finish():
-            yield from self._take(block)
-        if self._run.bodies:
-            yield from self._close()
+            yield from self._add_block(block)
+        if self._pending.body_count:
+            yield from self._close_section()
 
-    def _take(self, block: Block) -> Iterator[Piece]:
+    def _add_block(self, block: Block) -> Iterator[SplitPassage]:
         match block:
-            case Heading():
-                yield from self._heading(block)
-            case Text(text=text) if len(text) <= LONGEST_MARKS and not any(letter.isalnum() for letter in text):
-                self._aside(block)
+            case HeadingBlock():
+                yield from self._add_heading(block)
+            case TextBlock(text=text) if len(text) <= MAX_RULE_CHARS and not any(letter.isalnum() for letter in text):
+                self._add_aside(block)
             case _:
-                yield from self._wait(block)
+                yield from self._add_body(block)
 
-    def _heading(self, heading: Heading) -> Iterator[Piece]:
-        if self._run.bodies:
-            yield from self._close()
-        while self._path and self._path[-1][0] >= heading.level:
-            self._path.pop()
-        self._path.append((heading.level, heading.title))
-        self._aside(Text(heading.text))
+    def _add_heading(self, heading: HeadingBlock) -> Iterator[SplitPassage]:
+        if self._pending.body_count:
+            yield from self._close_section()
+        while self._heading_path and self._heading_path[-1][0] >= heading.level:
+            self._heading_path.pop()
+        self._heading_path.append((heading.level, heading.title))
+        self._add_aside(TextBlock(heading.text))
 
-    def _aside(self, block: Text) -> None:
+    def _add_aside(self, block: TextBlock) -> None:
         """What is no passage by itself, unless it is very long."""
-        tokens = self._cutter.count(block.text)
-        self._run.add(Waiting(block, tokens, body=tokens * 2 > self._window - ROOM_ABOVE))
+        tokens = self._cutter.count_tokens(block.text)
+        self._pending.add(PendingBlock(block, tokens, is_body=tokens * 2 > self._window - RESERVED_HEADING_TOKENS))
 
-    def _wait(self, block: Text | Code | Table) -> Iterator[Piece]:
-        self._run.add(Waiting(block, weigh(block, self._cutter)))
-        if self._run.tokens > AHEAD * self._window:
-            self._run, later = self._run.cut(AHEAD * self._window // 2)
-            yield from self._close()
+    def _add_body(self, block: TextBlock | CodeBlock | TableBlock) -> Iterator[SplitPassage]:
+        self._pending.add(PendingBlock(block, count_block_tokens(block, self._cutter)))
+        if self._pending.tokens > LOOKAHEAD_PASSAGES * self._window:
+            self._pending, later = self._pending.split_off_tail(LOOKAHEAD_PASSAGES * self._window // 2)
+            yield from self._close_section()
             for waiting in later:
-                self._run.add(waiting)
+                self._pending.add(waiting)
 
     @property
     def _section(self) -> tuple[str, ...]:
-        return tuple(title for _, title in self._path)
+        return tuple(title for _, title in self._heading_path)
 
-    def _room_below(self, section: tuple[str, ...]) -> int:
+    def _find_room_below(self, section: tuple[str, ...]) -> int:
         """What the title and the headings leave of the window."""
-        return max(self._window - min(self._cutter.count(above((self._title, *section))), ROOM_ABOVE), SMALLEST)
+        return max(
+            self._window
+            - min(self._cutter.count_tokens(render_headings((self._title, *section))), RESERVED_HEADING_TOKENS),
+            MIN_PASSAGE_TOKENS,
+        )
 
-    def _close(self) -> Iterator[Piece]:
+    def _close_section(self) -> Iterator[SplitPassage]:
         """The section, as far as it waits here; a rule at its end that fits nowhere goes on to what follows."""
-        drafts = list(pack(self._run.blocks, self._cutter, self._largest(self._section)))
-        self._run = Run(drafts.pop().blocks if drafts and not drafts[-1].has_body else ())
+        drafts = list(pack_passages(self._pending.blocks, self._cutter, self._max_tokens(self._section)))
+        self._pending = SectionBlocks(drafts.pop().blocks if drafts and not drafts[-1].has_body else ())
         for draft in drafts:
-            yield from self._emit(draft)
+            yield from self._emit_passage(draft)
 
-    def _emit(self, draft: Draft) -> Iterator[Piece]:
-        if self._held:
-            yield self._held
-        self._held = Piece(draft.text.strip("\n"), self._page, self._section)
+    def _emit_passage(self, draft: PassageDraft) -> Iterator[SplitPassage]:
+        if self._held_passage:
+            yield self._held_passage
+        self._held_passage = SplitPassage(draft.text.strip("\n"), self._page, self._section)
+
+
+def cut_table(table: TableBlock, cutter: TextCutter, capacity: int) -> Iterator[str]:
+    """Parts of at most so many tokens, each a table."""
+    names = split_cells(table.header)
+    header = format_header(names)
+    used = cutter.count_tokens(header)
+    repeated = used * 2 <= capacity
+    if not repeated:
+        # Too wide to stand above every part: said once, and each cell brings its own column's name.
+        yield from cutter.cut_prose(" | ".join(names), capacity)
+    waiting: list[str] = []
+    tokens = used
+    lines = [SPACES.sub(" ", row.strip()) for row in table.rows]
+    for line, count in zip(lines, cutter.count_tokens_of_each(lines), strict=True):
+        added = count + 1
+        if waiting and (tokens + added > capacity or not repeated):
+            yield "\n".join([header, *waiting])
+            waiting, tokens = [], used
+        if used + added > capacity or not repeated:
+            yield from _cut_wide_row(names, split_cells(line), cutter, capacity)
+        else:
+            waiting.append(line)
+            tokens += added
+    if waiting or not table.rows:
+        yield "\n".join([header, *waiting])
+
+
+def _cut_wide_row(names: Sequence[str], values: Sequence[str], cutter: TextCutter, capacity: int) -> Iterator[str]:
+    """One row as "column: value" in one line, as many in a part as fit."""
+    joined, tokens = "", 0
+    for place, value in enumerate(values):
+        name = names[place] if place < len(names) and len(names[place]) <= 100 else ""
+        pair = f"{name}: {value}" if name else value
+        added = cutter.count_tokens(pair) + 1
+        if joined and tokens + added > capacity:
+            yield joined
+            joined, tokens = "", 0
+        if added > capacity:
+            yield from cutter.cut_prose(pair, capacity)
+        elif value:
+            joined, tokens = (f"{joined}; {pair}" if joined else pair), tokens + added
+    if joined:
+        yield joined
+
+
+def split_cells(line: str) -> list[str]:
+    return [SPACES.sub(" ", cell.strip()) for cell in CELL_BORDER.split(line.strip().strip("|"))]
+
+
+def format_header(names: Sequence[str]) -> str:
+    """A header with the line that makes it one."""
+    return f"| {' | '.join(names)} |\n|{'---|' * len(names)}"
+
+
+@dataclass(frozen=True, slots=True)
+class PendingBlock:
+    """A block on its way into a passage."""
+
+    block: TextBlock | CodeBlock | TableBlock
+    tokens: int
+    is_body: bool = True
+    """False for what is no passage by itself, such as a heading."""
+
+
+@dataclass(slots=True)
+class PassageDraft:
+    """A passage on its way."""
+
+    capacity: int
+    text: str = ""
+    tokens: int = 0
+    has_body: bool = False
+    blocks: list[PendingBlock] = field(default_factory=list)
+    """What it was begun with before it had a body: if it never has one, these go on to the next section."""
+
+    def fits(self, tokens: int) -> bool:
+        return not self.text or self.tokens + tokens + JOINT_TOKENS <= self.capacity
+
+    def find_room(self) -> int:
+        """What a heading that waits for its text leaves of a passage, so that it need not stand alone."""
+        room = self.capacity - self.tokens - JOINT_TOKENS
+        return room if self.text and not self.has_body and room * 2 >= self.capacity else self.capacity
+
+    def add(self, text: str, tokens: int, waiting: PendingBlock) -> None:
+        joint = "\n" if isinstance(waiting.block, TextBlock) and waiting.block.tight else "\n\n"
+        self.tokens += tokens + (len(joint) if self.text else 0)
+        self.text = self.text + joint + text if self.text else text
+        self.has_body = self.has_body or waiting.is_body
+        if not self.has_body:
+            self.blocks.append(waiting)
+
+
+def count_block_tokens(block: TextBlock | CodeBlock | TableBlock, cutter: TextCutter) -> int:
+    """How many tokens the block has as it will stand there."""
+    match block:
+        case TextBlock(text=text):
+            return cutter.count_tokens(text)
+        case CodeBlock(text=text, fence=fence):
+            return cutter.count_tokens(text) + _count_fence_tokens(fence, cutter)
+        case TableBlock(header=header, rows=rows):
+            return sum(cutter.count_tokens_of_each([format_header(split_cells(header)), *rows])) + len(rows)
+
+
+def sum_tokens(run: Sequence[PendingBlock]) -> int:
+    return sum(waiting.tokens + JOINT_TOKENS for waiting in run) - JOINT_TOKENS
+
+
+def pack_passages(run: Sequence[PendingBlock], cutter: TextCutter, max_tokens: int) -> Iterator[PassageDraft]:
+    """Packs blocks greedily into passages of similar length."""
+    draft = PassageDraft(choose_capacity(sum_tokens(_drop_after_last_body(run)), max_tokens))
+    for waiting in run:
+        for text, tokens in _cut_block(waiting, cutter, draft.find_room()):
+            if not draft.fits(tokens):
+                yield draft
+                draft = PassageDraft(draft.capacity)
+            draft.add(text, tokens, waiting)
+    if draft.text.strip():
+        yield draft
+
+
+def _drop_after_last_body(run: Sequence[PendingBlock]) -> Sequence[PendingBlock]:
+    """Without what only follows the last text, such as a rule: for that nothing is cut in two."""
+    last = max((place for place, waiting in enumerate(run) if waiting.is_body), default=len(run))
+    return run[: last + 1]
+
+
+def choose_capacity(tokens: int, max_tokens: int) -> int:
+    """How long a passage may be, so that all of them are about as long."""
+    if tokens <= max_tokens:
+        return max_tokens
+    passages = -(-tokens // max_tokens)
+    return min(int(tokens / passages * LENGTH_SLACK) + JOINT_TOKENS, max_tokens)
+
+
+def _cut_block(waiting: PendingBlock, cutter: TextCutter, room: int) -> Iterator[tuple[str, int]]:
+    """A block with its tokens, cut where it is too long for one passage."""
+    match waiting.block:
+        case TextBlock(text=text):
+            if waiting.tokens <= room:
+                yield text, waiting.tokens
+                return
+            texts = cutter.cut_prose(text, room)
+        case CodeBlock(text=text, fence=fence):
+            inside = cutter.cut_code(text, max(room - _count_fence_tokens(fence, cutter), MIN_PASSAGE_TOKENS // 2))
+            texts = [f"{fence}\n{part}\n{find_closing_fence(fence)}" for part in inside]
+        case TableBlock() as table:
+            texts = list(cut_table(table, cutter, room))
+    yield from zip(texts, cutter.count_tokens_of_each(texts), strict=True)
+
+
+def _count_fence_tokens(fence: str, cutter: TextCutter) -> int:
+    return cutter.count_tokens(fence) * 2 + 2

@@ -1,4 +1,4 @@
-"""The change log: which documents have become something else, in order. The index follows it."""
+"""The change log: ordered list of changed documents that the index follower applies."""
 
 from __future__ import annotations
 
@@ -9,40 +9,40 @@ from sqlalchemy import Connection, bindparam, delete, func, insert, select
 
 from knowledge.store import schema
 from knowledge.store.database import Database
-from knowledge.store.statements import Prepared
-from knowledge.store.timestamps import moment, stamp
+from knowledge.store.prepared_statements import PreparedStatement
+from knowledge.store.row_mapping import make_timestamp, parse_timestamp
 
 L = schema.changes.c
-_RECORDED = Prepared(insert(schema.changes))
-_AFTER = Prepared(
+_INSERT_CHANGE = PreparedStatement(insert(schema.changes))
+_SELECT_AFTER = PreparedStatement(
     select(L.seq, L.document_id).where(L.seq > bindparam("seq")).order_by(L.seq).limit(bindparam("limit"))
 )
 _SEQUENCE = "sqlite_sequence"
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class ChangeBatch:
     """The documents that changed, each once, and the last change among them."""
 
     seq: int
     documents: tuple[int, ...]
 
 
-def record(connection: Connection, document_id: int) -> int:
+def record_change(connection: Connection, document_id: int) -> int:
     """Note that a document is no longer what it was; answers the number of the change."""
-    return _RECORDED.insert(connection, {"document_id": document_id, "at": stamp()})
+    return _INSERT_CHANGE.insert(connection, {"document_id": document_id, "at": make_timestamp()})
 
 
 class ChangeLog:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def after(self, seq: int, limit: int) -> Batch | None:
+    def read_after(self, seq: int, limit: int) -> ChangeBatch | None:
         with self._database.read() as connection:
-            rows = _AFTER.all(connection, {"seq": seq, "limit": limit})
-        return Batch(rows[-1].seq, tuple(dict.fromkeys(row.document_id for row in rows))) if rows else None
+            rows = _SELECT_AFTER.fetch_all(connection, {"seq": seq, "limit": limit})
+        return ChangeBatch(rows[-1].seq, tuple(dict.fromkeys(row.document_id for row in rows))) if rows else None
 
-    def newest(self) -> int:
+    def newest_seq(self) -> int:
         """The number of the last change ever, also when the log has been cut since; 0 before the first."""
         with self._database.read() as connection:
             last = connection.execute(select(func.max(L.seq))).scalar()
@@ -50,20 +50,20 @@ class ChangeLog:
                 last = connection.exec_driver_sql(f"SELECT seq FROM {_SEQUENCE} WHERE name = 'changes'").scalar()
         return int(last or 0)
 
-    def oldest(self) -> int | None:
+    def oldest_seq(self) -> int | None:
         """The first change that is still here."""
         with self._database.read() as connection:
             first: int | None = connection.execute(select(func.min(L.seq))).scalar()
         return first
 
-    def last_moment(self) -> datetime | None:
+    def last_changed_at(self) -> datetime | None:
         with self._database.read() as connection:
             last = connection.execute(select(L.at).order_by(L.seq.desc()).limit(1)).scalar()
-        return None if last is None else moment(last)
+        return None if last is None else parse_timestamp(last)
 
-    def cut(self, seq: int) -> None:
+    def trim(self, seq: int) -> None:
         """Drop what every part of the index has seen, but for the newest, which tells when something last changed."""
-        newest = self.newest()
+        newest = self.newest_seq()
         self._database.write(
             lambda connection: connection.execute(delete(schema.changes).where(L.seq <= min(seq, newest - 1)))
         )

@@ -12,7 +12,8 @@ from sqlalchemy import Connection, bindparam, delete, exists, func, insert, sele
 from knowledge.model import Chunk, new_uid
 from knowledge.store import changes, schema
 from knowledge.store.database import Database
-from knowledge.store.statements import Prepared
+from knowledge.store.prepared_statements import PreparedStatement, upsert
+from knowledge.store.row_mapping import chunk_of
 
 H, V, K, D, C = (
     schema.chunks.c,
@@ -30,25 +31,26 @@ CHUNK_COLUMNS = (
     H.page.label("chunk_page"),
     H.section.label("chunk_section"),
 )
-_OF_DOCUMENT = (
+_SELECT_OF_DOCUMENT = (
     select(*CHUNK_COLUMNS)
     .join_from(schema.chunks, schema.documents, H.content_id == D.content_id)
     .where(D.id == bindparam("document_id"))
     .order_by(H.position)
 )
-_NEW_CONTENT = Prepared(insert(schema.contents))
-_STAGED = Prepared(insert(schema.chunks))
-_VECTORS = Prepared(insert(schema.vectors))
-_CONTENT = update(schema.contents).where(K.id == bindparam("content_id"))
-_PUBLISHED, _RETIRED = Prepared(_CONTENT), Prepared(_CONTENT)
-_BY_DIGEST = (
+_INSERT_CONTENT = PreparedStatement(insert(schema.contents))
+_INSERT_CHUNK = PreparedStatement(insert(schema.chunks))
+_INSERT_VECTORS = PreparedStatement(insert(schema.vectors))
+_UPDATE_CONTENT = update(schema.contents).where(K.id == bindparam("content_id"))
+_PUBLISH_CONTENT, _RETIRE_CONTENT = PreparedStatement(_UPDATE_CONTENT), PreparedStatement(_UPDATE_CONTENT)
+_SELECT_BY_DIGEST = (
     select(H.digest, V.data)
     .join_from(schema.chunks, schema.vectors, V.chunk_id == H.id)
     .where(V.model_id == bindparam("model_id"), H.digest.in_(bindparam("digests", expanding=True)))
 )
-_INDEXABLE = (
+_SELECT_INDEXABLE = (
     select(
         H.id,
+        H.position,
         H.text,
         H.section,
         V.data,
@@ -63,10 +65,11 @@ _INDEXABLE = (
     )
     .join_from(schema.documents, schema.chunks, H.content_id == D.content_id)
     .join(schema.vectors, (V.chunk_id == H.id) & (V.model_id == bindparam("model_id")), isouter=True)
+    .order_by(D.id, H.position)  # the index takes the passages of a document together, in reading order
 )
-_TO_INDEX = _INDEXABLE.where(D.id.in_(bindparam("ids", expanding=True)))
-_PASSAGES_TO_INDEX = _INDEXABLE.where(H.id.in_(bindparam("ids", expanding=True)))
-_WITHOUT_VECTOR = (
+_SELECT_DOCUMENTS_TO_INDEX = _SELECT_INDEXABLE.where(D.id.in_(bindparam("ids", expanding=True)))
+_SELECT_PASSAGES_TO_INDEX = _SELECT_INDEXABLE.where(H.id.in_(bindparam("ids", expanding=True)))
+_SELECT_WITHOUT_VECTOR = (
     select(H.id, H.text, H.section, D.title, D.id.label("document_id"), D.language)
     .join_from(schema.documents, schema.chunks, H.content_id == D.content_id)
     .join(schema.vectors, (V.chunk_id == H.id) & (V.model_id == bindparam("model_id")), isouter=True)
@@ -74,7 +77,7 @@ _WITHOUT_VECTOR = (
     .order_by(H.id)
     .limit(bindparam("limit"))
 )
-_HOW_MANY_WITHOUT = select(func.count()).select_from(_WITHOUT_VECTOR.limit(None).order_by(None).subquery())
+_COUNT_WITHOUT_VECTOR = select(func.count()).select_from(_SELECT_WITHOUT_VECTOR.limit(None).order_by(None).subquery())
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +91,12 @@ class StagedChunk:
 
 
 @dataclass(frozen=True, slots=True)
-class Indexable:
+class IndexableChunk:
     """A passage with all that the index keeps of it."""
 
     chunk_id: int
     document_id: int
+    position: int
     collection_id: int
     owner: int
     doc_type: str
@@ -106,7 +110,7 @@ class Indexable:
 
 
 @dataclass(frozen=True, slots=True)
-class Unembedded:
+class UnembeddedChunk:
     chunk_id: int
     document_id: int
     title: str
@@ -119,36 +123,38 @@ class ChunkStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def of_document(self, document_id: int, offset: int = 0, limit: int | None = None) -> list[Chunk]:
-        wanted = _OF_DOCUMENT.offset(offset) if limit is None else _OF_DOCUMENT.offset(offset).limit(limit)
+    def list_of_document(self, document_id: int, offset: int = 0, limit: int | None = None) -> list[Chunk]:
+        wanted = (
+            _SELECT_OF_DOCUMENT.offset(offset) if limit is None else _SELECT_OF_DOCUMENT.offset(offset).limit(limit)
+        )
         with self._database.read() as connection:
             rows = connection.execute(wanted, {"document_id": document_id}).all()
         return [chunk_of(row, document_id) for row in rows]
 
     # -- on the way in --------------------------------------------------------------------------
 
-    def begin(self, job_id: int) -> int:
+    def begin_content(self, job_id: int) -> int:
         """A new content for a job; whatever an earlier attempt had staged is dropped."""
 
         def work(connection: Connection) -> int:
-            drop_contents(connection, _stale(connection, job_id))
-            return new_content(connection, job_id)
+            drop_contents(connection, _find_stale(connection, job_id))
+            return insert_content(connection, job_id)
 
         return self._database.write(work)
 
-    def stage(self, content_id: int, first: int, staged: Sequence[StagedChunk], model_id: int | None) -> None:
-        self._database.write(lambda connection: stage(connection, content_id, first, staged, model_id))
+    def stage_chunks(self, content_id: int, first: int, staged: Sequence[StagedChunk], model_id: int | None) -> None:
+        self._database.write(lambda connection: stage_chunks(connection, content_id, first, staged, model_id))
 
-    def known_vectors(self, model_id: int, digests: Sequence[bytes]) -> dict[bytes, bytes]:
+    def find_known_vectors(self, model_id: int, digests: Sequence[bytes]) -> dict[bytes, bytes]:
         """Vectors that were made for the same text before."""
         with self._database.read() as connection:
-            rows = connection.execute(_BY_DIGEST, {"model_id": model_id, "digests": digests})
+            rows = connection.execute(_SELECT_BY_DIGEST, {"model_id": model_id, "digests": digests})
             return {row.digest: row.data for row in rows}
 
-    def drop(self, content_id: int) -> None:
+    def drop_content(self, content_id: int) -> None:
         self._database.write(lambda connection: drop_contents(connection, [content_id]))
 
-    def sweep(self) -> int:
+    def drop_stale(self) -> int:
         """Drop what was staged by jobs that are no longer at work."""
         J = schema.jobs.c
 
@@ -170,29 +176,29 @@ class ChunkStore:
 
     # -- for the index --------------------------------------------------------------------------
 
-    def indexable(self, document_ids: Sequence[int], model_id: int) -> Iterator[Indexable]:
+    def read_indexable(self, document_ids: Sequence[int], model_id: int) -> Iterator[IndexableChunk]:
         """Everything the index should say about these documents, passage by passage."""
         with self._database.read() as connection:
-            rows = connection.execute(_TO_INDEX, {"ids": document_ids, "model_id": model_id})
-            yield from map(_indexable, rows)
+            rows = connection.execute(_SELECT_DOCUMENTS_TO_INDEX, {"ids": document_ids, "model_id": model_id})
+            yield from map(_indexable_of, rows)
 
-    def indexable_passages(self, chunk_ids: Sequence[int], model_id: int) -> Iterator[Indexable]:
+    def read_indexable_passages(self, chunk_ids: Sequence[int], model_id: int) -> Iterator[IndexableChunk]:
         """The same about single passages; those that no document has any more are left out."""
         with self._database.read() as connection:
-            rows = connection.execute(_PASSAGES_TO_INDEX, {"ids": chunk_ids, "model_id": model_id})
-            yield from map(_indexable, rows)
+            rows = connection.execute(_SELECT_PASSAGES_TO_INDEX, {"ids": chunk_ids, "model_id": model_id})
+            yield from map(_indexable_of, rows)
 
-    def without_vector(self, model_id: int, after: int, limit: int) -> list[Unembedded]:
+    def list_without_vector(self, model_id: int, after: int, limit: int) -> list[UnembeddedChunk]:
         with self._database.read() as connection:
-            rows = connection.execute(_WITHOUT_VECTOR, {"model_id": model_id, "after": after, "limit": limit})
+            rows = connection.execute(_SELECT_WITHOUT_VECTOR, {"model_id": model_id, "after": after, "limit": limit})
             return [
-                Unembedded(row.id, row.document_id, row.title, row.language, tuple(row.section), row.text)
+                UnembeddedChunk(row.id, row.document_id, row.title, row.language, tuple(row.section), row.text)
                 for row in rows
             ]
 
     def count_without_vector(self, model_id: int) -> int:
         with self._database.read() as connection:
-            return connection.execute(_HOW_MANY_WITHOUT, {"model_id": model_id, "after": 0}).scalar_one()
+            return connection.execute(_COUNT_WITHOUT_VECTOR, {"model_id": model_id, "after": 0}).scalar_one()
 
     def add_vectors(self, model_id: int, vectors: Sequence[tuple[int, bytes]], changed: Iterable[int]) -> None:
         """Vectors for passages that are there already; one deleted meanwhile is passed over.
@@ -209,13 +215,13 @@ class ChunkStore:
                 if chunk_id in present
             ]
             if rows:
-                connection.execute(insert(schema.vectors).prefix_with("OR REPLACE", dialect="sqlite"), rows)
+                connection.execute(upsert(schema.vectors, connection.dialect.name), rows)
             for document_id in changed:
-                changes.record(connection, document_id)
+                changes.record_change(connection, document_id)
 
         self._database.write(work)
 
-    def counts(self) -> dict[int, int]:
+    def count_by_document(self) -> dict[int, int]:
         """How many passages of each document are really there."""
         counted = (
             select(D.id, func.count(H.id).label("chunks"))
@@ -225,46 +231,30 @@ class ChunkStore:
         with self._database.read() as connection:
             return {row.id: row.chunks for row in connection.execute(counted)}
 
-    def total(self) -> int:
-        with self._database.read() as connection:
-            return int(connection.execute(select(func.count()).select_from(schema.chunks)).scalar_one())
+
+def insert_content(connection: Connection, job_id: int) -> int:
+    return _INSERT_CONTENT.insert(connection, {"job_id": job_id})
 
 
-def chunk_of(row: Any, document_id: int) -> Chunk:
-    return Chunk(
-        id=row.chunk_id,
-        uid=row.chunk_uid,
-        document_id=document_id,
-        index=row.chunk_position,
-        text=row.chunk_text,
-        page=row.chunk_page,
-        section=tuple(row.chunk_section),
-    )
-
-
-def new_content(connection: Connection, job_id: int) -> int:
-    return _NEW_CONTENT.insert(connection, {"job_id": job_id})
-
-
-def stage(
+def stage_chunks(
     connection: Connection, content_id: int, first: int, staged: Sequence[StagedChunk], model_id: int | None
 ) -> None:
     """Put passages and their vectors under a content, from position `first` on."""
     vectors = []
     for number, chunk in enumerate(staged):
-        identity = _STAGED.insert(connection, _row(content_id, first + number, chunk))
+        identity = _INSERT_CHUNK.insert(connection, _chunk_row(content_id, first + number, chunk))
         if chunk.vector is not None:
             vectors.append({"chunk_id": identity, "model_id": model_id, "data": chunk.vector})
-    _VECTORS.many(connection, vectors)
+    _INSERT_VECTORS.run_many(connection, vectors)
 
 
 def publish_content(connection: Connection, content_id: int, document_id: int) -> None:
-    _PUBLISHED.run(connection, {"content_id": content_id, "document_id": document_id})
+    _PUBLISH_CONTENT.run(connection, {"content_id": content_id, "document_id": document_id})
 
 
 def retire_content(connection: Connection, content_id: int, seq: int) -> None:
     """Replaced by this change; searches may still find it until the index has seen that."""
-    _RETIRED.run(connection, {"content_id": content_id, "retired_seq": seq})
+    _RETIRE_CONTENT.run(connection, {"content_id": content_id, "retired_seq": seq})
 
 
 def drop_contents(connection: Connection, content_ids: Sequence[int]) -> None:
@@ -276,17 +266,17 @@ def drop_contents(connection: Connection, content_ids: Sequence[int]) -> None:
         connection.execute(delete(schema.contents).where(K.id == content_id))
 
 
-def checksum(section: Sequence[str], text: str) -> bytes:
+def compute_checksum(section: Sequence[str], text: str) -> bytes:
     """What a stored passage is compared with; migration 0005 has the same for older rows."""
     joined = "\x1f".join((*section, text))
     return hashlib.blake2b(joined.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
-def _stale(connection: Connection, job_id: int) -> list[int]:
+def _find_stale(connection: Connection, job_id: int) -> list[int]:
     return list(connection.execute(select(K.id).where(K.job_id == job_id, K.document_id.is_(None))).scalars())
 
 
-def _row(content_id: int, position: int, chunk: StagedChunk) -> dict[str, Any]:
+def _chunk_row(content_id: int, position: int, chunk: StagedChunk) -> dict[str, Any]:
     return {
         "uid": new_uid(),
         "content_id": content_id,
@@ -295,14 +285,15 @@ def _row(content_id: int, position: int, chunk: StagedChunk) -> dict[str, Any]:
         "page": chunk.page,
         "section": list(chunk.section),
         "digest": chunk.digest,
-        "checksum": checksum(chunk.section, chunk.text),
+        "checksum": compute_checksum(chunk.section, chunk.text),
     }
 
 
-def _indexable(row: Any) -> Indexable:
-    return Indexable(
+def _indexable_of(row: Any) -> IndexableChunk:
+    return IndexableChunk(
         chunk_id=row.id,
         document_id=row.document_id,
+        position=row.position,
         collection_id=row.collection_id,
         owner=row.owner_id,
         doc_type=row.doc_type,

@@ -18,14 +18,14 @@ from knowledge.model import (
     CollectionRef,
     Curation,
     NewCollection,
-    Page,
+    ResultPage,
     Scope,
 )
 from knowledge.store import schema
 from knowledge.store.accounts.accounts import require_owner
-from knowledge.store.database import Database, new_id
-from knowledge.store.statements import Prepared
-from knowledge.store.timestamps import moment, stamp
+from knowledge.store.database import Database, inserted_id
+from knowledge.store.prepared_statements import PreparedStatement
+from knowledge.store.row_mapping import make_timestamp, parse_timestamp
 
 A, C, D, U = schema.accounts.c, schema.collections.c, schema.documents.c, schema.curations.c
 
@@ -38,7 +38,7 @@ _COUNTS = (
     .group_by(D.collection_id)
     .subquery()
 )
-COLLECTIONS = (
+SELECT_COLLECTIONS = (
     select(
         schema.collections,
         func.coalesce(_COUNTS.c.documents, 0).label("document_count"),
@@ -53,9 +53,9 @@ COLLECTIONS = (
     .join(schema.curations, C.id == U.collection_id, isouter=True)
     .join(schema.accounts, C.owner_id == A.id, isouter=True)
 )
-_OWN = Prepared(select(C.id).where(C.owner_id == bindparam("owner"), C.name == bindparam("named")))
+_SELECT_OWN = PreparedStatement(select(C.id).where(C.owner_id == bindparam("owner"), C.name == bindparam("named")))
 
-LONGEST_NAME = 100
+MAX_NAME_CHARS = 100
 
 
 class CollectionStore:
@@ -65,98 +65,102 @@ class CollectionStore:
     def find(self, ref: CollectionRef, scope: Scope) -> Collection:
         with self._database.read() as connection:
             row = connection.execute(
-                COLLECTIONS.where(_named(ref, scope)).order_by(*_own_first(scope)).limit(1)
+                SELECT_COLLECTIONS.where(_matches_ref(ref, scope)).order_by(*_order_own_first(scope)).limit(1)
             ).first()
         if row is None:
-            raise missing(ref)
+            raise not_found(ref)
         return collection_of(row)
 
-    def page(self, scope: Scope, page: int, per_page: int) -> Page[Collection]:
-        seen = visible(scope)
+    def page(self, scope: Scope, page: int, per_page: int) -> ResultPage[Collection]:
+        seen = visible_to(scope)
         with self._database.snapshot() as connection:
             total = connection.execute(select(func.count()).select_from(schema.collections).where(seen)).scalar_one()
-            wanted = COLLECTIONS.where(seen).order_by(C.name, C.id).limit(per_page).offset((page - 1) * per_page)
+            wanted = SELECT_COLLECTIONS.where(seen).order_by(C.name, C.id).limit(per_page).offset((page - 1) * per_page)
             rows = connection.execute(wanted).all()
-        return Page(tuple(map(collection_of, rows)), total, page, per_page)
+        return ResultPage(tuple(map(collection_of, rows)), total, page, per_page)
 
     def count(self, scope: Scope) -> int:
         with self._database.read() as connection:
-            counted = select(func.count()).select_from(schema.collections).where(visible(scope))
+            counted = select(func.count()).select_from(schema.collections).where(visible_to(scope))
             return int(connection.execute(counted).scalar_one())
 
-    def ids(self, refs: Sequence[CollectionRef], scope: Scope) -> tuple[int, ...]:
+    def find_ids(self, refs: Sequence[CollectionRef], scope: Scope) -> tuple[int, ...]:
         """The numbers behind names; one that is not there is an error."""
         with self._database.read() as connection:
             return tuple(require_existing(connection, ref, scope) for ref in refs)
 
     def create(self, new: NewCollection, scope: Scope) -> Collection:
-        identity = self._database.write(lambda connection: create(connection, new, scope.owner))
+        identity = self._database.write(lambda connection: create_collection(connection, new, scope.owner))
         return self.find(identity, scope)
 
     def edit(self, ref: CollectionRef, edit: CollectionEdit, scope: Scope) -> Collection:
         def work(connection: Connection) -> int:
             identity = require_own(connection, ref, scope)
-            change(connection, identity, edit)
+            update_collection(connection, identity, edit)
             return identity
 
         return self.find(self._database.write(work), scope)
 
 
-def visible(scope: Scope) -> Any:
+def visible_to(scope: Scope) -> Any:
     """The condition under which a scope sees a collection."""
     if not scope.collections:
         return C.owner_id == scope.owner
     return or_(C.owner_id == scope.owner, C.id.in_(sorted(scope.collections)))
 
 
-def require(connection: Connection, ref: CollectionRef, scope: Scope) -> int:
+def require_target(connection: Connection, ref: CollectionRef, scope: Scope) -> int:
     """The number of a collection that documents go into.
 
     A name is always one's own, and made on the spot: else whoever shares a collection could choose its name so that
     others write into it unawares. Another's is written to by its number or UUID.
     """
     if isinstance(ref, str):
-        own = _OWN.scalar(connection, {"owner": scope.owner, "named": ref.strip()})
-        return int(own) if own is not None else create(connection, NewCollection(title=ref, name=ref), scope.owner)
+        own = _SELECT_OWN.fetch_scalar(connection, {"owner": scope.owner, "named": ref.strip()})
+        return (
+            int(own)
+            if own is not None
+            else create_collection(connection, NewCollection(title=ref, name=ref), scope.owner)
+        )
     return require_writable(connection, ref, scope)
 
 
 def require_writable(connection: Connection, ref: CollectionRef, scope: Scope) -> int:
     """The number of a collection that is there, and whose documents may be changed."""
-    identity, owner = _existing(connection, ref, scope)
+    identity, owner = _find_id_and_owner(connection, ref, scope)
     if not scope.may_write(owner, identity):
-        raise read_only(ref)
+        raise read_only_error(ref)
     return identity
 
 
-def forget(connection: Connection, identity: int) -> None:
+def delete_collection(connection: Connection, identity: int) -> None:
     """Take out an empty collection."""
     connection.execute(delete(schema.curations).where(U.collection_id == identity))
     connection.execute(delete(schema.grants).where(schema.grants.c.collection_id == identity))
     connection.execute(delete(schema.collections).where(C.id == identity))
 
 
-def missing(ref: CollectionRef) -> CollectionNotFound:
+def not_found(ref: CollectionRef) -> CollectionNotFound:
     return CollectionNotFound(f"Collection '{ref}' not found", collection=str(ref))
 
 
-def read_only(ref: CollectionRef) -> InsufficientPermissions:
+def read_only_error(ref: CollectionRef) -> InsufficientPermissions:
     return InsufficientPermissions(f"You may read collection '{ref}', and not change it", collection=str(ref))
 
 
-def slug(title: str) -> str:
+def make_slug(title: str) -> str:
     """The name a title gives: letters and digits of any script, joined by dashes."""
-    folded = unicodedata.normalize("NFKC", title[: 4 * LONGEST_NAME]).casefold()
-    return re.sub(r"[^\w.]+", "-", folded).strip("-.")[:LONGEST_NAME].strip("-.") or DEFAULT_COLLECTION
+    folded = unicodedata.normalize("NFKC", title[: 4 * MAX_NAME_CHARS]).casefold()
+    return re.sub(r"[^\w.]+", "-", folded).strip("-.")[:MAX_NAME_CHARS].strip("-.") or DEFAULT_COLLECTION
 
 
 def check_name(name: str) -> str:
     """A name is short, printable, and cannot be taken for a number or a path."""
     name = name.strip()
-    if not name or len(name) > LONGEST_NAME or not name.isprintable() or set(name) & set("/\\,:"):
+    if not name or len(name) > MAX_NAME_CHARS or not name.isprintable() or set(name) & set("/\\,:"):
         raise InvalidName(
-            f"Invalid collection name '{name[:LONGEST_NAME]}'",
-            hint=f"Use 1 to {LONGEST_NAME} printable characters without / \\ , or a colon.",
+            f"Invalid collection name '{name[:MAX_NAME_CHARS]}'",
+            hint=f"Use 1 to {MAX_NAME_CHARS} printable characters without / \\ , or a colon.",
             parameter="collection",
         )
     if name.isdecimal() or _is_uuid(name):
@@ -174,69 +178,73 @@ def _is_uuid(name: str) -> bool:
     return True
 
 
-def _named(ref: CollectionRef, scope: Scope) -> Any:
+def _matches_ref(ref: CollectionRef, scope: Scope) -> Any:
     match ref:
         case int():
-            return visible(scope) & (C.id == ref)
+            return visible_to(scope) & (C.id == ref)
         case UUID():
-            return visible(scope) & (C.uid == ref)
+            return visible_to(scope) & (C.uid == ref)
         case _:
-            return visible(scope) & (C.name == ref.strip())
+            return visible_to(scope) & (C.name == ref.strip())
 
 
-def _own_first(scope: Scope) -> tuple[Any, Any]:
+def _order_own_first(scope: Scope) -> tuple[Any, Any]:
     """A name means the owner's own collection, and only then another's."""
     return (C.owner_id != scope.owner, C.id)
 
 
 def require_existing(connection: Connection, ref: CollectionRef, scope: Scope) -> int:
-    return _existing(connection, ref, scope)[0]
+    return _find_id_and_owner(connection, ref, scope)[0]
 
 
 def require_own(connection: Connection, ref: CollectionRef, scope: Scope) -> int:
     """The number of a collection that is to be changed itself, or removed: its owner's to do."""
-    identity, owner = _existing(connection, ref, scope)
+    identity, owner = _find_id_and_owner(connection, ref, scope)
     if owner != scope.owner:
-        raise read_only(ref)
+        raise read_only_error(ref)
     return identity
 
 
-def _existing(connection: Connection, ref: CollectionRef, scope: Scope) -> tuple[int, int]:
+def _find_id_and_owner(connection: Connection, ref: CollectionRef, scope: Scope) -> tuple[int, int]:
     """The number of a collection, and its owner's."""
-    wanted = select(C.id, C.owner_id).where(_named(ref, scope)).order_by(*_own_first(scope)).limit(1)
+    wanted = select(C.id, C.owner_id).where(_matches_ref(ref, scope)).order_by(*_order_own_first(scope)).limit(1)
     row = connection.execute(wanted).first()
     if row is None:
-        raise missing(ref)
+        raise not_found(ref)
     return int(row.id), int(row.owner_id)
 
 
-_TAKEN: Select[tuple[bool]] = select(exists().where(C.owner_id == bindparam("owner"), C.name == bindparam("name")))
+_NAME_EXISTS: Select[tuple[bool]] = select(
+    exists().where(C.owner_id == bindparam("owner"), C.name == bindparam("name"))
+)
 
 
-def _taken(connection: Connection, owner: int, name: str) -> bool:
-    return bool(connection.execute(_TAKEN, {"owner": owner, "name": name}).scalar())
+def _is_taken(connection: Connection, owner: int, name: str) -> bool:
+    return bool(connection.execute(_NAME_EXISTS, {"owner": owner, "name": name}).scalar())
 
 
-def _free_name(connection: Connection, owner: int, title: str) -> str:
-    base, name, number = slug(title), slug(title), 1
+def _find_free_name(connection: Connection, owner: int, title: str) -> str:
+    base, name, number = make_slug(title), make_slug(title), 1
     if base.isdecimal() or _is_uuid(base):
         base = name = f"collection-{base}"
-    while _taken(connection, owner, name):
+    while _is_taken(connection, owner, name):
         number += 1
         name = f"{base}-{number}"
     return name
 
 
-def create(connection: Connection, new: NewCollection, owner: int) -> int:
+def create_collection(connection: Connection, new: NewCollection, owner: int) -> int:
     """A new collection; without a name it gets a free one from its title."""
     require_owner(connection, owner)
-    known = connection.execute(select(C.id).where(C.uid == new.uid, C.owner_id == owner)).scalar()
+    known = connection.execute(select(C.id, C.owner_id).where(C.uid == new.uid)).first()
     if known is not None:
-        return int(known)
-    name = check_name(new.name) if new.name is not None else _free_name(connection, owner, new.title)
-    if new.name is not None and _taken(connection, owner, name):
+        if known.owner_id != owner:
+            raise NameTaken(f"The uid {new.uid} is in use", hint="Leave it out, or send a new one.", uid=str(new.uid))
+        return int(known.id)
+    name = check_name(new.name) if new.name is not None else _find_free_name(connection, owner, new.title)
+    if new.name is not None and _is_taken(connection, owner, name):
         raise NameTaken(f"There is already a collection named '{name}'", name=name)
-    moment_made = stamp()
+    moment_made = make_timestamp()
     result = connection.execute(
         insert(schema.collections).values(
             uid=new.uid,
@@ -251,24 +259,24 @@ def create(connection: Connection, new: NewCollection, owner: int) -> int:
             updated_at=moment_made,
         )
     )
-    return new_id(result)
+    return inserted_id(result)
 
 
-def change(connection: Connection, identity: int, edit: CollectionEdit) -> None:
-    values = _changed(connection, identity, edit)
+def update_collection(connection: Connection, identity: int, edit: CollectionEdit) -> None:
+    values = _changed_values(connection, identity, edit)
     connection.execute(update(schema.collections).where(C.id == identity).values(**values))
 
 
-def _changed(connection: Connection, identity: int, edit: CollectionEdit) -> dict[str, Any]:
+def _changed_values(connection: Connection, identity: int, edit: CollectionEdit) -> dict[str, Any]:
     fields = ("title", "description", "url", "source_type")
     values: dict[str, Any] = {name: value for name in fields if (value := getattr(edit, name)) is not None}
     if edit.metadata is not None:
         before = connection.execute(select(C.metadata).where(C.id == identity)).scalar_one()
-        values["metadata"] = merged(before, edit.metadata)
-    return {**values, "updated_at": stamp()}
+        values["metadata"] = merge_metadata(before, edit.metadata)
+    return {**values, "updated_at": make_timestamp()}
 
 
-def merged(before: dict[str, Any], edit: dict[str, Any]) -> dict[str, Any]:
+def merge_metadata(before: dict[str, Any], edit: dict[str, Any]) -> dict[str, Any]:
     """Metadata with an edit laid over it; a null takes a key out."""
     return {key: value for key, value in {**before, **edit}.items() if value is not None}
 
@@ -286,13 +294,13 @@ def collection_of(row: Any) -> Collection:
         metadata=row.metadata,
         document_count=row.document_count,
         chunk_count=row.chunk_count,
-        created_at=moment(row.created_at),
-        updated_at=moment(row.updated_at),
-        curation=_curation(row),
+        created_at=parse_timestamp(row.created_at),
+        updated_at=parse_timestamp(row.updated_at),
+        curation=_curation_of(row),
     )
 
 
-def _curation(row: Any) -> Curation | None:
+def _curation_of(row: Any) -> Curation | None:
     if row.category is None:
         return None
     return Curation(row.category, row.version, row.is_public, row.is_approved, row.owner_name or "")

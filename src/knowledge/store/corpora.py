@@ -15,18 +15,18 @@ from knowledge.model import (
     Grant,
     NewCollection,
     NewCorpus,
-    Page,
     Permission,
+    ResultPage,
     Scope,
 )
 from knowledge.store import collections, schema
 from knowledge.store.accounts import accounts
-from knowledge.store.collections import COLLECTIONS, collection_of, visible
+from knowledge.store.collections import SELECT_COLLECTIONS, collection_of, visible_to
 from knowledge.store.database import Database
 
 A, C, R, U = schema.accounts.c, schema.collections.c, schema.grants.c, schema.curations.c
-_CORPORA = COLLECTIONS.where(U.category.is_not(None))
-LONGEST_VERSION = 100
+_SELECT_CORPORA = SELECT_COLLECTIONS.where(U.category.is_not(None))
+MAX_VERSION_CHARS = 100
 
 
 class CorpusStore:
@@ -37,22 +37,22 @@ class CorpusStore:
 
     def page(
         self, scope: Scope, category: str | None, approved_only: bool, page: int, per_page: int
-    ) -> Page[Collection]:
-        conditions = [visible(scope), *([] if category is None else [U.category == check_category(category)])]
+    ) -> ResultPage[Collection]:
+        conditions = [visible_to(scope), *([] if category is None else [U.category == check_category(category)])]
         conditions += [U.is_approved] if approved_only else []
         joined = select(func.count()).join_from(schema.collections, schema.curations, C.id == U.collection_id)
         with self._database.snapshot() as connection:
             total = connection.execute(joined.where(*conditions)).scalar_one()
-            wanted = _CORPORA.where(*conditions).order_by(C.id).limit(per_page).offset((page - 1) * per_page)
+            wanted = _SELECT_CORPORA.where(*conditions).order_by(C.id).limit(per_page).offset((page - 1) * per_page)
             rows = connection.execute(wanted).all()
-        return Page(tuple(map(collection_of, rows)), total, page, per_page)
+        return ResultPage(tuple(map(collection_of, rows)), total, page, per_page)
 
     def find(self, ref: int, scope: Scope) -> Collection:
         with self._database.read() as connection:
-            return collection_of(_require(connection, ref, scope))
+            return collection_of(_require_visible(connection, ref, scope))
 
-    def pending(self) -> list[Collection]:
-        waiting = _CORPORA.where(U.is_public, ~U.is_approved).order_by(C.id)
+    def list_pending(self) -> list[Collection]:
+        waiting = _SELECT_CORPORA.where(U.is_public, ~U.is_approved).order_by(C.id)
         with self._database.read() as connection:
             return [collection_of(row) for row in connection.execute(waiting)]
 
@@ -64,7 +64,7 @@ class CorpusStore:
 
         def work(connection: Connection) -> int:
             shelf = NewCollection(title=new.title, name=new.name, description=new.description, uid=new.uid)
-            identity = collections.create(connection, shelf, scope.owner)
+            identity = collections.create_collection(connection, shelf, scope.owner)
             if connection.execute(select(U.category).where(U.collection_id == identity)).first() is None:
                 values = {"category": new.category, "version": new.version, "is_public": new.is_public}
                 connection.execute(insert(schema.curations).values(collection_id=identity, **values, is_approved=False))
@@ -75,29 +75,31 @@ class CorpusStore:
     def edit(self, ref: int, edit: CorpusEdit, scope: Scope) -> Collection:
         def work(connection: Connection) -> None:
             _require_own(connection, ref, scope)
-            collections.change(connection, ref, CollectionEdit(title=edit.title, description=edit.description))
-            values = _changed(edit)
+            collections.update_collection(
+                connection, ref, CollectionEdit(title=edit.title, description=edit.description)
+            )
+            values = _changed_values(edit)
             if values:
                 connection.execute(update(schema.curations).where(U.collection_id == ref).values(**values))
 
         self._database.write(work)
         return self.find(ref, scope)
 
-    def approve(self, ref: int, approved: bool) -> Collection:
+    def set_approved(self, ref: int, approved: bool) -> Collection:
         """Only what is public can be approved: what is private is nobody's but its owner's to know of."""
 
         def work(connection: Connection) -> Collection:
             known = U.is_public if approved else U.is_public | U.is_approved
-            if connection.execute(_CORPORA.where(C.id == ref, known)).first() is None:
-                raise missing(ref)
+            if connection.execute(_SELECT_CORPORA.where(C.id == ref, known)).first() is None:
+                raise not_found(ref)
             connection.execute(update(schema.curations).where(U.collection_id == ref).values(is_approved=approved))
-            return collection_of(connection.execute(_CORPORA.where(C.id == ref)).one())
+            return collection_of(connection.execute(_SELECT_CORPORA.where(C.id == ref)).one())
 
         return self._database.write(work)
 
     # -- grants ---------------------------------------------------------------------------------
 
-    def grants(self, ref: int, scope: Scope) -> list[Grant]:
+    def list_grants(self, ref: int, scope: Scope) -> list[Grant]:
         given = select(A.username, R.permission).join_from(schema.grants, schema.accounts, R.account_id == A.id)
         with self._database.read() as connection:
             _require_own(connection, ref, scope)
@@ -107,8 +109,8 @@ class CorpusStore:
     def grant(self, ref: int, username: str, permission: Permission, scope: Scope) -> None:
         def work(connection: Connection) -> None:
             _require_own(connection, ref, scope)
-            account_id = _account(connection, username)
-            _revoke(connection, ref, account_id)
+            account_id = _find_account_id(connection, username)
+            _delete_grant(connection, ref, account_id)
             values = {"collection_id": ref, "account_id": account_id, "permission": permission.value}
             connection.execute(insert(schema.grants).values(**values))
 
@@ -117,12 +119,12 @@ class CorpusStore:
     def revoke(self, ref: int, username: str, scope: Scope) -> None:
         def work(connection: Connection) -> None:
             _require_own(connection, ref, scope)
-            _revoke(connection, ref, _account(connection, username))
+            _delete_grant(connection, ref, _find_account_id(connection, username))
 
         self._database.write(work)
 
 
-def missing(ref: int) -> CorpusNotFound:
+def not_found(ref: int) -> CorpusNotFound:
     return CorpusNotFound(f"Corpus {ref} not found", corpus_id=ref)
 
 
@@ -138,38 +140,38 @@ def check_category(category: str) -> str:
 
 
 def check_version(version: str) -> str:
-    if len(version) > LONGEST_VERSION or not (version == "" or version.isprintable()):
-        raise InvalidParameter(f"A version has at most {LONGEST_VERSION} characters", parameter="version")
+    if len(version) > MAX_VERSION_CHARS or not (version == "" or version.isprintable()):
+        raise InvalidParameter(f"A version has at most {MAX_VERSION_CHARS} characters", parameter="version")
     return version
 
 
-def _require(connection: Connection, ref: int, scope: Scope) -> Row[Any]:
+def _require_visible(connection: Connection, ref: int, scope: Scope) -> Row[Any]:
     """A corpus that the scope sees. What waits for approval says so; what is private was never there."""
-    row = connection.execute(_CORPORA.where(C.id == ref)).first()
+    row = connection.execute(_SELECT_CORPORA.where(C.id == ref)).first()
     if row is None or not (row.owner_id == scope.owner or ref in scope.collections or row.is_public):
-        raise missing(ref)
+        raise not_found(ref)
     if row.owner_id != scope.owner and ref not in scope.collections:
         raise CorpusNotApproved(f"Corpus {ref} is not approved yet", corpus_id=ref)
     return row
 
 
 def _require_own(connection: Connection, ref: int, scope: Scope) -> None:
-    if _require(connection, ref, scope).owner_id != scope.owner:
-        raise collections.read_only(ref)
+    if _require_visible(connection, ref, scope).owner_id != scope.owner:
+        raise collections.read_only_error(ref)
 
 
-def _account(connection: Connection, username: str) -> int:
-    identity = connection.execute(select(A.id).where(A.folded == accounts.folded(username))).scalar()
+def _find_account_id(connection: Connection, username: str) -> int:
+    identity = connection.execute(select(A.id).where(A.folded == accounts.fold_username(username))).scalar()
     if identity is None:
-        raise accounts.missing(username)
+        raise accounts.not_found(username)
     return int(identity)
 
 
-def _revoke(connection: Connection, ref: int, account_id: int) -> None:
+def _delete_grant(connection: Connection, ref: int, account_id: int) -> None:
     connection.execute(delete(schema.grants).where(R.collection_id == ref, R.account_id == account_id))
 
 
-def _changed(edit: CorpusEdit) -> dict[str, Any]:
+def _changed_values(edit: CorpusEdit) -> dict[str, Any]:
     values: dict[str, Any] = {}
     if edit.category is not None:
         values["category"] = check_category(edit.category)

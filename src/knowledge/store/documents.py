@@ -17,23 +17,20 @@ from knowledge.model import (
     Document,
     DocumentEdit,
     DocumentFilter,
-    DocumentStatus,
-    Kind,
-    Method,
-    Page,
     Ref,
-    Removed,
+    RemovalResult,
+    ResultPage,
     Scope,
 )
-from knowledge.store import changes, collections, schema, traces
+from knowledge.store import changes, collections, erasure, schema
 from knowledge.store.accounts import quotas
-from knowledge.store.accounts.permissions import owner_for_writer
 from knowledge.store.accounts.quotas import Quota
-from knowledge.store.chunks import CHUNK_COLUMNS, chunk_of, drop_contents
+from knowledge.store.accounts.scopes import find_owner_for_writer
+from knowledge.store.chunks import CHUNK_COLUMNS, drop_contents
 from knowledge.store.crawls import site_pages
 from knowledge.store.database import Database
-from knowledge.store.statements import Prepared
-from knowledge.store.timestamps import moment, moment_or_none, stamp
+from knowledge.store.prepared_statements import PreparedStatement
+from knowledge.store.row_mapping import chunk_of, document_of, make_timestamp, parse_optional_timestamp
 
 D, H, K, J, C, G = (
     schema.documents.c,
@@ -45,15 +42,15 @@ D, H, K, J, C, G = (
 )
 
 DOCUMENT_COLUMNS = (schema.documents, C.name.label("collection_name"))
-_DOCUMENTS = select(*DOCUMENT_COLUMNS).join_from(schema.documents, schema.collections, D.collection_id == C.id)
-_HITS = (
+_SELECT_DOCUMENTS = select(*DOCUMENT_COLUMNS).join_from(schema.documents, schema.collections, D.collection_id == C.id)
+_SELECT_HITS = (
     select(*CHUNK_COLUMNS, *DOCUMENT_COLUMNS)
     .join_from(schema.chunks, schema.contents, H.content_id == K.id)
     .join(schema.documents, K.document_id == D.id)
     .join(schema.collections, D.collection_id == C.id)
     .where(H.id.in_(bindparam("ids", expanding=True)))
 )
-_NAMED = Prepared(
+_FILE_IS_REFERENCED = PreparedStatement(
     select(
         or_(
             exists().where(D.sha256 == bindparam("sha256")),
@@ -61,11 +58,11 @@ _NAMED = Prepared(
         )
     )
 )
-_UNTAGGED = Prepared(delete(schema.document_tags).where(G.document_id == bindparam("document_id")))
-_TAGGED = Prepared(insert(schema.document_tags))
-BATCH = 500
+_DELETE_TAGS = PreparedStatement(delete(schema.document_tags).where(G.document_id == bindparam("document_id")))
+_INSERT_TAGS = PreparedStatement(insert(schema.document_tags))
+IDS_PER_STATEMENT = 500
 """How many ids go into one statement; databases have a limit."""
-_SORTED: dict[str, ColumnElement[Any]] = {
+_SORT_COLUMNS: dict[str, ColumnElement[Any]] = {
     "created_at": D.created_at,
     "updated_at": D.updated_at,
     "title": D.title,
@@ -82,146 +79,143 @@ class DocumentStore:
 
     def find(self, ref: Ref, scope: Scope) -> Document:
         with self._database.read() as connection:
-            row = connection.execute(_DOCUMENTS.where(named(ref), visible(scope))).first()
+            row = connection.execute(_SELECT_DOCUMENTS.where(matches_ref(ref), visible_to(scope))).first()
         if row is None:
-            raise missing(ref)
+            raise not_found(ref)
         return document_of(row)
 
     def get(self, identity: int) -> Document:
         """A document for work that was allowed when it was accepted, whoever owns it."""
         with self._database.read() as connection:
-            return get(connection, identity)
+            return get_document(connection, identity)
 
-    def page(self, wanted: DocumentFilter, scope: Scope) -> Page[Document]:
-        column = _SORTED[wanted.sort]
+    def page(self, wanted: DocumentFilter, scope: Scope) -> ResultPage[Document]:
+        column = _SORT_COLUMNS[wanted.sort]
         order = (column.desc(), D.id.desc()) if wanted.descending else (column, D.id)
         offset = (wanted.page - 1) * wanted.per_page if wanted.offset is None else wanted.offset
         with self._database.snapshot() as connection:
-            conditions = [visible(scope), *_conditions(connection, wanted, scope)]
+            conditions = [visible_to(scope), *_filter_conditions(connection, wanted, scope)]
             total = connection.execute(
                 select(func.count()).select_from(schema.documents).where(*conditions)
             ).scalar_one()
             rows = connection.execute(
-                _DOCUMENTS.where(*conditions).order_by(*order).limit(wanted.per_page).offset(offset)
+                _SELECT_DOCUMENTS.where(*conditions).order_by(*order).limit(wanted.per_page).offset(offset)
             ).all()
-        return Page(tuple(map(document_of, rows)), total, wanted.page, wanted.per_page)
+        return ResultPage(tuple(map(document_of, rows)), total, wanted.page, wanted.per_page)
 
-    def ids(self, refs: Sequence[Ref], scope: Scope) -> tuple[int, ...]:
+    def find_ids(self, refs: Sequence[Ref], scope: Scope) -> tuple[int, ...]:
         """The numbers of documents; one that is not there is an error."""
         with self._database.read() as connection:
-            return tuple(require(connection, ref, scope).id for ref in refs)
+            return tuple(require_document(connection, ref, scope).id for ref in refs)
 
     def hits(self, chunk_ids: Sequence[int]) -> dict[int, tuple[Chunk, Document]]:
         """Passages with their documents. What was deleted or replaced is not among them, however old the index is."""
         with self._database.read() as connection:
-            rows = connection.execute(_HITS, {"ids": chunk_ids}).all()
+            rows = connection.execute(_SELECT_HITS, {"ids": chunk_ids}).all()
         found: dict[int, Document] = {}
         for row in rows:
             if row.id not in found:
                 found[row.id] = document_of(row)
         return {row.chunk_id: (chunk_of(row, row.id), found[row.id]) for row in rows}
 
-    def duplicate(self, collection_id: int, sha256: str) -> Document | None:
-        with self._database.read() as connection:
-            row = connection.execute(_DOCUMENTS.where(D.collection_id == collection_id, D.sha256 == sha256)).first()
-        return document_of(row) if row else None
-
     def count(self, scope: Scope) -> tuple[int, int]:
         """How many documents and passages a scope sees."""
-        counts = select(func.count(), func.coalesce(func.sum(D.chunk_count), 0)).where(visible(scope))
+        counts = select(func.count(), func.coalesce(func.sum(D.chunk_count), 0)).where(visible_to(scope))
         with self._database.read() as connection:
             documents, chunks = connection.execute(counts).one()
         return int(documents), int(chunks)
 
-    def chunk_counts(self) -> dict[int, int]:
+    def list_chunk_counts(self) -> dict[int, int]:
         """How many passages each document says it has."""
         with self._database.read() as connection:
             return {row.id: row.chunk_count for row in connection.execute(select(D.id, D.chunk_count))}
 
-    def originals(self) -> dict[str, int]:
+    def list_originals(self) -> dict[str, int]:
         """Every file that a document names, with its size."""
         with self._database.read() as connection:
             return {row.sha256: row.size_bytes for row in connection.execute(select(D.sha256, D.size_bytes))}
 
-    def with_file(self, sha256: str) -> list[Document]:
+    def list_with_file(self, sha256: str) -> list[Document]:
         """Whose original this is."""
         with self._database.read() as connection:
-            return _all(connection, D.sha256 == sha256)
+            return _list_documents(connection, D.sha256 == sha256)
 
-    def files_bytes(self, owner: int | None = None) -> int:
+    def sum_file_bytes(self, owner: int | None = None) -> int:
         """The size of all originals, or of one owner's; equal ones lie on disk once."""
         sizes = select(func.max(D.size_bytes).label("size")).group_by(D.sha256)
         each = (sizes if owner is None else sizes.where(D.owner_id == owner)).subquery()
         with self._database.read() as connection:
             return int(connection.execute(select(func.coalesce(func.sum(each.c.size), 0))).scalar_one())
 
-    def last_change(self, scope: Scope) -> datetime | None:
-        newest = select(func.max(D.updated_at)).where(visible(scope))
+    def last_changed_at(self, scope: Scope) -> datetime | None:
+        newest = select(func.max(D.updated_at)).where(visible_to(scope))
         with self._database.read() as connection:
-            return moment_or_none(connection.execute(newest).scalar())
+            return parse_optional_timestamp(connection.execute(newest).scalar())
 
-    def names(self, sha256: str) -> bool:
+    def is_file_referenced(self, sha256: str) -> bool:
         """Whether any row still needs a file."""
         with self._database.read() as connection:
-            return bool(_NAMED.scalar(connection, {"sha256": sha256}))
+            return bool(_FILE_IS_REFERENCED.fetch_scalar(connection, {"sha256": sha256}))
 
     # -- changing -------------------------------------------------------------------------------
 
     def edit(self, ref: Ref, edit: DocumentEdit, scope: Scope, quota: Quota) -> Document:
         def work(connection: Connection) -> Document:
             before = require_writable(connection, ref, scope)
-            values = _changed(connection, before, edit, scope)
+            values = _changed_values(connection, before, edit, scope)
             if values.get("owner_id", before.owner) != before.owner:
-                quotas.check(connection, quota, values["collection_id"], before.size_bytes)
+                quotas.check_quota(connection, quota, values["collection_id"], before.size_bytes)
             connection.execute(update(schema.documents).where(D.id == before.id).values(**values))
-            write_tags(connection, before.id, _tags(before, edit))
-            changes.record(connection, before.id)
-            return require(connection, before.id, scope)
+            write_tags(connection, before.id, _edited_tags(before, edit))
+            changes.record_change(connection, before.id)
+            return require_document(connection, before.id, scope)
 
         return self._database.write(work)
 
-    def remove(self, ref: Ref, scope: Scope) -> tuple[Removed, list[str]]:
+    def remove(self, ref: Ref, scope: Scope) -> tuple[RemovalResult, list[str]]:
         """Take out one document; answers what went, and the files that may be free now."""
-        return self._database.write(lambda connection: _remove(connection, [require_writable(connection, ref, scope)]))
+        return self._database.write(
+            lambda connection: _remove_documents(connection, [require_writable(connection, ref, scope)])
+        )
 
-    def remove_collection(self, ref: CollectionRef, scope: Scope) -> tuple[Removed, list[str]]:
-        def work(connection: Connection) -> tuple[Removed, list[str]]:
+    def remove_collection(self, ref: CollectionRef, scope: Scope) -> tuple[RemovalResult, list[str]]:
+        def work(connection: Connection) -> tuple[RemovalResult, list[str]]:
             return remove_collection(connection, collections.require_own(connection, ref, scope))
 
         return self._database.write(work)
 
-    def clear(self, scope: Scope) -> tuple[Removed, list[str]]:
-        def work(connection: Connection) -> tuple[Removed, list[str]]:
-            gone = _remove(connection, _all(connection, D.owner_id == scope.owner))
-            traces.clear_owner(connection, scope.owner)
+    def clear(self, scope: Scope) -> tuple[RemovalResult, list[str]]:
+        def work(connection: Connection) -> tuple[RemovalResult, list[str]]:
+            gone = _remove_documents(connection, _list_documents(connection, D.owner_id == scope.owner))
+            erasure.clear_owner(connection, scope.owner)
             return gone
 
         return self._database.write(work)
 
 
-def named(ref: Ref) -> Any:
+def matches_ref(ref: Ref) -> Any:
     return D.uid == ref if isinstance(ref, UUID) else D.id == ref
 
 
-def visible(scope: Scope) -> Any:
+def visible_to(scope: Scope) -> Any:
     if not scope.collections:
         return D.owner_id == scope.owner
     return or_(D.owner_id == scope.owner, D.collection_id.in_(sorted(scope.collections)))
 
 
-def missing(ref: Ref) -> DocumentNotFound:
+def not_found(ref: Ref) -> DocumentNotFound:
     return DocumentNotFound(f"Document with ID '{ref}' not found", document_id=str(ref))
 
 
-def require(connection: Connection, ref: Ref, scope: Scope) -> Document:
-    row = connection.execute(_DOCUMENTS.where(named(ref), visible(scope))).first()
+def require_document(connection: Connection, ref: Ref, scope: Scope) -> Document:
+    row = connection.execute(_SELECT_DOCUMENTS.where(matches_ref(ref), visible_to(scope))).first()
     if row is None:
-        raise missing(ref)
+        raise not_found(ref)
     return document_of(row)
 
 
 def require_writable(connection: Connection, ref: Ref, scope: Scope) -> Document:
-    document = require(connection, ref, scope)
+    document = require_document(connection, ref, scope)
     check_writable(document, scope)
     return document
 
@@ -233,56 +227,28 @@ def check_writable(document: Document, scope: Scope) -> None:
         )
 
 
-def get(connection: Connection, identity: int) -> Document:
-    row = connection.execute(_DOCUMENTS.where(D.id == identity)).first()
+def get_document(connection: Connection, identity: int) -> Document:
+    row = connection.execute(_SELECT_DOCUMENTS.where(D.id == identity)).first()
     if row is None:
-        raise missing(identity)
+        raise not_found(identity)
     return document_of(row)
 
 
-def remove_collection(connection: Connection, identity: int) -> tuple[Removed, list[str]]:
+def remove_collection(connection: Connection, identity: int) -> tuple[RemovalResult, list[str]]:
     """Take out a collection with everything in it."""
-    gone = _remove(connection, _all(connection, D.collection_id == identity))
-    site_pages.forget_all(connection, identity)
-    traces.clear_collection(connection, identity)
-    collections.forget(connection, identity)
+    gone = _remove_documents(connection, _list_documents(connection, D.collection_id == identity))
+    site_pages.forget_pages(connection, identity)
+    erasure.clear_collection(connection, identity)
+    collections.delete_collection(connection, identity)
     return gone
 
 
 def write_tags(connection: Connection, document_id: int, tags: Sequence[str]) -> None:
-    _UNTAGGED.run(connection, {"document_id": document_id})
-    _TAGGED.many(connection, [{"document_id": document_id, "tag": tag} for tag in tags])
+    _DELETE_TAGS.run(connection, {"document_id": document_id})
+    _INSERT_TAGS.run_many(connection, [{"document_id": document_id, "tag": tag} for tag in tags])
 
 
-def document_of(row: Any) -> Document:
-    return Document(
-        id=row.id,
-        uid=row.uid,
-        title=row.title,
-        kind=Kind(row.kind),
-        doc_type=row.doc_type,
-        collection=row.collection_name,
-        collection_id=row.collection_id,
-        owner=row.owner_id,
-        tags=tuple(row.tags),
-        metadata=row.metadata,
-        filename=row.filename,
-        source_path=row.source_path,
-        url=row.url,
-        sha256=row.sha256,
-        size_bytes=row.size_bytes,
-        status=DocumentStatus(row.status),
-        method=Method(row.method),
-        warnings=tuple(row.warnings),
-        language=row.language,
-        page_count=row.page_count,
-        chunk_count=row.chunk_count,
-        created_at=moment(row.created_at),
-        updated_at=moment(row.updated_at),
-    )
-
-
-def _conditions(connection: Connection, wanted: DocumentFilter, scope: Scope) -> list[Any]:
+def _filter_conditions(connection: Connection, wanted: DocumentFilter, scope: Scope) -> list[Any]:
     conditions: list[Any] = []
     if wanted.collection is not None:
         conditions.append(D.collection_id == collections.require_existing(connection, wanted.collection, scope))
@@ -295,46 +261,43 @@ def _conditions(connection: Connection, wanted: DocumentFilter, scope: Scope) ->
     return conditions
 
 
-def _tags(before: Document, edit: DocumentEdit) -> tuple[str, ...]:
+def _edited_tags(before: Document, edit: DocumentEdit) -> tuple[str, ...]:
     kept = [tag for tag in before.tags if tag not in edit.remove_tags]
     return tuple(dict.fromkeys([*kept, *edit.add_tags]))
 
 
-def _changed(connection: Connection, before: Document, edit: DocumentEdit, scope: Scope) -> dict[str, Any]:
-    values: dict[str, Any] = {"updated_at": stamp(), "tags": list(_tags(before, edit))}
-    if edit.title is not None:
-        values["title"] = edit.title
-    if edit.url is not None:
-        values["url"] = edit.url or None
+def _changed_values(connection: Connection, before: Document, edit: DocumentEdit, scope: Scope) -> dict[str, Any]:
+    values: dict[str, Any] = {"updated_at": make_timestamp(), "tags": list(_edited_tags(before, edit))}
+    for name, value in edit.changed_fields().items():
+        values[name] = value or None if D[name].nullable else value  # an empty text clears what may be missing
     if edit.metadata is not None:
-        values["metadata"] = collections.merged(before.metadata, edit.metadata)
+        values["metadata"] = collections.merge_metadata(before.metadata, edit.metadata)
     if edit.collection is not None:
-        target = collections.require(connection, edit.collection, scope)
+        target = collections.require_target(connection, edit.collection, scope)
         values["collection_id"] = target
-        values["owner_id"] = owner_for_writer(connection, target, scope.owner)
+        values["owner_id"] = find_owner_for_writer(connection, target, scope.owner)
     if edit.source_path is not None:
-        _refuse_taken(connection, before, edit.source_path, values.get("collection_id", before.collection_id))
-        values["source_path"] = edit.source_path
+        _refuse_taken_path(connection, before, edit.source_path, values.get("collection_id", before.collection_id))
         values["filename"] = PureWindowsPath(PurePosixPath(edit.source_path).name).name or before.filename
     return values
 
 
-def _refuse_taken(connection: Connection, before: Document, path: str, collection_id: int) -> None:
+def _refuse_taken_path(connection: Connection, before: Document, path: str, collection_id: int) -> None:
     here = select(D.id).where(D.collection_id == collection_id, D.source_path == path, D.id != before.id)
     other = connection.execute(here).scalar()
     if other is not None:
         raise NameTaken(f"Document {other} came from {path} already", source_path=path, document_id=other)
 
 
-def _all(connection: Connection, condition: Any) -> list[Document]:
-    return [document_of(row) for row in connection.execute(_DOCUMENTS.where(condition))]
+def _list_documents(connection: Connection, condition: Any) -> list[Document]:
+    return [document_of(row) for row in connection.execute(_SELECT_DOCUMENTS.where(condition))]
 
 
-def _remove(connection: Connection, gone: Sequence[Document]) -> tuple[Removed, list[str]]:
-    for first in range(0, len(gone), BATCH):
-        _remove_batch(connection, [document.id for document in gone[first : first + BATCH]])
-        traces.clear_removed(connection, gone[first : first + BATCH])
-    removed = Removed(len(gone), sum(document.chunk_count for document in gone), 0)
+def _remove_documents(connection: Connection, gone: Sequence[Document]) -> tuple[RemovalResult, list[str]]:
+    for first in range(0, len(gone), IDS_PER_STATEMENT):
+        _remove_batch(connection, [document.id for document in gone[first : first + IDS_PER_STATEMENT]])
+        erasure.clear_removed(connection, gone[first : first + IDS_PER_STATEMENT])
+    removed = RemovalResult(len(gone), sum(document.chunk_count for document in gone), 0)
     return removed, sorted({document.sha256 for document in gone})
 
 
@@ -344,4 +307,4 @@ def _remove_batch(connection: Connection, identities: Sequence[int]) -> None:
     connection.execute(delete(schema.documents).where(D.id.in_(identities)))
     drop_contents(connection, contents)
     for identity in identities:
-        changes.record(connection, identity)
+        changes.record_change(connection, identity)

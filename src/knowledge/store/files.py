@@ -1,4 +1,4 @@
-"""Originals, kept under their SHA-256. A file is whole and on disk before any row names it."""
+"""Content-addressed storage of originals: the file name is the SHA-256 of the content."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ from pathlib import Path
 
 from knowledge import failpoints
 from knowledge.errors import DiskFull, StorageFailed, TooLarge
+from knowledge.filesystem.fsync import sync_folder
 
-PIECE = 1 << 20
+READ_CHUNK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Received:
+class ReceivedFile:
     sha256: str
     size: int
 
 
-class Incoming:
+class IncomingFile:
     """A file on its way in."""
 
     def __init__(self, path: Path, limit: int) -> None:
@@ -48,12 +49,12 @@ class Incoming:
             while rest:  # a disk that has room for half of it takes half
                 rest = rest[self._file.write(rest) or 0 :]
         except OSError as error:
-            raise storage_failed(error) from error
+            raise wrap_os_error(error) from error
 
-    def finish(self) -> Received:
+    def finish(self) -> ReceivedFile:
         os.fsync(self._file.fileno())
         self._file.close()
-        return Received(self._hash.hexdigest(), self._size)
+        return ReceivedFile(self._hash.hexdigest(), self._size)
 
     def discard(self) -> None:
         self._file.close()
@@ -69,34 +70,34 @@ class FileStore:
         self._incoming.mkdir(parents=True, exist_ok=True)
         self._lock = threading.Lock()
         self._pins: Counter[str] = Counter()
-        self._holding = 0
-        self._put_off: set[str] = set()
+        self._holders = 0
+        self._deferred: set[str] = set()
 
     @contextmanager
-    def hold_all(self, named: Callable[[str], bool]) -> Iterator[None]:
+    def hold_deletions(self, is_referenced: Callable[[str], bool]) -> Iterator[None]:
         """Let nothing be taken away meanwhile; what was to go goes afterwards."""
         with self._lock:
-            self._holding += 1
+            self._holders += 1
         try:
             yield
         finally:
             with self._lock:
-                self._holding -= 1
-                gone, self._put_off = (set(), self._put_off) if self._holding else (self._put_off, set())
+                self._holders -= 1
+                gone, self._deferred = (set(), self._deferred) if self._holders else (self._deferred, set())
             for sha256 in gone:
-                self.discard(sha256, named)
+                self.discard(sha256, is_referenced)
 
-    def path(self, sha256: str) -> Path:
+    def path_of(self, sha256: str) -> Path:
         return original_path(self.root, sha256)
 
-    def incoming(self, limit: int) -> Incoming:
+    def open_incoming(self, limit: int) -> IncomingFile:
         try:
-            return Incoming(self._incoming / secrets.token_hex(16), limit)
+            return IncomingFile(self._incoming / secrets.token_hex(16), limit)
         except OSError as error:
-            raise storage_failed(error) from error
+            raise wrap_os_error(error) from error
 
     @contextmanager
-    def adopt(self, incoming: Incoming, named: Callable[[str], bool]) -> Iterator[Received]:
+    def adopt_incoming(self, incoming: IncomingFile, is_referenced: Callable[[str], bool]) -> Iterator[ReceivedFile]:
         """Put a finished file in its place and hold it there until its row is written; without a row it goes again."""
         try:
             received = incoming.finish()
@@ -104,21 +105,21 @@ class FileStore:
                 self._pins[received.sha256] += 1
         except OSError as error:
             incoming.discard()
-            raise storage_failed(error) from error
+            raise wrap_os_error(error) from error
         moved = written = False
         try:
-            moved = self._place(incoming.path, received.sha256)
-            failpoints.reached("files.placed")
+            moved = self._move_into_place(incoming.path, received.sha256)
+            failpoints.trigger("files.placed")
             yield received
             written = True
         except OSError as error:
-            raise storage_failed(error) from error
+            raise wrap_os_error(error) from error
         finally:
             if not moved:
                 incoming.path.unlink(missing_ok=True)
             self._unpin(received.sha256)
             if not written:
-                self.discard(received.sha256, named)
+                self.discard(received.sha256, is_referenced)
 
     def _unpin(self, sha256: str) -> None:
         with self._lock:
@@ -126,36 +127,36 @@ class FileStore:
             if not self._pins[sha256]:
                 del self._pins[sha256]
 
-    def discard(self, sha256: str, named: Callable[[str], bool]) -> int:
+    def discard(self, sha256: str, is_referenced: Callable[[str], bool]) -> int:
         """Remove a file that no row names any more; answers the bytes that this freed."""
         with self._lock:
-            path = self.path(sha256)
-            if self._pins[sha256] or named(sha256) or not path.exists():
+            path = self.path_of(sha256)
+            if self._pins[sha256] or is_referenced(sha256) or not path.exists():
                 return 0
-            if self._holding:
-                self._put_off.add(sha256)
+            if self._holders:
+                self._deferred.add(sha256)
                 return 0
             size = path.stat().st_size
             path.unlink()
             return size
 
-    def sweep(self, named: Callable[[str], bool], older_than: float = 3600.0) -> int:
+    def sweep_unreferenced(self, is_referenced: Callable[[str], bool], older_than: float = 3600.0) -> int:
         """Remove what no row names; answers how many files that was."""
         horizon = time.time() - older_than
         stray = [path for path in self._incoming.iterdir() if path.stat().st_mtime <= horizon]
         for path in stray:
             path.unlink(missing_ok=True)
-        old = [path for path in self.all() if path.stat().st_mtime <= horizon]
-        return len(stray) + sum(bool(self.discard(path.name, named)) for path in old)
+        old = [path for path in self.iter_files() if path.stat().st_mtime <= horizon]
+        return len(stray) + sum(bool(self.discard(path.name, is_referenced)) for path in old)
 
-    def all(self) -> Iterator[Path]:
+    def iter_files(self) -> Iterator[Path]:
         for folder in sorted(self.root.iterdir()):
             if folder.is_dir() and folder != self._incoming:
                 yield from sorted(folder.iterdir())
 
-    def _place(self, incoming: Path, sha256: str) -> bool:
+    def _move_into_place(self, incoming: Path, sha256: str) -> bool:
         """Whether it was put there; what lies there already is the same and only counts as new."""
-        path = self.path(sha256)
+        path = self.path_of(sha256)
         try:
             os.utime(path)
             return False
@@ -175,30 +176,19 @@ def original_path(root: Path, sha256: str) -> Path:
     return root / sha256[:2] / sha256
 
 
-def digest(path: Path) -> str:
+def digest_file(path: Path) -> str:
     """The SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def sync_folder(folder: Path) -> None:
-    """Make a rename outlive a crash; Windows has no such call and needs none."""
-    if os.name == "nt":
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def storage_failed(error: OSError) -> StorageFailed:
+def wrap_os_error(error: OSError) -> StorageFailed:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return DiskFull("The disk of the data folder is full", reason=str(error))
     return StorageFailed(f"The file could not be kept: {error.strerror or error}", reason=str(error))
 
 
-async def pieces(path: Path) -> AsyncIterator[bytes]:
+async def read_pieces(path: Path) -> AsyncIterator[bytes]:
     with path.open("rb") as file:
-        while piece := file.read(PIECE):
+        while piece := file.read(READ_CHUNK_BYTES):
             yield piece

@@ -10,62 +10,63 @@ from sqlalchemy import Connection, Engine, inspect, text
 
 from knowledge import failpoints
 from knowledge.errors import StorageFailed
-from knowledge.store import file_modes
+from knowledge.filesystem import file_modes
 from knowledge.store.schema import metadata
 
-SCHEMA = "0005"
+SCHEMA_VERSION = "0005"
 """The newest migration; a test compares it with the files beside it."""
-COPY_SECONDS = 7 * 24 * 3600.0
+COPY_KEEP_SECONDS = 7 * 24 * 3600.0
 """For so long the copy is kept for those who want to go back; it holds what is deleted meanwhile."""
-MIGRATIONS = Path(__file__).parent / "migrations"
+MIGRATIONS_FOLDER = Path(__file__).parent / "migrations"
 
 
-def upgrade(engine: Engine, path: Path) -> None:
+def upgrade_database(engine: Engine, path: Path) -> None:
     """Leave the database at SCHEMA; one made by a newer program is refused and left untouched."""
     with engine.connect() as connection:
-        found = version(connection)
-    if found == SCHEMA:
+        found = read_schema_version(connection)
+    if found == SCHEMA_VERSION:
         return
     if found is None:
-        _create(engine)
+        _create_schema(engine)
         return
-    if found > SCHEMA:
+    if found > SCHEMA_VERSION:
         raise StorageFailed(
-            f"The database was made by a newer version of this program (schema {found}, this one knows {SCHEMA})",
+            f"The database was made by a newer version of this program (schema {found}, "
+            f"this one knows {SCHEMA_VERSION})",
             hint="Install the newer version of knowledge-server again, or choose another data folder.",
             schema=found,
         )
-    _copy(path, found)
-    failpoints.reached("migrate.copied")
-    _migrate(engine)
-    failpoints.reached("migrate.done")
+    _copy_database(path, found)
+    failpoints.trigger("migrate.copied")
+    _run_migrations(engine)
+    failpoints.trigger("migrate.done")
 
 
-def sweep_copies(path: Path) -> None:
+def delete_old_copies(path: Path) -> None:
     """Remove copies that are old enough, and half ones."""
     for copy in path.parent.glob(f"{path.stem}-before-*"):
-        if copy.suffix == ".part" or time.time() - copy.stat().st_mtime > COPY_SECONDS:
+        if copy.suffix == ".part" or time.time() - copy.stat().st_mtime > COPY_KEEP_SECONDS:
             copy.unlink(missing_ok=True)
 
 
-def version(connection: Connection) -> str | None:
+def read_schema_version(connection: Connection) -> str | None:
     """The schema a database has; None for an empty one."""
     if not inspect(connection).has_table("alembic_version"):
         return None
     return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
 
 
-def _create(engine: Engine) -> None:
+def _create_schema(engine: Engine) -> None:
     """A new database is made as a whole, without importing the migration machinery."""
     with engine.begin() as connection:
         metadata.create_all(connection)
         connection.execute(text("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"))
-        connection.execute(text("INSERT INTO alembic_version VALUES (:version)"), {"version": SCHEMA})
+        connection.execute(text("INSERT INTO alembic_version VALUES (:version)"), {"version": SCHEMA_VERSION})
 
 
-def _copy(path: Path, found: str) -> None:
+def _copy_database(path: Path, found: str) -> None:
     """Whole or not there: a half copy would be worth nothing, and look like one that is."""
-    target = path.with_name(f"{path.stem}-before-{SCHEMA}-from-{found}{path.suffix}")
+    target = path.with_name(f"{path.stem}-before-{SCHEMA_VERSION}-from-{found}{path.suffix}")
     draft = target.with_name(f"{target.name}.part")
     draft.unlink(missing_ok=True)
     file_modes.create_file(draft)
@@ -75,17 +76,17 @@ def _copy(path: Path, found: str) -> None:
     finally:
         source.close()
         copy.close()
-    failpoints.reached("migrate.copying")
+    failpoints.trigger("migrate.copying")
     draft.replace(target)
 
 
-def _migrate(engine: Engine) -> None:
+def _run_migrations(engine: Engine) -> None:
     from alembic import command
     from alembic.config import Config
 
     config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS))
+    config.set_main_option("script_location", str(MIGRATIONS_FOLDER))
     with engine.begin() as connection:
         config.attributes["connection"] = connection
         command.upgrade(config, "head")
-        failpoints.reached("migrate.uncommitted")
+        failpoints.trigger("migrate.uncommitted")

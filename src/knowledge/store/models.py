@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, delete, insert, select, update
 
 from knowledge.store import schema
-from knowledge.store.database import Database, new_id
+from knowledge.store.database import Database, inserted_id
 
 M, S = schema.models.c, schema.settings.c
-IN_USE, NEXT = "embedding", "embedding_next"
+CURRENT_SPEC_NAME, NEXT_SPEC_NAME = "embedding", "embedding_next"
 """The names under which the two choices of a data folder are kept."""
 
 
@@ -26,7 +26,7 @@ class ModelStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def active(self) -> StoredModel | None:
+    def get_active(self) -> StoredModel | None:
         with self._database.read() as connection:
             row = connection.execute(select(schema.models).where(M.active)).first()
         return StoredModel(row.id, row.fingerprint, row.name, row.dimension) if row else None
@@ -39,7 +39,7 @@ class ModelStore:
             if known is not None:
                 return int(known)
             row = insert(schema.models).values(fingerprint=fingerprint, name=name, dimension=dimension, active=False)
-            return new_id(connection.execute(row))
+            return inserted_id(connection.execute(row))
 
         return StoredModel(self._database.write(work), fingerprint, name, dimension)
 
@@ -53,37 +53,37 @@ class ModelStore:
             connection.execute(update(schema.models).values(active=False))
             connection.execute(update(schema.models).where(M.id == model.id).values(active=True))
             connection.execute(schema.vectors.delete().where(schema.vectors.c.model_id != model.id))
-            _set(connection, IN_USE, spec)
-            connection.execute(delete(schema.settings).where(S.name == NEXT, S.value == spec))
+            _set_setting(connection, CURRENT_SPEC_NAME, spec)
+            connection.execute(delete(schema.settings).where(S.name == NEXT_SPEC_NAME, S.value == spec))
 
         self._database.write(work)
 
     # -- what the data folder has chosen ---------------------------------------------------------
 
-    def choice(self) -> str | None:
+    def get_spec(self) -> str | None:
         """How the model that made the vectors is loaded; None while there are none."""
         with self._database.read() as connection:
             if connection.execute(select(schema.vectors.c.model_id).limit(1)).first() is None:
                 return None
-            return connection.execute(select(S.value).where(S.name == IN_USE)).scalar()
+            return connection.execute(select(S.value).where(S.name == CURRENT_SPEC_NAME)).scalar()
 
-    def choose(self, spec: str) -> None:
+    def set_spec(self, spec: str) -> None:
         """Write down how the model in use is loaded, when it is not known yet."""
-        if self._value(IN_USE) != spec:
-            self._database.write(lambda connection: _set(connection, IN_USE, spec))
+        if self._get_setting(CURRENT_SPEC_NAME) != spec:
+            self._database.write(lambda connection: _set_setting(connection, CURRENT_SPEC_NAME, spec))
 
-    def following(self) -> str | None:
+    def get_next_spec(self) -> str | None:
         """How the model is loaded whose vectors are being made."""
-        return self._value(NEXT)
+        return self._get_setting(NEXT_SPEC_NAME)
 
-    def follow_with(self, spec: str) -> None:
-        self._database.write(lambda connection: _set(connection, NEXT, spec))
+    def set_next_spec(self, spec: str) -> None:
+        self._database.write(lambda connection: _set_setting(connection, NEXT_SPEC_NAME, spec))
 
-    def _value(self, name: str) -> str | None:
+    def _get_setting(self, name: str) -> str | None:
         with self._database.read() as connection:
             return connection.execute(select(S.value).where(S.name == name)).scalar()
 
 
-def _set(connection: Connection, name: str, value: str) -> None:
+def _set_setting(connection: Connection, name: str, value: str) -> None:
     connection.execute(delete(schema.settings).where(S.name == name))
     connection.execute(insert(schema.settings).values(name=name, value=value))

@@ -52,7 +52,7 @@ models = Table(
     Column("fingerprint", String(200), nullable=False, unique=True),
     Column("name", String(200), nullable=False),
     Column("dimension", Integer, nullable=False),
-    Column("active", Boolean, nullable=False, server_default=text("0")),
+    Column("active", Boolean, nullable=False, server_default=false()),
 )
 
 collections = Table(

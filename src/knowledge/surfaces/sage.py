@@ -6,17 +6,21 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, NoReturn, cast
 
+from starlette.types import ASGIApp, Receive, Send
+from starlette.types import Scope as AsgiScope
+
 from knowledge.engine.api import Engine
-from knowledge.errors import EngineUnreachable, InvalidParameter
+from knowledge.errors import EngineUnreachable, Unavailable
 from knowledge.model import SAGE_OWNER, Scope
+from knowledge.surfaces.mcp.endpoint import refuse_request
 from knowledge.toolsets.base import Registry
-from knowledge.toolsets.sage.configuration import Configuration
-from knowledge.toolsets.sage.content_folder import Disk
-from knowledge.toolsets.sage.index_sync import OpenShelves, Shelves
+from knowledge.toolsets.sage.configuration import SageConfiguration
+from knowledge.toolsets.sage.content_folder import ContentFolder
+from knowledge.toolsets.sage.layer_index import LayerIndex, OpenLayers
 from knowledge.toolsets.sage.library import Library
-from knowledge.toolsets.sage.service import Sage
-from knowledge.toolsets.sage.token_budget import Count
-from knowledge.toolsets.sage.tools import with_capabilities
+from knowledge.toolsets.sage.service import SageService
+from knowledge.toolsets.sage.token_budget import CountTokens
+from knowledge.toolsets.sage.tools import select_capabilities
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -24,134 +28,167 @@ if TYPE_CHECKING:
     from knowledge.config import Settings
 
 
-def open_sage(configuration: Configuration, open_shelves: OpenShelves | None = None) -> Sage:
+UNCOUNTED_METHODS = ("GET", "HEAD")
+"""Health checks, and the streams on which clients of the older era listen for as long as they live."""
+
+
+class ConcurrencyLimit:
+    def __init__(self, app: ASGIApp, max_requests: int) -> None:
+        self._app, self._max_requests = app, max_requests
+        self._in_flight = 0
+
+    async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan" or scope.get("method") in UNCOUNTED_METHODS:
+            await self._app(scope, receive, send)
+            return
+        if self._in_flight >= self._max_requests:
+            await self._refuse(scope, receive, send)
+            return
+        self._in_flight += 1
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._in_flight -= 1
+
+    async def _refuse(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await receive()
+            await send({"type": "websocket.close", "code": 1013, "reason": "too many connections"})
+            return
+        error = Unavailable(
+            f"{self._max_requests} requests are under way, and no more are allowed", max_connections=self._max_requests
+        )
+        await refuse_request(error, receive, send)
+
+
+def open_sage(configuration: SageConfiguration, open_layers: OpenLayers | None = None) -> SageService:
     """The service; without shelves it searches by words alone."""
-    library = Library(Disk(configuration.content))
-    shelves = Shelves(library, open_shelves) if open_shelves is not None else None
-    return Sage(library, load_count, shelves=shelves, ceiling_ms=configuration.timeout_ms)
+    library = Library(ContentFolder(configuration.content))
+    shelves = LayerIndex(library, open_layers) if open_layers is not None else None
+    return SageService(library, load_token_counter, shelves=shelves, ceiling_ms=configuration.timeout_ms)
 
 
-def load_count() -> Count:
+def load_token_counter() -> CountTokens:
     """How the model counts tokens."""
-    from knowledge.app import model_choice
+    from knowledge.app import build_model_choice
     from knowledge.embed import loading
 
-    settings = settings_now()
-    tokenizer = loading.tokenizer(model_choice(settings, settings.embedding))
+    settings = load_settings()
+    tokenizer = loading.load_tokenizer(build_model_choice(settings, settings.embedding))
     return lambda text: len(tokenizer.encode(text, add_special_tokens=False).ids)
 
 
-def settings_now() -> Settings:
-    """The settings of the product; read here, since the command line's own way brings all its commands along."""
-    from pydantic import ValidationError
+def load_settings() -> Settings:
+    """The settings of the product."""
+    from knowledge.config import read_settings
 
-    from knowledge.config import Settings
-
-    try:
-        return Settings()
-    except ValidationError as error:
-        first = error.errors()[0]
-        name = ".".join(str(part) for part in first["loc"])
-        raise InvalidParameter(f"The setting {name} is wrong: {first['msg']}", parameter=name) from error
+    return read_settings()
 
 
-def layers_of(engine: Engine) -> Engine | None:
+def scope_to_layers(engine: Engine) -> Engine | None:
     """The same engine, looking at the layers; one in another process shows only what its owner has."""
     scoped = getattr(engine, "scoped", None)
     return cast("Engine | None", scoped(Scope(SAGE_OWNER))) if scoped is not None else None
 
 
-def shelves_on(engine: Engine) -> OpenShelves:
+def share_engine(engine: Engine) -> OpenLayers:
     """Shelves on an engine that somebody else opens and closes."""
 
     @asynccontextmanager
     async def open_shelves() -> AsyncIterator[Engine | None]:
-        yield layers_of(engine)
+        yield scope_to_layers(engine)
 
     return open_shelves
 
 
 @asynccontextmanager
-async def own_shelves() -> AsyncIterator[Engine | None]:
+async def open_own_layers() -> AsyncIterator[Engine | None]:
     """Shelves on the data folder's engine, opened for this and closed after it."""
     from knowledge.surfaces.http.open_engine import open_engine
 
-    async with open_engine(settings_now()) as engine:
-        yield layers_of(engine)
+    async with open_engine(load_settings()) as engine:
+        yield scope_to_layers(engine)
 
 
-class Nowhere:
+class MissingEngine:
     """Stands where an engine is asked for; pages come from files, and shelves open their own."""
 
     def __getattr__(self, name: str) -> NoReturn:
         raise EngineUnreachable(f"There is no engine here that could {name}")
 
 
-def nowhere() -> Engine:
-    return cast(Engine, Nowhere())
+def make_missing_engine() -> Engine:
+    return cast(Engine, MissingEngine())
 
 
-def sage_registry(configuration: Configuration) -> Registry:
-    return Registry([with_capabilities(configuration.capabilities)])
+def make_sage_registry(configuration: SageConfiguration) -> Registry:
+    return Registry([select_capabilities(configuration.capabilities)])
 
 
-def sage_app(sage: Sage, configuration: Configuration, settings: Settings) -> ASGIApp:
+def make_sage_app(sage: SageService, configuration: SageConfiguration, settings: Settings) -> ASGIApp:
     """The layers alone over HTTP, at /mcp."""
     from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import JSONResponse
     from starlette.routing import Route
 
-    from knowledge.surfaces.http.concurrency_limit import AtMost
     from knowledge.surfaces.http.rate_limits import RateLimits
-    from knowledge.surfaces.http.server import front
+    from knowledge.surfaces.http.server import wrap_in_guard_and_log
     from knowledge.surfaces.http.wrong_keys import WrongKeys
-    from knowledge.surfaces.mcp.routes import McpSurface
+    from knowledge.surfaces.mcp.routes import make_routes
+    from knowledge.surfaces.mcp.surface import McpSurface
 
-    surface = McpSurface(sage_registry(configuration), lambda _: nowhere(), toolsets="sage", services={Sage: sage})
+    surface = McpSurface(
+        make_sage_registry(configuration),
+        lambda _: make_missing_engine(),
+        toolsets="sage",
+        services={SageService: sage},
+    )
 
     async def health(_: Request) -> JSONResponse:
         return JSONResponse({"status": "healthy"})
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        async with sage.running(search_soon=True), surface.running():
+        async with sage.run(search_soon=True), surface.run():
             yield
 
-    app = Starlette(routes=[*surface.routes, Route("/health", health)], lifespan=lifespan)
+    app = Starlette(routes=[*make_routes(surface), Route("/health", health)], lifespan=lifespan)
     rates = RateLimits.for_authentication(settings)
-    rates.wrong_keys = WrongKeys.of(settings)
-    return front(AtMost(app, configuration.max_connections), settings, rates=rates)
+    rates.wrong_keys = WrongKeys.from_settings(settings)
+    return wrap_in_guard_and_log(ConcurrencyLimit(app, configuration.max_connections), settings, rates=rates)
 
 
-async def serve_http(configuration: Configuration) -> None:
+async def serve_http(configuration: SageConfiguration) -> None:
     """Until a signal asks to stop."""
     import sys
 
-    from knowledge.surfaces.http.auth import Side, check_binding
+    from knowledge.surfaces.http.auth import Surface, check_binding
     from knowledge.surfaces.http.exposure import find_short_keys, log_exposures
-    from knowledge.surfaces.http.logs import configure
-    from knowledge.surfaces.http.server import Address, serve
+    from knowledge.surfaces.http.logs import configure_logging
+    from knowledge.surfaces.http.server import ServerAddress, serve_until_signal
 
-    settings = settings_now().model_copy(update={"host": configuration.host, "port": configuration.port})
-    configure(settings)
-    check_binding(settings, (Side.MCP,))
+    settings = load_settings().model_copy(update={"host": configuration.host, "port": configuration.port})
+    configure_logging(settings)
+    check_binding(settings, (Surface.MCP,))
     log_exposures(find_short_keys(settings.model_copy(update={"api_key": None})))  # which it does not check
-    sage = open_sage(configuration, own_shelves)
+    sage = open_sage(configuration, open_own_layers)
 
-    def greet(address: Address) -> None:
+    def greet(address: ServerAddress) -> None:
         sys.stderr.write(f"SAGE listens on {address.url}/mcp\n")
 
-    app = sage_app(sage, configuration, settings)
-    await serve(app, settings, configuration.host, configuration.port, greet)
+    app = make_sage_app(sage, configuration, settings)
+    await serve_until_signal(app, settings, configuration.host, configuration.port, greet)
 
 
-async def serve_stdio(configuration: Configuration) -> None:
+async def serve_stdio(configuration: SageConfiguration) -> None:
     """Until the other side closes our input."""
-    from knowledge.surfaces.http.logs import configure
+    from knowledge.surfaces.http.logs import configure_logging
     from knowledge.surfaces.mcp import stdio
 
-    configure(settings_now())
-    sage = open_sage(configuration, own_shelves)
-    async with sage.running():
-        await stdio.serve_stdio(nowhere(), sage_registry(configuration), toolsets="sage", services={Sage: sage})
+    configure_logging(load_settings())
+    sage = open_sage(configuration, open_own_layers)
+    async with sage.run():
+        await stdio.serve_stdio(
+            make_missing_engine(), make_sage_registry(configuration), toolsets="sage", services={SageService: sage}
+        )

@@ -15,22 +15,66 @@ from typing import TYPE_CHECKING
 
 import Stemmer
 
-from knowledge.index.api import Words
-from knowledge.text.scanning import compose, split_quoted
+from knowledge.index.api import QueryTerms
 from knowledge.text.stop_words import STOP_WORDS
 
 if TYPE_CHECKING:
     import gcld3
 
-__all__ = ["STOP_WORDS", "language", "nearby", "question", "terms", "unsure"]
+__all__ = [
+    "STOP_WORDS",
+    "analyse_question",
+    "detect_language",
+    "extract_terms",
+    "find_nearby_terms",
+    "find_possible_misspellings",
+]
 
 DEFAULT_LANGUAGE = "en"
-LONGEST_TERM = 128
+MAX_TERM_CHARS = 128
 """Longer ones are cut: keys and hashes stay findable, and nothing can swell the dictionary."""
-MOST_TERMS = 256
+MAX_QUESTION_TERMS = 256
 """How many different words of a question are asked for."""
-_MOST_NUMBERS = 32
+_MAX_NUMBERS_PER_TOKEN = 32
 """Numbers at the beginning of one token, as in 3.11'2.0'1.1, of which each is a term."""
+
+_OPENING_QUOTE = re.compile('["“„«]')
+_CLOSING_QUOTES = {'"': re.compile('"'), "“": re.compile('[”"]'), "„": re.compile('[“”"]'), "«": re.compile("»")}
+_PIECE_CHARS = 512
+
+# -- scanning in linear time --------------------------------------------------------------------
+
+
+def normalise_nfkc(text: str) -> str:
+    """The text in normal form (NFKC), piece by piece: Python sorts a run of marks in quadratic time."""
+    pieces, start = [], 0
+    while len(text) - start > _PIECE_CHARS:
+        limit = start + _PIECE_CHARS
+        end = max(text.rfind(" ", start, limit), text.rfind("\n", start, limit))
+        end = end if end > start else limit
+        pieces.append(unicodedata.normalize("NFKC", text[start:end]))
+        start = end
+    return "".join([*pieces, unicodedata.normalize("NFKC", text[start:])])
+
+
+def split_quoted(text: str) -> tuple[list[str], str]:
+    """What stands between quotation marks, and the text with a space in place of each; a regular expression takes
+    quadratic time."""
+    quoted: list[str] = []
+    rest: list[str] = []
+    never_closed: set[str] = set()
+    place = done = 0
+    while opening := _OPENING_QUOTE.search(text, place):
+        place = opening.end()
+        closing = None if opening[0] in never_closed else _CLOSING_QUOTES[opening[0]].search(text, place)
+        if closing is None:
+            never_closed.add(opening[0])
+        elif closing.start() > place:
+            quoted.append(text[place : closing.start()])
+            rest.append(text[done : opening.start()])
+            place = done = closing.end()
+    return quoted, " ".join([*rest, text[done:]])
+
 
 # -- cutting ------------------------------------------------------------------------------------
 
@@ -44,97 +88,97 @@ _TOKEN = re.compile(
     r"|[A-Za-z](?:\+\+|#)(?![\w+#])"  # C++ and C#
     rf"|[{_LETTER}]+(?:[.\-'’][{_LETTER}]+)*"
 )
-_UNSPACED = (
+_UNSPACED_SCRIPTS = (
     r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
     r"\uf900-\ufaff\U00020000-\U0003ffff"
 )
 """Scripts whose words are not set apart by spaces, and Korean, whose words carry their particles with them."""
-_RUN = re.compile(rf"([{_UNSPACED}]+)")
-_NUMBER = re.compile(r"[vV]?(\d+(?:[.\-]\d+)+)(?!\d)")
-_PIECE = re.compile(r"[._\-]+")
+_UNSPACED_RUN = re.compile(rf"([{_UNSPACED_SCRIPTS}]+)")
+_DOTTED_NUMBER = re.compile(r"[vV]?(\d+(?:[.\-]\d+)+)(?!\d)")
+_PIECE_SEPARATOR = re.compile(r"[._\-]+")
 _CONTRACTIONS = frozenset(("t", "d", "m", "ll", "re", "ve"))
-_PLAIN = re.compile(r"[a-z]+")
+_PLAIN_WORD = re.compile(r"[a-z]+")
 _WORD = re.compile(r"[^\W\d_]+")
 
 
-def terms(text: str, language: str | None) -> list[str]:
+def extract_terms(text: str, language: str | None) -> list[str]:
     """The terms of a passage in reading order; single characters of unspaced scripts follow at the end."""
     code = language or DEFAULT_LANGUAGE
     found: list[str] = []
     singles: list[str] = []
-    for token in _tokens(text):
-        whole, single = _token_terms(token, code)
+    for token in _tokenize(text):
+        whole, single = _extract_token_terms(token, code)
         found += whole
         singles += single
     # At the end, since between the pairs they would tear phrases apart.
     return found + singles
 
 
-def _tokens(text: str) -> list[str]:
-    return _TOKEN.findall(text if text.isascii() else compose(text))
+def _tokenize(text: str) -> list[str]:
+    return _TOKEN.findall(text if text.isascii() else normalise_nfkc(text))
 
 
 @lru_cache(maxsize=1 << 15)
-def _token_terms(token: str, language: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The terms of one token, and the single characters of its unspaced runs."""
-    if _PLAIN.fullmatch(token):
-        return (_stem(token, language)[:LONGEST_TERM],), ()
+def _extract_token_terms(token: str, language: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Changing this changes the terms of every index: bump the index version, so that indexes are rebuilt."""
+    if _PLAIN_WORD.fullmatch(token):
+        return (_stem_word(token, language)[:MAX_TERM_CHARS],), ()
     found: list[str] = []
     singles: list[str] = []
-    for piece in _RUN.split(token):
-        if _RUN.match(piece):
-            found += _pairs(piece)
+    for piece in _UNSPACED_RUN.split(token):
+        if _UNSPACED_RUN.match(piece):
+            found += _split_bigrams(piece)
             singles += piece if len(piece) > 1 else ""
         elif piece:
-            found += (_normal(word, language) for word in dict.fromkeys(_words(piece)))
+            found += (_normalise_word(word, language) for word in dict.fromkeys(_split_words(piece)))
     return tuple(term for term in found if term), tuple(singles)
 
 
-def _pairs(run: str) -> list[str]:
+def _split_bigrams(run: str) -> list[str]:
     return [run[at : at + 2] for at in range(len(run) - 1)] or [run]
 
 
-def _words(token: str) -> Iterator[str]:
+def _split_words(token: str) -> Iterator[str]:
     """The words of one token, not yet folded: the whole first where it is one name, then its parts."""
     if token[-1] in "+#":
         yield token
     elif "," in token:
         yield token.replace(",", "")
-    elif number := _NUMBER.match(token):
-        yield from _words_behind_numbers(token, number)
+    elif number := _DOTTED_NUMBER.match(token):
+        yield from _split_after_numbers(token, number)
     else:
-        for word in _without_apostrophes(token):
-            yield from _name_words(word)
+        for word in _split_apostrophes(token):
+            yield from _split_name(word)
 
 
-def _words_behind_numbers(token: str, number: re.Match[str]) -> Iterator[str]:
+def _split_after_numbers(token: str, number: re.Match[str]) -> Iterator[str]:
     """The words of a token that begins with a number: the token, those of the rest, and those of the number."""
     numbers = [number[1]]
     while number.end() < len(token):
         yield token
         token = token[number.end() :].strip(".-'’_") or number[1]
-        following = _NUMBER.match(token)
-        if following is None or len(numbers) == _MOST_NUMBERS:
-            yield from _words(token) if following is None else ()
+        following = _DOTTED_NUMBER.match(token)
+        if following is None or len(numbers) == _MAX_NUMBERS_PER_TOKEN:
+            yield from _split_words(token) if following is None else ()
             break
         number = following
         numbers.append(number[1])
     for one in reversed(numbers):
-        yield from _number_words(one)
+        yield from _split_number(one)
 
 
-def _number_words(number: str) -> Iterator[str]:
+def _split_number(number: str) -> Iterator[str]:
     """A version or a date, whole and by what it begins with: 3.11.7 is a 3.11, 2024-05-01 is in 2024."""
     yield number
     ends = [found.start() for found in re.finditer(r"[.\-]", number)]
-    yield from (number[:end] for end in reversed(ends[1:]) if end <= LONGEST_TERM)
+    yield from (number[:end] for end in reversed(ends[1:]) if end <= MAX_TERM_CHARS)
     if ends[0] == 4:
         yield number[:4]
     if len(ends) == 1 and number[ends[0]] == "-":
         yield from number.split("-")
 
 
-def _without_apostrophes(token: str) -> Iterator[str]:
+def _split_apostrophes(token: str) -> Iterator[str]:
     """don't is dont, the cat's is cat, l'homme is l and homme."""
     head, *tails = re.split("['’]", token)
     for tail in tails:
@@ -146,26 +190,26 @@ def _without_apostrophes(token: str) -> Iterator[str]:
     yield head
 
 
-def _name_words(word: str) -> Iterator[str]:
+def _split_name(word: str) -> Iterator[str]:
     """An identifier joined and in parts; a hyphened word in parts, and joined where a part is short or has digits."""
-    pieces = [piece for piece in _PIECE.split(word) if piece]
-    if len(pieces) > 1 and not (_only_hyphens(word) and all(len(p) > 1 and p.isalpha() for p in pieces)):
+    pieces = [piece for piece in _PIECE_SEPARATOR.split(word) if piece]
+    if len(pieces) > 1 and not (_has_only_hyphens(word) and all(len(p) > 1 and p.isalpha() for p in pieces)):
         yield "".join(pieces)
     for piece in pieces:
         if _is_plural_of_capitals(piece):  # a stemmer sees no vowel in "pdfs" and leaves it
             yield piece[:-1]
             continue
         yield piece
-        parts = _case_parts(piece)
+        parts = _split_camel_case(piece)
         if len(parts) > 1:
             yield from (part for part in parts if len(part) > 1)
 
 
-def _only_hyphens(word: str) -> bool:
+def _has_only_hyphens(word: str) -> bool:
     return not any(mark in word for mark in "._")
 
 
-def _case_parts(name: str) -> list[str]:
+def _split_camel_case(name: str) -> list[str]:
     """parseHTTPHeader in three, sha256 in two; Words and PDF stay whole."""
     if name.isalpha() and (name[1:].islower() or name.isupper()):
         return [name]
@@ -186,7 +230,7 @@ def _is_plural_of_capitals(name: str) -> bool:
 
 # -- folding and stems --------------------------------------------------------------------------
 
-_STEMMERS = {
+_STEMMER_NAMES = {
     "ar": "arabic", "ca": "catalan", "da": "danish", "de": "german", "el": "greek", "en": "english", "es": "spanish",
     "et": "estonian", "eu": "basque", "fi": "finnish", "fr": "french", "ga": "irish", "hi": "hindi", "hu": "hungarian",
     "hy": "armenian", "id": "indonesian", "it": "italian", "lt": "lithuanian", "ne": "nepali", "nl": "dutch",
@@ -202,86 +246,90 @@ _SCRIPTS = (
     ("\u0b80", "\u0bff", "ta", ("ta",)),
 )
 """From, to, whose stems its words get, and the languages that bring their own."""
-_NOT_LATIN = frozenset(code for *_, codes in _SCRIPTS for code in codes) - {"sr"}
-_MARKS = re.compile("[\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670\u200c\u200d]+")
-_LETTERS = str.maketrans({"ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ı": "i", "ħ": "h"})
+_NON_LATIN_LANGUAGES = frozenset(code for *_, codes in _SCRIPTS for code in codes) - {"sr"}
+_COMBINING_MARKS = re.compile("[\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670\u200c\u200d]+")
+_LETTERS_WITHOUT_ACCENT = str.maketrans(
+    {"ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ı": "i", "ħ": "h"}
+)
 _STEMMER_LOCK = threading.Lock()  # a Stemmer keeps state while it works
 
 
 @cache
-def _stemmer(code: str) -> Stemmer.Stemmer | None:
-    name = _STEMMERS.get(code)
+def _load_stemmer(code: str) -> Stemmer.Stemmer | None:
+    name = _STEMMER_NAMES.get(code)
     return Stemmer.Stemmer(name, 0) if name in Stemmer.algorithms() else None
 
 
-def _normal(word: str, language: str) -> str:
-    folded = word[: 4 * LONGEST_TERM].casefold()
+def _normalise_word(word: str, language: str) -> str:
+    folded = word[: 4 * MAX_TERM_CHARS].casefold()
     has_digits = any(character.isdigit() for character in folded)
-    return _fold(folded if has_digits else _stem(folded, language))[:LONGEST_TERM]
+    return _fold_accents(folded if has_digits else _stem_word(folded, language))[:MAX_TERM_CHARS]
 
 
-def _stem(word: str, language: str) -> str:
-    stemmer = _stemmer(_stem_language(word, language))
+def _stem_word(word: str, language: str) -> str:
+    stemmer = _load_stemmer(_choose_stem_language(word, language))
     if stemmer is None:
         return word
     with _STEMMER_LOCK:
         return str(stemmer.stemWord(word))
 
 
-def _stem_language(word: str, language: str) -> str:
+def _choose_stem_language(word: str, language: str) -> str:
     """The document's language for words in its own script, and the script's usual one for the others."""
     first = word[:1]
     if first < "\u0370":
-        return DEFAULT_LANGUAGE if language in _NOT_LATIN else language
+        return DEFAULT_LANGUAGE if language in _NON_LATIN_LANGUAGES else language
     for low, high, usual, own in _SCRIPTS:
         if low <= first <= high:
             return language if language in own else usual
     return ""
 
 
-def _fold(word: str) -> str:
-    """Without accents and vowel points; after stemming, since stemmers know their accents."""
+def _fold_accents(word: str) -> str:
+    """Folds accents and vowel points after stemming (Unicode NFD without combining marks)."""
     if word.isascii():
         return word
-    plain = _MARKS.sub("", unicodedata.normalize("NFD", word.translate(_LETTERS)))
+    plain = _COMBINING_MARKS.sub("", unicodedata.normalize("NFD", word.translate(_LETTERS_WITHOUT_ACCENT)))
     return unicodedata.normalize("NFC", plain)
 
 
 # -- questions ----------------------------------------------------------------------------------
 
 
-def question(text: str, languages: Collection[str]) -> Words:
+def analyse_question(text: str, languages: Collection[str]) -> QueryTerms:
     """A question as terms, each in every form that documents of these languages may hold it."""
     codes = tuple(dict.fromkeys(languages)) or (DEFAULT_LANGUAGE,)
-    forms = [form for token in _asked_tokens(text, codes) for form in _forms(token, codes)]
+    forms = [form for token in _drop_stop_words(text, codes) for form in _find_forms(token, codes)]
     quoted, rest = split_quoted(text)
-    phrases = tuple(found for phrase in quoted if (found := _phrase(phrase, codes)))
-    return Words(terms=_capped(forms), phrases=phrases, exact=bool(phrases) and _says_nothing(rest, codes))
+    phrases = tuple(found for phrase in quoted if (found := _find_phrase_forms(phrase, codes)))
+    return QueryTerms(
+        terms=_limit_terms(forms), phrases=phrases, exact=bool(phrases) and _has_only_stop_words(rest, codes)
+    )
 
 
-def _says_nothing(text: str, codes: tuple[str, ...]) -> bool:
+def _has_only_stop_words(text: str, codes: tuple[str, ...]) -> bool:
     small = frozenset[str]().union(*(STOP_WORDS.get(code, ()) for code in codes))
-    return all(token.casefold() in small for token in _tokens(text))
+    return all(token.casefold() in small for token in _tokenize(text))
 
 
-def _forms(token: str, codes: tuple[str, ...]) -> list[tuple[str, ...]]:
+def _find_forms(token: str, codes: tuple[str, ...]) -> list[tuple[str, ...]]:
     """Each term of the token with its forms; the languages agree about where it is cut."""
     if len(codes) == 1:
-        return [(term,) for term in _token_terms(token, codes[0])[0]]
-    by_language = [_token_terms(token, code)[0] for code in codes]
+        return [(term,) for term in _extract_token_terms(token, codes[0])[0]]
+    by_language = [_extract_token_terms(token, code)[0] for code in codes]
     return [tuple(dict.fromkeys(forms)) for forms in zip(*by_language, strict=True)]
 
 
-def _phrase(text: str, codes: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
-    tokens = _tokens(text)
-    found = (tuple(term for token in tokens for term in _token_terms(token, code)[0]) for code in codes)
+def _find_phrase_forms(text: str, codes: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    tokens = _tokenize(text)
+    found = (tuple(term for token in tokens for term in _extract_token_terms(token, code)[0]) for code in codes)
     return tuple(dict.fromkeys(phrase for phrase in found if phrase))
 
 
 @lru_cache(maxsize=64)  # a search asks twice
-def _asked_tokens(text: str, codes: tuple[str, ...]) -> tuple[str, ...]:
+def _drop_stop_words(text: str, codes: tuple[str, ...]) -> tuple[str, ...]:
     """Without the small words of the one language that the question seems to be in, unless nothing else is left."""
-    tokens = _tokens(text)
+    tokens = _tokenize(text)
     plain = [token.replace("'", "").replace("’", "").casefold() for token in tokens]
     lists = [STOP_WORDS[code] for code in codes if code in STOP_WORDS]
     small = max(lists, key=lambda words: sum(word in words for word in plain), default=frozenset())
@@ -290,45 +338,45 @@ def _asked_tokens(text: str, codes: tuple[str, ...]) -> tuple[str, ...]:
 
 # -- misspelt words -----------------------------------------------------------------------------
 
-_SHORTEST_UNSURE, _LONGEST_UNSURE = 5, 32
+_MIN_MISSPELT_CHARS, _MAX_MISSPELT_CHARS = 5, 32
 """Letters: nearly every shorter word has another one beside it, and a longer one is none."""
 _ALPHABETS = ("abcdefghijklmnopqrstuvwxyz", "абвгдежзийклмнопрстуфхцчшщъыьэюяё", "αβγδεζηθικλμνξοπρστυφχψως")
 
 
-def unsure(text: str, languages: Collection[str]) -> dict[str, tuple[str, ...]]:
+def find_possible_misspellings(text: str, languages: Collection[str]) -> dict[str, tuple[str, ...]]:
     """The words of a question that may be misspelt, with the forms that `question` gives them: no names, no numbers, no
     short words, and none in quotation marks."""
     codes = tuple(dict.fromkeys(languages)) or (DEFAULT_LANGUAGE,)
-    words = (word for token in _asked_tokens(split_quoted(text)[1], codes) for word in token.split("-"))
-    return {word: _forms(word, codes)[0] for word in words if _may_be_misspelt(word)}
+    words = (word for token in _drop_stop_words(split_quoted(text)[1], codes) for word in token.split("-"))
+    return {word: _find_forms(word, codes)[0] for word in words if _may_be_misspelt(word)}
 
 
 def _may_be_misspelt(word: str) -> bool:
-    if not _SHORTEST_UNSURE <= len(word) <= _LONGEST_UNSURE:
+    if not _MIN_MISSPELT_CHARS <= len(word) <= _MAX_MISSPELT_CHARS:
         return False
-    return word.isalpha() and (word.islower() or word.istitle()) and not _RUN.search(word)
+    return word.isalpha() and (word.islower() or word.istitle()) and not _UNSPACED_RUN.search(word)
 
 
 @lru_cache(maxsize=256)
-def nearby(word: str, languages: tuple[str, ...]) -> dict[str, str]:
+def find_nearby_terms(word: str, languages: tuple[str, ...]) -> dict[str, str]:
     """The terms of all words that are one letter away (two that changed places are one), each with its word."""
     typed = word.casefold()
-    edits = [edit for edit in dict.fromkeys(_edits(typed)) if edit != typed]
+    edits = [edit for edit in dict.fromkeys(_list_edits(typed)) if edit != typed]
     edits.reverse()  # of two with one stem, the likelier is kept
-    stems = (_stems(edits, _stem_language(typed, code)) for code in languages or (DEFAULT_LANGUAGE,))
-    return {_fold(stem): edit for found in stems for stem, edit in zip(found, edits, strict=True)}
+    stems = (_stem_words(edits, _choose_stem_language(typed, code)) for code in languages or (DEFAULT_LANGUAGE,))
+    return {_fold_accents(stem): edit for found in stems for stem, edit in zip(found, edits, strict=True)}
 
 
-def _stems(words: list[str], language: str) -> list[str]:
-    stemmer = _stemmer(language)
+def _stem_words(words: list[str], language: str) -> list[str]:
+    stemmer = _load_stemmer(language)
     if stemmer is None:
         return words
     with _STEMMER_LOCK:
         return list(stemmer.stemWords(words))
 
 
-def _edits(word: str) -> Iterator[str]:
-    """What was most likely meant first."""
+def _list_edits(word: str) -> Iterator[str]:
+    """Lists all words at Damerau-Levenshtein distance 1, likeliest first."""
     letters = next((alphabet for alphabet in _ALPHABETS if any(letter in alphabet for letter in word)), "")
     cuts = [(word[:at], word[at:]) for at in range(len(word) + 1)]
     yield from (head + tail[1] + tail[0] + tail[2:] for head, tail in cuts if len(tail) > 1)
@@ -337,31 +385,31 @@ def _edits(word: str) -> Iterator[str]:
     yield from (head + tail[1:] for head, tail in cuts if tail)
 
 
-def _capped(forms: list[tuple[str, ...]]) -> tuple[tuple[str, ...], ...]:
-    kept = frozenset(list(dict.fromkeys(forms))[:MOST_TERMS])
+def _limit_terms(forms: list[tuple[str, ...]]) -> tuple[tuple[str, ...], ...]:
+    kept = frozenset(list(dict.fromkeys(forms))[:MAX_QUESTION_TERMS])
     return tuple(form for form in forms if form in kept)
 
 
 # -- languages ----------------------------------------------------------------------------------
 
-_SURE = 0.95
-_FEWEST_LATIN_LETTERS, _FEWEST_LETTERS = 60, 12
+_MIN_PROBABILITY = 0.95
+_MIN_LATIN_LETTERS, _MIN_LETTERS = 60, 12
 """Latin letters say less about a language than others do."""
-_OTHER_CODES = {"iw": "he", "fil": "tl", "nb": "no", "nn": "no"}
+_LANGUAGE_ALIASES = {"iw": "he", "fil": "tl", "nb": "no", "nn": "no"}
 _DETECTOR_LOCK = threading.Lock()
 
 
-def language(text: str) -> str | None:
+def detect_language(text: str) -> str | None:
     """The language of a text (ISO 639-1), or None when it is short, mixed or code."""
     sample = text[:4000]
     letters = "".join(filter(str.isalpha, sample))
     latin = len(letters) if letters.isascii() else sum(letter < "\u0370" for letter in letters)
-    fewest = _FEWEST_LATIN_LETTERS if 2 * latin >= len(letters) else _FEWEST_LETTERS
+    fewest = _MIN_LATIN_LETTERS if 2 * latin >= len(letters) else _MIN_LETTERS
     readable = len(letters) + sum(map(str.isspace, sample))
     if len(letters) < fewest or readable < 0.85 * len(sample):
         return None
     middle = len(sample) // 2
-    whole, *halves = (_detected(part) for part in (sample, sample[:middle], sample[middle:]))
+    whole, *halves = (_detect_if_sure(part) for part in (sample, sample[:middle], sample[middle:]))
     if whole is None or any(half not in (whole, None) for half in halves):
         return None
     return whole if whole == DEFAULT_LANGUAGE or not _reads_like_english(sample, whole) else None
@@ -375,15 +423,15 @@ def _reads_like_english(sample: str, detected: str) -> bool:
     return english >= max(own, 1)
 
 
-def _detected(text: str) -> str | None:
+def _detect_if_sure(text: str) -> str | None:
     with _DETECTOR_LOCK:
-        found = _detector().FindLanguage(text=text)
-    code = _OTHER_CODES.get(found.language, found.language)
-    return code if found.probability >= _SURE and len(code) == 2 else None
+        found = _load_detector().FindLanguage(text=text)
+    code = _LANGUAGE_ALIASES.get(found.language, found.language)
+    return code if found.probability >= _MIN_PROBABILITY and len(code) == 2 else None
 
 
 @lru_cache(maxsize=1)
-def _detector() -> gcld3.NNetLanguageIdentifier:
+def _load_detector() -> gcld3.NNetLanguageIdentifier:
     import gcld3  # here, since only adding documents needs it
 
     return gcld3.NNetLanguageIdentifier(min_num_bytes=0, max_num_bytes=16000)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-_LISTS = {
+_WORD_LISTS = {
     "en": """
         a about after again all also am an and any are as at be because been before being below between both but
         by can could did do does doing down during each few for from further get had has have having he her here
@@ -100,4 +100,4 @@ _LISTS = {
     """,
 }
 
-STOP_WORDS: dict[str, frozenset[str]] = {code: frozenset(words.split()) for code, words in _LISTS.items()}
+STOP_WORDS: dict[str, frozenset[str]] = {code: frozenset(words.split()) for code, words in _WORD_LISTS.items()}

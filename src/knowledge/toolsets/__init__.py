@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from knowledge.toolsets.base import Registry
 
 
-def registry() -> Registry:
+def make_registry() -> Registry:
     # Imported here, since a process that serves one contract should not pay for the others.
     from knowledge.toolsets.base import Registry
     from knowledge.toolsets.kb.tools import tools as kb

@@ -5,17 +5,47 @@ from __future__ import annotations
 import inspect
 import math
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import PurePath
 from typing import Annotated, Any, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema, create_model
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import ErrorDetails
 
-from knowledge.errors import InvalidParameter, KnowledgeError, MissingParameter, UnknownParameter
+from knowledge.engine.api import find_doc_type, list_doc_types
+from knowledge.errors import InvalidParameter, KnowledgeError, MissingParameter, UnknownParameter, UnsupportedFormat
 from knowledge.model import Json, JsonValue
+from knowledge.wire.errors import TOOL_WORDS, describe_problem
 
-MAX_DEPTH = 64
+
+def normalize_format(name: str) -> str:
+    """The name that contracts print: a photo.jpeg is a jpg, an index.htm is html."""
+    return find_doc_type(f".{name}") or name
+
+
+def list_formats(first: Sequence[str] = ()) -> list[str]:
+    """Every format that is read, these before the others."""
+    others = sorted(list_doc_types() - set(first))
+    return [*first, *others]
+
+
+def check_suffix(filename: str, first: Sequence[str]) -> str:
+    """The format that a name promises, or a refusal that names these formats first and then what else is read."""
+    suffix = PurePath(filename).suffix.lower()
+    known = find_doc_type(suffix)
+    if known is not None:
+        return known
+    listed: list[JsonValue] = [*list_formats(first)]
+    named = [name.upper() for name in first]
+    raise UnsupportedFormat(
+        f"Unsupported file format: {suffix or 'none'}. Use {', '.join(named[:-1])}, or {named[-1]}",
+        hint=f"Also read: {', '.join(list_formats(first)[len(first) :])}.",
+        supported_formats=listed,
+    )
+
+
+MAX_JSON_DEPTH = 64
 
 JsonObject: TypeAlias = Annotated[dict[str, Any], WithJsonSchema({"type": "object", "additionalProperties": True})]
 """Any JSON object, as an argument."""
@@ -32,18 +62,18 @@ class Arguments(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, arbitrary_types_allowed=False)
 
 
-class _Untitled(GenerateJsonSchema):
+class _SchemaWithoutTitles(GenerateJsonSchema):
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002
         return False
 
 
-def arguments_of(function: Callable[..., Any], name: str) -> type[Arguments]:
+def make_arguments_model(function: Callable[..., Any], name: str) -> type[Arguments]:
     """The model of everything that a tool's function takes after its Call."""
     # What a tool answers is Json, whose own name for its values the tool's file need not know.
     hints = get_type_hints(function, localns={"JsonValue": JsonValue}, include_extras=True)
     fields: dict[str, Any] = {}
     for parameter in list(inspect.signature(function).parameters.values())[1:]:
-        hint = _integral(hints[parameter.name])
+        hint = _accept_whole_floats(hints[parameter.name])
         required = parameter.default is inspect.Parameter.empty
         wire = parameter.name.rstrip("_")  # `async` is a word of Python's, so it is written async_
         alias = wire if wire != parameter.name else None
@@ -51,7 +81,7 @@ def arguments_of(function: Callable[..., Any], name: str) -> type[Arguments]:
     return create_model(name, __base__=Arguments, **fields)
 
 
-def _integral(hint: Any) -> Any:
+def _accept_whole_floats(hint: Any) -> Any:
     """JSON does not tell 5.0 from 5, so neither do we where an integer is asked for."""
     parts = {hint, *get_args(hint)}
     for part in get_args(hint):
@@ -65,19 +95,19 @@ def _is_whole(value: object) -> bool:
     return isinstance(value, float) and value.is_integer()
 
 
-def schema_of(model: type[Arguments]) -> Json:
+def make_schema(model: type[Arguments]) -> Json:
     """The JSON schema that clients see: no titles, no references, no alternatives with null."""
-    schema: dict[str, Any] = model.model_json_schema(by_alias=True, schema_generator=_Untitled)
-    plain: dict[str, Any] = _plain(schema, schema.get("$defs", {}))
+    schema: dict[str, Any] = model.model_json_schema(by_alias=True, schema_generator=_SchemaWithoutTitles)
+    plain: dict[str, Any] = _simplify_schema(schema, schema.get("$defs", {}))
     for key in ("title", "description", "$defs"):
         plain.pop(key, None)
     plain.setdefault("properties", {})
     return plain
 
 
-def _plain(node: Any, definitions: Mapping[str, Any]) -> Any:
+def _simplify_schema(node: Any, definitions: Mapping[str, Any]) -> Any:
     if isinstance(node, list):
-        return [_plain(item, definitions) for item in node]
+        return [_simplify_schema(item, definitions) for item in node]
     if not isinstance(node, dict):
         return node
     if "$ref" in node:
@@ -86,14 +116,14 @@ def _plain(node: Any, definitions: Mapping[str, Any]) -> Any:
     arms = [arm for arm in node.get("anyOf", []) if arm.get("type") != "null"]
     if len(arms) == 1:
         rest = {key: value for key, value in node.items() if key != "anyOf"}
-        return _plain({**arms[0], **rest}, definitions)
+        return _simplify_schema({**arms[0], **rest}, definitions)
     dropped = {key for key in ("title",) if isinstance(node.get(key), str)}
     if node.get("default", 0) is None:
         dropped.add("default")
-    return {key: _plain(value, definitions) for key, value in node.items() if key not in dropped}
+    return {key: _simplify_schema(value, definitions) for key, value in node.items() if key not in dropped}
 
 
-def understand(model: type[Arguments], given: Mapping[str, JsonValue] | None) -> dict[str, Any]:
+def parse_arguments(model: type[Arguments], given: Mapping[str, JsonValue] | None) -> dict[str, Any]:
     """The arguments as values by parameter name, or a refusal that names the argument at fault."""
     arguments = dict(given or {})
     for name, value in arguments.items():
@@ -102,14 +132,10 @@ def understand(model: type[Arguments], given: Mapping[str, JsonValue] | None) ->
     try:
         return dict(model.model_validate(present).__dict__)
     except ValidationError as error:
-        raise _refusal(model, error.errors(include_url=False, include_context=True)) from None
+        raise _argument_error(model, error.errors(include_url=False, include_context=True)) from None
 
 
-def names_of(model: type[Arguments]) -> list[JsonValue]:
-    return [field.alias or name for name, field in model.model_fields.items()]
-
-
-def _refusal(model: type[Arguments], found: list[ErrorDetails]) -> KnowledgeError:
+def _argument_error(model: type[Arguments], found: list[ErrorDetails]) -> KnowledgeError:
     order = {"missing": 0, "extra_forbidden": 1}
     first = min(found, key=lambda detail: order.get(detail["type"], 2))
     path = ".".join(str(part) for part in first["loc"])
@@ -118,64 +144,32 @@ def _refusal(model: type[Arguments], found: list[ErrorDetails]) -> KnowledgeErro
             f"Missing required parameter: {path}", hint=f"Give a value for '{path}'.", parameter=path
         )
     if first["type"] == "extra_forbidden":
-        valid = _siblings(model, first["loc"])
+        valid = _list_valid_names(model, first["loc"])
         listed = ", ".join(str(name) for name in valid) or "none"
         return UnknownParameter(
             f"Unknown parameter: {path}. Valid parameters: {listed}",
             hint="Leave it out, or use one of the valid names.", parameter=path, valid_parameters=valid,
         )  # fmt: skip
-    return InvalidParameter(
-        f"Invalid value for '{path}': {wording(first)}", hint=f"Correct '{path}' and call again.", parameter=path
-    )
+    message = f"Invalid value for '{path}': {describe_problem(first, TOOL_WORDS)}"
+    return InvalidParameter(message, hint=f"Correct '{path}' and call again.", parameter=path)
 
 
-def _siblings(model: type[BaseModel], location: tuple[int | str, ...]) -> list[JsonValue]:
+def _list_valid_names(model: type[BaseModel], location: tuple[int | str, ...]) -> list[JsonValue]:
     """The names that would have been valid where an unknown one stood."""
     here: type[BaseModel] = model
     for part in location[:-1]:
         for name, field in here.model_fields.items():
             if part in (name, field.alias):
-                here = next(_models(field.annotation), here)
+                here = next(_find_models(field.annotation), here)
     return [field.alias or name for name, field in here.model_fields.items()]
 
 
-def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+def _find_models(annotation: Any) -> Iterator[type[BaseModel]]:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     elif get_origin(annotation) in (Union, types.UnionType, Annotated):
         for part in get_args(annotation):
-            yield from _models(part)
-
-
-KINDS = {
-    "string_type": "a string", "int_type": "an integer", "int_from_float": "an integer", "float_type": "a number",
-    "bool_type": "true or false", "dict_type": "an object", "model_type": "an object", "list_type": "an array",
-    "finite_number": "a finite number",
-}  # fmt: skip
-
-BOUNDS = {
-    "greater_than_equal": ("at least", "ge"), "less_than_equal": ("at most", "le"),
-    "greater_than": ("more than", "gt"), "less_than": ("less than", "lt"),
-}  # fmt: skip
-
-
-def wording(detail: ErrorDetails) -> str:
-    """What is wrong with one value, in our own words."""
-    kind, context = detail["type"], detail.get("ctx", {})
-    if kind in KINDS:
-        return f"must be {KINDS[kind]}"
-    if kind in BOUNDS:
-        words, key = BOUNDS[kind]
-        return f"must be {words} {context[key]}"
-    if kind in ("literal_error", "enum"):
-        return f"must be one of {str(context['expected']).replace(' or ', ', ')}"
-    if kind == "string_too_short":
-        return "must not be empty"
-    if kind in ("string_too_long", "too_long"):
-        return f"must not be longer than {context['max_length']}"
-    if kind == "value_error":
-        return str(context["error"])
-    return "is not valid"
+            yield from _find_models(part)
 
 
 def check_json(value: JsonValue, name: str) -> None:
@@ -183,14 +177,17 @@ def check_json(value: JsonValue, name: str) -> None:
     pending: list[tuple[JsonValue, int]] = [(name, 0), (value, 0)]
     while pending:
         item, depth = pending.pop()
-        if depth > MAX_DEPTH:
+        if depth > MAX_JSON_DEPTH:
             raise InvalidParameter(
-                f"Invalid value for '{printable(name)}': nested too deeply", parameter=printable(name)
+                f"Invalid value for '{replace_unencodable(name)}': nested too deeply",
+                parameter=replace_unencodable(name),
             )
         if isinstance(item, str):
             _check_text(item, name)
         elif isinstance(item, float) and not math.isfinite(item):
-            raise InvalidParameter(f"Invalid value for '{printable(name)}': must be finite", parameter=printable(name))
+            raise InvalidParameter(
+                f"Invalid value for '{replace_unencodable(name)}': must be finite", parameter=replace_unencodable(name)
+            )
         elif isinstance(item, dict):
             pending += [(part, depth + 1) for pair in item.items() for part in pair]
         elif isinstance(item, list):
@@ -200,11 +197,11 @@ def check_json(value: JsonValue, name: str) -> None:
 def _check_text(text: str, name: str) -> None:
     if text.isascii() and "\x00" not in text:
         return
-    if "\x00" in text or printable(text) != text:
-        shown = printable(name)
+    if "\x00" in text or replace_unencodable(text) != text:
+        shown = replace_unencodable(name)
         raise InvalidParameter(f"Invalid value for '{shown}': not readable as Unicode text", parameter=shown)
 
 
-def printable(text: str) -> str:
+def replace_unencodable(text: str) -> str:
     """The text with what cannot be encoded replaced."""
     return text.encode("utf-8", "replace").decode("utf-8").replace("\x00", "?")

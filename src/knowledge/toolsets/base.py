@@ -12,9 +12,9 @@ from uuid import UUID
 
 from knowledge.engine.api import Engine
 from knowledge.errors import Internal, KnowledgeError
-from knowledge.model import Caller, Json, JsonValue, Report
-from knowledge.toolsets.arguments import Arguments, arguments_of, schema_of, understand
-from knowledge.toolsets.paths import Folders
+from knowledge.model import Caller, Json, JsonValue, ReportProgress
+from knowledge.toolsets.arguments import Arguments, make_arguments_model, make_schema, parse_arguments
+from knowledge.toolsets.file_access import AllowedFolders
 
 log = logging.getLogger(__name__)
 
@@ -22,7 +22,7 @@ Service = TypeVar("Service")
 Saying = TypeVar("Saying")
 
 
-class Rate(StrEnum):
+class RateClass(StrEnum):
     """Which allowance a call draws on."""
 
     QUERY = "query"
@@ -33,33 +33,33 @@ class Rate(StrEnum):
     AUTHENTICATION = "authentication"
 
 
-def silent(step: str, done: int, total: int) -> None:
+def ignore_progress(step: str, done: int, total: int) -> None:
     """A report that nobody asked for."""
 
 
-def unfollowed(job: UUID) -> None:
+def ignore_job(job: UUID) -> None:
     """A connection that cannot be told anything later."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class CallLimits:
     """What the operator allows a call."""
 
     max_file_bytes: int = 100 << 20
     wait_s: float = 50.0
     """How long a call waits for its job before it answers without."""
-    folders: Folders = field(default_factory=Folders)
+    folders: AllowedFolders = field(default_factory=AllowedFolders)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class ToolCall:
     """One call on its way: who asks, through which engine, and how to tell them about progress."""
 
     engine: Engine
     caller: Caller = field(default_factory=Caller)
-    limits: Limits = field(default_factory=Limits)
-    report: Report = silent
-    follow: Callable[[UUID], None] = unfollowed
+    limits: CallLimits = field(default_factory=CallLimits)
+    report: ReportProgress = ignore_progress
+    follow: Callable[[UUID], None] = ignore_job
     """Tell the connection about a job's progress after this call has been answered, where it stays open."""
     services: Mapping[type[object], object] = field(default_factory=dict)
 
@@ -69,7 +69,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class Refusal:
     """A contract's own way of saying no."""
 
     body: Json
@@ -79,9 +79,9 @@ class Refused:
     """Set where the contract refuses on the JSON-RPC plane: the code of the error and a plain caller's HTTP status."""
 
 
-Answered: TypeAlias = Json | Refused
-Handler: TypeAlias = Callable[..., Awaitable[Answered]]
-Voice: TypeAlias = Callable[[KnowledgeError], Refused]
+ToolResult: TypeAlias = Json | Refusal
+Handler: TypeAlias = Callable[..., Awaitable[ToolResult]]
+ErrorFormatter: TypeAlias = Callable[[KnowledgeError], Refusal]
 """How a contract words an error."""
 
 
@@ -93,8 +93,8 @@ class Tool:
     toolset: str
     description: str
     handler: Handler
-    voice: Voice
-    rate: Rate
+    format_error: ErrorFormatter
+    rate: RateClass
     read_only: bool
     destructive: bool
     idempotent: bool
@@ -104,11 +104,11 @@ class Tool:
 
     @cached_property
     def arguments(self) -> type[Arguments]:
-        return arguments_of(self.handler, self.name)
+        return make_arguments_model(self.handler, self.name)
 
     @cached_property
     def schema(self) -> Json:
-        return schema_of(self.arguments)
+        return make_schema(self.arguments)
 
     @property
     def annotations(self) -> Json:
@@ -129,15 +129,15 @@ class Tool:
             "annotations": self.annotations,
         }
 
-    async def run(self, call: Call, arguments: Mapping[str, JsonValue] | None) -> Answered:
+    async def run(self, call: ToolCall, arguments: Mapping[str, JsonValue] | None) -> ToolResult:
         """Answer or refuse; only cancellation passes through."""
         try:
-            return await self.handler(call, **understand(self.arguments, arguments))
+            return await self.handler(call, **parse_arguments(self.arguments, arguments))
         except KnowledgeError as error:
-            return self.voice(error)
+            return self.format_error(error)
         except Exception:
             log.exception("%s failed", self.name)
-            return self.voice(Internal(f"{self.name} failed because of a fault in the server"))
+            return self.format_error(Internal(f"{self.name} failed because of a fault in the server"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,14 +163,14 @@ class ResourceText:
     mime_type: str = "text/markdown"
 
 
-class Resources(Protocol):
+class ResourceProvider(Protocol):
     """What a contract lets clients read beside its tools."""
 
     templates: Sequence[ResourceTemplate]
 
-    async def list(self, call: Call) -> list[Resource]: ...
+    async def list(self, call: ToolCall) -> list[Resource]: ...
 
-    async def read(self, call: Call, uri: str) -> ResourceText | None:
+    async def read(self, call: ToolCall, uri: str) -> ResourceText | None:
         """None when the address is not one of this contract's; NotFound when it is, but nothing is there."""
 
 
@@ -186,7 +186,7 @@ class Prompt:
     name: str
     description: str
     arguments: tuple[PromptArgument, ...]
-    render: Callable[[Call, Mapping[str, str]], Awaitable[str]]
+    render: Callable[[ToolCall, Mapping[str, str]], Awaitable[str]]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -194,10 +194,10 @@ class Toolset:
     """One contract: its tools, its resources and prompts, and its way of saying no."""
 
     name: str
-    voice: Voice
+    format_error: ErrorFormatter
     flat: bool = False
-    resources: Resources | None = None
-    cancel: Callable[[Call, str], Awaitable[Answered]] | None = None
+    resources: ResourceProvider | None = None
+    cancel: Callable[[ToolCall, str], Awaitable[ToolResult]] | None = None
     """What `tools/cancel` does with a task of this contract."""
     tools: list[Tool] = field(default_factory=list)
     prompts: list[Prompt] = field(default_factory=list)
@@ -206,7 +206,7 @@ class Toolset:
         self,
         name: str,
         *,
-        rate: Rate = Rate.QUERY,
+        rate: RateClass = RateClass.QUERY,
         read_only: bool = False,
         destructive: bool = False,
         idempotent: bool | None = None,
@@ -217,18 +217,26 @@ class Toolset:
         def register(handler: Handler) -> Handler:
             self.tools.append(
                 Tool(
-                    name=name, toolset=self.name, description=" ".join((handler.__doc__ or "").split()),
-                    handler=handler, voice=self.voice, rate=rate, read_only=read_only, destructive=destructive,
-                    open_world=open_world, flat=self.flat, idempotent=read_only if idempotent is None else idempotent,
+                    name=name,
+                    toolset=self.name,
+                    description=" ".join((handler.__doc__ or "").split()),
+                    handler=handler,
+                    format_error=self.format_error,
+                    rate=rate,
+                    read_only=read_only,
+                    destructive=destructive,
+                    open_world=open_world,
+                    flat=self.flat,
+                    idempotent=read_only if idempotent is None else idempotent,
                 )
-            )  # fmt: skip
+            )
             return handler
 
         return register
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class ToolsetView:
     """What one request sees of all that is registered."""
 
     toolsets: tuple[str, ...]
@@ -243,38 +251,41 @@ class Registry:
         self.by_name: dict[str, Tool] = {tool.name: tool for toolset in toolsets for tool in toolset.tools}
         if len(self.by_name) != sum(len(toolset.tools) for toolset in toolsets):
             raise ValueError("two tools share one name")
-        self._listings: dict[View, list[Json]] = {}
+        self._listings: dict[ToolsetView, list[Json]] = {}
 
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(self.toolsets)
 
-    def seen(self, view: View) -> Iterator[Toolset]:
+    def select_toolsets(self, view: ToolsetView) -> Iterator[Toolset]:
         """The toolsets of a view, in the order in which they were registered."""
         return (toolset for name, toolset in self.toolsets.items() if name in view.toolsets)
 
-    def tools(self, view: View) -> list[Tool]:
+    def list_tools(self, view: ToolsetView) -> list[Tool]:
         return [
-            tool for toolset in self.seen(view) for tool in toolset.tools if tool.read_only or not view.read_only
-        ]  # fmt: skip
+            tool
+            for toolset in self.select_toolsets(view)
+            for tool in toolset.tools
+            if tool.read_only or not view.read_only
+        ]
 
-    def tool(self, name: str, view: View) -> Tool | None:
+    def find_tool(self, name: str, view: ToolsetView) -> Tool | None:
         tool = self.by_name.get(name)
         if tool is None or tool.toolset not in view.toolsets or (view.read_only and not tool.read_only):
             return None
         return tool
 
-    def listing(self, view: View) -> list[Json]:
+    def list_schemas(self, view: ToolsetView) -> list[Json]:
         """The tools of a view as clients see them."""
         if view not in self._listings:
-            self._listings[view] = [tool.listing for tool in self.tools(view)]
+            self._listings[view] = [tool.listing for tool in self.list_tools(view)]
         return self._listings[view]
 
 
-def nearest(kind: type[KnowledgeError], table: Mapping[type[KnowledgeError], Saying]) -> Saying:
+def find_nearest(kind: type[KnowledgeError], table: Mapping[type[KnowledgeError], Saying]) -> Saying:
     """A contract's word for an error: that of the nearest class in its table."""
-    return next(table[ancestor] for ancestor in _lineage(kind) if ancestor in table)
+    return next(table[ancestor] for ancestor in _list_ancestors(kind) if ancestor in table)
 
 
-def _lineage(kind: type[KnowledgeError]) -> Iterator[type[KnowledgeError]]:
+def _list_ancestors(kind: type[KnowledgeError]) -> Iterator[type[KnowledgeError]]:
     return cast(Iterator[type[KnowledgeError]], iter(cast(Any, kind.__mro__)))

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, fields
 from datetime import datetime
-from uuid import UUID
+from operator import attrgetter
 
 from pydantic import Field
 
 from knowledge.errors import InvalidParameter
 from knowledge.model import Account, ApiKey, IssuedKey, Json
-from knowledge.wire.search import Body
-from knowledge.wire.shapes import AccountShape, AccountsShape, ApiKeyShape, ApiKeysShape, IssuedKeyShape
-from knowledge.wire.values import (
-    dump_moment,
-    dump_moment_or_none,
-    load_bound,
-    load_moment,
-    load_moment_or_none,
-    load_ref,
-)
+from knowledge.wire.requests import Body
+from knowledge.wire.values import dump_moment_or_none, load_bound, load_ref
 
 
 class CredentialsBody(Body):
@@ -59,72 +52,36 @@ def load_key_id(text: str) -> int:
     return ref
 
 
-def dump_account(account: Account) -> AccountShape:
-    return {
-        "id": account.id,
-        "uid": str(account.uid),
-        "username": account.username,
-        "is_admin": account.is_admin,
-        "is_disabled": account.is_disabled,
-        "created_at": dump_moment(account.created_at),
-    }
+@dataclass(frozen=True)
+class AccountsShape:
+    """All accounts."""
+
+    accounts: tuple[Account, ...]
 
 
-def load_account(data: AccountShape) -> Account:
-    return Account(
-        id=data["id"],
-        uid=UUID(data["uid"]),
-        username=data["username"],
-        is_admin=data["is_admin"],
-        is_disabled=data["is_disabled"],
-        created_at=load_moment(data["created_at"]),
-    )
+@dataclass(frozen=True)
+class ApiKeysShape:
+    """An account's keys, without their secrets."""
+
+    api_keys: tuple[ApiKey, ...]
 
 
-def dump_accounts(accounts: list[Account]) -> AccountsShape:
-    return {"accounts": [dump_account(account) for account in accounts]}
+@dataclass(frozen=True)
+class IssuedKeyShape(ApiKey):
+    """The only time that `api_key` is shown."""
+
+    username: str
+    api_key: str
+
+    @classmethod
+    def from_issued(cls, issued: IssuedKey) -> IssuedKeyShape:
+        return cls(*(*_KEY_VALUES(issued.key), issued.username, issued.secret))
+
+    def to_issued(self) -> IssuedKey:
+        return IssuedKey(ApiKey(*_KEY_VALUES(self)), self.username, self.api_key)
 
 
-def load_accounts(data: AccountsShape) -> list[Account]:
-    return [load_account(account) for account in data["accounts"]]
-
-
-def dump_api_key(key: ApiKey) -> ApiKeyShape:
-    return {
-        "id": key.id,
-        "name": key.name,
-        "prefix": key.prefix,
-        "created_at": dump_moment(key.created_at),
-        "expires_at": dump_moment_or_none(key.expires_at),
-        "last_used_at": dump_moment_or_none(key.last_used_at),
-    }
-
-
-def load_api_key(data: ApiKeyShape) -> ApiKey:
-    return ApiKey(
-        id=data["id"],
-        name=data["name"],
-        prefix=data["prefix"],
-        created_at=load_moment(data["created_at"]),
-        expires_at=load_moment_or_none(data["expires_at"]),
-        last_used_at=load_moment_or_none(data["last_used_at"]),
-    )
-
-
-def dump_api_keys(keys: list[ApiKey]) -> ApiKeysShape:
-    return {"api_keys": [dump_api_key(key) for key in keys]}
-
-
-def load_api_keys(data: ApiKeysShape) -> list[ApiKey]:
-    return [load_api_key(key) for key in data["api_keys"]]
-
-
-def dump_issued_key(issued: IssuedKey) -> IssuedKeyShape:
-    return {**dump_api_key(issued.key), "username": issued.username, "api_key": issued.secret}
-
-
-def load_issued_key(data: IssuedKeyShape) -> IssuedKey:
-    return IssuedKey(load_api_key(data), data["username"], data["api_key"])
+_KEY_VALUES = attrgetter(*(each.name for each in fields(ApiKey)))
 
 
 def dump_new_key(name: str, expires_at: datetime | None) -> Json:

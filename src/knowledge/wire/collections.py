@@ -1,71 +1,235 @@
-"""Collections, and a page of them."""
+"""Collections and corpora as JSON: how they are listed, made, changed and shared."""
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
+from datetime import datetime
 from uuid import UUID
 
-from knowledge.model import Collection, Curation, Page
-from knowledge.wire.shapes import CollectionShape, CollectionsShape, CurationShape
-from knowledge.wire.values import dump_moment, load_moment
+from pydantic import Field
+
+from knowledge.errors import InvalidCorpusId, MissingParameter
+from knowledge.model import (
+    Collection,
+    CollectionEdit,
+    CorpusEdit,
+    Curation,
+    Grant,
+    Json,
+    NewCollection,
+    NewCorpus,
+    Permission,
+    ResultPage,
+    new_uid,
+)
+from knowledge.wire.requests import Body, BodyUuid, Listing, Metadata
+from knowledge.wire.values import LARGEST_ID
+
+_NUMBER = re.compile(r"[0-9]{1,19}")
+
+_SHARED = (
+    *("id", "uid", "name", "description", "document_count", "chunk_count"),
+    *("source_type", "url", "metadata", "created_at", "updated_at"),
+)
+"""What a corpus and a collection call by the same name."""
 
 
-def dump_collection(collection: Collection) -> CollectionShape:
+class CorpusListing(Listing):
+    category: str | None = Field(None, description="legal, medical, research, general or technical.")
+    approved_only: bool = False
+
+
+class NewCorpusBody(Body):
+    name: str | None = Field(None, description="How it is called; made from the display name when it is not given.")
+    display_name: str | None = Field(None, description="Free text; the name when it is not given.")
+    description: str = ""
+    category: str = Field("general", description="legal, medical, research, general or technical.")
+    version: str = ""
+    is_public: bool = Field(False, description="Readable by everybody, once an admin has approved it.")
+    uid: BodyUuid | None = Field(None, description="Made by the caller, so that to ask twice makes one corpus.")
+
+    def to_new(self) -> NewCorpus:
+        title = self.name if self.display_name is None else self.display_name
+        if title is None or not title.strip():
+            raise MissingParameter("A corpus needs a name", parameter="name")
+        return NewCorpus(
+            title=title,
+            name=self.name,
+            description=self.description,
+            category=self.category,
+            version=self.version,
+            is_public=self.is_public,
+            uid=self.uid or new_uid(),
+        )
+
+
+class CorpusEditBody(Body):
+    """What is not given stays as it is."""
+
+    display_name: str | None = None
+    description: str | None = None
+    category: str | None = Field(None, description="legal, medical, research, general or technical.")
+    version: str | None = None
+    is_public: bool | None = None
+
+    def to_edit(self) -> CorpusEdit:
+        return CorpusEdit(
+            title=self.display_name,
+            description=self.description,
+            category=self.category,
+            version=self.version,
+            is_public=self.is_public,
+        )
+
+
+class GrantBody(Body):
+    username: str
+    permission: Permission = Field(Permission.READ, strict=False, description="read or write.")
+
+
+def load_corpus_id(text: str) -> int:
+    if not _NUMBER.fullmatch(text) or not 0 < int(text) <= LARGEST_ID:
+        raise InvalidCorpusId(f"'{text[:40]}' is not the number of a corpus", parameter="corpus_id")
+    return int(text)
+
+
+@dataclass(frozen=True)
+class CorpusShape:
+    """A collection in the words of contract 001."""
+
+    id: int
+    uid: UUID
+    name: str
+    display_name: str
+    description: str
+    category: str
+    version: str
+    is_public: bool
+    is_approved: bool
+    owner: str
+    owner_id: int
+    document_count: int
+    chunk_count: int
+    source_type: str
+    url: str | None
+    metadata: Json
+    created_at: datetime
+    updated_at: datetime
+
+    @classmethod
+    def from_collection(cls, corpus: Collection) -> CorpusShape:
+        curation = corpus.curation or Curation("general")
+        return cls(
+            display_name=corpus.title,
+            category=curation.category,
+            version=curation.version,
+            is_public=curation.is_public,
+            is_approved=curation.is_approved,
+            owner=curation.owner_name,
+            owner_id=corpus.owner,
+            **{name: getattr(corpus, name) for name in _SHARED},
+        )
+
+    def to_collection(self) -> Collection:
+        return Collection(
+            title=self.display_name,
+            owner=self.owner_id,
+            curation=Curation(self.category, self.version, self.is_public, self.is_approved, self.owner),
+            **{name: getattr(self, name) for name in _SHARED},
+        )
+
+
+@dataclass(frozen=True)
+class CorpusesShape:
+    """A page of corpora."""
+
+    corpuses: tuple[CorpusShape, ...]
+    total: int
+    page: int
+    per_page: int
+
+    @classmethod
+    def from_page(cls, page: ResultPage[Collection]) -> CorpusesShape:
+        items = tuple(CorpusShape.from_collection(corpus) for corpus in page.items)
+        return cls(items, page.total, page.page, page.per_page)
+
+    def to_page(self) -> ResultPage[Collection]:
+        items = tuple(corpus.to_collection() for corpus in self.corpuses)
+        return ResultPage(items, self.total, self.page, self.per_page)
+
+
+@dataclass(frozen=True)
+class PermissionsShape:
+    """Whom the owner of a corpus has let in."""
+
+    permissions: tuple[Grant, ...]
+
+
+def dump_new_corpus(new: NewCorpus) -> Json:
     return {
-        "id": collection.id,
-        "uid": str(collection.uid),
-        "name": collection.name,
-        "title": collection.title,
-        "owner": collection.owner,
-        "description": collection.description,
-        "source_type": collection.source_type,
-        "url": collection.url,
-        "metadata": collection.metadata,
-        "document_count": collection.document_count,
-        "chunk_count": collection.chunk_count,
-        "created_at": dump_moment(collection.created_at),
-        "updated_at": dump_moment(collection.updated_at),
-        "curation": None if collection.curation is None else _dump_curation(collection.curation),
+        "name": new.name,
+        "display_name": new.title,
+        "description": new.description,
+        "category": new.category,
+        "version": new.version,
+        "is_public": new.is_public,
+        "uid": str(new.uid),
     }
 
 
-def load_collection(data: CollectionShape) -> Collection:
-    return Collection(
-        id=data["id"],
-        uid=UUID(data["uid"]),
-        name=data["name"],
-        title=data["title"],
-        owner=data["owner"],
-        description=data["description"],
-        source_type=data["source_type"],
-        url=data["url"],
-        metadata=data["metadata"],
-        document_count=data["document_count"],
-        chunk_count=data["chunk_count"],
-        created_at=load_moment(data["created_at"]),
-        updated_at=load_moment(data["updated_at"]),
-        curation=None if data["curation"] is None else Curation(**data["curation"]),
-    )
-
-
-def dump_collections(page: Page[Collection]) -> CollectionsShape:
-    return {
-        "collections": [dump_collection(collection) for collection in page.items],
-        "total": page.total,
-        "page": page.page,
-        "per_page": page.per_page,
+def dump_corpus_edit(edit: CorpusEdit) -> Json:
+    fields: Json = {
+        "display_name": edit.title,
+        "description": edit.description,
+        "category": edit.category,
+        "version": edit.version,
+        "is_public": edit.is_public,
     }
+    return {name: value for name, value in fields.items() if value is not None}
 
 
-def load_collections(data: CollectionsShape) -> Page[Collection]:
-    items = tuple(load_collection(collection) for collection in data["collections"])
-    return Page(items, data["total"], data["page"], data["per_page"])
+@dataclass(frozen=True)
+class CollectionsShape:
+    """A page of collections."""
+
+    collections: tuple[Collection, ...]
+    total: int
+    page: int
+    per_page: int
+
+    @classmethod
+    def from_page(cls, page: ResultPage[Collection]) -> CollectionsShape:
+        return cls(page.items, page.total, page.page, page.per_page)
+
+    def to_page(self) -> ResultPage[Collection]:
+        return ResultPage(self.collections, self.total, self.page, self.per_page)
 
 
-def _dump_curation(curation: Curation) -> CurationShape:
-    return {
-        "category": curation.category,
-        "version": curation.version,
-        "is_public": curation.is_public,
-        "is_approved": curation.is_approved,
-        "owner_name": curation.owner_name,
-    }
+class NewCollectionBody(Body):
+    title: str | None = Field(None, description="Free text; the name is made from it when that is not given.")
+    name: str | None = None
+    description: str = ""
+    source_type: str = "upload"
+    url: str | None = None
+    metadata: Metadata = Field({})
+    uid: BodyUuid | None = Field(None, description="Made by the caller, so that to ask twice makes one collection.")
+
+    def to_new(self) -> NewCollection:
+        title = self.name if self.title is None else self.title
+        if title is None:
+            raise MissingParameter("A collection needs a title", parameter="title")
+        return NewCollection(**{**dict(self), "title": title, "uid": self.uid or new_uid()})
+
+
+class CollectionEditBody(Body):
+    """What is not given stays as it is."""
+
+    title: str | None = None
+    description: str | None = None
+    url: str | None = None
+    source_type: str | None = None
+    metadata: Metadata | None = Field(None, description="Merged; a null takes a key out.")
+
+    def to_edit(self) -> CollectionEdit:
+        return CollectionEdit(**dict(self))

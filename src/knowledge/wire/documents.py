@@ -1,124 +1,357 @@
-"""Documents, their passages, and a page of them."""
+"""Documents and their passages, and how they are added, changed and listed."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime
+from operator import attrgetter
+from typing import Any, Literal
 from uuid import UUID
 
-from knowledge.model import Chunk, Document, DocumentStatus, Kind, Method, Page
-from knowledge.wire.shapes import ChunkShape, DocumentFacts, DocumentShape, DocumentsShape, DocumentWithChunksShape
-from knowledge.wire.values import dump_moment, load_moment, with_collection, without_collection
+from pydantic import BaseModel, ConfigDict, Field
+
+from knowledge.errors import Invalid, InvalidParameter
+from knowledge.model import (
+    DEFAULT_COLLECTION,
+    Chunk,
+    CollectionRef,
+    Content,
+    Document,
+    DocumentEdit,
+    DocumentFilter,
+    DocumentKind,
+    DocumentStatus,
+    ExtractionMethod,
+    Json,
+    NewFile,
+    NewNote,
+    ResultPage,
+    new_uid,
+)
+from knowledge.model.documents import DESCRIPTION_FIELDS
+from knowledge.wire.requests import (
+    FURTHEST,
+    Body,
+    BodyUuid,
+    Listing,
+    Metadata,
+    Reference,
+    dump_form_tags,
+    leave_out_usual,
+)
+from knowledge.wire.values import (
+    carried,
+    dump_collection_ref,
+    load_collection_ref,
+    one_collection,
+    part_tags,
+    with_collection,
+    without_collection,
+)
 
 SECTION_SEPARATOR = " > "
 
-
-def dump_document(document: Document) -> DocumentShape:
-    return {"id": document.id, "uid": str(document.uid), **dump_facts(document)}
+# -- answers --------------------------------------------------------------------------------------
 
 
-def load_document(data: DocumentShape) -> Document:
-    return load_facts(data, data["id"], data["uid"])
+@dataclass(frozen=True)
+class DocumentFacts:
+    """What a document and a hit both say about the document; the collection is the first of the tags."""
+
+    title: str
+    kind: DocumentKind
+    doc_type: str
+    collection: str
+    collection_id: int
+    owner: int
+    tags: tuple[str, ...]
+    metadata: Json
+    filename: str | None
+    source_path: str | None
+    url: str | None
+    sha256: str
+    size_bytes: int
+    status: DocumentStatus
+    method: ExtractionMethod
+    warnings: tuple[str, ...]
+    language: str | None
+    page_count: int | None
+    chunk_count: int
+    created_at: datetime
+    updated_at: datetime
 
 
-def dump_facts(document: Document) -> DocumentFacts:
-    return {
-        "title": document.title,
-        "kind": document.kind,
-        "doc_type": document.doc_type,
-        "collection": document.collection,
-        "collection_id": document.collection_id,
-        "owner": document.owner,
-        "tags": with_collection(document.tags, document.collection),
-        "metadata": document.metadata,
-        "filename": document.filename,
-        "source_path": document.source_path,
-        "url": document.url,
-        "sha256": document.sha256,
-        "size_bytes": document.size_bytes,
-        "status": document.status,
-        "method": document.method,
-        "warnings": list(document.warnings),
-        "language": document.language,
-        "page_count": document.page_count,
-        "chunk_count": document.chunk_count,
-        "created_at": dump_moment(document.created_at),
-        "updated_at": dump_moment(document.updated_at),
-    }
+FACTS = tuple(each.name for each in fields(DocumentFacts))
+_facts_of = attrgetter(*FACTS)
+_TAGS = FACTS.index("tags")
 
 
-def load_facts(data: DocumentFacts, number: int, uid: str) -> Document:
-    return Document(
-        id=number,
-        uid=UUID(uid),
-        title=data["title"],
-        kind=Kind(data["kind"]),
-        doc_type=data["doc_type"],
-        collection=data["collection"],
-        collection_id=data["collection_id"],
-        owner=data["owner"],
-        tags=without_collection(data["tags"], data["collection"]),
-        metadata=data["metadata"],
-        filename=data["filename"],
-        source_path=data["source_path"],
-        url=data["url"],
-        sha256=data["sha256"],
-        size_bytes=data["size_bytes"],
-        status=DocumentStatus(data["status"]),
-        method=Method(data["method"]),
-        warnings=tuple(data["warnings"]),
-        language=data["language"],
-        page_count=data["page_count"],
-        chunk_count=data["chunk_count"],
-        created_at=load_moment(data["created_at"]),
-        updated_at=load_moment(data["updated_at"]),
-    )
+def list_facts(document: Document) -> list[Any]:
+    """The values of DocumentFacts in their order."""
+    values = list(_facts_of(document))
+    values[_TAGS] = with_collection(document.tags, document.collection)
+    return values
 
 
-def dump_chunk(chunk: Chunk) -> ChunkShape:
-    return {
-        "id": chunk.id,
-        "uid": str(chunk.uid),
-        "index": chunk.index,
-        "text": chunk.text,
-        "page": chunk.page,
-        "section_header": section_header(chunk),
-        "section": list(chunk.section),
-    }
+def load_facts(facts: DocumentFacts, number: int, uid: UUID) -> Document:
+    values = dict(zip(FACTS, _facts_of(facts), strict=True))
+    return Document(number, uid, **{**values, "tags": without_collection(facts.tags, facts.collection)})
 
 
-def load_chunk(data: ChunkShape, document_id: int) -> Chunk:
-    return Chunk(
-        id=data["id"],
-        uid=UUID(data["uid"]),
-        document_id=document_id,
-        index=data["index"],
-        text=data["text"],
-        page=data["page"],
-        section=tuple(data["section"]),
-    )
+@dataclass(frozen=True)
+class _DocumentId:
+    """The first fields of DocumentShape."""
+
+    id: int
+    uid: UUID
+
+
+@dataclass(frozen=True)
+class DocumentShape(DocumentFacts, _DocumentId):
+    """A document with its collection among the tags."""
+
+    @classmethod
+    def from_document(cls, document: Document) -> DocumentShape:
+        return cls(document.id, document.uid, *list_facts(document))
+
+    def to_document(self) -> Document:
+        return load_facts(self, self.id, self.uid)
+
+
+@dataclass(frozen=True)
+class ChunkShape:
+    """A passage of a document."""
+
+    id: int
+    uid: UUID
+    index: int
+    text: str
+    page: int | None
+    section_header: str | None
+    section: tuple[str, ...]
+
+    @classmethod
+    def from_chunk(cls, chunk: Chunk) -> ChunkShape:
+        return cls(chunk.id, chunk.uid, chunk.index, chunk.text, chunk.page, section_header(chunk), chunk.section)
+
+    def to_chunk(self, document_id: int) -> Chunk:
+        return Chunk(self.id, self.uid, document_id, self.index, self.text, self.page, self.section)
 
 
 def section_header(chunk: Chunk) -> str | None:
     return SECTION_SEPARATOR.join(chunk.section) or None
 
 
-def dump_document_with_chunks(document: Document, chunks: Sequence[Chunk]) -> DocumentWithChunksShape:
-    return {**dump_document(document), "chunks": [dump_chunk(chunk) for chunk in chunks]}
+@dataclass(frozen=True)
+class DocumentWithChunksShape(DocumentShape):
+    """A document with its passages."""
+
+    chunks: tuple[ChunkShape, ...]
+
+    @classmethod
+    def from_chunks(cls, document: Document, chunks: Sequence[Chunk]) -> DocumentWithChunksShape:
+        values = [*list_facts(document), tuple(map(ChunkShape.from_chunk, chunks))]
+        return cls(document.id, document.uid, *values)
+
+    def to_chunks(self) -> list[Chunk]:
+        return [chunk.to_chunk(self.id) for chunk in self.chunks]
 
 
-def load_chunks(data: DocumentWithChunksShape) -> list[Chunk]:
-    return [load_chunk(chunk, data["id"]) for chunk in data["chunks"]]
+@dataclass(frozen=True)
+class DocumentsShape:
+    """A page of documents."""
+
+    documents: tuple[DocumentShape, ...]
+    total: int
+    page: int
+    per_page: int
+
+    @classmethod
+    def from_page(cls, page: ResultPage[Document]) -> DocumentsShape:
+        items = tuple(map(DocumentShape.from_document, page.items))
+        return cls(items, page.total, page.page, page.per_page)
+
+    def to_page(self) -> ResultPage[Document]:
+        items = tuple(document.to_document() for document in self.documents)
+        return ResultPage(items, self.total, self.page, self.per_page)
 
 
-def dump_documents(page: Page[Document]) -> DocumentsShape:
+# -- adding ---------------------------------------------------------------------------------------
+
+
+class AddBody(Body):
+    note: str = Field(description="The text of the note.")
+    title: str | None = Field(None, description="Made from the text when it is not given.")
+    tags: list[str] = Field([], description="Free labels; `collection:NAME` names the collection.")
+    collection: Reference | None = Field(None, description="A collection by name, number or UUID.")
+    metadata: Metadata = Field({}, description="Whatever should be kept beside the document.")
+    force_ocr: bool = Field(False, description="Read the pages as pictures even where they hold text.")
+    source_path: str | None = Field(None, description="Where it came from; the same path again replaces it.")
+    url: str | None = Field(None, description="Its address on the web.")
+    job_uid: BodyUuid | None = Field(None, description="Makes it safe to send the same request twice.")
+
+    def to_note(self) -> NewNote:
+        return NewNote(text=self.note, **self._describe())
+
+    def _describe(self) -> dict[str, Any]:
+        """What notes and files have in common."""
+        free, tagged = part_tags(self.tags)
+        named = None if self.collection is None else load_collection_ref(self.collection)
+        collection = one_collection(named, tagged)
+        return {
+            **{name: getattr(self, name) for name in DESCRIPTION_FIELDS},
+            "tags": free,
+            "collection": DEFAULT_COLLECTION if collection is None else collection,
+            "job_uid": self.job_uid or new_uid(),
+        }
+
+
+class FileFields(AddBody):
+    """What a form says beside its file."""
+
+    note: str = ""
+    filename: str | None = Field(None, description="Instead of the name that the file was sent with.")
+    kind: Literal["file", "page"] = Field("file", description="file, or page for one that came from the web.")
+
+    def going_into(self, collection: int) -> FileFields:
+        """The same for one collection; a form that names another contradicts itself."""
+        if self.collection is not None or part_tags(self.tags)[1]:
+            raise InvalidParameter("The address names the collection", parameter="collection")
+        return self.model_copy(update={"collection": collection})
+
+    def to_file(self, filename: str, content: Content) -> NewFile:
+        kind = DocumentKind(self.kind)
+        return NewFile(filename=filename, content=content, kind=kind, force_ocr=self.force_ocr, **self._describe())
+
+
+def dump_note(new: NewNote) -> Json:
+    tags, collection = carried(new.tags, new.collection)
+    described = new.dump_description()
+    return {"note": new.text, **described, "tags": [*tags], "collection": collection, "job_uid": str(new.job_uid)}
+
+
+def dump_file_fields(new: NewFile) -> dict[str, str | list[str]]:
+    """The form beside the file; what is not given is left out."""
+    tags, collection = carried(new.tags, new.collection)
+    fields = {
+        **new.dump_description(),
+        "filename": new.filename,
+        "tags": dump_form_tags(tags),
+        "collection": None if collection is None else str(collection),
+        "metadata": json.dumps(new.metadata, ensure_ascii=False) if new.metadata else None,
+        "force_ocr": "true" if new.force_ocr else None,
+        "kind": new.kind.value,
+        "job_uid": str(new.job_uid),
+    }
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+class NoteBody(Body):
+    text: str = Field(description="The note's new text.")
+
+
+# -- changing -------------------------------------------------------------------------------------
+
+
+class DocumentEditBody(Body):
+    """What is not given stays as it is."""
+
+    title: str | None = None
+    url: str | None = None
+    source_path: str | None = Field(None, min_length=1, description="Where its file lies now; nothing is read again.")
+    metadata: Metadata | None = Field(None, description="Merged; a null takes a key out.")
+    collection: Reference | None = Field(None, description="Moves the document.")
+    add_tags: list[str] = Field([], description="`collection:NAME` moves the document.")
+    remove_tags: list[str] = Field([])
+
+    def to_edit(self) -> DocumentEdit:
+        add, tagged = part_tags(self.add_tags)
+        remove, left = part_tags(self.remove_tags)
+        if left:
+            raise Invalid("A document cannot be without a collection", hint="Name the new one as collection.")
+        named = None if self.collection is None else load_collection_ref(self.collection)
+        moved = {"collection": one_collection(named, tagged), "add_tags": add, "remove_tags": remove}
+        return DocumentEdit(**{**dict(self), **moved})
+
+
+class TagsBody(Body):
+    add: list[str] = Field([], description="`collection:NAME` moves the document.")
+    remove: list[str] = Field([], description="Its own `collection:NAME` moves it to the default collection.")
+
+    def moves_to(self) -> CollectionRef | None:
+        return one_collection(None, part_tags(self.add)[1])
+
+    def leaves(self) -> tuple[str, ...]:
+        return part_tags(self.remove)[1]
+
+    def to_edit(self, collection: CollectionRef | None) -> DocumentEdit:
+        add, remove = part_tags(self.add)[0], part_tags(self.remove)[0]
+        return DocumentEdit(add_tags=add, remove_tags=remove, collection=collection)
+
+
+def dump_document_edit(edit: DocumentEdit) -> Json:
+    moved: Json = {} if edit.collection is None else {"collection": dump_collection_ref(edit.collection)}
+    return {**edit.changed_fields(), **moved, "add_tags": [*edit.add_tags], "remove_tags": [*edit.remove_tags]}
+
+
+def dump_move(edit: DocumentEdit) -> Json | None:
+    """The tags of an edit that only moves and tags, the old collection's out and the new one's in; None for others."""
+    if edit.moved_from is None or not isinstance(edit.collection, str) or edit.changed_fields():
+        return None
     return {
-        "documents": [dump_document(document) for document in page.items],
-        "total": page.total,
-        "page": page.page,
-        "per_page": page.per_page,
+        "remove": [*with_collection(edit.remove_tags, edit.moved_from)],
+        "add": [*with_collection(edit.add_tags, edit.collection)],
     }
 
 
-def load_documents(data: DocumentsShape) -> Page[Document]:
-    items = tuple(load_document(document) for document in data["documents"])
-    return Page(items, data["total"], data["page"], data["per_page"])
+# -- listing --------------------------------------------------------------------------------------
+
+
+class DocumentListing(Listing):
+    type: str | None = Field(None, description="pdf, md, note and so on.")
+    tag: str | None = Field(None, description="`collection:NAME` narrows to a collection.")
+    collection: str | None = Field(None, description="By name, number or UUID.")
+    source_path: str | None = None
+    sort: Literal["created_at", "updated_at", "title", "filename", "size_bytes"] = "created_at"
+    order: Literal["asc", "desc"] = "desc"
+    offset: int | None = Field(None, ge=0, le=FURTHEST, description="Instead of a page.")
+
+    def to_filter(self) -> DocumentFilter:
+        free, tagged = part_tags([] if self.tag is None else [self.tag])
+        named = None if self.collection is None else load_collection_ref(self.collection)
+        return DocumentFilter(
+            collection=one_collection(named, tagged),
+            tag=free[0] if free else None,
+            doc_type=self.type,
+            source_path=self.source_path,
+            sort=self.sort,
+            descending=self.order == "desc",
+            page=self.page,
+            per_page=self.per_page,
+            offset=self.offset,
+        )
+
+
+class ChunkRange(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    chunk_offset: int = Field(0, ge=0, le=FURTHEST, description="The first passage to show.")
+    chunk_limit: int | None = Field(None, ge=0, le=FURTHEST, description="How many; all when it is not given.")
+
+
+def dump_document_filter(wanted: DocumentFilter) -> dict[str, str]:
+    collection = None if wanted.collection is None else str(dump_collection_ref(wanted.collection))
+    fields = {
+        "type": wanted.doc_type,
+        "tag": wanted.tag,
+        "collection": collection,
+        "source_path": wanted.source_path,
+        "sort": wanted.sort,
+        "order": "desc" if wanted.descending else "asc",
+        "page": str(wanted.page),
+        "per_page": str(wanted.per_page),
+        "offset": None if wanted.offset is None else str(wanted.offset),
+    }
+    return leave_out_usual(fields)

@@ -1,12 +1,76 @@
-"""Errors, there and back: the same class comes out that went in, with its facts."""
+"""Errors as JSON, both ways, and validation errors of pydantic in the words of REST and of the tools."""
 
 from __future__ import annotations
 
-from typing import cast
+from collections.abc import Mapping
+from typing import Any, cast
 
-from knowledge.errors import BY_CODE, KnowledgeError, tree
+from pydantic import JsonValue
+from typing_extensions import TypedDict
+
+from knowledge.errors import ERRORS_BY_CODE, KnowledgeError, walk_error_classes
 from knowledge.model import Json
-from knowledge.wire.shapes import ErrorShape
+
+REST_WORDS = {
+    "int_type": "must be a whole number",
+    "int_parsing": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "int_parsing_size": "is a number beyond all measure",
+    "float_type": "must be a number",
+    "float_parsing": "must be a number",
+    "finite_number": "must be a finite number",
+    "string_type": "must be text",
+    "string_unicode": "is not valid UTF-8",
+    "bool_type": "must be true or false",
+    "bool_parsing": "must be true or false",
+    "list_type": "must be a list",
+    "dict_type": "must be an object",
+    "uuid_type": "must be a UUID",
+    "uuid_parsing": "must be a UUID",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than_equal": "must be at most {le}",
+    "string_too_long": "must have at most {max_length} characters",
+    "literal_error": "must be one of {expected}",
+    "enum": "must be one of {expected}",
+    "value_error": "{error}",
+    "": "has a value that does not fit",
+}
+"""By pydantic's type of error; the last is for all others."""
+
+TOOL_WORDS = {
+    "string_type": "must be a string",
+    "int_type": "must be an integer",
+    "int_from_float": "must be an integer",
+    "float_type": "must be a number",
+    "bool_type": "must be true or false",
+    "dict_type": "must be an object",
+    "model_type": "must be an object",
+    "list_type": "must be an array",
+    "finite_number": "must be a finite number",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than_equal": "must be at most {le}",
+    "greater_than": "must be more than {gt}",
+    "less_than": "must be less than {lt}",
+    "literal_error": "must be one of {choices}",
+    "enum": "must be one of {choices}",
+    "string_too_short": "must not be empty",
+    "string_too_long": "must not be longer than {max_length}",
+    "too_long": "must not be longer than {max_length}",
+    "value_error": "{error}",
+    "": "is not valid",
+}
+"""By pydantic's type of error, as tools say it; the last is for all others."""
+
+
+class ErrorFacts(TypedDict):
+    code: str
+    message: str
+    hint: str
+    details: dict[str, JsonValue]
+
+
+class ErrorShape(TypedDict):
+    error: ErrorFacts
 
 
 def dump_error(error: KnowledgeError) -> ErrorShape:
@@ -22,7 +86,7 @@ def load_error(status: int, body: object) -> KnowledgeError | None:
     code, message, hint = facts.get("code"), facts.get("message"), facts.get("hint")
     if not (isinstance(code, str) and isinstance(message, str)):
         return None
-    error = (BY_CODE.get(code) or _nearest(status))(message, hint=hint if isinstance(hint, str) else None)
+    error = (ERRORS_BY_CODE.get(code) or _nearest(status))(message, hint=hint if isinstance(hint, str) else None)
     details = facts.get("details")
     error.details = cast(Json, details) if isinstance(details, dict) else {}
     return error
@@ -30,4 +94,11 @@ def load_error(status: int, body: object) -> KnowledgeError | None:
 
 def _nearest(status: int) -> type[KnowledgeError]:
     """For a code of a later version: the first class with the same HTTP status."""
-    return next((error for error in tree() if error.status == status), KnowledgeError)
+    return next((error for error in walk_error_classes() if error.status == status), KnowledgeError)
+
+
+def describe_problem(problem: Mapping[str, Any], words: Mapping[str, str]) -> str:
+    """What is wrong with one value; `problem` is an entry of pydantic's list: type, loc, msg, input and ctx."""
+    context = dict(problem.get("ctx", {}))
+    context["choices"] = str(context.get("expected", "")).replace(" or ", ", ")
+    return words.get(problem["type"], words[""]).format(**context)

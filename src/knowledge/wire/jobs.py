@@ -1,80 +1,205 @@
-"""Jobs, and a page of them."""
+"""Jobs and crawls as JSON: their lists, what answers an add, what a crawl asks for, and its report."""
 
 from __future__ import annotations
 
-from uuid import UUID
+from dataclasses import dataclass, fields
+from datetime import datetime
+from uuid import UUID, uuid4
 
-from knowledge.model import Job, JobError, JobKind, JobStatus, Page
-from knowledge.wire.shapes import AcceptedShape, JobErrorShape, JobShape, JobsShape
-from knowledge.wire.values import dump_moment, dump_moment_or_none, load_moment, load_moment_or_none
+from pydantic import Field
 
+from knowledge.model import Collection, Job, JobFilter, JobKind, JobStatus, Json, ResultPage
+from knowledge.model.crawls import MAX_CRAWL_PAGES, Crawl, CrawlCounts, CrawledPage, NewCrawl
+from knowledge.wire.requests import Body, BodyUuid, Listing, leave_out_usual
+from knowledge.wire.values import dump_collection_ref, load_collection_ref
 
-def dump_job(job: Job) -> JobShape:
-    return {
-        "id": job.id,
-        "uid": str(job.uid),
-        "kind": job.kind,
-        "owner": job.owner,
-        "filename": job.filename,
-        "status": job.status,
-        "progress": job.progress,
-        "step": job.step,
-        "done": job.done,
-        "total": job.total,
-        "error": None if job.error is None else _dump_job_error(job.error),
-        "warnings": list(job.warnings),
-        "document_id": job.document_id,
-        "document_uid": None if job.document_uid is None else str(job.document_uid),
-        "chunk_count": job.chunk_count,
-        "created_at": dump_moment(job.created_at),
-        "started_at": dump_moment_or_none(job.started_at),
-        "completed_at": dump_moment_or_none(job.completed_at),
-    }
+STATES = {JobStatus.PROCESSING: "running", JobStatus.PARTIAL: "completed"}
+"""Where contract 002 has another word for a job's state."""
+
+_JOB_FIELDS = tuple(each.name for each in fields(Job) if each.init)
 
 
-def load_job(data: JobShape) -> Job:
-    return Job(
-        id=data["id"],
-        uid=UUID(data["uid"]),
-        kind=JobKind(data["kind"]),
-        owner=data["owner"],
-        filename=data["filename"],
-        status=JobStatus(data["status"]),
-        step=data["step"],
-        done=data["done"],
-        total=data["total"],
-        error=None if data["error"] is None else _load_job_error(data["error"]),
-        warnings=tuple(data["warnings"]),
-        document_id=data["document_id"],
-        document_uid=None if data["document_uid"] is None else UUID(data["document_uid"]),
-        chunk_count=data["chunk_count"],
-        created_at=load_moment(data["created_at"]),
-        started_at=load_moment_or_none(data["started_at"]),
-        completed_at=load_moment_or_none(data["completed_at"]),
+class CrawlBody(Body):
+    url: str = Field(description="Where to begin: http or https.")
+    recursive: bool = Field(False, description="Follow links to other pages of the same site.")
+    max_pages: int = Field(10, ge=1, le=MAX_CRAWL_PAGES)
+    source_id: int | str | None = Field(
+        None, description="The collection that takes the pages; a new one if not given."
     )
+    title: str | None = Field(None, max_length=200, description="The title of a new collection; else the site's name.")
+    exclude_patterns: list[str] = Field(default_factory=list, description="Addresses to leave out: parts, or globs.")
+    job_uid: BodyUuid | None = Field(None, description="Made by the caller, so that the call may be repeated.")
+
+    def to_new(self) -> NewCrawl:
+        return NewCrawl(
+            url=self.url,
+            recursive=self.recursive,
+            max_pages=self.max_pages,
+            collection=None if self.source_id is None else load_collection_ref(self.source_id),
+            title=self.title,
+            exclude=tuple(self.exclude_patterns),
+            job_uid=self.job_uid or uuid4(),
+        )
 
 
-def dump_accepted(job: Job) -> AcceptedShape:
-    """What answers an add: the job, and its id under the name that contract 004 has for it."""
-    return {"job_id": job.id, **dump_job(job)}
-
-
-def dump_jobs(page: Page[Job]) -> JobsShape:
+def dump_new_crawl(new: NewCrawl) -> Json:
     return {
-        "jobs": [dump_job(job) for job in page.items],
-        "total": page.total,
-        "page": page.page,
-        "per_page": page.per_page,
+        "url": new.url,
+        "recursive": new.recursive,
+        "max_pages": new.max_pages,
+        "source_id": None if new.collection is None else dump_collection_ref(new.collection),
+        "title": new.title,
+        "exclude_patterns": list(new.exclude),
+        "job_uid": str(new.job_uid),
     }
 
 
-def load_jobs(data: JobsShape) -> Page[Job]:
-    return Page(tuple(load_job(job) for job in data["jobs"]), data["total"], data["page"], data["per_page"])
+@dataclass(frozen=True)
+class CrawlShape:
+    """A crawl in the words of contract 002; its job and its source are beside it as the other calls have them."""
+
+    id: int
+    uid: UUID
+    source_id: UUID
+    url: str
+    status: str
+    recursive: bool
+    max_pages: int
+    exclude_patterns: tuple[str, ...]
+    pages_crawled: int
+    pages_failed: int
+    pages_skipped: int
+    pages_removed: int
+    pages_pending: int
+    documents_created: int
+    documents_updated: int
+    documents_unchanged: int
+    total_chunks: int
+    total_bytes: int
+    created_at: datetime
+    started_at: datetime | None
+    completed_at: datetime | None
+    job: Job
+    collection: Collection | None
+    pages: tuple[CrawledPage, ...]
+
+    @classmethod
+    def from_crawl(cls, crawl: Crawl) -> CrawlShape:
+        job, counts = crawl.job, crawl.counts
+        return cls(
+            id=job.id,
+            uid=job.uid,
+            source_id=crawl.collection_uid,
+            url=crawl.url,
+            status=STATES.get(job.status, job.status.value),
+            recursive=crawl.recursive,
+            max_pages=crawl.max_pages,
+            exclude_patterns=crawl.exclude,
+            pages_crawled=counts.crawled,
+            pages_failed=counts.failed,
+            pages_skipped=counts.skipped,
+            pages_removed=counts.removed,
+            pages_pending=counts.pending,
+            documents_created=counts.created,
+            documents_updated=counts.updated,
+            documents_unchanged=counts.unchanged,
+            total_chunks=counts.chunks,
+            total_bytes=counts.bytes,
+            created_at=job.created_at,
+            started_at=job.started_at,
+            completed_at=job.completed_at,
+            job=job,
+            collection=crawl.collection,
+            pages=crawl.pages,
+        )
+
+    def to_crawl(self) -> Crawl:
+        return Crawl(
+            job=self.job,
+            url=self.url,
+            collection=self.collection,
+            collection_uid=self.source_id,
+            recursive=self.recursive,
+            max_pages=self.max_pages,
+            exclude=self.exclude_patterns,
+            counts=CrawlCounts(
+                created=self.documents_created,
+                updated=self.documents_updated,
+                unchanged=self.documents_unchanged,
+                skipped=self.pages_skipped,
+                failed=self.pages_failed,
+                removed=self.pages_removed,
+                pending=self.pages_pending,
+                chunks=self.total_chunks,
+                bytes=self.total_bytes,
+            ),
+            pages=self.pages,
+        )
 
 
-def _dump_job_error(error: JobError) -> JobErrorShape:
-    return {"code": error.code, "message": error.message, "hint": error.hint, "details": error.details}
+@dataclass(frozen=True)
+class CrawlsShape:
+    """A page of crawls."""
+
+    crawls: tuple[CrawlShape, ...]
+    total: int
+    page: int
+    per_page: int
+
+    @classmethod
+    def from_page(cls, page: ResultPage[Crawl]) -> CrawlsShape:
+        return cls(tuple(map(CrawlShape.from_crawl, page.items)), page.total, page.page, page.per_page)
+
+    def to_page(self) -> ResultPage[Crawl]:
+        return ResultPage(tuple(crawl.to_crawl() for crawl in self.crawls), self.total, self.page, self.per_page)
 
 
-def _load_job_error(data: JobErrorShape) -> JobError:
-    return JobError(data["code"], data["message"], data["hint"], data["details"])
+@dataclass(frozen=True)
+class _JobId:
+    """The first field of AcceptedShape."""
+
+    job_id: int
+
+
+@dataclass(frozen=True)
+class AcceptedShape(Job, _JobId):
+    """The job that an add started, with its id first under the name that contract 004 has for it."""
+
+    @classmethod
+    def from_job(cls, job: Job) -> AcceptedShape:
+        return cls(job.id, *(getattr(job, name) for name in _JOB_FIELDS))
+
+
+@dataclass(frozen=True)
+class JobsShape:
+    """A page of jobs."""
+
+    jobs: tuple[Job, ...]
+    total: int
+    page: int
+    per_page: int
+
+    @classmethod
+    def from_page(cls, page: ResultPage[Job]) -> JobsShape:
+        return cls(page.items, page.total, page.page, page.per_page)
+
+    def to_page(self) -> ResultPage[Job]:
+        return ResultPage(self.jobs, self.total, self.page, self.per_page)
+
+
+class JobListing(Listing):
+    status: JobStatus | None = None
+    kind: JobKind | None = None
+
+    def to_filter(self) -> JobFilter:
+        return JobFilter(status=self.status, kind=self.kind, page=self.page, per_page=self.per_page)
+
+
+def dump_job_filter(wanted: JobFilter) -> dict[str, str]:
+    fields = {
+        "status": wanted.status,
+        "kind": wanted.kind,
+        "page": str(wanted.page),
+        "per_page": str(wanted.per_page),
+    }
+    return leave_out_usual(fields)

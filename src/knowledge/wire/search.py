@@ -1,45 +1,27 @@
-"""A question on its way in: the body of POST /search, and the same from a Query."""
+"""A question on its way in, and the answer with its hits."""
 
 from __future__ import annotations
 
-from typing import (
-    Literal,
-    TypeAlias,
-)
-from uuid import (
-    UUID,
-)
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+from uuid import UUID
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-)
+from pydantic import Field
 
-from knowledge.errors import (
-    Invalid,
-)
+from knowledge.errors import Invalid
 from knowledge.model import (
-    Answer,
     Chunk,
     CollectionRef,
-    Filter,
     Hit,
-    Joined,
     Json,
     JsonValue,
-    Mode,
     Query,
+    SearchAnswer,
+    SearchFilter,
+    SearchMode,
 )
-from knowledge.wire.documents import (
-    dump_facts,
-    load_facts,
-    section_header,
-)
-from knowledge.wire.shapes import (
-    AnswerShape,
-    HitShape,
-)
+from knowledge.wire.documents import DocumentFacts, list_facts, load_facts, section_header
+from knowledge.wire.requests import Body, Reference
 from knowledge.wire.values import (
     COLLECTION_TAG,
     dump_collection_ref,
@@ -53,90 +35,102 @@ from knowledge.wire.values import (
 )
 
 
-def dump_hit(hit: Hit) -> HitShape:
-    chunk, document = hit.chunk, hit.document
-    return {
-        "chunk_id": chunk.id,
-        "chunk_uid": str(chunk.uid),
-        "document_id": document.id,
-        "document_uid": str(document.uid),
-        "score": hit.score,
-        "matched_by": hit.matched_by,
-        "text": hit.text,
-        "chunk_index": chunk.index,
-        "chunk_indexes": list(hit.indexes),
-        "chunk_text": chunk.text if hit.joined else None,
-        "chunk_metadata": {
-            "page": chunk.page,
-            "section_header": section_header(chunk),
-            "section": list(chunk.section),
-        },
-        "explanation": hit.explanation,
-        **dump_facts(document),
-    }
+@dataclass(frozen=True)
+class ChunkMetadataShape:
+    """Where a passage stands in its document."""
+
+    page: int | None
+    section_header: str | None
+    section: tuple[str, ...]
 
 
-def load_hit(data: HitShape) -> Hit:
-    document = load_facts(data, data["document_id"], data["document_uid"])
-    chunk, joined = _load_chunk(data), _load_joined(data)
-    return Hit(chunk, document, data["score"], data["matched_by"], data["explanation"], joined)
+@dataclass(frozen=True)
+class _HitFacts:
+    """What a hit says beside the facts of its document."""
+
+    chunk_id: int
+    chunk_uid: UUID
+    document_id: int
+    document_uid: UUID
+    score: float
+    matched_by: str
+    text: str
+    chunk_index: int
+    chunk_indexes: tuple[int, int]
+    chunk_text: str | None
+    chunk_metadata: ChunkMetadataShape
+    explanation: Json | None
 
 
-def _load_joined(data: HitShape) -> Joined | None:
-    if data["chunk_text"] is None:
-        return None
-    first, last = data["chunk_indexes"]
-    return Joined(data["text"], first, last)
+@dataclass(frozen=True)
+class HitShape(DocumentFacts, _HitFacts):
+    """A passage that answers a question, with its document."""
+
+    @classmethod
+    def from_hit(cls, hit: Hit) -> HitShape:
+        chunk, document, (first, last) = hit.chunk, hit.document, hit.indexes
+        return cls(
+            chunk.id,
+            chunk.uid,
+            document.id,
+            document.uid,
+            hit.score,
+            hit.matched_by,
+            hit.text,
+            chunk.index,
+            hit.indexes,
+            chunk.text if first < last else None,
+            ChunkMetadataShape(chunk.page, section_header(chunk), chunk.section),
+            hit.explanation,
+            *list_facts(document),
+        )
+
+    def to_hit(self) -> Hit:
+        document = load_facts(self, self.document_id, self.document_uid)
+        found = self.score, self.matched_by, self.text, self.chunk_indexes
+        return Hit(self._to_chunk(), document, *found, self.explanation)
+
+    def _to_chunk(self) -> Chunk:
+        return Chunk(
+            id=self.chunk_id,
+            uid=self.chunk_uid,
+            document_id=self.document_id,
+            index=self.chunk_index,
+            text=self.text if self.chunk_text is None else self.chunk_text,
+            page=self.chunk_metadata.page,
+            section=self.chunk_metadata.section,
+        )
 
 
-def _load_chunk(data: HitShape) -> Chunk:
-    return Chunk(
-        id=data["chunk_id"],
-        uid=UUID(data["chunk_uid"]),
-        document_id=data["document_id"],
-        index=data["chunk_index"],
-        text=data["text"] if data["chunk_text"] is None else data["chunk_text"],
-        page=data["chunk_metadata"]["page"],
-        section=tuple(data["chunk_metadata"]["section"]),
-    )
+@dataclass(frozen=True)
+class AnswerShape:
+    """The answer to a question."""
+
+    query: str
+    results: tuple[HitShape, ...]
+    total_matches: int
+    returned: int
+    mode: SearchMode
+    notes: tuple[str, ...]
+    explanation: Json | None
+
+    @classmethod
+    def from_answer(cls, answer: SearchAnswer, question: str) -> AnswerShape:
+        hits = tuple(map(HitShape.from_hit, answer.hits))
+        return cls(question, hits, answer.total, len(hits), answer.mode, answer.notes, answer.explanation)
+
+    def to_answer(self) -> SearchAnswer:
+        hits = tuple(hit.to_hit() for hit in self.results)
+        return SearchAnswer(hits, self.total_matches, self.mode, self.notes, self.explanation)
 
 
-def dump_answer(answer: Answer, question: str) -> AnswerShape:
-    return {
-        "query": question,
-        "results": [dump_hit(hit) for hit in answer.hits],
-        "total_matches": answer.total,
-        "returned": len(answer.hits),
-        "mode": answer.mode,
-        "notes": list(answer.notes),
-        "explanation": answer.explanation,
-    }
-
-
-def load_answer(data: AnswerShape) -> Answer:
-    return Answer(
-        hits=tuple(load_hit(hit) for hit in data["results"]),
-        total=data["total_matches"],
-        mode=Mode(data["mode"]),
-        notes=tuple(data["notes"]),
-        explanation=data["explanation"],
-    )
-
-
-Reference: TypeAlias = int | str
 ModeName: TypeAlias = Literal["hybrid", "text", "vector", "rerank"]
 
-LONGEST_QUESTION = 100_000
-
-
-class Body(BaseModel):
-    """A request body: nothing unknown, nothing bent into another type."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+MAX_QUESTION_CHARS = 100_000
 
 
 class SearchBody(Body):
-    query: str = Field(max_length=LONGEST_QUESTION, description="The question, in words.")
+    query: str = Field(max_length=MAX_QUESTION_CHARS, description="The question, in words.")
     top: int = Field(10, ge=1, le=100, description="How many passages to answer.")
     offset: int = Field(0, ge=0, le=1000, description="How many to leave out first.")
     tags: list[str] = Field([], description="Tags that a document must all have; `collection:NAME` names a collection.")
@@ -169,11 +163,11 @@ class SearchBody(Body):
             fallback=self.fallback,
         )
 
-    def _filter(self) -> Filter:
+    def _filter(self) -> SearchFilter:
         tags, tagged = part_tags(self.tags)
         single = [] if self.document_id is None else [self.document_id]
         doc_type = [] if self.doc_type is None else [self.doc_type]
-        return Filter(
+        return SearchFilter(
             collections=self._collections(tagged),
             tags=tags,
             doc_types=(*doc_type, *self.doc_types),
@@ -191,12 +185,12 @@ class SearchBody(Body):
             raise Invalid("The request names one collection and several", hint="Use collection or collections.")
         return (one,)
 
-    def _mode(self) -> Mode:
-        wanted = [Mode(self.mode)] if self.mode else []
-        wanted += [Mode.TEXT] * self.fts_only + [Mode.VECTOR] * self.vec_only
+    def _mode(self) -> SearchMode:
+        wanted = [SearchMode(self.mode)] if self.mode else []
+        wanted += [SearchMode.TEXT] * self.fts_only + [SearchMode.VECTOR] * self.vec_only
         if len(set(wanted)) > 1:
             raise Invalid("mode, fts_only and vec_only contradict each other", hint="Use mode alone.")
-        return wanted[0] if wanted else Mode.HYBRID
+        return wanted[0] if wanted else SearchMode.HYBRID
 
 
 def dump_query(query: Query) -> Json:
@@ -216,8 +210,8 @@ def dump_query(query: Query) -> Json:
         "date_from": dump_moment_or_none(wanted.date_from),
         "date_to": dump_moment_or_none(wanted.date_to),
         "mode": query.mode.value,
-        "fts_only": query.mode is Mode.TEXT,
-        "vec_only": query.mode is Mode.VECTOR,
+        "fts_only": query.mode is SearchMode.TEXT,
+        "vec_only": query.mode is SearchMode.VECTOR,
         "threshold": query.threshold,
         "budget_ms": query.budget_ms,
         "explain": query.explain,

@@ -1,15 +1,16 @@
-"""What the engine says about itself: its status, what a removal took, what `verify` found."""
+"""What the engine says about itself: its status, and what `verify` found."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
 
 from pydantic import Field
+from typing_extensions import TypedDict
 
-from knowledge.model import Finding, ModelStatus, NextModel, Removed, Status
-from knowledge.wire.search import Body
-from knowledge.wire.shapes import FindingShape, FindingsShape, ModelStatusShape, RemovedShape, StatusShape
-from knowledge.wire.values import dump_moment_or_none, load_moment_or_none
+from knowledge.model import EngineStatus, Finding, ModelStatus
+from knowledge.wire.requests import Body
 
 
 class ReindexBody(Body):
@@ -18,95 +19,107 @@ class ReindexBody(Body):
     )
 
 
-def dump_status(status: Status) -> StatusShape:
-    return {
-        "version": status.version,
-        "uptime_seconds": status.uptime_seconds,
-        "data_path": status.data_path,
-        "model": _dump_model(status.model),
-        "documents": status.documents,
-        "chunks": status.chunks,
-        "collections": status.collections,
-        "queue": {"queued": status.queued, "processing": status.processing, "failed": status.failed},
-        "storage": {
-            "database_bytes": status.database_bytes,
-            "files_bytes": status.files_bytes,
-            "index_bytes": status.index_bytes,
-        },
-        "health": {
-            "status": status.health,
-            "issues": list(status.issues),
-            "storage_ok": status.storage_ok,
-            "index_ok": status.index_ok,
-        },
-        "chunk_size": status.chunk_size,
-        "last_change": dump_moment_or_none(status.last_change),
-    }
+class DoneShape(TypedDict):
+    status: str
 
 
-def load_status(data: StatusShape) -> Status:
-    return Status(
-        version=data["version"],
-        uptime_seconds=data["uptime_seconds"],
-        data_path=data["data_path"],
-        model=_load_model(data["model"]),
-        documents=data["documents"],
-        chunks=data["chunks"],
-        collections=data["collections"],
-        **data["queue"],
-        **data["storage"],
-        issues=tuple(data["health"]["issues"]),
-        last_change=load_moment_or_none(data["last_change"]),
-        storage_ok=data["health"]["storage_ok"],
-        index_ok=data["health"]["index_ok"],
-        chunk_size=data["chunk_size"],
-    )
+class HealthShape(TypedDict, total=False):
+    status: str
+    version: str
 
 
-def _dump_model(model: ModelStatus) -> ModelStatusShape:
-    coming = model.next
-    return {
-        "name": model.name,
-        "dimension": model.dimension,
-        "device": model.device,
-        "loaded": model.loaded,
-        "error": model.error,
-        "next": {"name": coming.name, "left": coming.left, "error": coming.error} if coming else None,
-    }
+@dataclass(frozen=True)
+class QueueShape:
+    """How many jobs wait, run and have failed."""
+
+    queued: int
+    processing: int
+    failed: int
 
 
-def _load_model(data: ModelStatusShape) -> ModelStatus:
-    coming = data["next"]
-    return ModelStatus(
-        name=data["name"],
-        dimension=data["dimension"],
-        device=data["device"],
-        loaded=data["loaded"],
-        error=data["error"],
-        next=NextModel(**coming) if coming else None,
-    )
+@dataclass(frozen=True)
+class StorageShape:
+    """What lies on disk."""
+
+    database_bytes: int
+    files_bytes: int
+    index_bytes: int
 
 
-def dump_removed(removed: Removed) -> RemovedShape:
-    return {"documents": removed.documents, "chunks": removed.chunks, "bytes_freed": removed.bytes_freed}
+@dataclass(frozen=True)
+class HealthReportShape:
+    """What is wrong with the engine."""
+
+    status: str
+    issues: tuple[str, ...]
+    storage_ok: bool
+    index_ok: bool
 
 
-def load_removed(data: RemovedShape) -> Removed:
-    return Removed(**data)
+@dataclass(frozen=True)
+class StatusShape:
+    """What the engine holds and does."""
+
+    version: str
+    uptime_seconds: float
+    data_path: str
+    model: ModelStatus
+    documents: int
+    chunks: int
+    collections: int
+    queue: QueueShape
+    storage: StorageShape
+    health: HealthReportShape
+    chunk_size: int
+    last_change: datetime | None
+
+    @classmethod
+    def from_status(cls, status: EngineStatus) -> StatusShape:
+        return cls(
+            version=status.version,
+            uptime_seconds=status.uptime_seconds,
+            data_path=status.data_path,
+            model=status.model,
+            documents=status.documents,
+            chunks=status.chunks,
+            collections=status.collections,
+            queue=QueueShape(status.queued, status.processing, status.failed),
+            storage=StorageShape(status.database_bytes, status.files_bytes, status.index_bytes),
+            health=HealthReportShape(status.health, status.issues, status.storage_ok, status.index_ok),
+            chunk_size=status.chunk_size,
+            last_change=status.last_change,
+        )
+
+    def to_status(self) -> EngineStatus:
+        return EngineStatus(
+            version=self.version,
+            uptime_seconds=self.uptime_seconds,
+            data_path=self.data_path,
+            model=self.model,
+            documents=self.documents,
+            chunks=self.chunks,
+            collections=self.collections,
+            queued=self.queue.queued,
+            processing=self.queue.processing,
+            failed=self.queue.failed,
+            database_bytes=self.storage.database_bytes,
+            files_bytes=self.storage.files_bytes,
+            index_bytes=self.storage.index_bytes,
+            issues=self.health.issues,
+            last_change=self.last_change,
+            storage_ok=self.health.storage_ok,
+            index_ok=self.health.index_ok,
+            chunk_size=self.chunk_size,
+        )
 
 
-def dump_findings(findings: Sequence[Finding]) -> FindingsShape:
-    listed: list[FindingShape] = [
-        {
-            "part": finding.part,
-            "message": finding.message,
-            "hint": finding.hint,
-            "document_id": finding.document_id,
-        }
-        for finding in findings
-    ]
-    return {"clean": not findings, "findings": listed}
+@dataclass(frozen=True)
+class FindingsShape:
+    """What `verify` found."""
 
+    clean: bool
+    findings: tuple[Finding, ...]
 
-def load_findings(data: FindingsShape) -> list[Finding]:
-    return [Finding(**finding) for finding in data["findings"]]
+    @classmethod
+    def from_findings(cls, findings: Sequence[Finding]) -> FindingsShape:
+        return cls(not findings, tuple(findings))

@@ -28,14 +28,6 @@ def dump_moment_or_none(moment: datetime | None) -> str | None:
     return None if moment is None else dump_moment(moment)
 
 
-def load_moment(text: str) -> datetime:
-    return datetime.fromisoformat(text).astimezone(UTC)
-
-
-def load_moment_or_none(text: str | None) -> datetime | None:
-    return None if text is None else load_moment(text)
-
-
 def load_bound(text: str, name: str, *, end: bool = False) -> datetime:
     """One end of a range of dates: a day alone means all of it, a moment without a zone is UTC."""
     try:
@@ -103,9 +95,9 @@ def _number_or_uuid(value: int | str) -> Ref | None:
     return UUID(text) if _UUID.fullmatch(text) else None
 
 
-def with_collection(tags: Iterable[str], collection: str) -> list[str]:
+def with_collection(tags: Iterable[str], collection: str) -> tuple[str, ...]:
     """The tags as they travel, the collection first."""
-    return [COLLECTION_TAG + collection, *tags]
+    return (COLLECTION_TAG + collection, *tags)
 
 
 def without_collection(tags: Iterable[str], collection: str) -> tuple[str, ...]:
@@ -115,7 +107,7 @@ def without_collection(tags: Iterable[str], collection: str) -> tuple[str, ...]:
 def carried(tags: Iterable[str], collection: CollectionRef) -> tuple[list[str], int | str | None]:
     """How a document's collection travels: by name as its tag, before the others; by number or UUID as a field."""
     if isinstance(collection, str):
-        return with_collection(tags, collection), None
+        return [*with_collection(tags, collection)], None
     return [*tags], dump_collection_ref(collection)
 
 

@@ -6,14 +6,14 @@ import asyncio
 import sys
 
 from knowledge.errors import KnowledgeError
-from knowledge.toolsets.sage.configuration import configured
+from knowledge.toolsets.sage.configuration import load_configuration
 
 
 def main() -> int:
     from knowledge.surfaces.sage import serve_http
 
     try:
-        asyncio.run(serve_http(configured()))
+        asyncio.run(serve_http(load_configuration()))
     except KnowledgeError as error:
         sys.stderr.write(f"{error}. {error.hint}\n")
         return 1

@@ -24,14 +24,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from tests.contracts.serving import serving_beside
+from tests.contracts.app_server import serve_app_in_thread
 
-LIMIT = 60.0
+WAIT_SECONDS = 60.0
 ENGINE_KEY, MCP_KEY = "the engine's key", "the agents' key"
-WORDS_ONLY = {"KNOWLEDGE_EMBEDDING": "none"}
+WITHOUT_MODEL = {"KNOWLEDGE_EMBEDDING": "none"}
 
 
-class Served:
+class RestartableServer:
     """One process; it can be killed and started again at the same address."""
 
     def __init__(self, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
@@ -48,11 +48,11 @@ class Served:
             command, env=environment, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
         )
         assert self.process.stderr is not None
-        self.url = self._address()
+        self.url = self._read_address()
         self._reader = threading.Thread(target=lambda: self.lines.extend(self.process.stderr or ()), daemon=True)
         self._reader.start()
 
-    def _address(self) -> str:
+    def _read_address(self) -> str:
         assert self.process.stderr is not None
         seen = []
         for line in self.process.stderr:
@@ -67,8 +67,8 @@ class Served:
 
     def kill(self, number: int = signal.SIGKILL) -> None:
         self.process.send_signal(number)
-        self.process.wait(LIMIT)
-        self._reader.join(LIMIT)
+        self.process.wait(WAIT_SECONDS)
+        self._reader.join(WAIT_SECONDS)
         assert self.process.stderr is not None
         self.process.stderr.close()
 
@@ -81,8 +81,8 @@ class Served:
 
 
 @contextmanager
-def served(*arguments: str, **environment: str) -> Iterator[Served]:
-    process = Served(arguments, environment)
+def run_server(*arguments: str, **environment: str) -> Iterator[RestartableServer]:
+    process = RestartableServer(arguments, environment)
     try:
         yield process
     finally:
@@ -90,20 +90,22 @@ def served(*arguments: str, **environment: str) -> Iterator[Served]:
 
 
 @contextmanager
-def an_engine(data: Path, **environment: str) -> Iterator[Served]:
-    with served("serve", "--data", str(data), **{"KB_API_KEY": ENGINE_KEY, **WORDS_ONLY, **environment}) as process:
+def run_engine_server(data: Path, **environment: str) -> Iterator[RestartableServer]:
+    with run_server(
+        "serve", "--data", str(data), **{"KB_API_KEY": ENGINE_KEY, **WITHOUT_MODEL, **environment}
+    ) as process:
         yield process
 
 
 @contextmanager
-def an_mcp(data: Path, engine_url: str, **environment: str) -> Iterator[Served]:
+def run_mcp_server(data: Path, engine_url: str, **environment: str) -> Iterator[RestartableServer]:
     given = {"KB_ENGINE_URL": engine_url, "KB_API_KEY": ENGINE_KEY, "KB_MCP_API_KEY": MCP_KEY, **environment}
-    with served("serve", "--toolsets", "kb", "--data", str(data), **given) as process:
+    with run_server("serve", "--toolsets", "kb", "--data", str(data), **given) as process:
         yield process
 
 
 @dataclass(frozen=True)
-class Said:
+class ProxiedRequest:
     """One request as it reached the engine."""
 
     method: str
@@ -135,23 +137,25 @@ class Said:
 
 
 @dataclass
-class Line:
+class RecordingProxy:
     """Passes every request on to the engine, and keeps it."""
 
     upstream: str
     url: str = ""
-    said: list[Said] = field(default_factory=list)
-    pass_on: Callable[[Request], Awaitable[Response]] | None = None
+    requests: list[ProxiedRequest] = field(default_factory=list)
+    handler: Callable[[Request], Awaitable[Response]] | None = None
     """Instead of `forward`, where a test wants the line to be bad."""
 
     async def answer(self, request: Request) -> Response:
-        return await (self.pass_on or self.forward)(request)
+        return await (self.handler or self.forward)(request)
 
     async def forward(self, request: Request) -> Response:
         body = await request.body()
         headers = {name: value for name, value in request.headers.items() if name not in ("host", "connection")}
-        self.said.append(Said(request.method, request.url.path, dict(parse_qsl(request.url.query)), headers, body))
-        async with httpx.AsyncClient(timeout=LIMIT) as http:
+        self.requests.append(
+            ProxiedRequest(request.method, request.url.path, dict(parse_qsl(request.url.query)), headers, body)
+        )
+        async with httpx.AsyncClient(timeout=WAIT_SECONDS) as http:
             answer = await http.request(
                 request.method, f"{self.upstream}{request.url.path}", params=request.url.query, headers=headers,
                 content=body,
@@ -160,9 +164,9 @@ class Line:
 
 
 @contextmanager
-def a_line(upstream: str) -> Iterator[Line]:
-    line = Line(upstream)
+def run_proxy(upstream: str) -> Iterator[RecordingProxy]:
+    line = RecordingProxy(upstream)
     methods = ["GET", "POST", "PUT", "PATCH", "DELETE"]
-    with serving_beside(Starlette(routes=[Route("/{path:path}", line.answer, methods=methods)])) as url:
+    with serve_app_in_thread(Starlette(routes=[Route("/{path:path}", line.answer, methods=methods)])) as url:
         line.url = url
         yield line

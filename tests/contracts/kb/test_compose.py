@@ -16,8 +16,8 @@ import pytest
 import yaml
 
 from knowledge.engine.remote.engine import connect
-from tests.contracts.kb.conftest import Agent, answers
-from tests.contracts.kb.processes import ENGINE_KEY, LIMIT, MCP_KEY, WORDS_ONLY, Served, served
+from tests.contracts.kb.conftest import Agent, wait_for_engine
+from tests.contracts.kb.processes import ENGINE_KEY, MCP_KEY, WAIT_SECONDS, WITHOUT_MODEL, RestartableServer, run_server
 
 ROOT = Path(__file__).parents[3]
 VARIABLE = re.compile(r"\$\{(?P<name>\w+)(?::(?P<kind>[-?])(?P<rest>[^}]*))?\}")
@@ -106,35 +106,37 @@ def test_compose_does_not_start_without_a_key(missing: str) -> None:
 
 def process_of(service: dict[str, Any], data: Path, **others: str) -> dict[str, str]:
     """A service's environment as in its container; loopback and a folder stand for its network and its volume."""
-    environment = {**image_environment(), **service["environment"], **WORDS_ONLY, **others}
+    environment = {**image_environment(), **service["environment"], **WITHOUT_MODEL, **others}
     del environment["PATH"]
     return {**environment, "KNOWLEDGE_HOST": "127.0.0.1", "KNOWLEDGE_DATA": str(data)}
 
 
-def healthy(process: Served) -> bool:
+def healthy(process: RestartableServer) -> bool:
     """What the image's own check says."""
     _, _, written = last("HEALTHCHECK").partition("CMD ")
     program, *arguments = json.loads(written)
     assert program == "python"
     environment = {"KNOWLEDGE_PORT": str(process.port)}
     command = [sys.executable, *arguments]
-    return subprocess.run(command, env=environment, capture_output=True, timeout=LIMIT, check=False).returncode == 0
+    return (
+        subprocess.run(command, env=environment, capture_output=True, timeout=WAIT_SECONDS, check=False).returncode == 0
+    )
 
 
 @pytest.mark.requirement("004.serve.compose")
 async def test_the_two_processes_work_together_as_compose_starts_them(tmp_path: Path) -> None:
     services = compose(**KEYS)["services"]
-    with served(*services["engine"]["command"], **process_of(services["engine"], tmp_path / "engine")) as engine:
+    with run_server(*services["engine"]["command"], **process_of(services["engine"], tmp_path / "engine")) as engine:
         named = services["mcp"]["environment"]["KB_ENGINE_URL"]
         reached = {"KB_ENGINE_URL": named.replace("http://engine:8000", engine.url)}
-        with served(*services["mcp"]["command"], **process_of(services["mcp"], tmp_path / "mcp", **reached)) as mcp:
+        with run_server(*services["mcp"]["command"], **process_of(services["mcp"], tmp_path / "mcp", **reached)) as mcp:
             beside = connect(engine.url, ENGINE_KEY)
-            await answers(beside)
+            await wait_for_engine(beside)
             assert healthy(engine) and healthy(mcp)
             headers = {"Authorization": f"Bearer {MCP_KEY}"}
-            async with httpx.AsyncClient(base_url=mcp.url, headers=headers, timeout=LIMIT) as http:
+            async with httpx.AsyncClient(base_url=mcp.url, headers=headers, timeout=WAIT_SECONDS) as http:
                 agent = Agent(http, beside)
-                await agent.kept("kb_addnote", text="Kept by two containers", collection="memory")
+                await agent.add_and_wait("kb_addnote", text="Kept by two containers", collection="memory")
                 [hit] = (await agent.call("kb_search", query="containers", collection="memory"))["results"]
                 assert hit["collection"] == "memory"
             await beside.close()

@@ -17,8 +17,8 @@ import pytest
 
 from knowledge.engine.remote.engine import connect
 from knowledge.model import DocumentFilter, DocumentStatus
-from tests.contracts.kb.conftest import answers
-from tests.contracts.kb.processes import LIMIT, WORDS_ONLY, served
+from tests.contracts.kb.conftest import wait_for_engine
+from tests.contracts.kb.processes import WAIT_SECONDS, WITHOUT_MODEL, run_server
 
 PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "run-engine-and-mcp-apart.md"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -61,14 +61,14 @@ class Reader:
         written = f"http://127.0.0.1:{arguments[place + 1]}"
         arguments[arguments.index("--data") + 1] = str(self.folder / arguments[arguments.index("--data") + 1])
         del arguments[place : place + 2]
-        process = self._stack.enter_context(served(*arguments, **self.keys, **WORDS_ONLY, **given))
+        process = self._stack.enter_context(run_server(*arguments, **self.keys, **WITHOUT_MODEL, **given))
         self._addresses[written] = process.url
 
     def _run(self, text: str) -> None:
         search = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         done = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", self.meant(text)], cwd=self.folder, capture_output=True, text=True,
-            env={**os.environ, **self.keys, "PATH": search}, timeout=LIMIT, check=False,
+            env={**os.environ, **self.keys, "PATH": search}, timeout=WAIT_SECONDS, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         self.seen.append(done.stdout)
@@ -87,14 +87,14 @@ async def test_the_page_can_be_followed_line_by_line(tmp_path: Path) -> None:
             await asyncio.to_thread(reader.follow, language, text)
             if "--toolsets" in text:  # a person takes longer than the engine to start
                 engine = connect(reader.engine_url, reader.keys["KB_API_KEY"])
-                await answers(engine)
+                await wait_for_engine(engine)
         status, notes, sent = reader.seen
         assert json.loads(status)["result"]["structuredContent"]["version"]
         added, found = (json.loads(line) for line in re.sub(r"\}\s*\{", "}\n{", notes).splitlines())
         assert isinstance(added["result"]["structuredContent"]["job_id"], int)
         assert found["result"]["isError"] is False
         assert "'job_id': 2" in sent
-        await engine.wait(2, LIMIT)
+        await engine.wait(2, WAIT_SECONDS)
         kept = await engine.documents(DocumentFilter(sort="created_at", descending=False))
         assert [(document.collection, document.status) for document in kept.items] == [
             ("memory", DocumentStatus.COMPLETED),

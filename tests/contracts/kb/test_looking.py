@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 
 from tests.contracts.kb.conftest import Agent
-from tests.contracts.kb.processes import LIMIT, Line
+from tests.contracts.kb.processes import WAIT_SECONDS, RecordingProxy
 
 
 @pytest.mark.requirement("004.get.by_id", "004.get.strip")
-async def test_a_document_comes_with_its_passages(agent: Agent, line: Line) -> None:
-    note = await agent.kept("kb_addnote", text="To be read", collection="reading", tags=["a", "b"])
-    line.said.clear()
+async def test_a_document_comes_with_its_passages(agent: Agent, line: RecordingProxy) -> None:
+    note = await agent.add_and_wait("kb_addnote", text="To be read", collection="reading", tags=["a", "b"])
+    line.requests.clear()
     shown = await agent.call("kb_get", document_id=note)
-    assert {said.line for said in line.said} == {f"GET /api/v1/documents/{note}"}
-    assert any("chunk_limit" not in said.query for said in line.said)
+    assert {said.line for said in line.requests} == {f"GET /api/v1/documents/{note}"}
+    assert any("chunk_limit" not in said.query for said in line.requests)
     assert (shown["id"], shown["collection"], shown["tags"]) == (note, "reading", ["a", "b"])
     assert [chunk["text"] for chunk in shown["chunks"]] == ["To be read"]
     assert {"title", "doc_type", "metadata", "source_path", "created_at", "chunk_count"} <= set(shown)
@@ -23,12 +23,12 @@ async def test_a_document_comes_with_its_passages(agent: Agent, line: Line) -> N
 
 
 @pytest.mark.requirement("004.get.by_path")
-async def test_documents_are_found_by_where_they_came_from(agent: Agent, line: Line) -> None:
+async def test_documents_are_found_by_where_they_came_from(agent: Agent, line: RecordingProxy) -> None:
     path = "memory/feedback_testing.md"
-    note = await agent.kept("kb_addnote", text="Tests first", source_path=path, collection="memory")
-    line.said.clear()
+    note = await agent.add_and_wait("kb_addnote", text="Tests first", source_path=path, collection="memory")
+    line.requests.clear()
     answer = await agent.call("kb_get", source_path=path)
-    [said] = line.said
+    [said] = line.requests
     assert (said.line, said.query) == ("GET /api/v1/documents", {"source_path": path})
     [shown] = answer["documents"]
     assert (shown["id"], shown["collection"], shown["tags"], answer["total"]) == (note, "memory", [], 1)
@@ -47,9 +47,9 @@ async def test_a_document_that_is_not_there_is_named(agent: Agent) -> None:
 
 
 @pytest.mark.requirement("004.status.answer")
-async def test_the_status_is_the_engines(agent: Agent, line: Line) -> None:
+async def test_the_status_is_the_engines(agent: Agent, line: RecordingProxy) -> None:
     status = await agent.call("kb_status")
-    [said] = line.said
+    [said] = line.requests
     assert said.line == "GET /api/v1/status"
     assert status["version"]
     assert {"name", "device", "dimension", "loaded"} <= set(status["model"])
@@ -58,12 +58,12 @@ async def test_the_status_is_the_engines(agent: Agent, line: Line) -> None:
 
 
 @pytest.mark.requirement("004.jobs.list")
-async def test_recent_jobs_are_listed(agent: Agent, line: Line) -> None:
+async def test_recent_jobs_are_listed(agent: Agent, line: RecordingProxy) -> None:
     added = await agent.call("kb_addnote", text="A job of its own")
-    await agent.document_of(added)
-    line.said.clear()
+    await agent.wait_for_document(added)
+    line.requests.clear()
     answer = await agent.call("kb_jobs")
-    [said] = line.said
+    [said] = line.requests
     assert (said.line, said.query) == ("GET /api/v1/jobs", {})
     [job] = [job for job in answer["jobs"] if job["id"] == added["job_id"]]
     assert (job["status"], job["progress"], job["error"]) == ("completed", 1.0, None)
@@ -71,13 +71,13 @@ async def test_recent_jobs_are_listed(agent: Agent, line: Line) -> None:
 
 
 @pytest.mark.requirement("004.jobs.status")
-async def test_failed_jobs_are_listed_with_their_reason(agent: Agent, line: Line) -> None:
-    upload = await agent.uploaded("empty.txt", b"   \n ")
+async def test_failed_jobs_are_listed_with_their_reason(agent: Agent, line: RecordingProxy) -> None:
+    upload = await agent.upload_parts("empty.txt", b"   \n ")
     failed = await agent.call("kb_upload_finish", upload_id=upload)
-    await agent.engine.wait(failed["job_id"], LIMIT)
-    line.said.clear()
+    await agent.engine.wait(failed["job_id"], WAIT_SECONDS)
+    line.requests.clear()
     answer = await agent.call("kb_jobs", status="failed")
-    [said] = line.said
+    [said] = line.requests
     assert (said.line, said.query) == ("GET /api/v1/jobs", {"status": "failed"})
     [job] = [job for job in answer["jobs"] if job["id"] == failed["job_id"]]
     assert (job["status"], job["error"]["code"], job["document_id"]) == ("failed", "no_text", None)

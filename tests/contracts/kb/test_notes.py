@@ -8,33 +8,35 @@ import pytest
 
 from knowledge.model import DocumentFilter
 from tests.contracts.kb.conftest import Agent
-from tests.contracts.kb.processes import Line
+from tests.contracts.kb.processes import RecordingProxy
 
 
 @pytest.mark.requirement("004.addnote.default", "004.collections.default")
-async def test_a_note_goes_to_the_default_collection(agent: Agent, line: Line) -> None:
+async def test_a_note_goes_to_the_default_collection(agent: Agent, line: RecordingProxy) -> None:
     answer = await agent.call("kb_addnote", text="User prefers concise responses")
-    [said] = line.said
+    [said] = line.requests
     assert said.line == "POST /api/v1/jobs"
     assert (said.json["note"], said.json["tags"]) == ("User prefers concise responses", ["collection:documents"])
     assert isinstance(answer["job_id"], int)
     assert (answer["collection"], answer["tags"]) == ("documents", [])
-    await agent.document_of(answer)
+    await agent.wait_for_document(answer)
 
 
 @pytest.mark.requirement("004.addnote.collection", "004.collections.explicit")
-async def test_a_note_goes_where_it_is_told_to(agent: Agent, line: Line) -> None:
+async def test_a_note_goes_where_it_is_told_to(agent: Agent, line: RecordingProxy) -> None:
     text = "User prefers very concise responses"
     answer = await agent.call("kb_addnote", text=text, collection="memory", tags=["feedback"])
-    assert line.said[0].json["tags"] == ["collection:memory", "feedback"]
-    document = await agent.engine.document(await agent.document_of(answer))
+    assert line.requests[0].json["tags"] == ["collection:memory", "feedback"]
+    document = await agent.engine.document(await agent.wait_for_document(answer))
     assert (document.collection, document.tags) == ("memory", ("feedback",))
 
 
 @pytest.mark.requirement("004.addnote.exclusive")
-async def test_a_note_has_exactly_one_collection_tag(agent: Agent, line: Line) -> None:
-    note = await agent.kept("kb_addnote", text="some note", collection="memory", tags=["collection:memory", "x"])
-    line.said.clear()
+async def test_a_note_has_exactly_one_collection_tag(agent: Agent, line: RecordingProxy) -> None:
+    note = await agent.add_and_wait(
+        "kb_addnote", text="some note", collection="memory", tags=["collection:memory", "x"]
+    )
+    line.requests.clear()
     document = await agent.call("kb_get", document_id=note)
     assert (document["collection"], document["tags"]) == ("memory", ["x"])
     shown = await agent.engine.document(note)
@@ -45,7 +47,7 @@ async def test_a_note_has_exactly_one_collection_tag(agent: Agent, line: Line) -
 
 @pytest.mark.requirement("004.addnote.duplicate")
 async def test_the_same_note_again_is_a_success_that_adds_nothing(agent: Agent) -> None:
-    note = await agent.kept("kb_addnote", text="Only once", collection="once")
+    note = await agent.add_and_wait("kb_addnote", text="Only once", collection="once")
     again = await agent.call("kb_addnote", text="Only once", collection="once")
     assert (again["duplicate"], again["document_id"]) == (True, note)
     assert (await agent.engine.documents(DocumentFilter(collection="once"))).total == 1
@@ -60,11 +62,11 @@ async def test_a_note_needs_a_text(agent: Agent) -> None:
 
 
 @pytest.mark.requirement("004.update_note.answer")
-async def test_a_note_is_updated_in_place_and_keeps_what_it_is(agent: Agent, line: Line) -> None:
-    note = await agent.kept("kb_addnote", text="Preference: long answers", collection="likes", tags=["style"])
-    line.said.clear()
+async def test_a_note_is_updated_in_place_and_keeps_what_it_is(agent: Agent, line: RecordingProxy) -> None:
+    note = await agent.add_and_wait("kb_addnote", text="Preference: long answers", collection="likes", tags=["style"])
+    line.requests.clear()
     answer = await agent.call("kb_update_note", document_id=note, text="Preference: bullet points")
-    [said] = line.said
+    [said] = line.requests
     assert (said.line, said.json) == (f"PATCH /api/v1/notes/{note}", {"text": "Preference: bullet points"})
     assert (answer["id"], answer["collection"], answer["tags"]) == (note, "likes", ["style"])
     found = await agent.call("kb_search", query="bullet points", collection="likes")
@@ -82,29 +84,34 @@ async def test_a_note_that_is_not_there_is_named(agent: Agent) -> None:
 
 @pytest.mark.requirement("004.update_note.not_a_note")
 async def test_only_notes_can_be_updated(agent: Agent) -> None:
-    file = await agent.kept("kb_upload_finish", upload_id=await agent.uploaded("plan.txt", b"A plan in a file"))
+    file = await agent.add_and_wait(
+        "kb_upload_finish", upload_id=await agent.upload_parts("plan.txt", b"A plan in a file")
+    )
     refused = await agent.call("kb_update_note", document_id=file, text="nothing")
     assert refused["error"] == "not_a_note"
     assert "only notes can be updated" in refused["message"]
 
 
 @pytest.mark.requirement("004.update_note.collection", "004.collections.exclusive")
-async def test_a_move_takes_the_old_collection_off_and_puts_the_new_one_on(agent: Agent, line: Line) -> None:
-    note = await agent.kept("kb_addnote", text="It will move", tags=["kept"])
-    line.said.clear()
+async def test_a_move_takes_the_old_collection_off_and_puts_the_new_one_on(agent: Agent, line: RecordingProxy) -> None:
+    note = await agent.add_and_wait("kb_addnote", text="It will move", tags=["kept"])
+    line.requests.clear()
     answer = await agent.call("kb_update_note", document_id=note, text="It has moved", collection="moved")
-    assert [said.line for said in line.said] == [f"PATCH /api/v1/notes/{note}", f"PUT /api/v1/documents/{note}/tags"]
-    assert line.said[1].json == {"remove": ["collection:documents"], "add": ["collection:moved"]}
-    assert [*line.said[1].json] == ["remove", "add"]
+    assert [said.line for said in line.requests] == [
+        f"PATCH /api/v1/notes/{note}",
+        f"PUT /api/v1/documents/{note}/tags",
+    ]
+    assert line.requests[1].json == {"remove": ["collection:documents"], "add": ["collection:moved"]}
+    assert [*line.requests[1].json] == ["remove", "add"]
     assert (answer["collection"], answer["tags"]) == ("moved", ["kept"])
-    line.said.clear()
+    line.requests.clear()
     await agent.call("kb_update_note", document_id=note, text="It stays", collection="moved")
-    assert [said.method for said in line.said] == ["PATCH"]
+    assert [said.method for said in line.requests] == ["PATCH"]
 
 
 @pytest.mark.requirement("004.update_note.concurrent")
 async def test_updates_at_once_end_with_one_text_whole_and_its_index(agent: Agent) -> None:
-    note = await agent.kept("kb_addnote", text="nobody has won", collection="race")
+    note = await agent.add_and_wait("kb_addnote", text="nobody has won", collection="race")
     texts = [f"runner {number} wins" for number in range(5)]
     await asyncio.gather(*(agent.call("kb_update_note", document_id=note, text=text) for text in texts))
     [passage] = (await agent.call("kb_get", document_id=note))["chunks"]

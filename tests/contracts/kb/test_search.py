@@ -5,15 +5,19 @@ from __future__ import annotations
 import pytest
 
 from tests.contracts.kb.conftest import Agent
-from tests.contracts.kb.processes import ENGINE_KEY, Line
+from tests.contracts.kb.processes import ENGINE_KEY, RecordingProxy
 
 
 @pytest.mark.requirement("004.search.answer")
-async def test_a_search_is_one_request_and_answers_passages_with_their_documents(agent: Agent, line: Line) -> None:
-    note = await agent.kept("kb_addnote", text="Pension revaluation is due in April", tags=["money"], title="Pension")
-    line.said.clear()
+async def test_a_search_is_one_request_and_answers_passages_with_their_documents(
+    agent: Agent, line: RecordingProxy
+) -> None:
+    note = await agent.add_and_wait(
+        "kb_addnote", text="Pension revaluation is due in April", tags=["money"], title="Pension"
+    )
+    line.requests.clear()
     answer = await agent.call("kb_search", query="pension revaluation", top=5)
-    [said] = line.said
+    [said] = line.requests
     assert said.line == "POST /api/v1/search"
     assert (said.json["query"], said.json["top"], said.json["tags"]) == ("pension revaluation", 5, [])
     assert said.headers["authorization"] == f"Bearer {ENGINE_KEY}"
@@ -27,13 +31,13 @@ async def test_a_search_is_one_request_and_answers_passages_with_their_documents
 
 
 @pytest.mark.requirement("004.search.collection", "004.search.strip", "004.collections.field")
-async def test_a_collection_goes_out_as_a_tag_and_comes_back_as_a_field(agent: Agent, line: Line) -> None:
+async def test_a_collection_goes_out_as_a_tag_and_comes_back_as_a_field(agent: Agent, line: RecordingProxy) -> None:
     text = "Email preferences: short mails"
-    note = await agent.kept("kb_addnote", text=text, collection="mails", tags=["feedback", "email"])
-    await agent.kept("kb_addnote", text=f"{text}, elsewhere")
-    line.said.clear()
+    note = await agent.add_and_wait("kb_addnote", text=text, collection="mails", tags=["feedback", "email"])
+    await agent.add_and_wait("kb_addnote", text=f"{text}, elsewhere")
+    line.requests.clear()
     answer = await agent.call("kb_search", query="email preferences", collection="mails")
-    [said] = line.said
+    [said] = line.requests
     assert said.json["tags"] == ["collection:mails"]
     assert not said.json["collections"]
     [hit] = answer["results"]
@@ -41,25 +45,25 @@ async def test_a_collection_goes_out_as_a_tag_and_comes_back_as_a_field(agent: A
 
 
 @pytest.mark.requirement("004.search.tags")
-async def test_tags_and_a_collection_are_combined(agent: Agent, line: Line) -> None:
-    await agent.kept("kb_addnote", text="Feedback by telephone", collection="calls", tags=["telephone"])
-    note = await agent.kept("kb_addnote", text="Feedback by email", collection="calls", tags=["email", "late"])
-    line.said.clear()
+async def test_tags_and_a_collection_are_combined(agent: Agent, line: RecordingProxy) -> None:
+    await agent.add_and_wait("kb_addnote", text="Feedback by telephone", collection="calls", tags=["telephone"])
+    note = await agent.add_and_wait("kb_addnote", text="Feedback by email", collection="calls", tags=["email", "late"])
+    line.requests.clear()
     answer = await agent.call("kb_search", query="feedback", tags=["email"], collection="calls")
-    assert line.said[0].json["tags"] == ["email", "collection:calls"]
+    assert line.requests[0].json["tags"] == ["email", "collection:calls"]
     assert [hit["document_id"] for hit in answer["results"]] == [note]
     again = await agent.call("kb_search", query="feedback", tags=["email", "collection:calls"])
     assert again["results"] == answer["results"]
 
 
 @pytest.mark.requirement("004.search.fts_only")
-async def test_words_alone_are_asked_for_by_name(agent: Agent, line: Line) -> None:
-    await agent.kept("kb_addnote", text="The error log grows in the night")
-    line.said.clear()
+async def test_words_alone_are_asked_for_by_name(agent: Agent, line: RecordingProxy) -> None:
+    await agent.add_and_wait("kb_addnote", text="The error log grows in the night")
+    line.requests.clear()
     assert (await agent.call("kb_search", query="error log", fts_only=True))["returned"] == 1
-    assert line.said[0].json["fts_only"] is True
+    assert line.requests[0].json["fts_only"] is True
     await agent.call("kb_search", query="error log")
-    assert line.said[1].json["fts_only"] is False
+    assert line.requests[1].json["fts_only"] is False
     both = await agent.call("kb_search", query="error log", fts_only=True, vec_only=True)
     assert both["error"] == "invalid_parameter"
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.contracts.kb.conftest import Agent, Apart, agent_at
-from tests.contracts.kb.processes import ENGINE_KEY, LIMIT, MCP_KEY, Line, an_mcp, served
-from tests.contracts.roads import Plain
+from tests.contracts.kb.conftest import Agent, TwoProcesses, open_agent
+from tests.contracts.kb.processes import ENGINE_KEY, MCP_KEY, WAIT_SECONDS, RecordingProxy, run_mcp_server, run_server
+from tests.contracts.transports import PlainTransport
 
 LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
 NOWHERE = "http://127.0.0.1:9"
@@ -30,21 +30,21 @@ async def test_the_nine_tools_stand_at_both_addresses(agent: Agent) -> None:
 
 
 @pytest.mark.requirement("004.serve.starts")
-async def test_every_call_to_the_engine_carries_its_key(agent: Agent, line: Line) -> None:
-    await agent.kept("kb_addnote", text="With the engine's key", collection="keys")
+async def test_every_call_to_the_engine_carries_its_key(agent: Agent, line: RecordingProxy) -> None:
+    await agent.add_and_wait("kb_addnote", text="With the engine's key", collection="keys")
     await agent.call("kb_search", query="key", collection="keys")
-    await agent.call("kb_upload_finish", upload_id=await agent.uploaded("key.txt", b"in a file"))
+    await agent.call("kb_upload_finish", upload_id=await agent.upload_parts("key.txt", b"in a file"))
     await agent.call("kb_status")
-    assert len(line.said) == 4
-    assert {said.headers["authorization"] for said in line.said} == {f"Bearer {ENGINE_KEY}"}
+    assert len(line.requests) == 4
+    assert {said.headers["authorization"] for said in line.requests} == {f"Bearer {ENGINE_KEY}"}
 
 
 @pytest.mark.requirement("004.serve.unreachable")
-async def test_without_its_engine_it_starts_and_its_tools_say_so(apart: Apart, tmp_path: Path) -> None:
-    with an_mcp(tmp_path, NOWHERE) as mcp:
-        async with agent_at(mcp.url, apart) as agent:
+async def test_without_its_engine_it_starts_and_its_tools_say_so(apart: TwoProcesses, tmp_path: Path) -> None:
+    with run_mcp_server(tmp_path, NOWHERE) as mcp:
+        async with open_agent(mcp.url, apart) as agent:
             assert (await agent.http.get("/health")).status_code == 200
-            upload = await agent.uploaded("a.txt", b"kept until then")
+            upload = await agent.upload_parts("a.txt", b"kept until then")
             for tool, arguments in {
                 "kb_search": {"query": "tea"},
                 "kb_addnote": {"text": "tea"},
@@ -61,9 +61,9 @@ async def test_without_its_engine_it_starts_and_its_tools_say_so(apart: Apart, t
 
 
 @pytest.mark.requirement("004.serve.wrong_key")
-async def test_a_wrong_key_for_the_engine_is_said_as_such(apart: Apart, tmp_path: Path) -> None:
-    with an_mcp(tmp_path, apart.engine.url, KB_API_KEY="not the engine's") as mcp:
-        async with agent_at(mcp.url, apart) as agent:
+async def test_a_wrong_key_for_the_engine_is_said_as_such(apart: TwoProcesses, tmp_path: Path) -> None:
+    with run_mcp_server(tmp_path, apart.engine.url, KB_API_KEY="not the engine's") as mcp:
+        async with open_agent(mcp.url, apart) as agent:
             refused = await agent.call("kb_status")
             assert refused["error"] == "invalid_key"
             assert "KB_API_KEY" in refused["hint"]
@@ -72,9 +72,9 @@ async def test_a_wrong_key_for_the_engine_is_said_as_such(apart: Apart, tmp_path
 @pytest.mark.requirement("004.serve.embedded")
 async def test_without_an_address_the_tools_run_on_the_embedded_engine(tmp_path: Path) -> None:
     given = {"KNOWLEDGE_EMBEDDING": "none"}
-    with served("serve", "--toolsets", "kb", "--data", str(tmp_path), **given) as server:
-        async with httpx.AsyncClient(base_url=server.url, timeout=LIMIT) as http:
-            tools = Plain(http)
+    with run_server("serve", "--toolsets", "kb", "--data", str(tmp_path), **given) as server:
+        async with httpx.AsyncClient(base_url=server.url, timeout=WAIT_SECONDS) as http:
+            tools = PlainTransport(http)
             note = await tools.call("kb_addnote", text="Kept in one process", collection="memory", tags=["x"])
             while not (found := (await tools.call("kb_search", query="process", collection="memory"))["results"]):
                 assert (await tools.call("kb_jobs", status="failed"))["jobs"] == []
@@ -92,13 +92,13 @@ def test_a_process_before_an_engine_loads_none_of_its_parts(tmp_path: Path) -> N
     script = """
 import asyncio, sys
 from knowledge.config import Settings
-from knowledge.surfaces.http.app import http_app
-from knowledge.surfaces.http.open_engine import opening
+from knowledge.surfaces.http.app import make_http_app
+from knowledge.surfaces.http.open_engine import open_engine_in_background
 
 async def main():
     settings = Settings(toolsets="kb")
-    async with opening(settings) as (engine, _):
-        http_app(engine, settings)
+    async with open_engine_in_background(settings) as (engine, _):
+        make_http_app(engine, settings)
 
 asyncio.run(main())
 parts = {"tantivy", "faiss", "onnxruntime", "tokenizers", "numpy", "sqlalchemy", "pypdfium2", "knowledge.engine.local"}
@@ -106,7 +106,7 @@ print(sorted(parts & set(sys.modules)))
 """
     environment = {**os.environ, "KB_ENGINE_URL": NOWHERE, "KNOWLEDGE_DATA": str(tmp_path)}
     command = [sys.executable, "-c", script]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=LIMIT, check=True)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=WAIT_SECONDS, check=True)
     assert done.stdout.strip() == "[]"
 
 
@@ -114,18 +114,18 @@ print(sorted(parts & set(sys.modules)))
 
 
 async def knock(url: str, **headers: str) -> httpx.Response:
-    async with httpx.AsyncClient(base_url=url, timeout=LIMIT) as http:
+    async with httpx.AsyncClient(base_url=url, timeout=WAIT_SECONDS) as http:
         return await http.post("/mcp/kb", json=LIST, headers=headers)
 
 
 @pytest.mark.requirement("004.auth.valid")
-async def test_the_right_key_is_let_in(apart: Apart) -> None:
+async def test_the_right_key_is_let_in(apart: TwoProcesses) -> None:
     assert (await knock(apart.mcp.url, Authorization=f"Bearer {MCP_KEY}")).status_code == 200
     assert (await knock(apart.mcp.url, **{"X-API-Key": MCP_KEY})).status_code == 200
 
 
 @pytest.mark.requirement("004.auth.missing")
-async def test_no_key_is_turned_away(apart: Apart) -> None:
+async def test_no_key_is_turned_away(apart: TwoProcesses) -> None:
     refused = await knock(apart.mcp.url)
     assert (refused.status_code, refused.headers["www-authenticate"]) == (401, "Bearer")
     assert refused.json()["error"]["data"]["error_type"] == "missing_key"
@@ -133,20 +133,20 @@ async def test_no_key_is_turned_away(apart: Apart) -> None:
 
 @pytest.mark.requirement("004.auth.invalid", "004.auth.independent")
 @pytest.mark.parametrize("key", ["wrong", ENGINE_KEY, MCP_KEY + "x"])
-async def test_another_key_is_turned_away_the_engines_too(apart: Apart, key: str) -> None:
+async def test_another_key_is_turned_away_the_engines_too(apart: TwoProcesses, key: str) -> None:
     assert (await knock(apart.mcp.url, Authorization=f"Bearer {key}")).status_code == 401
 
 
 @pytest.mark.requirement("004.auth.disabled")
-async def test_without_a_key_everybody_is_let_in(apart: Apart, tmp_path: Path) -> None:
-    with an_mcp(tmp_path, apart.line.url, KB_MCP_API_KEY="") as mcp:
-        async with agent_at(mcp.url, apart, key=None) as agent:
+async def test_without_a_key_everybody_is_let_in(apart: TwoProcesses, tmp_path: Path) -> None:
+    with run_mcp_server(tmp_path, apart.proxy.url, KB_MCP_API_KEY="") as mcp:
+        async with open_agent(mcp.url, apart, key=None) as agent:
             assert "version" in await agent.call("kb_status")
 
 
-async def test_another_host_name_is_answered_only_when_it_is_listed(apart: Apart, tmp_path: Path) -> None:
+async def test_another_host_name_is_answered_only_when_it_is_listed(apart: TwoProcesses, tmp_path: Path) -> None:
     key = {"Authorization": f"Bearer {MCP_KEY}"}
     assert (await knock(apart.mcp.url, Host="kb.example", **key)).status_code == 403
-    with an_mcp(tmp_path, apart.line.url, KB_MCP_ALLOWED_HOSTS="kb.example") as mcp:
+    with run_mcp_server(tmp_path, apart.proxy.url, KB_MCP_ALLOWED_HOSTS="kb.example") as mcp:
         assert (await knock(mcp.url, Host="kb.example", **key)).status_code == 200
         assert (await knock(mcp.url, Host="other.example", **key)).status_code == 403

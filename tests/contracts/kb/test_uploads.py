@@ -11,9 +11,9 @@ from uuid import UUID
 import pytest
 
 from knowledge.model import DocumentFilter
-from tests.contracts.kb.conftest import Agent, Apart, agent_at, peak_memory, until
-from tests.contracts.kb.processes import ENGINE_KEY, Line, an_mcp
-from tests.contracts.knowledge.samples import pdf
+from tests.contracts.kb.conftest import Agent, TwoProcesses, open_agent, read_peak_memory, wait_until
+from tests.contracts.kb.processes import ENGINE_KEY, RecordingProxy, run_mcp_server
+from tests.contracts.knowledge.samples import write_pdf
 
 
 def encoded(piece: bytes) -> str:
@@ -30,16 +30,16 @@ async def begun(agent: Agent, total_size: int, filename: str = "report.txt", **m
 
 
 @pytest.mark.requirement("004.upload.start")
-async def test_a_start_stages_nothing_at_the_engine_and_answers_an_id(agent: Agent, line: Line) -> None:
+async def test_a_start_stages_nothing_at_the_engine_and_answers_an_id(agent: Agent, line: RecordingProxy) -> None:
     answer = await agent.call(
         "kb_upload_start", filename="report.pdf", total_size=5242880, tags=["insurance"], collection="documents"
     )
     assert UUID(answer["upload_id"]).version == 4
-    assert line.said == []
+    assert line.requests == []
 
 
 @pytest.mark.requirement("004.upload.chunk")
-async def test_a_part_is_decoded_and_written_under_a_name_of_our_own(agent: Agent, apart: Apart) -> None:
+async def test_a_part_is_decoded_and_written_under_a_name_of_our_own(agent: Agent, apart: TwoProcesses) -> None:
     upload = await begun(agent, 10, filename="../../etc/passwd.txt")
     answer = await agent.call("kb_upload_chunk", upload_id=upload, data=encoded(b"hello"), chunk_index=0)
     assert (answer["received_bytes"], answer["total_size"]) == (5, 10)
@@ -50,14 +50,14 @@ async def test_a_part_is_decoded_and_written_under_a_name_of_our_own(agent: Agen
 
 @pytest.mark.requirement("004.upload.finish")
 async def test_a_finished_upload_is_one_form_with_the_tags_of_its_start(
-    agent: Agent, line: Line, apart: Apart, tmp_path: Path
+    agent: Agent, line: RecordingProxy, apart: TwoProcesses, tmp_path: Path
 ) -> None:
-    pdf(tmp_path / "report.pdf", "Premiums rise in spring", "Claims fall in autumn")
+    write_pdf(tmp_path / "report.pdf", "Premiums rise in spring", "Claims fall in autumn")
     content = (tmp_path / "report.pdf").read_bytes()
-    upload = await agent.uploaded("report.pdf", content, size=100, tags=["insurance"], collection="policies")
-    assert line.said == []
+    upload = await agent.upload_parts("report.pdf", content, size=100, tags=["insurance"], collection="policies")
+    assert line.requests == []
     answer = await agent.call("kb_upload_finish", upload_id=upload)
-    [said] = line.said
+    [said] = line.requests
     assert said.line == "POST /api/v1/jobs"
     assert said.headers["content-type"].startswith("multipart/form-data")
     assert said.headers["authorization"] == f"Bearer {ENGINE_KEY}"
@@ -66,7 +66,7 @@ async def test_a_finished_upload_is_one_form_with_the_tags_of_its_start(
     assert file.get_filename() == "report.pdf"
     assert file.get_payload(decode=True) == content
     assert (answer["collection"], answer["tags"], answer["filename"]) == ("policies", ["insurance"], "report.pdf")
-    document = await agent.document_of(answer)
+    document = await agent.wait_for_document(answer)
     found = await agent.call("kb_search", query="premiums in spring", collection="policies")
     assert [(hit["document_id"], hit["chunk_metadata"]["page"]) for hit in found["results"]][:1] == [(document, 1)]
     assert not [path for path in staged(apart.folder) if UUID(upload).hex in path.parts]
@@ -82,21 +82,21 @@ async def test_parts_come_in_any_order_and_again(agent: Agent) -> None:
     await agent.call("kb_upload_chunk", upload_id=upload, data=encoded(b"wrong at first"), chunk_index=2)
     for index in order:
         await agent.call("kb_upload_chunk", upload_id=upload, data=encoded(parts[index]), chunk_index=index)
-    document = await agent.kept("kb_upload_finish", upload_id=upload)
+    document = await agent.add_and_wait("kb_upload_finish", upload_id=upload)
     original = await agent.engine.original(document)
     assert b"".join([piece async for piece in original.pieces]) == content
 
 
 @pytest.mark.requirement("004.upload.again")
-async def test_to_finish_twice_makes_one_document(agent: Agent, line: Line) -> None:
-    upload = await agent.uploaded("twice.txt", b"Finished twice", collection="twice")
+async def test_to_finish_twice_makes_one_document(agent: Agent, line: RecordingProxy) -> None:
+    upload = await agent.upload_parts("twice.txt", b"Finished twice", collection="twice")
     first = await agent.call("kb_upload_finish", upload_id=upload)
     assert await agent.call("kb_upload_finish", upload_id=upload) == first
-    assert len(line.said) == 1
+    assert len(line.requests) == 1
     late = await agent.call("kb_upload_chunk", upload_id=upload, data=encoded(b"x"), chunk_index=0)
     assert late["error"] == "not_now"
-    document = await agent.document_of(first)
-    other = await agent.uploaded("other.txt", b"Finished twice", collection="twice")
+    document = await agent.wait_for_document(first)
+    other = await agent.upload_parts("other.txt", b"Finished twice", collection="twice")
     same = await agent.call("kb_upload_finish", upload_id=other)
     assert (same["duplicate"], same["document_id"]) == (True, document)
     assert (await agent.engine.documents(DocumentFilter(collection="twice"))).total == 1
@@ -171,10 +171,10 @@ async def test_a_start_that_cannot_end_well_is_refused(
 
 
 @pytest.mark.requirement("004.upload.quota")
-async def test_all_uploads_together_have_a_quota(apart: Apart, tmp_path: Path) -> None:
+async def test_all_uploads_together_have_a_quota(apart: TwoProcesses, tmp_path: Path) -> None:
     given = {"KB_UPLOAD_TOTAL_MB": "3", "KNOWLEDGE_MAX_FILE_MB": "2"}
-    with an_mcp(tmp_path, apart.line.url, **given) as mcp:
-        async with agent_at(mcp.url, apart) as agent:
+    with run_mcp_server(tmp_path, apart.proxy.url, **given) as mcp:
+        async with open_agent(mcp.url, apart) as agent:
             assert (await agent.call("kb_upload_start", filename="a.txt", total_size=3 << 20))["error"] == "too_large"
             first = await begun(agent, 2 << 20)
             refused = await agent.call("kb_upload_start", filename="b.txt", total_size=2 << 20)
@@ -183,27 +183,27 @@ async def test_all_uploads_together_have_a_quota(apart: Apart, tmp_path: Path) -
 
 
 @pytest.mark.requirement("004.upload.abandoned")
-async def test_an_abandoned_upload_is_cleaned_up(apart: Apart, tmp_path: Path) -> None:
-    with an_mcp(tmp_path, apart.line.url, KB_UPLOAD_TTL_S="1") as mcp:
-        async with agent_at(mcp.url, apart) as agent:
+async def test_an_abandoned_upload_is_cleaned_up(apart: TwoProcesses, tmp_path: Path) -> None:
+    with run_mcp_server(tmp_path, apart.proxy.url, KB_UPLOAD_TTL_S="1") as mcp:
+        async with open_agent(mcp.url, apart) as agent:
             upload = await begun(agent, 10)
             await agent.call("kb_upload_chunk", upload_id=upload, data=encoded(b"12345"), chunk_index=0)
             assert len(staged(tmp_path)) == 1
-            await until(lambda: not staged(tmp_path))
+            await wait_until(lambda: not staged(tmp_path))
             refused = await agent.call("kb_upload_finish", upload_id=upload)
             assert (refused["error"], upload in refused["message"]) == ("upload_not_found", True)
 
 
 @pytest.mark.requirement("004.upload.restart")
-async def test_an_upload_is_lost_with_its_process(apart: Apart, tmp_path: Path) -> None:
-    with an_mcp(tmp_path, apart.line.url) as mcp:
-        async with agent_at(mcp.url, apart) as agent:
+async def test_an_upload_is_lost_with_its_process(apart: TwoProcesses, tmp_path: Path) -> None:
+    with run_mcp_server(tmp_path, apart.proxy.url) as mcp:
+        async with open_agent(mcp.url, apart) as agent:
             upload = await begun(agent, 10)
             await agent.call("kb_upload_chunk", upload_id=upload, data=encoded(b"12345"), chunk_index=0)
         mcp.kill()
         assert len(staged(tmp_path)) == 1
         mcp.restart()
-        async with agent_at(mcp.url, apart) as agent:
+        async with open_agent(mcp.url, apart) as agent:
             refused = await agent.call("kb_upload_chunk", upload_id=upload, data=encoded(b"6"), chunk_index=1)
             assert refused["error"] == "upload_not_found"
             assert "kb_upload_start" in refused["hint"]
@@ -211,11 +211,11 @@ async def test_an_upload_is_lost_with_its_process(apart: Apart, tmp_path: Path) 
 
 
 @pytest.mark.requirement("004.upload.large")
-async def test_a_file_of_100_mb_goes_through_with_flat_memory(apart: Apart, tmp_path: Path) -> None:
-    with an_mcp(tmp_path, apart.engine.url) as mcp:
-        async with agent_at(mcp.url, apart) as agent:
-            await agent.call("kb_upload_finish", upload_id=await agent.uploaded("small.txt", bytes(6_000_000)))
-            before = peak_memory(mcp.process.pid)
+async def test_a_file_of_100_mb_goes_through_with_flat_memory(apart: TwoProcesses, tmp_path: Path) -> None:
+    with run_mcp_server(tmp_path, apart.engine.url) as mcp:
+        async with open_agent(mcp.url, apart) as agent:
+            await agent.call("kb_upload_finish", upload_id=await agent.upload_parts("small.txt", bytes(6_000_000)))
+            before = read_peak_memory(mcp.process.pid)
             total, size = 100 << 20, 2_000_000
             upload = await begun(agent, total)
             for index in range(-(-total // size)):
@@ -224,4 +224,4 @@ async def test_a_file_of_100_mb_goes_through_with_flat_memory(apart: Apart, tmp_
             answer = await agent.call("kb_upload_finish", upload_id=upload)
             await agent.engine.cancel(answer["job_id"])
             if before is not None:
-                assert (peak_memory(mcp.process.pid) or 0) - before < 40 << 20
+                assert (read_peak_memory(mcp.process.pid) or 0) - before < 40 << 20

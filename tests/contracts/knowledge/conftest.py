@@ -11,9 +11,9 @@ import pytest
 from knowledge.config import Settings
 from knowledge.engine.local import LocalEngine
 from knowledge.model import JobFilter, JobStatus
-from knowledge.testing import SharedParsers, small_engine
-from tests.contracts.roads import PATIENCE, ROADS, Process, Road, held, road
-from tests.contracts.serving import application, serving_beside
+from knowledge.testing import SharedParsers, make_test_engine
+from tests.contracts.app_server import make_app, serve_app_in_thread
+from tests.contracts.transports import TRANSPORTS, WAIT_SECONDS, StdioTransport, Transport, hold_open, open_transport
 
 MAX_FILE_MB = 1
 
@@ -37,54 +37,54 @@ def product(
     parsers: SharedParsers, shelf: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Product]:  # fmt: skip
     settings = Settings(data=tmp_path_factory.mktemp("served"), workers=1, max_file_mb=MAX_FILE_MB)
-    engine = small_engine(settings, parsers=parsers)
+    engine = make_test_engine(settings, parsers=parsers)
     engine.start()
-    with serving_beside(application(engine, settings, shelf)) as url:
+    with serve_app_in_thread(make_app(engine, settings, shelf)) as url:
         yield Product(url, engine, settings, shelf)
     engine.close()
 
 
 @pytest.fixture(scope="session")
-def process(shelf: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
+def process(shelf: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[StdioTransport]:
     data = tmp_path_factory.mktemp("process")
-    started = Process(
+    started = StdioTransport(
         data, KNOWLEDGE_FILES=str(shelf), KNOWLEDGE_MAX_FILE_MB=str(MAX_FILE_MB), KNOWLEDGE_WORKERS="1"
     )  # fmt: skip
     yield started
     started.close()
 
 
-@pytest.fixture(params=ROADS)
-async def client(request: pytest.FixtureRequest, product: Product) -> AsyncIterator[Road]:
-    """The tools, by every road."""
-    process = request.getfixturevalue("process") if request.param == "stdio" else None
-    await at_rest(product.engine)
-    async with held(road(request.param, product.url, process)) as there:
-        await empty(there)
-        yield there
-
-
 @pytest.fixture
-async def plain(product: Product) -> AsyncIterator[Road]:
-    """The tools by plain HTTP, where the road makes no difference."""
-    await at_rest(product.engine)
-    async with road("plain", product.url, None) as there:
-        await empty(there)
+async def client(product: Product) -> AsyncIterator[Transport]:
+    """The tools over plain HTTP, for behaviour that is the same on every transport."""
+    await wait_for_jobs(product.engine)
+    async with open_transport("plain", product.url, None) as there:
+        await clear_knowledge_base(there)
         yield there
 
 
-def folder_of(there: Road, product: Product) -> Path:
+@pytest.fixture(params=TRANSPORTS)
+async def transport_client(request: pytest.FixtureRequest, product: Product) -> AsyncIterator[Transport]:
+    """The tools over each transport in turn."""
+    process = request.getfixturevalue("process") if request.param == "stdio" else None
+    await wait_for_jobs(product.engine)
+    async with hold_open(open_transport(request.param, product.url, process)) as there:
+        await clear_knowledge_base(there)
+        yield there
+
+
+def data_folder_of(there: Transport, product: Product) -> Path:
     """The data folder behind a road."""
-    return there.data if isinstance(there, Process) else product.settings.data
+    return there.data if isinstance(there, StdioTransport) else product.settings.data
 
 
-async def at_rest(engine: LocalEngine) -> None:
+async def wait_for_jobs(engine: LocalEngine) -> None:
     """What an earlier test began and left has ended, and cannot appear in this one."""
     for status in (JobStatus.PROCESSING, JobStatus.QUEUED):
         for job in (await engine.jobs(JobFilter(status=status))).items:
-            await engine.wait(job.id, PATIENCE)
+            await engine.wait(job.id, WAIT_SECONDS)
 
 
-async def empty(there: Road) -> None:
+async def clear_knowledge_base(there: Transport) -> None:
     cleared = await there.call("knowledge-clear", confirm=True, confirmation_phrase="DELETE ALL")
     assert cleared["success"] is True

@@ -7,16 +7,16 @@ from pathlib import Path
 
 from PIL import Image, ImageDraw, ImageFont
 
-TYPES = (
+CONTENT_TYPES = (
     '<?xml version="1.0" encoding="UTF-8"?><Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types">'
     '<Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/>'
     '<Default Extension="xml" ContentType="application/xml"/>{overrides}</Types>'
 )
 OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
-MAIN = "application/vnd.openxmlformats-officedocument"
+MAIN_TYPE = "application/vnd.openxmlformats-officedocument"
 
 
-def relations(*targets: tuple[str, str]) -> str:
+def make_relationships(*targets: tuple[str, str]) -> str:
     each = "".join(
         f'<Relationship Id="rId{number}" Type="{OFFICE}/{kind}" Target="{target}"/>'
         for number, (kind, target) in enumerate(targets, 1)
@@ -25,39 +25,39 @@ def relations(*targets: tuple[str, str]) -> str:
     return f'{head}<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">{each}</Relationships>'
 
 
-def package(path: Path, kinds: dict[str, str], parts: dict[str, str]) -> None:
+def write_package(path: Path, kinds: dict[str, str], parts: dict[str, str]) -> None:
     """An Office file: its parts, and which kind each is."""
     overrides = "".join(
-        f'<Override PartName="/{name}" ContentType="{MAIN}.{kind}+xml"/>' for name, kind in kinds.items()
+        f'<Override PartName="/{name}" ContentType="{MAIN_TYPE}.{kind}+xml"/>' for name, kind in kinds.items()
     )
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("[Content_Types].xml", TYPES.format(overrides=overrides))
+        archive.writestr("[Content_Types].xml", CONTENT_TYPES.format(overrides=overrides))
         for name, content in parts.items():
             archive.writestr(name, content)
 
 
-def docx(path: Path, text: str) -> None:
+def write_docx(path: Path, text: str) -> None:
     namespace = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
     body = f"<w:p><w:r><w:t>{text}</w:t></w:r></w:p>"
-    package(
+    write_package(
         path,
         {"word/document.xml": "wordprocessingml.document.main"},
         {
-            "_rels/.rels": relations(("officeDocument", "word/document.xml")),
+            "_rels/.rels": make_relationships(("officeDocument", "word/document.xml")),
             "word/document.xml": f'<w:document xmlns:w="{namespace}"><w:body>{body}</w:body></w:document>',
         },
     )
 
 
-def xlsx(path: Path, text: str) -> None:
+def write_xlsx(path: Path, text: str) -> None:
     namespace = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
     cells = "".join(f'<c r="A{row}" t="inlineStr"><is><t>{text}</t></is></c>' for row in (1,))
-    package(
+    write_package(
         path,
         {"xl/workbook.xml": "spreadsheetml.sheet.main", "xl/worksheets/sheet1.xml": "spreadsheetml.worksheet"},
         {
-            "_rels/.rels": relations(("officeDocument", "xl/workbook.xml")),
-            "xl/_rels/workbook.xml.rels": relations(("worksheet", "worksheets/sheet1.xml")),
+            "_rels/.rels": make_relationships(("officeDocument", "xl/workbook.xml")),
+            "xl/_rels/workbook.xml.rels": make_relationships(("worksheet", "worksheets/sheet1.xml")),
             "xl/workbook.xml": (
                 f'<workbook xmlns="{namespace}" xmlns:r="{OFFICE}"><sheets>'
                 '<sheet name="Sheet1" sheetId="1" r:id="rId1"/></sheets></workbook>'
@@ -69,7 +69,7 @@ def xlsx(path: Path, text: str) -> None:
     )
 
 
-def pptx(path: Path, text: str) -> None:
+def write_pptx(path: Path, text: str) -> None:
     drawing = "http://schemas.openxmlformats.org/drawingml/2006/main"
     namespace = "http://schemas.openxmlformats.org/presentationml/2006/main"
     shape = (
@@ -77,12 +77,12 @@ def pptx(path: Path, text: str) -> None:
         f"<p:txBody><a:bodyPr/><a:p><a:r><a:t>{text}</a:t></a:r></a:p></p:txBody></p:sp>"
     )
     tree = f'<p:nvGrpSpPr><p:cNvPr id="1" name=""/><p:cNvGrpSpPr/><p:nvPr/></p:nvGrpSpPr><p:grpSpPr/>{shape}'
-    package(
+    write_package(
         path,
         {"ppt/presentation.xml": "presentationml.presentation.main", "ppt/slides/slide1.xml": "presentationml.slide"},
         {
-            "_rels/.rels": relations(("officeDocument", "ppt/presentation.xml")),
-            "ppt/_rels/presentation.xml.rels": relations(("slide", "slides/slide1.xml")),
+            "_rels/.rels": make_relationships(("officeDocument", "ppt/presentation.xml")),
+            "ppt/_rels/presentation.xml.rels": make_relationships(("slide", "slides/slide1.xml")),
             "ppt/presentation.xml": (
                 f'<p:presentation xmlns:p="{namespace}" xmlns:r="{OFFICE}"><p:sldIdLst>'
                 '<p:sldId id="256" r:id="rId1"/></p:sldIdLst></p:presentation>'
@@ -94,7 +94,7 @@ def pptx(path: Path, text: str) -> None:
     )
 
 
-def pdf(path: Path, *pages: str) -> None:
+def write_pdf(path: Path, *pages: str) -> None:
     """A text PDF, one line a page."""
     count = len(pages)
     kids = " ".join(f"{4 + 2 * number} 0 R" for number in range(count))
@@ -119,29 +119,29 @@ def pdf(path: Path, *pages: str) -> None:
     path.write_bytes(written + f"xref\n0 {len(objects) + 1}\n0000000000 65535 f \n{table}{trailer}".encode())
 
 
-def picture(text: str) -> Image.Image:
+def draw_picture(text: str) -> Image.Image:
     image = Image.new("RGB", (1200, 300), "white")
     ImageDraw.Draw(image).text((60, 100), text, fill="black", font=ImageFont.load_default(size=64))
     return image
 
 
-def scan(path: Path, *pages: str) -> None:
+def write_scan(path: Path, *pages: str) -> None:
     """A PDF that holds nothing but pictures of text."""
-    first, *others = [picture(text) for text in pages]
+    first, *others = [draw_picture(text) for text in pages]
     first.save(path, "PDF", save_all=True, append_images=others, resolution=150)
 
 
-def write(path: Path, text: str) -> Path:
+def write_sample(path: Path, text: str) -> Path:
     """A document of the kind that its suffix says."""
     match path.suffix:
         case ".docx":
-            docx(path, text)
+            write_docx(path, text)
         case ".pptx":
-            pptx(path, text)
+            write_pptx(path, text)
         case ".xlsx":
-            xlsx(path, text)
+            write_xlsx(path, text)
         case ".pdf":
-            pdf(path, text)
+            write_pdf(path, text)
         case ".html":
             page = f"<html><head><title>{text}</title></head><body><main><p>{text}</p></main></body></html>"
             path.write_text(page, "utf-8")
@@ -149,7 +149,7 @@ def write(path: Path, text: str) -> Path:
             drawn = f'<text x="9" y="50">{text}</text>'
             path.write_text(f'<svg xmlns="http://www.w3.org/2000/svg" width="400" height="99">{drawn}</svg>', "utf-8")
         case ".jpg" | ".png":
-            picture(text).save(path)
+            draw_picture(text).save(path)
         case _:
             path.write_text(text, "utf-8")
     return path

@@ -10,19 +10,19 @@ from uuid import UUID, uuid4
 import pytest
 
 from tests.contracts.knowledge.conftest import MAX_FILE_MB
-from tests.contracts.knowledge.samples import write
-from tests.contracts.roads import PATIENCE, Body, Road
+from tests.contracts.knowledge.samples import write_sample
+from tests.contracts.transports import WAIT_SECONDS, Body, Transport
 
 FORMATS = ["pdf", "docx", "pptx", "xlsx", "html", "jpg", "png", "svg"]
 
 
-def a_note(shelf: Path, text: str, suffix: str = ".md") -> Path:
-    return write(shelf / f"{uuid4().hex}{suffix}", text)
+def write_note(shelf: Path, text: str, suffix: str = ".md") -> Path:
+    return write_sample(shelf / f"{uuid4().hex}{suffix}", text)
 
 
-async def finished(client: Road, task_id: str) -> Body:
+async def wait_for_task(client: Transport, task_id: str) -> Body:
     """The task when it has ended."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(WAIT_SECONDS):
         while True:
             status = await client.call("knowledge-task-status", task_id=task_id)
             if status["status"] not in ("queued", "running"):
@@ -30,22 +30,22 @@ async def finished(client: Road, task_id: str) -> Body:
 
 
 @pytest.mark.requirement("000.add.async")
-async def test_an_asynchronous_add_answers_a_task_that_ends_with_the_document(client: Road, shelf: Path) -> None:
-    path = a_note(shelf, "# Kettle\n\nThe kettle is in the kitchen.")
+async def test_an_asynchronous_add_answers_a_task_that_ends_with_the_document(client: Transport, shelf: Path) -> None:
+    path = write_note(shelf, "# Kettle\n\nThe kettle is in the kitchen.")
     answer = await client.call("knowledge-add", file_path=str(path), metadata={"author": "John Doe"})
     assert set(answer) == {"success", "task_id", "message", "estimated_time_seconds"}
     assert answer["success"] is True
     assert answer["message"] == "Document queued for processing"
     assert UUID(answer["task_id"]).version == 4
     assert answer["estimated_time_seconds"] > 0
-    status = await finished(client, answer["task_id"])
+    status = await wait_for_task(client, answer["task_id"])
     assert status["status"] == "completed"
     assert status["result"]["filename"] == path.name
 
 
 @pytest.mark.requirement("000.add.sync")
-async def test_a_synchronous_add_answers_the_document(client: Road, shelf: Path) -> None:
-    path = a_note(shelf, "# Kettle\n\nThe kettle is in the kitchen.")
+async def test_a_synchronous_add_answers_the_document(client: Transport, shelf: Path) -> None:
+    path = write_note(shelf, "# Kettle\n\nThe kettle is in the kitchen.")
     answer = await client.call("knowledge-add", file_path=str(path), **{"async": False})
     assert set(answer) == {
         "success", "document_id", "filename", "chunks_created", "processing_method", "processing_time_seconds"
@@ -59,8 +59,8 @@ async def test_a_synchronous_add_answers_the_document(client: Road, shelf: Path)
 
 
 @pytest.mark.requirement("000.add.metadata")
-async def test_metadata_gives_title_tags_and_the_rest(client: Road, shelf: Path) -> None:
-    path = a_note(shelf, "The kettle is in the kitchen.")
+async def test_metadata_gives_title_tags_and_the_rest(client: Transport, shelf: Path) -> None:
+    path = write_note(shelf, "The kettle is in the kitchen.")
     told = {"author": "John Doe", "title": "Kettles", "tags": ["technical", "api-docs"]}
     await client.call("knowledge-add", file_path=str(path), metadata=told, **{"async": False})
     [document] = (await client.call("knowledge-show"))["documents"]
@@ -81,7 +81,7 @@ async def test_metadata_gives_title_tags_and_the_rest(client: Road, shelf: Path)
         ({"file_path": "a.md", "async": 1}, "async"),
     ],
 )
-async def test_an_ill_typed_argument_is_refused_by_name(client: Road, wrong: Body, parameter: str) -> None:
+async def test_an_ill_typed_argument_is_refused_by_name(client: Transport, wrong: Body, parameter: str) -> None:
     answer = await client.call("knowledge-add", **wrong)
     assert answer["success"] is False
     assert answer["error"] == "invalid_parameter"
@@ -90,7 +90,7 @@ async def test_an_ill_typed_argument_is_refused_by_name(client: Road, wrong: Bod
 
 
 @pytest.mark.requirement("000.add.missing")
-async def test_a_missing_path_is_refused(client: Road) -> None:
+async def test_a_missing_path_is_refused(client: Transport) -> None:
     for arguments in ({}, {"file_path": None}, {"async": True}):
         answer = await client.call("knowledge-add", **arguments)
         assert answer["success"] is False
@@ -100,7 +100,7 @@ async def test_a_missing_path_is_refused(client: Road) -> None:
 
 
 @pytest.mark.requirement("000.add.unknown")
-async def test_an_unknown_argument_is_refused_with_the_valid_names(client: Road) -> None:
+async def test_an_unknown_argument_is_refused_with_the_valid_names(client: Transport) -> None:
     answer = await client.call("knowledge-add", file_path="a.md", colour="red")
     assert answer["error"] == "invalid_parameter"
     assert "colour" in answer["message"]
@@ -108,8 +108,8 @@ async def test_an_unknown_argument_is_refused_with_the_valid_names(client: Road)
 
 
 @pytest.mark.requirement("000.add.unsupported_format")
-async def test_an_unknown_format_is_refused_with_the_list_even_without_a_file(client: Road, shelf: Path) -> None:
-    there = write(shelf / "doc.xyz", "words")
+async def test_an_unknown_format_is_refused_with_the_list_even_without_a_file(client: Transport, shelf: Path) -> None:
+    there = write_sample(shelf / "doc.xyz", "words")
     for path in (there, shelf / "nowhere.xyz", Path("/outside/doc.xyz")):
         answer = await client.call("knowledge-add", file_path=str(path))
         assert answer["success"] is False
@@ -120,7 +120,7 @@ async def test_an_unknown_format_is_refused_with_the_list_even_without_a_file(cl
 
 
 @pytest.mark.requirement("000.add.file_too_large")
-async def test_a_file_that_is_too_large_is_refused_with_both_sizes(client: Road, shelf: Path) -> None:
+async def test_a_file_that_is_too_large_is_refused_with_both_sizes(client: Transport, shelf: Path) -> None:
     path = shelf / "large.txt"
     path.write_bytes(b"words " * (250 << 10))
     answer = await client.call("knowledge-add", file_path=str(path))
@@ -132,7 +132,7 @@ async def test_a_file_that_is_too_large_is_refused_with_both_sizes(client: Road,
 
 
 @pytest.mark.requirement("000.add.file_not_found")
-async def test_a_file_that_is_not_there_is_refused(client: Road, shelf: Path) -> None:
+async def test_a_file_that_is_not_there_is_refused(client: Transport, shelf: Path) -> None:
     (shelf / "folder.md").mkdir(exist_ok=True)
     for path in (shelf / "nowhere.md", shelf / "folder.md"):
         answer = await client.call("knowledge-add", file_path=str(path))
@@ -142,8 +142,8 @@ async def test_a_file_that_is_not_there_is_refused(client: Road, shelf: Path) ->
 
 
 @pytest.mark.requirement("000.add.access_denied")
-async def test_nothing_outside_the_allowed_folders_is_opened(client: Road, shelf: Path, tmp_path: Path) -> None:
-    secret = write(tmp_path / "secret.md", "the secret word")
+async def test_nothing_outside_the_allowed_folders_is_opened(client: Transport, shelf: Path, tmp_path: Path) -> None:
+    secret = write_sample(tmp_path / "secret.md", "the secret word")
     link, folder_link = shelf / f"{uuid4().hex}.md", shelf / uuid4().hex
     link.symlink_to(secret)
     folder_link.symlink_to(tmp_path)
@@ -156,7 +156,7 @@ async def test_nothing_outside_the_allowed_folders_is_opened(client: Road, shelf
 
 
 @pytest.mark.requirement("000.add.pipe")
-async def test_a_pipe_is_no_file_and_holds_nobody_up(client: Road, shelf: Path) -> None:
+async def test_a_pipe_is_no_file_and_holds_nobody_up(client: Transport, shelf: Path) -> None:
     pipe = shelf / f"{uuid4().hex}.md"
     os.mkfifo(pipe)
     answer = await client.call("knowledge-add", file_path=str(pipe))
@@ -164,9 +164,9 @@ async def test_a_pipe_is_no_file_and_holds_nobody_up(client: Road, shelf: Path) 
 
 
 @pytest.mark.requirement("000.add.duplicate")
-async def test_the_same_bytes_again_answer_the_document_that_is_there(client: Road, shelf: Path) -> None:
-    first = await client.call("knowledge-add", file_path=str(a_note(shelf, "the same words")), **{"async": False})
-    again = await client.call("knowledge-add", file_path=str(a_note(shelf, "the same words")))
+async def test_the_same_bytes_again_answer_the_document_that_is_there(client: Transport, shelf: Path) -> None:
+    first = await client.call("knowledge-add", file_path=str(write_note(shelf, "the same words")), **{"async": False})
+    again = await client.call("knowledge-add", file_path=str(write_note(shelf, "the same words")))
     assert again["success"] is True
     assert again["duplicate"] is True
     assert again["document_id"] == first["document_id"]
@@ -174,8 +174,8 @@ async def test_the_same_bytes_again_answer_the_document_that_is_there(client: Ro
 
 
 @pytest.mark.requirement("000.add.replace")
-async def test_a_changed_file_replaces_its_document(client: Road, shelf: Path) -> None:
-    path = a_note(shelf, "we meet on monday")
+async def test_a_changed_file_replaces_its_document(client: Transport, shelf: Path) -> None:
+    path = write_note(shelf, "we meet on monday")
     first = await client.call("knowledge-add", file_path=str(path), **{"async": False})
     path.write_text("we meet on tuesday")
     second = await client.call("knowledge-add", file_path=str(path), **{"async": False})
@@ -185,8 +185,8 @@ async def test_a_changed_file_replaces_its_document(client: Road, shelf: Path) -
 
 
 @pytest.mark.requirement("000.add.failed")
-async def test_a_failed_add_says_why_and_leaves_nothing(client: Road, shelf: Path) -> None:
-    path = a_note(shelf, "   \n\n  ")
+async def test_a_failed_add_says_why_and_leaves_nothing(client: Transport, shelf: Path) -> None:
+    path = write_note(shelf, "   \n\n  ")
     answer = await client.call("knowledge-add", file_path=str(path), **{"async": False})
     assert answer["success"] is False
     assert answer["error"] == "no_text_found"
@@ -197,9 +197,9 @@ async def test_a_failed_add_says_why_and_leaves_nothing(client: Road, shelf: Pat
 
 
 @pytest.mark.requirement("000.add.estimate")
-async def test_the_estimate_grows_with_the_file(client: Road, shelf: Path) -> None:
-    small = await client.call("knowledge-add", file_path=str(a_note(shelf, "few words")))
-    await finished(client, small["task_id"])
-    large = await client.call("knowledge-add", file_path=str(a_note(shelf, "many different words " * 9000, ".txt")))
+async def test_the_estimate_grows_with_the_file(client: Transport, shelf: Path) -> None:
+    small = await client.call("knowledge-add", file_path=str(write_note(shelf, "few words")))
+    await wait_for_task(client, small["task_id"])
+    large = await client.call("knowledge-add", file_path=str(write_note(shelf, "many different words " * 9000, ".txt")))
     assert large["estimated_time_seconds"] > small["estimated_time_seconds"]
     await client.rpc("tools/cancel", {"taskId": large["task_id"]})

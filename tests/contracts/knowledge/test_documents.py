@@ -7,20 +7,20 @@ from uuid import uuid4
 
 import pytest
 
-from tests.contracts.knowledge.conftest import Product, folder_of
-from tests.contracts.knowledge.samples import write
-from tests.contracts.roads import Body, Road
+from tests.contracts.knowledge.conftest import Product, data_folder_of
+from tests.contracts.knowledge.samples import write_sample
+from tests.contracts.transports import Body, Transport
 
 
-async def add(client: Road, path: Path, text: str) -> Body:
+async def add(client: Transport, path: Path, text: str) -> Body:
     path.parent.mkdir(exist_ok=True)
-    answer = await client.call("knowledge-add", file_path=str(write(path, text)), **{"async": False})
+    answer = await client.call("knowledge-add", file_path=str(write_sample(path, text)), **{"async": False})
     assert answer["success"] is True, answer
     return answer
 
 
 @pytest.mark.requirement("000.remove.answer")
-async def test_a_confirmed_removal_takes_the_document_away(client: Road, shelf: Path) -> None:
+async def test_a_confirmed_removal_takes_the_document_away(client: Transport, shelf: Path) -> None:
     added = await add(client, shelf / "old-document.md", "The kettle is in the kitchen")
     answer = await client.call("knowledge-remove", document_id=added["document_id"], confirm=True)
     assert answer == {
@@ -34,7 +34,7 @@ async def test_a_confirmed_removal_takes_the_document_away(client: Road, shelf: 
 
 
 @pytest.mark.requirement("000.remove.confirmation")
-async def test_a_removal_without_confirmation_shows_what_it_would_remove(client: Road, shelf: Path) -> None:
+async def test_a_removal_without_confirmation_shows_what_it_would_remove(client: Transport, shelf: Path) -> None:
     added = await add(client, shelf / "important.md", "The kettle is in the kitchen")
     for unconfirmed in ({}, {"confirm": False}, {"confirm": None}):
         answer = await client.call("knowledge-remove", document_id=added["document_id"], **unconfirmed)
@@ -48,7 +48,7 @@ async def test_a_removal_without_confirmation_shows_what_it_would_remove(client:
 
 
 @pytest.mark.requirement("000.remove.not_found")
-async def test_an_unknown_document_cannot_be_removed(client: Road) -> None:
+async def test_an_unknown_document_cannot_be_removed(client: Transport) -> None:
     for unknown in (str(uuid4()), "uuid-v4-doc-id", "999999", 999999, "9" * 40):
         answer = await client.call("knowledge-remove", document_id=unknown, confirm=True)
         assert answer["success"] is False
@@ -58,7 +58,7 @@ async def test_an_unknown_document_cannot_be_removed(client: Road) -> None:
 
 
 @pytest.mark.requirement("000.remove.parameters")
-async def test_the_arguments_of_a_removal_are_checked(client: Road) -> None:
+async def test_the_arguments_of_a_removal_are_checked(client: Transport) -> None:
     missing = await client.call("knowledge-remove", confirm=True)
     assert (missing["error"], missing["parameter"]) == ("missing_required_parameter", "document_id")
     for wrong, parameter in (
@@ -71,7 +71,7 @@ async def test_the_arguments_of_a_removal_are_checked(client: Road) -> None:
 
 
 @pytest.mark.requirement("000.show.answer")
-async def test_a_list_shows_each_document(client: Road, shelf: Path) -> None:
+async def test_a_list_shows_each_document(client: Transport, shelf: Path) -> None:
     added = await add(client, shelf / "api-documentation.md", "The kettle is in the kitchen")
     answer = await client.call("knowledge-show")
     assert answer["success"] is True
@@ -88,7 +88,7 @@ async def test_a_list_shows_each_document(client: Road, shelf: Path) -> None:
 
 
 @pytest.mark.requirement("000.show.empty")
-async def test_an_empty_list_says_so(client: Road) -> None:
+async def test_an_empty_list_says_so(client: Transport) -> None:
     answer = await client.call("knowledge-show")
     assert answer["success"] is True
     assert answer["documents"] == []
@@ -97,7 +97,7 @@ async def test_an_empty_list_says_so(client: Road) -> None:
 
 
 @pytest.mark.requirement("000.show.sorting")
-async def test_a_list_is_sorted_by_date_name_or_size_both_ways(client: Road, shelf: Path) -> None:
+async def test_a_list_is_sorted_by_date_name_or_size_both_ways(client: Transport, shelf: Path) -> None:
     for name, text in (("b.md", "two words"), ("a.md", "these are four words"), ("c.md", "one")):
         await add(client, shelf / "sorted" / name, text)
 
@@ -114,7 +114,7 @@ async def test_a_list_is_sorted_by_date_name_or_size_both_ways(client: Road, she
 
 
 @pytest.mark.requirement("000.show.paging")
-async def test_limit_and_offset_turn_the_pages(client: Road, shelf: Path) -> None:
+async def test_limit_and_offset_turn_the_pages(client: Transport, shelf: Path) -> None:
     for name in "abcde":
         await add(client, shelf / "paged" / f"{name}.md", f"page {name}")
     seen = []
@@ -128,7 +128,7 @@ async def test_limit_and_offset_turn_the_pages(client: Road, shelf: Path) -> Non
 
 
 @pytest.mark.requirement("000.show.parameters")
-async def test_the_arguments_of_a_list_are_checked(client: Road) -> None:
+async def test_the_arguments_of_a_list_are_checked(client: Transport) -> None:
     assert (await client.call("knowledge-show", limit=1000))["success"] is True
     for wrong in ({"limit": 0}, {"limit": 1001}, {"offset": -1}, {"sort_by": "colour"}, {"sort_order": "up"}):
         answer = await client.call("knowledge-show", **wrong)
@@ -136,7 +136,7 @@ async def test_the_arguments_of_a_list_are_checked(client: Road) -> None:
 
 
 @pytest.mark.requirement("000.clear.answer")
-async def test_a_confirmed_clear_takes_everything_away_and_says_how_much(client: Road, shelf: Path) -> None:
+async def test_a_confirmed_clear_takes_everything_away_and_says_how_much(client: Transport, shelf: Path) -> None:
     sizes = 0
     for number in range(3):
         text = f"Kettle number {number} is in the kitchen"
@@ -152,7 +152,7 @@ async def test_a_confirmed_clear_takes_everything_away_and_says_how_much(client:
 
 
 @pytest.mark.requirement("000.clear.confirmation")
-async def test_a_clear_without_the_right_words_counts_what_it_would_remove(client: Road, shelf: Path) -> None:
+async def test_a_clear_without_the_right_words_counts_what_it_would_remove(client: Transport, shelf: Path) -> None:
     await add(client, shelf / "kept.md", "The kettle is in the kitchen")
     for confirm, phrase in ((False, "DELETE ALL"), (True, "delete all"), (True, ""), (False, "no")):
         answer = await client.call("knowledge-clear", confirm=confirm, confirmation_phrase=phrase)
@@ -169,7 +169,7 @@ async def test_a_clear_without_the_right_words_counts_what_it_would_remove(clien
 
 
 @pytest.mark.requirement("000.clear.missing")
-async def test_both_arguments_of_a_clear_are_required(client: Road) -> None:
+async def test_both_arguments_of_a_clear_are_required(client: Transport) -> None:
     for given, missing in (
         ({}, "confirm"),
         ({"confirm": True}, "confirmation_phrase"),
@@ -182,9 +182,9 @@ async def test_both_arguments_of_a_clear_are_required(client: Road) -> None:
 
 
 @pytest.mark.requirement("000.clear.files")
-async def test_a_clear_leaves_no_file_behind(client: Road, shelf: Path, product: Product) -> None:
+async def test_a_clear_leaves_no_file_behind(client: Transport, shelf: Path, product: Product) -> None:
     await add(client, shelf / "gone.md", "The kettle is in the kitchen")
-    files = folder_of(client, product) / "files"
+    files = data_folder_of(client, product) / "files"
     assert [path for path in files.rglob("*") if path.is_file()]
     await client.call("knowledge-clear", confirm=True, confirmation_phrase="DELETE ALL")
     assert [path for path in files.rglob("*") if path.is_file()] == []

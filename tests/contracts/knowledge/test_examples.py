@@ -13,10 +13,10 @@ import pytest
 import websockets
 
 from tests.contracts.knowledge.conftest import Product
-from tests.contracts.knowledge.samples import pdf, write
-from tests.contracts.knowledge.test_add import finished
+from tests.contracts.knowledge.samples import write_pdf, write_sample
+from tests.contracts.knowledge.test_add import wait_for_task
 from tests.contracts.knowledge.test_progress import PAGES, long_text
-from tests.contracts.roads import PATIENCE, Body, Plain, Road, Socket
+from tests.contracts.transports import WAIT_SECONDS, Body, PlainTransport, Transport, WebSocketTransport
 
 BESIDE: dict[str, Any] = {"async": True}
 FIXED = ("success", "error", "status", "jsonrpc", "method", "type", "name", "listChanged")
@@ -41,84 +41,86 @@ def alike(shown: Any, given: Any, place: str = "") -> None:
         assert isinstance(given, kinds) and isinstance(given, bool) is isinstance(shown, bool), f"{place}: {given!r}"
 
 
-Scene = Callable[[Road, Path], Awaitable[Body]]
+Scene = Callable[[Transport, Path], Awaitable[Body]]
 
 
-async def kettle(client: Road, shelf: Path, name: str = "", **arguments: Any) -> Body:
-    path = write(shelf / (name or f"{uuid4().hex}.pdf"), "To configure authentication, set up the OAuth2 provider")
+async def kettle(client: Transport, shelf: Path, name: str = "", **arguments: Any) -> Body:
+    path = write_sample(
+        shelf / (name or f"{uuid4().hex}.pdf"), "To configure authentication, set up the OAuth2 provider"
+    )
     return await client.call("knowledge-add", file_path=str(path), **{"async": False, **arguments})
 
 
-async def queued(client: Road, shelf: Path) -> Body:
+async def queued(client: Transport, shelf: Path) -> Body:
     answer = await kettle(client, shelf, **BESIDE)
-    await finished(client, answer["task_id"])
+    await wait_for_task(client, answer["task_id"])
     return answer
 
 
-async def searched(client: Road, shelf: Path) -> Body:
+async def searched(client: Transport, shelf: Path) -> Body:
     await kettle(client, shelf)
     return await client.call("knowledge-search", query="How to configure authentication?")
 
 
-async def found_nothing(client: Road, shelf: Path) -> Body:
+async def found_nothing(client: Transport, shelf: Path) -> Body:
     await kettle(client, shelf)
     return await client.call("knowledge-search", query="non-existent topic", filters={"format": "xlsx"})
 
 
-async def removed(client: Road, shelf: Path) -> Body:
+async def removed(client: Transport, shelf: Path) -> Body:
     added = await kettle(client, shelf)
     return await client.call("knowledge-remove", document_id=added["document_id"], confirm=True)
 
 
-async def unconfirmed(client: Road, shelf: Path) -> Body:
+async def unconfirmed(client: Transport, shelf: Path) -> Body:
     added = await kettle(client, shelf)
     return await client.call("knowledge-remove", document_id=added["document_id"])
 
 
-async def shown(client: Road, shelf: Path) -> Body:
+async def shown(client: Transport, shelf: Path) -> Body:
     await kettle(client, shelf)
     await kettle(client, shelf, f"{uuid4().hex}.html")
     return await client.call("knowledge-show")
 
 
-async def cleared(client: Road, shelf: Path) -> Body:
+async def cleared(client: Transport, shelf: Path) -> Body:
     await kettle(client, shelf)
     return await client.call("knowledge-clear", confirm=True, confirmation_phrase="DELETE ALL")
 
 
-async def too_large(client: Road, shelf: Path) -> Body:
+async def too_large(client: Transport, shelf: Path) -> Body:
     path = shelf / "too-large.txt"
     path.write_bytes(b"words " * (250 << 10))
     return await client.call("knowledge-add", file_path=str(path))
 
 
-async def status(client: Road, shelf: Path) -> Body:
+async def status(client: Transport, shelf: Path) -> Body:
     await kettle(client, shelf)
     return await client.call("knowledge-status")
 
 
-async def running(client: Road, shelf: Path) -> Body:
+async def running(client: Transport, shelf: Path) -> Body:
     added = await client.call("knowledge-add", file_path=str(long_text(shelf)))
     task = added["task_id"]
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(WAIT_SECONDS):
         while (answer := await client.call("knowledge-task-status", task_id=task))["status"] != "running":
             pass
     await client.rpc("tools/cancel", {"taskId": task})
     return answer
 
 
-async def completed(client: Road, shelf: Path) -> Body:
+async def completed(client: Transport, shelf: Path) -> Body:
     answer = await kettle(client, shelf, **BESIDE)
-    return await finished(client, answer["task_id"])
+    return await wait_for_task(client, answer["task_id"])
 
 
-async def failed(client: Road, shelf: Path) -> Body:
-    added = await client.call("knowledge-add", file_path=str(write(shelf / f"{uuid4().hex}.md", "  ")))
-    return await finished(client, added["task_id"])
+async def failed(client: Transport, shelf: Path) -> Body:
+    added = await client.call("knowledge-add", file_path=str(write_sample(shelf / f"{uuid4().hex}.md", "  ")))
+    return await wait_for_task(client, added["task_id"])
 
 
 def calling(tool: str, **arguments: Any) -> Scene:
-    async def scene(client: Road, _: Path) -> Body:
+    async def scene(client: Transport, _: Path) -> Body:
         return await client.call(tool, **arguments)
 
     return scene
@@ -272,9 +274,9 @@ ANSWERS: dict[str, tuple[Scene, Body]] = {
 
 @pytest.mark.requirement("000.protocol.examples")
 @pytest.mark.parametrize("name", ANSWERS)
-async def test_each_answer_of_the_document_is_given(name: str, plain: Road, shelf: Path) -> None:
+async def test_each_answer_of_the_document_is_given(name: str, client: Transport, shelf: Path) -> None:
     scene, expected = ANSWERS[name]
-    answer = await scene(plain, shelf)
+    answer = await scene(client, shelf)
     alike(expected, answer)
     message = expected.get("message")
     if isinstance(message, str) and "…" not in message and message != "why":
@@ -283,8 +285,8 @@ async def test_each_answer_of_the_document_is_given(name: str, plain: Road, shel
 
 @pytest.mark.requirement("000.protocol.examples")
 async def test_an_error_of_the_protocol_looks_as_the_document_shows_it(product: Product) -> None:
-    async with httpx.AsyncClient(base_url=product.url, timeout=PATIENCE) as http:
-        answer = await Plain(http).rpc("tools/dance")
+    async with httpx.AsyncClient(base_url=product.url, timeout=WAIT_SECONDS) as http:
+        answer = await PlainTransport(http).rpc("tools/dance")
     error = {"code": -32000, "message": "Error description", "data": {"error_type": "validation_error", "details": {}}}
     alike({"jsonrpc": "2.0", "id": "1", "error": error}, answer)
 
@@ -292,9 +294,9 @@ async def test_an_error_of_the_protocol_looks_as_the_document_shows_it(product: 
 @pytest.mark.requirement("000.protocol.examples")
 async def test_progress_looks_as_the_document_shows_it(product: Product, shelf: Path) -> None:
     path = shelf / f"{uuid4().hex}.pdf"
-    pdf(path, *(f"Page {number} tells of {uuid4().hex}" for number in range(1, PAGES + 1)))
+    write_pdf(path, *(f"Page {number} tells of {uuid4().hex}" for number in range(1, PAGES + 1)))
     async with websockets.connect(f"{product.url.replace('http', 'ws', 1)}/mcp") as connection:
-        socket = Socket(connection)
+        socket = WebSocketTransport(connection)
         call = {"name": "knowledge-add", "arguments": {"file_path": str(path), "async": False}}
         await socket.rpc("tools/call", {**call, "_meta": {"progressToken": "task-uuid"}})
     params = {"progressToken": "task-uuid", "progress": 0.5, "total": 1.0, "message": "Processing page 5 of 10"}
@@ -307,6 +309,6 @@ async def test_progress_looks_as_the_document_shows_it(product: Product, shelf: 
 def test_the_request_and_the_answer_over_http_are_those_of_the_document(product: Product) -> None:
     params = {"name": "knowledge-search", "arguments": {"query": "authentication", "top_k": 5}}
     message = {"jsonrpc": "2.0", "id": "1", "method": "tools/call", "params": params}
-    answer = httpx.post(f"{product.url}/mcp", json=message, timeout=PATIENCE).json()
+    answer = httpx.post(f"{product.url}/mcp", json=message, timeout=WAIT_SECONDS).json()
     alike({"jsonrpc": "2.0", "id": "1", "result": {"content": [{"type": "text", "text": "{}"}]}}, answer)
     assert answer["id"] == "1"

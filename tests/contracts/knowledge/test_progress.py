@@ -12,9 +12,18 @@ import pytest
 import websockets
 
 from knowledge.model import JobStatus
-from tests.contracts.knowledge.conftest import Product, empty, folder_of
-from tests.contracts.knowledge.samples import pdf
-from tests.contracts.roads import PATIENCE, Body, Plain, Process, Road, Socket, official
+from tests.contracts.knowledge.conftest import Product, clear_knowledge_base, data_folder_of
+from tests.contracts.knowledge.samples import write_pdf
+from tests.contracts.transports import (
+    START_SECONDS,
+    WAIT_SECONDS,
+    Body,
+    PlainTransport,
+    StdioTransport,
+    Transport,
+    WebSocketTransport,
+    open_sdk_transport,
+)
 
 PAGES = 10
 LONG = 40_000
@@ -22,7 +31,7 @@ LONG = 40_000
 
 def pages(shelf: Path, count: int = PAGES) -> Path:
     path = shelf / f"{uuid4().hex}.pdf"
-    pdf(path, *(f"Page {number} speaks of {uuid4().hex}" for number in range(1, count + 1)))
+    write_pdf(path, *(f"Page {number} speaks of {uuid4().hex}" for number in range(1, count + 1)))
     return path
 
 
@@ -55,7 +64,7 @@ async def test_a_synchronous_add_tells_the_official_client_how_far_it_is(
         reports.append((progress, message or ""))
 
     arguments = {"file_path": str(pages(shelf)), "async": False}
-    async with official(f"{product.url}/mcp", mode) as there:
+    async with open_sdk_transport(f"{product.url}/mcp", mode) as there:
         answer = await there.client.call_tool("knowledge-add", arguments, progress_callback=hear)
     assert answer.structured_content is not None and answer.structured_content["success"] is True
     check_climb(reports, WORDS)
@@ -64,7 +73,7 @@ async def test_a_synchronous_add_tells_the_official_client_how_far_it_is(
 @pytest.mark.requirement("000.progress.sync")
 async def test_a_synchronous_add_tells_a_websocket_how_far_it_is(product: Product, shelf: Path) -> None:
     async with websockets.connect(f"{product.url.replace('http', 'ws', 1)}/mcp") as connection:
-        socket = Socket(connection)
+        socket = WebSocketTransport(connection)
         call = {"name": "knowledge-add", "arguments": {"file_path": str(pages(shelf)), "async": False}}
         answer = await socket.rpc("tools/call", {**call, "_meta": {"progressToken": "mine"}})
     assert answer["result"]["structuredContent"]["success"] is True
@@ -79,7 +88,7 @@ async def test_an_asynchronous_add_tells_the_websocket_that_started_it_and_no_ot
 ) -> None:
     address = f"{product.url.replace('http', 'ws', 1)}/mcp"
     async with websockets.connect(address) as first, websockets.connect(address) as second:
-        starter, other = Socket(first), Socket(second)
+        starter, other = WebSocketTransport(first), WebSocketTransport(second)
         await other.rpc("ping")
         added = await starter.call("knowledge-add", file_path=str(pages(shelf)))
         last: Body = {}
@@ -95,7 +104,7 @@ async def test_an_asynchronous_add_tells_the_websocket_that_started_it_and_no_ot
 async def test_an_asynchronous_add_tells_a_session_of_the_older_era(product: Product, shelf: Path) -> None:
     accept = {"accept": "application/json, text/event-stream"}
     opening = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
-    async with httpx.AsyncClient(base_url=product.url, timeout=PATIENCE, headers=accept) as http:
+    async with httpx.AsyncClient(base_url=product.url, timeout=WAIT_SECONDS, headers=accept) as http:
         hello = await http.post("/mcp", json={"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": opening})
         session = {"mcp-session-id": hello.headers["mcp-session-id"]}
         await http.post("/mcp", json={"jsonrpc": "2.0", "method": "notifications/initialized"}, headers=session)
@@ -115,9 +124,9 @@ async def test_an_asynchronous_add_tells_a_session_of_the_older_era(product: Pro
 
 
 @pytest.mark.requirement("000.progress.async")
-async def test_an_asynchronous_add_tells_a_process_over_stdio(process: Process, shelf: Path) -> None:
+async def test_an_asynchronous_add_tells_a_process_over_stdio(process: StdioTransport, shelf: Path) -> None:
     added = await process.call("knowledge-add", file_path=str(pages(shelf)))
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(WAIT_SECONDS):
         while not any(
             message["params"]["progressToken"] == added["task_id"] and message["params"]["progress"] == 1.0
             for message in process.notifications
@@ -126,7 +135,7 @@ async def test_an_asynchronous_add_tells_a_process_over_stdio(process: Process, 
 
 
 @pytest.mark.requirement("000.progress.sync")
-async def test_a_synchronous_add_tells_a_process_over_stdio_how_far_it_is(process: Process, shelf: Path) -> None:
+async def test_a_synchronous_add_tells_a_process_over_stdio_how_far_it_is(process: StdioTransport, shelf: Path) -> None:
     call = {"name": "knowledge-add", "arguments": {"file_path": str(pages(shelf)), "async": False}}
     answer = await process.rpc("tools/call", {**call, "_meta": {"progressToken": "mine"}})
     assert answer["result"]["structuredContent"]["success"] is True
@@ -135,9 +144,9 @@ async def test_a_synchronous_add_tells_a_process_over_stdio_how_far_it_is(proces
 
 
 @pytest.mark.requirement("000.task.running")
-async def test_a_running_task_says_how_far_it_is(client: Road, shelf: Path) -> None:
+async def test_a_running_task_says_how_far_it_is(client: Transport, shelf: Path) -> None:
     added = await client.call("knowledge-add", file_path=str(long_text(shelf)))
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(WAIT_SECONDS):
         while (status := await client.call("knowledge-task-status", task_id=added["task_id"]))["status"] != "running":
             pass
     assert status["success"] is True
@@ -149,22 +158,22 @@ async def test_a_running_task_says_how_far_it_is(client: Road, shelf: Path) -> N
     await client.rpc("tools/cancel", {"taskId": added["task_id"]})
 
 
-async def nothing_left(client: Road, product: Product) -> None:
+async def nothing_left(client: Transport, product: Product) -> None:
     """Neither in the store nor in the index nor on disk."""
-    files = folder_of(client, product) / "files"
-    async with asyncio.timeout(PATIENCE):  # whoever reads the store may see the end before the file is gone
+    files = data_folder_of(client, product) / "files"
+    async with asyncio.timeout(WAIT_SECONDS):  # whoever reads the store may see the end before the file is gone
         while any(path.is_file() for path in files.rglob("*")):
             await asyncio.sleep(0)
     base = (await client.call("knowledge-status"))["knowledge_base"]
     assert (base["document_count"], base["total_chunks"], base["total_size_bytes"]) == (0, 0, 0)
-    if not isinstance(client, Process):
+    if not isinstance(client, StdioTransport):
         status = await product.engine.status()
         assert (status.documents, status.chunks, status.queued, status.processing) == (0, 0, 0, 0)
         assert await product.engine.verify() == []
 
 
-async def ended(client: Road, task: str) -> Body:
-    async with asyncio.timeout(PATIENCE):
+async def ended(client: Transport, task: str) -> Body:
+    async with asyncio.timeout(WAIT_SECONDS):
         while True:
             status = await client.call("knowledge-task-status", task_id=task)
             if status["status"] not in ("queued", "running"):
@@ -172,30 +181,34 @@ async def ended(client: Road, task: str) -> Body:
 
 
 @pytest.mark.requirement("000.cancel.request")
-async def test_a_cancelled_task_leaves_nothing_behind(client: Road, product: Product, shelf: Path) -> None:
-    task = (await client.call("knowledge-add", file_path=str(long_text(shelf))))["task_id"]
-    answer = (await client.rpc("tools/cancel", {"taskId": task}))["result"]
+async def test_a_cancelled_task_leaves_nothing_behind(
+    transport_client: Transport, product: Product, shelf: Path
+) -> None:
+    task = (await transport_client.call("knowledge-add", file_path=str(long_text(shelf))))["task_id"]
+    answer = (await transport_client.rpc("tools/cancel", {"taskId": task}))["result"]
     assert answer["success"] is True
     assert (answer["task_id"], answer["status"]) == (task, "cancelled")
-    status = await client.call("knowledge-task-status", task_id=task)
+    status = await transport_client.call("knowledge-task-status", task_id=task)
     assert (status["success"], status["status"], status["error"]) == (False, "cancelled", "cancelled")
-    again = (await client.rpc("tools/cancel", {"taskId": task}))["result"]
+    again = (await transport_client.rpc("tools/cancel", {"taskId": task}))["result"]
     assert (again["success"], again["error"]) == (False, "conflict")
-    await nothing_left(client, product)
+    await nothing_left(transport_client, product)
 
 
 @pytest.mark.requirement("000.cancel.notification")
-async def test_a_task_is_cancelled_by_a_notification_too(client: Road, product: Product, shelf: Path) -> None:
-    task = (await client.call("knowledge-add", file_path=str(long_text(shelf))))["task_id"]
-    await client.notify("tools/cancel", {"taskId": task})
-    assert (await ended(client, task))["status"] == "cancelled"
-    await nothing_left(client, product)
+async def test_a_task_is_cancelled_by_a_notification_too(
+    transport_client: Transport, product: Product, shelf: Path
+) -> None:
+    task = (await transport_client.call("knowledge-add", file_path=str(long_text(shelf))))["task_id"]
+    await transport_client.notify("tools/cancel", {"taskId": task})
+    assert (await ended(transport_client, task))["status"] == "cancelled"
+    await nothing_left(transport_client, product)
 
 
 @pytest.mark.requirement("000.cancel.unknown")
 async def test_an_unknown_task_cannot_be_cancelled(product: Product) -> None:
-    async with httpx.AsyncClient(base_url=product.url, timeout=PATIENCE) as http:
-        plain = Plain(http)
+    async with httpx.AsyncClient(base_url=product.url, timeout=WAIT_SECONDS) as http:
+        plain = PlainTransport(http)
         answer = (await plain.rpc("tools/cancel", {"taskId": str(uuid4())}))["result"]
         assert (answer["success"], answer["error"]) == (False, "task_not_found")
         error = (await plain.rpc("tools/cancel", {}))["error"]
@@ -210,7 +223,7 @@ async def begun(product: Product) -> UUID:
     """The job that somebody's call has started."""
     from knowledge.model import JobFilter
 
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(WAIT_SECONDS):
         while True:
             for status in (JobStatus.QUEUED, JobStatus.PROCESSING):
                 page = await product.engine.jobs(JobFilter(status=status))
@@ -224,40 +237,40 @@ async def begun(product: Product) -> UUID:
 async def test_a_client_that_leaves_takes_its_synchronous_add_back(way: str, product: Product, shelf: Path) -> None:
     arguments = {"file_path": str(long_text(shelf)), "async": False}
     params = {"name": "knowledge-add", "arguments": arguments}
-    async with httpx.AsyncClient(base_url=product.url, timeout=PATIENCE) as http:
-        there = Plain(http)
-        await empty(there)
+    async with httpx.AsyncClient(base_url=product.url, timeout=WAIT_SECONDS) as http:
+        there = PlainTransport(http)
+        await clear_knowledge_base(there)
 
         async def add() -> None:
             if way in ("modern", "legacy"):
-                async with official(f"{product.url}/mcp", way) as client:
+                async with open_sdk_transport(f"{product.url}/mcp", way) as client:
                     await client.client.call_tool("knowledge-add", arguments)
             elif way == "plain":
                 await there.rpc("tools/call", params)
             else:
                 async with websockets.connect(f"{product.url.replace('http', 'ws', 1)}/mcp") as connection:
-                    await Socket(connection).rpc("tools/call", params)
+                    await WebSocketTransport(connection).rpc("tools/call", params)
 
         task = asyncio.create_task(add())
         job = await begun(product)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert (await product.engine.wait(job, PATIENCE)).status is JobStatus.CANCELLED
+        assert (await product.engine.wait(job, WAIT_SECONDS)).status is JobStatus.CANCELLED
         await nothing_left(there, product)
 
 
 @pytest.mark.requirement("000.cancel.hang_up")
 async def test_a_process_whose_input_ends_takes_its_synchronous_add_back(shelf: Path, tmp_path: Path) -> None:
     given = {"KNOWLEDGE_FILES": str(shelf), "KNOWLEDGE_TOOLSETS": "knowledge,kb", "KNOWLEDGE_EMBEDDING": "none"}
-    process = Process(tmp_path, **given)
+    process = StdioTransport(tmp_path, **given)
     params = {"name": "knowledge-add", "arguments": {"file_path": str(long_text(shelf)), "async": False}}
     process.write(json.dumps({"jsonrpc": "2.0", "id": "mine", "method": "tools/call", "params": params}))
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(START_SECONDS):
         while not (await process.call("kb_jobs"))["jobs"]:
             pass
     await asyncio.to_thread(process.close)
-    again = Process(tmp_path, **given)
+    again = StdioTransport(tmp_path, **given)
     [job] = (await again.call("kb_jobs"))["jobs"]
     await asyncio.to_thread(again.close)
     assert job["status"] == "cancelled"
@@ -266,13 +279,13 @@ async def test_a_process_whose_input_ends_takes_its_synchronous_add_back(shelf: 
 
 @pytest.mark.requirement("000.cancel.request_notification")
 async def test_a_cancelled_request_over_stdio_takes_its_synchronous_add_back(
-    process: Process, product: Product, shelf: Path
+    process: StdioTransport, product: Product, shelf: Path
 ) -> None:
-    await empty(process)
+    await clear_knowledge_base(process)
     arguments = {"file_path": str(long_text(shelf)), "async": False}
     call = {"name": "knowledge-add", "arguments": arguments, "_meta": {"progressToken": "taken back"}}
     process.write(json.dumps({"jsonrpc": "2.0", "id": "taken back", "method": "tools/call", "params": call}))
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(WAIT_SECONDS):
         while not any(item["params"]["progressToken"] == "taken back" for item in process.notifications):
             await process.rpc("ping")
     await process.notify("notifications/cancelled", {"requestId": "taken back", "reason": "enough"})
@@ -282,15 +295,15 @@ async def test_a_cancelled_request_over_stdio_takes_its_synchronous_add_back(
 @pytest.mark.requirement("000.cancel.request_notification")
 async def test_a_cancelled_request_takes_its_synchronous_add_back(product: Product, shelf: Path) -> None:
     async with (
-        httpx.AsyncClient(base_url=product.url, timeout=PATIENCE) as http,
+        httpx.AsyncClient(base_url=product.url, timeout=WAIT_SECONDS) as http,
         websockets.connect(f"{product.url.replace('http', 'ws', 1)}/mcp") as connection,
     ):
-        await empty(Plain(http))
-        socket = Socket(connection)
+        await clear_knowledge_base(PlainTransport(http))
+        socket = WebSocketTransport(connection)
         arguments = {"file_path": str(long_text(shelf)), "async": False}
         await socket.send("tools/call", {"name": "knowledge-add", "arguments": arguments}, request_id=7)
         job = await begun(product)
         await socket.send("notifications/cancelled", {"requestId": 7, "reason": "enough"})
-        assert (await product.engine.wait(job, PATIENCE)).status is JobStatus.CANCELLED
+        assert (await product.engine.wait(job, WAIT_SECONDS)).status is JobStatus.CANCELLED
         assert (await socket.rpc("ping"))["result"] == {}
         await nothing_left(socket, product)

@@ -11,7 +11,14 @@ import pytest
 import websockets
 
 from tests.contracts.knowledge.conftest import Product
-from tests.contracts.roads import PATIENCE, Body, Plain, Process, Socket, official
+from tests.contracts.transports import (
+    WAIT_SECONDS,
+    Body,
+    PlainTransport,
+    StdioTransport,
+    WebSocketTransport,
+    open_sdk_transport,
+)
 
 TOOLS = [
     "knowledge-add", "knowledge-search", "knowledge-remove", "knowledge-show", "knowledge-clear", "knowledge-status",
@@ -24,13 +31,13 @@ CLIENT = {"name": "test", "version": "1"}
 def post(product: Product, content: Any, **headers: str) -> httpx.Response:
     body = content if isinstance(content, bytes) else json.dumps(content).encode()
     head = {"content-type": "application/json", **{name.replace("_", "-"): value for name, value in headers.items()}}
-    return httpx.post(f"{product.url}/mcp", content=body, headers=head, timeout=PATIENCE)
+    return httpx.post(f"{product.url}/mcp", content=body, headers=head, timeout=WAIT_SECONDS)
 
 
 @pytest.mark.requirement("000.protocol.registration")
 @pytest.mark.parametrize("mode", ["modern", "legacy"])
 async def test_the_seven_tools_are_registered_with_their_schemas(mode: str, product: Product) -> None:
-    async with official(f"{product.url}/mcp", mode) as there:
+    async with open_sdk_transport(f"{product.url}/mcp", mode) as there:
         tools = (await there.client.list_tools()).tools
     assert [tool.name for tool in tools] == TOOLS
     add = tools[0]
@@ -44,7 +51,7 @@ async def test_the_seven_tools_are_registered_with_their_schemas(mode: str, prod
 
 
 @pytest.mark.requirement("000.protocol.registration")
-async def test_the_seven_tools_are_registered_over_stdio(process: Process) -> None:
+async def test_the_seven_tools_are_registered_over_stdio(process: StdioTransport) -> None:
     tools = (await process.rpc("tools/list"))["result"]["tools"]
     assert [tool["name"] for tool in tools] == TOOLS
 
@@ -81,7 +88,7 @@ async def test_a_websocket_speaks_every_era(opening: str, product: Product) -> N
     meta: Body = {}
     async with websockets.connect(address, subprotocols=[websockets.Subprotocol("mcp")]) as connection:
         assert connection.subprotocol == "mcp"
-        socket = Socket(connection)
+        socket = WebSocketTransport(connection)
         if opening == "legacy":
             params = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": CLIENT}
             assert (await socket.rpc("initialize", params))["result"]["protocolVersion"] == "2025-06-18"
@@ -136,7 +143,7 @@ async def test_a_websocket_words_its_faults_alike_and_stays_open(
     body: bytes, code: int, kind: str, product: Product
 ) -> None:
     async with websockets.connect(f"{product.url.replace('http', 'ws', 1)}/mcp") as connection:
-        socket = Socket(connection)
+        socket = WebSocketTransport(connection)
         await socket.rpc("ping")
         await connection.send(body.decode())
         answer = await socket.receive()
@@ -146,16 +153,18 @@ async def test_a_websocket_words_its_faults_alike_and_stays_open(
 
 @pytest.mark.requirement("000.protocol.faults")
 @pytest.mark.parametrize(("body", "code", "kind"), FAULTS)
-async def test_stdio_words_its_faults_alike_and_goes_on(body: bytes, code: int, kind: str, process: Process) -> None:
-    answer = await asyncio.to_thread(process.complaint, body.decode())
+async def test_stdio_words_its_faults_alike_and_goes_on(
+    body: bytes, code: int, kind: str, process: StdioTransport
+) -> None:
+    answer = await asyncio.to_thread(process.write_and_read_error, body.decode())
     assert (answer["error"]["code"], answer["error"]["data"]["error_type"]) == (code, kind)
     assert (await process.rpc("ping"))["result"] == {}
 
 
 @pytest.mark.requirement("000.protocol.faults")
-async def test_an_id_that_cannot_be_written_does_not_silence_stdio(process: Process) -> None:
+async def test_an_id_that_cannot_be_written_does_not_silence_stdio(process: StdioTransport) -> None:
     half = r'{"jsonrpc": "1.0", "id": "\ud800", "method": "ping"}'
-    assert (await asyncio.to_thread(process.complaint, half))["error"]["code"] == -32600
+    assert (await asyncio.to_thread(process.write_and_read_error, half))["error"]["code"] == -32600
     assert (await process.rpc("ping"))["result"] == {}
 
 
@@ -164,7 +173,7 @@ async def test_an_id_that_cannot_be_written_does_not_silence_stdio(process: Proc
 async def test_the_eras_of_the_protocol_carry_the_same_types_and_details(session: bool, product: Product) -> None:
     from mcp import MCPError
 
-    async with official(f"{product.url}/mcp", "legacy" if session else "modern") as there:
+    async with open_sdk_transport(f"{product.url}/mcp", "legacy" if session else "modern") as there:
         with pytest.raises(MCPError) as caught:
             await there.client.call_tool("knowledge-dance", {})
     assert caught.value.error.code == -32602
@@ -191,12 +200,14 @@ def test_a_notification_gets_no_answer(product: Product) -> None:
 
 @pytest.mark.requirement("000.protocol.contract_test")
 async def test_the_documents_own_contract_test_passes(product: Product, shelf: Any) -> None:
-    from tests.contracts.knowledge.samples import write
+    from tests.contracts.knowledge.samples import write_sample
 
-    async with httpx.AsyncClient(base_url=product.url, timeout=PATIENCE) as http:
-        call_tool = Plain(http).call
+    async with httpx.AsyncClient(base_url=product.url, timeout=WAIT_SECONDS) as http:
+        call_tool = PlainTransport(http).call
 
-        response = await call_tool("knowledge-add", file_path=str(write(shelf / "doc.pdf", "words")), **{"async": True})
+        response = await call_tool(
+            "knowledge-add", file_path=str(write_sample(shelf / "doc.pdf", "words")), **{"async": True}
+        )
         assert response["success"] is True
         assert "task_id" in response or response["duplicate"] is True
 
@@ -243,6 +254,6 @@ EXPECTED: dict[str, set[str | None]] = {
 @pytest.mark.requirement("000.protocol.examples")
 @pytest.mark.parametrize(("tool", "parameters"), EXAMPLES)
 async def test_each_example_of_the_document_is_understood(tool: str, parameters: Body, product: Product) -> None:
-    async with httpx.AsyncClient(base_url=product.url, timeout=PATIENCE) as http:
-        answer = await Plain(http).call(tool, **parameters)
+    async with httpx.AsyncClient(base_url=product.url, timeout=WAIT_SECONDS) as http:
+        answer = await PlainTransport(http).call(tool, **parameters)
     assert answer.get("error") in EXPECTED.get(tool, {None}), answer

@@ -8,19 +8,19 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from tests.contracts.knowledge.samples import write
-from tests.contracts.roads import Body, Road
+from tests.contracts.knowledge.samples import write_sample
+from tests.contracts.transports import Body, Transport
 
 
-async def add(client: Road, shelf: Path, text: str, suffix: str = ".md") -> Body:
-    path = write(shelf / f"{uuid4().hex}{suffix}", text)
+async def add(client: Transport, shelf: Path, text: str, suffix: str = ".md") -> Body:
+    path = write_sample(shelf / f"{uuid4().hex}{suffix}", text)
     answer = await client.call("knowledge-add", file_path=str(path), **{"async": False})
     assert answer["success"] is True, answer
     return answer
 
 
 @pytest.mark.requirement("000.search.answer")
-async def test_a_search_answers_passages_with_where_they_came_from(client: Road, shelf: Path) -> None:
+async def test_a_search_answers_passages_with_where_they_came_from(client: Transport, shelf: Path) -> None:
     added = await add(client, shelf, "# Setup\n\nTo configure authentication, first set up the OAuth2 provider.")
     answer = await client.call("knowledge-search", query="How to configure authentication?")
     assert answer["success"] is True
@@ -40,7 +40,7 @@ async def test_a_search_answers_passages_with_where_they_came_from(client: Road,
 
 
 @pytest.mark.requirement("000.search.page")
-async def test_a_hit_in_a_document_with_pages_says_on_which(client: Road, shelf: Path) -> None:
+async def test_a_hit_in_a_document_with_pages_says_on_which(client: Transport, shelf: Path) -> None:
     await add(client, shelf, "The kettle is in the kitchen", ".pdf")
     [hit] = (await client.call("knowledge-search", query="where is the kettle"))["results"]
     assert hit["metadata"]["format"] == "pdf"
@@ -49,7 +49,7 @@ async def test_a_hit_in_a_document_with_pages_says_on_which(client: Road, shelf:
 
 @pytest.mark.requirement("000.search.query")
 @pytest.mark.parametrize("query", ["", "   ", "x" * 501, 7, ["kettle"]])
-async def test_a_query_is_a_text_of_1_to_500_characters(client: Road, query: object) -> None:
+async def test_a_query_is_a_text_of_1_to_500_characters(client: Transport, query: object) -> None:
     answer = await client.call("knowledge-search", query=query)
     assert answer["success"] is False
     assert answer["error"] == "invalid_parameter"
@@ -57,21 +57,21 @@ async def test_a_query_is_a_text_of_1_to_500_characters(client: Road, query: obj
 
 
 @pytest.mark.requirement("000.search.missing")
-async def test_a_search_without_a_query_is_refused(client: Road) -> None:
+async def test_a_search_without_a_query_is_refused(client: Transport) -> None:
     answer = await client.call("knowledge-search", top_k=3)
     assert answer["error"] == "missing_required_parameter"
     assert answer["parameter"] == "query"
 
 
 @pytest.mark.requirement("000.search.longest_query")
-async def test_a_query_of_500_characters_is_answered(client: Road, shelf: Path) -> None:
+async def test_a_query_of_500_characters_is_answered(client: Transport, shelf: Path) -> None:
     await add(client, shelf, "The kettle is in the kitchen")
     answer = await client.call("knowledge-search", query=("kettle " * 100)[:500])
     assert answer["success"] is True
 
 
 @pytest.mark.requirement("000.search.top_k")
-async def test_top_k_is_10_unless_given_and_at_most_50(client: Road, shelf: Path) -> None:
+async def test_top_k_is_10_unless_given_and_at_most_50(client: Transport, shelf: Path) -> None:
     between = "# Boat\n\nA boat with two oars lies on the lake."  # neighbours that match are one passage
     text = "\n\n".join(f"# Kettle {number}\n\nKettle number {number}.\n\n{between}" for number in range(60))
     await add(client, shelf, text)
@@ -85,7 +85,7 @@ async def test_top_k_is_10_unless_given_and_at_most_50(client: Road, shelf: Path
 
 
 @pytest.mark.requirement("000.search.min_relevance")
-async def test_min_relevance_drops_what_is_below(client: Road, shelf: Path) -> None:
+async def test_min_relevance_drops_what_is_below(client: Transport, shelf: Path) -> None:
     await add(client, shelf, "The kettle is in the kitchen")
     await add(client, shelf, "A lamp stands beside the window of the library, where nobody reads any more")
     everything = (await client.call("knowledge-search", query="the kettle is in the kitchen"))["results"]
@@ -103,7 +103,7 @@ async def test_min_relevance_drops_what_is_below(client: Road, shelf: Path) -> N
 
 
 @pytest.mark.requirement("000.search.filter_format")
-async def test_a_format_filter_keeps_that_format_alone(client: Road, shelf: Path) -> None:
+async def test_a_format_filter_keeps_that_format_alone(client: Transport, shelf: Path) -> None:
     await add(client, shelf, "The kettle is in the kitchen")
     page = await add(client, shelf, "The kettle is in the garden", ".html")
     for name in ("html", "HTML", ".htm"):
@@ -115,7 +115,7 @@ async def test_a_format_filter_keeps_that_format_alone(client: Road, shelf: Path
 
 
 @pytest.mark.requirement("000.search.filter_dates")
-async def test_a_date_range_is_utc_and_inclusive(client: Road, shelf: Path) -> None:
+async def test_a_date_range_is_utc_and_inclusive(client: Transport, shelf: Path) -> None:
     await add(client, shelf, "The kettle is in the kitchen")
     today = datetime.now(UTC).date()
     day = timedelta(days=1)
@@ -147,7 +147,7 @@ async def test_a_date_range_is_utc_and_inclusive(client: Road, shelf: Path) -> N
         ({"date_range": {"from": "2025-12-31"}}, "filters.date_range.from"),
     ],
 )
-async def test_a_filter_that_is_none_is_refused_by_name(client: Road, filters: object, parameter: str) -> None:
+async def test_a_filter_that_is_none_is_refused_by_name(client: Transport, filters: object, parameter: str) -> None:
     answer = await client.call("knowledge-search", query="kettle", filters=filters)
     assert answer["success"] is False
     assert answer["error"] == "invalid_parameter"
@@ -155,7 +155,7 @@ async def test_a_filter_that_is_none_is_refused_by_name(client: Road, filters: o
 
 
 @pytest.mark.requirement("000.search.no_results")
-async def test_a_search_that_finds_nothing_says_so(client: Road, shelf: Path) -> None:
+async def test_a_search_that_finds_nothing_says_so(client: Transport, shelf: Path) -> None:
     await add(client, shelf, "The kettle is in the kitchen")
     answer = await client.call("knowledge-search", query="kettle", filters={"format": "pptx"})
     assert answer["success"] is True
@@ -167,7 +167,7 @@ async def test_a_search_that_finds_nothing_says_so(client: Road, shelf: Path) ->
 
 
 @pytest.mark.requirement("000.search.empty_knowledge_base")
-async def test_an_empty_knowledge_base_is_an_error(client: Road) -> None:
+async def test_an_empty_knowledge_base_is_an_error(client: Transport) -> None:
     answer = await client.call("knowledge-search", query="anything")
     assert answer["success"] is False
     assert answer["error"] == "empty_knowledge_base"

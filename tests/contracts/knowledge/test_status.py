@@ -7,16 +7,16 @@ from uuid import uuid4
 
 import pytest
 
-from tests.contracts.knowledge.conftest import MAX_FILE_MB, Product, folder_of
-from tests.contracts.knowledge.samples import write
-from tests.contracts.knowledge.test_add import finished
-from tests.contracts.roads import Road
+from tests.contracts.knowledge.conftest import MAX_FILE_MB, Product, data_folder_of
+from tests.contracts.knowledge.samples import write_sample
+from tests.contracts.knowledge.test_add import wait_for_task
+from tests.contracts.transports import Transport
 
 
 @pytest.mark.requirement("000.status.answer")
-async def test_the_status_counts_and_says_what_is_configured(client: Road, shelf: Path) -> None:
+async def test_the_status_counts_and_says_what_is_configured(client: Transport, shelf: Path) -> None:
     text = "The kettle is in the kitchen"
-    path = write(shelf / "counted.md", text)
+    path = write_sample(shelf / "counted.md", text)
     await client.call("knowledge-add", file_path=str(path), **{"async": False})
     answer = await client.call("knowledge-status")
     assert answer["success"] is True
@@ -34,7 +34,7 @@ async def test_the_status_counts_and_says_what_is_configured(client: Road, shelf
 
 
 @pytest.mark.requirement("000.status.healthy")
-async def test_a_healthy_status_has_no_issues(client: Road) -> None:
+async def test_a_healthy_status_has_no_issues(client: Transport) -> None:
     assert (await client.call("knowledge-status"))["health"] == {
         "status": "healthy",
         "vector_db_connected": True,
@@ -44,8 +44,8 @@ async def test_a_healthy_status_has_no_issues(client: Road) -> None:
 
 
 @pytest.mark.requirement("000.status.degraded")
-async def test_a_status_says_what_is_wrong(client: Road, product: Product) -> None:
-    files = folder_of(client, product) / "files"
+async def test_a_status_says_what_is_wrong(client: Transport, product: Product) -> None:
+    files = data_folder_of(client, product) / "files"
     away = files.with_name("away")
     files.rename(away)
     try:
@@ -58,16 +58,16 @@ async def test_a_status_says_what_is_wrong(client: Road, product: Product) -> No
 
 
 @pytest.mark.requirement("000.status.parameters")
-async def test_the_status_takes_no_arguments(client: Road) -> None:
+async def test_the_status_takes_no_arguments(client: Transport) -> None:
     answer = await client.call("knowledge-status", verbose=True)
     assert (answer["error"], answer["parameter"]) == ("invalid_parameter", "verbose")
 
 
 @pytest.mark.requirement("000.task.completed")
-async def test_a_completed_task_names_its_document(client: Road, shelf: Path) -> None:
-    path = write(shelf / f"{uuid4().hex}.md", "The kettle is in the kitchen")
+async def test_a_completed_task_names_its_document(client: Transport, shelf: Path) -> None:
+    path = write_sample(shelf / f"{uuid4().hex}.md", "The kettle is in the kitchen")
     added = await client.call("knowledge-add", file_path=str(path))
-    status = await finished(client, added["task_id"])
+    status = await wait_for_task(client, added["task_id"])
     [document] = (await client.call("knowledge-show"))["documents"]
     assert status.pop("total_time_seconds") >= 0
     assert status == {
@@ -80,10 +80,10 @@ async def test_a_completed_task_names_its_document(client: Road, shelf: Path) ->
 
 
 @pytest.mark.requirement("000.task.failed")
-async def test_a_failed_task_says_why(client: Road, shelf: Path) -> None:
-    path = write(shelf / f"{uuid4().hex}.md", " \n ")
+async def test_a_failed_task_says_why(client: Transport, shelf: Path) -> None:
+    path = write_sample(shelf / f"{uuid4().hex}.md", " \n ")
     added = await client.call("knowledge-add", file_path=str(path))
-    status = await finished(client, added["task_id"])
+    status = await wait_for_task(client, added["task_id"])
     assert status["success"] is False
     assert status["task_id"] == added["task_id"]
     assert status["status"] == "failed"
@@ -93,7 +93,7 @@ async def test_a_failed_task_says_why(client: Road, shelf: Path) -> None:
 
 
 @pytest.mark.requirement("000.task.not_found")
-async def test_an_unknown_task_is_refused(client: Road) -> None:
+async def test_an_unknown_task_is_refused(client: Transport) -> None:
     unknown = str(uuid4())
     answer = await client.call("knowledge-task-status", task_id=unknown)
     assert answer["success"] is False
@@ -103,7 +103,7 @@ async def test_an_unknown_task_is_refused(client: Road) -> None:
 
 
 @pytest.mark.requirement("000.task.parameters")
-async def test_a_task_id_is_a_uuid(client: Road) -> None:
+async def test_a_task_id_is_a_uuid(client: Transport) -> None:
     missing = await client.call("knowledge-task-status")
     assert (missing["error"], missing["parameter"]) == ("missing_required_parameter", "task_id")
     for wrong in ("uuid-v4-task-id", "", 2.5, "../../etc"):

@@ -18,15 +18,15 @@ from knowledge.config import Settings
 from knowledge.engine.api import Engine
 from knowledge.engine.local import LocalEngine
 from knowledge.model import Caller, CallerKind, Collection, NewCorpus, NewFile, NewNote
-from knowledge.model.new import Content
-from knowledge.surfaces.http.app import http_app
-from knowledge.testing import SharedParsers, small_engine
-from tests.contracts.roads import PATIENCE, Body, Official, Plain, Road, held, unwrap
-from tests.contracts.serving import serving_beside
+from knowledge.model.documents import Content
+from knowledge.surfaces.http.app import make_http_app
+from knowledge.testing import SharedParsers, make_test_engine
+from tests.contracts.app_server import serve_app_in_thread
+from tests.contracts.transports import WAIT_SECONDS, Body, PlainTransport, SdkTransport, Transport, hold_open, unwrap
 
 ENDPOINT, STREAM = "/api/v1/mcp/", "/api/v1/mcp/query/stream"
 NUMBERS = itertools.count(1)
-UNHURRIED: dict[str, Any] = {"query_rate_limit": "100000/minute", "auth_rate_limit": "off"}
+UNLIMITED_RATES: dict[str, Any] = {"query_rate_limit": "100000/minute", "auth_rate_limit": "off"}
 """All tests come from one address; what limits do is shown with limits of their own."""
 
 
@@ -40,11 +40,11 @@ class Product:
 @pytest.fixture(scope="session")
 def product(parsers: SharedParsers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
     settings = Settings(
-        data=tmp_path_factory.mktemp("manager"), workers=1, admin_users="the-admin", **UNHURRIED
+        data=tmp_path_factory.mktemp("manager"), workers=1, admin_users="the-admin", **UNLIMITED_RATES
     )  # fmt: skip
-    engine = small_engine(settings, parsers=parsers)
+    engine = make_test_engine(settings, parsers=parsers)
     engine.start()
-    with serving_beside(http_app(engine, settings)) as url:
+    with serve_app_in_thread(make_http_app(engine, settings)) as url:
         yield Product(url, engine, settings)
     engine.close()
 
@@ -58,28 +58,28 @@ class Person:
     engine: Engine
     url: str
 
-    async def adds(self, text: str, collection: str = "documents", title: str | None = None) -> None:
+    async def add_note(self, text: str, collection: str = "documents", title: str | None = None) -> None:
         """Add a note, and wait until it can be found."""
         job = await self.engine.add(NewNote(text=text, title=title, collection=collection))
-        ended = await self.engine.wait(job.id, PATIENCE)
+        ended = await self.engine.wait(job.id, WAIT_SECONDS)
         assert ended.document_id is not None, ended
 
-    async def adds_file(self, filename: str, text: str, collection: str | int = "documents") -> None:
-        new = NewFile(filename=filename, content=Content.of(text.encode()), collection=collection)
-        ended = await self.engine.wait((await self.engine.add(new)).id, PATIENCE)
+    async def add_file(self, filename: str, text: str, collection: str | int = "documents") -> None:
+        new = NewFile(filename=filename, content=Content.from_bytes(text.encode()), collection=collection)
+        ended = await self.engine.wait((await self.engine.add(new)).id, WAIT_SECONDS)
         assert ended.document_id is not None, ended
 
-    async def curates(self, title: str, text: str = "", **facts: Any) -> Collection:
+    async def create_corpus(self, title: str, text: str = "", **facts: Any) -> Collection:
         """Make a corpus, with one passage in it if there is a text."""
-        corpus = await self.engine.create_corpus(NewCorpus(title=title, **facts))
+        corpus = await self.engine.corpora.create(NewCorpus(title=title, **facts))
         if text:
-            await self.adds_file(f"{corpus.name}.md", text, corpus.id)
-        return await self.engine.corpus(corpus.id)
+            await self.add_file(f"{corpus.name}.md", text, corpus.id)
+        return await self.engine.corpora.get(corpus.id)
 
     @asynccontextmanager
     async def http(self, **headers: str) -> AsyncIterator[httpx.AsyncClient]:
         async with httpx.AsyncClient(
-            base_url=self.url, headers={"X-API-Key": self.key, **headers}, timeout=PATIENCE
+            base_url=self.url, headers={"X-API-Key": self.key, **headers}, timeout=WAIT_SECONDS
         ) as client:
             yield client
 
@@ -100,12 +100,12 @@ class Person:
         assert {name: result[name] for name in fields} == fields
         return fields
 
-    async def refused(self, tool: str, /, **arguments: Any) -> tuple[int, str, str]:
+    async def call_refused(self, tool: str, /, **arguments: Any) -> tuple[int, str, str]:
         """Status, code and message of a refusal, which say the same everywhere."""
-        return refusal(await self.post("tools/call", {"name": tool, "arguments": arguments}))
+        return read_refusal(await self.post("tools/call", {"name": tool, "arguments": arguments}))
 
 
-def refusal(answer: httpx.Response) -> tuple[int, str, str]:
+def read_refusal(answer: httpx.Response) -> tuple[int, str, str]:
     body = answer.json()
     assert set(body) == {"jsonrpc", "error", "id"}, body
     assert (body["jsonrpc"], body["id"]) == ("2.0", 1)
@@ -122,16 +122,16 @@ def newcomer(product: Product) -> Newcomer:
     """Makes an account that nobody has used before."""
 
     async def make(name: str | None = None) -> Person:
-        return await person(product.engine, product.url, name)
+        return await make_person(product.engine, product.url, name)
 
     return make
 
 
-async def person(engine: Engine, url: str, name: str | None = None) -> Person:
+async def make_person(engine: Engine, url: str, name: str | None = None) -> Person:
     name = name or f"person-{next(NUMBERS)}"
-    await engine.add_account(name)
-    issued = await engine.issue_key(name, "test")
-    caller = await engine.account_of(issued.secret)
+    await engine.accounts.add(name)
+    issued = await engine.accounts.issue_key(name, "test")
+    caller = await engine.accounts.find_by_key(issued.secret)
     assert isinstance(caller, Caller) and caller.kind is CallerKind.ACCOUNT
     return Person(name, issued.secret, engine.as_caller(caller), url)
 
@@ -147,33 +147,33 @@ async def bob(newcomer: Newcomer) -> Person:
 
 
 @asynccontextmanager
-async def official(url: str, key: str, mode: str) -> AsyncIterator[Official]:
+async def open_sdk_transport(url: str, key: str, mode: str) -> AsyncIterator[SdkTransport]:
     """The official client with an account's key."""
     async with (
-        httpx2.AsyncClient(headers={"X-API-Key": key}, timeout=PATIENCE) as http,
+        httpx2.AsyncClient(headers={"X-API-Key": key}, timeout=WAIT_SECONDS) as http,
         Client(streamable_http_client(url, http_client=http), mode="legacy" if mode == "legacy" else "auto") as client,
     ):
         assert (client.protocol_version >= "2026") is (mode == "modern")
-        yield Official(client)
+        yield SdkTransport(client)
 
 
 @asynccontextmanager
-async def plain(url: str, key: str, path: str) -> AsyncIterator[Plain]:
-    async with httpx.AsyncClient(base_url=url, headers={"X-API-Key": key}, timeout=PATIENCE) as http:
-        yield Plain(http, path)
+async def open_plain_transport(url: str, key: str, path: str) -> AsyncIterator[PlainTransport]:
+    async with httpx.AsyncClient(base_url=url, headers={"X-API-Key": key}, timeout=WAIT_SECONDS) as http:
+        yield PlainTransport(http, path)
 
 
 @pytest.fixture(params=["modern", "legacy", "plain", "without the slash", "/mcp/manager"])
-async def client(request: pytest.FixtureRequest, ada: Person) -> AsyncIterator[Road]:
-    """Ada's tools, by every road over HTTP."""
+async def transport_client(request: pytest.FixtureRequest, ada: Person) -> AsyncIterator[Transport]:
+    """Ada's tools over each transport and at each address in turn."""
     match request.param:
         case "modern" | "legacy":
-            road: Any = official(f"{ada.url}{ENDPOINT}", ada.key, request.param)
+            road: Any = open_sdk_transport(f"{ada.url}{ENDPOINT}", ada.key, request.param)
         case "plain":
-            road = plain(ada.url, ada.key, ENDPOINT)
+            road = open_plain_transport(ada.url, ada.key, ENDPOINT)
         case "without the slash":
-            road = plain(ada.url, ada.key, ENDPOINT.rstrip("/"))
+            road = open_plain_transport(ada.url, ada.key, ENDPOINT.rstrip("/"))
         case other:
-            road = plain(ada.url, ada.key, other)
-    async with held(road) as there:
+            road = open_plain_transport(ada.url, ada.key, other)
+    async with hold_open(road) as there:
         yield there

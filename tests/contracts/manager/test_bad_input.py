@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from tests.contracts.manager.conftest import ENDPOINT, STREAM, Person, refusal
-from tests.contracts.manager.test_stream import ask, events_of, streamed
-from tests.contracts.roads import PATIENCE
+from tests.contracts.manager.conftest import ENDPOINT, STREAM, Person, read_refusal
+from tests.contracts.manager.test_stream import post_query, read_events, stream_events
 from tests.contracts.test_bad_input import few, texts, values
+from tests.contracts.transports import WAIT_SECONDS
 
 HOSTILE = [
     "x'; DROP TABLE collections; --",
@@ -30,7 +30,7 @@ HOSTILE = [
 
 @pytest.fixture
 async def settled(ada: Person) -> Person:
-    await ada.adds("Tea is served at five.", "docs")
+    await ada.add_note("Tea is served at five.", "docs")
     return ada
 
 
@@ -44,9 +44,9 @@ async def unharmed(who: Person) -> None:
 @pytest.mark.requirement("001.errors.bad_input")
 @pytest.mark.parametrize("name", HOSTILE)
 async def test_a_hostile_name_is_a_name_like_any_other(settled: Person, name: str) -> None:
-    status, code, _ = await settled.refused("query_knowledge", query="tea", collections=[name])
+    status, code, _ = await settled.call_refused("query_knowledge", query="tea", collections=[name])
     assert (status, code) in [(404, "resource.collection_not_found"), (422, "validation.invalid_collection_name")]
-    told = events_of(await ask(settled, {"query": "tea", "collections": ["docs", name]}))
+    told = read_events(await post_query(settled, {"query": "tea", "collections": ["docs", name]}))
     assert told[-1]["type"] in ("done", "error")
     found = await settled.post("tools/call", {"name": "query_knowledge", "arguments": {"query": name}})
     assert found.status_code in (200, 422)
@@ -55,33 +55,33 @@ async def test_a_hostile_name_is_a_name_like_any_other(settled: Person, name: st
 
 @pytest.mark.requirement("001.errors.bad_input")
 async def test_huge_requests_are_refused_and_forgotten(settled: Person) -> None:
-    status, code, message = await settled.refused("query_knowledge", query="tea " * 500_000)
+    status, code, message = await settled.call_refused("query_knowledge", query="tea " * 500_000)
     assert (status, code) == (422, "validation.invalid_parameter") and len(message) < 200
     async with settled.http() as http:
         answer = await http.post(ENDPOINT, content=b" " * (5 << 20), headers={"content-type": "application/json"})
         assert (answer.status_code, answer.headers["x-mcp-error-code"]) == (413, "file.too_large")
         assert answer.json()["error"]["data"]["http_status"] == 413
-    status, code, _ = await settled.refused("query_knowledge", query="tea", collections=["x" * 1_000_000])
+    status, code, _ = await settled.call_refused("query_knowledge", query="tea", collections=["x" * 1_000_000])
     assert (status, code) == (422, "validation.invalid_collection_name")
     await unharmed(settled)
 
 
 @pytest.mark.requirement("001.errors.bad_input")
 async def test_numbers_of_others_open_nothing(settled: Person, bob: Person) -> None:
-    await bob.adds("Bob's tea is in the cellar.", "cellar")
+    await bob.add_note("Bob's tea is in the cellar.", "cellar")
     cellar = await bob.engine.collection("cellar")
     for name in (str(cellar.id), str(cellar.uid)):
-        status, code, _ = await settled.refused("query_knowledge", query="tea", collections=[name])
+        status, code, _ = await settled.call_refused("query_knowledge", query="tea", collections=[name])
         assert (status, code) == (404, "resource.collection_not_found")
-        told = await streamed(settled, query="tea", collections=[name])
+        told = await stream_events(settled, query="tea", collections=[name])
         assert [one["type"] for one in told] == ["metadata", "collection_error", "done"]
-    assert refusal(await settled.post("resources/read", {"uri": f"corpus://{cellar.id}"}))[0] == 404
-    assert (await settled.refused("query_corpus", corpus_id=cellar.id, query="tea"))[0] == 404
+    assert read_refusal(await settled.post("resources/read", {"uri": f"corpus://{cellar.id}"}))[0] == 404
+    assert (await settled.call_refused("query_corpus", corpus_id=cellar.id, query="tea"))[0] == 404
 
 
 @pytest.fixture
 def http(settled: Person) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=settled.url, headers={"X-API-Key": settled.key}, timeout=PATIENCE) as client:
+    with httpx.Client(base_url=settled.url, headers={"X-API-Key": settled.key}, timeout=WAIT_SECONDS) as client:
         yield client
 
 
@@ -97,7 +97,7 @@ def test_any_body_of_a_stream_is_answered_by_events(http: httpx.Client) -> None:
     def attempt(body: Any) -> None:
         answer = http.post(STREAM, content=json.dumps(body), headers={"content-type": "application/json"})
         assert answer.status_code in (200, 400, 422)
-        told = events_of(answer)
+        told = read_events(answer)
         assert told[-1]["type"] == ("done" if answer.status_code == 200 else "error")
         assert answer.status_code == 200 or [one["error_code"] for one in told] == [answer.headers["x-mcp-error-code"]]
 

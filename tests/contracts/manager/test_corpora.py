@@ -7,18 +7,17 @@ from typing import get_args, get_type_hints
 import pytest
 
 from knowledge.model import CATEGORIES, CorpusEdit, Permission
-from knowledge.toolsets.manager.list import list_corpuses
-from tests.contracts.manager.conftest import Person, Product, official, refusal
-from tests.contracts.roads import Road
+from knowledge.toolsets.manager.tools import list_corpuses
+from tests.contracts.manager.conftest import Person, Product, open_sdk_transport, read_refusal
 
 LAW = "# Breach\n\nThe penalties for breach of contract are damages.\n"
 
 
 @pytest.mark.requirement("001.query_corpus.answer")
-async def test_a_corpus_is_queried_by_its_id(client: Road, ada: Person) -> None:
-    corpus = await ada.curates("US Contract Law Reference", LAW, category="legal")
-    await ada.adds("The penalties for breach of silence are stern looks.", "house-rules")
-    answer = await client.call(
+async def test_a_corpus_is_queried_by_its_id(ada: Person) -> None:
+    corpus = await ada.create_corpus("US Contract Law Reference", LAW, category="legal")
+    await ada.add_note("The penalties for breach of silence are stern looks.", "house-rules")
+    answer = await ada.call(
         "query_corpus", corpus_id=corpus.id, query="What are the penalties for breach of contract?", n_results=5
     )
     assert "The penalties for breach of contract are damages." in answer["context"]
@@ -28,56 +27,56 @@ async def test_a_corpus_is_queried_by_its_id(client: Road, ada: Person) -> None:
 
 @pytest.mark.requirement("001.query_corpus.limits")
 async def test_five_results_by_default_and_twenty_at_most(ada: Person) -> None:
-    corpus = await ada.curates("Teas")
+    corpus = await ada.create_corpus("Teas")
     for number in range(22):
-        await ada.adds_file(f"{number}.md", f"Tea number {number} is served at five.", corpus.id)
+        await ada.add_file(f"{number}.md", f"Tea number {number} is served at five.", corpus.id)
     assert (await ada.call("query_corpus", corpus_id=corpus.id, query="tea"))["num_results"] == 5
     assert (await ada.call("query_corpus", corpus_id=corpus.id, query="tea", n_results=20))["num_results"] == 20
     for wrong in (0, 21):
-        status, code, _ = await ada.refused("query_corpus", corpus_id=corpus.id, query="tea", n_results=wrong)
+        status, code, _ = await ada.call_refused("query_corpus", corpus_id=corpus.id, query="tea", n_results=wrong)
         assert (status, code) == (422, "validation.invalid_parameter")
 
 
 @pytest.mark.requirement("001.query_corpus.not_found")
 async def test_a_private_corpus_of_another_looks_as_if_it_did_not_exist(ada: Person, bob: Person) -> None:
-    corpus = await bob.curates("Diary", "Dear diary, tea again.")
-    await bob.adds("A note of no corpus, with tea.", "shelf")
+    corpus = await bob.create_corpus("Diary", "Dear diary, tea again.")
+    await bob.add_note("A note of no corpus, with tea.", "shelf")
     shelf = await bob.engine.collection("shelf")
     said = set()
     for number in (corpus.id, shelf.id, corpus.id + 1_000_000):
-        status, code, message = await ada.refused("query_corpus", corpus_id=number, query="tea")
+        status, code, message = await ada.call_refused("query_corpus", corpus_id=number, query="tea")
         assert (status, code) == (404, "resource.corpus_not_found")
         said.add(message.replace(str(number), "N"))
     assert len(said) == 1, "what is another's is spoken of like what never was"
-    assert (await bob.refused("query_corpus", corpus_id=shelf.id, query="tea"))[0] == 404
+    assert (await bob.call_refused("query_corpus", corpus_id=shelf.id, query="tea"))[0] == 404
 
 
 @pytest.mark.requirement("001.query_corpus.not_approved")
 async def test_a_public_corpus_waits_for_its_approval(ada: Person, bob: Person, product: Product) -> None:
-    corpus = await bob.curates("Open Law", LAW, category="legal", is_public=True)
+    corpus = await bob.create_corpus("Open Law", LAW, category="legal", is_public=True)
     query = {"corpus_id": corpus.id, "query": "breach"}
-    assert (await ada.refused("query_corpus", **query))[:2] == (403, "auth.corpus_not_approved")
+    assert (await ada.call_refused("query_corpus", **query))[:2] == (403, "auth.corpus_not_approved")
     assert (await bob.call("query_corpus", **query))["num_results"] == 1
-    await product.engine.approve_corpus(corpus.id)
+    await product.engine.corpora.approve(corpus.id)
     assert (await ada.call("query_corpus", **query))["num_results"] == 1
     assert "breach of contract" in (await ada.call("query_knowledge", query="breach"))["context"]
-    await product.engine.revoke_approval(corpus.id)
-    assert (await ada.refused("query_corpus", **query))[:2] == (403, "auth.corpus_not_approved")
-    await bob.engine.edit_corpus(corpus.id, CorpusEdit(is_public=False))
-    assert (await ada.refused("query_corpus", **query))[:2] == (404, "resource.corpus_not_found")
+    await product.engine.corpora.revoke_approval(corpus.id)
+    assert (await ada.call_refused("query_corpus", **query))[:2] == (403, "auth.corpus_not_approved")
+    await bob.engine.corpora.edit(corpus.id, CorpusEdit(is_public=False))
+    assert (await ada.call_refused("query_corpus", **query))[:2] == (404, "resource.corpus_not_found")
 
 
 @pytest.mark.requirement("001.query_corpus.granted")
 async def test_a_grant_opens_a_private_corpus(ada: Person, bob: Person) -> None:
-    corpus = await bob.curates("Diary", "Dear diary, tea again.")
-    await bob.engine.grant(corpus.id, ada.name, Permission.READ)
+    corpus = await bob.create_corpus("Diary", "Dear diary, tea again.")
+    await bob.engine.corpora.grant(corpus.id, ada.name, Permission.READ)
     assert (await ada.call("query_corpus", corpus_id=corpus.id, query="tea"))["num_results"] == 1
 
 
 @pytest.mark.requirement("001.query_corpus.invalid_id")
 @pytest.mark.parametrize("wrong", ["42", "abc", 0, -1, 1.5, True, [42], {"id": 42}, 2**63, "1; DROP TABLE corpora"])
 async def test_what_is_no_corpus_id_is_refused_as_such(ada: Person, wrong: object) -> None:
-    status, code, message = await ada.refused("query_corpus", corpus_id=wrong, query="tea")
+    status, code, message = await ada.call_refused("query_corpus", corpus_id=wrong, query="tea")
     assert (status, code) == (422, "validation.invalid_corpus_id")
     assert message.startswith("Invalid corpus ID: ")
 
@@ -85,7 +84,7 @@ async def test_what_is_no_corpus_id_is_refused_as_such(ada: Person, wrong: objec
 @pytest.mark.requirement("001.query_corpus.parameters")
 async def test_both_arguments_are_required(ada: Person) -> None:
     for given, missing in (({"query": "tea"}, "corpus_id"), ({"corpus_id": 1}, "query")):
-        status, code, message = await ada.refused("query_corpus", **given)
+        status, code, message = await ada.call_refused("query_corpus", **given)
         assert (status, code, missing in message) == (422, "validation.invalid_parameter", True)
 
 
@@ -93,13 +92,13 @@ async def test_both_arguments_are_required(ada: Person) -> None:
 
 
 @pytest.mark.requirement("001.list_corpuses.answer")
-async def test_corpuses_are_listed_with_their_facts(client: Road, ada: Person, product: Product) -> None:
-    corpus = await ada.curates(
+async def test_corpuses_are_listed_with_their_facts(ada: Person, product: Product) -> None:
+    corpus = await ada.create_corpus(
         "US Contract Law Reference", LAW, name="us_contract_law", category="legal", description="All of it",
         is_public=True,
     )  # fmt: skip
-    await product.engine.approve_corpus(corpus.id)
-    answer = await client.call("list_corpuses", category="legal", approved_only=True)
+    await product.engine.corpora.approve(corpus.id)
+    answer = await ada.call("list_corpuses", category="legal", approved_only=True)
     [shown] = [one for one in answer["corpuses"] if one["id"] == corpus.id]
     assert shown == {
         "id": corpus.id, "name": "us_contract_law", "display_name": "US Contract Law Reference", "category": "legal",
@@ -107,12 +106,12 @@ async def test_corpuses_are_listed_with_their_facts(client: Road, ada: Person, p
     }  # fmt: skip
     assert answer["count"] == len(answer["corpuses"])
     assert answer["filters"] == {"category": "legal", "approved_only": True}
-    await product.engine.revoke_approval(corpus.id)  # the next road begins as this one did
+    await product.engine.corpora.revoke_approval(corpus.id)  # other tests of this server do not see it
 
 
 @pytest.mark.requirement("001.list_corpuses.approved_only")
 async def test_only_approved_ones_are_listed_unless_all_are_wanted(ada: Person, bob: Person) -> None:
-    corpus = await ada.curates("Draft", "Not yet.")
+    corpus = await ada.create_corpus("Draft", "Not yet.")
     assert corpus.id not in ids(await ada.call("list_corpuses"))
     everything = await ada.call("list_corpuses", approved_only=False)
     assert corpus.id in ids(everything)
@@ -122,11 +121,11 @@ async def test_only_approved_ones_are_listed_unless_all_are_wanted(ada: Person, 
 
 @pytest.mark.requirement("001.list_corpuses.category")
 async def test_a_category_keeps_the_others_out(ada: Person) -> None:
-    made = {category: (await ada.curates(f"About {category}", category=category)).id for category in CATEGORIES}
+    made = {category: (await ada.create_corpus(f"About {category}", category=category)).id for category in CATEGORIES}
     for category, number in made.items():
         found = ids(await ada.call("list_corpuses", category=category, approved_only=False))
         assert number in found and not found & (set(made.values()) - {number})
-    status, code, message = await ada.refused("list_corpuses", category="gardening")
+    status, code, message = await ada.call_refused("list_corpuses", category="gardening")
     assert (status, code) == (422, "validation.invalid_parameter")
     assert all(category in message for category in CATEGORIES)
 
@@ -134,7 +133,7 @@ async def test_a_category_keeps_the_others_out(ada: Person) -> None:
 @pytest.mark.requirement("001.list_corpuses.parameters")
 async def test_filters_of_a_wrong_type_are_refused(ada: Person) -> None:
     for wrong in ({"approved_only": "yes"}, {"category": 5}, {"page": 2}):
-        status, code, _ = await ada.refused("list_corpuses", **wrong)
+        status, code, _ = await ada.call_refused("list_corpuses", **wrong)
         assert (status, code) == (422, "validation.invalid_parameter")
 
 
@@ -152,8 +151,8 @@ def ids(answer: dict[str, list[dict[str, int]]]) -> set[int]:
 
 @pytest.mark.requirement("001.resources.list")
 async def test_corpuses_are_resources(ada: Person, bob: Person) -> None:
-    corpus = await ada.curates("US Contract Law Reference", LAW, description="Comprehensive reference")
-    await bob.curates("Diary", "Tea")
+    corpus = await ada.create_corpus("US Contract Law Reference", LAW, description="Comprehensive reference")
+    await bob.create_corpus("Diary", "Tea")
     answer = await ada.post("resources/list", {})
     assert answer.status_code == 200
     listed = {one["uri"]: one for one in answer.json()["result"]["resources"]}
@@ -166,7 +165,7 @@ async def test_corpuses_are_resources(ada: Person, bob: Person) -> None:
 
 @pytest.mark.requirement("001.resources.read")
 async def test_a_corpus_has_a_page_in_markdown(ada: Person) -> None:
-    corpus = await ada.curates(
+    corpus = await ada.create_corpus(
         "US Contract Law Reference", LAW, name="law", category="legal", description="All of it", version="2.1"
     )
     uri = f"corpus://{corpus.id}"
@@ -180,7 +179,7 @@ async def test_a_corpus_has_a_page_in_markdown(ada: Person) -> None:
     ):  # fmt: skip
         assert line in text.splitlines(), text
     for mode in ("modern", "legacy"):
-        async with official(f"{ada.url}/api/v1/mcp/", ada.key, mode) as road:
+        async with open_sdk_transport(f"{ada.url}/api/v1/mcp/", ada.key, mode) as road:
             assert uri in [str(one.uri) for one in (await road.client.list_resources()).resources]
             [page] = (await road.client.read_resource(uri)).contents
             assert page.model_dump()["text"] == text
@@ -190,8 +189,8 @@ async def test_a_corpus_has_a_page_in_markdown(ada: Person) -> None:
 
 @pytest.mark.requirement("001.resources.refused")
 async def test_a_page_that_may_not_be_read_is_refused_like_a_query(ada: Person, bob: Person) -> None:
-    private = await bob.curates("Diary", "Tea")
-    public = await bob.curates("Open", "Tea", is_public=True)
+    private = await bob.create_corpus("Diary", "Tea")
+    public = await bob.create_corpus("Open", "Tea", is_public=True)
     for uri, expected in (
         (f"corpus://{private.id}", (404, "resource.corpus_not_found")),
         ("corpus://999999999", (404, "resource.corpus_not_found")),
@@ -201,6 +200,6 @@ async def test_a_page_that_may_not_be_read_is_refused_like_a_query(ada: Person, 
         ("corpus://", (422, "validation.invalid_corpus_id")),
         ("corpus://99999999999999999999", (422, "validation.invalid_corpus_id")),
     ):
-        assert refusal(await ada.post("resources/read", {"uri": uri}))[:2] == expected, uri
+        assert read_refusal(await ada.post("resources/read", {"uri": uri}))[:2] == expected, uri
     other = await ada.post("resources/read", {"uri": "knowledge://core"})
     assert other.json()["error"]["data"]["error_type"] == "resource_not_found"

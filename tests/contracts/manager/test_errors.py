@@ -11,17 +11,17 @@ import pytest
 
 from knowledge import errors
 from knowledge.config import Settings
-from knowledge.embed.openai import Address, OpenAI
+from knowledge.embed.openai import EmbeddingEndpoint, OpenAIEmbedder
 from knowledge.engine.local import LocalEngine
-from knowledge.errors import KnowledgeError, tree
-from knowledge.index.embedded import EmbeddedIndex
-from knowledge.surfaces.http.app import http_app
-from knowledge.testing import SharedParsers, small_engine
-from knowledge.toolsets.manager.errors import WORDS, refuse, word
-from tests.contracts.manager.conftest import Person, person, refusal
-from tests.contracts.manager.test_stream import ask, events_of
-from tests.contracts.serving import serving
-from tests.support.embedding_service import DIMENSION, Answer, Service, served
+from knowledge.errors import KnowledgeError, walk_error_classes
+from knowledge.index.snapshot import EmbeddedSnapshot
+from knowledge.surfaces.http.app import make_http_app
+from knowledge.testing import SharedParsers, make_test_engine
+from knowledge.toolsets.manager.errors import ERROR_TABLE, find_wording, refuse
+from tests.contracts.app_server import serve_app
+from tests.contracts.manager.conftest import Person, make_person, read_refusal
+from tests.contracts.manager.test_stream import post_query, read_events
+from tests.support.embedding_service import DIMENSION, EmbeddingReply, EmbeddingService, serve_embeddings
 
 DOCUMENTED = {
     "auth.missing_api_key": (errors.MissingKey, 401),
@@ -60,10 +60,10 @@ def test_every_code_of_the_contract_belongs_to_a_class(code: str) -> None:
 
 @pytest.mark.requirement("001.errors.format")
 def test_every_error_there_is_has_a_code_of_one_of_the_six_categories() -> None:
-    for kind in tree():
-        category, _, specific = word(kind("It went wrong")).code.partition(".")
+    for kind in walk_error_classes():
+        category, _, specific = find_wording(kind("It went wrong")).code.partition(".")
         assert category in ("auth", "validation", "file", "rate_limit", "resource", "server") and specific
-    assert set(DOCUMENTED) <= {spoken.code for spoken in WORDS.values()}
+    assert set(DOCUMENTED) <= {spoken.code for spoken in ERROR_TABLE.values()}
 
 
 @pytest.mark.requirement("001.errors.sentences")
@@ -86,17 +86,17 @@ def test_the_sentences_that_the_contract_prints_are_said(error: KnowledgeError, 
 @asynccontextmanager
 async def somebody(engine: LocalEngine, settings: Settings) -> AsyncIterator[Person]:
     """An account with one note, on a server over this engine."""
-    async with serving(http_app(engine, settings)) as url:
-        there = await person(engine, url)
-        await there.adds("Tea is served at five.", "docs")
+    async with serve_app(make_http_app(engine, settings)) as url:
+        there = await make_person(engine, url)
+        await there.add_note("Tea is served at five.", "docs")
         yield there
 
 
 async def everywhere(who: Person, query: str) -> list[tuple[int, str]]:
     """What the tool and the stream say to the same question."""
-    tool = refusal(await who.post("tools/call", {"name": "query_knowledge", "arguments": {"query": query}}))
-    streamed = await ask(who, {"query": query})
-    [event] = events_of(streamed)
+    tool = read_refusal(await who.post("tools/call", {"name": "query_knowledge", "arguments": {"query": query}}))
+    streamed = await post_query(who, {"query": query})
+    [event] = read_events(streamed)
     assert (event["type"], event["error_code"]) == ("error", streamed.headers["x-mcp-error-code"])
     return [tool[:2], (streamed.status_code, event["error_code"])]
 
@@ -109,18 +109,18 @@ async def everywhere(who: Person, query: str) -> list[tuple[int, str]]:
 async def test_an_embedding_service_that_fails_is_told_with_its_code(
     status: int, expected: tuple[int, str], settings: Settings, parsers: SharedParsers
 ) -> None:
-    with served(Service()) as service:
-        model = OpenAI(Address(service.url, "small-model"), None, DIMENSION, wait=lambda _: None)
-        engine = small_engine(settings, parsers=parsers, embedder=model)
+    with serve_embeddings(EmbeddingService()) as service:
+        model = OpenAIEmbedder(EmbeddingEndpoint(service.url, "small-model"), None, DIMENSION, wait=lambda _: None)
+        engine = make_test_engine(settings, parsers=parsers, embedder=model)
         engine.start()
         try:
             async with somebody(engine, settings) as who:
                 assert (await who.call("query_knowledge", query="tea"))["num_results"] == 1
-                service.always = Answer(status)
+                service.default = EmbeddingReply(status)
                 before = len(service.requests)
                 assert await everywhere(who, f"tea {status}") == [expected] * 2
                 assert len(service.requests) == before + 4  # each asked, and asked once more
-                service.always = Answer()
+                service.default = EmbeddingReply()
                 assert (await who.call("query_knowledge", query=f"tea {status}"))["num_results"] == 1
         finally:
             engine.close()
@@ -130,12 +130,12 @@ async def test_an_embedding_service_that_fails_is_told_with_its_code(
 async def test_an_index_that_cannot_be_searched_is_told_with_its_code(
     local: LocalEngine, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def bad_disk(*_: object) -> None:
+    def bad_disk(*_: object, **__: object) -> None:
         raise OSError(5, "Input/output error")
 
     async with somebody(local, settings) as who:
         with monkeypatch.context() as broken:
-            broken.setattr(EmbeddedIndex, "words", bad_disk)
+            broken.setattr(EmbeddedSnapshot, "candidates", bad_disk)
             assert await everywhere(who, "tea") == [(503, "server.chromadb_error")] * 2
         assert (await who.call("query_knowledge", query="tea"))["num_results"] == 1
 
@@ -162,11 +162,11 @@ def rename(database: Path, table: str, name: str) -> None:
 async def test_a_fault_of_ours_shows_nothing_of_itself(
     local: LocalEngine, settings: Settings, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def crash(*_: object) -> None:
+    def crash(*_: object, **__: object) -> None:
         raise ZeroDivisionError("a secret that nobody should read")
 
     async with somebody(local, settings) as who:
-        monkeypatch.setattr(EmbeddedIndex, "words", crash)
+        monkeypatch.setattr(EmbeddedSnapshot, "candidates", crash)
         assert await everywhere(who, "tea") == [(500, "server.internal_error")] * 2
-        assert "secret" not in (await who.refused("query_knowledge", query="tea"))[2]
+        assert "secret" not in (await who.call_refused("query_knowledge", query="tea"))[2]
     assert "secret" in caplog.text

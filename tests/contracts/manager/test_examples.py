@@ -17,9 +17,9 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
 from knowledge.config import Settings
-from knowledge.testing import SharedParsers, small_engine
-from tests.contracts.manager.conftest import Person, Product, person
-from tests.contracts.roads import PATIENCE, Body
+from knowledge.testing import SharedParsers, make_test_engine
+from tests.contracts.manager.conftest import Person, Product, make_person
+from tests.contracts.transports import WAIT_SECONDS, Body
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "mcp"
 ADDRESS = "http://localhost:8000"
@@ -84,7 +84,7 @@ def shell(line: str, url: str, key: str = "") -> str:
     if shutil.which("curl") is None or shutil.which("bash") is None:
         pytest.skip("curl is not installed")
     line = line.replace(ADDRESS, url).replace("your-api-key", key).replace("curl ", "curl -sS ", 1)
-    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=PATIENCE, check=True)
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=WAIT_SECONDS, check=True)
     return done.stdout
 
 
@@ -95,9 +95,9 @@ async def test_the_quick_start_runs_as_it_is_written(product: Product) -> None:
     made = json.loads(shell(REGISTER, product.url))
     assert made["username"] == "your_username"
     key: str = json.loads(shell(LOGIN, product.url))["api_key"]
-    caller = await product.engine.account_of(key)
+    caller = await product.engine.accounts.find_by_key(key)
     assert caller is not None
-    await Person("your_username", key, product.engine.as_caller(caller), product.url).adds(
+    await Person("your_username", key, product.engine.as_caller(caller), product.url).add_note(
         "Python is a high-level programming language.", "docs"
     )
     listed = json.loads(shell(LIST_TOOLS, product.url, key))
@@ -128,8 +128,8 @@ MESSAGES: list[Body] = [
 async def test_each_message_that_the_contract_shows_is_understood(ada: Person) -> None:
     for collection in ("python_docs", "tutorials"):
         for number in range(4):
-            await ada.adds(f"How to await in Python, part {number} of {collection}.", collection)
-    corpus = await ada.curates("US Contract Law Reference", "Penalties for breach.", category="legal")
+            await ada.add_note(f"How to await in Python, part {number} of {collection}.", collection)
+    corpus = await ada.create_corpus("US Contract Law Reference", "Penalties for breach.", category="legal")
     answers = []
     for params in MESSAGES:
         meant = json.loads(json.dumps(params).replace('"corpus_id": 42', f'"corpus_id": {corpus.id}'))
@@ -183,7 +183,7 @@ def python(script: str, who: Person, *arguments: str) -> str:
     }  # fmt: skip
     done = subprocess.run(
         [sys.executable, "-W", "error", *([script] if script.endswith(".py") else ["-c", script]), *arguments],
-        capture_output=True, text=True, timeout=PATIENCE, env=environment, check=False,
+        capture_output=True, text=True, timeout=WAIT_SECONDS, env=environment, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -191,7 +191,7 @@ def python(script: str, who: Person, *arguments: str) -> str:
 
 @pytest.mark.requirement("001.examples.python_client")
 async def test_the_python_client_is_used_as_the_contract_shows(ada: Person) -> None:
-    await ada.adds("Python is a language.", "docs")
+    await ada.add_note("Python is a language.", "docs")
     said = python(USE_THE_CLIENT.replace(ADDRESS, ada.url).replace("your-api-key", ada.key), ada)
     assert said.startswith("Python is a language.") and "Found 1 collections" in said
     assert "Python is a language." in python(str(EXAMPLES / "python_client.py"), ada, "What is Python?")
@@ -199,7 +199,7 @@ async def test_the_python_client_is_used_as_the_contract_shows(ada: Person) -> N
 
 @pytest.mark.requirement("001.examples.python_client_verbs")
 async def test_the_python_client_knows_every_tool_and_resource(ada: Person) -> None:
-    corpus = await ada.curates("Law", "Penalties for breach.", category="legal")
+    corpus = await ada.create_corpus("Law", "Penalties for breach.", category="legal")
     script = f"""
 from python_client import KnowledgeManagerError, KnowledgeManagerMCPClient
 
@@ -242,7 +242,7 @@ for code in ("server.internal_error", "rate_limit.exceeded", "auth.invalid_api_k
 
 @pytest.mark.requirement("001.examples.streaming_client")
 async def test_the_streaming_client_is_used_as_the_contract_shows(ada: Person) -> None:
-    await ada.adds("Python is a language.", "docs")
+    await ada.add_note("Python is a language.", "docs")
     said = python(USE_THE_STREAM.replace(ADDRESS, ada.url).replace("your-api-key", ada.key), ada)
     assert said == "Result: Python is a language....\n"
     shown = python(str(EXAMPLES / "streaming_client.py"), ada, "What is Python?").splitlines()
@@ -257,11 +257,11 @@ async def test_claude_desktops_configuration_starts_the_tools_for_one_account(
     tmp_path: Path, parsers: SharedParsers
 ) -> None:
     folder = tmp_path / "data"
-    engine = small_engine(Settings(data=folder, workers=1, embedding="none"), parsers=parsers)
+    engine = make_test_engine(Settings(data=folder, workers=1, embedding="none"), parsers=parsers)
     engine.start()
-    ada, bob = await person(engine, ""), await person(engine, "")
-    await ada.adds("Ada's tea is in the attic.", "attic")
-    await bob.adds("Bob's tea is in the cellar.", "cellar")
+    ada, bob = await make_person(engine, ""), await make_person(engine, "")
+    await ada.add_note("Ada's tea is in the attic.", "attic")
+    await bob.add_note("Bob's tea is in the cellar.", "cellar")
     engine.close()
     written: Any = json.loads((EXAMPLES / "claude_desktop_config.json").read_text("utf-8"))
     [entry] = written["mcpServers"].values()

@@ -12,9 +12,9 @@ import pytest
 
 from knowledge.config import Settings
 from knowledge.engine.local import LocalEngine
-from knowledge.surfaces.http.app import http_app
-from tests.contracts.manager.conftest import ENDPOINT, STREAM, Person, person, refusal
-from tests.contracts.serving import serving
+from knowledge.surfaces.http.app import make_http_app
+from tests.contracts.app_server import serve_app
+from tests.contracts.manager.conftest import ENDPOINT, STREAM, Person, make_person, read_refusal
 from tests.support.accounts import PASSWORD
 
 MESSAGE = "Rate limit exceeded. Please slow down and try again."
@@ -24,8 +24,8 @@ REFUSED = (429, "rate_limit.exceeded", MESSAGE)
 @asynccontextmanager
 async def limited(local: LocalEngine, settings: Settings, **given: str) -> AsyncIterator[Person]:
     """Somebody with an account on a server with these limits."""
-    async with serving(http_app(local, settings.model_copy(update=given))) as url:
-        yield await person(local, url)
+    async with serve_app(make_http_app(local, settings.model_copy(update=given))) as url:
+        yield await make_person(local, url)
 
 
 def left(answer: httpx.Response) -> list[int]:
@@ -47,7 +47,7 @@ async def test_queries_are_limited_and_every_answer_says_how_many_are_left(
         answers.append(await ada.post("tools/call", call("query_corpus", corpus_id=1, query="tea")))
         assert [left(answer) for answer in answers] == [[3, 2], [3, 1], [3, 0]], "a refused call is one too"
         refused = await ada.post("tools/call", call("query_knowledge", query="tea"))
-        assert refusal(refused) == REFUSED
+        assert read_refusal(refused) == REFUSED
         assert left(refused) == [3, 0] and 1 <= int(refused.headers["retry-after"]) <= 60
         assert int(refused.headers["x-ratelimit-reset"]) == int(answers[0].headers["x-ratelimit-reset"])
         async with ada.http() as http:
@@ -63,13 +63,13 @@ async def test_queries_are_limited_and_every_answer_says_how_many_are_left(
 async def test_listing_and_reading_have_limits_of_their_own(local: LocalEngine, settings: Settings) -> None:
     given = {"mcp_list_rate_limit": "2/minute", "mcp_resource_rate_limit": "1/minute"}
     async with limited(local, settings, **given) as ada:
-        corpus = await ada.curates("Teas")
+        corpus = await ada.create_corpus("Teas")
         assert left(await ada.post("tools/call", call("list_collections"))) == [2, 1]
         assert left(await ada.post("tools/call", call("list_corpuses"))) == [2, 0]
-        assert refusal(await ada.post("tools/call", call("list_corpuses"))) == REFUSED
+        assert read_refusal(await ada.post("tools/call", call("list_corpuses"))) == REFUSED
         reading = {"uri": f"corpus://{corpus.id}"}
         assert left(await ada.post("resources/read", reading)) == [1, 0]
-        assert refusal(await ada.post("resources/read", reading)) == REFUSED
+        assert read_refusal(await ada.post("resources/read", reading)) == REFUSED
 
 
 @pytest.mark.requirement("001.limits.authentication")

@@ -6,7 +6,6 @@ import pytest
 
 from knowledge.model import Permission
 from tests.contracts.manager.conftest import ENDPOINT, Person
-from tests.contracts.roads import Road
 
 
 @pytest.mark.requirement("001.tools.list")
@@ -32,11 +31,11 @@ async def test_the_four_tools_are_listed_with_the_contracts_parameters(ada: Pers
 
 
 @pytest.mark.requirement("001.list_collections.answer")
-async def test_collections_are_listed_with_their_files_and_sizes(client: Road, ada: Person) -> None:
-    await ada.adds_file("python_tutorial.md", "Python is a language.", "python_docs")
-    await ada.adds_file("async_guide.md", "Await what is async.", "python_docs")
-    await ada.adds_file("contract_template.md", "The parties agree.", "legal_contracts")
-    answer = await client.call("list_collections")
+async def test_collections_are_listed_with_their_files_and_sizes(ada: Person) -> None:
+    await ada.add_file("python_tutorial.md", "Python is a language.", "python_docs")
+    await ada.add_file("async_guide.md", "Await what is async.", "python_docs")
+    await ada.add_file("contract_template.md", "The parties agree.", "legal_contracts")
+    answer = await ada.call("list_collections")
     shown = {one["name"]: one for one in answer["collections"]}
     assert set(shown["python_docs"]["files"]) == {"python_tutorial.md", "async_guide.md"}
     assert (shown["python_docs"]["num_chunks"], shown["python_docs"]["num_files"]) == (2, 2)
@@ -46,10 +45,10 @@ async def test_collections_are_listed_with_their_files_and_sizes(client: Road, a
 
 @pytest.mark.requirement("001.list_collections.accessible")
 async def test_collections_of_others_are_not_listed_until_they_are_shared(ada: Person, bob: Person) -> None:
-    corpus = await bob.curates("Bobs Own", "Tea")
+    corpus = await bob.create_corpus("Bobs Own", "Tea")
     names = [one["name"] for one in (await ada.call("list_collections"))["collections"]]
     assert corpus.name not in names
-    await bob.engine.grant(corpus.id, ada.name, Permission.READ)
+    await bob.engine.corpora.grant(corpus.id, ada.name, Permission.READ)
     [shared] = [one for one in (await ada.call("list_collections"))["collections"] if one["id"] == corpus.id]
     assert (shared["name"], shared["files"]) == (corpus.name, [f"{corpus.name}.md"])
 
@@ -58,7 +57,7 @@ async def test_collections_of_others_are_not_listed_until_they_are_shared(ada: P
 async def test_it_takes_no_arguments(ada: Person) -> None:
     without = await ada.post("tools/call", {"name": "list_collections"})
     assert without.json()["result"]["count"] >= 0
-    status, code, message = await ada.refused("list_collections", page=2)
+    status, code, message = await ada.call_refused("list_collections", page=2)
     assert (status, code) == (422, "validation.invalid_parameter")
     assert message == "Unknown parameter: page. Valid parameters: none"
 
@@ -66,7 +65,7 @@ async def test_it_takes_no_arguments(ada: Person) -> None:
 @pytest.mark.requirement("001.list_collections.many_files")
 async def test_a_long_list_of_files_is_cut_and_counted(ada: Person) -> None:
     for number in range(101):
-        await ada.adds_file(f"{number:03}.txt", f"Tea number {number}", "teas")
+        await ada.add_file(f"{number:03}.txt", f"Tea number {number}", "teas")
     [shelf] = (await ada.call("list_collections"))["collections"]
     assert (len(shelf["files"]), shelf["num_files"], shelf["files"][0]) == (100, 101, "100.txt")
 
@@ -87,7 +86,7 @@ async def test_the_local_owner_has_the_tools_at_mcp_manager(ada: Person) -> None
     """Who needs no key at /mcp needs none there, and sees what no account owns."""
     import httpx
 
-    await ada.adds("Ada's tea is in the attic.", "attic")
+    await ada.add_note("Ada's tea is in the attic.", "attic")
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "list_collections"}}
     async with httpx.AsyncClient(base_url=ada.url) as http:
         answer = await http.post("/mcp/manager", json=message)

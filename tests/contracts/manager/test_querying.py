@@ -7,23 +7,20 @@ import re
 
 import pytest
 
-from knowledge.app import model_choice
+from knowledge.app import build_model_choice
 from knowledge.config import Settings
-from knowledge.embed.loading import Model
+from knowledge.embed.loading import ModelLoader
 from knowledge.model import NewCollection, Permission
-from knowledge.surfaces.http.app import http_app
-from knowledge.testing import SharedParsers, small_engine
-from tests.contracts.manager.conftest import Newcomer, Person, person, refusal
-from tests.contracts.roads import Road
-from tests.contracts.serving import serving
+from knowledge.surfaces.http.app import make_http_app
+from knowledge.testing import SharedParsers, make_test_engine
+from tests.contracts.app_server import serve_app
+from tests.contracts.manager.conftest import Newcomer, Person, make_person, read_refusal
 
 
 @pytest.mark.requirement("001.query_knowledge.answer")
-@pytest.mark.requirement("001.endpoints.eras")
-@pytest.mark.requirement("001.endpoints.slash")
-async def test_a_query_answers_context_and_how_much_there_is(client: Road, ada: Person) -> None:
-    await ada.adds("Python is a high-level programming language.", title="About Python")
-    answer = await client.call("query_knowledge", query="What is Python?", n_results=5)
+async def test_a_query_answers_context_and_how_much_there_is(ada: Person) -> None:
+    await ada.add_note("Python is a high-level programming language.", title="About Python")
+    answer = await ada.call("query_knowledge", query="What is Python?", n_results=5)
     assert answer["context"].startswith("Python is a high-level programming language.")
     assert answer["num_results"] == 1
     assert answer["collections_searched"] == "all accessible collections"
@@ -32,7 +29,7 @@ async def test_a_query_answers_context_and_how_much_there_is(client: Road, ada: 
 @pytest.mark.requirement("001.query_knowledge.source")
 async def test_every_passage_says_where_it_stands(ada: Person) -> None:
     text = "# Teas\n\n## Black\n\nAssam is a black tea with a malty taste.\n\n## Green\n\nSencha is a green tea.\n"
-    await ada.adds_file("teas.md", text, "drinks")
+    await ada.add_file("teas.md", text, "drinks")
     context = (await ada.call("query_knowledge", query="malty assam", n_results=1))["context"]
     passage, _, source = context.partition("\n\n[Source: ")
     assert "Assam is a black tea" in passage
@@ -43,7 +40,7 @@ async def test_every_passage_says_where_it_stands(ada: Person) -> None:
 async def test_n_results_counts_for_each_collection(ada: Person) -> None:
     for collection in ("one", "two", "three"):
         for number in range(7):
-            await ada.adds(f"Tea number {number} of {collection}.", collection)
+            await ada.add_note(f"Tea number {number} of {collection}.", collection)
     assert (await ada.call("query_knowledge", query="tea"))["num_results"] == 15
     answer = await ada.call("query_knowledge", query="tea", collections=["one", "two"], n_results=3)
     assert answer["num_results"] == 6
@@ -55,13 +52,15 @@ async def test_n_results_counts_for_each_collection(ada: Person) -> None:
 @pytest.mark.requirement("001.query_knowledge.order")
 async def test_the_best_passages_come_first_whatever_they_stand_in(settings: Settings, parsers: SharedParsers) -> None:
     by_words = settings.model_copy(update={"embedding": "none"})
-    engine = small_engine(by_words, parsers=parsers, open_model=lambda spec: Model(model_choice(by_words, spec)))
+    engine = make_test_engine(
+        by_words, parsers=parsers, open_model=lambda spec: ModelLoader(build_model_choice(by_words, spec))
+    )
     engine.start()
     try:
-        async with serving(http_app(engine, by_words)) as url:
-            ada = await person(engine, url)
-            await ada.adds("Milk and sugar, and now and then tea.", "a")
-            await ada.adds("Oolong tea.", "b")
+        async with serve_app(make_http_app(engine, by_words)) as url:
+            ada = await make_person(engine, url)
+            await ada.add_note("Milk and sugar, and now and then tea.", "a")
+            await ada.add_note("Oolong tea.", "b")
             answer = await ada.call("query_knowledge", query="oolong tea")
     finally:
         engine.close()
@@ -71,7 +70,7 @@ async def test_the_best_passages_come_first_whatever_they_stand_in(settings: Set
 
 @pytest.mark.requirement("001.query_knowledge.collections")
 async def test_a_collection_is_named_once_and_by_any_of_its_names(ada: Person) -> None:
-    await ada.adds("Tea is served at five.", "drinks")
+    await ada.add_note("Tea is served at five.", "drinks")
     collection = await ada.engine.collection("drinks")
     names = ["drinks", str(collection.id), str(collection.uid), " drinks "]
     answer = await ada.call("query_knowledge", query="tea", collections=names)
@@ -88,31 +87,31 @@ async def test_nothing_found_is_no_error(ada: Person) -> None:
 
 @pytest.mark.requirement("001.query_knowledge.accessible")
 async def test_a_query_sees_what_its_caller_may_read_and_nothing_else(ada: Person, bob: Person) -> None:
-    await ada.adds("Ada keeps her tea in the attic.", "attic")
-    corpus = await bob.curates("Cellar", "Bob keeps his tea in the cellar.")
+    await ada.add_note("Ada keeps her tea in the attic.", "attic")
+    corpus = await bob.create_corpus("Cellar", "Bob keeps his tea in the cellar.")
     assert "cellar" not in (await ada.call("query_knowledge", query="tea"))["context"]
     assert "attic" not in (await bob.call("query_knowledge", query="tea"))["context"]
-    await bob.engine.grant(corpus.id, ada.name, Permission.READ)
+    await bob.engine.corpora.grant(corpus.id, ada.name, Permission.READ)
     answer = await ada.call("query_knowledge", query="tea")
     assert "attic" in answer["context"] and "cellar" in answer["context"]
     assert (await ada.call("query_knowledge", query="tea", collections=["cellar"]))["num_results"] == 1
-    await bob.engine.revoke_grant(corpus.id, ada.name)
+    await bob.engine.corpora.revoke_grant(corpus.id, ada.name)
     assert "cellar" not in (await ada.call("query_knowledge", query="tea"))["context"]
 
 
 @pytest.mark.requirement("001.query_knowledge.unknown_collection")
 async def test_a_collection_that_is_not_there_is_named(ada: Person, bob: Person) -> None:
-    await bob.adds("Tea", "bobs")
-    hers = await ada.refused("query_knowledge", query="tea", collections=["nowhere"])
+    await bob.add_note("Tea", "bobs")
+    hers = await ada.call_refused("query_knowledge", query="tea", collections=["nowhere"])
     assert hers == (404, "resource.collection_not_found", "Collection 'nowhere' not found")
-    his = await ada.refused("query_knowledge", query="tea", collections=["bobs"])
+    his = await ada.call_refused("query_knowledge", query="tea", collections=["bobs"])
     assert his == (404, "resource.collection_not_found", "Collection 'bobs' not found")
 
 
 @pytest.mark.requirement("001.query_knowledge.collection_name")
 @pytest.mark.parametrize("name", ["", "  ", "../up", "a/b", "x" * 101, "two\nlines", "a,b"])
 async def test_what_no_collection_can_be_called_is_refused(ada: Person, name: str) -> None:
-    status, code, message = await ada.refused("query_knowledge", query="tea", collections=[name])
+    status, code, message = await ada.call_refused("query_knowledge", query="tea", collections=[name])
     assert (status, code) == (422, "validation.invalid_collection_name")
     assert "Invalid collection name" in message
 
@@ -120,11 +119,15 @@ async def test_what_no_collection_can_be_called_is_refused(ada: Person, name: st
 @pytest.mark.requirement("001.query_knowledge.empty")
 @pytest.mark.parametrize("query", ["", "   ", "\n\t", "?!"])
 async def test_an_empty_query_is_refused_in_the_contracts_words(ada: Person, query: str) -> None:
-    await ada.adds("Tea is served at five.")
+    await ada.add_note("Tea is served at five.")
     for tool, more in (("query_knowledge", {}), ("query_corpus", {"corpus_id": 1 << 40})):
         if query.strip() and more:
             continue  # only the engine can see that there is no word in it
-        assert await ada.refused(tool, query=query, **more) == (422, "validation.empty_query", "Query cannot be empty")
+        assert await ada.call_refused(tool, query=query, **more) == (
+            422,
+            "validation.empty_query",
+            "Query cannot be empty",
+        )
 
 
 @pytest.mark.requirement("001.query_knowledge.parameters")
@@ -151,7 +154,7 @@ async def test_an_empty_query_is_refused_in_the_contracts_words(ada: Person, que
 async def test_arguments_out_of_range_or_of_a_wrong_type_are_refused_by_name(
     ada: Person, arguments: dict[str, object], said: str
 ) -> None:
-    status, code, message = refusal(
+    status, code, message = read_refusal(
         await ada.post("tools/call", {"name": "query_knowledge", "arguments": arguments})
     )  # fmt: skip
     assert (status, code) == (422, "validation.invalid_parameter")
@@ -164,7 +167,7 @@ async def test_many_collections_are_asked_in_one_query(newcomer: Newcomer) -> No
     ada = await newcomer()
     for number in range(230):
         await ada.engine.create_collection(NewCollection(title=f"shelf {number}"))
-    await ada.adds("Tea is served at five.", "shelf-229")
+    await ada.add_note("Tea is served at five.", "shelf-229")
     answers, _ = await asyncio.gather(
         ada.call("query_knowledge", query="tea"), ada.engine.remove_collection("shelf-7")
     )  # fmt: skip

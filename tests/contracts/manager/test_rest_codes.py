@@ -11,9 +11,9 @@ from pydantic import SecretStr
 
 from knowledge.engine.local import LocalEngine
 from knowledge.model import Permission
-from knowledge.surfaces.http.app import http_app
-from tests.contracts.manager.conftest import Person, Product, person
-from tests.contracts.serving import serving
+from knowledge.surfaces.http.app import make_http_app
+from tests.contracts.app_server import serve_app
+from tests.contracts.manager.conftest import Person, Product, make_person
 
 Act: TypeAlias = Callable[[httpx.AsyncClient, Person, int], Awaitable[httpx.Response]]
 """Something that Ada does, who may read corpus N and no more."""
@@ -54,8 +54,8 @@ UPLOADS: list[tuple[str, int, dict[str, Any]]] = [
 @pytest.mark.requirement("001.errors.rest")
 @pytest.mark.parametrize(("code", "status", "act"), ACTS, ids=[code for code, _, _ in ACTS])
 async def test_an_error_bears_its_code(ada: Person, bob: Person, code: str, status: int, act: Act) -> None:
-    corpus = await bob.curates("Shared")
-    await bob.engine.grant(corpus.id, ada.name, Permission.READ)
+    corpus = await bob.create_corpus("Shared")
+    await bob.engine.corpora.grant(corpus.id, ada.name, Permission.READ)
     async with ada.http() as http:
         answer = await act(http, ada, corpus.id)
     assert (answer.status_code, answer.headers["x-mcp-error-code"]) == (status, code), answer.text
@@ -65,9 +65,9 @@ async def test_an_error_bears_its_code(ada: Person, bob: Person, code: str, stat
 @pytest.mark.requirement("001.errors.rest")
 async def test_a_file_that_cannot_be_taken_is_told_with_its_code(local: LocalEngine, product: Product) -> None:
     small = product.settings.model_copy(update={"max_file_mb": 1})
-    async with serving(http_app(local, small)) as url:
-        ada = await person(local, url)
-        corpus = await ada.curates("Own")
+    async with serve_app(make_http_app(local, small)) as url:
+        ada = await make_person(local, url)
+        corpus = await ada.create_corpus("Own")
         async with ada.http() as http:
             for code, status, sent in UPLOADS:
                 answer = await http.post(f"/api/v1/corpuses/{corpus.id}/upload", **sent)
@@ -80,7 +80,7 @@ async def test_a_file_that_cannot_be_taken_is_told_with_its_code(local: LocalEng
 @pytest.mark.requirement("001.errors.rest")
 async def test_who_is_not_let_in_reads_the_same_codes(local: LocalEngine, product: Product) -> None:
     locked = product.settings.model_copy(update={"api_key": SecretStr("the operator's")})
-    async with serving(http_app(local, locked)) as url, httpx.AsyncClient(base_url=url) as http:
+    async with serve_app(make_http_app(local, locked)) as url, httpx.AsyncClient(base_url=url) as http:
         for path in ("/api/v1/corpuses", "/api/v1/user", "/api/v1/admin/corpuses/pending"):
             answer = await http.get(path)
             assert (answer.status_code, answer.headers["x-mcp-error-code"]) == (401, "auth.missing_api_key")

@@ -16,37 +16,37 @@ from knowledge.config import Settings
 from knowledge.engine.api import Engine
 from knowledge.engine.local import LocalEngine
 from knowledge.errors import DatabaseFailed
-from knowledge.model import Answer, Caller, NewCollection, Query
+from knowledge.model import Caller, NewCollection, Query, SearchAnswer
 from knowledge.surfaces.http import sse
-from knowledge.surfaces.http.app import http_app
-from tests.contracts.manager.conftest import ENDPOINT, STREAM, Person, Product, person
-from tests.contracts.roads import PATIENCE, Body
-from tests.contracts.serving import serving
+from knowledge.surfaces.http.app import make_http_app
+from tests.contracts.app_server import serve_app
+from tests.contracts.manager.conftest import ENDPOINT, STREAM, Person, Product, make_person
+from tests.contracts.transports import WAIT_SECONDS, Body
 
 
-def events_of(answer: httpx.Response) -> list[Body]:
+def read_events(answer: httpx.Response) -> list[Body]:
     assert answer.headers["content-type"].startswith("text/event-stream")
     lines = [line for line in answer.text.split("\n\n") if line]
     assert all(line.startswith("data: ") for line in lines)
     return [json.loads(line.removeprefix("data: ")) for line in lines]
 
 
-async def ask(who: Person, body: Any, **headers: str) -> httpx.Response:
+async def post_query(who: Person, body: Any, **headers: str) -> httpx.Response:
     async with who.http(**headers) as http:
         return await http.post(STREAM, json=body)
 
 
-async def streamed(who: Person, **body: Any) -> list[Body]:
-    answer = await ask(who, body, Accept="text/event-stream")
+async def stream_events(who: Person, **body: Any) -> list[Body]:
+    answer = await post_query(who, body, Accept="text/event-stream")
     assert answer.status_code == 200, answer.text
-    return events_of(answer)
+    return read_events(answer)
 
 
 @pytest.mark.requirement("001.stream.events")
 async def test_a_stream_tells_its_query_its_results_and_its_end(ada: Person) -> None:
-    await ada.adds("Python is a language.", "docs", title="About Python")
-    await ada.adds("Python is a snake.", "docs", title="Snakes")
-    metadata, *results, complete, done = await streamed(ada, query="What is Python?", n_results=5)
+    await ada.add_note("Python is a language.", "docs", title="About Python")
+    await ada.add_note("Python is a snake.", "docs", title="Snakes")
+    metadata, *results, complete, done = await stream_events(ada, query="What is Python?", n_results=5)
     assert metadata == {"type": "metadata", "query": "What is Python?", "collections": ["docs"]}
     assert [(one["type"], one["collection"], one["rank"]) for one in results] == [
         ("result", "docs", 1), ("result", "docs", 2),
@@ -60,8 +60,8 @@ async def test_a_stream_tells_its_query_its_results_and_its_end(ada: Person) -> 
 
 @pytest.mark.requirement("001.stream.source")
 async def test_a_result_says_where_it_stands(ada: Person) -> None:
-    await ada.adds_file("teas.md", "# Teas\n\n## Black\n\nAssam is malty.\n", "drinks")
-    [result] = [one for one in await streamed(ada, query="assam") if one["type"] == "result"]
+    await ada.add_file("teas.md", "# Teas\n\n## Black\n\nAssam is malty.\n", "drinks")
+    [result] = [one for one in await stream_events(ada, query="assam") if one["type"] == "result"]
     document = (await ada.engine.document(result["document_id"])).title
     assert result["document"] == document == "Teas"
     assert result["section"] == ["Teas", "Black"] and result["chunk_index"] == 0
@@ -71,8 +71,8 @@ async def test_a_result_says_where_it_stands(ada: Person) -> None:
 async def test_collections_come_one_after_the_other_with_as_many_results_each(ada: Person) -> None:
     for collection in ("one", "two", "three"):
         for number in range(3):
-            await ada.adds(f"Tea number {number} of {collection}", collection)
-    metadata, *told = await streamed(ada, query="tea", collections=["three", "one", "two"], n_results=2)
+            await ada.add_note(f"Tea number {number} of {collection}", collection)
+    metadata, *told = await stream_events(ada, query="tea", collections=["three", "one", "two"], n_results=2)
     assert metadata["collections"] == ["three", "one", "two"]
     assert told.pop() == {"type": "done", "total_results": 6}
     order = [one["collection"] for one in told]
@@ -83,9 +83,9 @@ async def test_collections_come_one_after_the_other_with_as_many_results_each(ad
 
 @pytest.mark.requirement("001.stream.collection_error")
 async def test_a_collection_that_is_not_there_is_told_and_the_others_go_on(ada: Person, bob: Person) -> None:
-    await ada.adds("Tea is served at five.", "docs")
-    await bob.adds("Tea", "bobs")
-    told = await streamed(ada, query="tea", collections=["nowhere", "docs", "bobs"])
+    await ada.add_note("Tea is served at five.", "docs")
+    await bob.add_note("Tea", "bobs")
+    told = await stream_events(ada, query="tea", collections=["nowhere", "docs", "bobs"])
     assert told[0]["collections"] == ["docs", "nowhere", "bobs"]
     failed = [one for one in told if one["type"] == "collection_error"]
     assert failed == [
@@ -93,15 +93,15 @@ async def test_a_collection_that_is_not_there_is_told_and_the_others_go_on(ada: 
         for name in ("nowhere", "bobs")
     ]
     assert told[-1] == {"type": "done", "total_results": 1}
-    alone = await streamed(ada, query="tea", collections=["nowhere"])
+    alone = await stream_events(ada, query="tea", collections=["nowhere"])
     assert [one["type"] for one in alone] == ["metadata", "collection_error", "done"]
 
 
 @pytest.mark.requirement("001.stream.nothing")
 async def test_who_has_nothing_gets_an_empty_stream(ada: Person) -> None:
-    assert [one["type"] for one in await streamed(ada, query="tea")][-1] == "done"
+    assert [one["type"] for one in await stream_events(ada, query="tea")][-1] == "done"
     await ada.engine.create_collection(NewCollection(title="empty shelf"))
-    told = await streamed(ada, query="tea", collections=["empty-shelf"])
+    told = await stream_events(ada, query="tea", collections=["empty-shelf"])
     assert told[1] == {"type": "collection_complete", "collection": "empty-shelf", "num_results": 0}
 
 
@@ -118,7 +118,7 @@ async def test_without_a_good_key_the_status_says_so_and_one_event_why(product: 
         async with httpx.AsyncClient(base_url=product.url, headers={"X-API-Key": key} if key else {}) as http:
             answer = await http.post(STREAM, json={"query": "tea"})
         assert (answer.status_code, answer.headers["x-mcp-error-code"]) == (401, code)
-        assert events_of(answer) == [{"type": "error", "error_code": code, "detail": detail}]
+        assert read_events(answer) == [{"type": "error", "error_code": code, "detail": detail}]
 
 
 @pytest.mark.requirement("001.stream.refused")
@@ -144,9 +144,9 @@ async def test_without_a_good_key_the_status_says_so_and_one_event_why(product: 
 async def test_what_cannot_be_asked_is_refused_with_its_status_and_one_event(
     ada: Person, body: Any, code: str, detail: str
 ) -> None:
-    await ada.adds("Tea is served at five.")
-    answer = await ask(ada, body)
-    [event] = events_of(answer)
+    await ada.add_note("Tea is served at five.")
+    answer = await post_query(ada, body)
+    [event] = read_events(answer)
     assert (answer.status_code, answer.headers["x-mcp-error-code"]) == (422, code)
     assert (event["type"], event["error_code"]) == ("error", code)
     assert detail in event["detail"]
@@ -164,11 +164,11 @@ async def test_a_body_that_cannot_be_read_is_refused(ada: Person) -> None:
         ):
             answer = await http.post(STREAM, content=content, headers={"content-type": kind})
             assert answer.status_code == status, content[:20]
-            [event] = events_of(answer)
+            [event] = read_events(answer)
             assert event["type"] == "error" and event["error_code"] == answer.headers["x-mcp-error-code"]
         assert (await http.get(STREAM)).status_code == 405
         unknown = await http.post(f"{STREAM}?top=5", json={"query": "tea"})
-        assert unknown.status_code == 422 and events_of(unknown)[0]["type"] == "error"
+        assert unknown.status_code == 422 and read_events(unknown)[0]["type"] == "error"
 
 
 # -- what happens on the way ---------------------------------------------------------------------
@@ -196,7 +196,7 @@ class Slow:
     def as_caller(self, caller: Caller) -> Any:
         return Slow(self._engine.as_caller(caller), self._gates)
 
-    async def search(self, query: Query) -> Answer:
+    async def search(self, query: Query) -> SearchAnswer:
         [collection] = query.filter.collections
         assert isinstance(collection, int)
         self._gates.asked.append(collection)
@@ -216,22 +216,22 @@ async def slow(local: LocalEngine, product: Product) -> AsyncIterator[tuple[Gate
     """A server of its own whose collections wait for the test, and somebody with three of them."""
     gates = Gates()
     engine: Any = Slow(local, gates)
-    async with serving(http_app(engine, product.settings)) as url:
-        someone = await person(local, url)
+    async with serve_app(make_http_app(engine, product.settings)) as url:
+        someone = await make_person(local, url)
         for name in ("a", "b", "c"):
-            await someone.adds(f"Tea of {name}.", name)
+            await someone.add_note(f"Tea of {name}.", name)
         yield gates, someone
 
 
 @asynccontextmanager
-async def opened(who: Person, **body: Any) -> AsyncIterator[AsyncIterator[str]]:
+async def open_stream(who: Person, **body: Any) -> AsyncIterator[AsyncIterator[str]]:
     async with who.http() as http, http.stream("POST", STREAM, json={"query": "tea", **body}) as response:
         assert response.status_code == 200
         yield response.aiter_lines()
 
 
 async def next_event(lines: AsyncIterator[str]) -> Body:
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(WAIT_SECONDS):
         while True:
             line = await anext(lines)
             if line.startswith("data: "):
@@ -244,7 +244,7 @@ async def test_what_is_ready_goes_out_while_another_collection_is_still_searched
     gates, someone = slow
     late = (await someone.engine.collection("b")).id
     gates.closed[late] = asyncio.Event()
-    async with opened(someone) as lines:
+    async with open_stream(someone) as lines:
         told = [await next_event(lines) for _ in range(5)]
         assert [one["type"] for one in told] == ["metadata", *["result", "collection_complete"] * 2]
         assert {one.get("collection") for one in told[1:]} == {"a", "c"}
@@ -256,11 +256,11 @@ async def test_what_is_ready_goes_out_while_another_collection_is_still_searched
 async def test_a_heart_beat_keeps_a_silent_stream_alive(
     slow: tuple[Gates, Person], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sse, "BEAT_S", 0.01)
+    monkeypatch.setattr(sse, "HEARTBEAT_SECONDS", 0.01)
     gates, someone = slow
     late = (await someone.engine.collection("b")).id
     gates.closed[late] = asyncio.Event()
-    async with opened(someone) as lines, asyncio.timeout(PATIENCE):
+    async with open_stream(someone) as lines, asyncio.timeout(WAIT_SECONDS):
         while await anext(lines) != ": heart-beat":
             pass
         gates.closed[late].set()
@@ -273,12 +273,12 @@ async def test_a_client_who_leaves_stops_the_work(slow: tuple[Gates, Person]) ->
     gates, someone = slow
     numbers = [(await someone.engine.collection(name)).id for name in ("b", "c")]
     gates.closed = {number: asyncio.Event() for number in numbers}
-    async with opened(someone) as lines:
+    async with open_stream(someone) as lines:
         assert (await next_event(lines))["type"] == "metadata"
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(WAIT_SECONDS):
             while len(gates.asked) < 3:
                 await asyncio.sleep(0)
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(WAIT_SECONDS):
         while sorted(gates.stopped) != sorted(numbers):
             await asyncio.sleep(0.001)
 
@@ -287,7 +287,7 @@ async def test_a_client_who_leaves_stops_the_work(slow: tuple[Gates, Person]) ->
 async def test_a_fault_on_the_way_is_the_last_event(slow: tuple[Gates, Person]) -> None:
     gates, someone = slow
     gates.broken.add((await someone.engine.collection("c")).id)
-    told = await streamed(someone, query="tea")
+    told = await stream_events(someone, query="tea")
     assert told[0]["type"] == "metadata"
     assert told[-1]["type"] == "error" and told[-1]["error_code"] == "server.database_error"
     assert "done" not in [one["type"] for one in told]
@@ -297,16 +297,16 @@ async def test_a_fault_on_the_way_is_the_last_event(slow: tuple[Gates, Person]) 
 async def test_a_fault_before_the_first_event_has_its_status(slow: tuple[Gates, Person]) -> None:
     gates, someone = slow
     gates.broken.update([(await someone.engine.collection(name)).id for name in ("a", "b", "c")])
-    answer = await ask(someone, {"query": "tea"})
+    answer = await post_query(someone, {"query": "tea"})
     assert (answer.status_code, answer.headers["x-mcp-error-code"]) == (503, "server.database_error")
-    assert [one["type"] for one in events_of(answer)] == ["error"]
+    assert [one["type"] for one in read_events(answer)] == ["error"]
 
 
 async def test_the_stream_goes_with_its_contract(settings: Settings, local: LocalEngine) -> None:
     """Where the operator does not serve contract 001, neither of its addresses is there."""
-    key = (await local.issue_key((await local.add_account("ada")).username, "test")).secret
+    key = (await local.accounts.issue_key((await local.accounts.add("ada")).username, "test")).secret
     narrowed = settings.model_copy(update={"toolsets": "kb"})
-    async with serving(http_app(local, narrowed)) as url, httpx.AsyncClient(base_url=url) as http:
+    async with serve_app(make_http_app(local, narrowed)) as url, httpx.AsyncClient(base_url=url) as http:
         for path in (STREAM, ENDPOINT):
             answer = await http.post(path, json={"query": "tea"}, headers={"X-API-Key": key})
             assert answer.status_code == 404, path

@@ -11,12 +11,12 @@ import pytest
 
 from knowledge import app
 from knowledge.config import Settings
-from knowledge.engine.crawl.politeness import Retrying
+from knowledge.engine.crawl.politeness import RetryPolicy
 from knowledge.engine.local import LocalEngine
-from knowledge.testing import SharedParsers, small_engine
-from tests.contracts.roads import PATIENCE, Plain, Road, held, official
-from tests.contracts.serving import application, serving_beside
-from tests.support.web_site import Site, serving
+from knowledge.testing import SharedParsers, make_test_engine
+from tests.contracts.app_server import make_app, serve_app_in_thread
+from tests.contracts.transports import WAIT_SECONDS, PlainTransport, Transport, hold_open, open_sdk_transport
+from tests.support.web_site import WebSite, serve_site
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +32,11 @@ def product(parsers: SharedParsers, tmp_path_factory: pytest.TempPathFactory) ->
     settings = Settings(
         data=tmp_path_factory.mktemp("served"), workers=1, max_file_mb=1, crawl_delay=0, crawl_allow="127.0.0.1"
     )
-    crawl = replace(app.crawl_options(settings), retrying=Retrying(attempts=1, first_wait=0.01))
-    engine = small_engine(settings, parsers=parsers, crawl=crawl)
+    crawl = replace(app.build_crawl_options(settings), retry_policy=RetryPolicy(attempts=1, first_wait_seconds=0.01))
+    engine = make_test_engine(settings, parsers=parsers, crawl=crawl)
     engine.start()
     shelf = tmp_path_factory.mktemp("shelf")
-    with serving_beside(application(engine, settings, shelf)) as url:
+    with serve_app_in_thread(make_app(engine, settings, shelf)) as url:
         yield Product(url, engine, shelf)
     engine.close()
 
@@ -49,26 +49,26 @@ async def empty(product: Product) -> AsyncIterator[None]:
 
 
 @pytest.fixture(params=["plain", "modern"])
-async def client(request: pytest.FixtureRequest, product: Product, empty: None) -> AsyncIterator[Road]:
+async def client(request: pytest.FixtureRequest, product: Product, empty: None) -> AsyncIterator[Transport]:
     """The tools as curl reaches them, and as the official client does."""
     if request.param == "plain":
-        async with httpx.AsyncClient(base_url=product.url, timeout=PATIENCE) as http:
-            yield Plain(http, "/mcp/rag")
+        async with httpx.AsyncClient(base_url=product.url, timeout=WAIT_SECONDS) as http:
+            yield PlainTransport(http, "/mcp/rag")
         return
-    async with held(official(f"{product.url}/mcp/rag", "modern")) as there:
+    async with hold_open(open_sdk_transport(f"{product.url}/mcp/rag", "modern")) as there:
         yield there
 
 
 @pytest.fixture
-async def tools(product: Product, empty: None) -> AsyncIterator[Plain]:
+async def tools(product: Product, empty: None) -> AsyncIterator[PlainTransport]:
     """One road, for what cannot differ between them."""
-    async with httpx.AsyncClient(base_url=product.url, timeout=PATIENCE) as http:
-        yield Plain(http, "/mcp/rag")
+    async with httpx.AsyncClient(base_url=product.url, timeout=WAIT_SECONDS) as http:
+        yield PlainTransport(http, "/mcp/rag")
 
 
 @pytest.fixture
-def site() -> Iterator[Site]:
-    with serving() as made:
+def site() -> Iterator[WebSite]:
+    with serve_site() as made:
         yield made
 
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from tests.contracts.roads import Plain, Road
-from tests.support.web_site import Asked, Reply, Site, page
+from tests.contracts.transports import PlainTransport, Transport
+from tests.support.web_site import ReceivedRequest, SiteReply, WebSite, make_page
 
 LIMIT = 30.0
 
 
-async def ended(client: Road, job_id: str) -> dict[str, Any]:
+async def ended(client: Transport, job_id: str) -> dict[str, Any]:
     """The crawl job when it is over."""
     async with asyncio.timeout(LIMIT):
         while True:
@@ -25,8 +25,8 @@ async def ended(client: Road, job_id: str) -> dict[str, Any]:
 
 
 @pytest.mark.requirement("002.crawl.started")
-async def test_a_crawl_is_answered_at_once_with_its_job(client: Road, site: Site) -> None:
-    site.put("/docs/")
+async def test_a_crawl_is_answered_at_once_with_its_job(client: Transport, site: WebSite) -> None:
+    site.put_page("/docs/")
     answer = await client.call(
         "crawl_website", url=site.url + "/docs/", recursive=True, max_pages=50, title="Example Docs"
     )
@@ -42,9 +42,9 @@ async def test_a_crawl_is_answered_at_once_with_its_job(client: Road, site: Site
 
 
 @pytest.mark.requirement("002.crawl.completed")
-async def test_a_completed_crawl_tells_what_it_brought(client: Road, site: Site) -> None:
-    site.put("/", "/a", "/gone", "/tag/x")
-    site.put("/a", text="Async context managers close their doors behind them.")
+async def test_a_completed_crawl_tells_what_it_brought(client: Transport, site: WebSite) -> None:
+    site.put_page("/", "/a", "/gone", "/tag/x")
+    site.put_page("/a", text="Async context managers close their doors behind them.")
     answer = await client.call("crawl_website", url=site.url + "/", recursive=True, exclude_patterns=["/tag/"])
     done = await ended(client, answer["crawl_job"]["id"])
     job = done["crawl_job"]
@@ -61,17 +61,17 @@ async def test_a_completed_crawl_tells_what_it_brought(client: Road, site: Site)
 @pytest.mark.requirement("002.crawl.max_pages")
 @pytest.mark.parametrize(("given", "used"), [(500, 100), (0, 1)])
 async def test_the_number_of_pages_is_brought_into_range_and_shown(
-    tools: Plain, site: Site, given: int, used: int
+    tools: PlainTransport, site: WebSite, given: int, used: int
 ) -> None:
-    site.put("/")
+    site.put_page("/")
     answer = await tools.call("crawl_website", url=site.url + "/", max_pages=given)
     assert answer["crawl_job"]["max_pages"] == used
     await ended(tools, answer["crawl_job"]["id"])
 
 
 @pytest.mark.requirement("002.crawl.existing_source")
-async def test_pages_can_be_added_to_an_existing_source(tools: Plain, site: Site) -> None:
-    site.put("/new-section/")
+async def test_pages_can_be_added_to_an_existing_source(tools: PlainTransport, site: WebSite) -> None:
+    site.put_page("/new-section/")
     source = (await tools.call("manage_source", action="create", title="Docs", source_type="crawl"))["source"]["id"]
     answer = await tools.call("crawl_website", url=site.url + "/new-section/", source_id=source)
     assert answer["crawl_job"]["source_id"] == source
@@ -80,8 +80,8 @@ async def test_pages_can_be_added_to_an_existing_source(tools: Plain, site: Site
 
 
 @pytest.mark.requirement("002.crawl.domain_title")
-async def test_a_new_source_is_named_after_the_site(tools: Plain, site: Site) -> None:
-    site.put("/")
+async def test_a_new_source_is_named_after_the_site(tools: PlainTransport, site: WebSite) -> None:
+    site.put_page("/")
     job = (await tools.call("crawl_website", url=site.url + "/"))["crawl_job"]
     source = (await tools.call("manage_source", action="get", source_id=job["source_id"]))["source"]
     assert source["title"] == "127.0.0.1"
@@ -89,7 +89,7 @@ async def test_a_new_source_is_named_after_the_site(tools: Plain, site: Site) ->
 
 
 @pytest.mark.requirement("002.crawl.nothing")
-async def test_a_crawl_that_brings_nothing_has_failed_and_says_why(tools: Plain, site: Site) -> None:
+async def test_a_crawl_that_brings_nothing_has_failed_and_says_why(tools: PlainTransport, site: WebSite) -> None:
     job = (await tools.call("crawl_website", url=site.url + "/missing"))["crawl_job"]
     done = await ended(tools, job["id"])
     assert done["crawl_job"]["status"] == "failed"
@@ -99,7 +99,7 @@ async def test_a_crawl_that_brings_nothing_has_failed_and_says_why(tools: Plain,
 
 @pytest.mark.requirement("002.crawl.url")
 @pytest.mark.parametrize("url", ["ftp://example.com", "example.com", "file:///etc/passwd", "javascript:alert(1)"])
-async def test_what_is_no_web_address_is_refused_in_the_contracts_words(tools: Plain, url: str) -> None:
+async def test_what_is_no_web_address_is_refused_in_the_contracts_words(tools: PlainTransport, url: str) -> None:
     answer = await tools.call("crawl_website", url=url)
     assert answer["error"] == "Invalid URL: must start with http:// or https://"
     assert answer["suggestion"].startswith("Provide fully qualified URL")
@@ -107,19 +107,19 @@ async def test_what_is_no_web_address_is_refused_in_the_contracts_words(tools: P
 
 @pytest.mark.requirement("002.crawl.forbidden")
 @pytest.mark.parametrize("host", ["169.254.169.254", "10.1.2.3", "[::1]", "2852039166", "0x7f000002"])
-async def test_addresses_inside_are_refused_at_once(tools: Plain, host: str) -> None:
+async def test_addresses_inside_are_refused_at_once(tools: PlainTransport, host: str) -> None:
     answer = await tools.call("crawl_website", url=f"http://{host}/")
     assert "not a public address" in answer["error"]
 
 
 @pytest.mark.requirement("002.crawl_job.cancel")
-async def test_a_crawl_can_be_cancelled_and_not_twice(client: Road, site: Site) -> None:
+async def test_a_crawl_can_be_cancelled_and_not_twice(client: Transport, site: WebSite) -> None:
     reached, leave = threading.Event(), threading.Event()
 
-    def slow(asked: Asked) -> Reply:
+    def slow(asked: ReceivedRequest) -> SiteReply:
         reached.set()
         leave.wait(LIMIT)
-        return Reply(page("Late"))
+        return SiteReply(make_page("Late"))
 
     site.pages["/"] = slow
     job = (await client.call("crawl_website", url=site.url + "/"))["crawl_job"]["id"]
@@ -133,8 +133,8 @@ async def test_a_crawl_can_be_cancelled_and_not_twice(client: Road, site: Site) 
 
 
 @pytest.mark.requirement("002.crawl_job.list")
-async def test_crawl_jobs_are_listed_newest_first(tools: Plain, site: Site) -> None:
-    site.put("/")
+async def test_crawl_jobs_are_listed_newest_first(tools: PlainTransport, site: WebSite) -> None:
+    site.put_page("/")
     jobs = [(await tools.call("crawl_website", url=site.url + "/"))["crawl_job"]["id"] for _ in range(2)]
     listed = await tools.call("manage_crawl_job", action="list", per_page=50)
     assert [job["id"] for job in listed["crawl_jobs"]][:2] == jobs[::-1]

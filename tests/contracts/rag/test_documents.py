@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.contracts.rag.conftest import Product
-from tests.contracts.roads import Plain, Road
+from tests.contracts.transports import PlainTransport, Transport
 
 
 @pytest.mark.requirement("002.document.create")
-async def test_create_waits_and_answers_the_finished_document(client: Road, paper: Path) -> None:
+async def test_create_waits_and_answers_the_finished_document(client: Transport, paper: Path) -> None:
     source = (await client.call("manage_source", action="create", title="Research"))["source"]
     answer = await client.call(
         "manage_document",
@@ -38,7 +38,7 @@ async def test_create_waits_and_answers_the_finished_document(client: Road, pape
 
 
 @pytest.mark.requirement("002.document.duplicate")
-async def test_the_same_file_again_is_the_same_document(client: Road, paper: Path) -> None:
+async def test_the_same_file_again_is_the_same_document(client: Transport, paper: Path) -> None:
     first = await client.call("manage_document", action="create", file_path=str(paper))
     second = await client.call("manage_document", action="create", file_path=str(paper))
     assert second["duplicate"] is True
@@ -46,14 +46,14 @@ async def test_the_same_file_again_is_the_same_document(client: Road, paper: Pat
 
 
 @pytest.mark.requirement("002.document.missing_path")
-async def test_create_without_a_file_is_refused_in_the_contracts_words(client: Road) -> None:
+async def test_create_without_a_file_is_refused_in_the_contracts_words(client: Transport) -> None:
     answer = await client.call("manage_document", action="create")
     assert answer["error"] == "file_path required for create"
     assert answer["suggestion"].startswith("Provide file_path to upload document")
 
 
 @pytest.mark.requirement("002.document.failure")
-async def test_a_file_that_cannot_be_read_says_why(tools: Plain, product: Product) -> None:
+async def test_a_file_that_cannot_be_read_says_why(tools: PlainTransport, product: Product) -> None:
     empty = product.shelf / "empty.html"
     empty.write_text("<html><body></body></html>")
     answer = await tools.call("manage_document", action="create", file_path=str(empty))
@@ -63,13 +63,13 @@ async def test_a_file_that_cannot_be_read_says_why(tools: Plain, product: Produc
 
 
 @pytest.mark.requirement("002.document.folders")
-async def test_files_outside_the_allowed_folders_are_refused(tools: Plain) -> None:
+async def test_files_outside_the_allowed_folders_are_refused(tools: PlainTransport) -> None:
     answer = await tools.call("manage_document", action="create", file_path="/etc/hostname.txt")
     assert "outside the allowed folders" in answer["error"]
 
 
 @pytest.mark.requirement("002.document.get")
-async def test_get_update_and_delete_a_document(client: Road, paper: Path) -> None:
+async def test_get_update_and_delete_a_document(client: Transport, paper: Path) -> None:
     created = (await client.call("manage_document", action="create", file_path=str(paper)))["document"]
     wanted = {"document_id": created["id"]}
     updated = await client.call(
@@ -86,7 +86,7 @@ async def test_get_update_and_delete_a_document(client: Road, paper: Path) -> No
 
 
 @pytest.mark.requirement("002.document.list")
-async def test_lists_have_at_most_twenty_items_and_say_so(tools: Plain, product: Product) -> None:
+async def test_lists_have_at_most_twenty_items_and_say_so(tools: PlainTransport, product: Product) -> None:
     source = (await tools.call("manage_source", action="create", title="Many"))["source"]["id"]
     for number in range(22):
         path = product.shelf / f"note{number}.txt"
@@ -100,7 +100,7 @@ async def test_lists_have_at_most_twenty_items_and_say_so(tools: Plain, product:
 
 
 @pytest.mark.requirement("002.document.move")
-async def test_a_document_can_be_moved_to_another_source(tools: Plain, paper: Path) -> None:
+async def test_a_document_can_be_moved_to_another_source(tools: PlainTransport, paper: Path) -> None:
     source = (await tools.call("manage_source", action="create", title="Elsewhere"))["source"]["id"]
     document = (await tools.call("manage_document", action="create", file_path=str(paper)))["document"]["id"]
     moved = await tools.call("manage_document", action="update", document_id=document, source_id=source)
@@ -108,7 +108,7 @@ async def test_a_document_can_be_moved_to_another_source(tools: Plain, paper: Pa
 
 
 @pytest.mark.requirement("002.source.create")
-async def test_a_source_is_created_in_the_contracts_shape(client: Road) -> None:
+async def test_a_source_is_created_in_the_contracts_shape(client: Transport) -> None:
     answer = await client.call(
         "manage_source", action="create", title="Python Docs", url="https://docs.python.org/3/", source_type="crawl"
     )
@@ -122,7 +122,7 @@ async def test_a_source_is_created_in_the_contracts_shape(client: Road) -> None:
 
 
 @pytest.mark.requirement("002.source.lifecycle")
-async def test_get_list_update_and_delete_a_source(client: Road, paper: Path) -> None:
+async def test_get_list_update_and_delete_a_source(client: Transport, paper: Path) -> None:
     source = (await client.call("manage_source", action="create", title="Research Papers"))["source"]["id"]
     await client.call("manage_document", action="create", file_path=str(paper), source_id=source)
     got = (await client.call("manage_source", action="get", source_id=source))["source"]
@@ -139,7 +139,7 @@ async def test_get_list_update_and_delete_a_source(client: Road, paper: Path) ->
 
 
 @pytest.mark.requirement("002.source.delete_while_searching")
-async def test_a_source_is_deleted_whole_while_searches_run(tools: Plain, product: Product) -> None:
+async def test_a_source_is_deleted_whole_while_searches_run(tools: PlainTransport, product: Product) -> None:
     source = (await tools.call("manage_source", action="create", title="Short-lived"))["source"]["id"]
     for number in range(10):
         path = product.shelf / f"cup{number}.txt"
@@ -154,7 +154,7 @@ async def test_a_source_is_deleted_whole_while_searches_run(tools: Plain, produc
 
 
 @pytest.mark.requirement("002.source.unknown")
-async def test_an_unknown_action_is_refused_with_the_actions_there_are(client: Road) -> None:
+async def test_an_unknown_action_is_refused_with_the_actions_there_are(client: Transport) -> None:
     answer = await client.call("manage_source", action="invalid_action")
     assert answer["error"] == "Unknown action: invalid_action"
     assert answer["suggestion"].startswith("Use 'create', 'get', 'list', 'update', or 'delete'")

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.contracts.roads import Plain, Road
+from tests.contracts.transports import PlainTransport, Transport
 
 
-async def added(client: Road, path: Path, **facts: object) -> dict[str, object]:
+async def added(client: Transport, path: Path, **facts: object) -> dict[str, object]:
     answer = await client.call("manage_document", action="create", file_path=str(path), **facts)
     assert answer["success"], answer
     document: dict[str, object] = answer["document"]
@@ -18,7 +18,7 @@ async def added(client: Road, path: Path, **facts: object) -> dict[str, object]:
 
 @pytest.mark.requirement("002.search.answer")
 @pytest.mark.parametrize("kind", ["vector", "hybrid", "rerank"])
-async def test_each_kind_of_search_answers_in_the_contracts_shape(client: Road, paper: Path, kind: str) -> None:
+async def test_each_kind_of_search_answers_in_the_contracts_shape(client: Transport, paper: Path, kind: str) -> None:
     document = await added(client, paper)
     answer = await client.call("search_knowledge_base", query="coroutine friends", search_type=kind)
     assert (answer["success"], answer["search_type"], answer["query"]) == (True, kind, "coroutine friends")
@@ -33,7 +33,7 @@ async def test_each_kind_of_search_answers_in_the_contracts_shape(client: Road, 
 
 
 @pytest.mark.requirement("002.search.source")
-async def test_a_search_stays_inside_its_source(client: Road, paper: Path, tmp_path: Path) -> None:
+async def test_a_search_stays_inside_its_source(client: Transport, paper: Path, tmp_path: Path) -> None:
     source = (await client.call("manage_source", action="create", title="Papers"))["source"]["id"]
     await added(client, paper)
     other = paper.with_name("other.md")
@@ -44,7 +44,7 @@ async def test_a_search_stays_inside_its_source(client: Road, paper: Path, tmp_p
 
 
 @pytest.mark.requirement("002.search.source_unknown")
-async def test_an_unknown_source_is_refused_with_the_call_that_lists_them(client: Road) -> None:
+async def test_an_unknown_source_is_refused_with_the_call_that_lists_them(client: Transport) -> None:
     answer = await client.call("search_knowledge_base", query="tea", source_id="src_abc123")
     assert answer == {
         "success": False,
@@ -55,13 +55,15 @@ async def test_an_unknown_source_is_refused_with_the_call_that_lists_them(client
 
 @pytest.mark.requirement("002.search.match_count")
 @pytest.mark.parametrize(("given", "used"), [(1000, 50), (0, 1), (-5, 1), (7, 7)])
-async def test_the_number_of_matches_is_brought_into_range_and_shown(tools: Plain, given: int, used: int) -> None:
+async def test_the_number_of_matches_is_brought_into_range_and_shown(
+    tools: PlainTransport, given: int, used: int
+) -> None:
     answer = await tools.call("search_knowledge_base", query="tea", match_count=given)
     assert answer["match_count"] == used
 
 
 @pytest.mark.requirement("002.search.threshold")
-async def test_the_threshold_is_the_least_relevance(tools: Plain, paper: Path) -> None:
+async def test_the_threshold_is_the_least_relevance(tools: PlainTransport, paper: Path) -> None:
     await added(tools, paper)
     everything = await tools.call("search_knowledge_base", query="coroutine", similarity_threshold=0)
     scores = [hit["score"] for hit in everything["results"]]
@@ -74,7 +76,7 @@ async def test_the_threshold_is_the_least_relevance(tools: Plain, paper: Path) -
 
 
 @pytest.mark.requirement("002.search.truncated")
-async def test_long_texts_and_titles_are_cut(tools: Plain, paper: Path) -> None:
+async def test_long_texts_and_titles_are_cut(tools: PlainTransport, paper: Path) -> None:
     paper.with_name("long.txt").write_text("kettle " + "responsibilities " * 150)
     document = await added(tools, paper.with_name("long.txt"), metadata={"abstract": "tea " * 500})
     updated = await tools.call("manage_document", action="update", document_id=document["id"], title="T" * 400)
@@ -86,14 +88,14 @@ async def test_long_texts_and_titles_are_cut(tools: Plain, paper: Path) -> None:
 
 
 @pytest.mark.requirement("002.search.type")
-async def test_an_unknown_kind_of_search_is_refused_with_the_kinds_there_are(client: Road) -> None:
+async def test_an_unknown_kind_of_search_is_refused_with_the_kinds_there_are(client: Transport) -> None:
     answer = await client.call("search_knowledge_base", query="tea", search_type="psychic")
     assert answer["error"] == "Invalid search_type: psychic"
     assert answer["suggestion"].startswith("Use 'vector', 'hybrid', or 'rerank'")
 
 
 @pytest.mark.requirement("002.search.empty")
-async def test_an_empty_knowledge_base_answers_no_results(client: Road) -> None:
+async def test_an_empty_knowledge_base_answers_no_results(client: Transport) -> None:
     answer = await client.call("search_knowledge_base", query="tea")
     assert (answer["success"], answer["results"], answer["count"]) == (True, [], 0)
 
@@ -128,7 +130,9 @@ async def test_an_empty_knowledge_base_answers_no_results(client: Road) -> None:
         ("manage_crawl_job", {"action": "pause"}),
     ],
 )  # fmt: skip
-async def test_every_refusal_names_the_next_call(tools: Plain, tool: str, arguments: dict[str, object]) -> None:
+async def test_every_refusal_names_the_next_call(
+    tools: PlainTransport, tool: str, arguments: dict[str, object]
+) -> None:
     answer = await tools.call(tool, **arguments)
     assert set(answer) == {"success", "error", "suggestion"}
     assert answer["success"] is False
@@ -138,7 +142,7 @@ async def test_every_refusal_names_the_next_call(tools: Plain, tool: str, argume
 
 
 @pytest.mark.requirement("002.tools.list")
-async def test_the_five_tools_are_listed_with_their_parameters_and_annotations(tools: Plain) -> None:
+async def test_the_five_tools_are_listed_with_their_parameters_and_annotations(tools: PlainTransport) -> None:
     listed = {tool["name"]: tool for tool in (await tools.rpc("tools/list"))["result"]["tools"]}
     assert list(listed) == [
         "search_knowledge_base", "manage_document", "manage_source", "crawl_website", "manage_crawl_job",

@@ -13,25 +13,25 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from knowledge.config import Settings
-from knowledge.surfaces.sage import load_count, open_sage, sage_app
-from knowledge.toolsets.sage.configuration import Configuration
-from knowledge.toolsets.sage.token_budget import Count
-from tests.contracts.roads import Body, held
-from tests.contracts.serving import serving_beside
+from knowledge.surfaces.sage import load_token_counter, make_sage_app, open_sage
+from knowledge.toolsets.sage.configuration import SageConfiguration
+from knowledge.toolsets.sage.token_budget import CountTokens
+from tests.contracts.app_server import serve_app_in_thread
+from tests.contracts.transports import Body, hold_open
 
 
 @pytest.fixture(scope="session")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     settings = Settings(data=tmp_path_factory.mktemp("sage"))
-    configuration = Configuration()
-    with serving_beside(sage_app(open_sage(configuration), configuration, settings)) as address:
+    configuration = SageConfiguration()
+    with serve_app_in_thread(make_sage_app(open_sage(configuration), configuration, settings)) as address:
         yield f"{address}/mcp"
 
 
 @pytest.fixture(scope="session")
-def count() -> Count:
+def count() -> CountTokens:
     """The model's own tokenizer, loaded once more, so that the server's word is not taken for it."""
-    return load_count()
+    return load_token_counter()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Tools:
 
 
 @asynccontextmanager
-async def opened(url: str, mode: str) -> AsyncIterator[Tools]:
+async def open_tools(url: str, mode: str) -> AsyncIterator[Tools]:
     async with Client(streamable_http_client(url), mode="legacy" if mode == "legacy" else "auto") as client:
         yield Tools(client)
 
@@ -57,6 +57,6 @@ async def opened(url: str, mode: str) -> AsyncIterator[Tools]:
 @pytest.fixture(params=["modern", "legacy"])
 async def tools(request: pytest.FixtureRequest, url: str) -> AsyncIterator[Tools]:
     """The tools, in both eras of the protocol."""
-    async with held(opened(url, request.param)) as there:
+    async with hold_open(open_tools(url, request.param)) as there:
         assert isinstance(there, Tools)
         yield there

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from mcp import Client, StdioServerParameters
 
-from tests.contracts.roads import Body
-from tests.contracts.sage.folder import write_pages
+from tests.contracts.sage.content_folder import write_pages
+from tests.contracts.transports import Body
 
 SAGE = shutil.which("sage", path=str(Path(sys.executable).parent)) or "sage"
 
@@ -132,11 +132,11 @@ def test_the_first_answer_costs_little_more_than_importing_the_sdk() -> None:
 def test_nothing_heavy_is_imported_before_it_is_needed() -> None:
     code = (
         "import asyncio, sys\n"
-        "from knowledge.surfaces.sage import nowhere, open_sage\n"
-        "from knowledge.toolsets.sage.configuration import Configuration\n"
+        "from knowledge.surfaces.sage import make_missing_engine, open_sage\n"
+        "from knowledge.toolsets.sage.configuration import SageConfiguration\n"
         "import knowledge.surfaces.mcp.stdio\n"
-        "sage = open_sage(Configuration())\n"
-        "asyncio.run(sage.knowledge('core', None, 5000))\n"
+        "sage = open_sage(SageConfiguration())\n"
+        "asyncio.run(sage.get_knowledge('core', None, 5000))\n"
         "heavy = {'numpy', 'onnxruntime', 'faiss', 'tantivy', 'sqlalchemy', 'tokenizers', 'fastapi', 'Stemmer'}\n"
         "print(sorted(heavy & set(sys.modules)))\n"
     )

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from sage.cli import cli
-from tests.contracts.sage.folder import write_pages
+from tests.contracts.sage.content_folder import write_pages
 
 
 @pytest.fixture(autouse=True)

@@ -16,16 +16,15 @@ import pytest
 from knowledge.engine.api import Engine
 from knowledge.engine.local import LocalEngine
 from knowledge.errors import DeadlineExceeded
-from knowledge.model import SAGE_OWNER, Answer, Query, Scope
+from knowledge.model import SAGE_OWNER, Query, Scope, SearchAnswer
 from knowledge.toolsets.sage import context as sage_context
-from knowledge.toolsets.sage import search as sage_search
-from knowledge.toolsets.sage.content_folder import Disk
-from knowledge.toolsets.sage.deadline import gather
-from knowledge.toolsets.sage.index_sync import Shelves
+from knowledge.toolsets.sage import search_tool as sage_search
+from knowledge.toolsets.sage.content_folder import ContentFolder
+from knowledge.toolsets.sage.layer_index import LayerIndex
 from knowledge.toolsets.sage.library import Library
-from knowledge.toolsets.sage.service import Sage
-from knowledge.toolsets.sage.timeouts import LEVELS, Deadline, level_of
-from tests.contracts.sage.folder import SlowDisk, make_sage, until, words, write_pages
+from knowledge.toolsets.sage.service import SageService
+from knowledge.toolsets.sage.timeouts import LEVEL_MS, Deadline, collect_within, level_of
+from tests.contracts.sage.content_folder import SlowContentFolder, make_sage, make_word_counter, wait_until, write_pages
 
 MARGIN = 1.2
 """How much longer than a plain sleep of the same length an answer may take."""
@@ -35,7 +34,7 @@ FOREVER = 60.0
 @pytest.fixture(autouse=True)
 def no_read_outlives_its_test() -> Iterator[None]:
     yield
-    SlowDisk.mend_all()
+    SlowContentFolder.release_all()
     for thread in threading.enumerate():
         if thread.name == "gather":
             thread.join(FOREVER)
@@ -56,22 +55,24 @@ async def slept(milliseconds: int) -> float:
 
 @pytest.mark.requirement("003.time.levels")
 async def test_each_level_answers_within_its_time_with_what_was_ready(tmp_path: Path) -> None:
-    def sage(**quick: Any) -> Sage:
-        return make_sage(SlowDisk(write_pages(tmp_path), FOREVER, **quick))
+    def sage(**quick: Any) -> SageService:
+        return make_sage(SlowContentFolder(write_pages(tmp_path), FOREVER, **quick))
 
     ready = sage(quick=("core/defaults.md", "core/principles.md"))
     ways = {
-        "T2": sage().knowledge("core", "principles", 600_000),
-        "T3": sage_search.search(ready, "deadline", 10),
-        "T4": sage(quick=("core/defaults.md",)).knowledge("core", None, 600_000),
-        "T5": sage_context.context(sage(quick=("core/defaults.md", "core/principles.md")), "coding", "python", 1000),
+        "T2": sage().get_knowledge("core", "principles", 600_000),
+        "T3": sage_search.search_pages(ready, "deadline", 10),
+        "T4": sage(quick=("core/defaults.md",)).get_knowledge("core", None, 600_000),
+        "T5": sage_context.build_context(
+            sage(quick=("core/defaults.md", "core/principles.md")), "coding", "python", 1000
+        ),
     }
-    controls = asyncio.gather(*(slept(LEVELS[level]) for level in ways))
+    controls = asyncio.gather(*(slept(LEVEL_MS[level]) for level in ways))
     answers = await asyncio.gather(*(missed(way) for way in ways.values()))
     for level, (error, seconds), control in zip(ways, answers, await controls, strict=True):
         assert seconds / control < MARGIN, level
         assert error.details["timeout_level"] == level
-        assert str(error) == f"Operation exceeded {level} timeout ({LEVELS[level]}ms)"
+        assert str(error) == f"Operation exceeded {level} timeout ({LEVEL_MS[level]}ms)"
         fallback = error.details["fallback"]
         assert isinstance(fallback, dict) and fallback["complete"] is False
     fallbacks: list[Any] = [error.details["fallback"] for error, _ in answers]
@@ -85,8 +86,8 @@ async def test_each_level_answers_within_its_time_with_what_was_ready(tmp_path: 
 @pytest.mark.requirement("003.time.shorter")
 @pytest.mark.parametrize("timeout_ms", [1, 30, 150, 300])
 async def test_a_timeout_below_the_floor_of_its_level_is_honoured(tmp_path: Path, timeout_ms: int) -> None:
-    sage = make_sage(SlowDisk(write_pages(tmp_path), FOREVER, walk_seconds=FOREVER))
-    (error, seconds), control = await asyncio.gather(missed(sage.knowledge("core", None, timeout_ms)), slept(300))
+    sage = make_sage(SlowContentFolder(write_pages(tmp_path), FOREVER, walk_seconds=FOREVER))
+    (error, seconds), control = await asyncio.gather(missed(sage.get_knowledge("core", None, timeout_ms)), slept(300))
     assert seconds / control < MARGIN
     assert error.details["timeout_ms"] == timeout_ms
     assert error.details["timeout_level"] == level_of(timeout_ms)
@@ -94,52 +95,52 @@ async def test_a_timeout_below_the_floor_of_its_level_is_honoured(tmp_path: Path
 
 @pytest.mark.requirement("003.time.cache_only")
 async def test_t1_answers_from_memory_and_never_touches_the_disk(tmp_path: Path) -> None:
-    disk = SlowDisk(write_pages(tmp_path), 0.0)
+    disk = SlowContentFolder(write_pages(tmp_path), 0.0)
     sage = make_sage(disk)
-    error, _ = await missed(sage.knowledge("core", "principles", 100))
+    error, _ = await missed(sage.get_knowledge("core", "principles", 100))
     assert disk.reads == []
     assert error.details["timeout_level"] == "T1"
-    await sage.knowledge("core", "principles", 2000)
-    answer: Any = await sage.knowledge("core", "principles", 100)
+    await sage.get_knowledge("core", "principles", 2000)
+    answer: Any = await sage.get_knowledge("core", "principles", 100)
     assert answer["metadata"]["from_cache"] is True
     assert disk.reads == ["core/principles.md"]
-    error, _ = await missed(sage.knowledge("core", None, 100))
+    error, _ = await missed(sage.get_knowledge("core", None, 100))
     partial: Any = error.details["fallback"]
     assert partial["files"] == ["content/core/principles.md"]
     assert disk.reads == ["core/principles.md"]
 
 
 async def test_a_running_server_has_its_pages_in_memory_before_anybody_asks(tmp_path: Path) -> None:
-    sage = make_sage(Disk(write_pages(tmp_path)))
-    async with sage.running():
-        await until(lambda: len(list(sage.library.pages())) == 5)
-        answer: Any = await sage.knowledge("all", None, 100)
+    sage = make_sage(ContentFolder(write_pages(tmp_path)))
+    async with sage.run():
+        await wait_until(lambda: len(list(sage.library.list_cached())) == 5)
+        answer: Any = await sage.get_knowledge("all", None, 100)
     assert answer["metadata"]["files_loaded"] == 5
 
 
 async def test_what_was_read_too_late_is_there_the_next_time(tmp_path: Path) -> None:
-    disk = SlowDisk(write_pages(tmp_path), 0.25)
+    disk = SlowContentFolder(write_pages(tmp_path), 0.25)
     sage = make_sage(disk)
-    await missed(sage.knowledge("core", "defaults", 150))
-    await until(lambda: sage.library.cached("core/defaults.md") is not None)
-    answer: Any = await sage.knowledge("core", "defaults", 2000)
+    await missed(sage.get_knowledge("core", "defaults", 150))
+    await wait_until(lambda: sage.library.find_cached("core/defaults.md") is not None)
+    answer: Any = await sage.get_knowledge("core", "defaults", 2000)
     assert answer["metadata"]["from_cache"] is True
 
 
 @pytest.mark.requirement("003.time.cancelled")
 async def test_the_rest_of_the_work_is_cancelled_when_the_time_is_up(tmp_path: Path) -> None:
-    disk = SlowDisk(write_pages(tmp_path), 0.2)
-    await missed(make_sage(disk).knowledge("all", None, 300))
-    await until(lambda: all(thread.name != "gather" for thread in threading.enumerate()))
+    disk = SlowContentFolder(write_pages(tmp_path), 0.2)
+    await missed(make_sage(disk).get_knowledge("all", None, 300))
+    await wait_until(lambda: all(thread.name != "gather" for thread in threading.enumerate()))
     assert len(disk.reads) < 5
 
 
 @pytest.mark.requirement("003.time.counted")
 async def test_timeouts_are_logged_and_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    sage = make_sage(SlowDisk(write_pages(tmp_path), FOREVER))
+    sage = make_sage(SlowContentFolder(write_pages(tmp_path), FOREVER))
     with caplog.at_level(logging.WARNING, "knowledge"):
-        await missed(sage.knowledge("core", "principles", 150))
-        await missed(sage.knowledge("core", "principles", 50))
+        await missed(sage.get_knowledge("core", "principles", 150))
+        await missed(sage.get_knowledge("core", "principles", 50))
     info: Any = await sage.info()
     assert info["timeouts"] == {"total": 2, "T1": 1, "T2": 1, "T3": 0, "T4": 0, "T5": 0}
     assert len([record for record in caplog.records if record.message == "a deadline was missed"]) == 2
@@ -147,11 +148,11 @@ async def test_timeouts_are_logged_and_counted(tmp_path: Path, caplog: pytest.Lo
 
 @pytest.mark.requirement("003.config.timeout_ms")
 async def test_the_operators_ceiling_holds_for_every_call(tmp_path: Path) -> None:
-    sage = make_sage(SlowDisk(write_pages(tmp_path), FOREVER), ceiling_ms=200)
+    sage = make_sage(SlowContentFolder(write_pages(tmp_path), FOREVER), ceiling_ms=200)
     calls = (
-        sage.knowledge("core", None, 5000),
-        sage_search.search(sage, "x", 1),
-        sage_context.context(sage, "coding", "", 9),
+        sage.get_knowledge("core", None, 5000),
+        sage_search.search_pages(sage, "x", 1),
+        sage_context.build_context(sage, "coding", "", 9),
     )
     answers = await asyncio.gather(*map(missed, calls))
     assert [error.details["timeout_ms"] for error, _ in answers] == [200, 200, 200]
@@ -167,7 +168,7 @@ class SlowIndex:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._engine, name)
 
-    async def search(self, query: Query) -> Answer:
+    async def search(self, query: Query) -> SearchAnswer:
         self.asked += 1
         await asyncio.Event().wait()
         raise AssertionError
@@ -175,19 +176,19 @@ class SlowIndex:
 
 @pytest.mark.requirement("003.time.slow_index")
 async def test_an_index_that_does_not_answer_is_replaced_by_words_in_time(tmp_path: Path, local: LocalEngine) -> None:
-    library = Library(Disk(write_pages(tmp_path / "content")))
+    library = Library(ContentFolder(write_pages(tmp_path / "content")))
     slow = SlowIndex(local.scoped(Scope(SAGE_OWNER)))
 
     @asynccontextmanager
     async def open_shelves() -> AsyncIterator[Engine]:
         yield slow
 
-    shelves = Shelves(library, open_shelves)
-    sage = Sage(library, words, shelves=shelves)
-    async with sage.running(search_soon=True):
-        await until(lambda: shelves.ready)
+    shelves = LayerIndex(library, open_shelves)
+    sage = SageService(library, make_word_counter, shelves=shelves)
+    async with sage.run(search_soon=True):
+        await wait_until(lambda: shelves.is_ready)
         (error, seconds), control = await asyncio.gather(
-            missed(sage_search.search(sage, "deadline", 5)), slept(LEVELS["T3"])
+            missed(sage_search.search_pages(sage, "deadline", 5)), slept(LEVEL_MS["T3"])
         )
     assert slow.asked == 1
     assert seconds / control < MARGIN
@@ -201,12 +202,12 @@ async def test_a_fault_in_a_step_is_told_and_not_taken_for_a_late_answer() -> No
         raise TimeoutError("the disk's own")
 
     with pytest.raises(TimeoutError, match="own"):
-        await gather(steps(), FOREVER)
+        await collect_within(steps(), FOREVER)
 
 
 def test_a_deadline_knows_its_level() -> None:
     assert [level_of(ms) for ms in (1, 100, 101, 500, 2000, 2001, 5000, 10_000)] == [
         "T1", "T1", "T2", "T2", "T3", "T4", "T4", "T5",
     ]  # fmt: skip
-    assert Deadline.of("T4", 2000, None).milliseconds == 2000
-    assert Deadline.of("T2", 600_000).milliseconds == 500
+    assert Deadline.for_level("T4", 2000, None).milliseconds == 2000
+    assert Deadline.for_level("T2", 600_000).milliseconds == 500

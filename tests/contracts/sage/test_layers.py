@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from knowledge.errors import Damaged, NotFound
-from knowledge.toolsets.sage.content_folder import Disk
+from knowledge.toolsets.sage.content_folder import ContentFolder
 from knowledge.toolsets.sage.library import Library
-from knowledge.toolsets.sage.page import read_page, sections
-from tests.contracts.sage.folder import make_sage, until, write_pages
+from knowledge.toolsets.sage.page import parse_page, split_sections
+from tests.contracts.sage.content_folder import make_sage, wait_until, write_pages
 
 PRINCIPLES = "core/principles.md"
 
@@ -22,26 +22,26 @@ def folder(tmp_path: Path) -> Path:
 
 
 def body(library: Library, path: str) -> str:
-    page = library.cached(path)
+    page = library.find_cached(path)
     return page.body if page else ""
 
 
 @pytest.mark.requirement("003.watch.edited")
 async def test_whatever_happens_to_a_file_is_seen_by_itself(folder: Path) -> None:
-    sage = make_sage(Disk(folder))
-    async with sage.running():
-        await sage.knowledge("core", None, 5000)
+    sage = make_sage(ContentFolder(folder))
+    async with sage.run():
+        await sage.get_knowledge("core", None, 5000)
         (folder / PRINCIPLES).write_text("# Core Principles\n\nEdited.\n", "utf-8")
-        await until(lambda: "Edited." in body(sage.library, PRINCIPLES), 10)
+        await wait_until(lambda: "Edited." in body(sage.library, PRINCIPLES), 10)
         (folder / "core" / "new.md").write_text("# New\n\nAdded.\n", "utf-8")
-        await until(lambda: "core/new.md" in (sage.library.known() or ()), 10)
+        await wait_until(lambda: "core/new.md" in (sage.library.known_paths() or ()), 10)
         (folder / "core" / "new.md").rename(folder / "core" / "renamed.md")
-        await until(lambda: "core/renamed.md" in (sage.library.known() or ()), 10)
-        assert "core/new.md" not in (sage.library.known() or ())
+        await wait_until(lambda: "core/renamed.md" in (sage.library.known_paths() or ()), 10)
+        assert "core/new.md" not in (sage.library.known_paths() or ())
         (folder / "core" / "renamed.md").unlink()
-        await until(lambda: "core/renamed.md" not in (sage.library.known() or ()), 10)
+        await wait_until(lambda: "core/renamed.md" not in (sage.library.known_paths() or ()), 10)
         with pytest.raises(NotFound):
-            await sage.knowledge("core", "renamed", 5000)
+            await sage.get_knowledge("core", "renamed", 5000)
 
 
 @pytest.mark.requirement("003.watch.broken")
@@ -56,11 +56,11 @@ async def test_whatever_happens_to_a_file_is_seen_by_itself(folder: Path) -> Non
     ],
 )
 async def test_a_broken_file_keeps_its_last_good_version_and_is_named(folder: Path, data: bytes, reason: str) -> None:
-    sage = make_sage(Disk(folder))
-    await sage.knowledge("core", None, 5000)
+    sage = make_sage(ContentFolder(folder))
+    await sage.get_knowledge("core", None, 5000)
     (folder / PRINCIPLES).write_bytes(data)
     sage.library.refresh()
-    answer: Any = await sage.knowledge("core", "principles", 5000)
+    answer: Any = await sage.get_knowledge("core", "principles", 5000)
     assert "Understand first." in answer["content"]
     info: Any = await sage.info()
     assert info["status"] == "degraded"
@@ -74,26 +74,26 @@ async def test_a_broken_file_keeps_its_last_good_version_and_is_named(folder: Pa
 
 async def test_a_file_that_was_always_broken_is_left_out_of_its_layer(folder: Path) -> None:
     (folder / "core" / "bad.md").write_bytes(b"\xff")
-    sage = make_sage(Disk(folder))
-    answer: Any = await sage.knowledge("core", None, 5000)
+    sage = make_sage(ContentFolder(folder))
+    answer: Any = await sage.get_knowledge("core", None, 5000)
     assert answer["metadata"]["files"] == ["content/core/defaults.md", "content/core/principles.md"]
     with pytest.raises(Damaged, match=r"core/bad\.md"):
-        await sage.knowledge("core", "bad", 5000)
+        await sage.get_knowledge("core", "bad", 5000)
 
 
 @pytest.mark.requirement("003.cache.hit_rate")
 async def test_the_hit_rate_is_what_really_came_from_memory(folder: Path) -> None:
-    sage = make_sage(Disk(folder))
-    first: Any = await sage.knowledge("core", None, 5000)
-    second: Any = await sage.knowledge("core", None, 5000)
-    await sage.knowledge("practices", "engineering", 5000)
+    sage = make_sage(ContentFolder(folder))
+    first: Any = await sage.get_knowledge("core", None, 5000)
+    second: Any = await sage.get_knowledge("core", None, 5000)
+    await sage.get_knowledge("practices", "engineering", 5000)
     assert (first["metadata"]["from_cache"], second["metadata"]["from_cache"]) == (False, True)
     info: Any = await sage.info()
     assert info["cache"] == {"enabled": True, "hits": 2, "misses": 3, "hit_rate": 0.4}
 
 
 async def test_info_counts_the_files_and_their_size(folder: Path) -> None:
-    info: Any = await make_sage(Disk(folder)).info()
+    info: Any = await make_sage(ContentFolder(folder)).info()
     size = sum(file.stat().st_size for file in folder.rglob("*.md"))
     assert info["knowledge_base"]["content_files"] == 5
     assert info["knowledge_base"]["total_size_kb"] == round(size / 1024, 1)
@@ -101,30 +101,30 @@ async def test_info_counts_the_files_and_their_size(folder: Path) -> None:
 
 
 async def test_a_folder_that_vanishes_and_returns_is_watched_again(folder: Path) -> None:
-    sage = make_sage(Disk(folder))
-    async with sage.running():
-        await until(lambda: sage.library.known() is not None, 10)
+    sage = make_sage(ContentFolder(folder))
+    async with sage.run():
+        await wait_until(lambda: sage.library.known_paths() is not None, 10)
         folder.rename(folder.with_name("away"))
         folder.with_name("away").rename(folder)
         (folder / PRINCIPLES).write_text("# Core Principles\n\nBack.\n", "utf-8")
-        await sage.knowledge("core", None, 5000)
-        await until(lambda: "Back." in body(sage.library, PRINCIPLES), 20)
+        await sage.get_knowledge("core", None, 5000)
+        await wait_until(lambda: "Back." in body(sage.library, PRINCIPLES), 20)
 
 
 def test_a_page_is_cut_at_its_second_level_headings_and_not_inside_code() -> None:
     text = "# T\n\nIntro.\n\n## One\n\n```\n## not a heading\n```\n\n## Empty\n\n## Two\n\nText.\n"
-    found = sections(read_page("core/t.md", text.encode()))
+    found = split_sections(parse_page("core/t.md", text.encode()))
     assert [section.heading for section in found] == [None, "One", "Two"]
     assert found[0].text == "Intro."
     assert "## not a heading" in found[1].text
 
 
 def test_front_matter_becomes_facts_and_a_page_without_it_is_named_after_its_file() -> None:
-    page = read_page(
+    page = parse_page(
         "core/a.md", b"---\ntitle: A\nsummary: S\ntasks: [Coding]\nlanguages: python\npriority: 99\n---\nx"
     )
     assert (page.title, page.summary, page.tasks, page.priority) == ("A", "S", frozenset({"coding"}), 9)
     assert page.languages == frozenset({"python"})
     assert page.body == "x\n"
-    assert read_page("core/error_handling.md", b"just text").title == "Error handling"
-    assert read_page("core/r.md", b"---\n\nBetween two rules.\n\n---\n").body.startswith("---")
+    assert parse_page("core/error_handling.md", b"just text").title == "Error handling"
+    assert parse_page("core/r.md", b"---\n\nBetween two rules.\n\n---\n").body.startswith("---")

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowledge.errors import Damaged, NotFound
-from knowledge.toolsets.sage.configuration import SHIPPED
-from knowledge.toolsets.sage.content_folder import LARGEST, Disk
+from knowledge.toolsets.sage.configuration import SHIPPED_CONTENT
+from knowledge.toolsets.sage.content_folder import MAX_PAGE_BYTES, ContentFolder
 from knowledge.toolsets.sage.library import Library
-from knowledge.toolsets.sage.topic_names import resolve
+from knowledge.toolsets.sage.topic_names import resolve_topic
 
 PATHS = (
     "core/defaults.md",
@@ -48,11 +48,11 @@ PATHS = (
 )
 @pytest.mark.requirement("003.names.loose")
 def test_a_loose_name_finds_the_one_right_file(wanted: str, path: str) -> None:
-    assert resolve(wanted, PATHS) == (path,)
+    assert resolve_topic(wanted, PATHS) == (path,)
 
 
 def test_the_name_of_a_folder_means_everything_in_it() -> None:
-    assert resolve("resilience", PATHS) == (
+    assert resolve_topic("resilience", PATHS) == (
         "frameworks/resilience/retries.md",
         "frameworks/resilience/timeout_patterns.md",
     )
@@ -61,13 +61,13 @@ def test_the_name_of_a_folder_means_everything_in_it() -> None:
 @pytest.mark.requirement("003.names.near")
 def test_a_mistyped_name_is_told_what_comes_near() -> None:
     with pytest.raises(NotFound) as refused:
-        resolve("autonmy", PATHS)
+        resolve_topic("autonmy", PATHS)
     assert refused.value.details["near"] == ["frameworks/autonomy"]
 
 
 def test_a_name_that_could_mean_two_files_means_none_and_both_are_named() -> None:
     with pytest.raises(NotFound) as refused:
-        resolve("p", ("core/plan.md", "core/python.md"))
+        resolve_topic("p", ("core/plan.md", "core/python.md"))
     assert refused.value.details["near"]
 
 
@@ -94,40 +94,40 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.requirement("003.names.inside")
 @pytest.mark.parametrize("wanted", ESCAPES)
 def test_no_spelling_reads_a_file_outside_the_folder(folder: Path, wanted: str) -> None:
-    library = Library(Disk(folder))
-    assert library.paths() == ("core/inside.md", "core/open.md")
+    library = Library(ContentFolder(folder))
+    assert library.list_paths() == ("core/inside.md", "core/open.md")
     with pytest.raises(NotFound):
-        resolve(wanted, library.paths())
+        resolve_topic(wanted, library.list_paths())
 
 
 @given(st.text(max_size=60))
 def test_whatever_is_asked_for_only_names_that_exist_are_answered(wanted: str) -> None:
     try:
-        assert set(resolve(wanted, PATHS)) <= set(PATHS)
+        assert set(resolve_topic(wanted, PATHS)) <= set(PATHS)
     except NotFound as refused:
         assert refused.details["near"] is not None
 
 
 def test_a_file_that_turns_into_a_link_after_it_was_found_is_not_read(folder: Path) -> None:
-    library = Library(Disk(folder))
-    library.paths()
+    library = Library(ContentFolder(folder))
+    library.list_paths()
     (folder / "core" / "open.md").unlink()
     (folder / "core" / "open.md").symlink_to(folder.parent / "secret.md")
     with pytest.raises(NotFound):
-        library.page("core/open.md")
+        library.get_page("core/open.md")
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
 def test_a_named_pipe_holds_nobody_up(folder: Path) -> None:
     os.mkfifo(folder / "core" / "pipe.md")
-    assert "core/pipe.md" not in Library(Disk(folder)).paths()
+    assert "core/pipe.md" not in Library(ContentFolder(folder)).list_paths()
 
 
 def test_a_page_that_is_too_large_is_broken(folder: Path) -> None:
-    (folder / "core" / "large.md").write_bytes(b"x" * (LARGEST + 1))
-    library = Library(Disk(folder))
+    (folder / "core" / "large.md").write_bytes(b"x" * (MAX_PAGE_BYTES + 1))
+    library = Library(ContentFolder(folder))
     with pytest.raises(Damaged):
-        library.page(next(path for path in library.paths() if "large" in path))
+        library.get_page(next(path for path in library.list_paths() if "large" in path))
     assert "1 MiB" in library.broken["core/large.md"]
 
 
@@ -141,14 +141,14 @@ def test_a_page_that_is_too_large_is_broken(folder: Path) -> None:
     ],
 )  # fmt: skip
 def test_the_topics_that_the_contract_names_ship_with_the_product(layer: str, topic: str) -> None:
-    library = Library(Disk(SHIPPED))
-    [path] = resolve(topic, library.paths(layer))
-    assert len(library.page(path).body) > 500
+    library = Library(ContentFolder(SHIPPED_CONTENT))
+    [path] = resolve_topic(topic, library.list_paths(layer))
+    assert len(library.get_page(path).body) > 500
 
 
 def test_every_shipped_page_is_sound_and_says_what_it_is_for() -> None:
-    library = Library(Disk(SHIPPED))
-    pages = list(library.load())
+    library = Library(ContentFolder(SHIPPED_CONTENT))
+    pages = list(library.load_pages())
     assert len(pages) >= 30
     assert library.broken == {}
     for page in pages:

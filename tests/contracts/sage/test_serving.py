@@ -13,20 +13,26 @@ import pytest
 from knowledge.config import Settings
 from knowledge.engine.local import LocalEngine
 from knowledge.errors import InvalidParameter
-from knowledge.surfaces.sage import nowhere, open_sage, sage_app, sage_registry
-from knowledge.toolsets.base import Call
-from knowledge.toolsets.sage.configuration import CAPABILITIES, SHIPPED, Configuration, configured, read
-from knowledge.toolsets.sage.service import Sage
-from tests.contracts.sage.folder import SlowDisk, make_sage, write_pages
-from tests.contracts.serving import application, serving
+from knowledge.surfaces.sage import make_missing_engine, make_sage_app, make_sage_registry, open_sage
+from knowledge.toolsets.base import ToolCall
+from knowledge.toolsets.sage.configuration import (
+    CAPABILITIES,
+    SHIPPED_CONTENT,
+    SageConfiguration,
+    load_configuration,
+    read_configuration,
+)
+from knowledge.toolsets.sage.service import SageService
+from tests.contracts.app_server import make_app, serve_app
+from tests.contracts.sage.content_folder import SlowContentFolder, make_sage, write_pages
 
 ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.requirement("003.config.keys")
 def test_the_shipped_configuration_has_every_key_of_the_contract() -> None:
-    found = read(ROOT / "config" / "services" / "mcp.yaml")
-    assert found == Configuration(
+    found = read_configuration(ROOT / "config" / "services" / "mcp.yaml")
+    assert found == SageConfiguration(
         host="localhost", port=8000, timeout_ms=5000, max_connections=10, capabilities=CAPABILITIES
     )  # fmt: skip
 
@@ -36,8 +42,8 @@ def test_another_folder_is_named_relative_to_the_file(tmp_path: Path) -> None:
     write_pages(tmp_path / "mine")
     file = tmp_path / "sage.yaml"
     file.write_text("sage:\n  content: mine\nsomething_else: 1\n", "utf-8")
-    assert configured({"SAGE_CONFIG": str(file)}).content == tmp_path / "mine"
-    assert configured({}).content == SHIPPED
+    assert load_configuration({"SAGE_CONFIG": str(file)}).content == tmp_path / "mine"
+    assert load_configuration({}).content == SHIPPED_CONTENT
 
 
 @pytest.mark.parametrize(
@@ -51,9 +57,9 @@ def test_another_folder_is_named_relative_to_the_file(tmp_path: Path) -> None:
 def test_a_wrong_configuration_is_refused_with_the_key_at_fault(tmp_path: Path, text: str, named: str) -> None:
     (tmp_path / "sage.yaml").write_text(text, "utf-8")
     with pytest.raises(InvalidParameter, match=named):
-        read(tmp_path / "sage.yaml")
+        read_configuration(tmp_path / "sage.yaml")
     with pytest.raises(InvalidParameter, match="cannot be read"):
-        read(tmp_path / "missing.yaml")
+        read_configuration(tmp_path / "missing.yaml")
 
 
 @pytest.mark.requirement("003.config.capabilities")
@@ -66,7 +72,7 @@ def test_a_wrong_configuration_is_refused_with_the_key_at_fault(tmp_path: Path, 
     ],
 )
 def test_capabilities_switch_tools_on_and_off(capability: str, tool: str, prompts: int, resources: bool) -> None:
-    registry = sage_registry(Configuration(capabilities=(capability,)))
+    registry = make_sage_registry(SageConfiguration(capabilities=(capability,)))
     assert list(registry.by_name) == [tool, "sage_info"]
     toolset = registry.toolsets["sage"]
     assert len(toolset.prompts) == prompts
@@ -75,30 +81,30 @@ def test_capabilities_switch_tools_on_and_off(capability: str, tool: str, prompt
 
 @pytest.mark.requirement("003.config.max_connections")
 async def test_more_requests_than_allowed_are_answered_with_503(tmp_path: Path) -> None:
-    configuration = Configuration(max_connections=2)
-    disk = SlowDisk(write_pages(tmp_path / "content"), 30.0)
-    app = sage_app(make_sage(disk), configuration, Settings(data=tmp_path / "data"))
+    configuration = SageConfiguration(max_connections=2)
+    disk = SlowContentFolder(write_pages(tmp_path / "content"), 30.0)
+    app = make_sage_app(make_sage(disk), configuration, Settings(data=tmp_path / "data"))
     message: dict[str, Any] = {
         "jsonrpc": "2.0", "id": 7, "method": "tools/call",
         "params": {"name": "sage_get_knowledge", "arguments": {"layer": "core", "timeout_ms": 1500}},
     }  # fmt: skip
-    async with serving(app) as url, httpx.AsyncClient(base_url=url, timeout=60) as http:
+    async with serve_app(app) as url, httpx.AsyncClient(base_url=url, timeout=60) as http:
         answers = await asyncio.gather(*(http.post("/mcp", json=message) for _ in range(5)))
         refused = [answer for answer in answers if answer.status_code == 503]
         assert len(refused) == 3
         assert refused[0].json()["id"] == 7
         assert (await http.get("/health")).json() == {"status": "healthy"}
         assert (await http.post("/mcp", json={**message, "method": "tools/list", "params": {}})).status_code == 200
-    SlowDisk.mend_all()
+    SlowContentFolder.release_all()
 
 
 @pytest.mark.requirement("003.errors.timeout")
 async def test_a_missed_deadline_is_answered_in_the_contracts_form(tmp_path: Path) -> None:
-    sage = make_sage(SlowDisk(write_pages(tmp_path), 30.0, quick=("core/defaults.md",)))
-    tool = sage_registry(Configuration()).by_name["sage_get_knowledge"]
-    call = Call(engine=nowhere(), services={Sage: sage})
+    sage = make_sage(SlowContentFolder(write_pages(tmp_path), 30.0, quick=("core/defaults.md",)))
+    tool = make_sage_registry(SageConfiguration()).by_name["sage_get_knowledge"]
+    call = ToolCall(engine=make_missing_engine(), services={SageService: sage})
     answer: Any = await tool.run(call, {"layer": "core", "timeout_ms": 300})
-    SlowDisk.mend_all()
+    SlowContentFolder.release_all()
     assert answer.code == answer.body["error"]["code"] == "TIMEOUT"
     assert answer.body["error"]["message"] == "Operation exceeded T2 timeout (300ms)"
     assert answer.body["error"]["details"]["timeout_level"] == "T2"
@@ -108,8 +114,8 @@ async def test_a_missed_deadline_is_answered_in_the_contracts_form(tmp_path: Pat
 
 
 async def test_a_page_from_elsewhere_may_not_use_it(tmp_path: Path) -> None:
-    app = sage_app(open_sage(Configuration()), Configuration(), Settings(data=tmp_path / "data"))
-    async with serving(app) as url, httpx.AsyncClient(base_url=url) as http:
+    app = make_sage_app(open_sage(SageConfiguration()), SageConfiguration(), Settings(data=tmp_path / "data"))
+    async with serve_app(app) as url, httpx.AsyncClient(base_url=url) as http:
         body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
         assert (await http.post("/mcp", json=body, headers={"origin": "https://example.org"})).status_code == 403
         assert (await http.post("/mcp", json=body)).status_code == 200
@@ -119,7 +125,7 @@ async def test_a_page_from_elsewhere_may_not_use_it(tmp_path: Path) -> None:
 async def test_the_layers_stand_beside_the_other_contracts(
     tmp_path: Path, local: LocalEngine, settings: Settings
 ) -> None:
-    async with serving(application(local, settings, tmp_path)) as url, httpx.AsyncClient(base_url=url) as http:
+    async with serve_app(make_app(local, settings, tmp_path)) as url, httpx.AsyncClient(base_url=url) as http:
 
         async def ask(path: str, method: str, **params: Any) -> Any:
             message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
@@ -134,13 +140,15 @@ async def test_the_layers_stand_beside_the_other_contracts(
 
 @pytest.mark.requirement("003.errors.internal")
 async def test_a_fault_of_ours_is_internal_and_its_text_is_not_shown(tmp_path: Path) -> None:
-    class Faulty(SlowDisk):
+    class Faulty(SlowContentFolder):
         def read(self, path: str) -> bytes:
             raise RuntimeError("the inside of the program")
 
     sage = make_sage(Faulty(write_pages(tmp_path), 0))
-    tool = sage_registry(Configuration()).by_name["sage_get_knowledge"]
-    answer: Any = await tool.run(Call(engine=nowhere(), services={Sage: sage}), {"layer": "core"})
+    tool = make_sage_registry(SageConfiguration()).by_name["sage_get_knowledge"]
+    answer: Any = await tool.run(
+        ToolCall(engine=make_missing_engine(), services={SageService: sage}), {"layer": "core"}
+    )
     assert answer.body["error"]["code"] == "INTERNAL"
     assert "inside" not in str(answer.body)
     assert os.fspath(tmp_path) not in str(answer.body)

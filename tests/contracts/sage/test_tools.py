@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from knowledge.toolsets.sage.token_budget import Count
+from knowledge.toolsets.sage.token_budget import CountTokens
 from knowledge.toolsets.sage.tools import tools as toolset
 from tests.contracts.sage.conftest import Tools
 
@@ -150,7 +150,7 @@ async def test_a_search_can_be_kept_to_a_layer(tools: Tools) -> None:
     ],
 )  # fmt: skip
 async def test_each_kind_of_task_gets_what_was_written_for_it(
-    tools: Tools, count: Count, task: str, first: str
+    tools: Tools, count: CountTokens, task: str, first: str
 ) -> None:
     answer = await tools.call("sage_get_context", task_type=task)
     assert answer["sections"][0] == first
@@ -161,7 +161,9 @@ async def test_each_kind_of_task_gets_what_was_written_for_it(
 
 @pytest.mark.requirement("003.context.budget")
 @pytest.mark.parametrize("budget", [1, 2, 15, 16, 40, 100, 333, 1000, 5000, 20_000, 100_000])
-async def test_no_context_is_over_its_budget_and_its_count_is_exact(tools: Tools, count: Count, budget: int) -> None:
+async def test_no_context_is_over_its_budget_and_its_count_is_exact(
+    tools: Tools, count: CountTokens, budget: int
+) -> None:
     answer = await tools.call("sage_get_context", task_type="coding", token_budget=budget)
     assert answer["token_count"] == count(answer["context"]) <= budget
     assert bool(answer["sections"]) is bool(answer["context"])

@@ -20,7 +20,7 @@ PADDING = bytes.fromhex("28BF4E5E4E758A4164004E56FFFA01082E2E00B6D0683E802F0CA9F
 """What the format adds to a password that is too short."""
 
 
-def zipped(members: Mapping[str, str | bytes], *, stored: Sequence[str] = ()) -> bytes:
+def make_zip(members: Mapping[str, str | bytes], *, stored: Sequence[str] = ()) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in members.items():
@@ -101,9 +101,9 @@ class Pdf:
                 self._objects[number - 1] = head + mark + _rc4(own, content[: -len(END_OF_STREAM)]) + END_OF_STREAM
         hexed = (owner.hex().encode(), _rc4(key, PADDING).hex().encode(), b"harbour".hex().encode())
         self._locked = b"/Encrypt << /Filter /Standard /V 1 /R 2 /O <%b> /U <%b> /P -4 >> /ID [<%b> <00>]" % hexed
-        return self.made()
+        return self.to_bytes()
 
-    def made(self, count: int | None = None) -> bytes:
+    def to_bytes(self, count: int | None = None) -> bytes:
         """The file; a count makes the page tree list its pages that often."""
         kids = self._pages * (count or 1)
         listed = b" ".join(b"%d 0 R" % number for number in kids)
@@ -154,7 +154,7 @@ def _escaped(words: str) -> bytes:
 # -- pictures -----------------------------------------------------------------------------------
 
 
-def picture(*lines: str, size: tuple[int, int] = (1654, 1000), turned: float = 0) -> Image.Image:
+def draw_picture(*lines: str, size: tuple[int, int] = (1654, 1000), turned: float = 0) -> Image.Image:
     """Black words on white, as a scanner would see them."""
     image = Image.new("L", size, 255)
     draw = ImageDraw.Draw(image)
@@ -164,7 +164,7 @@ def picture(*lines: str, size: tuple[int, int] = (1654, 1000), turned: float = 0
     return image.rotate(turned, expand=True, fillcolor=255, resample=Image.Resampling.BICUBIC) if turned else image
 
 
-def encoded(image: Image.Image, kind: str, **options: object) -> bytes:
+def encode_image(image: Image.Image, kind: str, **options: object) -> bytes:
     buffer = io.BytesIO()
     image.save(buffer, kind, **options)
     return buffer.getvalue()
@@ -208,27 +208,27 @@ def _office(main: str, kind: str, members: Mapping[str, str], relations: Mapping
         f'<Override PartName="/{main}" ContentType="{KIND}.{kind}.main+xml"/></Types>'
     )
     fixed = {"[Content_Types].xml": types, "_rels/.rels": related({main: "officeDocument"})}
-    return zipped({**fixed, f"{folder}/_rels/{name}.rels": related(relations), **members})
+    return make_zip({**fixed, f"{folder}/_rels/{name}.rels": related(relations), **members})
 
 
-def described(package: bytes) -> bytes:
+def describe_package(package: bytes) -> bytes:
     """The same Office document with the part that says what it is called, who wrote it, and when."""
     about = (
         f'<cp:coreProperties xmlns:cp="{PACKAGE}/metadata/core-properties" xmlns:dc="http://purl.org/dc/elements/1.1/" '
         'xmlns:dcterms="http://purl.org/dc/terms/"><dc:title>Harbour handbook</dc:title><dc:creator>Ada</dc:creator>'
         "<dcterms:created>2024-03-01T10:00:00Z</dcterms:created></cp:coreProperties>"
     )
-    return added(package, {"docProps/core.xml": about})
+    return add_members(package, {"docProps/core.xml": about})
 
 
-def added(package: bytes, more: Mapping[str, str]) -> bytes:
+def add_members(package: bytes, more: Mapping[str, str]) -> bytes:
     """The same document with more parts."""
     with zipfile.ZipFile(io.BytesIO(package)) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
-    return zipped({**members, **more})
+    return make_zip({**members, **more})
 
 
-def word(body: str, styles: Mapping[str, str], more: str = "") -> bytes:
+def make_docx(body: str, styles: Mapping[str, str], more: str = "") -> bytes:
     """A Word document; its styles by what paragraphs call them, with the name of each, and further styles as XML."""
     named = more + "".join(
         f'<w:style w:type="paragraph" w:styleId="{style}"><w:name w:val="{name}"/></w:style>'
@@ -241,7 +241,7 @@ def word(body: str, styles: Mapping[str, str], more: str = "") -> bytes:
     return _office("word/document.xml", "wordprocessingml.document", members, {"styles.xml": "styles"})
 
 
-def workbook(sheets: Mapping[str, str], formats: Sequence[str], more: str = "") -> bytes:
+def make_xlsx(sheets: Mapping[str, str], formats: Sequence[str], more: str = "") -> bytes:
     """A workbook; the rows of each sheet, number formats that cells name from 1 on, and more of the book as XML."""
     codes = "".join(
         f'<numFmt numFmtId="{place}" formatCode="{code}"/>' for place, code in enumerate(formats, start=200)
@@ -264,7 +264,7 @@ def workbook(sheets: Mapping[str, str], formats: Sequence[str], more: str = "") 
     return _office("xl/workbook.xml", "spreadsheetml.sheet", members, {**relations, "styles.xml": "styles"})
 
 
-def shape(text: str, place: str, top: float | None = None) -> str:
+def make_shape(text: str, place: str, top: float | None = None) -> str:
     """A shape of a slide: with words, in a place of the layout, or where it is said (in inches from the top)."""
     frame = f'<a:xfrm><a:off x="914400" y="{round((top or 0) * 914400)}"/><a:ext cx="914400" cy="914400"/></a:xfrm>'
     role = f'<p:nvSpPr><p:cNvPr id="1" name=""/><p:cNvSpPr/><p:nvPr>{place and f"<p:ph {place}/>"}</p:nvPr></p:nvSpPr>'
@@ -272,7 +272,7 @@ def shape(text: str, place: str, top: float | None = None) -> str:
     return f"<p:sp>{role}<p:spPr>{'' if top is None else frame}</p:spPr>{words}</p:sp>"
 
 
-def presentation(*slides: str) -> bytes:
+def make_pptx(*slides: str) -> bytes:
     """A presentation; the shapes of each slide."""
     main, shapes = (f"http://schemas.openxmlformats.org/{kind}/2006/main" for kind in ("presentationml", "drawingml"))
     spaces = f'xmlns:p="{main}" xmlns:a="{shapes}" xmlns:r="{RELATION}"'
@@ -301,7 +301,7 @@ SPACES = " ".join(
 )
 
 
-def opendocument(kind: str, body: str, *, manifest: str = "<manifest/>", styles: str = "<none/>") -> bytes:
+def make_opendocument(kind: str, body: str, *, manifest: str = "<manifest/>", styles: str = "<none/>") -> bytes:
     content = f"<office:document-content {SPACES}><office:body>{body}</office:body></office:document-content>"
     meta = (
         f'<office:document-meta {SPACES} xmlns:dc="http://purl.org/dc/elements/1.1/"><office:meta>'
@@ -315,10 +315,10 @@ def opendocument(kind: str, body: str, *, manifest: str = "<manifest/>", styles:
         "META-INF/manifest.xml": manifest,
         "styles.xml": styles,
     }
-    return zipped(members, stored=["mimetype"])
+    return make_zip(members, stored=["mimetype"])
 
 
-def epub(chapters: Mapping[str, str], item: str = "", **more: str) -> bytes:
+def make_epub(chapters: Mapping[str, str], item: str = "", **more: str) -> bytes:
     items = "".join(
         f'<item id="c{place}" href="{quote(name)}" media-type="application/xhtml+xml"/>'
         for place, name in enumerate(chapters)
@@ -332,7 +332,7 @@ def epub(chapters: Mapping[str, str], item: str = "", **more: str) -> bytes:
     container = '<container><rootfiles><rootfile full-path="OPS/book.opf"/></rootfiles></container>'
     pages = {f"OPS/{name}": f"<html><body>{body}</body></html>" for name, body in chapters.items()}
     members = {"mimetype": "application/epub+zip", "META-INF/container.xml": container, "OPS/book.opf": package}
-    return zipped({**members, **pages, **more}, stored=["mimetype"])
+    return make_zip({**members, **pages, **more}, stored=["mimetype"])
 
 
 # -- compound files: Outlook's messages, and the older Office formats -----------------------------
@@ -358,7 +358,7 @@ class Entry:
         return head + bytes(36) + struct.pack("<IQ", self.start, self.size)
 
 
-def compound(root: Folder) -> bytes:
+def make_compound_file(root: Folder) -> bytes:
     """A compound file with streams and folders, all of them small enough for the part for small streams."""
     entries = [Entry("Root Entry", 5)]
     small = bytearray()
@@ -406,7 +406,7 @@ def _compound(entries: list[Entry], small: bytes, chain: list[int]) -> bytes:
     return header[:SECTOR] + b"".join([fat, *table, *stream, *folder])
 
 
-def old_workbook(formats: Sequence[str], rows: Sequence[Sequence[tuple[int, float]]]) -> bytes:
+def make_xls(formats: Sequence[str], rows: Sequence[Sequence[tuple[int, float]]]) -> bytes:
     """A workbook of 1997 with one sheet of numbers, each with the place of its format; 0 is a plain number."""
 
     def record(kind: int, body: bytes = b"") -> bytes:
@@ -429,10 +429,10 @@ def old_workbook(formats: Sequence[str], rows: Sequence[Sequence[tuple[int, floa
         for row, values in enumerate(rows)
         for column, (use, value) in enumerate(values)
     )
-    return compound({"Workbook": head + opened(0x10) + cells + record(0x0A)})
+    return make_compound_file({"Workbook": head + opened(0x10) + cells + record(0x0A)})
 
 
-def outlook_message(subject: str, body: str, attachment: tuple[str, bytes]) -> bytes:
+def make_msg(subject: str, body: str, attachment: tuple[str, bytes]) -> bytes:
     def words(value: str) -> bytes:
         return value.encode("utf-16-le")
 
@@ -459,7 +459,7 @@ def outlook_message(subject: str, body: str, attachment: tuple[str, bytes]) -> b
             8, (0x3001, 0x1F, size(words("Grace"))), (0x39FE, 0x1F, size(words("grace@example.org")))
         ),
     }
-    return compound(
+    return make_compound_file(
         {
             "__substg1.0_001A001F": words("IPM.Note"),
             "__substg1.0_0037001F": words(subject),

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from knowledge.extract.base import Extracted, Facts, PageText, Source
+from knowledge.extract.base import Extraction, Facts, PageText, Source
 
 INTEL = platform.machine() == "x86_64"
 NUMBERS = {  # on x86-64, and on ARM64
@@ -106,7 +106,7 @@ def call_number(number: int, *arguments: object) -> int:
     return answer
 
 
-def extract(source: Source) -> Extracted:
+def extract(source: Source) -> Extraction:
     targets = Targets(**json.loads(source.read()))
     state = {
         "environment": dict(os.environ),
@@ -114,7 +114,7 @@ def extract(source: Source) -> Extracted:
         "descriptors": _count_descriptors(),
     }
     outcome = {name: _try(deed, targets) for name, (deed, _) in ATTEMPTS.items()}
-    return Extracted(Facts("txt"), iter([PageText(json.dumps(outcome), 1), PageText(json.dumps(state), 2)]))
+    return Extraction(Facts("txt"), iter([PageText(json.dumps(outcome), 1), PageText(json.dumps(state), 2)]))
 
 
 def _try(deed: Deed, targets: Targets) -> str:

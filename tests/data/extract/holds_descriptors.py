@@ -6,7 +6,7 @@ import errno
 import os
 import resource
 
-from knowledge.extract.base import Extracted, Facts, PageText, Source
+from knowledge.extract.base import Extraction, Facts, PageText, Source
 
 HIGH = 3000
 
@@ -15,10 +15,10 @@ resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, HIGH + 1)), hard
 os.dup2(os.open(os.devnull, os.O_RDONLY), HIGH)
 
 
-def extract(source: Source) -> Extracted:
+def extract(source: Source) -> Extraction:
     try:
         os.fstat(HIGH)
         text = "it is open"
     except OSError as error:
         text = errno.errorcode[error.errno or 0]
-    return Extracted(Facts("txt"), iter([PageText(text, 1)]))
+    return Extraction(Facts("txt"), iter([PageText(text, 1)]))

@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from knowledge.errors import NeedsPassword
-from knowledge.extract.base import Extracted, Facts, PageText, Source
+from knowledge.extract.base import Extraction, Facts, PageText, Source
 
 
-def _extracted(pages: Iterator[PageText]) -> Extracted:
-    return Extracted(Facts("txt", title="hostile", page_count=3), pages)
+def _extracted(pages: Iterator[PageText]) -> Extraction:
+    return Extraction(Facts("txt", title="hostile", page_count=3), pages)
 
 
 def _tell(deed: Callable[[], object]) -> str:
@@ -29,28 +29,28 @@ def _tell(deed: Callable[[], object]) -> str:
         return f"refused: {type(error).__name__}"
 
 
-def _one(deed: Callable[[], object]) -> Extracted:
+def _one(deed: Callable[[], object]) -> Extraction:
     return _extracted(iter([PageText(_tell(deed))]))
 
 
-def polite(source: Source) -> Extracted:
+def polite(source: Source) -> Extraction:
     return _extracted(PageText(f"page {number} of {source.filename}", number) for number in (1, 2, 3))
 
 
-def needs_password(source: Source) -> Extracted:
+def needs_password(source: Source) -> Extraction:
     raise NeedsPassword("It is locked", filename=source.filename)
 
 
-def stumbles(source: Source) -> Extracted:
+def stumbles(source: Source) -> Extraction:
     raise KeyError("w:body")
 
 
-def hangs(source: Source) -> Extracted:
+def hangs(source: Source) -> Extraction:
     threading.Event().wait()
     raise AssertionError("never reached")
 
 
-def hangs_after_two_pages(source: Source) -> Extracted:
+def hangs_after_two_pages(source: Source) -> Extraction:
     def pages() -> Iterator[PageText]:
         yield PageText("one", 1)
         yield PageText("two", 2)
@@ -59,18 +59,18 @@ def hangs_after_two_pages(source: Source) -> Extracted:
     return _extracted(pages())
 
 
-def spins(source: Source) -> Extracted:
+def spins(source: Source) -> Extraction:
     while True:
         pass
 
 
-def swells(source: Source) -> Extracted:
+def swells(source: Source) -> Extraction:
     kept = []
     while True:
         kept.append(bytearray(10 << 20))
 
 
-def swells_in_native_code(source: Source) -> Extracted:
+def swells_in_native_code(source: Source) -> Extraction:
     """Allocates behind Python's back and gives up as C++ and Rust do."""
     libc = ctypes.CDLL(None)
     libc.malloc.restype = ctypes.c_void_p
@@ -80,28 +80,28 @@ def swells_in_native_code(source: Source) -> Extracted:
     os.abort()
 
 
-def aborts(source: Source) -> Extracted:
+def aborts(source: Source) -> Extraction:
     os.abort()
 
 
-def crashes(source: Source) -> Extracted:
+def crashes(source: Source) -> Extraction:
     os.kill(os.getpid(), signal.SIGSEGV)
     raise AssertionError("never reached")
 
 
-def leaves(source: Source) -> Extracted:
+def leaves(source: Source) -> Extraction:
     os._exit(3)
 
 
-def forks(source: Source) -> Extracted:
+def forks(source: Source) -> Extraction:
     return _one(os.fork)
 
 
-def starts_a_program(source: Source) -> Extracted:
+def starts_a_program(source: Source) -> Extraction:
     return _one(lambda: subprocess.run([sys.executable, "-c", "pass"], check=True))
 
 
-def starts_a_thread(source: Source) -> Extracted:
+def starts_a_thread(source: Source) -> Extraction:
     said: list[str] = []
     thread = threading.Thread(target=said.append, args=("from a thread",))
     thread.start()
@@ -109,44 +109,44 @@ def starts_a_thread(source: Source) -> Extracted:
     return _extracted(iter([PageText(said[0])]))
 
 
-def writes_outside(source: Source) -> Extracted:
+def writes_outside(source: Source) -> Extraction:
     return _one(lambda: Path(source.filename).write_text("I was here"))
 
 
-def overwrites_the_document(source: Source) -> Extracted:
+def overwrites_the_document(source: Source) -> Extraction:
     return _one(lambda: source.path.write_text("I was here"))
 
 
-def removes_the_document(source: Source) -> Extracted:
+def removes_the_document(source: Source) -> Extraction:
     return _one(source.path.unlink)
 
 
-def kills_its_parent(source: Source) -> Extracted:
+def kills_its_parent(source: Source) -> Extraction:
     return _one(lambda: os.kill(os.getppid(), signal.SIGKILL))
 
 
-def calls_home(source: Source) -> Extracted:
+def calls_home(source: Source) -> Extraction:
     return _one(lambda: socket.create_connection(("127.0.0.1", int(source.filename)), timeout=5))
 
 
-def calls_home_in_native_code(source: Source) -> Extracted:
+def calls_home_in_native_code(source: Source) -> Extraction:
     libc = ctypes.CDLL(None, use_errno=True)
     answer = libc.socket(socket.AF_INET, 1, 0)
     return _extracted(iter([PageText(f"socket() = {answer}")]))
 
 
-def reads_secrets(source: Source) -> Extracted:
+def reads_secrets(source: Source) -> Extraction:
     return _extracted(iter([PageText(os.environ.get("KB_API_KEY", "no key here"))]))
 
 
-def prints(source: Source) -> Extracted:
+def prints(source: Source) -> Extraction:
     print("Content-Length: 0 from a parser")
     os.write(1, b"straight to the descriptor\n")
     os.write(2, b"noise " * 100_000 if not os.get_blocking(2) else b"noise")
     return polite(source)
 
 
-def speaks_without_end(source: Source) -> Extracted:
+def speaks_without_end(source: Source) -> Extraction:
     def pages() -> Iterator[PageText]:
         while True:
             yield PageText("word " * 50_000)
@@ -154,7 +154,7 @@ def speaks_without_end(source: Source) -> Extracted:
     return _extracted(pages())
 
 
-def sends_rubbish(source: Source) -> Extracted:
+def sends_rubbish(source: Source) -> Extraction:
     """Takes the pipe over, as a parser could that was taken over by its document."""
     for descriptor in range(3, 64):
         try:
@@ -164,7 +164,7 @@ def sends_rubbish(source: Source) -> Extracted:
     return polite(source)
 
 
-def sends_crumbs(source: Source) -> Extracted:
+def sends_crumbs(source: Source) -> Extraction:
     """A page that never ends, a byte at a time: something comes all the while."""
     for descriptor in range(3, 64):
         with contextlib.suppress(OSError):
@@ -175,5 +175,5 @@ def sends_crumbs(source: Source) -> Extracted:
     return polite(source)
 
 
-def sends_odd_characters(source: Source) -> Extracted:
+def sends_odd_characters(source: Source) -> Extraction:
     return _extracted(iter([PageText("a\x00b\ud800c\r\nd\x0ce", 1)]))

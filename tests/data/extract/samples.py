@@ -34,7 +34,7 @@ def pdf() -> bytes:
     made.text((72, 760, 11, "Annual Results"), (72, 720, 11, "Income rose in the third quarter."))
     made.text((72, 760, 11, "Prices"), (72, 700, 11, "Tea costs twelve in the harbour."))
     made.outline(("Annual Results", 1), ("Prices", 2))
-    return made.made()
+    return made.to_bytes()
 
 
 def docx() -> bytes:
@@ -42,7 +42,7 @@ def docx() -> bytes:
         return f'<w:p><w:pPr><w:pStyle w:val="{style}"/></w:pPr><w:r><w:t>{words}</w:t></w:r></w:p>'
 
     body = styled("H1", "Prices") + styled("Text", "Tea costs twelve.")
-    return documents.described(documents.word(body, {"H1": "heading 1", "Text": "Normal"}))
+    return documents.describe_package(documents.make_docx(body, {"H1": "heading 1", "Text": "Normal"}))
 
 
 def pptx() -> bytes:
@@ -51,7 +51,7 @@ def pptx() -> bytes:
         slide = writer.add_slide()
         writer.set_slide_title(slide, title)
         writer.add_slide_text(slide, words)
-    return documents.described(writer.to_bytes())
+    return documents.describe_package(writer.to_bytes())
 
 
 def xlsx() -> bytes:
@@ -60,12 +60,12 @@ def xlsx() -> bytes:
         return f"<row>{cells}</row>"
 
     sheets = {"Start": row("Harbour", "Ships"), "Prices": row("Ware", "Price") + row("Tea costs", "twelve")}
-    return documents.described(documents.workbook(sheets, []))
+    return documents.describe_package(documents.make_xlsx(sheets, []))
 
 
 def odt() -> bytes:
     body = '<text:h text:outline-level="1">Prices</text:h><text:p>Tea costs twelve.</text:p>'
-    return documents.opendocument("text", f"<office:text>{body}</office:text>")
+    return documents.make_opendocument("text", f"<office:text>{body}</office:text>")
 
 
 def odp() -> bytes:
@@ -74,7 +74,7 @@ def odp() -> bytes:
         f"<text:p>{words}</text:p></draw:page>"
         for title, words in (("Start", "Ships moor here"), ("Prices", "Tea costs twelve"))
     )
-    return documents.opendocument("presentation", f"<office:presentation>{slides}</office:presentation>")
+    return documents.make_opendocument("presentation", f"<office:presentation>{slides}</office:presentation>")
 
 
 def ods() -> bytes:
@@ -83,25 +83,25 @@ def ods() -> bytes:
         "</table:table-cell></table:table-row></table:table>"
         for name, words in (("Start", "Ships moor here"), ("Prices", "Tea costs twelve"))
     )
-    return documents.opendocument("spreadsheet", f"<office:spreadsheet>{sheets}</office:spreadsheet>")
+    return documents.make_opendocument("spreadsheet", f"<office:spreadsheet>{sheets}</office:spreadsheet>")
 
 
 def epub() -> bytes:
-    return documents.epub(
+    return documents.make_epub(
         {"a.xhtml": "<h1>One</h1><p>It began.</p>", "b.xhtml": "<h1>Prices</h1><p>Tea costs twelve.</p>"}
     )
 
 
 def msg() -> bytes:
-    return documents.outlook_message("Harbour handbook", "Tea costs twelve.", ("note.txt", b"See you there."))
+    return documents.make_msg("Harbour handbook", "Tea costs twelve.", ("note.txt", b"See you there."))
 
 
-def old(kind: str) -> bytes:
+def read_old_sample(kind: str) -> bytes:
     return gzip.decompress((FOLDER / f"harbour.{kind}.gz").read_bytes())
 
 
-def picture(kind: str) -> bytes:
-    return documents.encoded(documents.picture(*SENTENCES), kind)
+def make_picture(kind: str) -> bytes:
+    return documents.encode_image(documents.draw_picture(*SENTENCES), kind)
 
 
 TEXTS = {
@@ -114,9 +114,20 @@ TEXTS = {
 }  # fmt: skip
 SAMPLES: Mapping[str, Callable[[], bytes]] = {
     **{kind: text.encode for kind, text in TEXTS.items()},
-    **{kind: partial(old, kind) for kind in ("doc", "xls", "ppt")},
-    **{kind: partial(picture, "JPEG" if kind == "jpg" else kind.upper()) for kind in ("png", "jpg", "tiff", "webp")},
-    **{kind: partial(picture, kind.upper()) for kind in ("gif", "bmp")},
-    "pdf": pdf, "docx": docx, "pptx": pptx, "xlsx": xlsx, "odt": odt, "odp": odp, "ods": ods, "epub": epub, "msg": msg,
-    "zip": lambda: documents.zipped({"prices.txt": "Tea costs twelve."}),
-}  # fmt: skip
+    **{kind: partial(read_old_sample, kind) for kind in ("doc", "xls", "ppt")},
+    **{
+        kind: partial(make_picture, "JPEG" if kind == "jpg" else kind.upper())
+        for kind in ("png", "jpg", "tiff", "webp")
+    },
+    **{kind: partial(make_picture, kind.upper()) for kind in ("gif", "bmp")},
+    "pdf": pdf,
+    "docx": docx,
+    "pptx": pptx,
+    "xlsx": xlsx,
+    "odt": odt,
+    "odp": odp,
+    "ods": ods,
+    "epub": epub,
+    "msg": msg,
+    "zip": lambda: documents.make_zip({"prices.txt": "Tea costs twelve."}),
+}

@@ -12,21 +12,28 @@ import tempfile
 from pathlib import Path
 
 from knowledge.engine.crawl.browser_proxy import BrowserProxy
-from knowledge.engine.fetch.addresses import Allowed
 from knowledge.engine.fetch.client import USER_AGENT, check_url
+from knowledge.engine.fetch.ssrf import AllowedHosts
 from knowledge.errors import DeadlineExceeded, FetchFailed, InvalidParameter, TooLarge
 
 log = logging.getLogger(__name__)
 
-NAMES = ("chromium", "chromium-browser", "chromium-headless-shell", "google-chrome", "google-chrome-stable", "chrome")
-PLACES = (
+BROWSER_NAMES = (
+    "chromium",
+    "chromium-browser",
+    "chromium-headless-shell",
+    "google-chrome",
+    "google-chrome-stable",
+    "chrome",
+)
+BROWSER_PATHS = (
     "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
     "/Applications/Chromium.app/Contents/MacOS/Chromium",
     r"C:\Program Files\Google\Chrome\Application\chrome.exe",
     r"C:\Program Files (x86)\Google\Chrome\Application\chrome.exe",
     r"C:\Program Files (x86)\Microsoft\Edge\Application\msedge.exe",
 )
-FLAGS = (
+BROWSER_FLAGS = (
     "--headless",
     "--dump-dom",
     "--disable-gpu",
@@ -67,14 +74,16 @@ def find_browser(setting: str) -> str | None:
                 parameter="crawl_browser",
             )
         return setting
-    found = (shutil.which(name) for name in NAMES)
-    return next((path for path in found if path), None) or next((path for path in PLACES if Path(path).is_file()), None)
+    found = (shutil.which(name) for name in BROWSER_NAMES)
+    return next((path for path in found if path), None) or next(
+        (path for path in BROWSER_PATHS if Path(path).is_file()), None
+    )
 
 
-class Browser:
+class HeadlessBrowser:
     """One process a page: it starts with nothing, keeps nothing, and is killed with all its children."""
 
-    def __init__(self, program: str, allowed: Allowed, seconds: float) -> None:
+    def __init__(self, program: str, allowed: AllowedHosts, seconds: float) -> None:
         self._program, self._allowed, self._seconds = program, allowed, seconds
 
     async def render(self, url: str, most: int) -> str:
@@ -82,22 +91,22 @@ class Browser:
         check_url(url)
         with tempfile.TemporaryDirectory(prefix="knowledge-browser-", ignore_cleanup_errors=True) as profile:
             async with BrowserProxy(self._allowed, most) as proxy:
-                process = await self._start(url, profile, proxy.port)
+                process = await self._start_process(url, profile, proxy.port)
                 try:
                     async with asyncio.timeout(self._seconds):
-                        data = await _read(process, most, url)
+                        data = await _read_output(process, most, url)
                 except TimeoutError as error:
                     raise DeadlineExceeded(f"Rendering took longer than {self._seconds:g} seconds", url=url) from error
                 finally:
-                    await _end(process)
+                    await _kill_process_group(process)
         if not data.strip():
             raise FetchFailed("The browser brought nothing back", url=url)
         return data.decode("utf-8", "replace")
 
-    async def _start(self, url: str, profile: str, port: int) -> asyncio.subprocess.Process:
+    async def _start_process(self, url: str, profile: str, port: int) -> asyncio.subprocess.Process:
         milliseconds = int(self._seconds * 1000 / 2)
         flags = [
-            *FLAGS,
+            *BROWSER_FLAGS,
             f"--user-data-dir={profile}",
             f"--proxy-server=http://127.0.0.1:{port}",
             f"--virtual-time-budget={min(milliseconds, 10_000)}",
@@ -111,29 +120,29 @@ class Browser:
             return await asyncio.create_subprocess_exec(
                 self._program, *flags, url,
                 stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
-                start_new_session=True, env=_environment(profile),
+                start_new_session=True, env=_child_environment(profile),
             )  # fmt: skip
         except OSError as error:
             raise FetchFailed(f"The browser could not be started: {error}", url=url) from error
 
 
-def _environment(profile: str) -> dict[str, str]:
+def _child_environment(profile: str) -> dict[str, str]:
     """None of our keys, and a home that is thrown away."""
     kept = {name: os.environ[name] for name in ("PATH", "LANG", "SYSTEMROOT", "TEMP", "TMPDIR") if name in os.environ}
     return {**kept, "HOME": profile, "XDG_CONFIG_HOME": profile, "XDG_CACHE_HOME": profile}
 
 
-async def _read(process: asyncio.subprocess.Process, most: int, url: str) -> bytes:
+async def _read_output(process: asyncio.subprocess.Process, max_bytes: int, url: str) -> bytes:
     assert process.stdout is not None
     data = bytearray()
     while piece := await process.stdout.read(1 << 16):
         data += piece
-        if len(data) > most:
+        if len(data) > max_bytes:
             raise TooLarge("The rendered page is too large", hint="", url=url)
     return bytes(data)
 
 
-async def _end(process: asyncio.subprocess.Process) -> None:
+async def _kill_process_group(process: asyncio.subprocess.Process) -> None:
     """The browser and every process it has started."""
     try:
         if sys.platform == "win32":

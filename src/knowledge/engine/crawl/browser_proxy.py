@@ -1,4 +1,4 @@
-"""The only door of a rendering browser: whatever it asks for is resolved, judged and connected to by us."""
+"""A forward proxy that applies the SSRF guard to every request of the rendering browser."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit, urlunsplit
 
-from knowledge.engine.fetch.addresses import Allowed, resolve
+from knowledge.engine.fetch.ssrf import AllowedHosts, resolve_allowed
 from knowledge.errors import Invalid, KnowledgeError
 
-LONGEST_HEAD = 64 << 10
-PATIENCE = 15.0
-PIECE = 1 << 16
-HOP_BY_HOP = ("proxy-", "connection:", "keep-alive:")
+MAX_HEAD_BYTES = 64 << 10
+CONNECT_SECONDS = 15.0
+READ_CHUNK_BYTES = 1 << 16
+HOP_BY_HOP_HEADERS = ("proxy-", "connection:", "keep-alive:")
 
 
 class BrowserProxy:
     """Listens on loopback for as long as one page is rendered, and lets through no more than a few pages' worth."""
 
-    def __init__(self, allowed: Allowed, most: int) -> None:
-        self._allowed, self._left = allowed, 3 * most
+    def __init__(self, allowed: AllowedHosts, max_page_bytes: int) -> None:
+        self._allowed, self._remaining_bytes = allowed, 3 * max_page_bytes
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=LONGEST_HEAD)
+        self._server = await asyncio.start_server(self._serve_connection, "127.0.0.1", 0, limit=MAX_HEAD_BYTES)
         return self
 
     async def __aexit__(
@@ -42,21 +42,21 @@ class BrowserProxy:
         assert self._server is not None
         return int(self._server.sockets[0].getsockname()[1])
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(CONNECT_SECONDS):
                 head = await reader.readuntil(b"\r\n\r\n")
-                host, port, opening, answer = understand(head)
-                address = (await resolve(host, port, self._allowed))[0]
+                host, port, opening, answer = parse_request_head(head)
+                address = (await resolve_allowed(host, port, self._allowed))[0]
                 there, thence = await asyncio.open_connection(str(address), port)
             try:
                 writer.write(answer)
                 thence.write(opening)
-                await self._pass_on(reader, thence, there, writer)
+                await self._relay(reader, thence, there, writer)
             finally:
                 thence.close()
         except KnowledgeError:
@@ -66,7 +66,7 @@ class BrowserProxy:
         finally:
             writer.close()
 
-    async def _pass_on(
+    async def _relay(
         self,
         reader: asyncio.StreamReader,
         thence: asyncio.StreamWriter,
@@ -74,21 +74,21 @@ class BrowserProxy:
         writer: asyncio.StreamWriter,
     ) -> None:
         """Both ways, until the site has said everything."""
-        upwards = asyncio.create_task(self._pipe(reader, thence))
+        upwards = asyncio.create_task(self._copy_stream(reader, thence))
         try:
-            await self._pipe(there, writer)
+            await self._copy_stream(there, writer)
         finally:
             upwards.cancel()
             await asyncio.gather(upwards, return_exceptions=True)
 
-    async def _pipe(self, source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
-        while self._left > 0 and (piece := await source.read(PIECE)):
-            self._left -= len(piece)
+    async def _copy_stream(self, source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+        while self._remaining_bytes > 0 and (piece := await source.read(READ_CHUNK_BYTES)):
+            self._remaining_bytes -= len(piece)
             target.write(piece)
             await target.drain()
 
 
-def understand(head: bytes) -> tuple[str, int, bytes, bytes]:
+def parse_request_head(head: bytes) -> tuple[str, int, bytes, bytes]:
     """Host, port, what is sent to the site first, and what to the browser."""
     lines = head.decode("latin-1").split("\r\n")
     words = lines[0].split(" ")
@@ -97,17 +97,17 @@ def understand(head: bytes) -> tuple[str, int, bytes, bytes]:
     method, target, version = words
     if method == "CONNECT":
         host, _, port = target.rpartition(":")
-        return host.strip("[]"), _port(port), b"", b"HTTP/1.1 200 Connection established\r\n\r\n"
+        return host.strip("[]"), _parse_port(port), b"", b"HTTP/1.1 200 Connection established\r\n\r\n"
     parts = urlsplit(target)
     if parts.scheme != "http" or not parts.hostname or "@" in parts.netloc:
         raise Invalid("Only http and https are passed on")
-    kept = [line for line in lines[1:] if line and not line.lower().startswith(HOP_BY_HOP)]
+    kept = [line for line in lines[1:] if line and not line.lower().startswith(HOP_BY_HOP_HEADERS)]
     path = urlunsplit(("", "", parts.path or "/", parts.query, ""))
     opening = "\r\n".join([f"{method} {path} {version}", *kept, "Connection: close", "", ""])
     return parts.hostname, parts.port or 80, opening.encode("latin-1"), b""
 
 
-def _port(text: str) -> int:
+def _parse_port(text: str) -> int:
     if not text.isdecimal() or not 0 < int(text[:6]) < 65536:
         raise Invalid("That is no port")
     return int(text)

@@ -1,146 +1,150 @@
-"""What a crawl writes down as it goes: blocking calls to the store, each behind a thread."""
+"""The crawl frontier: addresses to visit and their outcomes, stored so that a crawl resumes after a crash."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 from uuid import UUID
 
-from knowledge.engine.crawl.ingest_page import Found, Taker
+from knowledge.engine.crawl.ingest_page import CrawlStores, FetchedPage, PageIngester
+from knowledge.engine.jobs.progress import ProgressTracker
 from knowledge.errors import DocumentNotFound, JobNotFound
 from knowledge.model import Document, Job
-from knowledge.model.crawls import Counts, CrawledPage
-from knowledge.store.crawls.crawls import NewSpot, Plan, Spot
+from knowledge.model.crawls import CrawlCounts, CrawledPage
+from knowledge.store.crawls.crawls import CrawlPlan, FrontierEntry, NewFrontierEntry
 from knowledge.store.crawls.site_pages import SitePage
 
-if TYPE_CHECKING:
-    from knowledge.engine.runtime import Parts
-
 T = TypeVar("T")
-GLANCE = 5.0
+JOB_POLL_SECONDS = 5.0
 
 
-class Books:
-    def __init__(self, parts: Parts, plan: Plan, owner: int) -> None:
-        self._parts, self._plan = parts, plan
-        self._taker = Taker(parts, plan.collection_id, owner)
-        self._crawls, self._sites = parts.crawls, parts.site_pages
+class Frontier:
+    def __init__(self, plan: CrawlPlan, stores: CrawlStores, board: ProgressTracker, taker: PageIngester) -> None:
+        self._plan, self._board, self._ingester = plan, board, taker
+        self._crawls, self._sites = stores.crawls, stores.site_pages
 
-    async def _run(self, work: Callable[[], T]) -> T:
+    async def _run_in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.to_thread(work)
 
     # -- the frontier ---------------------------------------------------------------------------
 
-    async def counts(self) -> Counts:
-        return await self._run(lambda: self._crawls.counts(self._plan.job_id))
+    async def count_pages(self) -> CrawlCounts:
+        return await self._run_in_thread(lambda: self._crawls.count_pages(self._plan.job_id))
 
-    async def next(self) -> Spot | None:
-        return await self._run(lambda: self._crawls.next(self._plan.job_id))
+    async def next_entry(self) -> FrontierEntry | None:
+        return await self._run_in_thread(lambda: self._crawls.next_entry(self._plan.job_id))
 
-    async def spot(self, name: str) -> Spot | None:
-        return await self._run(lambda: self._crawls.spot(self._plan.job_id, name))
+    async def find_entry(self, name: str) -> FrontierEntry | None:
+        return await self._run_in_thread(lambda: self._crawls.find_entry(self._plan.job_id, name))
 
-    async def taking(self) -> list[Spot]:
-        return await self._run(lambda: self._crawls.taking(self._plan.job_id))
+    async def list_ingesting(self) -> list[FrontierEntry]:
+        return await self._run_in_thread(lambda: self._crawls.list_ingesting(self._plan.job_id))
 
-    async def names(self) -> set[str]:
-        return await self._run(lambda: self._crawls.names(self._plan.job_id))
+    async def list_visited_names(self) -> set[str]:
+        return await self._run_in_thread(lambda: self._crawls.list_visited_names(self._plan.job_id))
 
-    async def add(self, spots: Sequence[NewSpot]) -> list[NewSpot]:
-        return await self._run(lambda: self._crawls.add(self._plan.job_id, spots)) if spots else []
+    async def add_entries(self, entries: Sequence[NewFrontierEntry]) -> list[NewFrontierEntry]:
+        return (
+            await self._run_in_thread(lambda: self._crawls.add_entries(self._plan.job_id, entries)) if entries else []
+        )
 
-    async def settle_site(self, site: str) -> None:
-        await self._run(lambda: self._crawls.settle_site(self._plan.job_id, site))
+    async def set_site(self, site: str) -> None:
+        await self._run_in_thread(lambda: self._crawls.set_site(self._plan.job_id, site))
 
-    async def seeded(self) -> None:
-        await self._run(lambda: self._crawls.seeded(self._plan.job_id))
+    async def mark_seeded(self) -> None:
+        await self._run_in_thread(lambda: self._crawls.mark_seeded(self._plan.job_id))
 
-    async def reopen(self, spot: Spot) -> None:
-        await self._run(lambda: self._crawls.reopen(spot))
+    async def reopen_entry(self, entry: FrontierEntry) -> None:
+        await self._run_in_thread(lambda: self._crawls.reopen_entry(entry))
 
-    async def close(self, spot: Spot, page: CrawledPage, known_as: str | None = None) -> None:
-        await self._run(lambda: self._crawls.close(spot, page, known_as))
+    async def close_entry(self, entry: FrontierEntry, page: CrawledPage, known_as: str | None = None) -> None:
+        await self._run_in_thread(lambda: self._crawls.close_entry(entry, page, known_as))
 
-    async def before(self, spot: Spot, name: str) -> tuple[bool, int | None]:
+    async def find_earlier(self, entry: FrontierEntry, name: str) -> tuple[bool, int | None]:
         """Whether another address of this crawl is this very page, and the document that stands there already."""
-        return await self._run(
+        return await self._run_in_thread(
             lambda: (
-                self._crawls.is_taken(self._plan.job_id, name, spot.id),
-                self._sites.document_at(self._plan.collection_id, name),
+                self._crawls.is_taken(self._plan.job_id, name, entry.id),
+                self._sites.find_document_id(self._plan.collection_id, name),
             )
         )
 
     # -- pages on their way in ------------------------------------------------------------------
 
-    async def take(self, spot: Spot, found: Found, job_uid: UUID) -> Job:
+    async def ingest_page(self, entry: FrontierEntry, fetched_page: FetchedPage, job_uid: UUID) -> Job:
         """Hand a page to a job; what is remembered of it is written with it. May raise Duplicate."""
 
         def work() -> Job:
-            page = SitePage(found.name, found.url, found.etag, found.last_modified, found.links)
-            self._crawls.hand_over(self._plan, spot, page, job_uid, len(found.body))
-            return self._taker.take(found, job_uid)
+            page = SitePage(
+                fetched_page.name, fetched_page.url, fetched_page.etag, fetched_page.last_modified, fetched_page.links
+            )
+            self._crawls.assign_page_job(self._plan, entry, page, job_uid, len(fetched_page.body))
+            return self._ingester.queue_page(fetched_page, job_uid)
 
-        taking = asyncio.ensure_future(self._run(work))
+        taking = asyncio.ensure_future(self._run_in_thread(work))
         try:
             return await asyncio.shield(taking)
         except asyncio.CancelledError:  # half a hand-over is none: it ends, and is then withdrawn
             await asyncio.gather(taking, return_exceptions=True)
             raise
 
-    async def job(self, job_uid: UUID) -> Job | None:
+    async def find_job(self, job_uid: UUID) -> Job | None:
         try:
-            return await self._run(lambda: self._taker.job(job_uid))
+            return await self._run_in_thread(lambda: self._ingester.find_job(job_uid))
         except JobNotFound:
             return None
 
-    async def ended(self, job: Job) -> Job:
+    async def wait_for_job(self, job: Job) -> Job:
         """The job of a page when it has come to its end."""
-        with self._parts.board.watch(job.id) as watch:
+        with self._board.watch(job.id) as watch:
             while True:
-                job = await self._run(lambda: self._taker.job(job.id))  # noqa: B023
-                if job.status.ended:
+                job = await self._run_in_thread(lambda: self._ingester.find_job(job.id))  # noqa: B023
+                if job.status.has_ended:
                     return job
-                await watch.changed(GLANCE)
+                await watch.wait_for_change(JOB_POLL_SECONDS)
 
-    async def withdraw(self, job_uid: UUID) -> None:
+    async def withdraw_job(self, job_uid: UUID) -> None:
         try:
-            await self._run(lambda: self._taker.withdraw(job_uid))
+            await self._run_in_thread(lambda: self._ingester.withdraw_job(job_uid))
         except JobNotFound:
             return
 
-    async def document(self, ref: int) -> Document | None:
+    async def find_document(self, ref: int) -> Document | None:
         try:
-            return await self._run(lambda: self._taker.document(ref))
+            return await self._run_in_thread(lambda: self._ingester.find_document(ref))
         except DocumentNotFound:
             return None
 
     # -- what is remembered between crawls ------------------------------------------------------
 
-    async def recall(self, name: str) -> SitePage | None:
-        return await self._run(lambda: self._sites.find(self._plan.collection_id, name))
+    async def find_site_page(self, name: str) -> SitePage | None:
+        return await self._run_in_thread(lambda: self._sites.find(self._plan.collection_id, name))
 
-    async def known(self) -> list[SitePage]:
-        return await self._run(lambda: self._sites.all(self._plan.collection_id))
+    async def list_site_pages(self) -> list[SitePage]:
+        return await self._run_in_thread(lambda: self._sites.list_pages(self._plan.collection_id))
 
-    async def distrust(self, name: str) -> None:
-        await self._run(lambda: self._sites.distrust(self._plan.collection_id, name))
+    async def forget_validators(self, name: str) -> None:
+        await self._run_in_thread(lambda: self._sites.forget_validators(self._plan.collection_id, name))
 
-    async def back(self, name: str) -> None:
-        await self._run(lambda: self._sites.back(self._plan.collection_id, name))
+    async def mark_seen(self, name: str) -> None:
+        await self._run_in_thread(lambda: self._sites.mark_seen(self._plan.collection_id, name))
 
-    async def gone(self, name: str) -> tuple[int, Document | None]:
+    async def mark_missing(self, name: str) -> tuple[int, Document | None]:
         """How often in a row a page was not there, and the document that it was."""
 
         def work() -> tuple[int, Document | None]:
-            times, document = self._sites.gone(self._plan.collection_id, name), self._taker.at(name)
+            times, document = (
+                self._sites.mark_missing(self._plan.collection_id, name),
+                self._ingester.find_document_at(name),
+            )
             return times, document
 
-        return await self._run(work)
+        return await self._run_in_thread(work)
 
-    async def remove(self, name: str, document_id: int) -> None:
+    async def remove_page(self, name: str, document_id: int) -> None:
         def work() -> None:
-            self._taker.remove(document_id)
-            self._sites.forget(self._plan.collection_id, name)
+            self._ingester.remove_document(document_id)
+            self._sites.forget_page(self._plan.collection_id, name)
 
-        await self._run(work)
+        await self._run_in_thread(work)

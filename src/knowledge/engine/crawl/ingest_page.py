@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 from uuid import UUID
 
-from knowledge.engine.ingest import accept
-from knowledge.model import Content, Document, DocumentFilter, Job, Json, Kind, NewFile, Scope
-
-if TYPE_CHECKING:
-    from knowledge.engine.runtime import Parts
+from knowledge.engine.ingest.accept import Acceptor, check_document
+from knowledge.engine.jobs.progress import ProgressTracker
+from knowledge.engine.removal import Removal
+from knowledge.model import Content, Document, DocumentFilter, DocumentKind, Job, Json, NewFile, Scope
+from knowledge.store.crawls.crawls import CrawlStore
+from knowledge.store.crawls.site_pages import SitePageStore
+from knowledge.store.documents import DocumentStore
+from knowledge.store.jobs.jobs import JobStore
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FetchedPage:
     """A page that was fetched and is fit to be taken in."""
 
     url: str
@@ -28,62 +30,64 @@ class Found:
     metadata: Json = field(default_factory=dict)
 
 
-class Taker:
+@dataclass(frozen=True, slots=True)
+class CrawlStores:
+    """What a crawl reads and writes."""
+
+    jobs: JobStore
+    documents: DocumentStore
+    crawls: CrawlStore
+    site_pages: SitePageStore
+
+
+class PageIngester:
     """Blocking, for worker threads."""
 
-    def __init__(self, parts: Parts, collection_id: int, owner: int) -> None:
+    def __init__(
+        self,
+        collection_id: int,
+        owner: int,
+        stores: CrawlStores,
+        board: ProgressTracker,
+        acceptor: Acceptor,
+        removal: Removal,
+    ) -> None:
         into = frozenset({collection_id})
-        self._parts, self._collection_id, self._scope = parts, collection_id, Scope(owner, into, into)
+        self._collection_id, self._scope = collection_id, Scope(owner, into, into)
+        self._jobs, self._documents, self._board = stores.jobs, stores.documents, board
+        self._acceptor, self._removal = acceptor, removal
 
-    def take(self, found: Found, job_uid: UUID) -> Job:
+    def queue_page(self, page: FetchedPage, job_uid: UUID) -> Job:
         """Queue the page; Duplicate is raised when these bytes are there already."""
         new = NewFile(
-            filename=found.filename,
-            content=Content.of(found.body),
+            filename=page.filename,
+            content=Content.from_bytes(page.body),
             collection=self._collection_id,
-            metadata=found.metadata,
-            source_path=found.name,
-            url=found.url,
-            kind=Kind.PAGE,
+            metadata=page.metadata,
+            source_path=page.name,
+            url=page.url,
+            kind=DocumentKind.PAGE,
             job_uid=job_uid,
         )
-        accept.check(new)
-        incoming = self._parts.files.incoming(self._parts.options.max_file_bytes)
-        try:
-            incoming.write(found.body)
-        except BaseException:
-            incoming.discard()
-            raise
-        return accept.accept(self._parts, new, incoming, self._scope)
+        check_document(new)
+        return self._acceptor.accept(new, self._acceptor.write_incoming(page.body), self._scope)
 
-    def job(self, ref: int | UUID) -> Job:
-        return self._parts.jobs.find(ref, self._scope)
+    def find_job(self, ref: int | UUID) -> Job:
+        return self._jobs.find(ref, self._scope)
 
-    def document(self, ref: int) -> Document:
-        return self._parts.documents.find(ref, self._scope)
+    def find_document(self, ref: int) -> Document:
+        return self._documents.find(ref, self._scope)
 
-    def at(self, name: str) -> Document | None:
+    def find_document_at(self, name: str) -> Document | None:
         """The document that a page of this name is at present."""
         wanted = DocumentFilter(collection=self._collection_id, source_path=name, per_page=1)
-        return next(iter(self._parts.documents.page(wanted, self._scope).items), None)
+        return next(iter(self._documents.page(wanted, self._scope).items), None)
 
-    def remove(self, document_id: int) -> None:
-        parts = self._parts
-        _, free = parts.documents.remove(document_id, self._scope)
-        for sha256 in free:
-            parts.files.discard(sha256, parts.documents.names)
-        parts.indexer.wake()
+    def remove_document(self, document_id: int) -> None:
+        self._removal.remove_document(document_id, self._scope)
 
-    def withdraw(self, ref: UUID) -> None:
+    def withdraw_job(self, ref: UUID) -> None:
         """Cancel a page that is still on its way in."""
-        parts = self._parts
-        job = self.job(ref)
-        if job.status.ended:
-            return
-        kept = parts.jobs.kept(job.id, self._scope)
-        if parts.jobs.cancel_queued(job.id):
-            parts.board.tell(job.id)
-            if kept is not None:
-                parts.files.discard(kept, parts.documents.names)
-        else:
-            parts.board.cancel(job.id)
+        job = self.find_job(ref)
+        if not job.status.has_ended and not self._removal.cancel_queued(job.id, self._scope):
+            self._board.cancel(job.id)

@@ -1,175 +1,207 @@
-"""One visit: from an address to a page that can be taken in, or to the reason why there is none."""
+"""Fetches one page of a crawl: a page that can be ingested, or the outcome with its reason."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Protocol
 
-from knowledge.engine.crawl import outcomes
-from knowledge.engine.crawl.addresses import absolute, canonical
-from knowledge.engine.crawl.content import PLAIN, charset_of, filename_of, format_of, marked_with
-from knowledge.engine.crawl.html_scan import Sight, known_as
-from knowledge.engine.crawl.ingest_page import Found
-from knowledge.engine.crawl.politeness import Asker
-from knowledge.engine.crawl.robots import RobotsBook
+from knowledge import errors
+from knowledge.engine.crawl.html_scan import PageScan, choose_canonical_url
+from knowledge.engine.crawl.ingest_page import FetchedPage
+from knowledge.engine.crawl.politeness import PoliteClient
+from knowledge.engine.crawl.response_content import (
+    PLAIN_TEXT_SUFFIXES,
+    add_charset_meta,
+    charset_of,
+    filename_of,
+    find_skipped_suffix,
+    format_of,
+)
+from knowledge.engine.crawl.robots import RobotsCache
 from knowledge.engine.crawl.site_reader import SiteReader
-from knowledge.engine.fetch.client import Fetched
+from knowledge.engine.crawl.urls import (
+    canonicalize_url,
+    find_excluding_pattern,
+    is_crawler_trap,
+    is_same_site,
+    resolve_link,
+)
+from knowledge.engine.fetch.client import FetchResponse
 from knowledge.errors import KnowledgeError
 from knowledge.model import Json, now
-from knowledge.model.crawls import CrawledPage, Reason
+from knowledge.model.crawls import CrawledPage, OutcomeReason, PageOutcome
 from knowledge.store.crawls.site_pages import SitePage
 
-MOST_HOPS = 10
-UNCHANGED = 304
-HTML = ".html"
+MAX_REDIRECTS = 10
+HTTP_NOT_MODIFIED = 304
+HTML_SUFFIX = ".html"
+
+OUTCOME_BY_ERROR: tuple[tuple[type[KnowledgeError], PageOutcome, OutcomeReason], ...] = (
+    (errors.AddressForbidden, PageOutcome.SKIPPED, OutcomeReason.FORBIDDEN),
+    (errors.TooLarge, PageOutcome.SKIPPED, OutcomeReason.TOO_LARGE),
+    (errors.DeadlineExceeded, PageOutcome.FAILED, OutcomeReason.TOO_SLOW),
+    (errors.Invalid, PageOutcome.SKIPPED, OutcomeReason.UNSUPPORTED),
+    (errors.UnsupportedFormat, PageOutcome.SKIPPED, OutcomeReason.UNSUPPORTED),
+    (errors.NoText, PageOutcome.FAILED, OutcomeReason.EMPTY),
+    (errors.ParserTooSlow, PageOutcome.FAILED, OutcomeReason.TOO_SLOW),
+    (errors.Unreadable, PageOutcome.FAILED, OutcomeReason.UNREADABLE),
+    (errors.FetchFailed, PageOutcome.FAILED, OutcomeReason.UNREACHABLE),
+)
 
 
-class Renderer(Protocol):
+class PageRenderer(Protocol):
     async def render(self, url: str, most: int) -> str:
         """The page as it stands when its scripts have run."""
 
 
 @dataclass(frozen=True, slots=True)
-class Landing:
+class RedirectResult:
     """Where an address led in the end."""
 
-    fetched: Fetched
-    moved: bool
+    fetched: FetchResponse
+    moved_permanently: bool
     """By a redirect that is meant for good."""
 
     @property
     def name(self) -> str:
-        return canonical(self.fetched.url)
+        return canonicalize_url(self.fetched.url)
 
     @property
-    def unchanged(self) -> bool:
-        return self.fetched.status == UNCHANGED
+    def is_unchanged(self) -> bool:
+        return self.fetched.status == HTTP_NOT_MODIFIED
 
 
-class Visitor:
+class PageFetcher:
     """Knows how to come by pages; which ones, and what becomes of them, is its caller's business."""
 
     def __init__(
-        self, asker: Asker, robots: RobotsBook, reader: SiteReader, most: int, renderer: Renderer | None
+        self,
+        client: PoliteClient,
+        robots: RobotsCache,
+        reader: SiteReader,
+        max_page_bytes: int,
+        renderer: PageRenderer | None,
     ) -> None:
-        self._asker, self._robots, self._most, self._renderer = asker, robots, most, renderer
+        self._client, self._robots, self._max_page_bytes, self._renderer = client, robots, max_page_bytes, renderer
         self.reader = reader
 
-    async def land(
-        self, url: str, memory: SitePage | None, site: str | None, exclude: tuple[str, ...]
-    ) -> Landing | CrawledPage:
+    async def follow_redirects(
+        self, url: str, known_page: SitePage | None, site: str | None, exclude: tuple[str, ...]
+    ) -> RedirectResult | CrawledPage:
         """Follow an address to its page. Each hop is judged like the first; without a site any host will do."""
         seen, moved = [url], False
         while True:
-            refusal = await self._refused(url, site, exclude)
+            refusal = await self._find_refusal(url, site, exclude)
             if refusal is not None:
                 return refusal
             try:
-                fetched = await self._ask(url, memory)
+                fetched = await self._request_page(url, known_page)
             except KnowledgeError as error:
-                return outcomes.trouble(url, error)
+                return outcome_of_error(url, error)
             if fetched.location is None:
-                return Landing(fetched, moved)
-            target = absolute(url, fetched.location)
+                return RedirectResult(fetched, moved)
+            target = resolve_link(url, fetched.location)
             if target is None:
-                return outcomes.failed(url, Reason.UNREACHABLE, "It leads to an address that is no web page")
-            if target in seen or len(seen) > MOST_HOPS:
-                return outcomes.failed(url, Reason.REDIRECT, "Its redirects lead in a circle or never end")
+                return make_failed(url, OutcomeReason.UNREACHABLE, "It leads to an address that is no web page")
+            if target in seen or len(seen) > MAX_REDIRECTS:
+                return make_failed(url, OutcomeReason.REDIRECT, "Its redirects lead in a circle or never end")
             moved = moved or fetched.status in (301, 308)
             seen.append(target)
             url = target
 
-    async def _refused(self, url: str, site: str | None, exclude: tuple[str, ...]) -> CrawledPage | None:
+    async def _find_refusal(self, url: str, site: str | None, exclude: tuple[str, ...]) -> CrawledPage | None:
         if site is not None:
-            outside = outcomes.out_of_scope(url, site, exclude)
+            outside = check_scope(url, site, exclude)
             if outside is not None:
                 return outside
-        rules = await self._robots.rules(url)
+        rules = await self._robots.get_rules(url)
         if rules.unreachable is not None:
-            return outcomes.trouble(url, rules.unreachable)
-        why = await rules.refuse(url)
-        return None if why is None else outcomes.skipped(url, Reason.ROBOTS, why)
+            return outcome_of_error(url, rules.unreachable)
+        why = await rules.find_refusal(url)
+        return None if why is None else make_skipped(url, OutcomeReason.ROBOTS, why)
 
-    async def _ask(self, url: str, memory: SitePage | None) -> Fetched:
-        rules = await self._robots.rules(url)
+    async def _request_page(self, url: str, memory: SitePage | None) -> FetchResponse:
+        rules = await self._robots.get_rules(url)
         headers: dict[str, str] = {}
         if memory is not None and memory.url == url and memory.document_id is not None:
             if memory.etag:
                 headers["If-None-Match"] = memory.etag
             if memory.last_modified:
                 headers["If-Modified-Since"] = memory.last_modified
-        return await self._asker.get(url, self._most, headers, rules.delay)
+        return await self._client.get(url, self._max_page_bytes, headers, rules.delay)
 
-    async def still_there(self, url: str) -> int | None:
+    async def fetch_status(self, url: str) -> int | None:
         """The status of a page, asked for without its content; None when the site does not say."""
-        rules = await self._robots.rules(url)
-        if await rules.refuse(url) is not None:
+        rules = await self._robots.get_rules(url)
+        if await rules.find_refusal(url) is not None:
             return None
         try:
-            return (await self._asker.head(url, rules.delay)).status
+            return (await self._client.head(url, rules.delay)).status
         except KnowledgeError:
             return None
 
-    async def read(self, landing: Landing) -> tuple[Found | CrawledPage, tuple[str, ...]]:
+    async def read_page(self, result: RedirectResult) -> tuple[FetchedPage | CrawledPage, tuple[str, ...]]:
         """What can be taken in of a page, and where it leads."""
-        fetched = landing.fetched
-        bad = outcomes.bad_status(fetched)
+        fetched = result.fetched
+        bad = check_status(fetched)
         if bad is not None:
             return bad, ()
         suffix = format_of(fetched)
         if suffix is None:
             kind = fetched.content_type or "of no type"
-            return outcomes.skipped(fetched.url, Reason.UNSUPPORTED, f"It is {kind}", fetched.status), ()
+            return make_skipped(fetched.url, OutcomeReason.UNSUPPORTED, f"It is {kind}", fetched.status), ()
         try:
-            if suffix == HTML:
-                return await self._read_page(fetched)
-            plain = suffix in PLAIN
-            body = await self.reader.plain_text(fetched.body, charset_of(fetched)) if plain else fetched.body
+            if suffix == HTML_SUFFIX:
+                return await self._read_html(fetched)
+            plain = suffix in PLAIN_TEXT_SUFFIXES
+            body = await self.reader.decode_text(fetched.body, charset_of(fetched)) if plain else fetched.body
         except KnowledgeError as error:
-            return outcomes.trouble(fetched.url, error), ()
-        return _found(fetched, body, suffix, landing.name, ()), ()
+            return outcome_of_error(fetched.url, error), ()
+        return _make_fetched_page(fetched, body, suffix, result.name, ()), ()
 
-    async def _read_page(self, fetched: Fetched) -> tuple[Found | CrawledPage, tuple[str, ...]]:
+    async def _read_html(self, fetched: FetchResponse) -> tuple[FetchedPage | CrawledPage, tuple[str, ...]]:
         named, url, wishes = charset_of(fetched), fetched.url, fetched.headers.get("x-robots-tag", "")
-        seen = await self.reader.page(fetched.body, url, named, wishes)
-        sight, body = seen.sight, marked_with(fetched.body, seen.charset)
-        if sight.scripted:
-            rendered = await self._render(url)
+        seen = await self.reader.scan_page(fetched.body, url, named, wishes)
+        sight, body = seen.scan, add_charset_meta(fetched.body, seen.charset)
+        if sight.needs_script:
+            rendered = await self._render_page(url)
             if isinstance(rendered, CrawledPage):
-                return rendered, _links(sight)
+                return rendered, _followable_links(sight)
             body = rendered.encode("utf-8", "replace")
-            sight = (await self.reader.page(body, url, "utf-8", wishes)).sight
-        if not sight.index:
-            return outcomes.skipped(url, Reason.ROBOTS, "The page asks not to be indexed"), _links(sight)
-        links = _links(sight)
-        return _found(fetched, body, HTML, known_as(sight, url), links), links
+            sight = (await self.reader.scan_page(body, url, "utf-8", wishes)).scan
+        if not sight.may_index:
+            return make_skipped(url, OutcomeReason.ROBOTS, "The page asks not to be indexed"), _followable_links(sight)
+        links = _followable_links(sight)
+        return _make_fetched_page(fetched, body, HTML_SUFFIX, choose_canonical_url(sight, url), links), links
 
-    async def _render(self, url: str) -> str | CrawledPage:
+    async def _render_page(self, url: str) -> str | CrawledPage:
         if self._renderer is None:
             detail = "Its text is written by a script; set KNOWLEDGE_CRAWL_BROWSER to have it rendered"
-            return outcomes.skipped(url, Reason.BROWSER, detail)
+            return make_skipped(url, OutcomeReason.BROWSER, detail)
         try:
-            return await self._renderer.render(url, self._most)
+            return await self._renderer.render(url, self._max_page_bytes)
         except KnowledgeError as error:
-            return outcomes.failed(url, Reason.BROWSER, f"It could not be rendered: {error}")
+            return make_failed(url, OutcomeReason.BROWSER, f"It could not be rendered: {error}")
 
-    async def get(self, url: str, most: int) -> Fetched:
+    async def fetch_file(self, url: str, max_bytes: int) -> FetchResponse:
         """Something that is no page, at the pace that its host wants."""
-        return await self._asker.get(url, most, delay=(await self._robots.rules(url)).delay)
+        return await self._client.get(url, max_bytes, delay=(await self._robots.get_rules(url)).delay)
 
-    async def sitemaps(self, url: str) -> tuple[str, ...]:
-        return (await self._robots.rules(url)).sitemaps
-
-
-def _links(sight: Sight) -> tuple[str, ...]:
-    return sight.links if sight.follow else ()
+    async def list_sitemaps(self, url: str) -> tuple[str, ...]:
+        return (await self._robots.get_rules(url)).sitemaps
 
 
-def _found(fetched: Fetched, body: bytes, suffix: str, name: str, links: tuple[str, ...]) -> Found:
+def _followable_links(scan: PageScan) -> tuple[str, ...]:
+    return scan.links if scan.may_follow else ()
+
+
+def _make_fetched_page(
+    fetched: FetchResponse, body: bytes, suffix: str, name: str, links: tuple[str, ...]
+) -> FetchedPage:
     metadata: Json = {"crawled_at": now().strftime("%Y-%m-%dT%H:%M:%SZ"), "links_found": len(links)}
     if "last-modified" in fetched.headers:
         metadata["last_modified"] = fetched.headers["last-modified"]
-    return Found(
+    return FetchedPage(
         url=fetched.url,
         name=name,
         filename=filename_of(fetched.url, suffix),
@@ -179,3 +211,41 @@ def _found(fetched: Fetched, body: bytes, suffix: str, name: str, links: tuple[s
         links=links,
         metadata=metadata,
     )
+
+
+def make_skipped(url: str, reason: OutcomeReason, detail: str, http_status: int | None = None) -> CrawledPage:
+    return CrawledPage(url, PageOutcome.SKIPPED, reason, detail, http_status)
+
+
+def make_failed(url: str, reason: OutcomeReason, detail: str, http_status: int | None = None) -> CrawledPage:
+    return CrawledPage(url, PageOutcome.FAILED, reason, detail, http_status)
+
+
+def outcome_of_error(url: str, error: KnowledgeError) -> CrawledPage:
+    """What an error means for the page that it happened to."""
+    for kind, outcome, reason in OUTCOME_BY_ERROR:
+        if isinstance(error, kind):
+            return CrawledPage(url, outcome, reason, str(error))
+    return make_failed(url, OutcomeReason.UNREADABLE, str(error))
+
+
+def check_scope(url: str, site: str, patterns: tuple[str, ...]) -> CrawledPage | None:
+    """Why an address is not worth a visit, as far as the address itself tells."""
+    if not is_same_site(site, url):
+        return make_skipped(url, OutcomeReason.OFF_SITE, f"It lies outside {site}")
+    pattern = find_excluding_pattern(url, patterns)
+    if pattern is not None:
+        return make_skipped(url, OutcomeReason.EXCLUDED, f"It matches '{pattern}'")
+    if is_crawler_trap(url):
+        return make_skipped(url, OutcomeReason.TRAP, "Its path repeats itself")
+    suffix = find_skipped_suffix(url)
+    if suffix is not None:
+        return make_skipped(url, OutcomeReason.UNSUPPORTED, f"Files named *{suffix} are not crawled")
+    return None
+
+
+def check_status(fetched: FetchResponse) -> CrawledPage | None:
+    if 200 <= fetched.status < 300 and fetched.status not in (204, 205):
+        return None
+    said = "The site is busy and asks to come back later: " if fetched.status in (429, 503) else ""
+    return make_failed(fetched.url, OutcomeReason.HTTP_STATUS, f"{said}HTTP {fetched.status}", fetched.status)

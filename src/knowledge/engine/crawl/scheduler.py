@@ -6,45 +6,54 @@ import asyncio
 import logging
 import threading
 import time
-from typing import TYPE_CHECKING
 
-from knowledge.engine.crawl.addresses import canonical
-from knowledge.engine.crawl.browser import Browser, find_browser
-from knowledge.engine.crawl.crawl import Run
-from knowledge.engine.crawl.frontier import Books
+from knowledge.engine.crawl.browser import HeadlessBrowser, find_browser
+from knowledge.engine.crawl.crawl_run import CrawlRun
+from knowledge.engine.crawl.frontier import Frontier
+from knowledge.engine.crawl.ingest_page import CrawlStores, PageIngester
 from knowledge.engine.crawl.options import CrawlOptions
-from knowledge.engine.crawl.page_fetch import Visitor
-from knowledge.engine.crawl.politeness import Asker, Manners
-from knowledge.engine.crawl.robots import RobotsBook
+from knowledge.engine.crawl.page_fetch import PageFetcher
+from knowledge.engine.crawl.politeness import HostRateLimiter, PoliteClient
+from knowledge.engine.crawl.robots import RobotsCache
 from knowledge.engine.crawl.site_reader import SiteReader
-from knowledge.engine.fetch.client import Fetched, Fetcher
+from knowledge.engine.crawl.urls import canonicalize_url
+from knowledge.engine.fetch.client import Fetcher, FetchResponse
+from knowledge.engine.ingest.accept import Acceptor
+from knowledge.engine.jobs.progress import ProgressTracker
+from knowledge.engine.removal import Removal
 from knowledge.errors import Internal, KnowledgeError, NothingCrawled
 from knowledge.model import JobError, JobStatus, Json
-from knowledge.model.crawls import Counts, CrawledPage
-from knowledge.store.crawls.crawls import NewSpot, Plan
-from knowledge.store.jobs.rows import Claim
-
-if TYPE_CHECKING:
-    from knowledge.engine.runtime import Parts
+from knowledge.model.crawls import CrawlCounts, CrawledPage
+from knowledge.store.crawls.crawls import CrawlPlan, NewFrontierEntry
+from knowledge.store.jobs.rows import JobClaim
 
 log = logging.getLogger(__name__)
 
-AT_ONCE = 4
+MAX_CONCURRENT_CRAWLS = 4
 ALONE_DELAY_SECONDS = 2.0
 """So long after its start no crawl goes on that must run alone."""
-MOST_WARNINGS = 20
+MAX_WARNINGS = 20
 
 
-class Crawler:
-    def __init__(self, parts: Parts, options: CrawlOptions) -> None:
-        self._parts, self._options = parts, options
+class CrawlScheduler:
+    def __init__(
+        self,
+        options: CrawlOptions,
+        stores: CrawlStores,
+        board: ProgressTracker,
+        reader: SiteReader,
+        acceptor: Acceptor,
+        removal: Removal,
+    ) -> None:
+        self._options, self._stores, self._board, self._reader = options, stores, board, reader
+        self._acceptor, self._removal = acceptor, removal
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._news = asyncio.Event()
+        self._wake_event = asyncio.Event()
         self._stopping = False
         self._alone = False
-        self._alone_from = time.monotonic() + ALONE_DELAY_SECONDS
+        self._alone_not_before = time.monotonic() + ALONE_DELAY_SECONDS
         self._ready = threading.Event()
-        self._thread = threading.Thread(target=self._live, name="crawler", daemon=True)
+        self._thread = threading.Thread(target=self._run_loop, name="crawler", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
@@ -54,7 +63,7 @@ class Crawler:
         """A crawl has been queued."""
         loop = self._loop
         if loop is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(self._news.set)
+            loop.call_soon_threadsafe(self._wake_event.set)
 
     def close(self) -> None:
         """Stop at once; crawls that are under way are queued again, with all they know."""
@@ -65,39 +74,39 @@ class Crawler:
 
     # -- the thread -----------------------------------------------------------------------------
 
-    def _live(self) -> None:
-        asyncio.run(self._work())
+    def _run_loop(self) -> None:
+        asyncio.run(self._claim_crawls())
 
-    async def _work(self) -> None:
+    async def _claim_crawls(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._ready.set()
-        self._news.set()
-        manners = Manners(self._options.delay)
+        self._wake_event.set()
+        manners = HostRateLimiter(self._options.delay)
         running: set[asyncio.Task[None]] = set()
-        async with Fetcher(self._options.allowed, self._options.patience) as fetcher:
-            asker = Asker(fetcher, manners, self._options.retrying)
+        async with Fetcher(self._options.allowed, self._options.timeouts) as fetcher:
+            asker = PoliteClient(fetcher, manners, self._options.retry_policy)
             while not self._stopping:
-                await self._news.wait()
-                self._news.clear()
-                while not self._stopping and (claim := await self._claim(len(running))) is not None:
-                    task = asyncio.create_task(self._crawl(claim, asker))
+                await self._wake_event.wait()
+                self._wake_event.clear()
+                while not self._stopping and (claim := await self._claim_crawl(len(running))) is not None:
+                    task = asyncio.create_task(self._run_crawl(claim, asker))
                     running.add(task)
                     task.add_done_callback(running.discard)
-                    task.add_done_callback(self._over)
+                    task.add_done_callback(self._on_crawl_end)
             for task in running:
                 task.cancel()
             await asyncio.gather(*running, return_exceptions=True)
 
-    def _over(self, _: asyncio.Task[None]) -> None:
+    def _on_crawl_end(self, _: asyncio.Task[None]) -> None:
         self._alone = False
-        self._news.set()
+        self._wake_event.set()
 
-    async def _claim(self, running: int) -> Claim | None:
+    async def _claim_crawl(self, running: int) -> JobClaim | None:
         """The next crawl; one that must run alone comes after all others, and no other runs beside it."""
-        if self._alone or running >= AT_ONCE:
+        if self._alone or running >= MAX_CONCURRENT_CRAWLS:
             return None
         try:
-            claim = await asyncio.to_thread(self._parts.jobs.claim_crawl)
+            claim = await asyncio.to_thread(self._stores.jobs.claim_crawl)
             if claim is None and not running:
                 claim = await self._claim_alone()
         except KnowledgeError:
@@ -105,114 +114,114 @@ class Crawler:
             return None
         return claim
 
-    async def _claim_alone(self) -> Claim | None:
-        early = self._alone_from - time.monotonic()
+    async def _claim_alone(self) -> JobClaim | None:
+        early = self._alone_not_before - time.monotonic()
         if early > 0:
-            asyncio.get_running_loop().call_later(early, self._news.set)
+            asyncio.get_running_loop().call_later(early, self._wake_event.set)
             return None
-        claim = await asyncio.to_thread(self._parts.jobs.claim_crawl, True)
+        claim = await asyncio.to_thread(self._stores.jobs.claim_crawl, True)
         self._alone = claim is not None
         return claim
 
     # -- one crawl ------------------------------------------------------------------------------
 
-    async def _crawl(self, claim: Claim, asker: Asker) -> None:
+    async def _run_crawl(self, claim: JobClaim, asker: PoliteClient) -> None:
         began = time.monotonic()
-        self._parts.board.begin(claim.id)
+        self._board.begin(claim.id)
         try:
-            outcome = await self._run(claim, asker)
+            outcome = await self._execute_crawl(claim, asker)
         except Exception:  # the store itself is in trouble: the crawl stays claimed and goes on at the next start
             log.exception("crawl %s could not be ended", claim.uid)
             outcome = "stuck"
         finally:
-            self._parts.board.end(claim.id)
+            self._board.end(claim.id)
         log.info("crawl %s %s %.0f ms", claim.uid, outcome, (time.monotonic() - began) * 1000)
 
-    async def _run(self, claim: Claim, asker: Asker) -> str:
-        plan = await asyncio.to_thread(self._plan, claim)
-        run = self._prepare(claim, plan, asker)
-        working = asyncio.create_task(run.go())
+    async def _execute_crawl(self, claim: JobClaim, asker: PoliteClient) -> str:
+        plan = await asyncio.to_thread(self._load_plan, claim)
+        run = self._make_run(claim, plan, asker)
+        working = asyncio.create_task(run.run())
         try:
-            await self._until_done_or_cancelled(claim, working)
+            await self._wait_until_done_or_cancelled(claim, working)
             if working.cancelled():
-                await run.withdraw()
-                await asyncio.to_thread(self._parts.jobs.cancelled, claim)
+                await run.withdraw_pages()
+                await asyncio.to_thread(self._stores.jobs.mark_cancelled, claim)
                 return "cancelled"
             working.result()
         except asyncio.CancelledError:  # the process ends; what is on its way in goes on at the next start
             working.cancel()
             await asyncio.gather(working, return_exceptions=True)
-            self._parts.jobs.release(claim)
+            self._stores.jobs.requeue(claim)
             return "queued again"
         except KnowledgeError as error:
-            return await self._fail(claim, error)
+            return await self._fail_crawl(claim, error)
         except Exception:
             log.exception("crawl %s failed through a fault of ours", claim.uid)
-            return await self._fail(claim, Internal("The crawl failed through an internal error"))
-        return await self._finish(claim, run)
+            return await self._fail_crawl(claim, Internal("The crawl failed through an internal error"))
+        return await self._finish_crawl(claim, run)
 
-    def _plan(self, claim: Claim) -> Plan:
+    def _load_plan(self, claim: JobClaim) -> CrawlPlan:
         url = str(claim.payload["url"])
-        return self._parts.crawls.begin(claim.id, NewSpot(canonical(url), url, 0))
+        return self._stores.crawls.begin_crawl(claim.id, NewFrontierEntry(canonicalize_url(url), url, 0))
 
-    def _prepare(self, claim: Claim, plan: Plan, asker: Asker) -> Run:
-        async def get(url: str, most: int) -> Fetched:
+    def _make_run(self, claim: JobClaim, plan: CrawlPlan, asker: PoliteClient) -> CrawlRun:
+        async def get(url: str, most: int) -> FetchResponse:
             return await asker.get(url, most)
 
         def tell(step: str, done: int, total: int) -> None:
-            self._parts.board.report(claim.id, step, done, total)
+            self._board.report(claim.id, step, done, total)
 
         options = self._options
         path = find_browser(options.browser)
-        browser = Browser(path, options.allowed, options.render_seconds) if path else None
-        reader = SiteReader(self._parts.parsers, self._parts.files)
-        visitor = Visitor(asker, RobotsBook(get, reader), reader, options.max_page_bytes, browser)
-        return Run(plan, Books(self._parts, plan, claim.owner), visitor, options.max_bytes, tell)
+        browser = HeadlessBrowser(path, options.allowed, options.render_seconds) if path else None
+        visitor = PageFetcher(asker, RobotsCache(get, self._reader), self._reader, options.max_page_bytes, browser)
+        taker = PageIngester(plan.collection_id, claim.owner, self._stores, self._board, self._acceptor, self._removal)
+        return CrawlRun(plan, Frontier(plan, self._stores, self._board, taker), visitor, options.max_bytes, tell)
 
-    async def _until_done_or_cancelled(self, claim: Claim, working: asyncio.Task[None]) -> None:
-        with self._parts.board.watch(claim.id) as watch:
+    async def _wait_until_done_or_cancelled(self, claim: JobClaim, working: asyncio.Task[None]) -> None:
+        with self._board.watch(claim.id) as watch:
             while not working.done():
-                news = asyncio.create_task(watch.changed(1.0))
+                news = asyncio.create_task(watch.wait_for_change(1.0))
                 try:
                     await asyncio.wait({news, working}, return_when=asyncio.FIRST_COMPLETED)
                 finally:
                     news.cancel()
-                if self._parts.board.is_cancelled(claim.id) and not working.done():
+                if self._board.is_cancelled(claim.id) and not working.done():
                     working.cancel()
                     await asyncio.gather(working, return_exceptions=True)
 
     # -- how it ends ----------------------------------------------------------------------------
 
-    async def _finish(self, claim: Claim, run: Run) -> str:
-        report = await asyncio.to_thread(self._parts.crawls.pages, claim.id)
-        counts = await run.books.counts()
+    async def _finish_crawl(self, claim: JobClaim, run: CrawlRun) -> str:
+        report = await asyncio.to_thread(self._stores.crawls.list_pages, claim.id)
+        counts = await run.frontier.count_pages()
         if not counts.crawled:
-            return await self._fail(claim, nothing(run.plan.url, report))
+            return await self._fail_crawl(claim, make_nothing_crawled(run.plan.url, report))
         status = JobStatus.PARTIAL if counts.failed else JobStatus.COMPLETED
-        notes = warnings(report, counts, run.limit)
-        await asyncio.to_thread(self._parts.jobs.ended, claim, status, notes, counts.chunks)
+        notes = list_warnings(report, counts, run.stop_reason)
+        await asyncio.to_thread(self._stores.jobs.mark_ended, claim, status, notes, counts.chunks)
         return f"{counts.crawled} crawled, {counts.failed} failed, {counts.skipped} skipped"
 
-    async def _fail(self, claim: Claim, error: KnowledgeError) -> str:
+    async def _fail_crawl(self, claim: JobClaim, error: KnowledgeError) -> str:
         problem = JobError(error.code, str(error), error.hint, error.details)
-        await asyncio.to_thread(self._parts.jobs.fail, claim, problem, keep_original=False)
+        await asyncio.to_thread(self._stores.jobs.mark_failed, claim, problem, keep_original=False)
         return f"failed: {error.code}"
 
 
-def nothing(url: str, pages: tuple[CrawledPage, ...]) -> NothingCrawled:
+def make_nothing_crawled(url: str, pages: tuple[CrawledPage, ...]) -> NothingCrawled:
     """A crawl that brought no document has failed, and says why."""
     worst = [page for page in pages if page.reason is not None]
     why = f"{worst[0].reason}: {worst[0].detail}" if worst else "there was nothing to read"
-    reasons: Json = {page.url: f"{page.reason}: {page.detail}" for page in worst[:MOST_WARNINGS]}
+    reasons: Json = {page.url: f"{page.reason}: {page.detail}" for page in worst[:MAX_WARNINGS]}
     return NothingCrawled(f"No page of {url} could be taken in ({why})", url=url, reasons=reasons)
 
 
-def warnings(pages: tuple[CrawledPage, ...], counts: Counts, limit: str | None) -> tuple[str, ...]:
+def list_warnings(pages: tuple[CrawledPage, ...], counts: CrawlCounts, stop_reason: str | None) -> tuple[str, ...]:
     found = [f"{page.url}: {page.reason}: {page.detail}" for page in pages if page.outcome == "failed"]
-    if len(found) > MOST_WARNINGS:
-        found = [*found[:MOST_WARNINGS], f"{len(found) - MOST_WARNINGS} more pages failed"]
-    if limit is not None:
-        found.append(f"The crawl ended early: {limit}")
+    if len(found) > MAX_WARNINGS:
+        found = [*found[:MAX_WARNINGS], f"{len(found) - MAX_WARNINGS} more pages failed"]
+    if stop_reason is not None:
+        found.append(f"The crawl ended early: {stop_reason}")
     if counts.pending:
         found.append(f"{counts.pending} more addresses were found and left")
     return tuple(found)

@@ -11,50 +11,49 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from knowledge.engine.crawl.addresses import is_address
-from knowledge.engine.crawl.html_scan import MOST_LINKS, Sight
-from knowledge.engine.crawl.sitemaps import MOST_ADDRESSES
+from knowledge.engine.crawl.html_scan import MAX_LINKS, PageScan
+from knowledge.engine.crawl.urls import MAX_URLS, is_normalized_url
 from knowledge.extract.base import Source
 from knowledge.extract.process import frames
-from knowledge.extract.process.exchange import Exchange
-from knowledge.extract.process.frames import BrokenFrame, Mark
-from knowledge.extract.process.parsers import Call, Parsers
+from knowledge.extract.process.frames import BrokenFrame, FrameKind
+from knowledge.extract.process.parsers import Parsers, TaskCall
+from knowledge.extract.process.streams import FrameStream
 from knowledge.model import Json
-from knowledge.model.crawls import LONGEST_URL
+from knowledge.model.crawls import MAX_URL_CHARS
 from knowledge.store.files import FileStore
 
-TASKS = "knowledge.engine.crawl.child_tasks"
-SECONDS = 30.0
+TASKS_MODULE = "knowledge.engine.crawl.child_tasks"
+TASK_SECONDS = 30.0
 """What reading one page, one list or one rule may take."""
-MOST_BYTES = 200 << 20
-CHARSET = re.compile(r"[\w.:-]{1,40}")
+MAX_ANSWER_BYTES = 200 << 20
+CHARSET_NAME = re.compile(r"[\w.:-]{1,40}")
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ChildAnswer:
     fields: Json
     urls: tuple[str, ...]
     data: bytes
 
 
 @dataclass(frozen=True, slots=True)
-class PageSeen:
-    sight: Sight
+class ScannedPage:
+    scan: PageScan
     charset: str | None
     """The encoding, where the page itself does not tell it or tells it wrongly."""
 
 
 @dataclass(frozen=True, slots=True)
-class RobotsRead:
+class RobotsFile:
     delay: float | None
     sitemaps: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class SitemapRead:
-    index: bool
+class SitemapFile:
+    is_index: bool
     """Whether it lists other sitemaps."""
     urls: tuple[str, ...]
 
@@ -64,57 +63,65 @@ class SiteReader:
 
     def __init__(self, parsers: Parsers, files: FileStore) -> None:
         self._parsers, self._files = parsers, files
-        self._limits = replace(parsers.limits, seconds=min(parsers.limits.seconds, SECONDS), text_bytes=MOST_BYTES)
+        self._limits = replace(
+            parsers.limits, seconds=min(parsers.limits.seconds, TASK_SECONDS), text_bytes=MAX_ANSWER_BYTES
+        )
 
-    async def page(self, body: bytes, url: str, charset: str | None, wishes: str) -> PageSeen:
-        return await self._ask("read_page", {"url": url, "charset": charset, "wishes": wishes}, body, _load_page)
+    async def scan_page(self, body: bytes, url: str, charset: str | None, wishes: str) -> ScannedPage:
+        return await self._run_task("read_page", {"url": url, "charset": charset, "wishes": wishes}, body, _load_page)
 
-    async def plain_text(self, body: bytes, charset: str | None) -> bytes:
+    async def decode_text(self, body: bytes, charset: str | None) -> bytes:
         """The text in UTF-8, as far as the site knows its encoding."""
 
-        def load(answer: Answer) -> bytes:
-            return answer.data if frames.flag_of(answer.fields, "rewritten") else body
+        def load(answer: ChildAnswer) -> bytes:
+            return answer.data if frames.read_flag_field(answer.fields, "rewritten") else body
 
-        return await self._ask("rewrite_text", {"charset": charset}, body, load)
+        return await self._run_task("rewrite_text", {"charset": charset}, body, load)
 
-    async def robots(self, text: str, base: str, agent: str) -> RobotsRead:
-        return await self._ask("read_robots", {"text": text, "base": base, "agent": agent}, None, _load_robots)
+    async def parse_robots(self, text: str, base: str, agent: str) -> RobotsFile:
+        return await self._run_task("read_robots", {"text": text, "base": base, "agent": agent}, None, _load_robots)
 
     async def may_fetch(self, text: str, url: str, agent: str) -> bool:
         arguments: Json = {"text": text, "url": url, "agent": agent}
-        return await self._ask("check_robots", arguments, None, lambda answer: frames.flag_of(answer.fields, "allowed"))
+        return await self._run_task(
+            "check_robots", arguments, None, lambda answer: frames.read_flag_field(answer.fields, "allowed")
+        )
 
-    async def sitemap(self, body: bytes, place: str) -> SitemapRead:
-        return await self._ask("read_sitemap", {"place": place}, body, _load_sitemap)
+    async def parse_sitemap(self, body: bytes, place: str) -> SitemapFile:
+        return await self._run_task("read_sitemap", {"place": place}, body, _load_sitemap)
 
-    async def llms(self, body: bytes, place: str) -> tuple[str, ...]:
-        return await self._ask("read_llms", {"place": place}, body, lambda answer: answer.urls)
+    async def parse_llms(self, body: bytes, place: str) -> tuple[str, ...]:
+        return await self._run_task("read_llms", {"place": place}, body, lambda answer: answer.urls)
 
-    async def _ask(self, task: str, arguments: Json, body: bytes | None, load: Callable[[Answer], T]) -> T:
+    async def _run_task(self, task: str, arguments: Json, body: bytes | None, load: Callable[[ChildAnswer], T]) -> T:
         cancelled = threading.Event()
         try:
-            return await asyncio.to_thread(self._run, Call(f"{TASKS}:{task}", arguments), body, load, cancelled.is_set)
+            return await asyncio.to_thread(
+                self._run_child, TaskCall(f"{TASKS_MODULE}:{task}", arguments), body, load, cancelled.is_set
+            )
         except asyncio.CancelledError:
             cancelled.set()
             raise
 
-    def _run(self, call: Call, body: bytes | None, load: Callable[[Answer], T], cancelled: Callable[[], bool]) -> T:
+    def _run_child(
+        self, call: TaskCall, body: bytes | None, load: Callable[[ChildAnswer], T], cancelled: Callable[[], bool]
+    ) -> T:
         with (
-            self._kept(body) as source,
-            self._parsers.run(Exchange, call, source, cancelled=cancelled, limits=self._limits) as exchange,
+            self._spool_body(body) as source,
+            self._parsers.run_task(FrameStream, call, source, cancelled=cancelled, limits=self._limits) as exchange,
         ):
             try:
-                return load(_receive(exchange))
+                return load(_receive_answer(exchange))
             except BrokenFrame as error:
-                raise exchange.broken(error) from error
+                raise exchange.stop_with_error(error) from error
 
     @contextmanager
-    def _kept(self, body: bytes | None) -> Iterator[Source | None]:
+    def _spool_body(self, body: bytes | None) -> Iterator[Source | None]:
         """What was fetched, as a file that the child can open."""
         if body is None:
             yield None
             return
-        file = self._files.incoming(len(body))
+        file = self._files.open_incoming(len(body))
         try:
             file.write(body)
             yield Source(file.path, "page")
@@ -122,41 +129,44 @@ class SiteReader:
             file.discard()
 
 
-def _receive(exchange: Exchange) -> Answer:
-    mark, first = exchange.next()
-    if mark is not Mark.ANSWER:
+def _receive_answer(exchange: FrameStream) -> ChildAnswer:
+    mark, first = exchange.receive_frame()
+    if mark is not FrameKind.ANSWER:
         raise BrokenFrame(f"{mark.name} where an answer was due")
     urls: list[str] = []
     data = bytearray()
-    for mark, payload in exchange.receive():
-        if mark is Mark.LINES and len(urls) <= MOST_ADDRESSES:
+    for mark, payload in exchange.receive_frames():
+        if mark is FrameKind.LINES and len(urls) <= MAX_URLS:
             urls += payload.text.split("\n")
-        elif mark is Mark.DATA:
+        elif mark is FrameKind.DATA:
             data += payload.data
         else:
             raise BrokenFrame(f"{mark.name} where an address was due")
-    if not all(map(is_address, urls)):
+    if not all(map(is_normalized_url, urls)):
         raise BrokenFrame("an address is none")
-    return Answer(first.head, tuple(urls[:MOST_ADDRESSES]), bytes(data))
+    return ChildAnswer(first.head, tuple(urls[:MAX_URLS]), bytes(data))
 
 
-def _load_page(answer: Answer) -> PageSeen:
+def _load_page(answer: ChildAnswer) -> ScannedPage:
     said = answer.fields
-    canonical, charset = frames.text_of(said, "canonical", LONGEST_URL), frames.text_of(said, "charset", 40)
-    if (canonical is not None and not is_address(canonical)) or (
-        charset is not None and not CHARSET.fullmatch(charset)
+    canonical, charset = (
+        frames.read_text_field(said, "canonical", MAX_URL_CHARS),
+        frames.read_text_field(said, "charset", 40),
+    )
+    if (canonical is not None and not is_normalized_url(canonical)) or (
+        charset is not None and not CHARSET_NAME.fullmatch(charset)
     ):
         raise BrokenFrame("what the page says of itself cannot be")
-    index, follow, scripted = (frames.flag_of(said, name) for name in ("index", "follow", "scripted"))
-    return PageSeen(Sight(answer.urls[: MOST_LINKS + 1], canonical, index, follow, scripted), charset)
+    index, follow, scripted = (frames.read_flag_field(said, name) for name in ("index", "follow", "scripted"))
+    return ScannedPage(PageScan(answer.urls[: MAX_LINKS + 1], canonical, index, follow, scripted), charset)
 
 
-def _load_robots(answer: Answer) -> RobotsRead:
+def _load_robots(answer: ChildAnswer) -> RobotsFile:
     delay = answer.fields.get("delay")
     if delay is not None and (not isinstance(delay, int | float) or not 0 <= delay < float("inf")):
         raise BrokenFrame("the delay is not a number")
-    return RobotsRead(None if delay is None else float(delay), answer.urls)
+    return RobotsFile(None if delay is None else float(delay), answer.urls)
 
 
-def _load_sitemap(answer: Answer) -> SitemapRead:
-    return SitemapRead(frames.flag_of(answer.fields, "index"), answer.urls)
+def _load_sitemap(answer: ChildAnswer) -> SitemapFile:
+    return SitemapFile(frames.read_flag_field(answer.fields, "index"), answer.urls)

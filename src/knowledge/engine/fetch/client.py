@@ -3,66 +3,39 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import (
-    Iterable,
-    Mapping,
-)
-from dataclasses import (
-    dataclass,
-    field,
-)
-from types import (
-    TracebackType,
-)
-from typing import (
-    Any,
-    Self,
-)
-from urllib.parse import (
-    urljoin,
-    urlsplit,
-)
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import urljoin, urlsplit
 
 import httpcore
 
-from knowledge import (
-    __version__,
-)
-from knowledge.engine.fetch.addresses import (
-    Allowed,
-    resolve,
-)
-from knowledge.engine.fetch.bodies import (
-    Limit,
-    read_body,
-)
-from knowledge.errors import (
-    DeadlineExceeded,
-    FetchFailed,
-    InvalidParameter,
-)
-from knowledge.model.crawls import (
-    LONGEST_URL,
-)
+from knowledge import __version__
+from knowledge.engine.fetch.bodies import ByteLimit, read_body
+from knowledge.engine.fetch.ssrf import AllowedHosts, resolve_allowed
+from knowledge.errors import DeadlineExceeded, FetchFailed, InvalidParameter
+from knowledge.model.crawls import MAX_URL_CHARS
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class FetchTimeouts:
     """In seconds."""
 
     connect: float = 10.0
     read: float = 20.0
     """Between two pieces."""
-    whole: float = 60.0
+    total: float = 60.0
     """From the first step to the last byte."""
 
 
-class CheckedNetwork(httpcore.AsyncNetworkBackend):
-    """What httpcore connects through; there is no second look-up in which a name could mean something else."""
+class CheckedNetworkBackend(httpcore.AsyncNetworkBackend):
+    """Protects against DNS rebinding: the address that was checked is the address that is connected to, without a
+    second lookup."""
 
-    def __init__(self, allowed: Allowed) -> None:
+    def __init__(self, allowed: AllowedHosts) -> None:
         self._allowed = allowed
-        self._plain = httpcore.AnyIOBackend()
+        self._backend = httpcore.AnyIOBackend()
 
     async def connect_tcp(
         self,
@@ -73,23 +46,23 @@ class CheckedNetwork(httpcore.AsyncNetworkBackend):
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.AsyncNetworkStream:
         failure: Exception | None = None
-        for address in await resolve(host, port, self._allowed):
+        for address in await resolve_allowed(host, port, self._allowed):
             try:
-                return await self._plain.connect_tcp(str(address), port, timeout, local_address, socket_options)
+                return await self._backend.connect_tcp(str(address), port, timeout, local_address, socket_options)
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
                 failure = error
         assert failure is not None
         raise failure
 
     async def sleep(self, seconds: float) -> None:
-        await self._plain.sleep(seconds)
+        await self._backend.sleep(seconds)
 
 
-PRODUCT = "KnowledgeServer"
-USER_AGENT = f"{PRODUCT}/{__version__} (crawler; honours robots.txt)"
-REDIRECTS = frozenset({301, 302, 303, 307, 308})
+PRODUCT_TOKEN = "KnowledgeServer"
+USER_AGENT = f"{PRODUCT_TOKEN}/{__version__} (crawler; honours robots.txt)"
+REDIRECT_STATUSES = frozenset({301, 302, 303, 307, 308})
 
-HEADERS = {
+DEFAULT_HEADERS = {
     "User-Agent": USER_AGENT,
     "Accept": "text/html,application/xhtml+xml,text/markdown,text/plain;q=0.9,application/pdf;q=0.9,*/*;q=0.5",
     "Accept-Encoding": "gzip, deflate",
@@ -98,7 +71,7 @@ HEADERS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Fetched:
+class FetchResponse:
     url: str
     status: int
     headers: Mapping[str, str]
@@ -112,7 +85,7 @@ class Fetched:
     @property
     def location(self) -> str | None:
         """Where a redirect leads, as a whole address."""
-        if self.status not in REDIRECTS or "location" not in self.headers:
+        if self.status not in REDIRECT_STATUSES or "location" not in self.headers:
             return None
         return urljoin(self.url, self.headers["location"].strip())
 
@@ -120,8 +93,8 @@ class Fetched:
 class Fetcher:
     """Follows no redirects by itself: whoever asks has to judge the next address as it judged the first."""
 
-    def __init__(self, allowed: Allowed, patience: Patience | None = None) -> None:
-        self._patience, self._allowed = patience or Patience(), allowed
+    def __init__(self, allowed: AllowedHosts, timeouts: FetchTimeouts | None = None) -> None:
+        self._timeouts, self._allowed = timeouts or FetchTimeouts(), allowed
         self._pool: httpcore.AsyncConnectionPool | None = None
 
     async def __aenter__(self) -> Self:
@@ -133,21 +106,21 @@ class Fetcher:
         if self._pool is not None:
             await self._pool.aclose()
 
-    async def get(self, url: str, most: int, headers: Mapping[str, str] | None = None) -> Fetched:
+    async def get(self, url: str, max_bytes: int, headers: Mapping[str, str] | None = None) -> FetchResponse:
         """The answer to one GET; a body of more than `most` bytes, packed or unpacked, raises TooLarge."""
-        return await self._ask("GET", url, most, headers)
+        return await self._request("GET", url, max_bytes, headers)
 
-    async def head(self, url: str) -> Fetched:
-        return await self._ask("HEAD", url, 0, None)
+    async def head(self, url: str) -> FetchResponse:
+        return await self._request("HEAD", url, 0, None)
 
-    async def _ask(self, method: str, url: str, most: int, headers: Mapping[str, str] | None) -> Fetched:
+    async def _request(self, method: str, url: str, most: int, headers: Mapping[str, str] | None) -> FetchResponse:
         host = check_url(url)
         try:
-            async with asyncio.timeout(self._patience.whole):
-                return await self._exchange(method, url, most, {**HEADERS, **(headers or {})})
+            async with asyncio.timeout(self._timeouts.total):
+                return await self._send(method, url, most, {**DEFAULT_HEADERS, **(headers or {})})
         except TimeoutError as error:
             raise DeadlineExceeded(
-                f"It took longer than {self._patience.whole:g} seconds", hint="Try again later.", url=url
+                f"It took longer than {self._timeouts.total:g} seconds", hint="Try again later.", url=url
             ) from error
         except httpcore.TimeoutException as error:
             raise DeadlineExceeded(f"{host} did not answer in time", hint="Try again later.", url=url) from error
@@ -156,7 +129,7 @@ class Fetcher:
         except (httpcore.ProtocolError, httpcore.UnsupportedProtocol, ValueError) as error:
             raise FetchFailed(f"{host} did not answer in proper HTTP", url=url) from error
 
-    def _connections(self) -> httpcore.AsyncConnectionPool:
+    def _open_pool(self) -> httpcore.AsyncConnectionPool:
         """Made when the first page is asked for: reading the certificates takes longer than a start should."""
         if self._pool is None:
             self._pool = httpcore.AsyncConnectionPool(
@@ -164,23 +137,23 @@ class Fetcher:
                 max_connections=32,
                 max_keepalive_connections=8,
                 keepalive_expiry=15.0,
-                network_backend=CheckedNetwork(self._allowed),
+                network_backend=CheckedNetworkBackend(self._allowed),
             )
         return self._pool
 
-    async def _exchange(self, method: str, url: str, most: int, headers: dict[str, str]) -> Fetched:
-        seconds = self._patience
-        timeout = {"connect": seconds.connect, "read": seconds.read, "write": seconds.read, "pool": seconds.whole}
+    async def _send(self, method: str, url: str, most: int, headers: dict[str, str]) -> FetchResponse:
+        seconds = self._timeouts
+        timeout = {"connect": seconds.connect, "read": seconds.read, "write": seconds.read, "pool": seconds.total}
         sent = list(headers.items())
-        async with self._connections().stream(method, url, headers=sent, extensions={"timeout": timeout}) as response:
-            found = _headers(response.headers)
+        async with self._open_pool().stream(method, url, headers=sent, extensions={"timeout": timeout}) as response:
+            found = _merge_headers(response.headers)
             announced = found.get("content-length", "")
-            if method == "HEAD" or response.status in (204, 304) or response.status in REDIRECTS:
-                return Fetched(url, response.status, found, b"")
+            if method == "HEAD" or response.status in (204, 304) or response.status in REDIRECT_STATUSES:
+                return FetchResponse(url, response.status, found, b"")
             if announced.isdecimal() and int(announced[:18]) > most:
-                raise Limit(most, url).exceeded()
+                raise ByteLimit(most, url).make_error()
             body = await read_body(response.aiter_stream(), found.get("content-encoding", ""), most, url)
-            return Fetched(url, response.status, found, body)
+            return FetchResponse(url, response.status, found, body)
 
 
 def check_url(url: str) -> str:
@@ -189,23 +162,23 @@ def check_url(url: str) -> str:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
     except ValueError as error:
-        raise _refused(url, "is not an address") from error
+        raise _invalid_url(url, "is not an address") from error
     if parts.scheme not in ("http", "https") or not host:
-        raise _refused(url, "must start with http:// or https://")
+        raise _invalid_url(url, "must start with http:// or https://")
     if parts.username is not None or parts.password is not None:
-        raise _refused(url.rpartition("@")[2], "must not hold a user name or password")
-    if len(url) > LONGEST_URL or not url.isascii() or not url.isprintable() or " " in url:
-        raise _refused(url, "is too long or holds characters that an address cannot have")
+        raise _invalid_url(url.rpartition("@")[2], "must not hold a user name or password")
+    if len(url) > MAX_URL_CHARS or not url.isascii() or not url.isprintable() or " " in url:
+        raise _invalid_url(url, "is too long or holds characters that an address cannot have")
     return host
 
 
-def _refused(url: str, problem: str) -> InvalidParameter:
+def _invalid_url(url: str, problem: str) -> InvalidParameter:
     return InvalidParameter(
         f"Invalid URL: '{url[:200]}' {problem}", hint="Provide a fully qualified http or https URL.", parameter="url"
     )
 
 
-def _headers(raw: list[tuple[bytes, bytes]]) -> dict[str, str]:
+def _merge_headers(raw: list[tuple[bytes, bytes]]) -> dict[str, str]:
     found: dict[str, str] = {}
     for name, value in raw:
         key, text = name.decode("latin-1").lower(), value.decode("latin-1").strip()

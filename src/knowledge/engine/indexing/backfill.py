@@ -1,4 +1,4 @@
-"""Sees to it that every passage has a vector of the model that answers, and of the one that is to follow it."""
+"""Backfill: embeds passages that have no vector of the current or the next model."""
 
 from __future__ import annotations
 
@@ -9,95 +9,97 @@ from collections.abc import Callable
 import numpy as np
 
 from knowledge import failpoints
-from knowledge.embed.base import Embedder
-from knowledge.embed.loading import Model
-from knowledge.engine.indexing.follower import Indexer
-from knowledge.engine.indexing.models import Models
+from knowledge.embed.embedder import Embedder
+from knowledge.embed.loading import ModelLoader
+from knowledge.engine.indexing.follower import IndexFollower
+from knowledge.engine.indexing.models import EmbeddingModels
 from knowledge.errors import KnowledgeError
-from knowledge.split import passage_text
-from knowledge.store.chunks import ChunkStore, Unembedded
+from knowledge.split import build_embedding_text
+from knowledge.store.chunks import ChunkStore, UnembeddedChunk
 from knowledge.store.models import ModelStore, StoredModel
 
 log = logging.getLogger(__name__)
 
-BATCH = 64
-GLANCE = 0.05
+PASSAGES_PER_BATCH = 64
+MODEL_POLL_SECONDS = 0.05
 RETRY_SECONDS = 30.0
 """A service that fails in the middle is asked again after so long."""
 
 
-class VectorKeeper:
+class VectorBackfill:
     """One thread: it waits for the models, makes what vectors are missing, and swaps the index when models change."""
 
-    def __init__(self, models: Models, store: ModelStore, chunks: ChunkStore, indexer: Indexer) -> None:
+    def __init__(self, models: EmbeddingModels, store: ModelStore, chunks: ChunkStore, indexer: IndexFollower) -> None:
         self._models, self._store, self._chunks, self._indexer = models, store, chunks, indexer
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._keep, name="vectors", daemon=True)
+        self._thread = threading.Thread(target=self._run_loop, name="vectors", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
     def close(self) -> None:
         self._stopping.set()
-        self._models.news.set()
+        self._models.vectors_missing.set()
         if self._thread.is_alive():
             self._thread.join()
 
-    def _keep(self) -> None:
+    def _run_loop(self) -> None:
         while not self._stopping.is_set():
-            self._models.news.clear()
+            self._models.vectors_missing.clear()
             try:
-                pause = self._step()
+                pause = self._run_step()
             except KnowledgeError:
                 log.exception("Not every passage could be given a vector")
                 pause = RETRY_SECONDS
-            self._models.news.wait(pause)
+            self._models.vectors_missing.wait(pause)
 
-    def _step(self) -> float | None:
+    def _run_step(self) -> float | None:
         """Whatever can be done now; answers after how long to look again, None when nothing is left."""
         following = self._models.next
         model = following or self._models.serving
         if model.choice.kind == "none":
             return None
-        embedder = model.ready()
+        embedder = model.embedder
         if embedder is None:  # one that failed may still come, as a service does that was down
-            return GLANCE
+            return MODEL_POLL_SECONDS
         stored = self._store.register(embedder.fingerprint, embedder.name, embedder.dimension)
-        if not self._fill(embedder, stored, lambda: self._models.next is not following):
+        if not self._embed_missing(embedder, stored, lambda: self._models.next is not following):
             return 0.0
         if following is not None or self._indexer.model != stored:
-            self._take_over(model, stored)
+            self._activate_model(model, stored)
             return 0.0  # what came in meanwhile has no vector of this model yet
-        self._store.choose(model.choice.spec)
+        self._store.set_spec(model.choice.spec)
         return None
 
-    def _take_over(self, model: Model, stored: StoredModel) -> None:
+    def _activate_model(self, model: ModelLoader, stored: StoredModel) -> None:
         """The index first: it is searched with the model that made it, whichever of the two that is."""
         self._indexer.rebuild(stored)
-        failpoints.reached("vectors.swapped")
+        failpoints.trigger("vectors.swapped")
         self._store.activate(stored, model.choice.spec)
         if model is self._models.next:
-            self._models.swap()
+            self._models.swap_models()
             log.info("The model %s answers now", model.name)
 
-    def _fill(self, embedder: Embedder, stored: StoredModel, overtaken: Callable[[], bool]) -> bool:
+    def _embed_missing(self, embedder: Embedder, stored: StoredModel, overtaken: Callable[[], bool]) -> bool:
         """Embed what has no vector of this model yet; documents in a language it does not read stay without."""
         after = 0
         if self._models.next is not None:
-            self._models.left = self._chunks.count_without_vector(stored.id)
-        while batch := self._chunks.without_vector(stored.id, after, BATCH):
+            self._models.passages_left = self._chunks.count_without_vector(stored.id)
+        while batch := self._chunks.list_without_vector(stored.id, after, PASSAGES_PER_BATCH):
             if self._stopping.is_set() or overtaken():
                 return False
             after = batch[-1].chunk_id
-            self._embed(embedder, stored, [chunk for chunk in batch if reads(embedder, chunk)])
-            failpoints.reached("vectors.made")
-            self._models.left = max(0, self._models.left - len(batch)) if self._models.left else None
+            self._embed_batch(embedder, stored, [chunk for chunk in batch if reads_language(embedder, chunk)])
+            failpoints.trigger("vectors.made")
+            self._models.passages_left = (
+                max(0, self._models.passages_left - len(batch)) if self._models.passages_left else None
+            )
         return True
 
-    def _embed(self, embedder: Embedder, stored: StoredModel, wanted: list[Unembedded]) -> None:
+    def _embed_batch(self, embedder: Embedder, stored: StoredModel, wanted: list[UnembeddedChunk]) -> None:
         if not wanted:
             return
-        texts = [passage_text(chunk.title, chunk.section, chunk.text) for chunk in wanted]
+        texts = [build_embedding_text(chunk.title, chunk.section, chunk.text) for chunk in wanted]
         rows = embedder.embed(texts).astype(np.float16)
         pairs = [(chunk.chunk_id, row.tobytes()) for chunk, row in zip(wanted, rows, strict=True)]
         searched = self._indexer.model == stored
@@ -106,5 +108,5 @@ class VectorKeeper:
             self._indexer.wake()
 
 
-def reads(embedder: Embedder, chunk: Unembedded) -> bool:
+def reads_language(embedder: Embedder, chunk: UnembeddedChunk) -> bool:
     return chunk.language is None or embedder.languages is None or chunk.language in embedder.languages

@@ -3,41 +3,28 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Callable
 from pathlib import PurePosixPath, PureWindowsPath
-from typing import TYPE_CHECKING
 
-from sqlalchemy import Connection
-
-from knowledge.engine.ingest.document_reader import TITLE_WITHIN, note_title
-from knowledge.engine.ingest.pipeline import Origin
+from knowledge.engine.ingest.document_reader import NOTE_TITLE_SCAN_CHARS, make_note_title
+from knowledge.engine.ingest.pipeline import DocumentOrigin
 from knowledge.errors import InvalidFilename, InvalidParameter, NotANote
 from knowledge.extract import formats
 from knowledge.extract.base import Source
-from knowledge.model import (
-    Document,
-    Job,
-    JobKind,
-    Kind,
-    NewDocument,
-    NewFile,
-    NewNote,
-    Scope,
-    new_uid,
-)
-from knowledge.store import collections, publish
-from knowledge.store.accounts import quotas
-from knowledge.store.files import Incoming, Received
-from knowledge.store.jobs import jobs
-from knowledge.store.jobs.jobs import BULK, INTERACTIVE
+from knowledge.extract.process.parsers import Parsers
+from knowledge.model import Document, DocumentKind, Job, JobKind, NewDocument, NewFile, NewNote, Scope, new_uid
+from knowledge.model.documents import DESCRIPTION_FIELDS
+from knowledge.store.accounts.quotas import Quota
+from knowledge.store.documents import DocumentStore
+from knowledge.store.files import FileStore, IncomingFile, ReceivedFile
+from knowledge.store.jobs.document_queue import DocumentQueue
+from knowledge.store.jobs.jobs import PRIORITY_BULK, PRIORITY_INTERACTIVE
 from knowledge.store.jobs.rows import NewJob
 
-if TYPE_CHECKING:  # the parts hold the crawler, and the crawler accepts pages
-    from knowledge.engine.runtime import Parts
-
-MOST_TAGS, LONGEST_TAG, LONGEST_FILENAME = 100, 200, 255
+MAX_TAGS, MAX_TAG_CHARS, MAX_FILENAME_CHARS = 100, 200, 255
 
 
-def check(new: NewDocument) -> None:
+def check_document(new: NewDocument) -> None:
     """Refuse what can be refused before a byte is read."""
     match new:
         case NewFile():
@@ -49,137 +36,136 @@ def check(new: NewDocument) -> None:
 
 
 def check_tags(tags: tuple[str, ...]) -> None:
-    if len(tags) > MOST_TAGS or any(not tag.strip() or len(tag) > LONGEST_TAG for tag in tags):
+    if len(tags) > MAX_TAGS or any(not tag.strip() or len(tag) > MAX_TAG_CHARS for tag in tags):
         raise InvalidParameter(
-            f"At most {MOST_TAGS} tags, each of 1 to {LONGEST_TAG} characters", parameter="tags", given=len(tags)
+            f"At most {MAX_TAGS} tags, each of 1 to {MAX_TAG_CHARS} characters", parameter="tags", given=len(tags)
         )
 
 
-def incoming(parts: Parts) -> Incoming:
-    """A place for bytes to come."""
-    return parts.files.incoming(parts.options.max_file_bytes)
+class Acceptor:
+    """Queues documents whose bytes have arrived. Blocking, for worker threads."""
 
+    def __init__(
+        self,
+        files: FileStore,
+        documents: DocumentStore,
+        queue: DocumentQueue,
+        parsers: Parsers,
+        quota: Quota,
+        max_file_bytes: int,
+        wake_workers: Callable[[], None],
+    ) -> None:
+        self._files, self._documents, self._queue, self._parsers = files, documents, queue, parsers
+        self.quota, self._max_file_bytes, self._wake_workers = quota, max_file_bytes, wake_workers
 
-def written(parts: Parts, text: str) -> Incoming:
-    """A text as bytes that have arrived."""
-    file = incoming(parts)
-    try:
-        file.write(text.encode("utf-8"))
-    except BaseException:
-        file.discard()
-        raise
-    return file
+    def open_incoming(self) -> IncomingFile:
+        """A place for bytes to come."""
+        return self._files.open_incoming(self._max_file_bytes)
 
+    def write_incoming(self, data: bytes) -> IncomingFile:
+        """Bytes that are in memory, as bytes that have arrived."""
+        file = self.open_incoming()
+        try:
+            file.write(data)
+        except BaseException:
+            file.discard()
+            raise
+        return file
 
-def accept(parts: Parts, new: NewDocument, arrived: Incoming | None, scope: Scope) -> Job:
-    """Queue the job for a note or for bytes that have arrived; the same again in one collection raises Duplicate."""
-    if arrived is None:
-        assert isinstance(new, NewNote)
-        arrived = written(parts, new.text)
-    with parts.files.adopt(arrived, parts.documents.names) as received:
-        kind = _kind(parts, new, received)
-        job = parts.database.write(lambda connection: _queue(connection, parts, new, kind, received, scope))
-    parts.workers.wake()
-    return job
+    def accept(self, new: NewDocument, arrived: IncomingFile | None, scope: Scope) -> Job:
+        """Queue the job for a note or for bytes that have arrived; the same again in a collection raises Duplicate."""
+        if arrived is None:
+            assert isinstance(new, NewNote)
+            arrived = self.write_incoming(new.text.encode("utf-8"))
+        with self._files.adopt_incoming(arrived, self._documents.is_file_referenced) as received:
+            job = NewJob(
+                new.job_uid,
+                self._find_kind(new, received),
+                scope.owner,
+                None,
+                clean_filename(new.filename) if isinstance(new, NewFile) else make_note_title(new.text),
+                _make_origin(new, received.size).dump(),
+                received.sha256,
+                PRIORITY_BULK if isinstance(new, NewFile) else PRIORITY_INTERACTIVE,
+            )
+            queued = self._queue.add_new(job, new.collection, new.source_path, received.size, self.quota, scope)
+        self._wake_workers()
+        return queued
 
+    def accept_update(self, note: Document, text: str, scope: Scope) -> Job:
+        """Queue another text for a note."""
+        arrived = self.write_incoming(text.encode("utf-8"))
+        with self._files.adopt_incoming(arrived, self._documents.is_file_referenced) as received:
+            described = {name: getattr(note, name) for name in DESCRIPTION_FIELDS}
+            if self._is_titled_after_text(note):
+                described["title"] = None
+            origin = DocumentOrigin(kind=DocumentKind.NOTE, size=received.size, **described)
+            job = NewJob(
+                new_uid(),
+                JobKind.UPDATE,
+                scope.owner,
+                note.collection_id,
+                make_note_title(text),
+                {**origin.dump(), "document_id": note.id},
+                received.sha256,
+                PRIORITY_INTERACTIVE,
+            )
+            queued = self._queue.add(job)
+        self._wake_workers()
+        return queued
 
-def _kind(parts: Parts, new: NewDocument, received: Received) -> JobKind:
-    """What is to be done with the bytes; a file whose content is not what its name says is refused here."""
-    if isinstance(new, NewNote):
-        return JobKind.ADD
-    source = Source(parts.files.path(received.sha256), clean_filename(new.filename))
-    doc_type = parts.parsers.identify(source)
-    return JobKind.UNPACK if doc_type == "zip" else JobKind.ADD
+    def queue_embedding(self, document: Document, scope: Scope) -> Job:
+        """Queue new vectors for a document whose title has changed."""
+        job = NewJob(
+            new_uid(),
+            JobKind.EMBED,
+            scope.owner,
+            document.collection_id,
+            document.filename or document.title,
+            {"document_id": document.id},
+            None,
+            PRIORITY_BULK,
+        )
+        queued = self._queue.add(job)
+        self._wake_workers()
+        return queued
+
+    def _find_kind(self, new: NewDocument, received: ReceivedFile) -> JobKind:
+        """What is to be done with the bytes; a file whose content is not what its name says is refused here."""
+        if isinstance(new, NewNote):
+            return JobKind.ADD
+        source = Source(self._files.path_of(received.sha256), clean_filename(new.filename))
+        return JobKind.UNPACK if self._parsers.identify(source) == "zip" else JobKind.ADD
+
+    def _is_titled_after_text(self, note: Document) -> bool:
+        path = self._files.path_of(note.sha256)
+        if not path.exists():
+            return False
+        with path.open(encoding="utf-8", newline="") as file:
+            return note.title == make_note_title(file.read(NOTE_TITLE_SCAN_CHARS))
 
 
 def check_note(document: Document) -> None:
-    if document.kind is not Kind.NOTE:
+    if document.kind is not DocumentKind.NOTE:
         raise NotANote(f"Document {document.id} is not a note: only notes can be updated", document_id=document.id)
 
 
-def accept_update(parts: Parts, note: Document, text: str, scope: Scope) -> Job:
-    """Queue another text for a note."""
-    with parts.files.adopt(written(parts, text), parts.documents.names) as received:
-        title = None if _named_after_its_text(parts, note) else note.title
-        origin = Origin(Kind.NOTE, title, note.source_path, note.url, note.tags, note.metadata, received.size)
-        job = NewJob(
-            new_uid(),
-            JobKind.UPDATE,
-            scope.owner,
-            note.collection_id,
-            note_title(text),
-            {**origin.dump(), "document_id": note.id},
-            received.sha256,
-            INTERACTIVE,
-        )
-        queued = parts.database.write(lambda connection: jobs.queue(connection, job))
-    parts.workers.wake()
-    return queued
-
-
-def queue_embedding(parts: Parts, document: Document, scope: Scope) -> Job:
-    """Queue new vectors for a document whose title has changed."""
-    job = NewJob(
-        new_uid(),
-        JobKind.EMBED,
-        scope.owner,
-        document.collection_id,
-        document.filename or document.title,
-        {"document_id": document.id},
-        None,
-        BULK,
-    )
-    queued = parts.database.write(lambda connection: jobs.queue(connection, job))
-    parts.workers.wake()
-    return queued
-
-
 def clean_filename(name: str) -> str:
-    """The last part of a name, without what could mislead a person or a program."""
+    """Returns the last part of a file name without path separators or control characters, against path traversal and
+    spoofed names."""
     last = PureWindowsPath(PurePosixPath(name).name).name
     printable = "".join(
-        letter for letter in unicodedata.normalize("NFC", last[-4 * LONGEST_FILENAME :]) if letter.isprintable()
+        letter for letter in unicodedata.normalize("NFC", last[-4 * MAX_FILENAME_CHARS :]) if letter.isprintable()
     ).strip()
     if not printable or printable in (".", ".."):
         raise InvalidFilename(f"'{name[:100]}' is no file name", parameter="filename")
-    return printable[-LONGEST_FILENAME:]
+    return printable[-MAX_FILENAME_CHARS:]
 
 
-def _queue(
-    connection: Connection, parts: Parts, new: NewDocument, kind: JobKind, received: Received, scope: Scope
-) -> Job:
-    known = jobs.find_uid(connection, new.job_uid, scope)
-    if known is not None:
-        return known
-    collection_id = collections.require(connection, new.collection, scope)
-    old = publish.at_path(connection, collection_id, new.source_path)
-    publish.refuse_duplicate(connection, collection_id, received.sha256, old)
-    quotas.check(connection, parts.options.quota, collection_id, received.size, old)
-    job = NewJob(
-        new.job_uid,
-        kind,
-        scope.owner,
-        collection_id,
-        clean_filename(new.filename) if isinstance(new, NewFile) else note_title(new.text),
-        _origin(new, received.size).dump(),
-        received.sha256,
-        BULK if isinstance(new, NewFile) else INTERACTIVE,
-    )
-    return jobs.queue(connection, job)
-
-
-def _origin(new: NewDocument, size: int) -> Origin:
+def _make_origin(new: NewDocument, size: int) -> DocumentOrigin:
     match new:
         case NewFile():
             kind, force_ocr = new.kind, new.force_ocr
         case NewNote():
-            kind, force_ocr = Kind.NOTE, False
-    return Origin(kind, new.title, new.source_path, new.url, new.tags, new.metadata, size, force_ocr)
-
-
-def _named_after_its_text(parts: Parts, note: Document) -> bool:
-    path = parts.files.path(note.sha256)
-    if not path.exists():
-        return False
-    with path.open(encoding="utf-8", newline="") as file:
-        return note.title == note_title(file.read(TITLE_WITHIN))
+            kind, force_ocr = DocumentKind.NOTE, False
+    return DocumentOrigin(kind=kind, size=size, force_ocr=force_ocr, **new.dump_description())

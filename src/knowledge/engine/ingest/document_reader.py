@@ -12,31 +12,31 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TypeAlias, cast
 
-from knowledge.embed.loading import Counting
-from knowledge.extract.base import Extracted, Facts, PageText, Source
+from knowledge.embed.loading import TokenizerSpec
+from knowledge.extract.base import Extraction, Facts, PageText, Source
 from knowledge.extract.clean_text import clean_facts, clean_pages
 from knowledge.extract.process import frames
-from knowledge.extract.process.exchange import Exchange
-from knowledge.extract.process.frames import BrokenFrame, Mark, Payload
-from knowledge.extract.process.parsers import Call, Parsers
-from knowledge.extract.process.request import PREPARED, Request
-from knowledge.model import Json, Method
-from knowledge.split import Piece, Splitter
+from knowledge.extract.process.frames import BrokenFrame, FrameKind, Payload
+from knowledge.extract.process.parsers import Parsers, TaskCall
+from knowledge.extract.process.request import PREPARE_ARGUMENT, TaskRequest
+from knowledge.extract.process.streams import FrameStream
+from knowledge.model import ExtractionMethod, Json
+from knowledge.split import SplitPassage, Splitter
 from knowledge.text import analyzer
 
-LONGEST_TITLE = 200
-NOTE_TITLE = 80
-TITLE_WITHIN = 10_000
+MAX_TITLE_CHARS = 200
+MAX_NOTE_TITLE_CHARS = 80
+NOTE_TITLE_SCAN_CHARS = 10_000
 """Characters at the beginning of a note among which its title is looked for."""
-SAMPLE = 5000
+LANGUAGE_SAMPLE_CHARS = 5000
 """How many characters of a document its language is told from."""
-WARMING = (
+WARM_UP_TEXT = (
     "This is a short text about many small things that people write down for each other every day, with the words that "
     "most of their notes and pages have in common. Here are some lists and numbers (1, 2, 10), a name or two, and "
     "what else would have to be looked up first by everybody who comes after. "
 ) * 8
 """Longer than one passage, so that every part of the way is gone."""
-LANGUAGE = re.compile("([a-z]{2})(?:[-_]|$)")
+LANGUAGE_TAG = re.compile("([a-z]{2})(?:[-_]|$)")
 LANGUAGE_CODE = re.compile("[a-z]{2}")
 MAX_PIECE_CHARS = 1 << 16
 """Far more than a passage of 256 tokens has; a tokenizer that takes a very long word for one token could give more."""
@@ -44,38 +44,38 @@ MAX_HEADINGS, MAX_HEADING_CHARS = 12, 2000
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class ReadOptions:
     """How a document is to be read."""
 
     title: str | None
     """What the caller calls it; without, it is called what it calls itself, or by its file name."""
-    note: bool
-    counting: Counting
+    is_note: bool
+    counting: TokenizerSpec
 
     def dump(self) -> Json:
-        return {"title": self.title, "note": self.note, PREPARED: asdict(self.counting)}
+        return {"title": self.title, "note": self.is_note, PREPARE_ARGUMENT: asdict(self.counting)}
 
     @classmethod
-    def load(cls, arguments: Json) -> Order:
-        title, counting = cast("str | None", arguments["title"]), load_counting(cast(Json, arguments[PREPARED]))
+    def load(cls, arguments: Json) -> ReadOptions:
+        title, counting = cast("str | None", arguments["title"]), load_counting(cast(Json, arguments[PREPARE_ARGUMENT]))
         return cls(title, bool(arguments["note"]), counting)
 
 
-def load_counting(prepared: Json) -> Counting:
-    return Counting(cast("str | None", prepared["folder"]), cast(int, prepared["window"]))
+def load_counting(prepared: Json) -> TokenizerSpec:
+    return TokenizerSpec(cast("str | None", prepared["folder"]), cast(int, prepared["window"]))
 
 
-def document_title(given: str | None, facts: Facts, filename: str) -> str:
-    named = given or facts.title or Path(filename).stem or filename
-    return " ".join(named.split())[:LONGEST_TITLE] or filename
+def choose_title(requested: str | None, facts: Facts, filename: str) -> str:
+    named = requested or facts.title or Path(filename).stem or filename
+    return " ".join(named.split())[:MAX_TITLE_CHARS] or filename
 
 
-def note_title(text: str) -> str:
+def make_note_title(text: str) -> str:
     """The first line that says something. It looks at the beginning only: a note may be long, and is titled in the
     server."""
-    lines = (line.strip().lstrip("#").strip() for line in text[:TITLE_WITHIN].splitlines())
+    lines = (line.strip().lstrip("#").strip() for line in text[:NOTE_TITLE_SCAN_CHARS].splitlines())
     first = next((line for line in lines if line), "Note")
-    return first if len(first) <= NOTE_TITLE else first[: NOTE_TITLE - 1].rstrip() + "…"
+    return first if len(first) <= MAX_NOTE_TITLE_CHARS else first[: MAX_NOTE_TITLE_CHARS - 1].rstrip() + "…"
 
 
 # -- in the child -------------------------------------------------------------------------------
@@ -88,60 +88,60 @@ def prepare(prepared: Json) -> None:
 
 
 @lru_cache(maxsize=2)
-def _warm_up(counting: Counting) -> None:
-    splitter = Splitter(counting.tokenizer())
-    for _ in (*splitter.feed(PageText(WARMING)), *splitter.finish()):
+def _warm_up(counting: TokenizerSpec) -> None:
+    splitter = Splitter(counting.load_tokenizer())
+    for _ in (*splitter.feed(PageText(WARM_UP_TEXT)), *splitter.finish()):
         pass
-    analyzer.language(WARMING)
+    analyzer.detect_language(WARM_UP_TEXT)
 
 
-def split_document(request: Request) -> Iterator[bytes]:
+def split_document(request: TaskRequest) -> Iterator[bytes]:
     """First what is known of the document, then for each page what became of it and the passages that are complete."""
-    order, source = Order.load(request.arguments), request.document
-    extracted = _note(source) if order.note else _clean(request.load_parser()(source))
-    facts, pages = extracted.facts, _Pages(extracted.pages)
-    language = analyzer.language(pages.sample(SAMPLE)) or _declared(facts)
+    order, source = ReadOptions.load(request.arguments), request.document
+    extracted = _read_note(source) if order.is_note else _clean_extracted(request.load_parser()(source))
+    facts, pages = extracted.facts, _PageBuffer(extracted.pages)
+    language = analyzer.detect_language(pages.read_sample(LANGUAGE_SAMPLE_CHARS)) or _find_declared_language(facts)
     yield frames.dump_facts(facts)
-    yield frames.dump(Mark.ANSWER, {"language": language})
-    title = document_title(order.title, facts, source.filename)
-    splitter = Splitter(order.counting.tokenizer(), title, order.counting.window)
+    yield frames.dump_frame(FrameKind.ANSWER, {"language": language})
+    title = choose_title(order.title, facts, source.filename)
+    splitter = Splitter(order.counting.load_tokenizer(), title, order.counting.window)
     for page in pages:
         said = {"characters": len(page.text), "blank": not page.text.strip()}
-        yield frames.dump(Mark.PAGE, frames.page_head(page) | said)
-        yield from _dump(splitter.feed(page))
-    yield from _dump(splitter.finish())
+        yield frames.dump_frame(FrameKind.PAGE, frames.build_page_head(page) | said)
+        yield from _dump_pieces(splitter.feed(page))
+    yield from _dump_pieces(splitter.finish())
 
 
-def _note(source: Source) -> Extracted:
+def _read_note(source: Source) -> Extraction:
     text = source.path.read_text("utf-8")
-    return Extracted(Facts("note", title=note_title(text)), iter([PageText(text)]))
+    return Extraction(Facts("note", title=make_note_title(text)), iter([PageText(text)]))
 
 
-def _clean(extracted: Extracted) -> Extracted:
-    return Extracted(clean_facts(extracted.facts), clean_pages(extracted.pages))
+def _clean_extracted(extracted: Extraction) -> Extraction:
+    return Extraction(clean_facts(extracted.facts), clean_pages(extracted.pages))
 
 
-def _declared(facts: Facts) -> str | None:
+def _find_declared_language(facts: Facts) -> str | None:
     """What a document says of its language, without the country; its text is asked first, since many say it wrongly."""
-    found = LANGUAGE.match(facts.language.lower()) if facts.language else None
+    found = LANGUAGE_TAG.match(facts.language.lower()) if facts.language else None
     return found[1] if found else None
 
 
-def _dump(pieces: Iterable[Piece]) -> Iterator[bytes]:
+def _dump_pieces(pieces: Iterable[SplitPassage]) -> Iterator[bytes]:
     for piece in pieces:
         head: Json = {"page": piece.page, "section": [name[:MAX_HEADING_CHARS] for name in piece.section]}
         for start in range(0, max(len(piece.text), 1), MAX_PIECE_CHARS):
-            yield frames.dump(Mark.PIECE, head, piece.text[start : start + MAX_PIECE_CHARS])
+            yield frames.dump_frame(FrameKind.PIECE, head, piece.text[start : start + MAX_PIECE_CHARS])
 
 
-class _Pages:
+class _PageBuffer:
     """Pages with a look ahead."""
 
     def __init__(self, pages: Iterable[PageText]) -> None:
         self._pages = iter(pages)
         self._ahead: list[PageText] = []
 
-    def sample(self, size: int) -> str:
+    def read_sample(self, size: int) -> str:
         text = ""
         while len(text) < size and (page := next(self._pages, None)) is not None:
             self._ahead.append(page)
@@ -158,68 +158,70 @@ class _Pages:
 
 
 @dataclass(frozen=True, slots=True)
-class PageRead:
+class PageSummary:
     """A page that the child has read; its passages follow, as far as they are complete."""
 
     number: int | None
-    method: Method
+    method: ExtractionMethod
     warning: str | None
     characters: int
-    blank: bool
+    is_blank: bool
 
 
-Part: TypeAlias = PageRead | Piece
+ReadingPart: TypeAlias = PageSummary | SplitPassage
 
 
-class Reading(Exchange):
+class DocumentReading(FrameStream):
     """A context manager: inside it facts and language are known, and iterating yields pages and passages as they come.
     Nothing that the child sends is believed unchecked."""
 
     facts: Facts
     language: str | None
 
-    def begin(self) -> None:
-        first, facts = self.next()
-        second, answer = self.next()
+    def read_start(self) -> None:
+        first, facts = self.receive_frame()
+        second, answer = self.receive_frame()
         try:
-            if (first, second) != (Mark.FACTS, Mark.ANSWER):
+            if (first, second) != (FrameKind.FACTS, FrameKind.ANSWER):
                 raise BrokenFrame("pages came before facts")
             self.facts, self.language = frames.load_facts(facts), _load_language(answer)
         except BrokenFrame as error:
-            raise self.broken(error) from error
+            raise self.stop_with_error(error) from error
 
-    def __iter__(self) -> Iterator[Part]:
-        for mark, payload in self.receive():
+    def __iter__(self) -> Iterator[ReadingPart]:
+        for mark, payload in self.receive_frames():
             try:
                 part = _load_part(mark, payload)
             except BrokenFrame as error:
-                raise self.broken(error) from error
+                raise self.stop_with_error(error) from error
             yield part
 
 
-def read_document(parsers: Parsers, source: Source, order: Order, cancelled: Callable[[], bool]) -> Reading:
-    call = Call(f"{__name__}:split_document", order.dump(), f"{__name__}:prepare")
-    return parsers.run(Reading, call, source, cancelled=cancelled)
+def read_document(
+    parsers: Parsers, source: Source, options: ReadOptions, cancelled: Callable[[], bool]
+) -> DocumentReading:
+    call = TaskCall(f"{__name__}:split_document", options.dump(), f"{__name__}:prepare")
+    return parsers.run_task(DocumentReading, call, source, cancelled=cancelled)
 
 
 def _load_language(payload: Payload) -> str | None:
-    code = frames.text_of(payload.head, "language", 2)
+    code = frames.read_text_field(payload.head, "language", 2)
     if code is not None and not LANGUAGE_CODE.fullmatch(code):
         raise BrokenFrame("it named no language")
     return code
 
 
-def _load_part(mark: Mark, payload: Payload) -> Part:
-    if mark is Mark.PIECE:
+def _load_part(mark: FrameKind, payload: Payload) -> ReadingPart:
+    if mark is FrameKind.PIECE:
         return _load_piece(payload)
-    if mark is not Mark.PAGE:
+    if mark is not FrameKind.PAGE:
         raise BrokenFrame(f"{mark.name} where a page or a passage was due")
     page, head = frames.load_page(payload), payload.head
-    characters = frames.number_of(head, "characters") or 0
-    return PageRead(page.number, page.method, page.warning, characters, frames.flag_of(head, "blank"))
+    characters = frames.read_number_field(head, "characters") or 0
+    return PageSummary(page.number, page.method, page.warning, characters, frames.read_flag_field(head, "blank"))
 
 
-def _load_piece(payload: Payload) -> Piece:
+def _load_piece(payload: Payload) -> SplitPassage:
     text, section = payload.text, payload.head.get("section")
     if len(text) > MAX_PIECE_CHARS:
         raise BrokenFrame("a passage is too long")
@@ -227,4 +229,4 @@ def _load_piece(payload: Payload) -> Piece:
         raise BrokenFrame("a passage has no headings that could be its own")
     if not all(isinstance(name, str) and len(name) <= MAX_HEADING_CHARS for name in section):
         raise BrokenFrame("a heading is not a text")
-    return Piece(text, frames.number_of(payload.head, "page"), tuple(cast("list[str]", section)))
+    return SplitPassage(text, frames.read_number_field(payload.head, "page"), tuple(cast("list[str]", section)))

@@ -24,58 +24,57 @@ from typing import IO, cast
 
 import numpy as np
 
-from knowledge.embed.base import Embedder, PassageEmbedder, Vectors
-from knowledge.embed.loading import Choice, Model
+from knowledge.embed.embedder import Embedder, PassageEmbedder, Vectors
+from knowledge.embed.loading import ModelChoice, ModelLoader
 from knowledge.errors import Cancelled, Internal, JobCrashed, KnowledgeError, ModelUnavailable
-from knowledge.extract.process.command import environment, program
-from knowledge.extract.process.exit_reason import signal_name
+from knowledge.extract.process.child import build_command, build_environment, find_signal_name
 from knowledge.extract.sandbox import confine as sandbox
 from knowledge.model import Json
 
 log = logging.getLogger(__name__)
 
-BATCH = 8
+PASSAGES_PER_REQUEST = 8
 """Passages in one request: few, so that a frozen child is noticed soon."""
 LOAD_SECONDS = 300.0
 """How long the child may take to load the model, which is no fault of any text."""
 SECONDS_PER_CHARACTER = 0.01
 """Added to the deadline of a request: fifty times what the default model needs, for large models on slow machines."""
 POLL_SECONDS = 0.1
-"""How often the wish to stop is looked at while the child works."""
-HEADER = struct.Struct("!cI")
-READY, VECTORS, ERROR = b"R", b"V", b"E"
+"""How often cancellation is checked while the child works, in seconds."""
+FRAME_HEADER = struct.Struct("!cI")
+READY_FRAME, VECTORS_FRAME, ERROR_FRAME = b"R", b"V", b"E"
 MAX_FRAME_BYTES = 16 << 20
-CALL = "from knowledge.engine.ingest.embedding_child import serve; serve()"
+CHILD_PROGRAM = "from knowledge.engine.ingest.embedding_child import serve; serve()"
 
-Stop = Callable[[], bool]
+ShouldStop = Callable[[], bool]
 
 
-class Isolation:
+class EmbeddingIsolation:
     """Where a job that must run alone has its passages embedded; leaving it ends the child."""
 
-    def __init__(self, seconds: float, stop: Stop) -> None:
+    def __init__(self, seconds: float, stop: ShouldStop) -> None:
         self._seconds, self._stop = seconds, stop
-        self._ending = contextlib.ExitStack()
+        self._exit_stack = contextlib.ExitStack()
 
-    def __enter__(self) -> Isolation:
+    def __enter__(self) -> EmbeddingIsolation:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._ending.close()
+        self._exit_stack.close()
 
-    def isolate(self, model: Model, embedder: Embedder) -> PassageEmbedder:
+    def isolate_model(self, model: ModelLoader, embedder: Embedder) -> PassageEmbedder:
         """The same model in a child; a model that only asks a service over the network stays where it is."""
         if model.loader is None:
             return embedder
         child = EmbeddingChild(model.loader, model.choice, embedder, self._seconds, self._stop)
-        self._ending.callback(child.close)
+        self._exit_stack.callback(child.close)
         return child
 
 
 class EmbeddingChild:
     """Embeds passages in a child process, which starts with the first of them and is killed by `close`."""
 
-    def __init__(self, loader: str, choice: Choice, embedder: Embedder, seconds: float, stop: Stop) -> None:
+    def __init__(self, loader: str, choice: ModelChoice, embedder: Embedder, seconds: float, stop: ShouldStop) -> None:
         """`seconds` is what every request may take, beside what is added for its length."""
         self.languages = embedder.languages
         self._dimension, self._fingerprint = embedder.dimension, embedder.fingerprint
@@ -84,8 +83,10 @@ class EmbeddingChild:
         self._pipe = ThreadPoolExecutor(1, thread_name_prefix="embedding-pipe")
 
     def embed(self, passages: Sequence[str]) -> Vectors:
-        batches = [passages[first : first + BATCH] for first in range(0, len(passages), BATCH)]
-        rows = [self._embed(batch) for batch in batches]
+        batches = [
+            passages[first : first + PASSAGES_PER_REQUEST] for first in range(0, len(passages), PASSAGES_PER_REQUEST)
+        ]
+        rows = [self._embed_batch(batch) for batch in batches]
         return np.concatenate(rows) if rows else np.empty((0, self._dimension), np.float32)
 
     def close(self) -> None:
@@ -99,27 +100,27 @@ class EmbeddingChild:
                     cast("IO[bytes]", pipe).close()
             process.wait()
 
-    def _embed(self, passages: Sequence[str]) -> Vectors:
-        process = self._start() if self._process is None else self._process
+    def _embed_batch(self, passages: Sequence[str]) -> Vectors:
+        process = self._start_child() if self._process is None else self._process
         seconds = self._seconds + SECONDS_PER_CHARACTER * sum(map(len, passages))
         try:
-            mark, payload = self._ask(process, {"passages": list(passages)}, seconds)
+            mark, payload = self._request(process, {"passages": list(passages)}, seconds)
         except EOFError as error:
-            raise JobCrashed(f"Embedding its text {_ending(process)}", step="embed") from error
+            raise JobCrashed(f"Embedding its text {_describe_exit(process)}", step="embed") from error
         except TimeoutError as error:
             raise JobCrashed(f"Embedding its text took longer than {seconds:.0f} seconds", step="embed") from error
-        if mark != VECTORS or len(payload) != len(passages) * self._dimension * 4:
+        if mark != VECTORS_FRAME or len(payload) != len(passages) * self._dimension * 4:
             log.error(
                 "The passages could not be embedded in a child process: %s", payload[:1000].decode(errors="replace")
             )
             raise Internal("The passages could not be embedded")
         return np.frombuffer(payload, np.float32).reshape(len(passages), self._dimension)
 
-    def _start(self) -> subprocess.Popen[bytes]:
+    def _start_child(self) -> subprocess.Popen[bytes]:
         """A child with the model loaded. What goes wrong here says nothing about the text, which it has not seen."""
         process = self._process = subprocess.Popen(
-            program(CALL),
-            env=environment(),
+            build_command(CHILD_PROGRAM),
+            env=build_environment(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -127,18 +128,18 @@ class EmbeddingChild:
         )
         wanted: Json = {"loader": self._loader, "choice": dump_choice(self._choice)}
         try:
-            mark, payload = self._ask(process, wanted, LOAD_SECONDS)
+            mark, payload = self._request(process, wanted, LOAD_SECONDS)
         except (EOFError, TimeoutError) as error:
             slow = isinstance(error, TimeoutError)
-            raise _not_loaded(self._choice, "it took too long" if slow else "the process ended") from error
+            raise _make_load_error(self._choice, "it took too long" if slow else "the process ended") from error
         told = payload.decode(errors="replace")
-        if mark != READY or told != self._fingerprint:
-            raise _not_loaded(self._choice, told if mark == ERROR else "it is another model by now")
+        if mark != READY_FRAME or told != self._fingerprint:
+            raise _make_load_error(self._choice, told if mark == ERROR_FRAME else "it is another model by now")
         return process
 
-    def _ask(self, process: subprocess.Popen[bytes], request: Json, seconds: float) -> tuple[bytes, bytes]:
+    def _request(self, process: subprocess.Popen[bytes], request: Json, seconds: float) -> tuple[bytes, bytes]:
         """What the child answers; EOFError when it ended, TimeoutError when it took longer than it may."""
-        answer = self._pipe.submit(_exchange, process, json.dumps(request).encode() + b"\n")
+        answer = self._pipe.submit(_send_and_receive, process, json.dumps(request).encode() + b"\n")
         deadline = time.monotonic() + seconds
         while not _is_done(answer):
             if self._stop():
@@ -154,33 +155,33 @@ def _is_done(answer: Future[tuple[bytes, bytes]]) -> bool:
     return answer.done()
 
 
-def _exchange(process: subprocess.Popen[bytes], request: bytes) -> tuple[bytes, bytes]:
+def _send_and_receive(process: subprocess.Popen[bytes], request: bytes) -> tuple[bytes, bytes]:
     stdin, stdout = cast("IO[bytes]", process.stdin), cast("IO[bytes]", process.stdout)
     try:
         stdin.write(request)
         stdin.flush()
-        mark, length = HEADER.unpack(_read(stdout, HEADER.size))
+        mark, length = FRAME_HEADER.unpack(_read_exactly(stdout, FRAME_HEADER.size))
         if length > MAX_FRAME_BYTES:
             raise EOFError
-        return mark, _read(stdout, length)
+        return mark, _read_exactly(stdout, length)
     except (OSError, ValueError) as error:  # it ended, or was killed because nobody waits any more
         raise EOFError from error
 
 
-def _read(stdout: IO[bytes], size: int) -> bytes:
+def _read_exactly(stdout: IO[bytes], size: int) -> bytes:
     data = stdout.read(size)
     if len(data) < size:
         raise EOFError
     return data
 
 
-def _ending(process: subprocess.Popen[bytes]) -> str:
+def _describe_exit(process: subprocess.Popen[bytes]) -> str:
     code = process.wait()
-    name = signal_name(code)
+    name = find_signal_name(code)
     return f"ended its process by {name}" if name else f"ended its process with code {code}"
 
 
-def _not_loaded(choice: Choice, reason: str) -> ModelUnavailable:
+def _make_load_error(choice: ModelChoice, reason: str) -> ModelUnavailable:
     return ModelUnavailable(
         f"The model {choice.name!r} could not be loaded in a process of its own: {reason}",
         hint="Make more memory available, or start the server again, and retry the job.",
@@ -188,14 +189,14 @@ def _not_loaded(choice: Choice, reason: str) -> ModelUnavailable:
     )
 
 
-def dump_choice(choice: Choice) -> Json:
+def dump_choice(choice: ModelChoice) -> Json:
     """Everything but the key, which no child needs."""
     return cast(Json, {**asdict(choice), "key": None, "cache_folder": str(choice.cache_folder)})
 
 
-def load_choice(body: Json) -> Choice:
+def load_choice(body: Json) -> ModelChoice:
     fields = cast("dict[str, str]", body)
-    return Choice(**{**fields, "cache_folder": Path(fields["cache_folder"])})  # type: ignore[arg-type]
+    return ModelChoice(**{**fields, "cache_folder": Path(fields["cache_folder"])})  # type: ignore[arg-type]
 
 
 # -- in the child ---------------------------------------------------------------------------------
@@ -215,23 +216,23 @@ def serve() -> None:
         try:
             request = json.loads(line)
             if embedder is None:
-                embedder = _load(request)
-                _write(output, READY, embedder.fingerprint.encode())
+                embedder = _load_embedder(request)
+                _write_frame(output, READY_FRAME, embedder.fingerprint.encode())
             else:
                 vectors = embedder.embed(request["passages"])
-                _write(output, VECTORS, np.ascontiguousarray(vectors, np.float32).tobytes())
+                _write_frame(output, VECTORS_FRAME, np.ascontiguousarray(vectors, np.float32).tobytes())
         except Exception as error:
             told = str(error) if isinstance(error, KnowledgeError) else f"{type(error).__name__}: {error}"
-            _write(output, ERROR, told[:1000].encode(errors="replace"))
+            _write_frame(output, ERROR_FRAME, told[:1000].encode(errors="replace"))
     sys.exit(0)
 
 
-def _load(request: Json) -> Embedder:
+def _load_embedder(request: Json) -> Embedder:
     module, _, name = cast(str, request["loader"]).partition(":")
-    load: Callable[[Choice], Embedder] = getattr(importlib.import_module(module), name)
+    load: Callable[[ModelChoice], Embedder] = getattr(importlib.import_module(module), name)
     return load(load_choice(cast(Json, request["choice"])))
 
 
-def _write(output: IO[bytes], mark: bytes, payload: bytes) -> None:
-    output.write(HEADER.pack(mark, len(payload)) + payload)
+def _write_frame(output: IO[bytes], mark: bytes, payload: bytes) -> None:
+    output.write(FRAME_HEADER.pack(mark, len(payload)) + payload)
     output.flush()

@@ -9,103 +9,105 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from knowledge import failpoints
-from knowledge.embed.base import PassageEmbedder
-from knowledge.split import Piece, passage_text
+from knowledge.embed.embedder import PassageEmbedder
+from knowledge.split import SplitPassage, build_embedding_text
 from knowledge.store.chunks import ChunkStore, StagedChunk
 
-BATCH = 64
+PASSAGES_PER_BATCH = 64
 
-Step = Callable[[], None]
+BetweenBatches = Callable[[], None]
 """Called between two batches: it may raise to stop the work."""
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class VectorModel:
     """The model that gives the passages their vectors, under the number it has in the store."""
 
     embedder: PassageEmbedder
     model_id: int
 
-    def reads(self, language: str | None) -> bool:
+    def reads_language(self, language: str | None) -> bool:
         languages = self.embedder.languages
         return language is None or languages is None or language in languages
 
 
 @dataclass(slots=True)
-class Preparation:
+class StagedDocument:
     """The passages of one document: all but the last batch are staged in the store."""
 
     job_id: int
     title: str
     chunks: ChunkStore
-    reader: Reader | None
-    step: Step
+    vector_model: VectorModel | None
+    between_batches: BetweenBatches
     content_id: int | None = None
     count: int = 0
-    last: list[StagedChunk] = field(default_factory=list)
-    _waiting: list[Piece] = field(default_factory=list)
+    last_batch: list[StagedChunk] = field(default_factory=list)
+    _waiting: list[SplitPassage] = field(default_factory=list)
 
     @property
     def model_id(self) -> int | None:
-        return self.reader.model_id if self.reader else None
+        return self.vector_model.model_id if self.vector_model else None
 
-    def add(self, pieces: Iterable[Piece]) -> None:
+    def add_pieces(self, pieces: Iterable[SplitPassage]) -> None:
         for piece in pieces:
             self._waiting.append(piece)
-            if len(self._waiting) >= BATCH:
-                self._work()
+            if len(self._waiting) >= PASSAGES_PER_BATCH:
+                self._embed_waiting()
 
     def finish(self) -> None:
-        self._work()
+        self._embed_waiting()
 
     def abandon(self) -> None:
         if self.content_id is not None:
-            self.chunks.drop(self.content_id)
+            self.chunks.drop_content(self.content_id)
 
-    def _work(self) -> None:
+    def _embed_waiting(self) -> None:
         if not self._waiting:
             return
-        self.step()
-        self._put_away()
-        self.last = staged(self._waiting, self.title, self.reader, self.chunks)
-        self.count += len(self.last)
+        self.between_batches()
+        self._stage_last_batch()
+        self.last_batch = embed_pieces(self._waiting, self.title, self.vector_model, self.chunks)
+        self.count += len(self.last_batch)
         self._waiting = []
 
-    def _put_away(self) -> None:
+    def _stage_last_batch(self) -> None:
         """Stage the batch before this one: now we know that it is not the last."""
-        if not self.last:
+        if not self.last_batch:
             return
         if self.content_id is None:
-            self.content_id = self.chunks.begin(self.job_id)
-        first = self.count - len(self.last)
-        self.chunks.stage(self.content_id, first, self.last, self.model_id)
-        self.last = []
-        failpoints.reached("ingest.staged")
+            self.content_id = self.chunks.begin_content(self.job_id)
+        first = self.count - len(self.last_batch)
+        self.chunks.stage_chunks(self.content_id, first, self.last_batch, self.model_id)
+        self.last_batch = []
+        failpoints.trigger("ingest.staged")
 
 
-def staged(pieces: Sequence[Piece], title: str, reader: Reader | None, chunks: ChunkStore) -> list[StagedChunk]:
-    texts = [passage_text(title, piece.section, piece.text) for piece in pieces]
-    digests = [digest(text) for text in texts]
-    vectors = vectors_for(texts, digests, reader, chunks)
+def embed_pieces(
+    pieces: Sequence[SplitPassage], title: str, vector_model: VectorModel | None, chunks: ChunkStore
+) -> list[StagedChunk]:
+    texts = [build_embedding_text(title, piece.section, piece.text) for piece in pieces]
+    digests = [digest_text(text) for text in texts]
+    vectors = get_vectors(texts, digests, vector_model, chunks)
     return [
         StagedChunk(piece.text, piece.page, piece.section, key, vectors.get(key))
         for piece, key in zip(pieces, digests, strict=True)
     ]
 
 
-def digest(text: str) -> bytes:
+def digest_text(text: str) -> bytes:
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
-def vectors_for(
-    texts: Sequence[str], digests: Sequence[bytes], reader: Reader | None, chunks: ChunkStore
+def get_vectors(
+    texts: Sequence[str], digests: Sequence[bytes], vector_model: VectorModel | None, chunks: ChunkStore
 ) -> dict[bytes, bytes]:
     """The vector of each text, in half precision; one that was made before is taken from the store."""
-    if reader is None:
+    if vector_model is None:
         return {}
-    known = chunks.known_vectors(reader.model_id, list(set(digests)))
+    known = chunks.find_known_vectors(vector_model.model_id, list(set(digests)))
     missing = {key: text for key, text in zip(digests, texts, strict=True) if key not in known}
     if missing:
-        made = reader.embedder.embed(list(missing.values())).astype(np.float16)
+        made = vector_model.embedder.embed(list(missing.values())).astype(np.float16)
         known.update(zip(missing, (row.tobytes() for row in made), strict=True))
     return known

@@ -1,4 +1,4 @@
-"""Who goes first: while many at once are being let in, work that nobody waits for stands aside for a moment."""
+"""Backpressure: workers pause briefly while many requests are being accepted."""
 
 from __future__ import annotations
 
@@ -6,32 +6,32 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-CROWD = 8
+BACKPRESSURE_REQUESTS = 8
 """So many who ask at once are a crowd. Fewer are let in quickly beside everything else."""
-PATIENCE = 0.25
+YIELD_SECONDS = 0.25
 """For so long a worker stands aside, in seconds; then it does one job, so that the work never stops."""
 
 
-class Courtesy:
-    def __init__(self, patience: float = PATIENCE) -> None:
-        self._patience = patience
+class Backpressure:
+    def __init__(self, yield_seconds: float = YIELD_SECONDS) -> None:
+        self._yield_seconds = yield_seconds
         self._changed = threading.Condition()
-        self._asking = 0
+        self._active_requests = 0
 
     @contextmanager
-    def letting_in(self) -> Iterator[None]:
+    def track_request(self) -> Iterator[None]:
         with self._changed:
-            self._asking += 1
+            self._active_requests += 1
         try:
             yield
         finally:
             with self._changed:
-                self._asking -= 1
-                if self._asking < CROWD:
+                self._active_requests -= 1
+                if self._active_requests < BACKPRESSURE_REQUESTS:
                     self._changed.notify_all()
 
-    def stand_aside(self) -> None:
+    def yield_to_requests(self) -> None:
         """Wait until the crowd is in, or patience ends."""
-        if self._asking >= CROWD:
+        if self._active_requests >= BACKPRESSURE_REQUESTS:
             with self._changed:
-                self._changed.wait_for(lambda: self._asking < CROWD, self._patience)
+                self._changed.wait_for(lambda: self._active_requests < BACKPRESSURE_REQUESTS, self._yield_seconds)

@@ -11,34 +11,34 @@ from knowledge.model import Job, JobStatus
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class JobProgress:
     step: str = "Starting"
     done: int = 0
     total: int = 0
 
 
-class Board:
+class ProgressTracker:
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._progress: dict[int, Progress] = {}
+        self._progress: dict[int, JobProgress] = {}
         self._cancelled: set[int] = set()
-        self._watchers: dict[int, set[Callable[[], None]]] = {}
+        self._wakers: dict[int, set[Callable[[], None]]] = {}
 
     def begin(self, job_id: int) -> None:
         with self._lock:
-            self._progress[job_id] = Progress()
+            self._progress[job_id] = JobProgress()
 
     def report(self, job_id: int, step: str, done: int, total: int) -> None:
         with self._lock:
             if job_id in self._progress:
-                self._progress[job_id] = Progress(step, done, total)
-        self.tell(job_id)
+                self._progress[job_id] = JobProgress(step, done, total)
+        self.notify_watchers(job_id)
 
     def end(self, job_id: int) -> None:
         with self._lock:
             self._progress.pop(job_id, None)
             self._cancelled.discard(job_id)
-        self.tell(job_id)
+        self.notify_watchers(job_id)
 
     def cancel(self, job_id: int) -> bool:
         """Ask a running job to stop; False when no job of that number runs here."""
@@ -46,13 +46,13 @@ class Board:
             running = job_id in self._progress
             if running:
                 self._cancelled.add(job_id)
-        self.tell(job_id)
+        self.notify_watchers(job_id)
         return running
 
     def is_cancelled(self, job_id: int) -> bool:
         return job_id in self._cancelled
 
-    def lay_over(self, job: Job) -> Job:
+    def add_progress(self, job: Job) -> Job:
         """The job as the store has it, with the progress that only we know."""
         progress = self._progress.get(job.id)
         if progress is None or job.status is not JobStatus.PROCESSING:
@@ -61,46 +61,46 @@ class Board:
 
     # -- waiting --------------------------------------------------------------------------------
 
-    def tell(self, job_id: int) -> None:
+    def notify_watchers(self, job_id: int) -> None:
         with self._lock:
-            watchers = list(self._watchers.get(job_id, ()))
+            watchers = list(self._wakers.get(job_id, ()))
         for wake in watchers:
             wake()
 
-    def watch(self, job_id: int) -> Watch:
-        return Watch(self, job_id)
+    def watch(self, job_id: int) -> JobWatcher:
+        return JobWatcher(self, job_id)
 
-    def _add(self, job_id: int, wake: Callable[[], None]) -> None:
+    def _add_waker(self, job_id: int, wake: Callable[[], None]) -> None:
         with self._lock:
-            self._watchers.setdefault(job_id, set()).add(wake)
+            self._wakers.setdefault(job_id, set()).add(wake)
 
-    def _remove(self, job_id: int, wake: Callable[[], None]) -> None:
+    def _remove_waker(self, job_id: int, wake: Callable[[], None]) -> None:
         with self._lock:
-            waiting = self._watchers.get(job_id, set())
+            waiting = self._wakers.get(job_id, set())
             waiting.discard(wake)
             if not waiting:
-                self._watchers.pop(job_id, None)
+                self._wakers.pop(job_id, None)
 
 
-class Watch:
+class JobWatcher:
     """One waiter, on its own event loop. Begin to watch before looking at the job, and nothing is missed."""
 
-    def __init__(self, board: Board, job_id: int) -> None:
-        self._board, self._job_id = board, job_id
+    def __init__(self, tracker: ProgressTracker, job_id: int) -> None:
+        self._tracker, self._job_id = tracker, job_id
         self._loop, self._event = asyncio.get_running_loop(), asyncio.Event()
 
     def _wake(self) -> None:
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._event.set)
 
-    def __enter__(self) -> Watch:
-        self._board._add(self._job_id, self._wake)
+    def __enter__(self) -> JobWatcher:
+        self._tracker._add_waker(self._job_id, self._wake)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._board._remove(self._job_id, self._wake)
+        self._tracker._remove_waker(self._job_id, self._wake)
 
-    async def changed(self, timeout: float) -> bool:
+    async def wait_for_change(self, timeout: float) -> bool:
         """Wait for the next news; False when the time is up."""
         try:
             await asyncio.wait_for(self._event.wait(), timeout)

@@ -1,18 +1,19 @@
-"""The threads that claim jobs and do them, and what becomes of a job that goes wrong."""
+"""The threads that claim jobs and run them: which job may be claimed, and what happens when one fails."""
 
 from __future__ import annotations
 
 import logging
 import threading
 import time
+from collections.abc import Callable
+from typing import Protocol
 
-from knowledge.engine.indexing.follower import Indexer
-from knowledge.engine.indexing.models import NONE
+from knowledge.engine.indexing.follower import IndexFollower
+from knowledge.engine.indexing.models import NO_MODEL
 from knowledge.engine.ingest import unpack
-from knowledge.engine.ingest.pipeline import Ingest
-from knowledge.engine.jobs.backpressure import Courtesy
-from knowledge.engine.jobs.progress import Board
-from knowledge.engine.jobs.turns import Turns
+from knowledge.engine.ingest.pipeline import IngestPipeline
+from knowledge.engine.jobs.backpressure import Backpressure
+from knowledge.engine.jobs.progress import ProgressTracker
 from knowledge.errors import (
     Cancelled,
     Duplicate,
@@ -27,41 +28,47 @@ from knowledge.model import JobError, JobKind
 from knowledge.store.accounts.quotas import Quota
 from knowledge.store.documents import DocumentStore
 from knowledge.store.files import FileStore
+from knowledge.store.jobs.document_queue import DocumentQueue
 from knowledge.store.jobs.jobs import JobStore
-from knowledge.store.jobs.rows import MAX_DEATHS, Claim
+from knowledge.store.jobs.rows import MAX_DEATHS, JobClaim
 
 log = logging.getLogger(__name__)
 
-GLANCE = 0.05
+MODEL_POLL_SECONDS = 0.05
 PUBLISHED = "published"
 OUTSIDE_KILL_SECONDS = 0.5
 """So long after the death of its child a job that runs alone is failed: a kill of all our processes at once, which is
 no fault of the job, has ended the server by then."""
 RETRY_HINT = "The original is kept for a day: retry the job with 'knowledge jobs retry {id}'."
 
+MAX_WAIT_SECONDS = 60.0
+"""A job that must run alone lets all others go first, for so long; then no other is begun until it has run."""
+POLL_SECONDS = 0.05
 
-class Workers:
+
+class WorkerPool:
     def __init__(
         self,
         count: int,
         jobs: JobStore,
-        ingest: Ingest,
-        board: Board,
-        indexer: Indexer,
+        queue: DocumentQueue,
+        ingest: IngestPipeline,
+        progress: ProgressTracker,
+        indexer: IndexFollower,
         files: FileStore,
         quota: Quota,
-        courtesy: Courtesy,
+        backpressure: Backpressure,
     ) -> None:
-        self._quota, self._courtesy = quota, courtesy
-        self._jobs, self._ingest, self._board, self._indexer, self._files = jobs, ingest, board, indexer, files
+        self._quota, self._backpressure, self._queue = quota, backpressure, queue
+        self._jobs, self._ingest, self._progress, self._indexer, self._files = jobs, ingest, progress, indexer, files
         self._documents: DocumentStore = ingest.documents
-        self._news = threading.Condition()
+        self._queue_changed = threading.Condition()
         self._arrivals = 0
         self._stopping = threading.Event()
-        self._turns = Turns(jobs)
-        express = threading.Thread(target=self._work, args=(True,), name="worker-express", daemon=True)
+        self._claims = ClaimScheduler(jobs)
+        express = threading.Thread(target=self._run_worker, args=(True,), name="worker-express", daemon=True)
         others = [
-            threading.Thread(target=self._work, args=(False,), name=f"worker-{number}", daemon=True)
+            threading.Thread(target=self._run_worker, args=(False,), name=f"worker-{number}", daemon=True)
             for number in range(count)
         ]
         self._threads = [express, *others]
@@ -69,21 +76,21 @@ class Workers:
     def start(self, alone_delay_seconds: float | None = None) -> None:
         """Begin; a delay is given where jobs wait that must run alone."""
         if alone_delay_seconds is not None:
-            self._turns.expect_alone(alone_delay_seconds)
+            self._claims.expect_alone_job(alone_delay_seconds)
         for thread in self._threads:
             thread.start()
 
     def wake(self) -> None:
         """A job has been queued. Two are woken, since one of them may be the one that takes nothing but notes."""
-        with self._news:
+        with self._queue_changed:
             self._arrivals += 1
-            self._news.notify(2)
+            self._queue_changed.notify(2)
 
     def wake_all(self) -> None:
         """Many jobs have been queued, or it is time to go."""
-        with self._news:
+        with self._queue_changed:
             self._arrivals += 1
-            self._news.notify_all()
+            self._queue_changed.notify_all()
 
     def close(self) -> None:
         """Stop soon; what is under way is queued again."""
@@ -95,81 +102,81 @@ class Workers:
 
     # -- a worker's life ------------------------------------------------------------------------
 
-    def _work(self, express: bool) -> None:
+    def _run_worker(self, express: bool) -> None:
         if express:
             self._warm_up()
         while not self._stopping.is_set():
-            self._courtesy.stand_aside()
+            self._backpressure.yield_to_requests()
             seen = self._arrivals
             try:
-                claim = self._turns.claim(express)
+                claim = self._claims.claim(express)
             except KnowledgeError:
                 log.exception("No job could be claimed")
                 self._stopping.wait(1.0)
                 continue
             if claim is None:
-                self._wait_for_news(seen)
+                self._wait_for_job(seen)
             else:
-                self._do(claim)
+                self._run_claim(claim)
 
     def _warm_up(self) -> None:
         """After the model, since its first vector is what a start is waited for."""
         model = self._ingest.models.serving
-        while not self._stopping.is_set() and not model.settled(GLANCE):
+        while not self._stopping.is_set() and not model.wait_until_settled(MODEL_POLL_SECONDS):
             pass
-        if not self._stopping.is_set() and (model.ready() is not None or model.choice.kind == NONE):
+        if not self._stopping.is_set() and (model.embedder is not None or model.choice.kind == NO_MODEL):
             try:
                 self._ingest.warm_up()
             except Exception:  # the first document will say why
                 log.exception("Nothing could be made ready before the first document")
 
-    def _wait_for_news(self, seen: int) -> None:
-        with self._news:
-            changed = self._turns.seconds_to_wait()
-            self._news.wait_for(lambda: self._arrivals != seen or self._stopping.is_set(), changed)
+    def _wait_for_job(self, seen: int) -> None:
+        with self._queue_changed:
+            changed = self._claims.seconds_to_wait()
+            self._queue_changed.wait_for(lambda: self._arrivals != seen or self._stopping.is_set(), changed)
 
-    def _do(self, claim: Claim) -> None:
+    def _run_claim(self, claim: JobClaim) -> None:
         began = time.monotonic()
-        self._board.begin(claim.id)
+        self._progress.begin(claim.id)
         try:
-            with self._indexer.expecting():
-                outcome = self._run(claim)
+            with self._indexer.expect_change():
+                outcome = self._execute_claim(claim)
             # The file of one that was published is its document's.
             if outcome != PUBLISHED and claim.sha256 is not None:
-                self._files.discard(claim.sha256, self._documents.names)
+                self._files.discard(claim.sha256, self._documents.is_file_referenced)
         except Exception:  # the store itself is in trouble: the job stays claimed and is queued again at the next start
             log.exception("job %s could not be ended", claim.uid)
             outcome = "stuck"
         finally:
-            if self._turns.end():
+            if self._claims.end_job():
                 self.wake_all()
         log.info("job %s %s %s %.0f ms", claim.uid, claim.kind, outcome, (time.monotonic() - began) * 1000)
 
-    def _run(self, claim: Claim) -> str:
+    def _execute_claim(self, claim: JobClaim) -> str:
         """Do one job; its end is written down here, but for success, which the index has the last word on."""
         try:
             if claim.kind is JobKind.UNPACK:
-                return self._unpack(claim)
-            published = self._ingest.run(claim, self._reporter(claim), lambda: self._must_stop(claim))
+                return self._unpack_archive(claim)
+            published = self._ingest.run(claim, self._make_reporter(claim), lambda: self._must_stop(claim))
         except Cancelled:
-            return self._stopped(claim)
+            return self._end_stopped(claim)
         except Duplicate as error:
-            return self._duplicate(claim, error)
+            return self._end_duplicate(claim, error)
         except (ParserDied, JobCrashed) as error:
-            return self._child_died(claim, error)
+            return self._requeue_after_crash(claim, error)
         except KnowledgeError as error:
-            return self._failed(claim, error)
+            return self._end_failed(claim, error)
         except Exception:
             log.exception("job %s failed through a fault of ours", claim.uid)
-            return self._failed(claim, Internal("The job failed through an internal error"))
+            return self._end_failed(claim, Internal("The job failed through an internal error"))
         if published.replaced_sha256 is not None:
-            self._files.discard(published.replaced_sha256, self._documents.names)
+            self._files.discard(published.replaced_sha256, self._documents.is_file_referenced)
         self._indexer.wake()
         return PUBLISHED
 
-    def _unpack(self, claim: Claim) -> str:
-        told = unpack.unpack(
-            self._ingest.database,
+    def _unpack_archive(self, claim: JobClaim) -> str:
+        told = unpack.unpack_archive(
+            self._queue,
             self._files,
             self._documents,
             self._ingest.parsers,
@@ -177,73 +184,135 @@ class Workers:
             self._quota,
             lambda: self._must_stop(claim),
         )
-        self._jobs.unpacked(claim, told)
-        self._board.end(claim.id)
+        self._jobs.mark_unpacked(claim, told)
+        self._progress.end(claim.id)
         self.wake_all()
         return "unpacked"
 
-    def _must_stop(self, claim: Claim) -> bool:
-        return self._stopping.is_set() or self._board.is_cancelled(claim.id)
+    def _must_stop(self, claim: JobClaim) -> bool:
+        return self._stopping.is_set() or self._progress.is_cancelled(claim.id)
 
-    def _reporter(self, claim: Claim) -> _Reporter:
-        return _Reporter(self._board, claim.id)
+    def _make_reporter(self, claim: JobClaim) -> _JobReporter:
+        return _JobReporter(self._progress, claim.id)
 
     # -- how a job may end ----------------------------------------------------------------------
 
-    def _stopped(self, claim: Claim) -> str:
-        if self._board.is_cancelled(claim.id):
-            self._jobs.cancelled(claim)
+    def _end_stopped(self, claim: JobClaim) -> str:
+        if self._progress.is_cancelled(claim.id):
+            self._jobs.mark_cancelled(claim)
             outcome = "cancelled"
         else:
-            self._jobs.release(claim)
+            self._jobs.requeue(claim)
             outcome = "queued again"
-        self._end(claim)
+        self._discard_file_and_end(claim)
         return outcome
 
-    def _end(self, claim: Claim) -> None:
+    def _discard_file_and_end(self, claim: JobClaim) -> None:
         """Let the file go before anybody is told, so that what is said to have left nothing has left nothing."""
         if claim.sha256 is not None:
-            self._files.discard(claim.sha256, self._documents.names)
-        self._board.end(claim.id)
+            self._files.discard(claim.sha256, self._documents.is_file_referenced)
+        self._progress.end(claim.id)
 
-    def _duplicate(self, claim: Claim, error: Duplicate) -> str:
+    def _end_duplicate(self, claim: JobClaim, error: Duplicate) -> str:
         twin = self._documents.get(int(str(error.details["document_id"])))
-        self._jobs.duplicate(claim, twin.id, twin.uid, twin.chunk_count)
-        self._board.end(claim.id)
+        self._jobs.mark_duplicate(claim, twin.id, twin.uid, twin.chunk_count)
+        self._progress.end(claim.id)
         return "duplicate"
 
-    def _child_died(self, claim: Claim, error: ParserDied | JobCrashed) -> str:
+    def _requeue_after_crash(self, claim: JobClaim, error: ParserDied | JobCrashed) -> str:
         if claim.runs_alone:
-            return self._died_alone(claim, error)
-        self._jobs.died(claim)
+            return self._fail_after_crash_alone(claim, error)
+        self._jobs.requeue_after_crash(claim)
         if claim.deaths + 1 >= MAX_DEATHS:
-            self._turns.expect_alone()
-        self._board.end(claim.id)
+            self._claims.expect_alone_job()
+        self._progress.end(claim.id)
         self.wake()
         return "queued again after its child process died"
 
-    def _died_alone(self, claim: Claim, error: ParserDied | JobCrashed) -> str:
-        if self._stopping.wait(OUTSIDE_KILL_SECONDS) or self._board.is_cancelled(claim.id):
-            return self._stopped(claim)
+    def _fail_after_crash_alone(self, claim: JobClaim, error: ParserDied | JobCrashed) -> str:
+        if self._stopping.wait(OUTSIDE_KILL_SECONDS) or self._progress.is_cancelled(claim.id):
+            return self._end_stopped(claim)
         message, hint = f"{error}, with no other job beside it", RETRY_HINT.format(id=claim.id)
-        return self._failed(claim, type(error)(message, hint=hint, **error.details))
+        return self._end_failed(claim, type(error)(message, hint=hint, **error.details))
 
-    def _failed(self, claim: Claim, error: KnowledgeError) -> str:
+    def _end_failed(self, claim: JobClaim, error: KnowledgeError) -> str:
         problem = JobError(error.code, str(error), error.hint, error.details)
-        self._jobs.fail(claim, problem, keep_original=worth_another_try(error))
-        self._end(claim)
+        self._jobs.mark_failed(claim, problem, keep_original=is_retryable(error))
+        self._discard_file_and_end(claim)
         return f"failed: {error.code}"
 
 
-def worth_another_try(error: KnowledgeError) -> bool:
+def is_retryable(error: KnowledgeError) -> bool:
     """Whether reading the same bytes again could end otherwise; only then is the original kept for a retry."""
     crashed = isinstance(error, ParserDied | JobCrashed)
     return crashed or not isinstance(error, Unreadable | UnsupportedFormat)
 
 
-class _Reporter:
-    def __init__(self, board: Board, job_id: int) -> None:
-        self._board, self._job_id = board, job_id
+class _JobReporter:
+    def __init__(self, tracker: ProgressTracker, job_id: int) -> None:
+        self._tracker, self._job_id = tracker, job_id
 
     def __call__(self, step: str, done: int, total: int) -> None:
-        self._board.report(self._job_id, step, done, total)
+        self._tracker.report(self._job_id, step, done, total)
+
+
+class JobQueue(Protocol):
+    """The part of the job store that hands out jobs."""
+
+    def claim(self, most_urgent_only: bool) -> JobClaim | None: ...
+
+    def claim_alone(self) -> JobClaim | None: ...
+
+
+class ClaimScheduler:
+    """A job is claimed only when it may begin at once: what is claimed when the server ends counts as interrupted."""
+
+    def __init__(self, queue: JobQueue, clock: Callable[[], float] = time.monotonic) -> None:
+        self._queue, self._clock = queue, clock
+        self._lock = threading.Lock()  # one claim after the other, or several workers would write for the same job
+        self._running = 0
+        self._alone = False
+        self._waiting_since: float | None = None
+        """Since when a job that must run alone may be waiting."""
+        self._not_before = 0.0
+
+    def expect_alone_job(self, delay_seconds: float = 0.0) -> None:
+        """A job that must run alone is queued; it is not begun before the delay is over."""
+        with self._lock:
+            now = self._clock()
+            self._waiting_since = now if self._waiting_since is None else self._waiting_since
+            self._not_before = max(self._not_before, now + delay_seconds)
+
+    def claim(self, most_urgent_only: bool) -> JobClaim | None:
+        """The next job that may begin now; `end` must follow when it is over."""
+        with self._lock:
+            if self._alone:
+                return None
+            claim = None if self._is_overdue() else self._queue.claim(most_urgent_only)
+            if claim is None and not most_urgent_only and self._may_run_alone():
+                claim = self._queue.claim_alone()
+                self._alone = claim is not None
+                self._waiting_since = self._clock() if self._alone else None
+            self._running += claim is not None
+            return claim
+
+    def end_job(self) -> bool:
+        """A claimed job is over; True when workers that found nothing should look again."""
+        with self._lock:
+            was_alone, self._alone = self._alone, False
+            self._running -= 1
+            return was_alone or self._waiting_since is not None
+
+    def seconds_to_wait(self) -> float | None:
+        """How long a worker without a job may sleep; None until it is woken."""
+        with self._lock:
+            if self._waiting_since is None or self._running:
+                return None
+            return max(self._not_before - self._clock(), POLL_SECONDS)
+
+    def _is_overdue(self) -> bool:
+        since = self._waiting_since
+        return since is not None and self._clock() >= max(since + MAX_WAIT_SECONDS, self._not_before)
+
+    def _may_run_alone(self) -> bool:
+        return self._waiting_since is not None and not self._running and self._clock() >= self._not_before

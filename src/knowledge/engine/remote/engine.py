@@ -4,195 +4,374 @@ from __future__ import annotations
 
 import asyncio
 import time
+from datetime import datetime
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from knowledge import wire
-from knowledge.engine.remote.accounts import RemoteAccounts
-from knowledge.engine.remote.corpora import RemoteCorpora
-from knowledge.engine.remote.http import LONG, Line, open_http
+from knowledge.engine.remote.http import LONG_TIMEOUTS, EngineClient, open_http_client
+from knowledge.errors import ExpiredKey, Unauthenticated
 from knowledge.model import (
-    Answer,
+    Account,
+    ApiKey,
     Caller,
+    CallerKind,
     Chunk,
     Collection,
     CollectionEdit,
     CollectionRef,
+    CorpusEdit,
     Document,
     DocumentEdit,
     DocumentFilter,
+    EngineStatus,
     Finding,
+    Grant,
+    IssuedKey,
     Job,
     JobFilter,
     Json,
     NewCollection,
+    NewCorpus,
     NewDocument,
     NewFile,
     Original,
-    Page,
+    Permission,
     Query,
     Ref,
-    Removed,
-    Report,
-    Status,
+    RemovalResult,
+    ReportProgress,
+    ResultPage,
+    SearchAnswer,
 )
+from knowledge.model.accounts import ACCOUNT_KEY_PREFIX
 from knowledge.model.crawls import Crawl, NewCrawl
+from knowledge.wire.accounts import AccountsShape, ApiKeysShape, IssuedKeyShape, dump_new_key
+from knowledge.wire.collections import CorpusesShape, CorpusShape, PermissionsShape, dump_corpus_edit, dump_new_corpus
 
 if TYPE_CHECKING:
     import httpx
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.02, 1.0
+
+class RemoteAccounts:
+    def __init__(self, http: httpx.AsyncClient, client: EngineClient) -> None:
+        self._http, self._client = http, client
+
+    # -- without a caller -------------------------------------------------------------------------
+
+    async def register(self, username: str, password: str) -> Account:
+        return await self._client.call(Account, "POST", "/user/register", json=_dump_credentials(username, password))
+
+    async def login(self, username: str, password: str) -> IssuedKey:
+        found = await self._client.call(
+            IssuedKeyShape, "POST", "/user/login", json=_dump_credentials(username, password)
+        )
+        return found.to_issued()
+
+    async def find_by_key(self, key: str) -> Caller | None:
+        """Asked with the key itself: the engine judges it."""
+        if not key.startswith(ACCOUNT_KEY_PREFIX):
+            return None
+        try:
+            found = await EngineClient(self._http, key).call(Account, "GET", "/user", idempotent=True)
+        except ExpiredKey:
+            raise
+        except Unauthenticated:
+            return None
+        return Caller(CallerKind.ACCOUNT, found.id, found.username, key, found.is_admin)
+
+    # -- the caller's own account -----------------------------------------------------------------
+
+    async def me(self) -> Account:
+        return await self._client.call(Account, "GET", "/user", idempotent=True)
+
+    async def list_keys(self) -> list[ApiKey]:
+        found = await self._client.call(ApiKeysShape, "GET", "/user/api-keys", idempotent=True)
+        return list(found.api_keys)
+
+    async def create_key(self, name: str, expires_at: datetime | None = None) -> IssuedKey:
+        body = dump_new_key(name, expires_at)
+        found = await self._client.call(IssuedKeyShape, "POST", "/user/api-keys", json=body)
+        return found.to_issued()
+
+    async def revoke_key(self, key_id: int) -> None:
+        await self._client.call(object, "DELETE", f"/user/api-keys/{key_id}")
+
+    async def change_password(self, old: str, new: str) -> None:
+        body: Json = {"old_password": old, "new_password": new}
+        await self._client.call(object, "PUT", "/user/password", json=body)
+
+    async def delete_me(self, password: str) -> RemovalResult:
+        return await self._client.call(
+            RemovalResult, "DELETE", "/user", json={"password": password}, timeout=LONG_TIMEOUTS
+        )
+
+    # -- administration ---------------------------------------------------------------------------
+
+    async def list_all(self) -> list[Account]:
+        found = await self._client.call(AccountsShape, "GET", "/admin/users", idempotent=True)
+        return list(found.accounts)
+
+    async def add(self, username: str, password: str | None = None) -> Account:
+        return await self._client.call(Account, "POST", "/admin/users", json=_dump_credentials(username, password))
+
+    async def issue_key(self, username: str, name: str, expires_at: datetime | None = None) -> IssuedKey:
+        body = dump_new_key(name, expires_at)
+        found = await self._client.call(IssuedKeyShape, "POST", f"{_account_path(username)}/api-keys", json=body)
+        return found.to_issued()
+
+    async def disable(self, username: str, disabled: bool = True) -> Account:
+        return await self._client.call(Account, "PATCH", _account_path(username), json={"is_disabled": disabled})
+
+    async def remove(self, username: str) -> RemovalResult:
+        return await self._client.call(RemovalResult, "DELETE", _account_path(username), timeout=LONG_TIMEOUTS)
 
 
-class RemoteEngine(RemoteAccounts, RemoteCorpora):
+def _dump_credentials(username: str, password: str | None) -> Json:
+    return {"username": username, "password": password}
+
+
+def _account_path(username: str) -> str:
+    return f"/admin/users/{quote(username, safe='')}"
+
+
+class RemoteCorpora:
+    def __init__(self, client: EngineClient) -> None:
+        self._client = client
+
+    async def list_page(
+        self, category: str | None = None, approved_only: bool = False, page: int = 1, per_page: int = 50
+    ) -> ResultPage[Collection]:
+        params = {"page": str(page), "per_page": str(per_page), "approved_only": str(approved_only).lower()}
+        params |= {} if category is None else {"category": category}
+        found = await self._client.call(CorpusesShape, "GET", "/corpuses", params=params, idempotent=True)
+        return found.to_page()
+
+    async def get(self, ref: int) -> Collection:
+        found = await self._client.call(CorpusShape, "GET", f"/corpuses/{ref}", idempotent=True)
+        return found.to_collection()
+
+    async def create(self, new: NewCorpus) -> Collection:
+        body = dump_new_corpus(new)
+        found = await self._client.call(CorpusShape, "POST", "/corpuses", json=body, idempotent=True)
+        return found.to_collection()
+
+    async def edit(self, ref: int, edit: CorpusEdit) -> Collection:
+        found = await self._client.call(CorpusShape, "PATCH", f"/corpuses/{ref}", json=dump_corpus_edit(edit))
+        return found.to_collection()
+
+    async def remove(self, ref: int) -> RemovalResult:
+        return await self._client.call(RemovalResult, "DELETE", f"/corpuses/{ref}", timeout=LONG_TIMEOUTS)
+
+    # -- grants ---------------------------------------------------------------------------------
+
+    async def list_grants(self, ref: int) -> list[Grant]:
+        found = await self._client.call(PermissionsShape, "GET", f"/corpuses/{ref}/permissions", idempotent=True)
+        return list(found.permissions)
+
+    async def grant(self, ref: int, username: str, permission: Permission) -> None:
+        body: Json = {"username": username, "permission": permission.value}
+        await self._client.call(PermissionsShape, "POST", f"/corpuses/{ref}/permissions", json=body, idempotent=True)
+
+    async def revoke_grant(self, ref: int, username: str) -> None:
+        body: Json = {"username": username}
+        await self._client.call(PermissionsShape, "DELETE", f"/corpuses/{ref}/permissions", json=body, idempotent=True)
+
+    # -- approval -------------------------------------------------------------------------------
+
+    async def list_pending(self) -> list[Collection]:
+        found = await self._client.call(CorpusesShape, "GET", "/admin/corpuses/pending", idempotent=True)
+        return list(found.to_page().items)
+
+    async def approve(self, ref: int) -> Collection:
+        found = await self._client.call(CorpusShape, "POST", f"/admin/corpuses/{ref}/approve", idempotent=True)
+        return found.to_collection()
+
+    async def revoke_approval(self, ref: int) -> Collection:
+        found = await self._client.call(CorpusShape, "POST", f"/admin/corpuses/{ref}/revoke", idempotent=True)
+        return found.to_collection()
+
+
+FIRST_POLL_SECONDS, MAX_POLL_SECONDS = 0.02, 1.0
+
+
+class RemoteEngine:
     """What may be sent twice without happening twice is repeated once when the connection fails; nothing else is."""
 
     def __init__(self, http: httpx.AsyncClient, key: str | None = None) -> None:
         self._http = http
-        self._line = Line(http, key)
+        self._client = EngineClient(http, key)
+        self.accounts = RemoteAccounts(http, self._client)
+        self.corpora = RemoteCorpora(self._client)
 
-    def bearing(self, key: str) -> RemoteEngine:
+    def with_key(self, key: str) -> RemoteEngine:
         """The same engine over the same connections, asked with another key."""
         return RemoteEngine(self._http, key)
 
     def as_caller(self, caller: Caller) -> RemoteEngine:
         """An account is judged there, by its own key; everybody else acts with the key of this line."""
-        return self.bearing(caller.key) if caller.key is not None else self
+        return self.with_key(caller.key) if caller.key is not None else self
+
+    async def admit(self, caller: Caller, _verb: str) -> RemoteEngine:
+        """The engine as this caller; whether the caller may use the verb is decided there."""
+        return self.as_caller(caller)
 
     async def close(self) -> None:
         await self._http.aclose()
 
     # -- finding --------------------------------------------------------------------------------
 
-    async def search(self, query: Query) -> Answer:
-        return await self._line.ask(wire.load_answer, "POST", "/search", json=wire.dump_query(query), again=True)
+    async def search(self, query: Query) -> SearchAnswer:
+        found = await self._client.call(
+            wire.AnswerShape, "POST", "/search", json=wire.dump_query(query), idempotent=True
+        )
+        return found.to_answer()
 
     # -- adding ---------------------------------------------------------------------------------
 
     async def add(self, new: NewDocument) -> Job:
         if isinstance(new, NewFile):
-            return await self._line.upload(wire.load_job, "/jobs", new)
-        return await self._line.ask(wire.load_job, "POST", "/jobs", json=wire.dump_note(new), again=True)
+            return await self._client.upload_file(Job, "/jobs", new)
+        return await self._client.call(Job, "POST", "/jobs", json=wire.dump_note(new), idempotent=True)
 
     async def update_note(self, ref: Ref, text: str) -> Document:
         body: Json = {"text": text}
-        return await self._line.ask(wire.load_document, "PATCH", f"/notes/{ref}", json=body, timeout=LONG)
+        found = await self._client.call(wire.DocumentShape, "PATCH", f"/notes/{ref}", json=body, timeout=LONG_TIMEOUTS)
+        return found.to_document()
 
     # -- jobs -----------------------------------------------------------------------------------
 
     async def job(self, ref: Ref) -> Job:
-        return await self._line.ask(wire.load_job, "GET", f"/jobs/{ref}", again=True)
+        return await self._client.call(Job, "GET", f"/jobs/{ref}", idempotent=True)
 
-    async def jobs(self, wanted: JobFilter) -> Page[Job]:
+    async def jobs(self, wanted: JobFilter) -> ResultPage[Job]:
         params = wire.dump_job_filter(wanted)
-        return await self._line.ask(wire.load_jobs, "GET", "/jobs", params=params, again=True)
+        found = await self._client.call(wire.JobsShape, "GET", "/jobs", params=params, idempotent=True)
+        return found.to_page()
 
-    async def wait(self, ref: Ref, timeout: float, report: Report | None = None) -> Job:
-        deadline, pause = time.monotonic() + timeout, FIRST_PAUSE
+    async def wait(self, ref: Ref, timeout: float, report: ReportProgress | None = None) -> Job:
+        deadline, pause = time.monotonic() + timeout, FIRST_POLL_SECONDS
         while True:
             job = await self.job(ref)
-            if report is not None and not job.status.ended:
+            if report is not None and not job.status.has_ended:
                 report(job.step, job.done, job.total)
             remaining = deadline - time.monotonic()
-            if job.status.ended or remaining <= 0:
+            if job.status.has_ended or remaining <= 0:
                 return job
             await asyncio.sleep(min(pause, remaining))
-            pause = min(pause * 1.5, LONGEST_PAUSE)
+            pause = min(pause * 1.5, MAX_POLL_SECONDS)
 
     async def cancel(self, ref: Ref) -> Job:
-        return await self._line.ask(wire.load_job, "POST", f"/jobs/{ref}/cancel")
+        return await self._client.call(Job, "POST", f"/jobs/{ref}/cancel")
 
     async def retry(self, ref: Ref) -> Job:
-        return await self._line.ask(wire.load_job, "POST", f"/jobs/{ref}/retry")
+        return await self._client.call(Job, "POST", f"/jobs/{ref}/retry")
 
     # -- crawls ---------------------------------------------------------------------------------
 
     async def crawl(self, new: NewCrawl) -> Job:
-        return await self._line.ask(_job_of, "POST", "/crawls", json=wire.dump_new_crawl(new), again=True)
+        found = await self._client.call(
+            wire.CrawlShape, "POST", "/crawls", json=wire.dump_new_crawl(new), idempotent=True
+        )
+        return found.job
 
     async def crawl_report(self, ref: Ref) -> Crawl:
-        return await self._line.ask(wire.load_crawl, "GET", f"/crawls/{ref}", again=True)
+        found = await self._client.call(wire.CrawlShape, "GET", f"/crawls/{ref}", idempotent=True)
+        return found.to_crawl()
 
-    async def crawls(self, page: int = 1, per_page: int = 50) -> Page[Crawl]:
+    async def crawls(self, page: int = 1, per_page: int = 50) -> ResultPage[Crawl]:
         params = {"page": str(page), "per_page": str(per_page)}
-        return await self._line.ask(wire.load_crawls, "GET", "/crawls", params=params, again=True)
+        found = await self._client.call(wire.CrawlsShape, "GET", "/crawls", params=params, idempotent=True)
+        return found.to_page()
 
     # -- documents ------------------------------------------------------------------------------
 
     async def document(self, ref: Ref) -> Document:
         params = {"chunk_limit": "0"}
-        return await self._line.ask(wire.load_document, "GET", f"/documents/{ref}", params=params, again=True)
+        found = await self._client.call(wire.DocumentShape, "GET", f"/documents/{ref}", params=params, idempotent=True)
+        return found.to_document()
 
-    async def documents(self, wanted: DocumentFilter) -> Page[Document]:
+    async def documents(self, wanted: DocumentFilter) -> ResultPage[Document]:
         params = wire.dump_document_filter(wanted)
-        return await self._line.ask(wire.load_documents, "GET", "/documents", params=params, again=True)
+        found = await self._client.call(wire.DocumentsShape, "GET", "/documents", params=params, idempotent=True)
+        return found.to_page()
 
     async def chunks(self, ref: Ref, offset: int = 0, limit: int | None = None) -> list[Chunk]:
         given = {"chunk_offset": offset or None, "chunk_limit": limit}
         params = {name: str(value) for name, value in given.items() if value is not None}
-        return await self._line.ask(wire.load_chunks, "GET", f"/documents/{ref}", params=params, again=True)
+        found = await self._client.call(
+            wire.DocumentWithChunksShape, "GET", f"/documents/{ref}", params=params, idempotent=True
+        )
+        return found.to_chunks()
 
     async def original(self, ref: Ref) -> Original:
-        filename, size, pieces = await self._line.fetch(f"/documents/{ref}/file")
+        filename, size, pieces = await self._client.download_file(f"/documents/{ref}/file")
         return Original(filename, size, pieces)
 
     async def edit(self, ref: Ref, edit: DocumentEdit) -> Document:
         moved = wire.dump_move(edit)
         if moved is not None:
-            return await self._line.ask(wire.load_document, "PUT", f"/documents/{ref}/tags", json=moved, again=True)
+            found = await self._client.call(
+                wire.DocumentShape, "PUT", f"/documents/{ref}/tags", json=moved, idempotent=True
+            )
+            return found.to_document()
         body = wire.dump_document_edit(edit)
-        return await self._line.ask(wire.load_document, "PATCH", f"/documents/{ref}", json=body)
+        found = await self._client.call(wire.DocumentShape, "PATCH", f"/documents/{ref}", json=body)
+        return found.to_document()
 
-    async def remove(self, ref: Ref) -> Removed:
-        return await self._line.ask(wire.load_removed, "DELETE", f"/documents/{ref}")
+    async def remove(self, ref: Ref) -> RemovalResult:
+        return await self._client.call(RemovalResult, "DELETE", f"/documents/{ref}")
 
-    async def clear(self) -> Removed:
-        return await self._line.ask(wire.load_removed, "DELETE", "/documents", params={"confirm": "true"}, timeout=LONG)
+    async def clear(self) -> RemovalResult:
+        return await self._client.call(
+            RemovalResult, "DELETE", "/documents", params={"confirm": "true"}, timeout=LONG_TIMEOUTS
+        )
 
     # -- collections ----------------------------------------------------------------------------
 
-    async def collections(self, page: int = 1, per_page: int = 50) -> Page[Collection]:
+    async def collections(self, page: int = 1, per_page: int = 50) -> ResultPage[Collection]:
         params = {"page": str(page), "per_page": str(per_page)}
-        return await self._line.ask(wire.load_collections, "GET", "/collections", params=params, again=True)
+        found = await self._client.call(wire.CollectionsShape, "GET", "/collections", params=params, idempotent=True)
+        return found.to_page()
 
     async def collection(self, ref: CollectionRef) -> Collection:
-        return await self._line.ask(wire.load_collection, "GET", _at(ref), again=True)
+        return await self._client.call(Collection, "GET", _collection_path(ref), idempotent=True)
 
     async def create_collection(self, new: NewCollection) -> Collection:
-        body = wire.dump_new_collection(new)
-        return await self._line.ask(wire.load_collection, "POST", "/collections", json=body, again=True)
+        body = wire.dump(new)
+        return await self._client.call(Collection, "POST", "/collections", json=body, idempotent=True)
 
     async def edit_collection(self, ref: CollectionRef, edit: CollectionEdit) -> Collection:
-        return await self._line.ask(wire.load_collection, "PATCH", _at(ref), json=wire.dump_collection_edit(edit))
+        return await self._client.call(
+            Collection, "PATCH", _collection_path(ref), json=wire.dump(edit, exclude_none=True)
+        )
 
-    async def remove_collection(self, ref: CollectionRef) -> Removed:
-        return await self._line.ask(wire.load_removed, "DELETE", _at(ref), timeout=LONG)
+    async def remove_collection(self, ref: CollectionRef) -> RemovalResult:
+        return await self._client.call(RemovalResult, "DELETE", _collection_path(ref), timeout=LONG_TIMEOUTS)
 
     # -- the engine itself ----------------------------------------------------------------------
 
-    async def status(self) -> Status:
-        return await self._line.ask(wire.load_status, "GET", "/status", again=True)
+    async def status(self) -> EngineStatus:
+        found = await self._client.call(wire.StatusShape, "GET", "/status", idempotent=True)
+        return found.to_status()
 
     async def verify(self) -> list[Finding]:
-        return await self._line.ask(wire.load_findings, "POST", "/verify", timeout=LONG)
+        report = await self._client.call(wire.FindingsShape, "POST", "/verify", timeout=LONG_TIMEOUTS)
+        return list(report.findings)
 
     async def reindex(self, model: str | None = None) -> None:
         body: Json | None = None if model is None else {"model": model}
-        await self._line.ask(lambda _: None, "POST", "/reindex", json=body, timeout=LONG)
+        await self._client.call(object, "POST", "/reindex", json=body, timeout=LONG_TIMEOUTS)
 
     async def backup(self) -> Original:
-        filename, size, pieces = await self._line.fetch("/backup", timeout=LONG)
+        filename, size, pieces = await self._client.download_file("/backup", timeout=LONG_TIMEOUTS)
         return Original(filename, size, pieces)
 
 
-def _job_of(data: wire.CrawlShape) -> Job:
-    return wire.load_crawl(data).job
-
-
-def _at(ref: CollectionRef) -> str:
+def _collection_path(ref: CollectionRef) -> str:
     return f"/collections/{quote(str(wire.dump_collection_ref(ref)), safe='')}"
 
 
 def connect(url: str, key: str | None = None) -> RemoteEngine:
     """The engine at an address; nothing is sent until the first verb."""
-    return RemoteEngine(open_http(url, key))
+    return RemoteEngine(open_http_client(url, key))

@@ -20,27 +20,26 @@ from knowledge.errors import (
     WrongPassword,
 )
 from knowledge.model import Content, Json, NewFile
-from knowledge.model.accounts import ACCOUNT_KEY
-from knowledge.wire import dump_file_fields, load_error
+from knowledge.model.accounts import ACCOUNT_KEY_PREFIX
+from knowledge.wire import dump_file_fields, load_error, load_json
 
 if TYPE_CHECKING:  # a process that is the engine itself need not pay for the client
     import httpx
 
-S = TypeVar("S")
 T = TypeVar("T")
 
-PREFIX = "/api/v1"
-Seconds: TypeAlias = tuple[float, float, float, float]
+API_PREFIX = "/api/v1"
+Timeouts: TypeAlias = tuple[float, float, float, float]
 """How long to wait for a connection, for bytes to come, for bytes to go, and for a place among the connections."""
-USUAL: Seconds = (5.0, 60.0, 60.0, 30.0)
-LONG: Seconds = (5.0, 3600.0, 3600.0, 30.0)
+DEFAULT_TIMEOUTS: Timeouts = (5.0, 60.0, 60.0, 30.0)
+LONG_TIMEOUTS: Timeouts = (5.0, 3600.0, 3600.0, 30.0)
 """For what looks at every passage there is."""
-LOOPBACK = ("localhost", "127.0.0.1", "::1")
+LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "::1")
 
 _FILENAME = re.compile(r"filename\*=UTF-8''([^;]+)")
 
 
-def open_http(url: str, key: str | None = None) -> httpx.AsyncClient:
+def open_http_client(url: str, key: str | None = None) -> httpx.AsyncClient:
     import httpx
 
     parts = urlsplit(url)
@@ -51,66 +50,72 @@ def open_http(url: str, key: str | None = None) -> httpx.AsyncClient:
             parameter="engine_url",
         )
     # A proxy set for the wide world must not come between two processes of one machine.
-    outside = parts.hostname not in LOOPBACK
+    outside = parts.hostname not in LOOPBACK_HOSTS
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     limits = httpx.Limits(max_connections=100, max_keepalive_connections=20, keepalive_expiry=30.0)
-    return httpx.AsyncClient(base_url=url.rstrip("/"), headers=headers, timeout=USUAL, limits=limits, trust_env=outside)
+    return httpx.AsyncClient(
+        base_url=url.rstrip("/"), headers=headers, timeout=DEFAULT_TIMEOUTS, limits=limits, trust_env=outside
+    )
 
 
-class Line:
+class EngineClient:
     def __init__(self, http: httpx.AsyncClient, key: str | None = None) -> None:
         self._http = http
         self._headers = {"Authorization": f"Bearer {key}"} if key else {}
-        self._is_an_accounts = key is not None and key.startswith(ACCOUNT_KEY)
+        self._has_account_key = key is not None and key.startswith(ACCOUNT_KEY_PREFIX)
 
-    async def ask(
+    async def call(
         self,
-        load: Callable[[S], T],
+        shape: type[T],
         method: str,
         path: str,
         *,
         json: Json | None = None,
         params: Mapping[str, str] | None = None,
-        timeout: Seconds = USUAL,
-        again: bool = False,
+        timeout: Timeouts = DEFAULT_TIMEOUTS,
+        idempotent: bool = False,
     ) -> T:
-        """One call and its answer as a noun; `again` says that to send it twice does no harm."""
+        """One call and its answer as a value of `shape`; `again` says that to send it twice does no harm."""
 
         def request() -> httpx.Request:
             return self._http.build_request(
-                method, PREFIX + path, json=json, params=params, headers=self._headers, timeout=timeout
+                method, API_PREFIX + path, json=json, params=params, headers=self._headers, timeout=timeout
             )
 
-        return self._read(load, await self._send(request, again=again))
+        return self._load_response(shape, await self._send_with_retry(request, again=idempotent))
 
-    async def upload(self, load: Callable[[S], T], path: str, new: NewFile) -> T:
+    async def upload_file(self, shape: type[T], path: str, new: NewFile) -> T:
         """A file with its fields. It lies on disk meanwhile, so that it can be sent again if the line breaks."""
         fields = dump_file_fields(new)
-        async with _kept(new.content) as file:
+        async with _spool_content(new.content) as file:
 
             def request() -> httpx.Request:
                 file.seek(0)
                 sent = {"file": (new.filename or "file", file, "application/octet-stream")}
-                return self._http.build_request("POST", PREFIX + path, data=fields, files=sent, headers=self._headers)
+                return self._http.build_request(
+                    "POST", API_PREFIX + path, data=fields, files=sent, headers=self._headers
+                )
 
-            return self._read(load, await self._send(request, again=True))
+            return self._load_response(shape, await self._send_with_retry(request, again=True))
 
-    async def fetch(self, path: str, timeout: Seconds = USUAL) -> tuple[str, int, AsyncIterator[bytes]]:
+    async def download_file(
+        self, path: str, timeout: Timeouts = DEFAULT_TIMEOUTS
+    ) -> tuple[str, int, AsyncIterator[bytes]]:
         """A file: its name, its size, and its bytes while they arrive."""
 
         def request() -> httpx.Request:
-            return self._http.build_request("GET", PREFIX + path, headers=self._headers, timeout=timeout)
+            return self._http.build_request("GET", API_PREFIX + path, headers=self._headers, timeout=timeout)
 
-        response = await self._send(request, again=True, stream=True)
+        response = await self._send_with_retry(request, again=True, stream=True)
         name = _FILENAME.search(response.headers.get("content-disposition", ""))
         size = response.headers.get("content-length", "")
         if response.is_error or name is None or not size.isdecimal():
             async with aclosing(response):
                 await response.aread()
-            raise self._failure(response)
-        return unquote(name[1]), int(size), self._pieces(response)
+            raise self._make_response_error(response)
+        return unquote(name[1]), int(size), self._iter_body(response)
 
-    async def _pieces(self, response: httpx.Response) -> AsyncIterator[bytes]:
+    async def _iter_body(self, response: httpx.Response) -> AsyncIterator[bytes]:
         import httpx
 
         async with aclosing(response):
@@ -118,9 +123,11 @@ class Line:
                 async for piece in response.aiter_bytes():
                     yield piece
             except httpx.HTTPError as error:
-                raise self._broken(error) from error
+                raise self._make_transport_error(error) from error
 
-    async def _send(self, request: Callable[[], httpx.Request], *, again: bool, stream: bool = False) -> httpx.Response:
+    async def _send_with_retry(
+        self, request: Callable[[], httpx.Request], *, again: bool, stream: bool = False
+    ) -> httpx.Response:
         import httpx
 
         try:
@@ -128,27 +135,27 @@ class Line:
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             repeatable = again and isinstance(error, httpx.NetworkError | httpx.RemoteProtocolError)
             if not repeatable:
-                raise self._broken(error) from error
+                raise self._make_transport_error(error) from error
         try:
             return await self._http.send(request(), stream=stream)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise self._broken(error) from error
+            raise self._make_transport_error(error) from error
 
-    def _read(self, load: Callable[[S], T], response: httpx.Response) -> T:
+    def _load_response(self, shape: type[T], response: httpx.Response) -> T:
         if not response.is_success:
-            raise self._failure(response)
+            raise self._make_response_error(response)
         try:
-            return load(response.json())
-        except (ValueError, KeyError, TypeError, AttributeError) as error:  # not an answer of ours
-            raise self._failure(response) from error
+            return load_json(shape, response.content)
+        except ValueError as error:  # not an answer of ours
+            raise self._make_response_error(response) from error
 
-    def _failure(self, response: httpx.Response) -> KnowledgeError:
+    def _make_response_error(self, response: httpx.Response) -> KnowledgeError:
         """The error that the engine raised, or who else may have answered."""
         try:
             error = load_error(response.status_code, response.json())
         except ValueError:
             error = None
-        if isinstance(error, Unauthenticated) and self._asks_for_the_line(error):
+        if isinstance(error, Unauthenticated) and self._concerns_server_key(error):
             error.hint = "Set KB_API_KEY to the key of the engine."
         if error is not None:
             return error
@@ -160,11 +167,11 @@ class Line:
             status=response.status_code,
         )
 
-    def _asks_for_the_line(self, error: Unauthenticated) -> bool:
+    def _concerns_server_key(self, error: Unauthenticated) -> bool:
         """Whether it is our own key that is missing or wrong, and not one that a caller gave, or a password."""
-        return not self._is_an_accounts and not isinstance(error, ExpiredKey | WrongPassword)
+        return not self._has_account_key and not isinstance(error, ExpiredKey | WrongPassword)
 
-    def _broken(self, error: Exception) -> KnowledgeError:
+    def _make_transport_error(self, error: Exception) -> KnowledgeError:
         import httpx
 
         if isinstance(error, httpx.TimeoutException) and not isinstance(error, httpx.ConnectTimeout):
@@ -182,7 +189,7 @@ class Line:
 
 
 @asynccontextmanager
-async def _kept(content: Content) -> AsyncIterator[IO[bytes]]:
+async def _spool_content(content: Content) -> AsyncIterator[IO[bytes]]:
     with tempfile.TemporaryFile() as file:
         async for piece in content.pieces:
             await asyncio.to_thread(file.write, piece)

@@ -6,23 +6,24 @@ means the same in every mode. docs/explanation/search.md has the table behind th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from knowledge.index.order import best_first
+from knowledge.index.api import Candidates
+from knowledge.model.search import WORDS_ALONE_CURVE
 
 Numbers: TypeAlias = NDArray[np.float64]
 
-RANK_CONSTANT = 60
-UNQUOTED = 0.5
+RRF_RANK_CONSTANT = 60
+MAX_UNQUOTED_FACTOR = 0.5
 """What a passage without the quoted words counts at most."""
 
 
 @dataclass(frozen=True, slots=True)
-class Curve:
+class LogisticCurve:
     """The logistic curve from a score to a probability."""
 
     offset: float
@@ -33,7 +34,7 @@ class Curve:
         return relevance
 
 
-WORDS_ALONE = Curve(-2.08, 7.88)
+WORDS_RELEVANCE = LogisticCurve(*WORDS_ALONE_CURVE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +44,8 @@ class Calibration:
     words_weight: float
     floor: float
     """The cosine of texts that have nothing to do with each other."""
-    fused: Curve
-    meaning_alone: Curve
+    fused: LogisticCurve
+    meaning_alone: LogisticCurve
     measured: bool = True
     """False where the curves are guesses; the order is right, the numbers are not promised."""
 
@@ -54,54 +55,20 @@ class Calibration:
         return fused
 
 
-GRANITE = Calibration(0.4, 0.5, fused=Curve(-3.94, 10.94), meaning_alone=Curve(-12.38, 17.04))
-MINILM = Calibration(0.5, 0.0, fused=Curve(-3.94, 10.94), meaning_alone=Curve(-4.5, 11.0), measured=False)
+GRANITE_CALIBRATION = Calibration(
+    0.4, 0.5, fused=LogisticCurve(-3.94, 10.94), meaning_alone=LogisticCurve(-12.38, 17.04)
+)
+MINILM_CALIBRATION = Calibration(
+    0.5, 0.0, fused=LogisticCurve(-3.94, 10.94), meaning_alone=LogisticCurve(-4.5, 11.0), measured=False
+)
 
-CALIBRATIONS = {"granite-embedding-30m-english": GRANITE, "all-minilm-l6-v2": MINILM}
+CALIBRATIONS = {"granite-embedding-30m-english": GRANITE_CALIBRATION, "all-minilm-l6-v2": MINILM_CALIBRATION}
 
 
-def calibration(model: str) -> Calibration | None:
+def find_calibration(model: str) -> Calibration | None:
     """The constants of a model by its name; None for one that nobody has measured."""
     name = model.lower()
     return next((known for part, known in CALIBRATIONS.items() if part in name), None)
-
-
-@dataclass(frozen=True, slots=True)
-class Candidates:
-    """What the two sides found: one row a passage. A rank is -1 where that side did not find it."""
-
-    ids: NDArray[np.int64]
-    bm25: Numbers
-    ceiling: float
-    """What no passage can score more than."""
-    cosine: Numbers
-    """nan for a passage without a vector."""
-    words_rank: NDArray[np.int64]
-    meaning_rank: NDArray[np.int64]
-    places: NDArray[np.int64]
-    """Where they stand in the index."""
-    quoted: NDArray[np.bool_] | None = None
-    """Which hold what the question quotes; None where none does, or all."""
-
-    def take(self, rows: NDArray[np.int64]) -> Candidates:
-        """These alone."""
-        return replace(
-            self,
-            ids=self.ids[rows],
-            bm25=self.bm25[rows],
-            cosine=self.cosine[rows],
-            words_rank=self.words_rank[rows],
-            meaning_rank=self.meaning_rank[rows],
-            places=self.places[rows],
-            quoted=None if self.quoted is None else self.quoted[rows],
-        )
-
-    @property
-    def words(self) -> Numbers:
-        """BM25 between 0 and 1."""
-        if self.ceiling <= 0.0:
-            return np.zeros(len(self.ids))
-        return np.minimum(self.bm25 / self.ceiling, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,47 +81,58 @@ class Ranking:
     calibrated: bool
 
 
-def hybrid(found: Candidates, model: Calibration | None) -> Ranking:
+def normalize_bm25(found: Candidates) -> Numbers:
+    """BM25 between 0 and 1."""
+    if found.ceiling <= 0.0:
+        return np.zeros(len(found.ids))
+    return np.minimum(found.bm25 / found.ceiling, 1.0)
+
+
+def rank_hybrid(candidates: Candidates, model: Calibration | None) -> Ranking:
     """Words and meaning fused; a passage without a vector is judged by its words alone, on the same scale."""
     if model is None:
-        return by_rank(found)
-    words = found.words
-    score = model.fuse(words, found.cosine)
+        return rank_by_reciprocal_rank_fusion(candidates)
+    words = normalize_bm25(candidates)
+    score = model.fuse(words, candidates.cosine)
     relevance = model.fused(score)
-    unread = np.isnan(found.cosine)
+    unread = np.isnan(candidates.cosine)
     if unread.any():
-        score[unread], relevance[unread] = words[unread], WORDS_ALONE(words[unread])
-    return _ranking(found, score, relevance, calibrated=model.measured)
+        score[unread], relevance[unread] = words[unread], WORDS_RELEVANCE(words[unread])
+    return _make_ranking(candidates, score, relevance, calibrated=model.measured)
 
 
-def words_alone(found: Candidates) -> Ranking:
-    words = found.words
-    return _ranking(found, words, WORDS_ALONE(words), calibrated=True)
+def rank_by_words(candidates: Candidates) -> Ranking:
+    words = normalize_bm25(candidates)
+    return _make_ranking(candidates, words, WORDS_RELEVANCE(words), calibrated=True)
 
 
-def meaning_alone(found: Candidates, model: Calibration | None) -> Ranking:
-    cosine = np.nan_to_num(found.cosine, nan=-1.0)
+def rank_by_meaning(candidates: Candidates, model: Calibration | None) -> Ranking:
+    cosine = np.nan_to_num(candidates.cosine, nan=-1.0)
     if model is None:
-        return _ranking(found, cosine, np.clip(cosine, 0.0, 1.0), calibrated=False)
-    return _ranking(found, cosine, model.meaning_alone(cosine), calibrated=model.measured)
+        return _make_ranking(candidates, cosine, np.clip(cosine, 0.0, 1.0), calibrated=False)
+    return _make_ranking(candidates, cosine, model.meaning_alone(cosine), calibrated=model.measured)
 
 
-def by_rank(found: Candidates) -> Ranking:
-    """Reciprocal rank fusion, for a model whose cosines nobody has measured; 1 is first on both sides."""
+def rank_by_reciprocal_rank_fusion(candidates: Candidates) -> Ranking:
+    """Reciprocal rank fusion (RRF, k=60) for a model without calibration; 1.0 means first on both sides."""
     score = sum(
-        (np.where(rank < 0, 0.0, 1.0 / (RANK_CONSTANT + 1 + rank)) for rank in (found.words_rank, found.meaning_rank)),
-        np.zeros(len(found.ids)),
+        (
+            np.where(rank < 0, 0.0, 1.0 / (RRF_RANK_CONSTANT + 1 + rank))
+            for rank in (candidates.words_rank, candidates.meaning_rank)
+        ),
+        np.zeros(len(candidates.ids)),
     )
-    return _ranking(found, score, score * (RANK_CONSTANT + 1) / 2, calibrated=False)
+    return _make_ranking(candidates, score, score * (RRF_RANK_CONSTANT + 1) / 2, calibrated=False)
 
 
-def _ranking(found: Candidates, score: Numbers, relevance: Numbers, *, calibrated: bool) -> Ranking:
-    if found.quoted is not None:
-        relevance = quoted_first(relevance, found.quoted)
-    return Ranking(best_first(relevance, found.ids), score, relevance, calibrated)
+def _make_ranking(candidates: Candidates, score: Numbers, relevance: Numbers, *, calibrated: bool) -> Ranking:
+    if candidates.quoted is not None:
+        relevance = lower_unquoted(relevance, candidates.quoted)
+    order = np.lexsort((candidates.ids, -relevance))  # the highest first; of equal ones that of the lowest id
+    return Ranking(order, score, relevance, calibrated)
 
 
-def quoted_first(relevance: Numbers, quoted: NDArray[np.bool_]) -> Numbers:
+def lower_unquoted(relevance: Numbers, quoted: NDArray[np.bool_]) -> Numbers:
     """Whoever quotes gets what holds the quoted words first: the others count less than the least of those."""
-    least = relevance[quoted].min(initial=UNQUOTED)
+    least = relevance[quoted].min(initial=MAX_UNQUOTED_FACTOR)
     return np.where(quoted, relevance, relevance * least)

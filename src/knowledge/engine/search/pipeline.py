@@ -15,22 +15,44 @@ from threading import Lock
 import numpy as np
 from numpy.typing import NDArray
 
-from knowledge.embed.base import Embedder
-from knowledge.engine.search import fusion, phrases
-from knowledge.engine.search.diversify import arrange
-from knowledge.engine.search.fusion import Candidates, Ranking
-from knowledge.engine.search.hydrate import PageOfHits, Passages, Shown, join
-from knowledge.engine.search.rerank import BEST, Passage, Reranker
-from knowledge.engine.search.spelling import mended
+from knowledge.embed.embedder import Embedder
+from knowledge.engine.search import fusion
+from knowledge.engine.search.diversify import arrange_candidates
+from knowledge.engine.search.fusion import Ranking
+from knowledge.engine.search.hydrate import HydratedPage, HydratedPassage, PassageSource, hydrate_page
+from knowledge.engine.search.rerank import MAX_RERANKED_PASSAGES, Reranker, RerankPassage
+from knowledge.engine.search.spelling import correct_words
 from knowledge.errors import EmbeddingFailed, EmptyQuery, IndexFailed, ModelUnavailable, Unavailable
-from knowledge.index.api import Index, Scored, Within, Words
-from knowledge.model import Answer, Hit, Json, JsonValue, Mode, Query
-from knowledge.split import passage_text
+from knowledge.index.api import Candidates, Index, IndexFilter, IndexSnapshot, QueryTerms
+from knowledge.model import Hit, Json, JsonValue, Query, SearchAnswer, SearchMode
+from knowledge.split import build_embedding_text
 from knowledge.text import analyzer
 
-DEPTH = 100
+NO_PHRASE_MATCH_NOTE = (
+    "No passage holds the quoted words side by side; ask without the quotation marks to search for each of them."
+)
+PHRASE_FALLBACK_NOTE = "No passage holds the quoted words side by side; these are the hits for each of them by itself."
+OTHERS_FOLLOW_NOTE = "Passages that hold the quoted words side by side stand first; the others follow."
+
+
+def settle(found: Candidates, words: QueryTerms, *, enough: int) -> tuple[Candidates, tuple[str, ...]]:
+    """The candidates of a question with phrases, and the note for the answer."""
+    holding = 0 if found.quoted is None else int(found.quoted.sum())
+    if words.exact or holding >= enough:
+        return replace(found, quoted=None), () if holding else (NO_PHRASE_MATCH_NOTE,)
+    if not holding:
+        return replace(found, quoted=None), (PHRASE_FALLBACK_NOTE,)
+    return found, () if holding == len(found.ids) else (OTHERS_FOLLOW_NOTE,)
+
+
+def count_rerankable(candidates: Candidates, max_count: int) -> int:
+    """How many of the first may be put in another order: of those that hold the quoted words, where some do not."""
+    return max_count if candidates.quoted is None else min(max_count, int(candidates.quoted.sum()))
+
+
+CANDIDATES_PER_SIDE = 100
 """How many candidates each side brings: always the same, so that pages never repeat or skip a passage."""
-KEPT_QUESTIONS = 1024
+MAX_CACHED_QUESTIONS = 1024
 
 Vector = NDArray[np.float32]
 
@@ -39,42 +61,45 @@ log = logging.getLogger(__name__)
 
 def search(
     query: Query,
-    within: Within,
+    within: IndexFilter,
     *,
     index: Index,
-    passages: Passages,
+    passages: PassageSource,
     embedder: Embedder | None,
     reranker: Reranker | None = None,
-) -> Answer:
+) -> SearchAnswer:
     """The passages that answer a question, best first."""
-    costs, index = Costs(query.explain), index.still()
-    asked = understand(query, index, embedder)
-    costs.of("embed")
-    with asking_the_index():
-        found, asked = find(well_spelt(query, asked, within, index), within, index)
-    costs.of("find")
-    ranking = fuse(found, asked)
-    costs.of("rank")
-    if query.mode is Mode.RERANK and asked.mode is Mode.HYBRID:
-        ranking, asked = read_again(query, asked, found, ranking, index=index, passages=passages, reranker=reranker)
-        costs.of("rerank")
-    with asking_the_index():
-        arranged = arrange(found, ranking, query.threshold, index)
-    costs.of("arrange")
-    page = join(query, found, arranged, passages)
-    costs.of("join")
-    return shape(query, asked, found, ranking, page, costs)
+    costs, snapshot = StepTimer(query.explain), index.snapshot
+    languages = snapshot.languages()
+    asked = parse_query(query, languages, embedder)
+    costs.mark("embed")
+    with wrap_index_errors():
+        found, asked = find_candidates(correct_spelling(query, asked, languages, within, snapshot), within, snapshot)
+    costs.mark("find")
+    ranking = rank_candidates(found, asked)
+    costs.mark("rank")
+    if query.mode is SearchMode.RERANK and asked.mode is SearchMode.HYBRID:
+        ranking, asked = rerank_candidates(
+            query, asked, found, ranking, index=snapshot, passages=passages, reranker=reranker
+        )
+        costs.mark("rerank")
+    with wrap_index_errors():
+        arranged = arrange_candidates(found, ranking, query.threshold, snapshot)
+    costs.mark("arrange")
+    page = hydrate_page(query, found, arranged, passages)
+    costs.mark("join")
+    return build_answer(query, asked, found, ranking, page, costs)
 
 
 # -- the question -------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ParsedQuery:
     """A question, understood: what is asked of each side, and by which mode."""
 
-    mode: Mode
-    words: Words
+    mode: SearchMode
+    words: QueryTerms
     vector: Vector | None
     model: str
     notes: tuple[str, ...] = ()
@@ -82,54 +107,61 @@ class Asked:
     """What is searched for in place of a word that nothing holds."""
 
 
-def understand(query: Query, index: Index, embedder: Embedder | None) -> Asked:
+def parse_query(query: Query, languages: tuple[str, ...], embedder: Embedder | None) -> ParsedQuery:
     """Words and vector of the question, and the mode that can really be used for it."""
-    words = analyzer.question(query.text, index.languages())
-    refuse_empty(query, words, embedder)
-    if query.mode is Mode.TEXT:
-        return Asked(Mode.TEXT, words, None, "")
+    words = analyzer.analyse_question(query.text, languages)
+    refuse_empty_query(query, words, embedder)
+    if query.mode is SearchMode.TEXT:
+        return ParsedQuery(SearchMode.TEXT, words, None, "")
     if embedder is None:
-        return without_model(query, words, "No embedding model is loaded")
+        return fall_back_to_words(query, words, "No embedding model is loaded")
     try:
-        vector = question_vector(embedder, query.text)
+        vector = embed_question(embedder, query.text)
     except Unavailable as error:
         if isinstance(error, EmbeddingFailed) and not query.fallback:
             raise
-        return without_model(query, words, str(error))
-    if query.mode is Mode.VECTOR:
-        return Asked(Mode.VECTOR, words, vector, embedder.name)
-    return Asked(Mode.HYBRID, words, vector, embedder.name)
+        return fall_back_to_words(query, words, str(error))
+    if query.mode is SearchMode.VECTOR:
+        return ParsedQuery(SearchMode.VECTOR, words, vector, embedder.name)
+    return ParsedQuery(SearchMode.HYBRID, words, vector, embedder.name)
 
 
-def well_spelt(query: Query, asked: Asked, within: Within, index: Index) -> Asked:
+def correct_spelling(
+    query: Query, asked: ParsedQuery, languages: tuple[str, ...], within: IndexFilter, index: IndexSnapshot
+) -> ParsedQuery:
     """The question with others in place of words that no passage holds, where words are searched for."""
-    if asked.mode is Mode.VECTOR:
+    if asked.mode is SearchMode.VECTOR:
         return asked
-    spelling = mended(query.text, asked.words, within, index)
+    unsure = analyzer.find_possible_misspellings(query.text, languages)
+    held = index.count_passages({form for forms in unsure.values() for form in forms}, within)
+    unknown = {word: forms for word, forms in unsure.items() if not any(held[form] for form in forms)}
+    if not unknown:
+        return asked
+    spelling = correct_words(asked.words, unknown, languages, within, index)
     return replace(asked, words=spelling.words, instead=spelling.instead) if spelling.instead else asked
 
 
-def refuse_empty(query: Query, words: Words, embedder: Embedder | None) -> None:
+def refuse_empty_query(query: Query, words: QueryTerms, embedder: Embedder | None) -> None:
     """A question without a word is refused, unless it is one that a model can make something of."""
     if words.terms:
         return
     pictures = any(unicodedata.category(character) == "So" for character in query.text)
-    if not (pictures and embedder is not None and query.mode is not Mode.TEXT):
+    if not (pictures and embedder is not None and query.mode is not SearchMode.TEXT):
         raise EmptyQuery("The question holds no word to search for", query=query.text[:200])
 
 
-def without_model(query: Query, words: Words, reason: str) -> Asked:
-    if query.mode is Mode.VECTOR:
+def fall_back_to_words(query: Query, words: QueryTerms, reason: str) -> ParsedQuery:
+    if query.mode is SearchMode.VECTOR:
         raise ModelUnavailable(f"Search by meaning needs an embedding model. {reason}", mode=query.mode.value)
     if not words.terms:
         raise EmptyQuery("The question holds no word to search for", query=query.text[:200])
-    return Asked(Mode.TEXT, words, None, "", (f"{reason}; these are the hits by words alone.",))
+    return ParsedQuery(SearchMode.TEXT, words, None, "", (f"{reason}; these are the hits by words alone.",))
 
 
 class QuestionCache:
     """The vectors of the latest questions, for every model that asked."""
 
-    def __init__(self, size: int = KEPT_QUESTIONS) -> None:
+    def __init__(self, size: int = MAX_CACHED_QUESTIONS) -> None:
         self._size, self._lock = size, Lock()
         self._vectors: OrderedDict[tuple[str, str], Vector] = OrderedDict()
 
@@ -148,32 +180,28 @@ class QuestionCache:
         return vector
 
 
-_QUESTIONS = QuestionCache()
+_QUESTION_CACHE = QuestionCache()
 
 
-def question_vector(embedder: Embedder, text: str) -> Vector:
-    return _QUESTIONS.get(embedder, text)
+def embed_question(embedder: Embedder, text: str) -> Vector:
+    return _QUESTION_CACHE.get(embedder, text)
 
 
 # -- asking the index ---------------------------------------------------------------------------
 
 
-def find(asked: Asked, within: Within, index: Index) -> tuple[Candidates, Asked]:
-    """The candidates of both sides, with both scores for each; what holds quoted words is told from the rest."""
-    by_meaning = NOTHING if asked.vector is None else index.meaning(asked.vector, within, DEPTH)
-
-    def both(words: Words) -> Candidates:
-        by_words = NOTHING if asked.mode is Mode.VECTOR else index.words(words, within, DEPTH)
-        return both_scores(replace(asked, words=words), within, by_words, by_meaning, index)
-
-    if asked.mode is Mode.VECTOR or not asked.words.phrases:
-        return both(asked.words), asked
-    found, note = phrases.found(both, asked.words, enough=DEPTH)
+def find_candidates(asked: ParsedQuery, within: IndexFilter, index: IndexSnapshot) -> tuple[Candidates, ParsedQuery]:
+    """The candidates of words and vectors with both scores for each; those that hold quoted words come first."""
+    by_words = asked.mode is not SearchMode.VECTOR
+    found = index.candidates(asked.words, asked.vector, within, CANDIDATES_PER_SIDE, by_words=by_words)
+    if not by_words or not asked.words.phrases:
+        return found, asked
+    found, note = settle(found, asked.words, enough=CANDIDATES_PER_SIDE)
     return found, replace(asked, notes=(*asked.notes, *note))
 
 
 @contextmanager
-def asking_the_index() -> Iterator[None]:
+def wrap_index_errors() -> Iterator[None]:
     """A disk or an index that fails is no fault in the question, nor one of ours."""
     try:
         yield
@@ -182,83 +210,64 @@ def asking_the_index() -> Iterator[None]:
         raise IndexFailed("The index could not be searched") from error
 
 
-NOTHING = Scored(np.empty(0, np.int64), np.empty(0, np.float32))
-
-
-def both_scores(asked: Asked, within: Within, by_words: Scored, by_meaning: Scored, index: Index) -> Candidates:
-    """One row a passage: first what the words found, then what the meaning found beside it. The score that only one
-    side knows is computed for the other."""
-    rows = {place: row for row, place in enumerate(by_words.places.tolist())}
-    first, meant = len(rows), [rows.setdefault(place, len(rows)) for place in by_meaning.places.tolist()]
-    places = np.fromiter(rows, np.int64, len(rows))
-    words_rank, meaning_rank = np.full(len(places), -1), np.full(len(places), -1)
-    words_rank[:first], meaning_rank[meant] = np.arange(first), np.arange(len(meant))
-    bm25, cosine = np.zeros(len(places)), np.full(len(places), np.nan)
-    bm25[:first] = by_words.scores
-    if asked.mode is not Mode.VECTOR:
-        bm25[first:] = index.bm25(asked.words, places[first:], within)
-    if asked.vector is not None:
-        cosine[:first], cosine[meant] = index.cosines(asked.vector, places[:first]), by_meaning.scores
-    ceiling = index.ceiling(asked.words, within)
-    return Candidates(index.ids(places), bm25, ceiling, cosine, words_rank, meaning_rank, places)
-
-
 # -- ranking, joining, shaping ------------------------------------------------------------------
 
 
-def fuse(found: Candidates, asked: Asked) -> Ranking:
+def rank_candidates(candidates: Candidates, asked: ParsedQuery) -> Ranking:
     match asked.mode:
-        case Mode.TEXT:
-            return fusion.words_alone(found)
-        case Mode.VECTOR:
-            return fusion.meaning_alone(found, fusion.calibration(asked.model))
+        case SearchMode.TEXT:
+            return fusion.rank_by_words(candidates)
+        case SearchMode.VECTOR:
+            return fusion.rank_by_meaning(candidates, fusion.find_calibration(asked.model))
         case _:
-            return fusion.hybrid(found, fusion.calibration(asked.model))
+            return fusion.rank_hybrid(candidates, fusion.find_calibration(asked.model))
 
 
-def read_again(
+def rerank_candidates(
     query: Query,
-    asked: Asked,
-    found: Candidates,
+    asked: ParsedQuery,
+    candidates: Candidates,
     ranking: Ranking,
     *,
-    index: Index,
-    passages: Passages,
+    index: IndexSnapshot,
+    passages: PassageSource,
     reranker: Reranker | None,
-) -> tuple[Ranking, Asked]:
+) -> tuple[Ranking, ParsedQuery]:
     """The best few passages in a better order; where that is not possible, the order as it was and a note."""
     if reranker is None:
         return ranking, replace(asked, notes=(*asked.notes, "Reranking is switched off; this is the fused order."))
-    first = ranking.order[: phrases.alike(found, BEST)].tolist()
-    joined = passages.hits(found.ids[first].tolist()) if first else {}
-    there = [place for place in first if int(found.ids[place]) in joined]
+    first = ranking.order[: count_rerankable(candidates, MAX_RERANKED_PASSAGES)].tolist()
+    joined = passages.hits(candidates.ids[first].tolist()) if first else {}
+    there = [place for place in first if int(candidates.ids[place]) in joined]
     best = [
-        Passage(chunk.id, passage_text(document.title, chunk.section, chunk.text))
-        for chunk, document in (joined[int(found.ids[place])] for place in there)
+        RerankPassage(chunk.id, build_embedding_text(document.title, chunk.section, chunk.text))
+        for chunk, document in (joined[int(candidates.ids[place])] for place in there)
     ]
     fused = replace(ranking, order=np.concatenate([np.array(there, np.int64), ranking.order[len(first) :]]))
     better, note = reranker.rerank(query, asked.model, fused, best, index)
     asked = asked if note is None else replace(asked, notes=(*asked.notes, note))
-    return better, asked if note is not None and better is fused else replace(asked, mode=Mode.RERANK)
+    return better, asked if note is not None and better is fused else replace(asked, mode=SearchMode.RERANK)
 
 
-def shape(query: Query, asked: Asked, found: Candidates, ranking: Ranking, page: PageOfHits, costs: Costs) -> Answer:
+def build_answer(
+    query: Query, asked: ParsedQuery, candidates: Candidates, ranking: Ranking, page: HydratedPage, timer: StepTimer
+) -> SearchAnswer:
     notes = asked.notes
-    if not ranking.calibrated and len(found.ids):
+    if not ranking.calibrated and len(candidates.ids):
         notes = (*notes, "The scores are uncalibrated: this model's constants are not known. The order is sound.")
-    hits = tuple(hit(shown, found, ranking, explain=query.explain) for shown in page.shown)
-    explanation = explain_answer(asked, found, ranking, costs) if query.explain else None
-    return Answer(hits, page.total, asked.mode, notes, explanation)
+    hits = tuple(build_hit(shown, candidates, ranking, explain=query.explain) for shown in page.passages)
+    explanation = explain_answer(asked, candidates, ranking, timer) if query.explain else None
+    return SearchAnswer(hits, page.total, asked.mode, notes, explanation)
 
 
-def hit(shown: Shown, found: Candidates, ranking: Ranking, *, explain: bool) -> Hit:
-    explanation = explain_hit(shown, found, ranking) if explain else None
-    way = matched_by(shown.place, found)
-    return Hit(shown.chunk, shown.document, shown.relevance, way, explanation, shown.joined)
+def build_hit(shown: HydratedPassage, candidates: Candidates, ranking: Ranking, *, explain: bool) -> Hit:
+    explanation = explain_hit(shown, candidates, ranking) if explain else None
+    way = describe_match(shown.place, candidates)
+    return Hit(shown.chunk, shown.document, shown.relevance, way, shown.text, shown.indexes, explanation)
 
 
-def matched_by(place: int, found: Candidates) -> str:
-    by_words, by_meaning = found.bm25[place] > 0.0, found.meaning_rank[place] >= 0
+def describe_match(place: int, candidates: Candidates) -> str:
+    by_words, by_meaning = candidates.bm25[place] > 0.0, candidates.meaning_rank[place] >= 0
     if by_words and by_meaning:
         return "both"
     return "words" if by_words else "meaning"
@@ -267,57 +276,57 @@ def matched_by(place: int, found: Candidates) -> str:
 # -- explaining ---------------------------------------------------------------------------------
 
 
-class Costs:
+class StepTimer:
     """What each step took, if anybody wants to know: milliseconds of this thread's processor time, and by the clock."""
 
-    def __init__(self, wanted: bool) -> None:
-        self._wanted, self._marks = wanted, list[tuple[str, float, float]]()
-        self.of("")
+    def __init__(self, enabled: bool) -> None:
+        self._enabled, self._marks = enabled, list[tuple[str, float, float]]()
+        self.mark("")
 
-    def of(self, step: str) -> None:
+    def mark(self, step: str) -> None:
         """This step ends here, and the next begins."""
-        if self._wanted:
+        if self._enabled:
             self._marks.append((step, time.thread_time(), time.perf_counter()))
 
-    def steps(self) -> Iterator[Json]:
+    def list_steps(self) -> Iterator[Json]:
         for (_, cpu, wall), (step, cpu_then, wall_then) in pairwise(self._marks):
             spent, waited = round((cpu_then - cpu) * 1000, 3), round((wall_then - wall) * 1000, 3)
             yield {"step": step, "cpu_ms": spent, "wall_ms": waited}
 
 
-def explain_hit(shown: Shown, found: Candidates, ranking: Ranking) -> Json:
+def explain_hit(shown: HydratedPassage, candidates: Candidates, ranking: Ranking) -> Json:
     """What each step contributed; a rank counts from 1 and is null where that side did not find the passage."""
     place = shown.place
-    cosine = float(found.cosine[place])
+    cosine = float(candidates.cosine[place])
     explained: Json = {
-        "bm25": round(float(found.bm25[place]), 4),
-        "words": round(float(found.words[place]), 4),
-        "words_rank": _from_one(found.words_rank[place]),
+        "bm25": round(float(candidates.bm25[place]), 4),
+        "words": round(float(fusion.normalize_bm25(candidates)[place]), 4),
+        "words_rank": _one_based(candidates.words_rank[place]),
         "cosine": None if np.isnan(cosine) else round(cosine, 4),
-        "meaning_rank": _from_one(found.meaning_rank[place]),
+        "meaning_rank": _one_based(candidates.meaning_rank[place]),
         "score": round(float(ranking.score[place]), 4),
         "relevance": round(float(ranking.relevance[place]), 4),
         "weight": round(shown.weight, 4),
     }
-    if found.quoted is not None:
-        explained["quoted"] = bool(found.quoted[place])
+    if candidates.quoted is not None:
+        explained["quoted"] = bool(candidates.quoted[place])
     return explained
 
 
-def _from_one(place: np.int64) -> int | None:
+def _one_based(place: np.int64) -> int | None:
     return None if place < 0 else int(place) + 1
 
 
-def explain_answer(asked: Asked, found: Candidates, ranking: Ranking, costs: Costs) -> Json:
+def explain_answer(asked: ParsedQuery, candidates: Candidates, ranking: Ranking, timer: StepTimer) -> Json:
     terms: list[JsonValue] = ["|".join(forms) for forms in asked.words.terms]
-    steps: list[JsonValue] = [*costs.steps()]
+    steps: list[JsonValue] = [*timer.list_steps()]
     return {
         "mode": asked.mode.value,
         "model": asked.model or None,
         "terms": terms,
         "instead": {word: [*near] for word, near in asked.instead.items()},
-        "ceiling": round(found.ceiling, 4),
-        "candidates": len(found.ids),
+        "ceiling": round(candidates.ceiling, 4),
+        "candidates": len(candidates.ids),
         "calibrated": ranking.calibrated,
         "steps": steps,
     }

@@ -1,16 +1,19 @@
-"""One data folder, many processes: every verb goes to whoever is the engine now, and again when that one ends."""
+"""The engine of a data folder that several processes share: every verb goes to the leader, and again to the next one.
+
+Every write may be repeated: it carries a uid, or saying it twice has the effect of saying it once.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import Protocol, TypeVar, cast, runtime_checkable
 
 from knowledge.engine.api import Engine
-from knowledge.engine.proxy import Relay
-from knowledge.engine.sharing.leader import PATIENCE, Seat
+from knowledge.engine.proxy import EngineHost, Proxy
+from knowledge.engine.sharing.leader import FIND_ENGINE_SECONDS, LeaderElection
 from knowledge.errors import CollectionNotFound, DocumentNotFound, EngineUnreachable, Unavailable
-from knowledge.model import Caller, CollectionRef, Job, Ref, Removed, Report, Scope
+from knowledge.model import Caller, CollectionRef, Job, Ref, RemovalResult, ReportProgress, Scope
 
 T = TypeVar("T")
 
@@ -22,65 +25,71 @@ class Scoped(Protocol):
     def scoped(self, scope: Scope) -> Engine: ...
 
 
-class SharedEngine(Relay):
-    """An engine that is always there. Every write may be repeated: it carries a uid, or says the same thing twice."""
+def make_shared_engine(election: LeaderElection) -> Engine:
+    """The engine of a shared data folder, for its owner."""
+    return cast(Engine, SharedEngine(election, Caller()))
 
-    def __init__(self, seat: Seat, view: Caller | Scope | None = None) -> None:
-        self._seat, self._view = seat, view or Caller()
 
-    def as_caller(self, caller: Caller) -> SharedEngine:
-        """Whoever is the engine judges the caller: the one here by itself, the one elsewhere by the caller's key."""
-        return SharedEngine(self._seat, caller)
+class SharedEngine(Proxy):
+    def __init__(self, election: LeaderElection, view: Caller | Scope) -> None:
+        self._election, self._view = election, view
 
-    def scoped(self, scope: Scope) -> SharedEngine:
-        """Another view of the same engine; only the process that is the engine can give it."""
-        return SharedEngine(self._seat, scope)
+    def as_caller(self, caller: Caller) -> Engine:
+        """The leader judges the caller: the one here by itself, the one elsewhere by the caller's key."""
+        return cast(Engine, self if caller == self._view else SharedEngine(self._election, caller))
 
-    async def _ask(self, verb: Callable[[Engine], Awaitable[T]]) -> T:
-        """Ask the engine; when it ends under our hands, ask the next one."""
-        deadline = time.monotonic() + PATIENCE
+    def scoped(self, scope: Scope) -> Engine:
+        """Another view of the same engine; only the process that is the leader can give it."""
+        return cast(Engine, SharedEngine(self._election, scope))
+
+    async def _ask(self, verb: str, call: Callable[[Engine], Awaitable[T]]) -> T:
+        """Ask the leader; when it goes away meanwhile, ask the next one."""
+        deadline = time.monotonic() + FIND_ENGINE_SECONDS
         while True:
-            engine = await self._seat.engine()
+            engine = self._election.current or await self._election.get_engine()
             try:
-                return await verb(self._seen(engine))
+                return await call(await self._admit(engine, verb))
             except EngineUnreachable:
-                if self._seat.ours or time.monotonic() > deadline:
+                if self._election.is_leader or time.monotonic() > deadline:
                     raise
-            await self._seat.lost(engine)
+            await self._election.report_lost(engine)
 
-    def _seen(self, engine: Engine) -> Engine:
+    async def _admit(self, engine: EngineHost, verb: str) -> Engine:
         if isinstance(self._view, Caller):
-            return engine.as_caller(self._view)
+            return await engine.admit(self._view, verb)
         if not isinstance(engine, Scoped):
             raise Unavailable("Another process is the engine of this data folder, and shows only its owner's documents")
         return engine.scoped(self._view)
 
-    # -- what may be sent again -----------------------------------------------------------------
+    # -- what needs more than to be sent again --------------------------------------------------
 
-    async def wait(self, ref: Ref, timeout: float, report: Report | None = None) -> Job:
+    async def wait(self, ref: Ref, timeout: float, report: ReportProgress | None = None) -> Job:
         deadline = time.monotonic() + timeout
-        return await self._ask(lambda engine: engine.wait(ref, max(0.0, deadline - time.monotonic()), report))
+        return await self._ask("wait", lambda engine: engine.wait(ref, max(0.0, deadline - time.monotonic()), report))
 
-    async def remove(self, ref: Ref) -> Removed:
-        document = await self.document(ref)
-        gone = Removed(1, document.chunk_count, document.size_bytes)
-        return await self._ask(_twice(lambda engine: engine.remove(document.id), gone))
+    async def remove(self, ref: Ref) -> RemovalResult:
+        document = await self._ask("document", lambda engine: engine.document(ref))
+        gone = RemovalResult(1, document.chunk_count, document.size_bytes)
+        return await self._ask("remove", _repeatable(lambda engine: engine.remove(document.id), gone))
 
-    async def remove_collection(self, ref: CollectionRef) -> Removed:
-        collection = await self.collection(ref)
-        gone = Removed(collection.document_count, collection.chunk_count, 0)
-        return await self._ask(_twice(lambda engine: engine.remove_collection(collection.id), gone))
+    async def remove_collection(self, ref: CollectionRef) -> RemovalResult:
+        collection = await self._ask("collection", lambda engine: engine.collection(ref))
+        gone = RemovalResult(collection.document_count, collection.chunk_count, 0)
+        removal = _repeatable(lambda engine: engine.remove_collection(collection.id), gone)
+        return await self._ask("remove_collection", removal)
 
 
-def _twice(verb: Callable[[Engine], Awaitable[Removed]], gone: Removed) -> Callable[[Engine], Awaitable[Removed]]:
-    """A removal that may be sent again: what is missing the second time went the first time."""
+def _repeatable(
+    call: Callable[[Engine], Awaitable[RemovalResult]], gone: RemovalResult
+) -> Callable[[Engine], Awaitable[RemovalResult]]:
+    """A removal that may be sent again: what is missing the second time was removed the first time."""
     attempts = 0
 
-    async def attempt(engine: Engine) -> Removed:
+    async def attempt(engine: Engine) -> RemovalResult:
         nonlocal attempts
         attempts += 1
         try:
-            return await verb(engine)
+            return await call(engine)
         except (DocumentNotFound, CollectionNotFound):
             if attempts == 1:
                 raise

@@ -1,4 +1,5 @@
-"""The engine's seat: whoever holds the lock of a data folder is its engine, and the others find it by its card."""
+"""Leader election for one data folder: the process that holds engine.lock is the leader, the others reach it through
+engine.json."""
 
 from __future__ import annotations
 
@@ -11,9 +12,9 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from knowledge.engine.api import Engine
+from knowledge.engine.proxy import EngineHost
 from knowledge.engine.remote.engine import RemoteEngine
-from knowledge.engine.remote.http import open_http
+from knowledge.engine.remote.http import open_http_client
 from knowledge.engine.sharing import engine_file as cards
 from knowledge.errors import (
     DeadlineExceeded,
@@ -24,25 +25,26 @@ from knowledge.errors import (
     Unauthenticated,
     Unavailable,
 )
-from knowledge.store import file_modes
+from knowledge.filesystem import file_modes
 
 log = logging.getLogger(__name__)
 
-PATIENCE = 30.0
+FIND_ENGINE_SECONDS = 30.0
 """How long we look for an engine before we say that there is none."""
-GLANCE = 0.03
+LOCK_POLL_SECONDS = 0.03
 
-OpenLocal = Callable[[], AbstractAsyncContextManager[Engine]]
+OpenLocalEngine = Callable[[], AbstractAsyncContextManager[EngineHost]]
 """Opens the embedded engine on the folder and tells the others where it is."""
 
 
-class Seat:
+class LeaderElection:
     """`engine` answers the engine of the folder: ours while we hold the lock, otherwise the holder's."""
 
-    def __init__(self, folder: Path, open_local: OpenLocal) -> None:
+    def __init__(self, folder: Path, open_local: OpenLocalEngine) -> None:
         self._folder, self._open_local = folder, open_local
-        self._turn = asyncio.Lock()
-        self._engine: Engine | None = None
+        self._engine_lock = asyncio.Lock()
+        self.current: EngineHost | None = None
+        """The engine that was found last, while it answers."""
         self._stack = AsyncExitStack()
         try:
             file_modes.make_folder(folder)
@@ -51,65 +53,65 @@ class Seat:
                 folder / "engine.lock", timeout=0, mode=file_modes.FILE_MODE, thread_local=False, fallback_to_soft=False
             )
         except OSError as error:
-            raise _unusable(folder, error) from error
+            raise _make_folder_error(folder, error) from error
 
     @property
-    def ours(self) -> bool:
+    def is_leader(self) -> bool:
         """Whether this process is the engine."""
         return bool(self._lock.is_locked)
 
-    async def engine(self) -> Engine:
-        async with self._turn:
-            if self._engine is None:
-                self._engine = await self._find()
-            return self._engine
+    async def get_engine(self) -> EngineHost:
+        async with self._engine_lock:
+            if self.current is None:
+                self.current = await self._find_engine()
+            return self.current
 
     async def close(self) -> None:
-        async with self._turn:
-            await self._let_go()
+        async with self._engine_lock:
+            await self._release()
 
-    async def lost(self, engine: Engine) -> None:
+    async def report_lost(self, engine: EngineHost) -> None:
         """This engine has ended; the next call looks for another."""
-        async with self._turn:
-            if self._engine is engine:
+        async with self._engine_lock:
+            if self.current is engine:
                 log.info("the engine of this data folder has ended; looking for the next one")
-                await self._let_go()
+                await self._release()
 
-    async def _find(self) -> Engine:
+    async def _find_engine(self) -> EngineHost:
         """Take the lock, or reach whoever has it; two that start at once settle it here."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + FIND_ENGINE_SECONDS
         while time.monotonic() < deadline:
-            if self._take():
-                return await self._become()
-            if (engine := await self._reach()) is not None:
+            if self._try_lock():
+                return await self._become_leader()
+            if (engine := await self._reach_leader()) is not None:
                 return engine
-            await asyncio.sleep(GLANCE)
+            await asyncio.sleep(LOCK_POLL_SECONDS)
         raise Unavailable(
             f"Another process holds the data folder {self._folder} and does not answer",
             hint="Wait until it has ended, or stop it; 'knowledge doctor' tells which one it is.",
         )
 
-    def _take(self) -> bool:
+    def _try_lock(self) -> bool:
         try:
             self._lock.acquire(timeout=0)
         except Timeout:
             return False
         except OSError as error:
-            raise _unusable(self._folder, error) from error
+            raise _make_folder_error(self._folder, error) from error
         return True
 
-    async def _become(self) -> Engine:
+    async def _become_leader(self) -> EngineHost:
         try:
             return await self._stack.enter_async_context(self._open_local())
         except BaseException:
             self._lock.release()
             raise
 
-    async def _reach(self) -> Engine | None:
-        card = cards.read(self._folder)
+    async def _reach_leader(self) -> EngineHost | None:
+        card = cards.read_engine_file(self._folder)
         if card is None:
             return None
-        engine = RemoteEngine(open_http(card.url, card.token))
+        engine = RemoteEngine(open_http_client(card.url, card.token))
         try:
             await engine.status()
         except (EngineUnreachable, Unauthenticated, RateLimited, DeadlineExceeded):  # an old card: its writer is gone
@@ -118,8 +120,8 @@ class Seat:
         self._stack.push_async_callback(engine.close)
         return engine
 
-    async def _let_go(self) -> None:
-        self._engine = None
+    async def _release(self) -> None:
+        self.current = None
         try:
             await self._stack.aclose()
         finally:
@@ -128,7 +130,7 @@ class Seat:
                 self._lock.release()
 
 
-def _unusable(folder: Path, error: OSError) -> KnowledgeError:
+def _make_folder_error(folder: Path, error: OSError) -> KnowledgeError:
     return StorageFailed(
         f"The data folder {folder} cannot be used: {error.strerror or error}",
         hint="Choose another one with --data or KNOWLEDGE_DATA, or give yourself the right to write there.",

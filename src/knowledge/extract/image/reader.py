@@ -9,21 +9,21 @@ from collections.abc import Iterator
 from PIL import Image, ImageOps, ImageSequence, UnidentifiedImageError
 
 from knowledge import errors
-from knowledge.extract.base import Extracted, Facts, PageText, Source
+from knowledge.extract.base import Extraction, Facts, PageText, Source
 from knowledge.extract.image import ocr
-from knowledge.model import Json, Method
+from knowledge.model import ExtractionMethod, Json
 
-MOST_PIXELS = 100_000_000
-MOST_PAGES = 5_000
+MAX_PIXELS = 100_000_000
+MAX_PAGES = 5_000
 EXIF_DATE, EXIF_AUTHOR, EXIF_TITLE = 306, 315, 270
 Image.MAX_IMAGE_PIXELS = None  # we measure ourselves, and refuse with a sentence
 
 
-def extract(source: Source, doc_type: str) -> Extracted:
+def extract(source: Source, doc_type: str) -> Extraction:
     ocr.check_languages(source.ocr_languages)
     image = open_image(source)
-    count = min(getattr(image, "n_frames", 1), MOST_PAGES) if image.format == "TIFF" else 1
-    return Extracted(_facts(image, doc_type, count), _pages(image, count, source))
+    count = min(getattr(image, "n_frames", 1), MAX_PAGES) if image.format == "TIFF" else 1
+    return Extraction(_read_facts(image, doc_type, count), _recognise_pages(image, count, source))
 
 
 def open_image(source: Source) -> Image.Image:
@@ -35,24 +35,24 @@ def open_image(source: Source) -> Image.Image:
     except (UnidentifiedImageError, OSError, ValueError, SyntaxError) as error:
         raise errors.Damaged(f"It is no image that can be opened: {error}", filename=source.filename) from error
     try:
-        measure(image)
+        check_pixel_count(image)
     except errors.ParserTooBig:
         image.close()
         raise
     return image
 
 
-def measure(image: Image.Image) -> None:
-    if image.width * image.height > MOST_PIXELS:
+def check_pixel_count(image: Image.Image) -> None:
+    if image.width * image.height > MAX_PIXELS:
         raise errors.ParserTooBig(
             f"The image has {image.width} x {image.height} pixels",
             hint="Make it smaller and add that.",
             pixels=image.width * image.height,
-            limit=MOST_PIXELS,
+            limit=MAX_PIXELS,
         )
 
 
-def _facts(image: Image.Image, doc_type: str, count: int) -> Facts:
+def _read_facts(image: Image.Image, doc_type: str, count: int) -> Facts:
     exif = image.getexif()
     metadata: Json = {"width": image.width, "height": image.height}
     created = exif.get(EXIF_DATE)
@@ -68,17 +68,17 @@ def _facts(image: Image.Image, doc_type: str, count: int) -> Facts:
     )
 
 
-def _pages(image: Image.Image, count: int, source: Source) -> Iterator[PageText]:
+def _recognise_pages(image: Image.Image, count: int, source: Source) -> Iterator[PageText]:
     with image:
         for number, frame in zip(range(1, count + 1), ImageSequence.Iterator(image), strict=False):
-            yield _page(frame, number, source)
+            yield _recognise_page(frame, number, source)
 
 
-def _page(frame: Image.Image, number: int, source: Source) -> PageText:
+def _recognise_page(frame: Image.Image, number: int, source: Source) -> PageText:
     try:
-        measure(frame)
+        check_pixel_count(frame)
         upright = ImageOps.exif_transpose(frame)
-        found = ocr.recognise(upright, source.ocr_languages)
-        return PageText(found.text, number, Method.IMAGE_ANALYSIS)
+        found = ocr.recognise_text(upright, source.ocr_languages)
+        return PageText(found.text, number, ExtractionMethod.IMAGE_ANALYSIS)
     except (OSError, ValueError, SyntaxError, RuntimeError) as error:
-        return PageText("", number, Method.IMAGE_ANALYSIS, f"Image {number} could not be read: {error}")
+        return PageText("", number, ExtractionMethod.IMAGE_ANALYSIS, f"Image {number} could not be read: {error}")

@@ -9,8 +9,8 @@ from pathlib import PurePosixPath
 from knowledge import errors
 from knowledge.extract.base import PageText, Source
 
-MOST = 100
-WRAPPERS = {"eml", "msg", "zip"}
+MAX_ATTACHMENTS = 100
+CONTAINER_TYPES = {"eml", "msg", "zip"}
 """An attached mail is read without its own attachments, an archive is named: one level is enough, also for bombs."""
 
 
@@ -20,22 +20,22 @@ class Attachment:
     content: bytes
 
 
-def attachment_pages(attachments: list[Attachment], source: Source) -> Iterator[PageText]:
-    for attachment in attachments[:MOST]:
+def read_attachments(attachments: list[Attachment], source: Source) -> Iterator[PageText]:
+    for attachment in attachments[:MAX_ATTACHMENTS]:
         name = PurePosixPath(attachment.filename.replace("\\", "/")).name or "attachment"
         yield PageText(f"## Attachment: {name}\n\n")
-        yield from _read(replace(source, path=source.path, filename=name, content=attachment.content))
+        yield from _read_attachment(replace(source, path=source.path, filename=name, content=attachment.content))
 
 
-def _read(source: Source) -> Iterator[PageText]:
-    from knowledge.extract.formats import extract, identify_source, supported
+def _read_attachment(source: Source) -> Iterator[PageText]:
+    from knowledge.extract.formats import extract, identify_source, is_supported
 
-    if not supported(source.filename):
+    if not is_supported(source.filename):
         return
     try:
         doc_type = identify_source(source)
-        if doc_type in WRAPPERS:
-            yield from _letter(source, doc_type)
+        if doc_type in CONTAINER_TYPES:
+            yield from _read_attached_mail(source, doc_type)
             return
         for page in extract(source).pages:
             yield replace(page, number=None)
@@ -45,10 +45,10 @@ def _read(source: Source) -> Iterator[PageText]:
         yield PageText("", warning=f"Attachment {source.filename} could not be read: {error}")
 
 
-def _letter(source: Source, doc_type: str) -> Iterator[PageText]:
+def _read_attached_mail(source: Source, doc_type: str) -> Iterator[PageText]:
     from knowledge.extract.mail import eml, msg
 
     if doc_type == "eml":
-        yield PageText(eml.letter(eml.read(source.read())))
+        yield PageText(eml.render_message(eml.parse_message(source.read())))
     elif doc_type == "msg":
-        yield PageText(msg.letter(msg.read(source)))
+        yield PageText(msg.render_message(msg.open_message(source)))

@@ -8,66 +8,66 @@ from collections.abc import Iterator
 from oxmsg import Message
 
 from knowledge import errors
-from knowledge.extract.base import Extracted, Facts, PageText, Source
-from knowledge.extract.mail.attachments import Attachment, attachment_pages
-from knowledge.extract.text.plain import pages
-from knowledge.extract.web.html import fragment_markdown
+from knowledge.extract.base import Extraction, Facts, PageText, Source
+from knowledge.extract.mail.attachments import Attachment, read_attachments
+from knowledge.extract.text.plain import to_pages
+from knowledge.extract.web.html import convert_fragment
 from knowledge.model import Json
 
-BROKEN = (OSError, KeyError, ValueError, IndexError)
+READ_ERRORS = (OSError, KeyError, ValueError, IndexError)
 
 
-def extract(source: Source, doc_type: str) -> Extracted:
-    message = read(source)
+def extract(source: Source, doc_type: str) -> Extraction:
+    message = open_message(source)
     try:
-        return Extracted(_facts(message, doc_type), _pages(message, source))
-    except BROKEN as error:
-        raise _damaged(source, error) from error
+        return Extraction(_read_facts(message, doc_type), _read_pages(message, source))
+    except READ_ERRORS as error:
+        raise _make_damaged_error(source, error) from error
 
 
-def read(source: Source) -> Message:
+def open_message(source: Source) -> Message:
     try:
         return Message.load(io.BytesIO(source.read()))
-    except BROKEN as error:
-        raise _damaged(source, error) from error
+    except READ_ERRORS as error:
+        raise _make_damaged_error(source, error) from error
 
 
-def _damaged(source: Source, error: Exception) -> errors.Damaged:
+def _make_damaged_error(source: Source, error: Exception) -> errors.Damaged:
     return errors.Damaged(f"It is no message that can be opened: {error}", filename=source.filename)
 
 
-def _recipients(message: Message) -> str:
+def _format_recipients(message: Message) -> str:
     return ", ".join(f"{person.name} <{person.email_address}>" for person in message.recipients)
 
 
-def _facts(message: Message, doc_type: str) -> Facts:
+def _read_facts(message: Message, doc_type: str) -> Facts:
     metadata: Json = {}
-    if recipients := _recipients(message):
+    if recipients := _format_recipients(message):
         metadata["to"] = recipients
     if message.sent_date:
         metadata["created"] = message.sent_date.isoformat()
     return Facts(doc_type, title=message.subject or None, author=message.sender, metadata=metadata)
 
 
-def _pages(message: Message, source: Source) -> Iterator[PageText]:
-    yield from pages([letter(message)])
+def _read_pages(message: Message, source: Source) -> Iterator[PageText]:
+    yield from to_pages([render_message(message)])
     found = [Attachment(item.file_name or "attachment", item.file_bytes or b"") for item in message.attachments]
-    yield from attachment_pages([item for item in found if item.content], source)
+    yield from read_attachments([item for item in found if item.content], source)
 
 
-def letter(message: Message) -> str:
+def render_message(message: Message) -> str:
     """A message without its attachments: subject, headers, body."""
     values = {
         "From": message.sender,
-        "To": _recipients(message),
+        "To": _format_recipients(message),
         "Date": message.sent_date.isoformat() if message.sent_date else None,
     }
     lines = [f"{name}: {value}" for name, value in values.items() if value]
     subject = f"# {message.subject}\n\n" if message.subject else ""
-    return subject + "\n".join(lines) + "\n\n" + _body(message) + "\n\n"
+    return subject + "\n".join(lines) + "\n\n" + _render_body(message) + "\n\n"
 
 
-def _body(message: Message) -> str:
+def _render_body(message: Message) -> str:
     if message.body and message.body.strip():
         return str(message.body).strip()
-    return fragment_markdown(message.html_body).strip() if message.html_body else ""
+    return convert_fragment(message.html_body).strip() if message.html_body else ""

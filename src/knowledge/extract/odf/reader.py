@@ -2,74 +2,118 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
 from collections.abc import Iterator
-from xml.etree.ElementTree import Element
+from xml.etree.ElementTree import Element, SubElement
 
 from knowledge import errors
-from knowledge.extract import safe_xml
-from knowledge.extract.archive import open_archive
-from knowledge.extract.base import Extracted, Facts, PageText, Source
-from knowledge.extract.odf import (
-    objects as odf_objects,
-)
-from knowledge.extract.odf import (
-    sheets as odf_sheets,
-)
-from knowledge.extract.odf import (
-    styles as odf_styles,
-)
-from knowledge.extract.odf.text import blocks
-from knowledge.extract.safe_xml import local
-from knowledge.extract.text.plain import pages
+from knowledge.extract import markdown_tables, safe_xml
+from knowledge.extract.base import Extraction, Facts, PageText, Source
+from knowledge.extract.odf import text as odf_styles
+from knowledge.extract.odf.text import COMMENT_PREFIX, read_attribute, render_blocks
+from knowledge.extract.safe_xml import local_name, read_words
+from knowledge.extract.text.plain import to_pages
+from knowledge.extract.zip_archive import open_archive
 from knowledge.model import Json
 
+MAX_OBJECTS = 500
+CHART_TEXT_TAGS = ("title", "subtitle")
+
 MANIFEST, CONTENT, META, STYLES = "META-INF/manifest.xml", "content.xml", "meta.xml", "styles.xml"
-FACTS = {"creation-date": "created", "date": "modified", "subject": "subject"}
+METADATA_NAMES = {"creation-date": "created", "date": "modified", "subject": "subject"}
+
+MAX_COLUMNS, MAX_REPEATS = 1000, 100
+CELL_REFERENCE = re.compile(r"\[\.?([^\]]*+)(\]|\Z)")
+"""A cell in a formula, as in `of:=[.B2]*2`; or a bracket that nothing closes, with the rest of the formula."""
+VALUE_ATTRIBUTES = ("value", "string-value", "boolean-value", "time-value")
 
 
-def extract(source: Source, doc_type: str) -> Extracted:
+def inline_objects(root: Element, archive: zipfile.ZipFile) -> None:
+    """A formula becomes words of its paragraph, a chart a box with its title and its figures."""
+    frames = [element for element in root.iter() if local_name(element.tag) == "frame"]
+    names = set(archive.namelist())
+    for frame in frames[:MAX_OBJECTS]:
+        target = next((read_attribute(child, "href") for child in frame if local_name(child.tag) == "object"), None)
+        name = f"{(target or '').removeprefix('./').rstrip('/')}/content.xml"
+        if name in names:
+            _inline_object(frame, archive, name)
+
+
+def _inline_object(frame: Element, archive: zipfile.ZipFile, name: str) -> None:
+    try:
+        inner = safe_xml.parse_xml(safe_xml.read_member(archive, name))
+    except errors.Damaged:  # the document can be read without it
+        return
+    if local_name(inner.tag) == "math":
+        _inline_formula(frame, inner)
+    elif any(local_name(element.tag) == "chart" for element in inner.iter()):
+        _inline_chart(frame, inner)
+
+
+def _inline_formula(frame: Element, formula: Element) -> None:
+    """As its author wrote it, where that is kept."""
+    written = next((element for element in formula.iter() if local_name(element.tag) == "annotation"), formula)
+    space, tail = frame.tag.removesuffix("frame"), frame.tail
+    frame.clear()
+    frame.tag, frame.text, frame.tail = f"{space}span", read_words(written), tail
+
+
+def _inline_chart(frame: Element, chart: Element) -> None:
+    box = SubElement(frame, frame.tag.replace("}frame", "}text-box"))
+    for element in chart.iter():
+        if local_name(element.tag) in CHART_TEXT_TAGS:
+            SubElement(box, "p").text = read_words(element)
+        elif local_name(element.tag) == "table":
+            box.append(element)
+
+
+def extract(source: Source, doc_type: str) -> Extraction:
     with open_archive(source) as archive:
         names = set(archive.namelist())
-        if MANIFEST in names and b"encryption-data" in safe_xml.member(archive, MANIFEST):
+        if MANIFEST in names and b"encryption-data" in safe_xml.read_member(archive, MANIFEST):
             raise errors.NeedsPassword("It is protected with a password", filename=source.filename)
-        root = safe_xml.parse(safe_xml.member(archive, CONTENT))
-        odf_objects.bring_in(root, archive)
-        about = _part(archive, META, names)
-        styles = _part(archive, STYLES, names)
-    body = next((element for element in root.iter() if local(element.tag) == "body"), root)
+        root = safe_xml.parse_xml(safe_xml.read_member(archive, CONTENT))
+        inline_objects(root, archive)
+        about = _parse_part(archive, META, names)
+        styles = _parse_part(archive, STYLES, names)
+    body = next((element for element in root.iter() if local_name(element.tag) == "body"), root)
     if doc_type == "ods":
-        sheets = [element for element in body.iter() if local(element.tag) == "table"]
-        return Extracted(_facts(about, doc_type, len(sheets)), odf_sheets.pages(sheets))
-    odf_styles.count(body, root, styles)
+        sheets = [element for element in body.iter() if local_name(element.tag) == "table"]
+        return Extraction(_read_facts(about, doc_type, len(sheets)), render_sheets(sheets))
+    odf_styles.number_lists(body, root, styles)
     if doc_type == "odp":
-        slides = [element for element in body.iter() if local(element.tag) == "page"]
-        return Extracted(_facts(about, doc_type, len(slides)), _slides(slides))
-    odf_styles.settle(root)
-    text = (*odf_styles.edges(styles, "header"), *blocks(body), *odf_styles.edges(styles, "footer"))
-    return Extracted(_facts(about, doc_type, None), pages(f"{block}\n\n" for block in text))
+        slides = [element for element in body.iter() if local_name(element.tag) == "page"]
+        return Extraction(_read_facts(about, doc_type, len(slides)), _render_slides(slides))
+    odf_styles.apply_styles(root)
+    text = (
+        *odf_styles.read_headers_or_footers(styles, "header"),
+        *render_blocks(body),
+        *odf_styles.read_headers_or_footers(styles, "footer"),
+    )
+    return Extraction(_read_facts(about, doc_type, None), to_pages(f"{block}\n\n" for block in text))
 
 
-def _part(archive: zipfile.ZipFile, name: str, names: set[str]) -> Element:
+def _parse_part(archive: zipfile.ZipFile, name: str, names: set[str]) -> Element:
     """Facts and styles may be missing."""
-    return safe_xml.parse(safe_xml.member(archive, name)) if name in names else Element("none")
+    return safe_xml.parse_xml(safe_xml.read_member(archive, name)) if name in names else Element("none")
 
 
-def _slides(slides: list[Element]) -> Iterator[PageText]:
+def _render_slides(slides: list[Element]) -> Iterator[PageText]:
     for number, slide in enumerate(slides, start=1):
-        body = list(blocks(slide))
+        body = list(render_blocks(slide))
         if not any(block.startswith("#") for block in body):
             body.insert(0, f"## Slide {number}")
         yield PageText("\n\n".join(body), number)
 
 
-def _facts(about: Element, doc_type: str, count: int | None) -> Facts:
+def _read_facts(about: Element, doc_type: str, count: int | None) -> Facts:
     found: dict[str, str] = {}
     for element in about.iter():
-        value = safe_xml.words(element) if len(element) == 0 else None
+        value = safe_xml.read_words(element) if len(element) == 0 else None
         if value:
-            found.setdefault(local(element.tag), value)
-    metadata: Json = {name: found[key] for key, name in FACTS.items() if key in found}
+            found.setdefault(local_name(element.tag), value)
+    metadata: Json = {name: found[key] for key, name in METADATA_NAMES.items() if key in found}
     return Facts(
         doc_type,
         title=found.get("title"),
@@ -78,3 +122,57 @@ def _facts(about: Element, doc_type: str, count: int | None) -> Facts:
         page_count=count,
         metadata=metadata,
     )
+
+
+def render_sheets(sheets: list[Element]) -> Iterator[PageText]:
+    for number, sheet in enumerate(sheets, start=1):
+        title = f"## {read_attribute(sheet, 'name') or f'Sheet {number}'}\n\n"
+        above, rows = markdown_tables.split_at_header(_read_rows(sheet))
+        title += above
+        for piece in markdown_tables.format_table_pieces(rows):
+            yield PageText(title + piece, number)
+            title = ""
+        if title:
+            yield PageText(title, number)
+
+
+def _read_rows(sheet: Element) -> Iterator[list[str]]:
+    for row in sheet.iter():
+        if local_name(row.tag) == "table-row":
+            cells = _read_cells(row)
+            for _ in range(_read_repeat_count(row, "number-rows-repeated") if cells else 0):
+                yield cells
+
+
+def _read_cells(row: Element) -> list[str]:
+    cells: list[str] = []
+    for cell in row:
+        if local_name(cell.tag) in ("table-cell", "covered-table-cell") and len(cells) < MAX_COLUMNS:
+            value = _read_value(cell)
+            cells += [value] * _read_repeat_count(cell, "number-columns-repeated")
+    while cells and not cells[-1]:
+        cells.pop()
+    return cells
+
+
+def _read_value(cell: Element) -> str:
+    date = read_attribute(cell, "date-value")
+    if date:
+        return date.replace("T", " ")
+    in_order = sorted(
+        render_blocks(cell), key=lambda block: block.startswith(COMMENT_PREFIX)
+    )  # which stands before the value there
+    return " ".join(" ".join(in_order).split()) or _read_stored_value(cell)
+
+
+def _read_stored_value(cell: Element) -> str:
+    """The value where no words show it, or what was to be calculated where no program has done so yet."""
+    if read_attribute(cell, "value-type"):
+        return next((value for name in VALUE_ATTRIBUTES if (value := read_attribute(cell, name))), "")
+    _, sign, words = (read_attribute(cell, "formula") or "").partition("=")
+    return sign + CELL_REFERENCE.sub(lambda found: found[1].replace(":.", ":") if found[2] else found[0], words)
+
+
+def _read_repeat_count(element: Element, name: str) -> int:
+    count = read_attribute(element, name) or "1"
+    return min(MAX_REPEATS, int(count)) if count.isdigit() else 1

@@ -1,14 +1,14 @@
-"""The text of an OpenDocument as blocks of Markdown."""
+"""The text of an OpenDocument as blocks of Markdown, with what its styles say about paragraphs and lists."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from xml.etree.ElementTree import Element
 
-from knowledge.extract import tables
-from knowledge.extract.safe_xml import local
+from knowledge.extract import markdown_tables
+from knowledge.extract.safe_xml import local_name
 
-SILENT = {
+SKIPPED_TAGS = {
     "annotation",
     "annotation-end",
     "tracked-changes",
@@ -19,113 +19,186 @@ SILENT = {
     "title",
     "page-number",
 }
-TITLES = {"title", "subtitle"}
-BOXES = {"text-box", "custom-shape"}
-COMMENT = "**Comment ("
-COUNTED = "counted"
+TITLE_CLASSES = {"title", "subtitle"}
+BOX_TAGS = {"text-box", "custom-shape"}
+COMMENT_PREFIX = "**Comment ("
+FIRST_NUMBER_ATTRIBUTE = "counted"
 """The mark of a list whose items have numbers: the first of them."""
-ROW_GROUPS = {"table-rows", "table-header-rows", "table-row-group"}
+ROW_GROUP_TAGS = {"table-rows", "table-header-rows", "table-row-group"}
+
+ListLevel = tuple[str | None, int]
+
+TITLE_STYLES = {"Title", "Titel"}
 
 
-def blocks(element: Element) -> Iterator[str]:
+def render_blocks(element: Element) -> Iterator[str]:
     for child in element:
-        yield from (block for block in _block(child) if block.strip())
+        yield from (block for block in _render_block(child) if block.strip())
 
 
-def _block(element: Element) -> Iterator[str]:
-    name = local(element.tag)
+def _render_block(element: Element) -> Iterator[str]:
+    name = local_name(element.tag)
     if name == "annotation":
-        yield _comment(element)
-    elif name in SILENT:
+        yield _render_comment(element)
+    elif name in SKIPPED_TAGS:
         return
     elif name == "h":
-        level = attribute(element, "outline-level")
-        yield f"{'#' * min(6, int(level) if level and level.isdigit() else 1)} {inline(element).strip()}"
-        yield from _anchored(element)
+        level = read_attribute(element, "outline-level")
+        yield f"{'#' * min(6, int(level) if level and level.isdigit() else 1)} {render_inline(element).strip()}"
+        yield from _render_anchored(element)
     elif name == "p":
-        yield inline(element).strip()
-        yield from _anchored(element)
+        yield render_inline(element).strip()
+        yield from _render_anchored(element)
     elif name == "list":
-        yield "\n".join(_items(element, 0))
+        yield "\n".join(_render_items(element, 0))
     elif name == "table":
-        yield tables.table(rows(element))
+        yield markdown_tables.format_table(read_rows(element))
     elif name == "notes":
-        notes = " ".join(block for block in blocks(element) if block)
+        notes = " ".join(block for block in render_blocks(element) if block)
         yield f"Notes: {notes}" if notes else ""
-    elif name == "frame" and attribute(element, "class") in TITLES:
-        yield "## " + " ".join(" ".join(blocks(element)).split())
+    elif name == "frame" and read_attribute(element, "class") in TITLE_CLASSES:
+        yield "## " + " ".join(" ".join(render_blocks(element)).split())
     else:
-        yield from blocks(element)
+        yield from render_blocks(element)
 
 
-def _anchored(element: Element) -> Iterator[str]:
+def _render_anchored(element: Element) -> Iterator[str]:
     """Text boxes, shapes with words and comments that are anchored in a paragraph follow it."""
     for child in element.iter():
-        if local(child.tag) in BOXES:
-            yield from blocks(child)
-        elif local(child.tag) == "annotation":
-            yield _comment(child)
+        if local_name(child.tag) in BOX_TAGS:
+            yield from render_blocks(child)
+        elif local_name(child.tag) == "annotation":
+            yield _render_comment(child)
 
 
-def _comment(element: Element) -> str:
-    author = next((child.text for child in element if local(child.tag) == "creator" and child.text), "")
-    words = " ".join(" ".join(blocks(element)).split())
-    return f"{COMMENT}{author}):** {words}" if words else ""
+def _render_comment(element: Element) -> str:
+    author = next((child.text for child in element if local_name(child.tag) == "creator" and child.text), "")
+    words = " ".join(" ".join(render_blocks(element)).split())
+    return f"{COMMENT_PREFIX}{author}):** {words}" if words else ""
 
 
-def inline(element: Element) -> str:
+def render_inline(element: Element) -> str:
     parts = [element.text or ""]
     for child in element:
-        parts += [_within(child), child.tail or ""]
+        parts += [_render_inline_child(child), child.tail or ""]
     return "".join(parts)
 
 
-def _within(element: Element) -> str:
-    name = local(element.tag)
+def _render_inline_child(element: Element) -> str:
+    name = local_name(element.tag)
     if name == "s":
-        count = attribute(element, "c")
+        count = read_attribute(element, "c")
         return " " * min(100, int(count) if count and count.isdigit() else 1)
     if name in ("tab", "line-break"):
         return "\t" if name == "tab" else "\n"
     if name == "note":
-        note = next((child for child in element if local(child.tag) == "note-body"), element)
-        return f" [{' '.join(blocks(note))}]"
-    if name in SILENT or name == "frame" or name in BOXES:
+        note = next((child for child in element if local_name(child.tag) == "note-body"), element)
+        return f" [{' '.join(render_blocks(note))}]"
+    if name in SKIPPED_TAGS or name == "frame" or name in BOX_TAGS:
         return ""
-    return inline(element)
+    return render_inline(element)
 
 
-def _items(element: Element, depth: int) -> Iterator[str]:
-    number = int(element.get(COUNTED) or 0)
+def _render_items(element: Element, depth: int) -> Iterator[str]:
+    number = int(element.get(FIRST_NUMBER_ATTRIBUTE) or 0)
     for item in element:
-        if local(item.tag) not in ("list-item", "list-header"):
+        if local_name(item.tag) not in ("list-item", "list-header"):
             continue
         mark = f"{number}." if number else "-"
         for child in item:
-            if local(child.tag) == "list":
-                yield from _items(child, depth + 1)
-            elif local(child.tag) == "h":  # a chapter that is numbered like a list
-                yield f"\n{' '.join(_block(child))}\n"
-            elif text := " ".join(" ".join(_block(child)).split()):
+            if local_name(child.tag) == "list":
+                yield from _render_items(child, depth + 1)
+            elif local_name(child.tag) == "h":  # a chapter that is numbered like a list
+                yield f"\n{' '.join(_render_block(child))}\n"
+            elif text := " ".join(" ".join(_render_block(child)).split()):
                 yield f"{'  ' * depth}{mark} {text}"
-        number += bool(number and local(item.tag) == "list-item")
+        number += bool(number and local_name(item.tag) == "list-item")
 
 
-def rows(element: Element) -> Iterator[list[str]]:
+def read_rows(element: Element) -> Iterator[list[str]]:
     """The rows of a table, without those of a table that stands in one of its cells."""
     for child in element:
-        if local(child.tag) in ROW_GROUPS:
-            yield from rows(child)
-        elif local(child.tag) == "table-row":
-            yield [" ".join(_cell(cell).split()) for cell in child if local(cell.tag).endswith("table-cell")]
+        if local_name(child.tag) in ROW_GROUP_TAGS:
+            yield from read_rows(child)
+        elif local_name(child.tag) == "table-row":
+            yield [
+                " ".join(_render_cell(cell).split()) for cell in child if local_name(cell.tag).endswith("table-cell")
+            ]
 
 
-def _cell(cell: Element) -> str:
-    inner = (row for table in cell if local(table.tag) == "table" for row in rows(table))
-    words = (block for child in cell if local(child.tag) != "table" for block in _block(child))
+def _render_cell(cell: Element) -> str:
+    inner = (row for table in cell if local_name(table.tag) == "table" for row in read_rows(table))
+    words = (block for child in cell if local_name(child.tag) != "table" for block in _render_block(child))
     return " ".join([*words, *(" ".join(row) for row in inner)])
 
 
-def attribute(element: Element, name: str) -> str | None:
+def read_attribute(element: Element, name: str) -> str | None:
     """An attribute by its name alone; no two namespaces of OpenDocument use one name for different things."""
-    return next((value for key, value in element.items() if local(key) == name), None)
+    return next((value for key, value in element.items() if local_name(key) == name), None)
+
+
+def number_lists(body: Element, *styles: Element) -> None:
+    """Mark every list that counts with the number of its first item."""
+    _mark_lists(body, (None, 0), _find_list_starts(styles), {})
+
+
+def _find_list_starts(styles: Iterable[Element]) -> dict[ListLevel, int]:
+    """The first number of every level that counts."""
+    starts: dict[ListLevel, int] = {}
+    for style in (style for root in styles for style in root.iter() if local_name(style.tag) == "list-style"):
+        for level in style:
+            depth = _to_int(read_attribute(level, "level"), 1)
+            if local_name(level.tag) == "list-level-style-number" and read_attribute(level, "num-format"):
+                starts[read_attribute(style, "name"), depth] = _to_int(read_attribute(level, "start-value"), 1)
+    return starts
+
+
+def _mark_lists(
+    element: Element, above: ListLevel, starts: dict[ListLevel, int], reached: dict[ListLevel, int]
+) -> None:
+    level = above
+    if local_name(element.tag) == "list":
+        level = read_attribute(element, "style-name") or above[0], above[1] + 1
+        if level in starts:
+            goes_on = read_attribute(element, "continue-numbering") == "true" or read_attribute(
+                element, "continue-list"
+            )
+            first = reached.get(level, starts[level]) if goes_on else starts[level]
+            element.set(FIRST_NUMBER_ATTRIBUTE, str(first))
+            reached[level] = first + sum(local_name(item.tag) == "list-item" for item in element)
+    elif local_name(element.tag) != "list-item":
+        level = None, 0
+    for child in element:
+        _mark_lists(child, level, starts, reached)
+
+
+def _to_int(text: str | None, otherwise: int) -> int:
+    return int(text) if text and text.isdigit() and len(text) < 9 else otherwise
+
+
+def apply_styles(root: Element) -> None:
+    """Make headings of the paragraphs that are titles by their style, and take out what is hidden."""
+    styles = [element for element in root.iter() if local_name(element.tag) == "style"]
+    titles = TITLE_STYLES | {
+        read_attribute(style, "name") for style in styles if read_attribute(style, "parent-style-name") in TITLE_STYLES
+    }
+    hidden = {
+        read_attribute(style, "name")
+        for style in styles
+        if any(read_attribute(part, "display") == "none" for part in style)
+    }
+    for element in root.iter():
+        name, style = local_name(element.tag), read_attribute(element, "style-name")
+        if name == "p" and style in titles:
+            element.tag = element.tag.replace("}p", "}h")
+        elif name == "span" and style in hidden:
+            tail = element.tail
+            element.clear()
+            element.tail = tail
+
+
+def read_headers_or_footers(styles: Element, name: str) -> Iterator[str]:
+    """The headers or the footers of the pages, each once."""
+    found = (element for element in styles.iter() if local_name(element.tag) in (name, f"{name}-first"))
+    lines = (" ".join(" ".join(render_blocks(element)).split()) for element in found)
+    yield from (line for line in dict.fromkeys(lines) if any(map(str.isalpha, line)))

@@ -7,19 +7,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from knowledge.extract import safe_xml
-from knowledge.extract.archive import open_archive
-from knowledge.extract.base import Extracted, PageText, Source
-from knowledge.extract.office.facts import office_facts
-from knowledge.extract.office.open import open_office
-from knowledge.extract.office.xls_times import old_times, spoken
-from knowledge.extract.office.xlsx_number_formats import WORKBOOK, as_shown
-from knowledge.extract.tables import LARGEST, LEADING, header_place
+from knowledge.extract.base import Extraction, PageText, Source
+from knowledge.extract.markdown_tables import MAX_ROWS_ABOVE_HEADER, MAX_TABLE_CHARS, find_header_row
+from knowledge.extract.office.document import open_office_document, read_office_facts
+from knowledge.extract.office.number_formats import WORKBOOK, apply_number_formats, read_xls_times, replace_times
+from knowledge.extract.zip_archive import open_archive
 
-CELL = re.compile(r"(?<!\\)\|")
-RULE = re.compile(r"^\|(?: --- \|)+$")
-GAP = "|" + "  |" * 8
-RESIDUES = ("0000000", "9999999")
-RESIDUE = re.compile(rf"(?<=\| )-?\d+\.\d*(?:{'|'.join(RESIDUES)})\d+(?= \|)")
+CELL_BORDER = re.compile(r"(?<!\\)\|")
+HEADER_RULE = re.compile(r"^\|(?: --- \|)+$")
+WIDE_GAP = "|" + "  |" * 8
+RESIDUE_DIGITS = ("0000000", "9999999")
+ROUNDING_RESIDUE = re.compile(rf"(?<=\| )-?\d+\.\d*(?:{'|'.join(RESIDUE_DIGITS)})\d+(?= \|)")
 """What is left in the last digits of a sum of fractions, such as 1.7000000000000002; Excel shows fifteen digits."""
 
 
@@ -30,27 +28,27 @@ class Sheet:
     lines: list[str] = field(default_factory=list)
 
 
-def extract(source: Source, doc_type: str) -> Extracted:
+def extract(source: Source, doc_type: str) -> Extraction:
     modern = doc_type == "xlsx"
-    with open_office(as_shown(source) if modern else source, doc_type) as document:
-        text = _rounded(document.to_markdown().replace("<br>", " "))
-    names = _names(source) if modern else None
+    with open_office_document(apply_number_formats(source) if modern else source, doc_type) as document:
+        text = _round_residues(document.to_markdown().replace("<br>", " "))
+    names = _read_sheet_names(source) if modern else None
     sheets = split_sheets(text, names)
-    for sheet, times in zip(sheets, () if modern else old_times(source), strict=False):
-        sheet.lines = spoken(sheet.lines, times)
-    return Extracted(office_facts(source, doc_type, len(names or sheets)), _pages(sheets))
+    for sheet, times in zip(sheets, () if modern else read_xls_times(source), strict=False):
+        sheet.lines = replace_times(sheet.lines, times)
+    return Extraction(read_office_facts(source, doc_type, len(names or sheets)), _render_pages(sheets))
 
 
-def _rounded(text: str) -> str:
-    if not any(residue in text for residue in RESIDUES):
+def _round_residues(text: str) -> str:
+    if not any(residue in text for residue in RESIDUE_DIGITS):
         return text
-    return RESIDUE.sub(lambda number: f"{float(number[0]):.15g}", text)
+    return ROUNDING_RESIDUE.sub(lambda number: f"{float(number[0]):.15g}", text)
 
 
-def _names(source: Source) -> list[str]:
+def _read_sheet_names(source: Source) -> list[str]:
     with open_archive(source) as archive:
-        root = safe_xml.parse(safe_xml.member(archive, WORKBOOK))
-    return [element.get("name", "") for element in root.iter() if safe_xml.local(element.tag) == "sheet"]
+        root = safe_xml.parse_xml(safe_xml.read_member(archive, WORKBOOK))
+    return [element.get("name", "") for element in root.iter() if safe_xml.local_name(element.tag) == "sheet"]
 
 
 def split_sheets(text: str, names: list[str] | None) -> list[Sheet]:
@@ -73,10 +71,10 @@ def split_sheets(text: str, names: list[str] | None) -> list[Sheet]:
     return sheets
 
 
-def _pages(sheets: list[Sheet]) -> Iterator[PageText]:
+def _render_pages(sheets: list[Sheet]) -> Iterator[PageText]:
     for sheet in sheets:
         title = f"## {sheet.name}\n\n"
-        for piece in _pieces(sheet.lines):
+        for piece in _split_rows(sheet.lines):
             yield PageText(title + piece, sheet.number)
             title = ""
         if title:
@@ -84,10 +82,12 @@ def _pages(sheets: list[Sheet]) -> Iterator[PageText]:
         sheet.lines.clear()
 
 
-def _pieces(lines: list[str]) -> Iterator[str]:
-    rows = _without_gaps([line for line in lines if line.strip() and not RULE.match(line)])
-    place = header_place([sum(bool(cell.strip()) for cell in CELL.split(row)) for row in rows[:LEADING]])
-    above = [_plain(row) for row in rows[:place]]
+def _split_rows(lines: list[str]) -> Iterator[str]:
+    rows = _drop_empty_columns([line for line in lines if line.strip() and not HEADER_RULE.match(line)])
+    place = find_header_row(
+        [sum(bool(cell.strip()) for cell in CELL_BORDER.split(row)) for row in rows[:MAX_ROWS_ABOVE_HEADER]]
+    )
+    above = [_join_cells(row) for row in rows[:place]]
     gathered: list[str] = [*(line for line in above if line), ""] if any(above) else []
     size = 0
     header: list[str] = []
@@ -96,23 +96,23 @@ def _pieces(lines: list[str]) -> Iterator[str]:
             gathered.append(row)
             header = []
         elif not header:
-            header = [row, "|" + " --- |" * (len(CELL.split(row)) - 2)]
+            header = [row, "|" + " --- |" * (len(CELL_BORDER.split(row)) - 2)]
             gathered += header
-        elif _plain(row):
+        elif _join_cells(row):
             gathered.append(row)
         size += len(row)
-        if size > LARGEST:
+        if size > MAX_TABLE_CHARS:
             yield "\n".join(gathered)
             gathered, size = list(header), 0
     if len(gathered) > len(header) or (gathered and size):
         yield "\n".join(gathered)
 
 
-def _without_gaps(rows: list[str]) -> list[str]:
+def _drop_empty_columns(rows: list[str]) -> list[str]:
     """A cell far out makes every row as wide; columns in which nothing stands are left out then."""
-    if not any(GAP in row for row in rows[:LEADING]):
+    if not any(WIDE_GAP in row for row in rows[:MAX_ROWS_ABOVE_HEADER]):
         return rows
-    cells = {place: CELL.split(row)[1:-1] for place, row in enumerate(rows) if row.startswith("|")}
+    cells = {place: CELL_BORDER.split(row)[1:-1] for place, row in enumerate(rows) if row.startswith("|")}
     width = max((len(row) for row in cells.values()), default=0)
     used = [
         column for column in range(width) if any("".join(row[column : column + 1]).strip() for row in cells.values())
@@ -123,6 +123,6 @@ def _without_gaps(rows: list[str]) -> list[str]:
     ]
 
 
-def _plain(row: str) -> str:
+def _join_cells(row: str) -> str:
     """What stands in a row, without its bars."""
-    return " ".join(cell.strip() for cell in CELL.split(row) if cell.strip())
+    return " ".join(cell.strip() for cell in CELL_BORDER.split(row) if cell.strip())

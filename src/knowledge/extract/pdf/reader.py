@@ -6,41 +6,108 @@ pdfium's plain text is taken.
 
 from __future__ import annotations
 
+import ctypes
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
 import pypdfium2 as pdfium
+from PIL import Image
 
 from knowledge import errors
-from knowledge.extract.base import Extracted, PageText, Source
+from knowledge.extract.base import Extraction, Facts, PageText, Source
 from knowledge.extract.image import ocr
-from knowledge.extract.pdf import layout, scan
-from knowledge.extract.pdf.annotations import notes
-from knowledge.extract.pdf.cells import Cells
-from knowledge.extract.pdf.choose_reading import at_top, better, read_plain
-from knowledge.extract.pdf.facts import pdf_facts
-from knowledge.extract.pdf.lost_lines import LostLines
-from knowledge.extract.pdf.outline import Outline
-from knowledge.extract.pdf.running_headers import RunningLines
-from knowledge.model import Method
+from knowledge.extract.pdf import liteparse_pages
+from knowledge.extract.pdf.choose_reading import choose_reading, is_at_top, read_plain
+from knowledge.extract.pdf.lines import LostLines, RunningHeaders
+from knowledge.extract.pdf.outline import PdfOutline
+from knowledge.extract.pdf.tables import CellFinder
+from knowledge.model import ExtractionMethod, Json
 
-MOST_PAGES = 50_000
+PDF_DATE = re.compile(r"D:(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(?:(Z|[+-]\d\d)'?(\d\d)?)?")
+PLACEHOLDER_VALUE = re.compile(
+    r"(?i)^(\(?(?:untitled|anonymous|unspecified|unknown)\)?|microsoft word - .*|"
+    r".*\.(docx?|indd|pptx?|xlsx?|pdf|dvi|tex|qxd|rtf))$"
+)
+"""What a program put there because nobody had."""
+
+MAX_PAGES = 50_000
+
+TEXT_ANNOTATIONS = (
+    pdfium.raw.FPDF_ANNOT_TEXT,
+    pdfium.raw.FPDF_ANNOT_FREETEXT,
+    pdfium.raw.FPDF_ANNOT_HIGHLIGHT,
+    pdfium.raw.FPDF_ANNOT_UNDERLINE,
+    pdfium.raw.FPDF_ANNOT_STRIKEOUT,
+    pdfium.raw.FPDF_ANNOT_SQUIGGLY,
+)
+MAX_ANNOTATIONS = 1000
+MAX_NOTE_BYTES = 20_000
+"""Bytes of one note."""
+
+MIN_TEXT_LETTERS, MAX_STAMP_LETTERS = 16, 200
+"""Letters: fewer than the first are no text layer, fewer than the second may be a stamp on a scan."""
+SCAN_COVER_SHARE = 0.5
+MAX_PIXELS = 40_000_000
+MAX_DPI, TARGET_SIDE_PIXELS = 300, 2300
+"""A small page is drawn with more dots to the inch, up to the first, until its longer side has so many pixels."""
+UNMAPPED_LETTER = re.compile("[\ufffd\ue000-\uf8ff]")
+"""What a font without a table of characters yields."""
+POINTS_PER_INCH = 72
 
 
-def extract(source: Source, doc_type: str) -> Extracted:
-    document = _open(source)
+def read_pdf_facts(document: pdfium.PdfDocument, doc_type: str) -> Facts:
+    given = document.get_metadata_dict(skip_empty=True)
+    info = {key: value.strip() for key, value in given.items() if not PLACEHOLDER_VALUE.match(value.strip())}
+    metadata: Json = {
+        "created": to_iso_date(info.get("CreationDate", "")),
+        "modified": to_iso_date(info.get("ModDate", "")),
+        "subject": info.get("Subject"),
+        "keywords": info.get("Keywords"),
+    }
+    return Facts(
+        doc_type,
+        title=info.get("Title"),
+        author=info.get("Author"),
+        language=_read_language(document),
+        page_count=len(document),
+        metadata={key: value for key, value in metadata.items() if value},
+    )
+
+
+def to_iso_date(value: str) -> str | None:
+    """The date of a PDF in the form that everybody else uses."""
+    found = PDF_DATE.match(value)
+    if not found:
+        return None
+    year, month, day, hour, minute, second, zone, offset = found.groups()
+    zone = "+00:00" if zone in (None, "Z") else f"{zone}:{offset or '00'}"
+    return f"{year}-{month or '01'}-{day or '01'}T{hour or '00'}:{minute or '00'}:{second or '00'}{zone}"
+
+
+def _read_language(document: pdfium.PdfDocument) -> str | None:
+    length = pdfium.raw.FPDFCatalog_GetLanguage(document, None, 0)
+    if length <= 2:
+        return None
+    buffer = ctypes.create_string_buffer(length)
+    pdfium.raw.FPDFCatalog_GetLanguage(document, ctypes.cast(buffer, ctypes.POINTER(ctypes.c_ushort)), length)
+    return buffer.raw[: length - 2].decode("utf-16-le", errors="replace") or None
+
+
+def extract(source: Source, doc_type: str) -> Extraction:
+    document = _open_document(source)
     count = len(document)
-    if count > MOST_PAGES:
-        raise errors.ParserTooBig(f"It has {count} pages", pages=count, limit=MOST_PAGES)
+    if count > MAX_PAGES:
+        raise errors.ParserTooBig(f"It has {count} pages", pages=count, limit=MAX_PAGES)
     if count == 0:
         raise errors.NoText("It has no pages", filename=source.filename)
     if source.force_ocr:
         ocr.check_languages(source.ocr_languages)
-    return Extracted(pdf_facts(document, doc_type), _pages(document, source))
+    return Extraction(read_pdf_facts(document, doc_type), _read_pages(document, source))
 
 
-def _open(source: Source) -> pdfium.PdfDocument:
+def _open_document(source: Source) -> pdfium.PdfDocument:
     try:
         return pdfium.PdfDocument(source.path if source.content is None else source.content)
     except pdfium.PdfiumError as error:
@@ -49,28 +116,28 @@ def _open(source: Source) -> pdfium.PdfDocument:
         raise errors.Damaged(f"It cannot be opened as a PDF: {error}", filename=source.filename) from error
 
 
-def _pages(document: pdfium.PdfDocument, source: Source) -> Iterator[PageText]:
+def _read_pages(document: pdfium.PdfDocument, source: Source) -> Iterator[PageText]:
     if source.force_ocr:
-        yield from (_recognised(document, index, source, "") for index in range(len(document)))
+        yield from (_recognise_page(document, index, source, "") for index in range(len(document)))
         return
-    outline, lost, running = Outline(document), LostLines(), RunningLines()
+    outline, lost, running = PdfOutline(document), LostLines(), RunningHeaders()
     forms = document.get_formtype() != 0
-    for index, markdown in enumerate(layout.pages(source, len(document), forms)):
-        page = _page(document, index, markdown, lost, source)
-        if page.method is Method.TEXT_EXTRACTION:
-            page = replace(page, text=outline.apply(index, running.strip(page.text, index + 1)))
+    for index, markdown in enumerate(liteparse_pages.read_structured_pages(source, len(document), forms)):
+        page = _read_page(document, index, markdown, lost, source)
+        if page.method is ExtractionMethod.TEXT_EXTRACTION:
+            page = replace(page, text=outline.apply_headings(index, running.strip_page(page.text, index + 1)))
         yield page
 
 
-def _page(document: pdfium.PdfDocument, index: int, markdown: str, lost: LostLines, source: Source) -> PageText:
+def _read_page(document: pdfium.PdfDocument, index: int, markdown: str, lost: LostLines, source: Source) -> PageText:
     try:
         page = document[index]
         try:
             rotated = page.get_rotation() != 0
             plain = read_plain(page)
-            text = better(markdown, plain, rotated, Cells(page))
-            text = lost.restore(text, plain.text, partial(at_top, page)) + notes(page)
-            scanned = scan.needs_recognition(page, text)
+            text = choose_reading(markdown, plain, rotated, CellFinder(page))
+            text = lost.restore(text, plain.text, partial(is_at_top, page)) + render_notes(page)
+            scanned = needs_ocr(page, text)
         finally:
             page.close()
     except pdfium.PdfiumError as error:
@@ -78,18 +145,86 @@ def _page(document: pdfium.PdfDocument, index: int, markdown: str, lost: LostLin
             return PageText(markdown, index + 1)
         return PageText("", index + 1, warning=f"Page {index + 1} could not be read: {error}")
     if scanned:
-        return _recognised(document, index, source, text)
+        return _recognise_page(document, index, source, text)
     return PageText(text, index + 1)
 
 
-def _recognised(document: pdfium.PdfDocument, index: int, source: Source, text: str) -> PageText:
+def _recognise_page(document: pdfium.PdfDocument, index: int, source: Source, text: str) -> PageText:
     try:
         ocr.check_languages(source.ocr_languages)
-        found = ocr.recognise(scan.render(document, index), source.ocr_languages).text
+        found = ocr.recognise_text(render_page(document, index), source.ocr_languages).text
     except errors.MissingDependency:
         raise
     except (errors.KnowledgeError, pdfium.PdfiumError, RuntimeError, OSError, ValueError) as error:
         return PageText(text, index + 1, warning=f"Page {index + 1} could not be recognised: {error}")
     if len(found) > len(text):
-        return PageText(found, index + 1, Method.OCR)
+        return PageText(found, index + 1, ExtractionMethod.OCR)
     return PageText(text, index + 1)
+
+
+def render_notes(page: pdfium.PdfPage) -> str:
+    """Each note as a line below the page."""
+    count = min(MAX_ANNOTATIONS, pdfium.raw.FPDFPage_GetAnnotCount(page))
+    found = (_read_note(page, index) for index in range(count))
+    return "".join(f"\n\nNote: {line}" for line in dict.fromkeys(found) if line)
+
+
+def _read_note(page: pdfium.PdfPage, index: int) -> str:
+    annotation = pdfium.raw.FPDFPage_GetAnnot(page, index)
+    if not annotation:
+        return ""
+    try:
+        if pdfium.raw.FPDFAnnot_GetSubtype(annotation) not in TEXT_ANNOTATIONS:
+            return ""
+        return " ".join(_read_contents(annotation).split())
+    finally:
+        pdfium.raw.FPDFPage_CloseAnnot(annotation)
+
+
+def _read_contents(annotation: pdfium.raw.FPDF_ANNOTATION) -> str:
+    length = pdfium.raw.FPDFAnnot_GetStringValue(annotation, b"Contents", None, 0)
+    if not 2 < length <= MAX_NOTE_BYTES:
+        return ""
+    buffer = ctypes.create_string_buffer(length)
+    letters = ctypes.cast(buffer, ctypes.POINTER(ctypes.c_ushort))
+    pdfium.raw.FPDFAnnot_GetStringValue(annotation, b"Contents", letters, length)
+    return buffer.raw[: length - 2].decode("utf-16-le", errors="replace")
+
+
+def needs_ocr(page: pdfium.PdfPage, text: str) -> bool:
+    letters = sum(map(str.isalnum, text))
+    if letters < MIN_TEXT_LETTERS:
+        return not _is_blank(page)
+    if len(UNMAPPED_LETTER.findall(text)) > 0.3 * len(text):
+        return True
+    return letters < MAX_STAMP_LETTERS and _measure_image_share(page) > SCAN_COVER_SHARE
+
+
+def _is_blank(page: pdfium.PdfPage) -> bool:
+    """Whether nothing is drawn on it at all, seen from afar."""
+    width, height = page.get_size()
+    scale = min(1.0, 400 / max(width, height, 1))
+    low, high = page.render(scale=scale, grayscale=True).to_pil().convert("L").getextrema()
+    return bool(high - low < 16)
+
+
+def _measure_image_share(page: pdfium.PdfPage) -> float:
+    """The share of the page under its largest picture."""
+    width, height = page.get_size()
+    largest = 0.0
+    for found in page.get_objects(filter=[pdfium.raw.FPDF_PAGEOBJ_IMAGE], max_depth=3):
+        left, bottom, right, top = found.get_bounds()
+        largest = max(largest, (right - left) * (top - bottom))
+    return float(largest / max(1.0, width * height))
+
+
+def render_page(document: pdfium.PdfDocument, index: int) -> Image.Image:
+    page = document[index]
+    try:
+        width, height = page.get_size()
+        wanted = max(ocr.RESOLUTION_DPI, min(MAX_DPI, POINTS_PER_INCH * TARGET_SIDE_PIXELS / max(width, height, 1.0)))
+        scale = min(wanted / POINTS_PER_INCH, (MAX_PIXELS / max(1.0, width * height)) ** 0.5)
+        image: Image.Image = page.render(scale=scale, grayscale=True).to_pil()
+        return image
+    finally:
+        page.close()

@@ -8,73 +8,73 @@ import sys
 
 from knowledge import errors
 from knowledge.extract.process import frames
-from knowledge.extract.process.command import empty_environment
-from knowledge.extract.process.request import Request
+from knowledge.extract.process.child import clear_environment
+from knowledge.extract.process.request import TaskRequest
 from knowledge.extract.sandbox import confine as sandbox
 
 
-def run(request: Request, output: int) -> None:
+def run_task(request: TaskRequest, output: int) -> None:
     """Do the task and write its frames to a file descriptor. The parent sees the end of the pipe as our end."""
     try:
-        _answer(request, output)
-        _write(output, frames.dump(frames.Mark.END, {}))
+        _run_confined(request, output)
+        _write_all(output, frames.dump_frame(frames.FrameKind.END, {}))
     except errors.KnowledgeError as error:
-        _write(output, frames.dump_error(error))
+        _write_all(output, frames.dump_error(error))
     except MemoryError:
-        _write(output, frames.dump_error(errors.ParserTooBig("Reading it takes more memory than is allowed")))
+        _write_all(output, frames.dump_error(errors.ParserTooBig("Reading it takes more memory than is allowed")))
     except BrokenPipeError:
         pass  # the parent has lost interest
     except BaseException as error:  # a panic in Rust is not an Exception
-        _write(output, frames.dump_error(_unforeseen(error)))
+        _write_all(output, frames.dump_error(_to_damaged_error(error)))
 
 
-def _answer(request: Request, output: int) -> None:
+def _run_confined(request: TaskRequest, output: int) -> None:
     task = request.load_task()
     limits, size = request.limits, request.size
     path = request.source.path if request.source else None
-    missing = sandbox.confine(limits, size, path, request.sandbox)
-    _write(output, frames.dump(frames.Mark.SANDBOX, {"missing": {**missing}}))
+    missing = sandbox.confine_process(limits, size, path, request.sandbox)
+    _write_all(output, frames.dump_frame(frames.FrameKind.SANDBOX, {"missing": {**missing}}))
     written = progress = 0
     for frame in task(request):
         written += len(frame)
         if written > limits.text_bytes:
             raise errors.ParserTooBig("Its text is longer than is allowed", limit_bytes=limits.text_bytes)
-        _write(output, frame)
-        if frames.earns_time(frame):
+        _write_all(output, frame)
+        if frames.is_progress(frame):
             progress += 1
-            sandbox.allow_seconds(limits.seconds_for(size, progress))
+            sandbox.limit_cpu_seconds(limits.seconds_for(size, progress))
 
 
-def _unforeseen(error: BaseException) -> errors.KnowledgeError:
+def _to_damaged_error(error: BaseException) -> errors.KnowledgeError:
     """A parser stumbled over this document in a way that nobody thought of; it costs this document only."""
     return errors.Damaged(
         f"It could not be read: {type(error).__name__}: {str(error)[:200]}", reason=type(error).__name__
     )
 
 
-def _write(output: int, data: bytes) -> None:
+def _write_all(output: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(output, view) :]
 
 
-def quiet(last_words: int | None = None) -> None:
+def redirect_stdio(stderr: int | None = None) -> None:
     """Nothing that a parser reads or prints may reach the descriptors that belong to the server."""
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
     os.dup2(nothing, 1)
-    if last_words is not None:
-        os.dup2(last_words, 2)
+    if stderr is not None:
+        os.dup2(stderr, 2)
     os.close(nothing)
 
 
 def main() -> None:
     """A child that was started as a program of its own: the request on standard input, frames on standard output."""
-    empty_environment()
-    request = Request.load(sys.stdin.buffer.read())
+    clear_environment()
+    request = TaskRequest.load(sys.stdin.buffer.read())
     output = os.dup(1)
-    quiet()
+    redirect_stdio()
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the end of a service is for the server, which then ends us
     sandbox.die_with_parent()
-    run(request, output)
+    run_task(request, output)
     os._exit(0)

@@ -20,94 +20,94 @@ import struct
 from dataclasses import dataclass
 
 from knowledge.extract.process import child_main
-from knowledge.extract.process.command import empty_environment
-from knowledge.extract.process.request import Request
+from knowledge.extract.process.child import clear_environment
+from knowledge.extract.process.request import TaskRequest
 from knowledge.extract.sandbox import confine as sandbox
 
-HANDED_OVER = 3
+DESCRIPTORS_PER_REQUEST = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class RunningChild:
     pid: int
     control: socket.socket
 
 
-class Server:
+class ForkServer:
     def __init__(self, requests: socket.socket) -> None:
         self._requests = requests
         self._selector = selectors.DefaultSelector()
-        self._running: dict[int, Running] = {}
+        self._children: dict[int, RunningChild] = {}
         """By the descriptor that stands for the process."""
-        self._loaded: set[tuple[str, str]] = set()
+        self._loaded_tasks: set[tuple[str, str]] = set()
 
     def serve(self) -> None:
         self._selector.register(self._requests, selectors.EVENT_READ)
         while True:
             for key, _ in self._selector.select():
                 if key.fileobj is self._requests:
-                    if not self._accept():
+                    if not self._accept_request():
                         return
-                elif isinstance(key.data, Running):
-                    self._unwanted(key.data)
+                elif isinstance(key.data, RunningChild):
+                    self._kill_cancelled(key.data)
                 else:
-                    self._ended(key.fd)
+                    self._reap_child(key.fd)
 
-    def _accept(self) -> bool:
+    def _accept_request(self) -> bool:
         """Take one request; False when nobody is there any more to send one."""
         descriptors: list[int] = []
-        data = _receive(self._requests, descriptors)
-        if not data or len(descriptors) != HANDED_OVER:
+        data = _receive_request(self._requests, descriptors)
+        if not data or len(descriptors) != DESCRIPTORS_PER_REQUEST:
             return False
         pages, last_words, control = descriptors
-        request = Request.load(data)
-        self._load(request)
+        request = TaskRequest.load(data)
+        self._load_task(request)
         pid = os.fork()
         if pid == 0:
             self._become_child(request, pages, last_words)
         os.close(pages)
         os.close(last_words)
-        self._watch(Running(pid, socket.socket(fileno=control)))
+        self._watch_child(RunningChild(pid, socket.socket(fileno=control)))
         return True
 
-    def _load(self, request: Request) -> None:
+    def _load_task(self, request: TaskRequest) -> None:
         """Load what a task needs the first time that one is asked for: its children then open only their document."""
-        if request.needs in self._loaded:
+        if request.preload_key in self._loaded_tasks:
             return
         with contextlib.suppress(Exception):  # the child meets the same error, and can say it
             request.load_task()
-            self._loaded.add(request.needs)
-            freeze()
+            self._loaded_tasks.add(request.preload_key)
+            freeze_garbage_collector()
 
-    def _become_child(self, request: Request, pages: int, last_words: int) -> None:
+    def _become_child(self, request: TaskRequest, pages: int, last_words: int) -> None:
         try:
             os.setpgid(0, 0)
             sandbox.die_with_parent()
             signal.signal(signal.SIGINT, signal.SIG_DFL)
-            child_main.quiet(last_words)
-            _close_all_but(pages)
-            child_main.run(request, pages)
+            child_main.redirect_stdio(last_words)
+            _close_other_descriptors(pages)
+            child_main.run_task(request, pages)
             os._exit(0)
         finally:
             os._exit(70)
 
-    def _watch(self, running: Running) -> None:
+    def _watch_child(self, running: RunningChild) -> None:
         process = os.pidfd_open(running.pid)
-        self._running[process] = running
+        self._children[process] = running
         self._selector.register(process, selectors.EVENT_READ)
         self._selector.register(running.control, selectors.EVENT_READ, running)
         with contextlib.suppress(OSError):
             running.control.send(json.dumps({"pid": running.pid}).encode() + b"\n")
 
-    def _unwanted(self, running: Running) -> None:
+    def _kill_cancelled(self, running: RunningChild) -> None:
         """The parent closed its end; if the child ended in the same moment, there is nothing left to do."""
         if running.control.fileno() >= 0:
-            _kill(running.pid)
+            _kill_process_group(running.pid)
             self._selector.unregister(running.control)
 
-    def _ended(self, process: int) -> None:
-        running = self._running.pop(process)
-        _kill(running.pid)  # whatever else stands in its process group
+    def _reap_child(self, process: int) -> None:
+        running = self._children.pop(process)
+        _kill_process_group(running.pid)  # whatever else stands in its process group
         _, status, usage = os.wait4(running.pid, 0)
         self._selector.unregister(process)
         os.close(process)
@@ -119,9 +119,9 @@ class Server:
         running.control.close()
 
 
-def _receive(requests: socket.socket, descriptors: list[int]) -> bytes:
+def _receive_request(requests: socket.socket, descriptors: list[int]) -> bytes:
     """One request, as one message: its length, its bytes, and the descriptors beside the length."""
-    room = socket.CMSG_SPACE(HANDED_OVER * array.array("i").itemsize)
+    room = socket.CMSG_SPACE(DESCRIPTORS_PER_REQUEST * array.array("i").itemsize)
     head, beside, _, _ = requests.recvmsg(4, room)
     for level, kind, data in beside:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
@@ -138,7 +138,7 @@ def _receive(requests: socket.socket, descriptors: list[int]) -> bytes:
     return bytes(body)
 
 
-def _close_all_but(kept: int) -> None:
+def _close_other_descriptors(kept: int) -> None:
     """Every descriptor but the standard ones, however high the limit is."""
     for name in os.listdir("/proc/self/fd"):  # noqa: PTH208
         if int(name) not in (0, 1, 2, kept):
@@ -146,14 +146,14 @@ def _close_all_but(kept: int) -> None:
                 os.close(int(name))
 
 
-def _kill(pid: int) -> None:
+def _kill_process_group(pid: int) -> None:
     for kill in (os.killpg, os.kill):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             kill(pid, signal.SIGKILL)
 
 
-def freeze() -> None:
-    """Keep a child's collector from touching, and thereby copying, what it shares with us."""
+def freeze_garbage_collector() -> None:
+    """Moves all objects out of the garbage collector, so that forked children keep sharing pages (copy-on-write)."""
     gc.collect()
     gc.freeze()
 
@@ -162,13 +162,13 @@ def main(descriptor: int, preload: list[str]) -> None:
     """Load the parsers and serve until nobody is left."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which then closes our socket
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # so is the end of a service, which all of its processes are told
-    child_main.quiet()
+    child_main.redirect_stdio()
     sandbox.forbid_inspection()
-    empty_environment()
+    clear_environment()
     requests = socket.socket(fileno=descriptor)
     for name in preload:
         importlib.import_module(name)
-    sandbox.prepare()
-    freeze()
-    Server(requests).serve()
+    sandbox.prepare_sandbox()
+    freeze_garbage_collector()
+    ForkServer(requests).serve()
     os._exit(0)

@@ -9,22 +9,22 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import Enum
 from typing import cast
 
 from knowledge import errors
 from knowledge.extract.base import Facts, PageText
-from knowledge.model import Json, Method
+from knowledge.model import ExtractionMethod, Json
 
 HEADER = struct.Struct("!cI")
-LARGEST = 4 << 20
+MAX_FRAME_BYTES = 4 << 20
 MAX_HEAD_BYTES = 1 << 20
 """JSON takes up to twenty times its size when it is read, so its part of a frame is smaller than the frame may be."""
 MAX_WARNING_CHARS = 2000
 
 
-class Mark(Enum):
+class FrameKind(Enum):
     SANDBOX = b"C"
     """Sent first: what of the sandbox is missing on this machine."""
     FACTS = b"F"
@@ -42,7 +42,7 @@ class Mark(Enum):
     END = b"X"
 
 
-PROGRESS = (Mark.PAGE, Mark.MEMBER)
+PROGRESS_KINDS = (FrameKind.PAGE, FrameKind.MEMBER)
 """Frames that earn the child more time."""
 
 
@@ -65,99 +65,91 @@ class Payload:
             raise BrokenFrame(str(error)) from error
 
 
-def dump(mark: Mark, body: Json, text: str = "") -> bytes:
+def dump_frame(kind: FrameKind, body: Json, text: str = "") -> bytes:
     """JSON never holds a line end, so the first one ends it; text goes as it is, because quoting it costs the most."""
-    return dump_bytes(mark, body, text.encode())
+    return dump_bytes_frame(kind, body, text.encode())
 
 
-def dump_bytes(mark: Mark, body: Json, data: bytes) -> bytes:
+def dump_bytes_frame(kind: FrameKind, body: Json, data: bytes) -> bytes:
     head = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
-    return b"".join((HEADER.pack(mark.value, len(head) + 1 + len(data)), head, b"\n", data))
+    return b"".join((HEADER.pack(kind.value, len(head) + 1 + len(data)), head, b"\n", data))
 
 
-def earns_time(frame: bytes) -> bool:
-    return Mark(frame[:1]) in PROGRESS
+def is_progress(frame: bytes) -> bool:
+    return FrameKind(frame[:1]) in PROGRESS_KINDS
 
 
-class FrameReader:
-    """Puts the pieces that a pipe yields together again."""
+class FrameDecoder:
+    """Decodes length-prefixed frames from an untrusted child."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
 
-    def push(self, piece: bytes) -> None:
+    def add_bytes(self, piece: bytes) -> None:
         self._buffer += piece
 
-    def pop(self) -> tuple[Mark, Payload] | None:
+    def take_frame(self) -> tuple[FrameKind, Payload] | None:
         """The next frame, as soon as it is there as a whole."""
         if len(self._buffer) < HEADER.size:
             return None
         mark, length = HEADER.unpack_from(self._buffer)
-        if length > LARGEST:
+        if length > MAX_FRAME_BYTES:
             raise BrokenFrame("a frame is larger than any page")
         end = HEADER.size + length
         if len(self._buffer) < end:
             return None
-        frame = _read(mark, bytes(memoryview(self._buffer)[HEADER.size : end]))
+        frame = _parse_frame(mark, bytes(memoryview(self._buffer)[HEADER.size : end]))
         del self._buffer[:end]
         return frame
 
-    def feed(self, piece: bytes) -> Iterator[tuple[Mark, Payload]]:
-        self.push(piece)
-        while (frame := self.pop()) is not None:
+    def decode_frames(self, piece: bytes) -> Iterator[tuple[FrameKind, Payload]]:
+        self.add_bytes(piece)
+        while (frame := self.take_frame()) is not None:
             yield frame
 
 
-def _read(mark: bytes, payload: bytes) -> tuple[Mark, Payload]:
+def _parse_frame(kind: bytes, payload: bytes) -> tuple[FrameKind, Payload]:
     try:
         end = payload.index(b"\n", 0, MAX_HEAD_BYTES + 1)
         body = json.loads(payload[:end])
         if not isinstance(body, dict):
             raise ValueError("not an object")
-        return Mark(mark), Payload(cast(Json, body), payload[end + 1 :])
+        return FrameKind(kind), Payload(cast(Json, body), payload[end + 1 :])
     except (ValueError, RecursionError) as error:
         raise BrokenFrame(str(error)) from error
 
 
-def load_missing(payload: Payload) -> dict[str, str]:
+def load_missing_protections(payload: Payload) -> dict[str, str]:
     missing = payload.head.get("missing")
     items = missing.items() if isinstance(missing, dict) else ()
     return {name: reason for name, reason in items if isinstance(reason, str)}
 
 
 def dump_facts(facts: Facts) -> bytes:
-    body: Json = {
-        "doc_type": facts.doc_type,
-        "title": facts.title,
-        "author": facts.author,
-        "language": facts.language,
-        "page_count": facts.page_count,
-        "tags": list(facts.tags),
-        "metadata": facts.metadata,
-    }
-    frame = dump(Mark.FACTS, body)
-    return frame if len(frame) <= MAX_HEAD_BYTES else dump(Mark.FACTS, body | {"metadata": {}})
+    body: Json = {each.name: getattr(facts, each.name) for each in fields(facts)}
+    frame = dump_frame(FrameKind.FACTS, body)
+    return frame if len(frame) <= MAX_HEAD_BYTES else dump_frame(FrameKind.FACTS, body | {"metadata": {}})
 
 
 def load_facts(payload: Payload) -> Facts:
     body = payload.head
     tags, metadata = body.get("tags"), body.get("metadata")
     return Facts(
-        doc_type=text_of(body, "doc_type") or "",
-        title=text_of(body, "title"),
-        author=text_of(body, "author"),
-        language=text_of(body, "language"),
-        page_count=number_of(body, "page_count"),
+        doc_type=read_text_field(body, "doc_type") or "",
+        title=read_text_field(body, "title"),
+        author=read_text_field(body, "author"),
+        language=read_text_field(body, "language"),
+        page_count=read_number_field(body, "page_count"),
         tags=tuple(tag for tag in tags if isinstance(tag, str)) if isinstance(tags, list) else (),
         metadata=metadata if isinstance(metadata, dict) else {},
     )
 
 
 def dump_page(page: PageText) -> bytes:
-    return dump(Mark.PAGE, page_head(page), page.text)
+    return dump_frame(FrameKind.PAGE, build_page_head(page), page.text)
 
 
-def page_head(page: PageText) -> Json:
+def build_page_head(page: PageText) -> Json:
     warning = page.warning[:MAX_WARNING_CHARS] if page.warning else None
     return {"number": page.number, "method": page.method.value, "warning": warning}
 
@@ -165,42 +157,44 @@ def page_head(page: PageText) -> Json:
 def load_page(payload: Payload) -> PageText:
     body = payload.head
     try:
-        method = Method(text_of(body, "method") or "")
+        method = ExtractionMethod(read_text_field(body, "method") or "")
     except ValueError as error:
         raise BrokenFrame(str(error)) from error
-    return PageText(payload.text, number_of(body, "number"), method, text_of(body, "warning", MAX_WARNING_CHARS))
+    return PageText(
+        payload.text, read_number_field(body, "number"), method, read_text_field(body, "warning", MAX_WARNING_CHARS)
+    )
 
 
 def dump_error(error: errors.KnowledgeError) -> bytes:
     body: Json = {"code": error.code, "message": str(error)[:2000], "hint": error.hint, "details": error.details}
-    frame = dump(Mark.ERROR, body)
-    return frame if len(frame) <= MAX_HEAD_BYTES else dump(Mark.ERROR, body | {"details": {}})
+    frame = dump_frame(FrameKind.ERROR, body)
+    return frame if len(frame) <= MAX_HEAD_BYTES else dump_frame(FrameKind.ERROR, body | {"details": {}})
 
 
 def load_error(payload: Payload) -> errors.KnowledgeError:
     body = payload.head
-    kind = errors.BY_CODE.get(text_of(body, "code") or "", errors.Damaged)
+    kind = errors.ERRORS_BY_CODE.get(read_text_field(body, "code") or "", errors.Damaged)
     details = body.get("details")
     facts = details if isinstance(details, dict) else {}
     facts = {key: value for key, value in facts.items() if key not in ("message", "hint")}
-    return kind(text_of(body, "message") or "It could not be read", hint=text_of(body, "hint"), **facts)
+    return kind(read_text_field(body, "message") or "It could not be read", hint=read_text_field(body, "hint"), **facts)
 
 
-def text_of(body: Json, key: str, most: int = MAX_HEAD_BYTES) -> str | None:
+def read_text_field(body: Json, key: str, max_chars: int = MAX_HEAD_BYTES) -> str | None:
     value = body.get(key)
-    if value is not None and (not isinstance(value, str) or len(value) > most):
-        raise BrokenFrame(f"{key} is not a text of at most {most} characters")
+    if value is not None and (not isinstance(value, str) or len(value) > max_chars):
+        raise BrokenFrame(f"{key} is not a text of at most {max_chars} characters")
     return value
 
 
-def number_of(body: Json, key: str) -> int | None:
+def read_number_field(body: Json, key: str) -> int | None:
     value = body.get(key)
     if value is not None and (not isinstance(value, int) or isinstance(value, bool) or abs(value) >= 1 << 53):
         raise BrokenFrame(f"{key} is not a number")
     return value
 
 
-def flag_of(body: Json, key: str) -> bool:
+def read_flag_field(body: Json, key: str) -> bool:
     value = body.get(key)
     if not isinstance(value, bool):
         raise BrokenFrame(f"{key} is neither true nor false")

@@ -10,32 +10,32 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TypeAlias, cast
 
-from knowledge.extract.base import Extracted, Source
-from knowledge.extract.process.protocol import Limits
-from knowledge.extract.sandbox.confine import Sandbox
+from knowledge.extract.base import Extraction, Source
+from knowledge.extract.process.child import ParserLimits
+from knowledge.extract.sandbox.confine import SandboxMode
 from knowledge.model import Json
 
-PARSER = "knowledge.extract.formats:extract"
-PREPARED = "prepared"
+DEFAULT_PARSER = "knowledge.extract.formats:extract"
+PREPARE_ARGUMENT = "prepared"
 """The argument that tells the preparation what to load."""
-Parser = Callable[[Source], Extracted]
+Parser = Callable[[Source], Extraction]
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class TaskRequest:
     """Written by the server alone: the functions that it names are imported and called."""
 
     task: str
     """The function that answers, as `module:function`; it yields frames."""
-    limits: Limits
+    limits: ParserLimits
     source: Source | None = None
     arguments: Json = field(default_factory=dict)
-    parser: str = PARSER
+    parser: str = DEFAULT_PARSER
     """The function that reads a document, for the tasks that do."""
     prepare: str | None = None
     """A function that loads what the task needs besides its document, told by one of the arguments. The fork server
     calls it before it forks, and keeps what it loads; any other child calls it before it locks itself in."""
-    sandbox: Sandbox = Sandbox.AUTO
+    sandbox: SandboxMode = SandboxMode.AUTO
 
     @property
     def size(self) -> int:
@@ -61,23 +61,23 @@ class Request:
         return json.dumps(body).encode()
 
     @classmethod
-    def load(cls, data: bytes) -> Request:
+    def load(cls, data: bytes) -> TaskRequest:
         body = json.loads(data)
         source = body["source"]
         return cls(
             task=body["task"],
-            limits=Limits(**body["limits"]),
+            limits=ParserLimits(**body["limits"]),
             source=Source(**{**source, "path": Path(source["path"])}) if source else None,
             arguments=body["arguments"],
             parser=body["parser"],
             prepare=body["prepare"],
-            sandbox=Sandbox(body["sandbox"]),
+            sandbox=SandboxMode(body["sandbox"]),
         )
 
     @property
-    def needs(self) -> tuple[str, str]:
+    def preload_key(self) -> tuple[str, str]:
         """Requests that are equal in this need the same things loaded."""
-        return self.task, json.dumps([self.prepare, self.arguments.get(PREPARED)])
+        return self.task, json.dumps([self.prepare, self.arguments.get(PREPARE_ARGUMENT)])
 
     @property
     def document(self) -> Source:
@@ -87,20 +87,20 @@ class Request:
         return self.source
 
     def load_parser(self) -> Parser:
-        return cast(Parser, _load(self.parser))
+        return cast(Parser, _import_function(self.parser))
 
     def load_task(self) -> Task:
         """The task, with everything loaded that it needs besides its document."""
-        task = cast(Task, _load(self.task))
-        _load(self.parser)  # locked in, a child can import only from where the libraries are
+        task = cast(Task, _import_function(self.task))
+        _import_function(self.parser)  # locked in, a child can import only from where the libraries are
         if self.prepare is not None:
-            _load(self.prepare)(cast(Json, self.arguments[PREPARED]))
+            _import_function(self.prepare)(cast(Json, self.arguments[PREPARE_ARGUMENT]))
         return task
 
 
-Task: TypeAlias = Callable[[Request], Iterator[bytes]]
+Task: TypeAlias = Callable[[TaskRequest], Iterator[bytes]]
 
 
-def _load(name: str) -> Callable[..., object]:
+def _import_function(name: str) -> Callable[..., object]:
     module, _, function = name.partition(":")
     return cast("Callable[..., object]", getattr(importlib.import_module(module), function))

@@ -10,34 +10,32 @@ import subprocess
 import threading
 from typing import IO
 
-from knowledge.extract.process.command import environment, program
-from knowledge.extract.process.protocol import Ending
-from knowledge.extract.process.stderr import LastWords
+from knowledge.extract.process.child import ChildExit, StderrPipe, build_command, build_environment
 
-CALL = "from knowledge.extract.process.child_main import main; main()"
-PIECE = 1 << 18
+CHILD_CODE = "from knowledge.extract.process.child_main import main; main()"
+READ_CHUNK_BYTES = 1 << 18
 
 
 class SpawnedChild:
     def __init__(self, request: bytes) -> None:
-        self._last_words = LastWords()
+        self._stderr = StderrPipe()
         self._process = subprocess.Popen(
-            program(CALL),
-            env=environment(),
+            build_command(CHILD_CODE),
+            env=build_environment(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=self._last_words.writer,
+            stderr=self._stderr.writer,
             start_new_session=True,
         )
-        self._last_words.close_writer()
+        self._stderr.close_writer()
         self.pid: int | None = self._process.pid
-        self._pieces: queue.Queue[bytes] = queue.Queue(maxsize=4)
-        self._abandoned = threading.Event()
-        self._reader = threading.Thread(target=self._pump, args=(request,), name="parser-pipe", daemon=True)
+        self._chunks: queue.Queue[bytes] = queue.Queue(maxsize=4)
+        self._stopped = threading.Event()
+        self._reader = threading.Thread(target=self._forward_output, args=(request,), name="parser-pipe", daemon=True)
         self._reader.start()
 
-    def _pump(self, request: bytes) -> None:
-        """Pipes cannot be waited for with a limit on every platform; a thread and a short queue can."""
+    def _forward_output(self, request: bytes) -> None:
+        """Forwards the child's output to a short queue; a full queue is the backpressure."""
         stdin, stdout = self._process.stdin, self._process.stdout
         if stdin is None or stdout is None:
             return
@@ -46,15 +44,15 @@ class SpawnedChild:
             stdin.close()
         except OSError:
             pass  # it died before it had read its request; the end of its pages says so
-        while piece := _some(stdout):
-            if not self._put(piece):
+        while piece := _read_available(stdout):
+            if not self._queue_chunk(piece):
                 return
-        self._put(b"")
+        self._queue_chunk(b"")
 
-    def _put(self, piece: bytes) -> bool:
-        while not self._abandoned.is_set():
+    def _queue_chunk(self, piece: bytes) -> bool:
+        while not self._stopped.is_set():
             try:
-                self._pieces.put(piece, timeout=0.2)
+                self._chunks.put(piece, timeout=0.2)
                 return True
             except queue.Full:
                 continue
@@ -62,35 +60,35 @@ class SpawnedChild:
 
     def read(self, timeout: float) -> bytes | None:
         try:
-            return self._pieces.get(timeout=timeout)
+            return self._chunks.get(timeout=timeout)
         except queue.Empty:
             return None
 
     def kill(self) -> None:
         self._process.kill()
 
-    def ending(self) -> Ending:
-        self._abandoned.set()
+    def wait_for_exit(self) -> ChildExit:
+        self._stopped.set()
         code = self._process.wait()
         self._reader.join()
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 pipe.close()
-        return Ending(code, 0, self._last_words.take())
+        return ChildExit(code, 0, self._stderr.read_and_close())
 
 
-def _some(stdout: IO[bytes]) -> bytes:
+def _read_available(stdout: IO[bytes]) -> bytes:
     read = getattr(stdout, "read1", stdout.read)
-    piece: bytes = read(PIECE)
+    piece: bytes = read(READ_CHUNK_BYTES)
     return piece
 
 
-class Spawner:
+class ChildSpawner:
     def start(self) -> None:
         pass
 
     def close(self) -> None:
         pass
 
-    def child(self, request: bytes) -> SpawnedChild:
+    def start_child(self, request: bytes) -> SpawnedChild:
         return SpawnedChild(request)

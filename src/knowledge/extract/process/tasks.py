@@ -8,27 +8,27 @@ from knowledge import errors
 from knowledge.extract import formats, zip_bundle
 from knowledge.extract.clean_text import clean_facts, clean_pages
 from knowledge.extract.process import frames
-from knowledge.extract.process.frames import Mark
-from knowledge.extract.process.request import Request
+from knowledge.extract.process.frames import FrameKind
+from knowledge.extract.process.request import TaskRequest
 
 
-def extract_pages(request: Request) -> Iterator[bytes]:
+def extract_pages(request: TaskRequest) -> Iterator[bytes]:
     extracted = request.load_parser()(request.document)
     yield frames.dump_facts(clean_facts(extracted.facts))
     for page in clean_pages(extracted.pages):
         yield frames.dump_page(page)
 
 
-def identify(request: Request) -> Iterator[bytes]:
-    yield frames.dump(Mark.ANSWER, {"doc_type": formats.identify_source(request.document)})
+def identify(request: TaskRequest) -> Iterator[bytes]:
+    yield frames.dump_frame(FrameKind.ANSWER, {"doc_type": formats.identify_source(request.document)})
 
 
-def unpack(request: Request) -> Iterator[bytes]:
+def unpack(request: TaskRequest) -> Iterator[bytes]:
     """Each member by its name, then its bytes; one that is damaged says so in the middle."""
-    for name, pieces in zip_bundle.members(request.document):
-        yield frames.dump(Mark.MEMBER, {"name": name})
+    for name, pieces in zip_bundle.read_members(request.document):
+        yield frames.dump_frame(FrameKind.MEMBER, {"name": name})
         try:
             for piece in pieces:
-                yield frames.dump_bytes(Mark.DATA, {}, piece)
+                yield frames.dump_bytes_frame(FrameKind.DATA, {}, piece)
         except errors.Damaged as error:
-            yield frames.dump(Mark.DAMAGED, {"message": str(error)})
+            yield frames.dump_frame(FrameKind.DAMAGED, {"message": str(error)})

@@ -12,10 +12,10 @@ from enum import StrEnum
 from pathlib import Path
 
 from knowledge.errors import SandboxUnavailable
-from knowledge.extract.process.protocol import Limits
+from knowledge.extract.process.child import ParserLimits
 from knowledge.extract.sandbox import landlock, seccomp
+from knowledge.extract.sandbox.landlock import list_library_paths, list_readable_paths
 from knowledge.extract.sandbox.libc import open_libc
-from knowledge.extract.sandbox.readable_paths import list_libraries, list_readable
 
 if sys.platform != "win32":
     import resource
@@ -27,7 +27,7 @@ FILE_CAPABILITIES = 1 << 1 | 1 << 2
 """CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH."""
 
 
-class Sandbox(StrEnum):
+class SandboxMode(StrEnum):
     """Whether a child may read a document where the kernel cannot contain it."""
 
     AUTO = "auto"
@@ -54,36 +54,38 @@ def forbid_inspection() -> None:
         open_libc().prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
-def prepare() -> None:
+def prepare_sandbox() -> None:
     """In a fork server, when the parsers are imported: work out once what all its children need."""
     if sys.platform == "linux":
-        list_libraries()
-        landlock.find_version()
-        seccomp.prepare()
+        list_library_paths()
+        landlock.find_abi_version()
+        seccomp.prepare_filter()
 
 
-def confine(limits: Limits, size: int, document: Path | None, sandbox: Sandbox = Sandbox.AUTO) -> dict[str, str]:
-    """Bound what this process can take, and shut it off from files, network and other processes.
+def confine_process(
+    limits: ParserLimits, size: int, document: Path | None, mode: SandboxMode = SandboxMode.AUTO
+) -> dict[str, str]:
+    """Sandboxes this process: resource limits (rlimits), dropped capabilities, Landlock and seccomp.
 
     What could not be done is returned, each with its reason; SandboxUnavailable where it was required.
     """
-    readable = list_readable(document) if sys.platform == "linux" else ()
+    readable = list_readable_paths(document) if sys.platform == "linux" else ()
     if sys.platform != "win32":
-        _bound(limits)
-        allow_seconds(limits.seconds_for(size, 0))
-    if sandbox is Sandbox.OFF:
+        _set_resource_limits(limits)
+        limit_cpu_seconds(limits.seconds_for(size, 0))
+    if mode is SandboxMode.OFF:
         return {"sandbox": "KNOWLEDGE_SANDBOX is off"}
     if sys.platform != "win32":
-        _forbid_growth()
-    _no_network()
-    missing = _contain(readable)
-    if missing and sandbox is Sandbox.REQUIRE:
+        _forbid_file_growth()
+    _disable_python_sockets()
+    missing = _restrict_kernel_access(readable)
+    if missing and mode is SandboxMode.REQUIRE:
         reasons = "; ".join(missing.values())
         raise SandboxUnavailable(f"Parsers cannot be contained on this machine: {reasons}", missing=[*missing])
     return missing
 
 
-def allow_seconds(seconds: float) -> None:
+def limit_cpu_seconds(seconds: float) -> None:
     """The CPU time that this process may have used in all; more, and the kernel ends it with SIGXCPU."""
     if sys.platform == "win32":
         return
@@ -92,14 +94,14 @@ def allow_seconds(seconds: float) -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard))
 
 
-def _contain(readable: tuple[str, ...]) -> dict[str, str]:
+def _restrict_kernel_access(readable: tuple[str, ...]) -> dict[str, str]:
     """Landlock before seccomp, which forbids the calls that Landlock takes."""
     if sys.platform != "linux":
         return {"platform": "only Linux has seccomp and Landlock"}
     forbid_inspection()
     _drop_capabilities()
     open_libc().prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-    tried = {"landlock": landlock.restrict(readable), "seccomp": seccomp.install()}
+    tried = {"landlock": landlock.restrict_files(readable), "seccomp": seccomp.install_filter()}
     return {name: reason for name, reason in tried.items() if reason is not None}
 
 
@@ -115,33 +117,33 @@ def _drop_capabilities() -> None:
     libc.capset(header, struct.pack("6I", kept, kept, 0, 0, 0, 0))
 
 
-def _bound(limits: Limits) -> None:
+def _set_resource_limits(limits: ParserLimits) -> None:
     if sys.platform == "linux":  # elsewhere the kernel takes the number and ignores it; the parent watches instead
-        _lower(resource.RLIMIT_AS, _address_space() + limits.memory_bytes)
-    _lower(resource.RLIMIT_NOFILE, limits.open_files)
-    _lower(resource.RLIMIT_CORE, 0)
+        _lower_limit(resource.RLIMIT_AS, _read_address_space_bytes() + limits.memory_bytes)
+    _lower_limit(resource.RLIMIT_NOFILE, limits.open_files)
+    _lower_limit(resource.RLIMIT_CORE, 0)
 
 
-def _forbid_growth() -> None:
+def _forbid_file_growth() -> None:
     """No file grows, no page is locked in memory, no message waits in a queue."""
     for name in ("RLIMIT_FSIZE", "RLIMIT_MEMLOCK", "RLIMIT_MSGQUEUE"):
         if hasattr(resource, name):
-            _lower(getattr(resource, name), 0)
+            _lower_limit(getattr(resource, name), 0)
 
 
-def _lower(what: int, value: int) -> None:
-    _, hard = resource.getrlimit(what)
+def _lower_limit(limit: int, value: int) -> None:
+    _, hard = resource.getrlimit(limit)
     value = value if hard == resource.RLIM_INFINITY else min(value, hard)
-    resource.setrlimit(what, (value, value))
+    resource.setrlimit(limit, (value, value))
 
 
-def _address_space() -> int:
+def _read_address_space_bytes() -> int:
     """What is mapped already: the interpreter and the parsers that were loaded before the fork."""
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-def _no_network() -> None:
+def _disable_python_sockets() -> None:
     """Where the kernel cannot be asked, at least Python code finds no sockets."""
 
     def refuse(*_: object, **__: object) -> None:

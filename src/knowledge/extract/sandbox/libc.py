@@ -15,6 +15,6 @@ def open_libc() -> ctypes.CDLL:
     return ctypes.CDLL(None, use_errno=True)
 
 
-def describe_error() -> str:
+def describe_errno() -> str:
     """Why the last call failed."""
     return os.strerror(ctypes.get_errno())

@@ -6,30 +6,30 @@ import csv
 from collections import Counter
 from collections.abc import Iterator
 
-from knowledge.extract import tables
-from knowledge.extract.base import Extracted, Facts, PageText, Source
-from knowledge.extract.charset import text_blocks
+from knowledge.extract import markdown_tables
+from knowledge.extract.base import Extraction, Facts, PageText, Source
+from knowledge.extract.charset import read_text_blocks
 
 DELIMITERS = ",;\t|"
-FIELD_LIMIT = 1 << 20
+MAX_FIELD_CHARS = 1 << 20
 
 
-def extract(source: Source, doc_type: str) -> Extracted:
-    return Extracted(Facts(doc_type), _pages(source))
+def extract(source: Source, doc_type: str) -> Extraction:
+    return Extraction(Facts(doc_type), _read_pages(source))
 
 
-def _pages(source: Source) -> Iterator[PageText]:
-    above, rows = tables.headed(_rows(source))
-    for piece in tables.pieces(rows):
+def _read_pages(source: Source) -> Iterator[PageText]:
+    above, rows = markdown_tables.split_at_header(_read_rows(source))
+    for piece in markdown_tables.format_table_pieces(rows):
         yield PageText(above + piece)
         above = ""
 
 
-def _rows(source: Source) -> Iterator[list[str]]:
-    csv.field_size_limit(FIELD_LIMIT)
-    lines = _lines(source)
+def _read_rows(source: Source) -> Iterator[list[str]]:
+    csv.field_size_limit(MAX_FIELD_CHARS)
+    lines = _read_lines(source)
     head = [line for _, line in zip(range(50), lines, strict=False)]
-    delimiter = sniff(head)
+    delimiter = sniff_delimiter(head)
     if head and head[0].lower().startswith("sep="):
         delimiter, head = head[0][4:5] or delimiter, head[1:]
 
@@ -40,10 +40,10 @@ def _rows(source: Source) -> Iterator[list[str]]:
     yield from csv.reader(all_lines(), delimiter=delimiter, skipinitialspace=True)
 
 
-def _lines(source: Source) -> Iterator[str]:
+def _read_lines(source: Source) -> Iterator[str]:
     """Lines with their ends, because a quoted cell may hold some; NULs, which the reader refuses, are dropped."""
     rest = ""
-    for block in text_blocks(source):
+    for block in read_text_blocks(source):
         parts = (rest + block.replace("\0", "")).splitlines(keepends=True)
         rest = parts.pop() if parts else ""
         yield from parts
@@ -51,14 +51,14 @@ def _lines(source: Source) -> Iterator[str]:
         yield rest
 
 
-def sniff(lines: list[str]) -> str:
+def sniff_delimiter(lines: list[str]) -> str:
     """The delimiter that splits most lines into the same number of cells, and into more than one."""
-    scores = {delimiter: _evenness(lines, delimiter) for delimiter in DELIMITERS}
+    scores = {delimiter: _score_delimiter(lines, delimiter) for delimiter in DELIMITERS}
     best = max(DELIMITERS, key=lambda delimiter: scores[delimiter])
     return best if scores[best] > 0 else ","
 
 
-def _evenness(lines: list[str], delimiter: str) -> float:
+def _score_delimiter(lines: list[str], delimiter: str) -> float:
     try:
         widths = Counter(len(cells) for cells in csv.reader(lines, delimiter=delimiter, skipinitialspace=True) if cells)
     except csv.Error:

@@ -5,73 +5,73 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 
-from knowledge.extract.base import Extracted, Facts, PageText, Source
-from knowledge.extract.charset import text_blocks, whole_text
-from knowledge.extract.clean_text import in_pieces
-from knowledge.extract.text.notebook import is_notebook, notebook
-from knowledge.extract.text.plain import lines, pages
+from knowledge.extract.base import Extraction, Facts, PageText, Source
+from knowledge.extract.charset import read_text, read_text_blocks
+from knowledge.extract.clean_text import regroup_blocks
+from knowledge.extract.text.notebook import extract_notebook, is_notebook
+from knowledge.extract.text.plain import read_lines, to_pages
 from knowledge.model import JsonValue
 
-LARGEST = 64 << 20
+MAX_JSON_BYTES = 64 << 20
 """Bytes of JSON that are understood as a whole; more is passed on as it stands."""
-DEEPEST = 60
+MAX_DEPTH = 60
 
 
-def extract(source: Source, doc_type: str) -> Extracted:
+def extract(source: Source, doc_type: str) -> Extraction:
     if doc_type == "jsonl":
-        return Extracted(Facts(doc_type), pages(f"{block}\n\n" for block in _records(source)))
-    if source.size > LARGEST:
-        return Extracted(Facts(doc_type), pages(text_blocks(source)))
+        return Extraction(Facts(doc_type), to_pages(f"{block}\n\n" for block in _render_records(source)))
+    if source.size > MAX_JSON_BYTES:
+        return Extraction(Facts(doc_type), to_pages(read_text_blocks(source)))
     try:
-        value: JsonValue = json.loads(whole_text(source).lstrip("\ufeff"))
+        value: JsonValue = json.loads(read_text(source).lstrip("\ufeff"))
     except (ValueError, RecursionError):
-        return Extracted(Facts(doc_type), pages(f"{block}\n\n" for block in _records(source)))
+        return Extraction(Facts(doc_type), to_pages(f"{block}\n\n" for block in _render_records(source)))
     if is_notebook(value):
-        return notebook(value)
-    return Extracted(Facts(doc_type), (PageText(piece) for piece in in_pieces(_blocks(value))))
+        return extract_notebook(value)
+    return Extraction(Facts(doc_type), (PageText(piece) for piece in regroup_blocks(_render_blocks(value))))
 
 
-def _records(source: Source) -> Iterator[str]:
+def _render_records(source: Source) -> Iterator[str]:
     """Each line a record; a line that is none is passed on as it stands."""
-    for line in lines(source):
+    for line in read_lines(source):
         try:
-            yield "\n".join(render(json.loads(line)))
+            yield "\n".join(render_value(json.loads(line)))
         except (ValueError, RecursionError):
             yield line
 
 
-def _blocks(value: JsonValue) -> Iterator[str]:
+def _render_blocks(value: JsonValue) -> Iterator[str]:
     """The items of a list, or the entries of an object, with room between them where they are large."""
     parts: Iterable[JsonValue] = value if isinstance(value, list) else [value]
     for part in parts:
-        lines = list(render(part))
+        lines = list(render_value(part))
         yield "\n".join(lines) + ("\n\n" if len(lines) > 1 else "\n")
 
 
-def render(value: JsonValue, indent: int = 0) -> Iterator[str]:
+def render_value(value: JsonValue, indent: int = 0) -> Iterator[str]:
     """Like YAML, without its quotes: what a person would write down."""
     pad = "  " * indent
-    if indent > DEEPEST:
+    if indent > MAX_DEPTH:
         yield pad + json.dumps(value, ensure_ascii=False)
     elif isinstance(value, dict):
         for key, item in value.items():
-            yield from _entry(f"{pad}{key}:", item, indent)
+            yield from _render_entry(f"{pad}{key}:", item, indent)
     elif isinstance(value, list):
         for item in value:
-            yield from _entry(f"{pad}-", item, indent)
+            yield from _render_entry(f"{pad}-", item, indent)
     else:
-        yield pad + _scalar(value)
+        yield pad + _render_scalar(value)
 
 
-def _entry(name: str, value: JsonValue, indent: int) -> Iterator[str]:
+def _render_entry(name: str, value: JsonValue, indent: int) -> Iterator[str]:
     if isinstance(value, dict | list) and value:
         yield name
-        yield from render(value, indent + 1)
+        yield from render_value(value, indent + 1)
     else:
-        yield f"{name} {_scalar(value)}".rstrip()
+        yield f"{name} {_render_scalar(value)}".rstrip()
 
 
-def _scalar(value: JsonValue) -> str:
+def _render_scalar(value: JsonValue) -> str:
     if isinstance(value, str):
         return value
     return "" if value in ([], {}) else json.dumps(value)

@@ -1,52 +1,145 @@
-"""Markdown: passed on as it is; its front matter becomes facts."""
+"""Markdown: passed on as it is, its front matter becomes facts; also finds links and images in Markdown."""
 
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import date, datetime, time
 
-from knowledge.extract.base import Extracted, Facts, Source
-from knowledge.extract.charset import text_blocks
-from knowledge.extract.links import find_links
-from knowledge.extract.text import front_matter
-from knowledge.extract.text.plain import pages
+import yaml
+
+from knowledge.extract.base import Extraction, Facts, Source
+from knowledge.extract.charset import read_text_blocks
+from knowledge.extract.text.plain import to_pages
+from knowledge.model import Json, JsonValue
+
+MAX_FRONT_MATTER_CHARS = 64 << 10
+FRONT_MATTER = re.compile(r"\A\ufeff?(---|\+\+\+)[ \t]*\n(.*?\n)?(?:\1|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
 
 FIRST_HEADING = re.compile(r"^#[ \t]+(.+)$|^([^\n#>*`|=-][^\n]*)\n=+[ \t]*$", re.MULTILINE)
 EMPHASIS = re.compile(r"[*`]|(?<!\w)_|_(?!\w)")
-FENCES = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
+FENCED_CODE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
 
 
-def extract(source: Source, doc_type: str) -> Extracted:
-    blocks = text_blocks(source)
-    head = _head(blocks)
-    matter = front_matter.read(head)
+@dataclass(frozen=True, slots=True)
+class FrontMatter:
+    title: str | None = None
+    author: str | None = None
+    language: str | None = None
+    tags: tuple[str, ...] = ()
+    metadata: Json = field(default_factory=dict)
+    length: int = 0
+    """How many characters it takes at the start of the text."""
+
+
+class _AliasFreeLoader(yaml.SafeLoader):
+    """Refuses YAML aliases, which expand exponentially (billion laughs)."""
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.YAMLError("aliases are not read")
+        return super().compose_node(parent, index)
+
+
+def read_front_matter(text: str) -> FrontMatter:
+    found = FRONT_MATTER.match(text[:MAX_FRONT_MATTER_CHARS])
+    if not found:
+        return FrontMatter()
+    values = _parse_values(found[1], found[2] or "")
+    return _to_front_matter(values, found.end()) if values is not None else FrontMatter()
+
+
+def _parse_values(fence: str, body: str) -> Json | None:
+    """Its keys and values, or None where it is no front matter after all but a text between two rules."""
+    try:
+        values = yaml.load(body, _AliasFreeLoader) if fence == "---" else tomllib.loads(body)
+    except (yaml.YAMLError, tomllib.TOMLDecodeError, ValueError, RecursionError):
+        return None
+    if values is None:
+        return {}
+    return {str(key): to_json(value) for key, value in values.items()} if isinstance(values, dict) else None
+
+
+def to_json(value: object, depth: int = 4) -> JsonValue:
+    """What YAML and TOML know and JSON does not becomes text."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, datetime | date | time):
+        return value.isoformat()
+    if isinstance(value, list | tuple) and depth:
+        return [to_json(item, depth - 1) for item in value]
+    if isinstance(value, dict) and depth:
+        return {str(key): to_json(item, depth - 1) for key, item in value.items()}
+    return str(value)[:200]
+
+
+def _to_front_matter(values: Json, length: int) -> FrontMatter:
+    lowered: Json = {key.lower(): value for key, value in values.items()}
+    tags = [tag for key in ("tags", "tag", "keywords", "categories", "category") for tag in _to_names(lowered.get(key))]
+    taken = {"title", "author", "authors", "language", "lang", "tags", "tag"}
+    metadata: Json = {key: value for key, value in lowered.items() if key not in taken}
+    if "date" in metadata:
+        metadata["created"] = metadata.pop("date")
+    return FrontMatter(
+        title=_to_text(lowered.get("title")),
+        author=", ".join(_to_names(lowered.get("author") or lowered.get("authors"))) or None,
+        language=_to_text(lowered.get("language") or lowered.get("lang")),
+        tags=tuple(dict.fromkeys(tags)),
+        metadata=metadata,
+        length=length,
+    )
+
+
+def _to_text(value: JsonValue) -> str | None:
+    return str(value).strip() or None if isinstance(value, str | int | float) else None
+
+
+def _to_names(value: JsonValue) -> list[str]:
+    """Tags and authors are written as a list, as a list of mappings with a name, or as one text with commas."""
+    if isinstance(value, str):
+        return [part.strip() for part in re.split("[,;]", value) if part.strip()]
+    if isinstance(value, dict):
+        return _to_names(value.get("name"))
+    if isinstance(value, list):
+        return [
+            name for item in value for name in ([item.strip()] if isinstance(item, str) else _to_names(item)) if name
+        ]
+    return [str(value)] if isinstance(value, int) else []
+
+
+def extract(source: Source, doc_type: str) -> Extraction:
+    blocks = read_text_blocks(source)
+    head = _read_head(blocks)
+    matter = read_front_matter(head)
     body = head[matter.length :]
     facts = Facts(
         doc_type,
-        title=matter.title or first_heading(body),
+        title=matter.title or find_first_heading(body),
         author=matter.author,
         language=matter.language,
         tags=matter.tags,
         metadata=matter.metadata,
     )
-    return Extracted(facts, pages(_all(body, blocks)))
+    return Extraction(facts, to_pages(_chain_blocks(body, blocks)))
 
 
-def first_heading(text: str) -> str | None:
+def find_first_heading(text: str) -> str | None:
     """The first heading of the highest kind, as plain words."""
-    found = FIRST_HEADING.search(FENCES.sub("", text[:20000]))
+    found = FIRST_HEADING.search(FENCED_CODE.sub("", text[:20000]))
     if not found:
         return None
-    return _plain_words(_without_closing_marks(found[1]) if found[1] else found[2]).strip() or None
+    return _strip_inline_markup(_strip_closing_hashes(found[1]) if found[1] else found[2]).strip() or None
 
 
-def _without_closing_marks(heading: str) -> str:
+def _strip_closing_hashes(heading: str) -> str:
     return heading.rstrip("#").rstrip(" \t") or heading[0]
 
 
-def _plain_words(text: str) -> str:
+def _strip_inline_markup(text: str) -> str:
     """Without emphasis, and links with their words only."""
-    links = [(link.start, link.end, link.words) for link in find_links(text)]
+    links = [(link.start, link.end, link.text) for link in find_links(text)]
     marks = [(mark.start(), mark.end(), "") for mark in EMPHASIS.finditer(text)]
     pieces, done = [], 0
     for start, end, words in sorted([*links, *marks]):
@@ -58,15 +151,53 @@ def _plain_words(text: str) -> str:
     return "".join(pieces) + text[done:]
 
 
-def _head(blocks: Iterator[str]) -> str:
+def _read_head(blocks: Iterator[str]) -> str:
     head = ""
     for block in blocks:
         head += block.replace("\r\n", "\n")
-        if len(head) >= front_matter.LARGEST:
+        if len(head) >= MAX_FRONT_MATTER_CHARS:
             break
     return head
 
 
-def _all(head: str, rest: Iterator[str]) -> Iterator[str]:
+def _chain_blocks(head: str, rest: Iterator[str]) -> Iterator[str]:
     yield head
     yield from rest
+
+
+@dataclass(frozen=True, slots=True)
+class MarkdownLink:
+    start: int
+    end: int
+    text: str
+    """What stands between the square brackets."""
+
+
+def find_links(text: str, opening: str = "[") -> Iterator[MarkdownLink]:
+    """Finds Markdown links in linear time; a regular expression is quadratic on many opening brackets (ReDoS).
+
+    A regular expression would look for the same closing bracket from every opening one.
+    """
+    start = text.find(opening)
+    while start >= 0:
+        inside = start + len(opening)
+        closing = text.find("]", inside)
+        if closing < 0:
+            return
+        if not text.startswith("(", closing + 1):
+            start = text.find(opening, closing)  # what opens before shares this closing bracket
+            continue
+        end = text.find(")", closing + 2) + 1
+        if not end:
+            return
+        yield MarkdownLink(start, end, text[inside:closing])
+        start = text.find(opening, end)
+
+
+def replace_images(text: str) -> str:
+    """The text with the description of each `![image](address)` in its place."""
+    pieces, done = [], 0
+    for image in find_links(text, "!["):
+        pieces += [text[done : image.start], image.text]
+        done = image.end
+    return "".join(pieces) + text[done:]

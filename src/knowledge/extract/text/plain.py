@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from knowledge.extract.base import Extracted, Facts, PageText, Source
-from knowledge.extract.charset import text_blocks
-from knowledge.extract.clean_text import in_pieces
+from knowledge.extract.base import Extraction, Facts, PageText, Source
+from knowledge.extract.charset import read_text_blocks
+from knowledge.extract.clean_text import regroup_blocks
 
 
-def extract(source: Source, doc_type: str) -> Extracted:
-    return Extracted(Facts(doc_type), pages(text_blocks(source)))
+def extract(source: Source, doc_type: str) -> Extraction:
+    return Extraction(Facts(doc_type), to_pages(read_text_blocks(source)))
 
 
-def pages(blocks: Iterable[str]) -> Iterator[PageText]:
-    return (PageText(piece) for piece in in_pieces(blocks))
+def to_pages(blocks: Iterable[str]) -> Iterator[PageText]:
+    return (PageText(piece) for piece in regroup_blocks(blocks))
 
 
-def lines(source: Source) -> Iterator[str]:
+def read_lines(source: Source) -> Iterator[str]:
     """The lines of a text, without their ends, read as they are needed."""
     rest = ""
-    for block in text_blocks(source):
+    for block in read_text_blocks(source):
         *whole, rest = (rest + block).replace("\r\n", "\n").split("\n")
         yield from whole
     if rest:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from knowledge.extract.base import Extracted, Facts, PageText, Source
-from knowledge.extract.charset import text_blocks
-from knowledge.extract.clean_text import in_pieces
+from knowledge.extract.base import Extraction, Facts, PageText, Source
+from knowledge.extract.charset import read_text_blocks
+from knowledge.extract.clean_text import regroup_blocks
 
-LANGUAGES = {
+FENCE_LANGUAGES = {
     "bash": "bash", "bat": "bat", "c": "c", "cfg": "ini", "clj": "clojure", "cmake": "cmake", "conf": "ini",
     "cpp": "cpp", "cs": "csharp", "css": "css", "dart": "dart", "diff": "diff", "erl": "erlang", "ex": "elixir",
     "f90": "fortran", "fs": "fsharp", "go": "go", "gradle": "groovy", "graphql": "graphql", "groovy": "groovy",
@@ -21,24 +21,36 @@ LANGUAGES = {
     "vb": "vbnet", "vue": "vue", "xml": "xml", "yaml": "yaml", "zig": "zig", "zsh": "bash",
 }  # fmt: skip
 """What stands behind the fence, by type."""
-ALIASES = {"c": ("c",), "cpp": ("cpp", "cc", "cxx", "hpp", "hh"), "js": ("js", "mjs", "cjs"), "py": ("py", "pyi"),
-           "yaml": ("yaml", "yml"), "kt": ("kt", "kts"), "ex": ("ex", "exs"), "f90": ("f90", "f"), "ml": ("ml", "mli"),
-           "fs": ("fs", "fsx"), "pl": ("pl", "pm"), "ts": ("ts", "mts"), "xml": ("xml", "xsd", "xsl")}  # fmt: skip
+SUFFIX_ALIASES = {
+    "c": ("c",),
+    "cpp": ("cpp", "cc", "cxx", "hpp", "hh"),
+    "js": ("js", "mjs", "cjs"),
+    "py": ("py", "pyi"),
+    "yaml": ("yaml", "yml"),
+    "kt": ("kt", "kts"),
+    "ex": ("ex", "exs"),
+    "f90": ("f90", "f"),
+    "ml": ("ml", "mli"),
+    "fs": ("fs", "fsx"),
+    "pl": ("pl", "pm"),
+    "ts": ("ts", "mts"),
+    "xml": ("xml", "xsd", "xsl"),
+}
 """Further suffixes of the same type."""
 BACKTICKS = re.compile("`{3,}")
 
 
-def extract(source: Source, doc_type: str) -> Extracted:
-    return Extracted(Facts(doc_type), _pages(source, LANGUAGES.get(doc_type, "")))
+def extract(source: Source, doc_type: str) -> Extraction:
+    return Extraction(Facts(doc_type), _read_pages(source, FENCE_LANGUAGES.get(doc_type, "")))
 
 
-def _pages(source: Source, language: str) -> Iterator[PageText]:
-    for piece in in_pieces(text_blocks(source)):
+def _read_pages(source: Source, language: str) -> Iterator[PageText]:
+    for piece in regroup_blocks(read_text_blocks(source)):
         if piece.strip():
-            yield PageText(fence(piece, language))
+            yield PageText(fence_code(piece, language))
 
 
-def fence(text: str, language: str = "") -> str:
+def fence_code(text: str, language: str = "") -> str:
     """A fenced block; the fence is longer than any that the text itself holds."""
     longest = max((len(run) for run in BACKTICKS.findall(text)), default=2)
     mark = "`" * (longest + 1)

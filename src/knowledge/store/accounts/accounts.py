@@ -12,12 +12,12 @@ from sqlalchemy import Connection, bindparam, insert, select, update
 from knowledge.errors import AccountNotFound, AccountTaken, InvalidKey
 from knowledge.model import new_uid
 from knowledge.store import schema
-from knowledge.store.database import Database, new_id
-from knowledge.store.timestamps import moment, stamp
+from knowledge.store.database import Database, inserted_id
+from knowledge.store.row_mapping import make_timestamp, parse_timestamp
 
 A = schema.accounts.c
-_ACCOUNTS = select(schema.accounts)
-_THERE = select(A.id).where(A.id == bindparam("owner"))
+_SELECT_ACCOUNTS = select(schema.accounts)
+_ACCOUNT_EXISTS = select(A.id).where(A.id == bindparam("owner"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,74 +37,70 @@ class AccountStore:
 
     def create(self, username: str, password: str | None) -> StoredAccount:
         def work(connection: Connection) -> StoredAccount:
-            if _named(connection, username) is not None:
+            if _find_by_username(connection, username) is not None:
                 raise AccountTaken(f"The username '{username}' is taken", username=username)
-            values = {"uid": new_uid(), "username": username, "folded": folded(username), "password": password}
-            made = insert(schema.accounts).values(**values, is_disabled=False, created_at=stamp())
-            return _get(connection, new_id(connection.execute(made)))
+            values = {"uid": new_uid(), "username": username, "folded": fold_username(username), "password": password}
+            made = insert(schema.accounts).values(**values, is_disabled=False, created_at=make_timestamp())
+            return _get_account(connection, inserted_id(connection.execute(made)))
 
         return self._database.write(work)
 
     def find(self, username: str) -> StoredAccount | None:
         with self._database.read() as connection:
-            return _named(connection, username)
+            return _find_by_username(connection, username)
 
     def require(self, username: str) -> StoredAccount:
         found = self.find(username)
         if found is None:
-            raise missing(username)
+            raise not_found(username)
         return found
 
     def get(self, identity: int) -> StoredAccount | None:
         with self._database.read() as connection:
-            row = connection.execute(_ACCOUNTS.where(A.id == identity)).first()
+            row = connection.execute(_SELECT_ACCOUNTS.where(A.id == identity)).first()
         return account_of(row) if row else None
 
-    def all(self) -> list[StoredAccount]:
+    def list_all(self) -> list[StoredAccount]:
         with self._database.read() as connection:
-            return [account_of(row) for row in connection.execute(_ACCOUNTS.order_by(A.id))]
+            return [account_of(row) for row in connection.execute(_SELECT_ACCOUNTS.order_by(A.id))]
 
-    def any(self) -> bool:
-        with self._database.read() as connection:
-            return connection.execute(select(A.id).limit(1)).first() is not None
+    def set_disabled(self, identity: int, disabled: bool) -> StoredAccount:
+        return self._update_account(identity, is_disabled=disabled)
 
-    def disable(self, identity: int, disabled: bool) -> StoredAccount:
-        return self._set(identity, is_disabled=disabled)
-
-    def _set(self, identity: int, **values: Any) -> StoredAccount:
+    def _update_account(self, identity: int, **values: Any) -> StoredAccount:
         def work(connection: Connection) -> StoredAccount:
             connection.execute(update(schema.accounts).where(A.id == identity).values(**values))
-            return _get(connection, identity)
+            return _get_account(connection, identity)
 
         return self._database.write(work)
 
 
-def folded(username: str) -> str:
+def fold_username(username: str) -> str:
     """A username as it is compared: case does not tell two people apart."""
     return username.casefold()
 
 
-def missing(username: str) -> AccountNotFound:
+def not_found(username: str) -> AccountNotFound:
     return AccountNotFound(f"There is no account named '{username[:64]}'", username=username[:64])
 
 
 def require_owner(connection: Connection, owner: int) -> None:
     """Refuse to give anything to an account that was deleted a moment ago: nobody could ever remove it."""
-    if owner > 0 and connection.execute(_THERE, {"owner": owner}).first() is None:
+    if owner > 0 and connection.execute(_ACCOUNT_EXISTS, {"owner": owner}).first() is None:
         raise InvalidKey("The account of this key is gone")
 
 
 def account_of(row: Any) -> StoredAccount:
-    return StoredAccount(row.id, row.uid, row.username, row.password, row.is_disabled, moment(row.created_at))
+    return StoredAccount(row.id, row.uid, row.username, row.password, row.is_disabled, parse_timestamp(row.created_at))
 
 
-def _named(connection: Connection, username: str) -> StoredAccount | None:
-    row = connection.execute(_ACCOUNTS.where(A.folded == folded(username))).first()
+def _find_by_username(connection: Connection, username: str) -> StoredAccount | None:
+    row = connection.execute(_SELECT_ACCOUNTS.where(A.folded == fold_username(username))).first()
     return account_of(row) if row else None
 
 
-def _get(connection: Connection, identity: int) -> StoredAccount:
-    row = connection.execute(_ACCOUNTS.where(A.id == identity)).first()
+def _get_account(connection: Connection, identity: int) -> StoredAccount:
+    row = connection.execute(_SELECT_ACCOUNTS.where(A.id == identity)).first()
     if row is None:
         raise AccountNotFound("The account is gone")
     return account_of(row)

@@ -12,12 +12,12 @@ from knowledge.errors import KeyNotFound, WrongPassword
 from knowledge.model import ApiKey
 from knowledge.store import schema
 from knowledge.store.accounts.accounts import StoredAccount, account_of, require_owner
-from knowledge.store.database import Database, new_id
-from knowledge.store.timestamps import moment, moment_or_none, stamp
+from knowledge.store.database import Database, inserted_id
+from knowledge.store.row_mapping import make_timestamp, parse_optional_timestamp, parse_timestamp
 
 A, X = schema.accounts.c, schema.api_keys.c
-_KEYS = select(schema.api_keys)
-_BEARERS = select(
+_SELECT_KEYS = select(schema.api_keys)
+_SELECT_WITH_ACCOUNT = select(
     schema.accounts,
     X.id.label("key_id"),
     X.digest,
@@ -27,7 +27,7 @@ _BEARERS = select(
 
 
 @dataclass(frozen=True, slots=True)
-class Bearer:
+class KeyWithAccount:
     """A key by its prefix, with the account that it belongs to."""
 
     key_id: int
@@ -53,7 +53,7 @@ class KeyStore:
     def create(self, new: NewKey) -> ApiKey:
         def work(connection: Connection) -> ApiKey:
             require_owner(connection, new.account_id)
-            return _insert(connection, new, is_login=False)
+            return _insert_key(connection, new, is_login=False)
 
         return self._database.write(work)
 
@@ -67,27 +67,30 @@ class KeyStore:
             row = connection.execute(select(A.password, A.is_disabled).where(A.id == account.id)).first()
             if row is None or row.is_disabled or row.password != account.password:
                 raise WrongPassword("The username or the password is wrong")
-            made = _insert(connection, new, is_login=True)
-            newest = select(X.id).where(*_logins(account.id)).order_by(X.id.desc()).limit(limit)
-            connection.execute(delete(schema.api_keys).where(*_logins(account.id), X.id.not_in(newest)))
+            made = _insert_key(connection, new, is_login=True)
+            newest = select(X.id).where(*_is_login_of(account.id)).order_by(X.id.desc()).limit(limit)
+            connection.execute(delete(schema.api_keys).where(*_is_login_of(account.id), X.id.not_in(newest)))
             return made
 
         return self._database.write(work)
 
-    def of_account(self, account_id: int) -> list[ApiKey]:
+    def list_of_account(self, account_id: int) -> list[ApiKey]:
         with self._database.read() as connection:
-            return [_key(row) for row in connection.execute(_KEYS.where(X.account_id == account_id).order_by(X.id))]
+            return [
+                _key_of(row)
+                for row in connection.execute(_SELECT_KEYS.where(X.account_id == account_id).order_by(X.id))
+            ]
 
-    def bearer(self, prefix: str) -> Bearer | None:
+    def find_by_prefix(self, prefix: str) -> KeyWithAccount | None:
         with self._database.read() as connection:
-            row = connection.execute(_BEARERS.where(X.prefix == prefix)).first()
+            row = connection.execute(_SELECT_WITH_ACCOUNT.where(X.prefix == prefix)).first()
         if row is None:
             return None
-        expires, used = moment_or_none(row.expires_at), moment_or_none(row.last_used_at)
-        return Bearer(row.key_id, row.digest, expires, used, account_of(row))
+        expires, used = parse_optional_timestamp(row.expires_at), parse_optional_timestamp(row.last_used_at)
+        return KeyWithAccount(row.key_id, row.digest, expires, used, account_of(row))
 
-    def used(self, key_id: int) -> None:
-        now = update(schema.api_keys).where(X.id == key_id).values(last_used_at=stamp())
+    def mark_used(self, key_id: int) -> None:
+        now = update(schema.api_keys).where(X.id == key_id).values(last_used_at=make_timestamp())
         self._database.write(lambda connection: connection.execute(now))
 
     def revoke(self, account_id: int, key_id: int) -> None:
@@ -100,38 +103,34 @@ class KeyStore:
 
         def work(connection: Connection) -> None:
             connection.execute(update(schema.accounts).where(A.id == account_id).values(password=password))
-            connection.execute(delete(schema.api_keys).where(*_logins(account_id)))
+            connection.execute(delete(schema.api_keys).where(*_is_login_of(account_id)))
 
         self._database.write(work)
 
-    def revoke_all(self, account_id: int) -> None:
-        gone = delete(schema.api_keys).where(X.account_id == account_id)
-        self._database.write(lambda connection: connection.execute(gone))
 
-
-def _logins(account_id: int) -> tuple[ColumnElement[bool], ...]:
+def _is_login_of(account_id: int) -> tuple[ColumnElement[bool], ...]:
     return X.account_id == account_id, X.is_login
 
 
-def _insert(connection: Connection, new: NewKey, *, is_login: bool) -> ApiKey:
+def _insert_key(connection: Connection, new: NewKey, *, is_login: bool) -> ApiKey:
     made = insert(schema.api_keys).values(
         account_id=new.account_id,
         name=new.name,
         prefix=new.prefix,
         digest=new.digest,
-        created_at=stamp(),
-        expires_at=None if new.expires_at is None else stamp(new.expires_at),
+        created_at=make_timestamp(),
+        expires_at=None if new.expires_at is None else make_timestamp(new.expires_at),
         is_login=is_login,
     )
-    return _key(connection.execute(_KEYS.where(X.id == new_id(connection.execute(made)))).one())
+    return _key_of(connection.execute(_SELECT_KEYS.where(X.id == inserted_id(connection.execute(made)))).one())
 
 
-def _key(row: Any) -> ApiKey:
+def _key_of(row: Any) -> ApiKey:
     return ApiKey(
         id=row.id,
         name=row.name,
         prefix=row.prefix,
-        created_at=moment(row.created_at),
-        expires_at=moment_or_none(row.expires_at),
-        last_used_at=moment_or_none(row.last_used_at),
+        created_at=parse_timestamp(row.created_at),
+        expires_at=parse_optional_timestamp(row.expires_at),
+        last_used_at=parse_optional_timestamp(row.last_used_at),
     )

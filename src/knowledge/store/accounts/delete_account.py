@@ -1,10 +1,10 @@
-"""An account leaves: everything that bears its number goes in one transaction, and nothing of it stays."""
+"""Deletes an account with everything that it owns, in one transaction."""
 
 from __future__ import annotations
 
 from sqlalchemy import Connection, delete, select
 
-from knowledge.model import Removed
+from knowledge.model import RemovalResult
 from knowledge.store import documents, schema
 from knowledge.store.database import Database
 
@@ -17,24 +17,24 @@ A, C, J, R, X = (
 )
 
 
-def leave(database: Database, account_id: int) -> tuple[Removed, list[str]]:
+def delete_account_data(database: Database, account_id: int) -> tuple[RemovalResult, list[str]]:
     """Answers what went, and the files that may be free now. A worker whose job is gone stops by itself."""
 
-    def work(connection: Connection) -> tuple[Removed, list[str]]:
-        files = _forget_jobs(connection, account_id)
+    def work(connection: Connection) -> tuple[RemovalResult, list[str]]:
+        files = _delete_jobs(connection, account_id)
         owned = connection.execute(select(C.id).where(C.owner_id == account_id)).scalars().all()
         gone = [documents.remove_collection(connection, collection) for collection in owned]
         connection.execute(delete(schema.grants).where(R.account_id == account_id))
         connection.execute(delete(schema.api_keys).where(X.account_id == account_id))
         connection.execute(delete(schema.accounts).where(A.id == account_id))
         removed = [each for each, _ in gone]
-        counts = Removed(sum(each.documents for each in removed), sum(each.chunks for each in removed), 0)
+        counts = RemovalResult(sum(each.documents for each in removed), sum(each.chunks for each in removed), 0)
         return counts, sorted(files.union(*(names for _, names in gone)))
 
     return database.write(work)
 
 
-def _forget_jobs(connection: Connection, account_id: int) -> set[str]:
+def _delete_jobs(connection: Connection, account_id: int) -> set[str]:
     """What the account has started, and what others have started for what it owns; answers the files they held."""
     owned = select(C.id).where(C.owner_id == account_id)
     theirs = (J.owner_id == account_id) | J.collection_id.in_(owned)

@@ -21,14 +21,16 @@ class Quota:
     bytes: int = 0
 
 
-def check(connection: Connection, quota: Quota, collection_id: int, size: int, old: Document | None = None) -> None:
+def check_quota(
+    connection: Connection, quota: Quota, collection_id: int, size: int, old: Document | None = None
+) -> None:
     """Refuse what would be too much for the collection's owner: what stands there, what is on its way, and this."""
     if not (quota.documents or quota.bytes):
         return
     owner = connection.execute(select(C.owner_id).where(C.id == collection_id)).scalar_one()
     if owner <= LOCAL_OWNER:
         return
-    documents, used = _kept(connection, owner)
+    documents, used = _count_usage(connection, owner)
     documents += 0 if old is not None else 1
     used += size - (old.size_bytes if old is not None else 0)
     if quota.documents and documents > quota.documents:
@@ -44,7 +46,7 @@ def check(connection: Connection, quota: Quota, collection_id: int, size: int, o
         )
 
 
-def _kept(connection: Connection, owner: int) -> tuple[int, int]:
+def _count_usage(connection: Connection, owner: int) -> tuple[int, int]:
     there = select(func.count(), func.coalesce(func.sum(D.size_bytes), 0)).where(D.owner_id == owner)
     documents, used = connection.execute(there).one()
     waiting = (

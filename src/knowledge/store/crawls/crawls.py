@@ -10,33 +10,35 @@ from uuid import UUID
 from sqlalchemy import Connection, bindparam, case, delete, func, insert, select, update
 
 from knowledge.errors import CollectionNotFound, JobNotFound
-from knowledge.model import Collection, Job, JobFilter, JobKind, Json, NewCollection, Page, Ref, Scope
-from knowledge.model.crawls import Counts, Crawl, CrawledPage, NewCrawl, Outcome, Reason
+from knowledge.model import Collection, Job, JobFilter, JobKind, Json, NewCollection, Ref, ResultPage, Scope
+from knowledge.model.crawls import Crawl, CrawlCounts, CrawledPage, NewCrawl, OutcomeReason, PageOutcome
 from knowledge.store import collections, schema
 from knowledge.store.collections import CollectionStore
 from knowledge.store.crawls import site_pages
 from knowledge.store.crawls.site_pages import SitePage
 from knowledge.store.database import Database
 from knowledge.store.jobs import jobs
-from knowledge.store.jobs.jobs import BULK, JobStore
+from knowledge.store.jobs.jobs import PRIORITY_BULK, JobStore
 from knowledge.store.jobs.rows import NewJob
 
 W, P = schema.crawls.c, schema.crawl_pages.c
-PENDING, TAKING, DONE = "pending", "taking", "done"
-MOST_ROWS = 10_000
+STATE_PENDING, STATE_TAKING, STATE_DONE = "pending", "taking", "done"
+MAX_FRONTIER_ROWS = 10_000
 """So many addresses are kept of one crawl; traps have more."""
-BATCH = 400
+NAMES_PER_STATEMENT = 400
 
-_NEXT = (
+_SELECT_NEXT = (
     select(schema.crawl_pages)
-    .where(P.job_id == bindparam("job_id"), P.state == PENDING)
+    .where(P.job_id == bindparam("job_id"), P.state == STATE_PENDING)
     .order_by(P.depth, P.id)
     .limit(1)
 )
 
 
-_ENDED = select(schema.crawl_pages).where(P.job_id == bindparam("job_id"), P.state == DONE).order_by(P.depth, P.id)
-_PROGRESSED = (
+_SELECT_DONE = (
+    select(schema.crawl_pages).where(P.job_id == bindparam("job_id"), P.state == STATE_DONE).order_by(P.depth, P.id)
+)
+_RESET_UNCLEAN_STARTS = (
     update(schema.jobs)
     .where(
         schema.jobs.c.id == select(P.job_id).where(P.id == bindparam("spot_id")).scalar_subquery(),
@@ -48,7 +50,7 @@ _PROGRESSED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class CrawlPlan:
     """A crawl under way, as its runner needs it."""
 
     job_id: int
@@ -64,7 +66,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
+class FrontierEntry:
     """One address of the frontier."""
 
     id: int
@@ -76,11 +78,11 @@ class Spot:
 
 
 @dataclass(frozen=True, slots=True)
-class NewSpot:
+class NewFrontierEntry:
     name: str
     url: str
     depth: int
-    verdict: CrawledPage | None = None
+    known_outcome: CrawledPage | None = None
     """Set where it is known beforehand that the address is not fetched."""
 
 
@@ -93,14 +95,14 @@ class CrawlStore:
         """Queue a crawl, and make its collection where none was named; the same uid again is the same crawl."""
 
         def work(connection: Connection) -> Job:
-            known = jobs.find_uid(connection, new.job_uid, scope)
+            known = jobs.find_by_uid(connection, new.job_uid, scope)
             if known is not None:
                 return known
-            collection_id = _collection_for(connection, new, host, scope)
+            collection_id = _choose_collection(connection, new, host, scope)
             payload: Json = {"url": new.url}
-            job = NewJob(new.job_uid, JobKind.CRAWL, scope.owner, collection_id, new.url, payload, None, BULK)
-            queued = jobs.queue(connection, job)
-            _insert(connection, queued.id, new, collection_id)
+            job = NewJob(new.job_uid, JobKind.CRAWL, scope.owner, collection_id, new.url, payload, None, PRIORITY_BULK)
+            queued = jobs.queue_job(connection, job)
+            _insert_crawl(connection, queued.id, new, collection_id)
             return queued
 
         return self._database.write(work)
@@ -113,34 +115,34 @@ class CrawlStore:
             row = connection.execute(select(schema.crawls).where(W.job_id == job.id)).first()
             if row is None:
                 raise JobNotFound(f"Job '{ref}' is not a crawl", job_id=str(ref))
-            pages = connection.execute(_ENDED, {"job_id": job.id}).all()
-            counts = _counts(connection, [job.id])
-        return _crawl(job, row, self._collection(row, scope), counts[job.id], tuple(map(_page, pages)))
+            pages = connection.execute(_SELECT_DONE, {"job_id": job.id}).all()
+            counts = _count_pages(connection, [job.id])
+        return _crawl_of(job, row, self._find_collection(row, scope), counts[job.id], tuple(map(_page_of, pages)))
 
-    def page(self, page: int, per_page: int, scope: Scope) -> Page[Crawl]:
+    def page(self, page: int, per_page: int, scope: Scope) -> ResultPage[Crawl]:
         listed = self._jobs.page(JobFilter(kind=JobKind.CRAWL, page=page, per_page=per_page), scope)
         identities = [job.id for job in listed.items]
         with self._database.snapshot() as connection:
             found = connection.execute(select(schema.crawls).where(W.job_id.in_(identities)))
             rows = {row.job_id: row for row in found}
-            counts = _counts(connection, identities)
+            counts = _count_pages(connection, identities)
         items = [
-            _crawl(job, rows[job.id], self._collection(rows[job.id], scope), counts[job.id])
+            _crawl_of(job, rows[job.id], self._find_collection(rows[job.id], scope), counts[job.id])
             for job in listed.items
             if job.id in rows
         ]
-        return Page(tuple(items), listed.total, page, per_page)
+        return ResultPage(tuple(items), listed.total, page, per_page)
 
-    def pages(self, job_id: int) -> tuple[CrawledPage, ...]:
+    def list_pages(self, job_id: int) -> tuple[CrawledPage, ...]:
         """What became of each address so far."""
         with self._database.read() as connection:
-            return tuple(map(_page, connection.execute(_ENDED, {"job_id": job_id})))
+            return tuple(map(_page_of, connection.execute(_SELECT_DONE, {"job_id": job_id})))
 
-    def counts(self, job_id: int) -> Counts:
+    def count_pages(self, job_id: int) -> CrawlCounts:
         with self._database.read() as connection:
-            return _counts(connection, [job_id])[job_id]
+            return _count_pages(connection, [job_id])[job_id]
 
-    def _collection(self, row: Any, scope: Scope) -> Collection | None:
+    def _find_collection(self, row: Any, scope: Scope) -> Collection | None:
         try:
             return self._collections.find(row.collection_id, scope)
         except CollectionNotFound:
@@ -148,47 +150,47 @@ class CrawlStore:
 
     # -- the frontier ---------------------------------------------------------------------------
 
-    def begin(self, job_id: int, first: NewSpot) -> Plan:
+    def begin_crawl(self, job_id: int, first_entry: NewFrontierEntry) -> CrawlPlan:
         """Go on where a crawl was, or start it with its first address; one that had ended starts anew."""
 
         def work(connection: Connection) -> Any:
-            open_ones = select(P.id).where(P.job_id == job_id, P.state != DONE).limit(1)
+            open_ones = select(P.id).where(P.job_id == job_id, P.state != STATE_DONE).limit(1)
             if connection.execute(open_ones).first() is None:
                 connection.execute(delete(schema.crawl_pages).where(P.job_id == job_id))
                 values = {"site": None, "seeded": False, "bytes": 0}
                 connection.execute(update(schema.crawls).where(W.job_id == job_id).values(**values))
-                _add(connection, job_id, [first])
+                _add_entries(connection, job_id, [first_entry])
             return connection.execute(select(schema.crawls).where(W.job_id == job_id)).one()
 
-        return _plan(self._database.write(work))
+        return _plan_of(self._database.write(work))
 
-    def next(self, job_id: int) -> Spot | None:
+    def next_entry(self, job_id: int) -> FrontierEntry | None:
         with self._database.read() as connection:
-            row = connection.execute(_NEXT, {"job_id": job_id}).first()
-        return _spot(row) if row else None
+            row = connection.execute(_SELECT_NEXT, {"job_id": job_id}).first()
+        return _entry_of(row) if row else None
 
-    def spot(self, job_id: int, name: str) -> Spot | None:
+    def find_entry(self, job_id: int, name: str) -> FrontierEntry | None:
         with self._database.read() as connection:
             row = connection.execute(select(schema.crawl_pages).where(P.job_id == job_id, P.name == name)).first()
-        return _spot(row) if row else None
+        return _entry_of(row) if row else None
 
-    def taking(self, job_id: int) -> list[Spot]:
+    def list_ingesting(self, job_id: int) -> list[FrontierEntry]:
         """The pages that were handed to a job of their own and have not come back."""
-        wanted = select(schema.crawl_pages).where(P.job_id == job_id, P.state == TAKING).order_by(P.id)
+        wanted = select(schema.crawl_pages).where(P.job_id == job_id, P.state == STATE_TAKING).order_by(P.id)
         with self._database.read() as connection:
-            return [_spot(row) for row in connection.execute(wanted)]
+            return [_entry_of(row) for row in connection.execute(wanted)]
 
-    def add(self, job_id: int, spots: Sequence[NewSpot]) -> list[NewSpot]:
+    def add_entries(self, job_id: int, entries: Sequence[NewFrontierEntry]) -> list[NewFrontierEntry]:
         """Put new addresses on the frontier; answers those that were not there yet."""
-        if not spots:
+        if not entries:
             return []
-        return self._database.write(lambda connection: _add(connection, job_id, spots))
+        return self._database.write(lambda connection: _add_entries(connection, job_id, entries))
 
-    def settle_site(self, job_id: int, site: str) -> None:
-        self._set(job_id, site=site)
+    def set_site(self, job_id: int, site: str) -> None:
+        self._update_crawl(job_id, site=site)
 
-    def seeded(self, job_id: int) -> None:
-        self._set(job_id, seeded=True)
+    def mark_seeded(self, job_id: int) -> None:
+        self._update_crawl(job_id, seeded=True)
 
     def is_taken(self, job_id: int, known_as: str, besides: int) -> bool:
         """Whether another address of this crawl has turned out to be this very page."""
@@ -196,52 +198,56 @@ class CrawlStore:
         with self._database.read() as connection:
             return connection.execute(same.limit(1)).first() is not None
 
-    def names(self, job_id: int) -> set[str]:
+    def list_visited_names(self, job_id: int) -> set[str]:
         """Every address of this crawl that has been dealt with."""
         with self._database.read() as connection:
-            rows = connection.execute(select(P.name, P.known_as).where(P.job_id == job_id, P.state != PENDING)).all()
+            rows = connection.execute(
+                select(P.name, P.known_as).where(P.job_id == job_id, P.state != STATE_PENDING)
+            ).all()
         return {name for row in rows for name in (row.name, row.known_as) if name}
 
     # -- what becomes of an address -------------------------------------------------------------
 
-    def hand_over(self, plan: Plan, spot: Spot, page: SitePage, page_job_uid: UUID, size: int) -> None:
+    def assign_page_job(
+        self, plan: CrawlPlan, entry: FrontierEntry, page: SitePage, page_job_uid: UUID, size: int
+    ) -> None:
         """Note the job that takes a page in, before it is made: after a kill the two find each other again."""
 
         def work(connection: Connection) -> None:
-            values = {"state": TAKING, "known_as": page.name, "page_job_uid": page_job_uid}
-            connection.execute(update(schema.crawl_pages).where(P.id == spot.id).values(**values))
+            values = {"state": STATE_TAKING, "known_as": page.name, "page_job_uid": page_job_uid}
+            connection.execute(update(schema.crawl_pages).where(P.id == entry.id).values(**values))
             connection.execute(update(schema.crawls).where(W.job_id == plan.job_id).values(bytes=W.bytes + size))
-            site_pages.remember(connection, plan.collection_id, page)
+            site_pages.remember_page(connection, plan.collection_id, page)
 
         self._database.write(work)
 
-    def reopen(self, spot: Spot) -> None:
+    def reopen_entry(self, entry: FrontierEntry) -> None:
         """The job of a page was never made: fetch it again."""
-        values = {"state": PENDING, "known_as": None, "page_job_uid": None}
-        self._database.write(lambda c: c.execute(update(schema.crawl_pages).where(P.id == spot.id).values(**values)))
+        values = {"state": STATE_PENDING, "known_as": None, "page_job_uid": None}
+        self._database.write(lambda c: c.execute(update(schema.crawl_pages).where(P.id == entry.id).values(**values)))
 
-    def close(self, spot: Spot, page: CrawledPage, known_as: str | None = None) -> None:
-        values = {**_verdict(page), "url": page.url} | ({"known_as": known_as} if known_as else {})
+    def close_entry(self, entry: FrontierEntry, page: CrawledPage, known_as: str | None = None) -> None:
+        values = {**_outcome_values(page), "url": page.url} | ({"known_as": known_as} if known_as else {})
 
         def work(connection: Connection) -> None:
-            connection.execute(update(schema.crawl_pages).where(P.id == spot.id).values(**values))
-            connection.execute(_PROGRESSED, {"spot_id": spot.id})
+            connection.execute(update(schema.crawl_pages).where(P.id == entry.id).values(**values))
+            connection.execute(_RESET_UNCLEAN_STARTS, {"spot_id": entry.id})
 
         self._database.write(work)
 
-    def _set(self, job_id: int, **values: Any) -> None:
+    def _update_crawl(self, job_id: int, **values: Any) -> None:
         self._database.write(lambda c: c.execute(update(schema.crawls).where(W.job_id == job_id).values(**values)))
 
 
-def _collection_for(connection: Connection, new: NewCrawl, host: str, scope: Scope) -> int:
+def _choose_collection(connection: Connection, new: NewCrawl, host: str, scope: Scope) -> int:
     if new.collection is not None:
         seen = Scope(scope.owner) if isinstance(new.collection, str) else scope  # a name is one's own
         return collections.require_writable(connection, new.collection, seen)
     made = NewCollection(title=new.title or host, source_type="crawl", url=new.url)
-    return collections.create(connection, made, scope.owner)
+    return collections.create_collection(connection, made, scope.owner)
 
 
-def _insert(connection: Connection, job_id: int, new: NewCrawl, collection_id: int) -> None:
+def _insert_crawl(connection: Connection, job_id: int, new: NewCrawl, collection_id: int) -> None:
     C = schema.collections.c
     uid = connection.execute(select(C.uid).where(C.id == collection_id)).scalar_one()
     connection.execute(
@@ -259,36 +265,36 @@ def _insert(connection: Connection, job_id: int, new: NewCrawl, collection_id: i
     )
 
 
-def _add(connection: Connection, job_id: int, spots: Sequence[NewSpot]) -> list[NewSpot]:
+def _add_entries(connection: Connection, job_id: int, entries: Sequence[NewFrontierEntry]) -> list[NewFrontierEntry]:
     known = connection.execute(select(func.count()).where(P.job_id == job_id)).scalar_one()
-    unique = {spot.name: spot for spot in reversed(spots)}
+    unique = {spot.name: spot for spot in reversed(entries)}
     present: set[str] = set()
-    for names in _batches(list(unique)):
+    for names in _iter_batches(list(unique)):
         wanted = select(P.name).where(P.job_id == job_id, P.name.in_(names))
         present.update(connection.execute(wanted).scalars())
-    new = [spot for spot in reversed(unique.values()) if spot.name not in present][: max(MOST_ROWS - known, 0)]
+    new = [spot for spot in reversed(unique.values()) if spot.name not in present][: max(MAX_FRONTIER_ROWS - known, 0)]
     if new:
-        connection.execute(insert(schema.crawl_pages), [_row(job_id, spot) for spot in new])
+        connection.execute(insert(schema.crawl_pages), [_entry_row(job_id, spot) for spot in new])
     return new
 
 
-def _batches(names: list[str]) -> Iterable[list[str]]:
-    return (names[first : first + BATCH] for first in range(0, len(names), BATCH))
+def _iter_batches(names: list[str]) -> Iterable[list[str]]:
+    return (names[first : first + NAMES_PER_STATEMENT] for first in range(0, len(names), NAMES_PER_STATEMENT))
 
 
-def _row(job_id: int, spot: NewSpot) -> dict[str, Any]:
-    row = {"job_id": job_id, "name": spot.name, "url": spot.url, "depth": spot.depth}
-    if spot.verdict is not None:
-        return row | _verdict(spot.verdict)
+def _entry_row(job_id: int, entry: NewFrontierEntry) -> dict[str, Any]:
+    row = {"job_id": job_id, "name": entry.name, "url": entry.url, "depth": entry.depth}
+    if entry.known_outcome is not None:
+        return row | _outcome_values(entry.known_outcome)
     return row | {
-        "state": PENDING, "outcome": None, "reason": None, "detail": "", "http_status": None,
+        "state": STATE_PENDING, "outcome": None, "reason": None, "detail": "", "http_status": None,
         "document_id": None, "document_uid": None, "chunk_count": 0,
     }  # fmt: skip
 
 
-def _verdict(page: CrawledPage) -> dict[str, Any]:
+def _outcome_values(page: CrawledPage) -> dict[str, Any]:
     return {
-        "state": DONE,
+        "state": STATE_DONE,
         "outcome": page.outcome,
         "reason": page.reason,
         "detail": page.detail[:500],
@@ -299,8 +305,8 @@ def _verdict(page: CrawledPage) -> dict[str, Any]:
     }
 
 
-def _counts(connection: Connection, job_ids: Sequence[int]) -> dict[int, Counts]:
-    kind = case((P.state == DONE, P.outcome), else_="pending")
+def _count_pages(connection: Connection, job_ids: Sequence[int]) -> dict[int, CrawlCounts]:
+    kind = case((P.state == STATE_DONE, P.outcome), else_="pending")
     counted = (
         select(P.job_id, kind.label("kind"), func.count().label("pages"), func.sum(P.chunk_count).label("chunks"))
         .where(P.job_id.in_(job_ids))
@@ -312,11 +318,11 @@ def _counts(connection: Connection, job_ids: Sequence[int]) -> dict[int, Counts]
         found[row.job_id]["chunks"] += row.chunks
     for row in connection.execute(select(W.job_id, W.bytes).where(W.job_id.in_(job_ids))):
         found[row.job_id]["bytes"] = row.bytes
-    return {job_id: Counts(**counts) for job_id, counts in found.items()}
+    return {job_id: CrawlCounts(**counts) for job_id, counts in found.items()}
 
 
-def _plan(row: Any) -> Plan:
-    return Plan(
+def _plan_of(row: Any) -> CrawlPlan:
+    return CrawlPlan(
         job_id=row.job_id,
         collection_id=row.collection_id,
         url=row.url,
@@ -328,15 +334,15 @@ def _plan(row: Any) -> Plan:
     )
 
 
-def _spot(row: Any) -> Spot:
-    return Spot(row.id, row.name, row.url, row.depth, row.known_as, row.page_job_uid)
+def _entry_of(row: Any) -> FrontierEntry:
+    return FrontierEntry(row.id, row.name, row.url, row.depth, row.known_as, row.page_job_uid)
 
 
-def _page(row: Any) -> CrawledPage:
+def _page_of(row: Any) -> CrawledPage:
     return CrawledPage(
         url=row.url,
-        outcome=Outcome(row.outcome),
-        reason=Reason(row.reason) if row.reason else None,
+        outcome=PageOutcome(row.outcome),
+        reason=OutcomeReason(row.reason) if row.reason else None,
         detail=row.detail,
         http_status=row.http_status,
         document_id=row.document_id,
@@ -345,8 +351,8 @@ def _page(row: Any) -> CrawledPage:
     )
 
 
-def _crawl(
-    job: Job, row: Any, collection: Collection | None, counts: Counts, pages: tuple[CrawledPage, ...] = ()
+def _crawl_of(
+    job: Job, row: Any, collection: Collection | None, counts: CrawlCounts, pages: tuple[CrawledPage, ...] = ()
 ) -> Crawl:
     return Crawl(
         job=job,

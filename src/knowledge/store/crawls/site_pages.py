@@ -9,7 +9,7 @@ from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
 from knowledge.store import schema
 from knowledge.store.database import Database
-from knowledge.store.timestamps import stamp
+from knowledge.store.row_mapping import make_timestamp
 
 S, D = schema.site_pages.c, schema.documents.c
 _DOCUMENT_AT = select(D.id).where(D.collection_id == bindparam("collection_id"), D.source_path == bindparam("name"))
@@ -22,7 +22,7 @@ class SitePage:
     etag: str | None
     last_modified: str | None
     links: tuple[str, ...]
-    gone: int = 0
+    missing_count: int = 0
     document_id: int | None = None
     """The document that stands at this name now; None when there is none, or it was removed."""
 
@@ -33,26 +33,26 @@ class SitePageStore:
 
     def find(self, collection_id: int, name: str) -> SitePage | None:
         with self._database.read() as connection:
-            row = connection.execute(_joined(collection_id).where(S.name == name)).first()
-        return _site_page(row) if row else None
+            row = connection.execute(_select_pages(collection_id).where(S.name == name)).first()
+        return _site_page_of(row) if row else None
 
-    def all(self, collection_id: int) -> list[SitePage]:
+    def list_pages(self, collection_id: int) -> list[SitePage]:
         """Every page of a collection that still has its document."""
-        wanted = _joined(collection_id).where(D.id.is_not(None)).order_by(S.seen_at)
+        wanted = _select_pages(collection_id).where(D.id.is_not(None)).order_by(S.seen_at)
         with self._database.read() as connection:
-            return [_site_page(row) for row in connection.execute(wanted)]
+            return [_site_page_of(row) for row in connection.execute(wanted)]
 
-    def document_at(self, collection_id: int, name: str) -> int | None:
+    def find_document_id(self, collection_id: int, name: str) -> int | None:
         """The document that stands at this name now."""
         here = {"collection_id": collection_id, "name": name}
         with self._database.read() as connection:
             return connection.execute(_DOCUMENT_AT, here).scalar()
 
-    def distrust(self, collection_id: int, name: str) -> None:
-        """Ask for the whole page the next time: what was fetched last could not be taken in."""
-        self._change(collection_id, name, etag=None, last_modified=None)
+    def forget_validators(self, collection_id: int, name: str) -> None:
+        """Drops ETag and Last-Modified so that the next crawl sends no conditional request."""
+        self._update_page(collection_id, name, etag=None, last_modified=None)
 
-    def gone(self, collection_id: int, name: str) -> int:
+    def mark_missing(self, collection_id: int, name: str) -> int:
         """Count that a page was not there; answers how often that is in a row."""
 
         def work(connection: Connection) -> int:
@@ -65,20 +65,20 @@ class SitePageStore:
 
         return self._database.write(work)
 
-    def back(self, collection_id: int, name: str) -> None:
-        self._change(collection_id, name, gone=0, seen_at=stamp())
+    def mark_seen(self, collection_id: int, name: str) -> None:
+        self._update_page(collection_id, name, gone=0, seen_at=make_timestamp())
 
-    def forget(self, collection_id: int, name: str) -> None:
-        self._database.write(lambda connection: _forget(connection, collection_id, name))
+    def forget_page(self, collection_id: int, name: str) -> None:
+        self._database.write(lambda connection: _delete_page(connection, collection_id, name))
 
-    def _change(self, collection_id: int, name: str, **values: Any) -> None:
+    def _update_page(self, collection_id: int, name: str, **values: Any) -> None:
         here = update(schema.site_pages).where(S.collection_id == collection_id, S.name == name)
         self._database.write(lambda connection: connection.execute(here.values(**values)))
 
 
-def remember(connection: Connection, collection_id: int, page: SitePage) -> None:
+def remember_page(connection: Connection, collection_id: int, page: SitePage) -> None:
     """Write down a page that is about to be taken in."""
-    _forget(connection, collection_id, page.name)
+    _delete_page(connection, collection_id, page.name)
     connection.execute(
         insert(schema.site_pages).values(
             collection_id=collection_id,
@@ -88,20 +88,20 @@ def remember(connection: Connection, collection_id: int, page: SitePage) -> None
             last_modified=page.last_modified,
             links=list(page.links),
             gone=0,
-            seen_at=stamp(),
+            seen_at=make_timestamp(),
         )
     )
 
 
-def forget_all(connection: Connection, collection_id: int) -> None:
+def forget_pages(connection: Connection, collection_id: int) -> None:
     connection.execute(delete(schema.site_pages).where(S.collection_id == collection_id))
 
 
-def _forget(connection: Connection, collection_id: int, name: str) -> None:
+def _delete_page(connection: Connection, collection_id: int, name: str) -> None:
     connection.execute(delete(schema.site_pages).where(S.collection_id == collection_id, S.name == name))
 
 
-def _joined(collection_id: int) -> Any:
+def _select_pages(collection_id: int) -> Any:
     same = (D.collection_id == S.collection_id) & (D.source_path == S.name)
     return (
         select(schema.site_pages, D.id.label("document_id"))
@@ -110,5 +110,5 @@ def _joined(collection_id: int) -> Any:
     )
 
 
-def _site_page(row: Any) -> SitePage:
+def _site_page_of(row: Any) -> SitePage:
     return SitePage(row.name, row.url, row.etag, row.last_modified, tuple(row.links), row.gone, row.document_id)

@@ -1,4 +1,4 @@
-"""Jobs that were being done when the server ended: counted and queued again, or failed once that was too often."""
+"""Requeues jobs that an unclean shutdown interrupted and fails poison jobs after too many."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from knowledge.store import schema
 from knowledge.store.database import Database
 from knowledge.store.jobs.jobs import MUST_RUN_ALONE
 from knowledge.store.jobs.rows import MAX_UNCLEAN_STARTS, MAX_UNCLEAN_STARTS_ALONE
-from knowledge.store.timestamps import stamp
+from knowledge.store.row_mapping import make_timestamp
 
 J = schema.jobs.c
 _UNFINISHED = (J.status == JobStatus.PROCESSING) & J.change_seq.is_(None)
 """Claimed and not yet published; what is published only waits for the index."""
-_QUEUED: dict[str, Any] = {"status": JobStatus.QUEUED, "token": None, "step": "Queued", "started_at": None}
+_REQUEUE_VALUES: dict[str, Any] = {"status": JobStatus.QUEUED, "token": None, "step": "Queued", "started_at": None}
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class NamedJob:
     """A job as a log line names it."""
 
     id: int
@@ -39,20 +39,20 @@ class Recovery:
     """What became of the jobs of a process that ended uncleanly."""
 
     interrupted: int
-    alone: tuple[Named, ...]
+    alone: tuple[NamedJob, ...]
     """The queued jobs that run alone next."""
-    failed: tuple[Named, ...]
+    failed: tuple[NamedJob, ...]
 
 
-def recover(database: Database) -> Recovery:
+def recover_jobs(database: Database) -> Recovery:
     """Count an unclean start for every job that was being done, and queue it again or fail it."""
 
     def work(connection: Connection) -> Recovery:
-        again = update(schema.jobs).where(_UNFINISHED).values(**_QUEUED, unclean_starts=J.unclean_starts + 1)
+        again = update(schema.jobs).where(_UNFINISHED).values(**_REQUEUE_VALUES, unclean_starts=J.unclean_starts + 1)
         interrupted = connection.execute(again).rowcount
-        failed = _fail_hopeless(connection)
-        alone = connection.execute(_named().where(J.status == JobStatus.QUEUED, MUST_RUN_ALONE)).all()
-        return Recovery(interrupted, _names(alone), _names(failed))
+        failed = _fail_poison_jobs(connection)
+        alone = connection.execute(_select_named().where(J.status == JobStatus.QUEUED, MUST_RUN_ALONE)).all()
+        return Recovery(interrupted, _make_named_jobs(alone), _make_named_jobs(failed))
 
     return database.write(work)
 
@@ -62,14 +62,14 @@ def release_unfinished(database: Database) -> int:
     with database.read() as connection:
         if connection.execute(select(J.id).where(_UNFINISHED).limit(1)).first() is None:
             return 0
-    again = update(schema.jobs).where(_UNFINISHED).values(**_QUEUED)
+    again = update(schema.jobs).where(_UNFINISHED).values(**_REQUEUE_VALUES)
     return int(database.write(lambda connection: connection.execute(again).rowcount))
 
 
-def _fail_hopeless(connection: Connection) -> Sequence[Any]:
+def _fail_poison_jobs(connection: Connection) -> Sequence[Any]:
     """Fail the jobs beside which the server ended too often though nothing else ran; their originals are kept."""
     hopeless = (J.status == JobStatus.QUEUED) & (J.unclean_starts >= MAX_UNCLEAN_STARTS + MAX_UNCLEAN_STARTS_ALONE)
-    rows = connection.execute(_named().where(hopeless)).all()
+    rows = connection.execute(_select_named().where(hopeless)).all()
     for row in rows:
         error = JobCrashed(
             f"The server ended uncleanly {row.unclean_starts} times while this job was being done, "
@@ -77,14 +77,14 @@ def _fail_hopeless(connection: Connection) -> Sequence[Any]:
             unclean_starts=row.unclean_starts,
         )
         values = {"code": error.code, "message": str(error), "hint": error.hint, "details": error.details}
-        failed = {"status": JobStatus.FAILED, "step": "Failed", "completed_at": stamp(), "error": values}
+        failed = {"status": JobStatus.FAILED, "step": "Failed", "completed_at": make_timestamp(), "error": values}
         connection.execute(update(schema.jobs).where(J.id == row.id).values(**failed))
     return rows
 
 
-def _named() -> Any:
+def _select_named() -> Any:
     return select(J.id, J.filename, J.unclean_starts).order_by(J.id)
 
 
-def _names(rows: Sequence[Any]) -> tuple[Named, ...]:
-    return tuple(Named(row.id, row.filename, row.unclean_starts) for row in rows)
+def _make_named_jobs(rows: Sequence[Any]) -> tuple[NamedJob, ...]:
+    return tuple(NamedJob(row.id, row.filename, row.unclean_starts) for row in rows)

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from knowledge.model import Job, JobError, JobKind, JobStatus, Json
-from knowledge.store.timestamps import moment, moment_or_none
+from knowledge.store.row_mapping import parse_optional_timestamp, parse_timestamp
 
 MAX_DEATHS = 2
 """After so many deaths of its own child processes a job runs alone."""
@@ -30,7 +30,7 @@ class NewJob:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class JobClaim:
     """A job in the hands of one worker."""
 
     id: int
@@ -52,20 +52,20 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
+class ActiveJob:
     id: int
     owner: int
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class FinishedJob:
     id: int
     sha256: str | None
     """The file that it let go, where no document has it."""
 
 
-def claim_of(row: Any) -> Claim:
-    return Claim(
+def claim_of(row: Any) -> JobClaim:
+    return JobClaim(
         id=row.id,
         uid=row.uid,
         token=row.token,
@@ -80,7 +80,7 @@ def claim_of(row: Any) -> Claim:
     )
 
 
-def queued(identity: int, new: NewJob, created_at: int) -> Job:
+def make_queued_job(identity: int, new: NewJob, created_at: int) -> Job:
     """A job as it is at its beginning."""
     return Job(
         id=identity,
@@ -97,7 +97,7 @@ def queued(identity: int, new: NewJob, created_at: int) -> Job:
         document_id=None,
         document_uid=None,
         chunk_count=0,
-        created_at=moment(created_at),
+        created_at=parse_timestamp(created_at),
         started_at=None,
         completed_at=None,
     )
@@ -120,7 +120,7 @@ def job_of(row: Any) -> Job:
         document_id=row.document_id,
         document_uid=row.document_uid,
         chunk_count=row.chunk_count,
-        created_at=moment(row.created_at),
-        started_at=moment_or_none(row.started_at),
-        completed_at=moment_or_none(row.completed_at),
+        created_at=parse_timestamp(row.created_at),
+        started_at=parse_optional_timestamp(row.started_at),
+        completed_at=parse_optional_timestamp(row.completed_at),
     )

@@ -21,23 +21,23 @@ from knowledge.errors import (
     StorageFailed,
     Unauthenticated,
 )
-from knowledge.surfaces.cli.output.screen import clean
-from knowledge.surfaces.cli.session import Session
+from knowledge.surfaces.cli.output.terminal import sanitize_text
+from knowledge.surfaces.cli.session import CliSession
 
-OK, FAILED, USAGE, MISSING, UNREACHABLE, REFUSED, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
+OK, FAILED, USAGE, NOT_FOUND, UNREACHABLE, REFUSED, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
 EXIT_CODES = {
     OK: "Done.",
     FAILED: "Something failed, or a check found a difference.",
     USAGE: "The command line or a setting is wrong.",
-    MISSING: "The document, collection, job or file is not there.",
+    NOT_FOUND: "The document, collection, job or file is not there.",
     UNREACHABLE: "The engine cannot be reached, is starting, or does not answer in time.",
     REFUSED: "The key is missing or wrong, or does not allow this.",
     INTERRUPTED: "Stopped with Ctrl-C.",
 }
-BY_ERROR: dict[type[BaseException], int] = {
+EXIT_CODE_BY_ERROR: dict[type[BaseException], int] = {
     KnowledgeError: FAILED,
     Invalid: USAGE,
-    NotFound: MISSING,
+    NotFound: NOT_FOUND,
     EngineUnreachable: UNREACHABLE,
     Starting: UNREACHABLE,
     DeadlineExceeded: UNREACHABLE,
@@ -46,19 +46,19 @@ BY_ERROR: dict[type[BaseException], int] = {
 }
 
 
-def exit_code(error: KnowledgeError) -> int:
+def exit_code_for(error: KnowledgeError) -> int:
     """The nearest class in the table decides."""
-    return next(BY_ERROR[kind] for kind in type(error).__mro__ if kind in BY_ERROR)
+    return next(EXIT_CODE_BY_ERROR[kind] for kind in type(error).__mro__ if kind in EXIT_CODE_BY_ERROR)
 
 
-def sentence(message: str, hint: str = "") -> str:
+def join_sentences(message: str, hint: str = "") -> str:
     """The message as a sentence, and after it what to do."""
     return " ".join(part if part.endswith((".", "!", "?")) else f"{part}." for part in (message, hint) if part)
 
 
-def report(error: BaseException, session: Session) -> int:
+def report_error(error: BaseException, session: CliSession) -> int:
     """Say it, and answer the exit code."""
-    known = as_known(error)
+    known = to_knowledge_error(error)
     if session.debug:
         traceback.print_exception(error, file=sys.stderr)
     if session.as_json:
@@ -66,11 +66,11 @@ def report(error: BaseException, session: Session) -> int:
 
         click.echo(json.dumps(dump_error(known)), err=True)
     else:
-        click.echo(clean(sentence(str(known), known.hint)), err=True)
-    return exit_code(known)
+        click.echo(sanitize_text(join_sentences(str(known), known.hint)), err=True)
+    return exit_code_for(known)
 
 
-def as_known(error: BaseException) -> KnowledgeError:
+def to_knowledge_error(error: BaseException) -> KnowledgeError:
     """The same fault as one of ours; what nobody foresaw is a fault of the program."""
     if isinstance(error, KnowledgeError):
         return error
@@ -83,12 +83,12 @@ def as_known(error: BaseException) -> KnowledgeError:
     )
 
 
-def quiet_log() -> None:
+def silence_logging() -> None:
     """What the engine logs is for servers; a command says what matters itself."""
     logging.getLogger().handlers[:] = [logging.NullHandler()]
 
 
-def show_log() -> None:
+def enable_debug_logging() -> None:
     """Everything, to stderr."""
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, force=True)
     logging.getLogger("knowledge").setLevel(logging.DEBUG)

@@ -10,26 +10,28 @@ from typing import TextIO, cast
 import click
 
 from knowledge.surfaces.cli import errors as cli_errors
-from knowledge.surfaces.cli.command import common
-from knowledge.surfaces.cli.session import Session
+from knowledge.surfaces.cli.common_options import common_options
+from knowledge.surfaces.cli.session import CliSession
 
 SECTIONS = {
     "Documents": ("add", "note", "crawl", "search", "eval", "show", "read", "tag", "move", "remove", "extract"),
     "Shelves and work": ("collections", "jobs"),
     "The server": ("serve", "user", "status", "verify", "reindex", "backup", "restore", "doctor", "completion"),
 }
-MODULES = {"add": "add.command", "eval": "eval.command", "doctor": "doctor.command"} | {
+MODULES = {
+    "add": "add.command",
+    "eval": "eval.command",
     "tag": "commands.edit",
     "move": "commands.edit",
     "verify": "commands.status",
     "restore": "commands.backup",
 }
 """The module of a command that is not `commands.<name>`."""
-NAMES = {"eval": "evaluate"}
+FUNCTION_NAMES = {"eval": "evaluate"}
 """What a command is called in its file where that is another word."""
 
 
-class Root(click.Group):
+class RootGroup(click.Group):
     """Lists its commands by what they are about, reads the file of one when it is wanted, and lets no traceback out."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
@@ -39,14 +41,14 @@ class Root(click.Group):
         if cmd_name not in self.list_commands(ctx):
             return None
         file = import_module(f"knowledge.surfaces.cli.{MODULES.get(cmd_name, f'commands.{cmd_name}')}")
-        return cast(click.Command, getattr(file, NAMES.get(cmd_name, cmd_name)))
+        return cast(click.Command, getattr(file, FUNCTION_NAMES.get(cmd_name, cmd_name)))
 
     def invoke(self, ctx: click.Context) -> object:
-        prepare(sys.stdout)
-        prepare(sys.stderr)
-        session = ctx.ensure_object(Session)
+        replace_unencodable(sys.stdout)
+        replace_unencodable(sys.stderr)
+        session = ctx.ensure_object(CliSession)
         if not session.debug:
-            cli_errors.quiet_log()
+            cli_errors.silence_logging()
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
@@ -57,7 +59,7 @@ class Root(click.Group):
         except Exception as error:
             if isinstance(error, OSError) and error.errno == errno.EPIPE:  # whoever read us has enough
                 raise
-            ctx.exit(cli_errors.report(error, session))
+            ctx.exit(cli_errors.report_error(error, session))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, names in SECTIONS.items():
@@ -66,7 +68,7 @@ class Root(click.Group):
                 formatter.write_dl([(name, command.get_short_help_str(90)) for name, command in listed])
 
 
-def prepare(stream: TextIO) -> None:
+def replace_unencodable(stream: TextIO) -> None:
     """A terminal that cannot show a letter shows a question mark; it does not end the program."""
     reconfigure = getattr(stream, "reconfigure", None)
     if reconfigure is not None:
@@ -74,12 +76,12 @@ def prepare(stream: TextIO) -> None:
 
 
 @click.group(
-    cls=Root,
+    cls=RootGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="'knowledge COMMAND --help' has examples. Exit codes: "
     + " ".join(f"{code} {meaning}" for code, meaning in cli_errors.EXIT_CODES.items()),
 )
 @click.version_option(None, "-V", "--version", package_name="knowledge-server", message="%(prog)s %(version)s")
-@common
+@common_options
 def cli() -> None:
     """The knowledge base that people and their agents share: documents in, the right passage out."""

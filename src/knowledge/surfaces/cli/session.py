@@ -1,4 +1,4 @@
-"""What the common options said, and the two things a command does with it: read settings, and use an engine."""
+"""The session of a command: its common options, its settings, its engine, and waiting for job or model."""
 
 from __future__ import annotations
 
@@ -8,17 +8,23 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from knowledge.errors import InvalidParameter
-
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # `knowledge --help` imports this module, and must start quickly
     from knowledge.config import Settings
     from knowledge.engine.api import Engine
+    from knowledge.model import Job, ReportProgress
 
 T = TypeVar("T")
 
+WAIT_SECONDS = 30.0
+"""How long one call waits before the next is made, so that no connection hangs for hours."""
+
+STARTUP_SECONDS = 30.0
+MODEL_POLL_SECONDS = 0.05
+NO_MODEL = "none"
+
 
 @dataclass
-class Session:
+class CliSession:
     """Filled while the command line is read; a command's own options win over those before it."""
 
     data: Path | None = None
@@ -26,13 +32,15 @@ class Session:
     debug: bool = False
 
     @property
-    def folder(self) -> Path | None:
+    def data_folder(self) -> Path | None:
         """The data folder that was named, from the root."""
         return None if self.data is None else self.data.expanduser().absolute()
 
     @cached_property
     def settings(self) -> Settings:
-        return read_settings({} if self.folder is None else {"data": self.folder})
+        from knowledge.config import read_settings
+
+        return read_settings() if self.data_folder is None else read_settings(data=self.data_folder)
 
     def run(self, work: Callable[[Engine], Awaitable[T]]) -> T:
         """Open the engine, do this with it, and close it."""
@@ -41,26 +49,26 @@ class Session:
         return asyncio.run(self._with_engine(work))
 
     async def _with_engine(self, work: Callable[[Engine], Awaitable[T]]) -> T:
-        from knowledge.surfaces.cli.connection import engine
+        from knowledge.surfaces.http.open_engine import open_engine
 
-        async with engine(self.settings) as opened:
+        async with open_engine(self.settings) as opened:
             return await work(opened)
 
 
-def read_settings(given: dict[str, object]) -> Settings:
-    """The settings, with what was given here before what the environment says."""
-    from pydantic import ValidationError
+async def wait_for_end(engine: Engine, job: Job, report: ReportProgress | None = None) -> Job:
+    """Wait until a job has ended."""
+    while not job.status.has_ended:
+        job = await engine.wait(job.id, WAIT_SECONDS, report)
+    return job
 
-    from knowledge.config import Settings
 
-    try:
-        return Settings.model_validate(Settings(**given))  # type: ignore[arg-type]
-    except ValidationError as error:
-        first = error.errors()[0]
-        name = str(first["loc"][0]) if first["loc"] else "setting"
-        variable = name if name.isupper() else f"KNOWLEDGE_{name.upper()}"
-        raise InvalidParameter(
-            f"The setting {variable} is wrong: {first['msg']}",
-            hint=f"Correct or unset {variable}.",
-            parameter=name,
-        ) from error
+async def wait_for_model(engine: Engine) -> None:
+    """Return when the model is loaded, has failed, or was never wanted; an old engine is taken as it is."""
+    import asyncio
+
+    while True:
+        status = await engine.status()
+        model = status.model
+        if model.loaded or model.error or model.name == NO_MODEL or status.uptime_seconds > STARTUP_SECONDS:
+            return
+        await asyncio.sleep(MODEL_POLL_SECONDS)

@@ -25,7 +25,7 @@ from knowledge.surfaces.http.rate_limits import network_of
 
 log = logging.getLogger(__name__)
 
-Ends: TypeAlias = tuple[object, object]
+AddressPair: TypeAlias = tuple[object, object]
 """Both ends of a connection, by which its requests are known."""
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -35,7 +35,7 @@ RESERVED_DESCRIPTORS = 256
 """Open files that no connection takes: the database, the index, uploads, child processes, connections being closed."""
 MAX_CONNECTIONS = 10_000
 """Where descriptors allow more: each connection costs memory too."""
-ENGINE_FILE_SHARE = 8
+ENGINE_PORT_DIVISOR = 8
 """One connection in so many is kept for the port that engine.json names."""
 STALLED_SECONDS = 5.0
 """An unfinished body that brought nothing for so long may be closed to make room for another connection."""
@@ -72,11 +72,11 @@ class ConnectionLimits:
     """Whom the limit for one address does not hold for: they bring the connections of many."""
 
     @classmethod
-    def of(cls, settings: Settings, descriptors: int, *, for_engine_file: bool = False) -> ConnectionLimits:
+    def from_settings(cls, settings: Settings, descriptors: int, *, for_engine_file: bool = False) -> ConnectionLimits:
         """What the settings say, or what follows from the limit on open files."""
         available = max(descriptors - RESERVED_DESCRIPTORS, descriptors // 2)
         room = min(available, MAX_CONNECTIONS)
-        kept = room // ENGINE_FILE_SHARE
+        kept = room // ENGINE_PORT_DIVISOR
         if for_engine_file:
             total = per_address = kept
         else:
@@ -103,7 +103,7 @@ class ConnectionLimits:
         return any(address in network for network in self.proxies)
 
 
-class State(Enum):
+class ConnectionState(Enum):
     HEAD = "head"
     """The head of a request is not complete; a new connection begins here."""
     IDLE = "idle"
@@ -114,72 +114,72 @@ class State(Enum):
     """A request is being answered, or the connection has become a WebSocket: never closed to make room."""
 
 
-CLOSED_FIRST = (State.HEAD, State.IDLE, State.BODY)
+EVICTION_ORDER = (ConnectionState.HEAD, ConnectionState.IDLE, ConnectionState.BODY)
 
 
 @dataclass(slots=True)
-class Group:
+class ConnectionGroup:
     """Connections that are counted together; in each state in the order in which they entered it."""
 
     size: int = 0
-    waiting: dict[State, OrderedDict[Connection, None]] = field(
-        default_factory=lambda: {state: OrderedDict() for state in CLOSED_FIRST}
+    by_state: dict[ConnectionState, OrderedDict[Connection, None]] = field(
+        default_factory=lambda: {state: OrderedDict() for state in EVICTION_ORDER}
     )  # fmt: skip
 
 
 @dataclass(slots=True, eq=False)
 class Connection:
     transport: asyncio.Transport
-    ends: Ends
+    address_pair: AddressPair
     address: str
-    groups: tuple[Group, ...]
+    groups: tuple[ConnectionGroup, ...]
     clock: Callable[[], float]
-    state: State = State.BUSY
+    state: ConnectionState = ConnectionState.BUSY
     since: float = 0.0
     """When it entered its state, or when the last bytes of a body came."""
     requests: int = 0
-    counted: bool = True
-    unsent: int = 0
+    is_counted: bool = True
+    unsent_bytes: int = 0
     unsent_since: float = 0.0
 
-    def enter(self, state: State) -> None:
-        if not self.counted:
+    def enter_state(self, state: ConnectionState) -> None:
+        if not self.is_counted:
             return
         for group in self.groups:
-            if self.state is not State.BUSY:
-                group.waiting[self.state].pop(self, None)
-            if state is not State.BUSY:
-                group.waiting[state][self] = None
+            if self.state is not ConnectionState.BUSY:
+                group.by_state[self.state].pop(self, None)
+            if state is not ConnectionState.BUSY:
+                group.by_state[state][self] = None
         self.state, self.since = state, self.clock()
 
-    def receive(self) -> None:
+    def note_received_bytes(self) -> None:
         """Bytes came in."""
-        if self.state is State.IDLE:
-            self.enter(State.HEAD)
-        elif self.state is State.BODY:
-            self.enter(State.BODY)
+        if self.state is ConnectionState.IDLE:
+            self.enter_state(ConnectionState.HEAD)
+        elif self.state is ConnectionState.BODY:
+            self.enter_state(ConnectionState.BODY)
 
     def begin_request(self) -> None:
         self.requests += 1
-        self.enter(State.BUSY)
+        self.enter_state(ConnectionState.BUSY)
 
     def end_request(self) -> None:
         self.requests -= 1
         if not self.requests:
-            self.enter(State.IDLE)
+            self.enter_state(ConnectionState.IDLE)
 
     def is_overdue(self, limits: ConnectionLimits, now: float) -> bool:
         """Whether it kept us waiting for too long; bodies are timed where they are read."""
         waited = now - self.since
-        if self.state is State.HEAD and waited > limits.header_s:
+        if self.state is ConnectionState.HEAD and waited > limits.header_s:
             return True
         # Uvicorn closes idle connections itself, unless bytes came with the request that was answered last.
-        if self.state is State.IDLE and waited > limits.keep_alive_s + limits.header_s:
+        if self.state is ConnectionState.IDLE and waited > limits.keep_alive_s + limits.header_s:
             return True
         unsent = self.transport.get_write_buffer_size()
-        if not unsent or unsent < self.unsent or not self.unsent:
+        if not unsent or unsent < self.unsent_bytes or not self.unsent_bytes:
             self.unsent_since = now
-        self.unsent = unsent
+        self.unsent_bytes = unsent
         return unsent > 0 and now - self.unsent_since > limits.write_s
 
 
@@ -189,9 +189,9 @@ class Connections:
     def __init__(self, limits: ConnectionLimits, clock: Callable[[], float] = time.monotonic) -> None:
         self.limits = limits
         self._clock = clock
-        self._all = Group()
-        self._addresses: dict[str, Group] = {}
-        self._by_ends: dict[Ends, Connection] = {}
+        self._all = ConnectionGroup()
+        self._groups_by_address: dict[str, ConnectionGroup] = {}
+        self._by_address_pair: dict[AddressPair, Connection] = {}
 
     def __len__(self) -> int:
         return self._all.size
@@ -200,7 +200,7 @@ class Connections:
         """Count a new connection. At a limit, one that has asked for nothing is closed for it; otherwise None."""
         peer = transport.get_extra_info("peername") or ("unknown", 0)
         address = network_of(peer[0])
-        group = self._addresses.get(address) or Group()
+        group = self._groups_by_address.get(address) or ConnectionGroup()
         limits = self.limits
         if group.size >= limits.per_address and not limits.is_proxy(peer[0]):
             log.warning("%s has %d connections, which is the limit for one address", address, limits.per_address)
@@ -214,40 +214,40 @@ class Connections:
         connection = Connection(transport, ends, address, (self._all, group), self._clock)
         for counted in connection.groups:
             counted.size += 1
-        connection.enter(State.HEAD)
-        self._addresses[address] = group
-        self._by_ends[ends] = connection
+        connection.enter_state(ConnectionState.HEAD)
+        self._groups_by_address[address] = group
+        self._by_address_pair[ends] = connection
         return connection
 
     def forget(self, connection: Connection) -> None:
-        if not connection.counted:
+        if not connection.is_counted:
             return
-        connection.enter(State.BUSY)
-        connection.counted = False
-        if self._by_ends.get(connection.ends) is connection:
-            del self._by_ends[connection.ends]
+        connection.enter_state(ConnectionState.BUSY)
+        connection.is_counted = False
+        if self._by_address_pair.get(connection.address_pair) is connection:
+            del self._by_address_pair[connection.address_pair]
         for group in connection.groups:
             group.size -= 1
         if not connection.groups[1].size:
-            self._addresses.pop(connection.address, None)
+            self._groups_by_address.pop(connection.address, None)
 
-    def find(self, scope: Scope) -> Connection | None:
+    def find_by_scope(self, scope: Scope) -> Connection | None:
         """The connection by which a request came."""
-        return self._by_ends.get((_host_and_port(scope.get("client")), _host_and_port(scope.get("server"))))
+        return self._by_address_pair.get((_host_and_port(scope.get("client")), _host_and_port(scope.get("server"))))
 
-    def sweep(self) -> None:
+    def close_overdue(self) -> None:
         """Close what is overdue, and forget WebSockets that are closed: their end is not told to the HTTP protocol."""
         now = self._clock()
-        for connection in [*self._by_ends.values()]:
+        for connection in [*self._by_address_pair.values()]:
             if connection.transport.get_extra_info("socket").fileno() < 0:
                 self.forget(connection)
             elif connection.is_overdue(self.limits, now):
                 self._close(connection)
 
-    def _make_room(self, group: Group) -> bool:
-        for state in CLOSED_FIRST:
-            oldest = next(iter(group.waiting[state]), None)
-            if oldest is None or (state is State.BODY and self._clock() - oldest.since < STALLED_SECONDS):
+    def _make_room(self, group: ConnectionGroup) -> bool:
+        for state in EVICTION_ORDER:
+            oldest = next(iter(group.by_state[state]), None)
+            if oldest is None or (state is ConnectionState.BODY and self._clock() - oldest.since < STALLED_SECONDS):
                 continue
             self._close(oldest)
             return True
@@ -262,14 +262,14 @@ def _host_and_port(end: Any) -> object:
     return (end[0], end[1]) if isinstance(end, tuple | list) and len(end) >= 2 else end
 
 
-REFUSED = b"The server has too many connections. Try again later.\n"
-REFUSAL = (
+REFUSAL_TEXT = b"The server has too many connections. Try again later.\n"
+REFUSAL_RESPONSE = (
     b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\nRetry-After: 5\r\nConnection: close\r\n"
-    b"Content-Length: %d\r\n\r\n%s" % (len(REFUSED), REFUSED)
+    b"Content-Length: %d\r\n\r\n%s" % (len(REFUSAL_TEXT), REFUSAL_TEXT)
 )
 
 
-def protocol_class(connections: Connections) -> type[asyncio.Protocol]:
+def make_protocol_class(connections: Connections) -> type[asyncio.Protocol]:
     """Uvicorn's HTTP protocol, with every connection counted; for its option `http`."""
 
     class CountedProtocol(asyncio.Protocol):
@@ -281,14 +281,14 @@ def protocol_class(connections: Connections) -> type[asyncio.Protocol]:
             stream = cast(asyncio.Transport, transport)
             self._connection = connections.admit(stream)
             if self._connection is None:
-                stream.write(REFUSAL)
+                stream.write(REFUSAL_RESPONSE)
                 stream.close()
                 return
             self._http.connection_made(stream)
 
         def data_received(self, data: bytes) -> None:
             if self._connection is not None:
-                self._connection.receive()
+                self._connection.note_received_bytes()
                 self._http.data_received(data)
 
         def eof_received(self) -> bool | None:

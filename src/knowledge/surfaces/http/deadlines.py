@@ -5,19 +5,28 @@ from __future__ import annotations
 import asyncio
 import time
 
+import anyio
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from knowledge.errors import DeadlineExceeded
-from knowledge.surfaces.http.connections import Connection, Connections, State
-from knowledge.surfaces.http.responses import refusal
+from knowledge.surfaces.http.connections import Connection, Connections, ConnectionState
+from knowledge.surfaces.http.responses import json_error_response
+
+
+async def cancel_on_disconnect(receive: Receive, work: anyio.CancelScope) -> None:
+    """Cancel the work when the client has left; its body must have been read."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    work.cancel()
+
 
 MIN_BYTES_PER_SECOND = 1000
 """A body may be as slow as this on the average; a modem of 1990 is faster."""
 
 
 class RequestDeadlines:
-    """Answers 408 where a body stops coming or is too slow; tells the connections which of them are being answered."""
+    """Answers 408 to request bodies that stall or are too slow (slowloris)."""
 
     def __init__(self, app: ASGIApp, connections: Connections) -> None:
         self._app, self._connections = app, connections
@@ -26,13 +35,13 @@ class RequestDeadlines:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
-        connection = self._connections.find(scope)
+        connection = self._connections.find_by_scope(scope)
         if connection is not None:
             connection.begin_request()
         if scope["type"] == "websocket":  # busy until it is closed
             await self._app(scope, receive, send)
             return
-        body = Body(scope, receive, send, connection, self._connections.limits.body_s)
+        body = TimedRequestBody(scope, receive, send, connection, self._connections.limits.body_s)
         try:
             await self._app(scope, body.receive, body.send)
         except ClientDisconnect:
@@ -42,16 +51,16 @@ class RequestDeadlines:
                 connection.end_request()
 
 
-class Body:
+class TimedRequestBody:
     """The body of one request. Only the time that we wait for the client counts, not what the application takes."""
 
     def __init__(
         self, scope: Scope, receive: Receive, send: Send, connection: Connection | None, idle_s: float
     ) -> None:
         self._scope, self._receive, self._send = scope, receive, send
-        self._connection, self._idle_s = connection, idle_s
+        self._connection, self._idle_seconds = connection, idle_s
         self._received, self._waited = 0, 0.0
-        self._complete = self._answering = self._timed_out = False
+        self._complete = self._response_started = self._timed_out = False
 
     async def receive(self) -> Message:
         if self._timed_out:
@@ -59,12 +68,12 @@ class Body:
         if self._complete:
             return await self._receive()
         started = time.monotonic()
-        left = self._idle_s + self._received / MIN_BYTES_PER_SECOND - self._waited
+        left = self._idle_seconds + self._received / MIN_BYTES_PER_SECOND - self._waited
         try:
-            async with asyncio.timeout(min(self._idle_s, left)):
-                message = await self._wait()
+            async with asyncio.timeout(min(self._idle_seconds, left)):
+                message = await self._receive_next()
         except TimeoutError:
-            return await self._give_up()
+            return await self._answer_timeout()
         self._waited += time.monotonic() - started
         self._received += len(message.get("body", b""))
         self._complete = not message.get("more_body")
@@ -72,24 +81,24 @@ class Body:
 
     async def send(self, message: Message) -> None:
         if not self._timed_out:
-            self._answering = True
+            self._response_started = True
             await self._send(message)
 
-    async def _wait(self) -> Message:
+    async def _receive_next(self) -> Message:
         if self._connection is None:
             return await self._receive()
-        self._connection.enter(State.BODY)
+        self._connection.enter_state(ConnectionState.BODY)
         try:
             return await self._receive()
         finally:
-            self._connection.enter(State.BUSY)
+            self._connection.enter_state(ConnectionState.BUSY)
 
-    async def _give_up(self) -> Message:
+    async def _answer_timeout(self) -> Message:
         self._timed_out = True
-        if not self._answering:
-            response = refusal(
+        if not self._response_started:
+            response = json_error_response(
                 DeadlineExceeded(
-                    f"The request's body did not arrive: nothing or too little came in {self._idle_s:g} s",
+                    f"The request's body did not arrive: nothing or too little came in {self._idle_seconds:g} s",
                     hint="Send it again; KNOWLEDGE_BODY_TIMEOUT_S sets the limit.",
                 )
             )

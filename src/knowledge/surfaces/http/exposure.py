@@ -9,61 +9,61 @@ from dataclasses import dataclass
 from pydantic import SecretStr
 
 from knowledge.config import Settings
-from knowledge.surfaces.http.auth import is_private
+from knowledge.surfaces.http.auth import is_local_only
 
 log = logging.getLogger(__name__)
 
-SHORT_KEY_CHARS = 16
+MIN_KEY_CHARS = 16
 """A key with fewer characters can be guessed by somebody who has time."""
-SIDES = {"KB_API_KEY": "REST", "KB_MCP_API_KEY": "MCP"}
+SURFACE_NAMES = {"KB_API_KEY": "REST", "KB_MCP_API_KEY": "MCP"}
 
 
 @dataclass(frozen=True, slots=True)
 class Exposure:
     """One warning, and what to do about it."""
 
-    says: str
-    mend: str
+    message: str
+    fix: str
 
 
 def find_short_keys(settings: Settings) -> Iterator[Exposure]:
     """Keys that somebody who has time can guess. None is refused for its length."""
-    for name, key in _keys(settings).items():
-        length = SHORT_KEY_CHARS if key is None else len(key.get_secret_value())
-        if length < SHORT_KEY_CHARS:
+    for name, key in _read_operator_keys(settings).items():
+        length = MIN_KEY_CHARS if key is None else len(key.get_secret_value())
+        if length < MIN_KEY_CHARS:
             yield Exposure(
                 f"{name} has only {length} characters and can be guessed.",
-                f"Choose one of at least {SHORT_KEY_CHARS} random characters, for example with 'openssl rand -hex 16'.",
+                f"Choose one of at least {MIN_KEY_CHARS} random characters, for example with 'openssl rand -hex 16'.",
             )
 
 
-def find_open_sides(settings: Settings, *, accounts: bool) -> Iterator[Exposure]:
+def find_open_surfaces(settings: Settings, *, accounts: bool) -> Iterator[Exposure]:
     """A side that asks for no key although the other one does, or although there are accounts."""
-    keys = _keys(settings)
+    keys = _read_operator_keys(settings)
     missing = [name for name, key in keys.items() if key is None]
-    if not missing or not (settings.allow_open or is_private(settings)):
+    if not missing or not (settings.allow_open or is_local_only(settings)):
         return
     reasons = [f"{name} is set" for name, key in keys.items() if key is not None]
     reasons += ["there are accounts"] if accounts else []
     reasons += ["KNOWLEDGE_ALLOW_OPEN is set"] if settings.allow_open else []
     if reasons:
-        sides = " and ".join(SIDES[name] for name in missing) + (" ask" if len(missing) > 1 else " asks")
+        sides = " and ".join(SURFACE_NAMES[name] for name in missing) + (" ask" if len(missing) > 1 else " asks")
         reach = "everybody who reaches it" if settings.allow_open else "every user of this machine"
         yield Exposure(
-            f"{_sentence(reasons)}, but {sides} for no key: {reach} acts there as the owner of the server.",
+            f"{_join_as_sentence(reasons)}, but {sides} for no key: {reach} acts there as the owner of the server.",
             f"Set {' and '.join(missing)}.",
         )
 
 
 def log_exposures(exposures: Iterable[Exposure]) -> None:
     for exposure in exposures:
-        log.warning("%s %s", exposure.says, exposure.mend)
+        log.warning("%s %s", exposure.message, exposure.fix)
 
 
-def _keys(settings: Settings) -> dict[str, SecretStr | None]:
+def _read_operator_keys(settings: Settings) -> dict[str, SecretStr | None]:
     return {"KB_API_KEY": settings.api_key, "KB_MCP_API_KEY": settings.mcp_api_key}
 
 
-def _sentence(parts: list[str]) -> str:
+def _join_as_sentence(parts: list[str]) -> str:
     text = " and ".join(parts)
     return text[:1].upper() + text[1:]

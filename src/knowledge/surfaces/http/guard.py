@@ -12,78 +12,84 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from knowledge.config import Settings
 from knowledge.errors import InvalidKey, KnowledgeError, RateLimited, Unauthenticated
 from knowledge.model import Caller, CallerKind
-from knowledge.model.accounts import ACCOUNT_KEY
-from knowledge.surfaces.http.auth import Keys, Side, caller_of, is_direct, key_of
-from knowledge.surfaces.http.origins import OriginPolicy, listed_origins
-from knowledge.surfaces.http.rate_limits import Allowance, RateLimits, address_of, stranger
-from knowledge.surfaces.http.responses import refusal
+from knowledge.model.accounts import ACCOUNT_KEY_PREFIX
+from knowledge.surfaces.http.auth import Authenticator, Surface, caller_of, is_direct, key_of
+from knowledge.surfaces.http.origins import OriginPolicy, parse_origin_list
+from knowledge.surfaces.http.rate_limits import Allowance, RateLimits, address_key_of, address_of
+from knowledge.surfaces.http.responses import STREAM_PATH, error_response
 from knowledge.surfaces.http.wrong_keys import WrongKeys
-from knowledge.toolsets.base import Rate
+from knowledge.toolsets.base import RateClass
 
-ALWAYS_OPEN = frozenset({"/health", "/api/v1/health"})
-NO_KEY_NEEDED = frozenset({"/api/v1/user/register", "/api/v1/user/login"})
-STREAM = "/api/v1/mcp/query/stream"
-"""Contract 001's query as server-sent events, whose refusals are events too."""
-OF_THE_MANAGER = ("/api/v1/user", "/api/v1/corpuses", "/api/v1/admin")
-"""Calls whose errors bear the codes of contract 001."""
-EXPOSED = [
+PUBLIC_PATHS = frozenset({"/health", "/api/v1/health"})
+KEYLESS_PATHS = frozenset({"/api/v1/user/register", "/api/v1/user/login"})
+EXPOSED_HEADERS = [
     "X-MCP-Error-Code", "Mcp-Session-Id", "WWW-Authenticate", "Retry-After",
     "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset",
 ]  # fmt: skip
-REFUSAL = "knowledge.refusal"
+REFUSAL_SCOPE_KEY = "knowledge.refusal"
 
 
-def guarded(app: ASGIApp, settings: Settings, keys: Keys | None = None, rates: RateLimits | None = None) -> ASGIApp:
+def wrap_in_guard(
+    app: ASGIApp, settings: Settings, authenticator: Authenticator | None = None, rates: RateLimits | None = None
+) -> ASGIApp:
     """The application behind its guard."""
-    policy = OriginPolicy.of(settings)
+    policy = OriginPolicy.from_settings(settings)
     if rates is not None and rates.wrong_keys is not None:
         app = GuessLimit(app, rates.wrong_keys)
-    app = Guard(policy.behind_proxies(app), policy.behind_proxies(Turned(rates)), keys or Keys.of(settings), policy)
-    origins = listed_origins(settings.cors_origins)
+    app = Guard(
+        policy.trust_proxy_headers(app),
+        policy.trust_proxy_headers(RefusalApp(rates)),
+        authenticator or Authenticator.from_settings(settings),
+        policy,
+    )
+    origins = parse_origin_list(settings.cors_origins)
     if not origins:
         return app
-    return CORSMiddleware(app, origins, allow_methods=["*"], allow_headers=["*"], expose_headers=EXPOSED)
+    return CORSMiddleware(app, origins, allow_methods=["*"], allow_headers=["*"], expose_headers=EXPOSED_HEADERS)
 
 
-def side_of(path: str) -> Side:
+def surface_of(path: str) -> Surface:
+    """What a path belongs to; a line break at its end is left out, as the patterns of Starlette's routes do."""
+    path = path.removesuffix("\n")
     if path == "/api/v1/mcp" or path.startswith("/api/v1/mcp/"):
-        return Side.MANAGER
+        return Surface.MANAGER
     if path == "/mcp" or path.startswith("/mcp/"):
-        return Side.MCP
-    return Side.REST if path.startswith("/api/") else Side.PAGE
+        return Surface.MCP
+    return Surface.REST if path.startswith("/api/") else Surface.PAGE
 
 
 class Guard:
     """Finds out who is asking, and refuses whom it should before anything is read."""
 
-    def __init__(self, app: ASGIApp, turned: ASGIApp, keys: Keys, policy: OriginPolicy) -> None:
-        self._app, self._turned = app, turned
-        self._keys = keys
+    def __init__(self, app: ASGIApp, refusal_app: ASGIApp, authenticator: Authenticator, policy: OriginPolicy) -> None:
+        self._app, self._refusal_app = app, refusal_app
+        self._authenticator = authenticator
         self._policy = policy
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] in ("http", "websocket"):
+            scope["side"] = surface_of(scope["path"])
             try:
                 scope["caller"] = await self._admit(scope)
             except KnowledgeError as error:
-                await self._turned({**scope, REFUSAL: error}, receive, send)
+                await self._refusal_app({**scope, REFUSAL_SCOPE_KEY: error}, receive, send)
                 return
         await self._app(scope, receive, send)
 
     async def _admit(self, scope: Scope) -> Caller:
         path, headers = scope["path"], Headers(scope=scope)
-        if path in ALWAYS_OPEN:
+        if path in PUBLIC_PATHS:
             return Caller()
-        side, key = side_of(path), key_of(headers)
-        if side is not Side.PAGE:
+        side, key = scope["side"], key_of(headers)
+        if side is not Surface.PAGE:
             self._policy.check_fetch_site(headers)
         if key is None:  # before the key is missed: a page elsewhere must not use up the limit of this address
             self._policy.check_origin(scope, headers)
-        if path in NO_KEY_NEEDED:
-            caller = self._keys.operator(key)
+        if path in KEYLESS_PATHS:
+            caller = self._authenticator.identify_operator(key)
         else:
-            caller = await self._keys.identify(side, key, direct=is_direct(scope))
-        if side is not Side.REST or caller.kind is CallerKind.LOCAL:
+            caller = await self._authenticator.identify(side, key, direct=is_direct(scope))
+        if side is not Surface.REST or caller.kind is CallerKind.LOCAL:
             self._policy.check_host(scope, headers)
             self._policy.check_origin(scope, headers)
         return caller
@@ -100,39 +106,39 @@ class GuessLimit:
             try:
                 self._wrong_keys.check(address_of(scope))
             except RateLimited as error:
-                await _refuse(error, scope, receive, send)
+                await _send_refusal(error, scope, receive, send)
                 return
         await self._app(scope, receive, send)
 
 
-class Turned:
+class RefusalApp:
     """Answers those who were not let in; who shows wrong keys is counted by address, and slowed down."""
 
     def __init__(self, rates: RateLimits | None) -> None:
         self._rates = rates
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        error = cast(KnowledgeError, scope[REFUSAL])
+        error = cast(KnowledgeError, scope[REFUSAL_SCOPE_KEY])
         drawn: Allowance | None = None
         if self._rates is not None and isinstance(error, Unauthenticated):
             try:
                 self._count_guess(self._rates.wrong_keys, error, scope)
-                drawn = await self._rates.draw(self._rates.rest, stranger(scope), Rate.AUTHENTICATION)
+                drawn = await self._rates.acquire(self._rates.rest, address_key_of(scope), RateClass.AUTHENTICATION)
             except RateLimited as limited:
                 error = limited
-        await _refuse(error, scope, receive, send if drawn is None else adding(drawn.headers, send))
+        await _send_refusal(error, scope, receive, send if drawn is None else send_with_headers(drawn.headers, send))
 
     @staticmethod
     def _count_guess(wrong_keys: WrongKeys | None, error: KnowledgeError, scope: Scope) -> None:
         """Refused with the same words as a right key would be. An account's key is no guess: it has 256 random bits."""
         key = key_of(Headers(scope=scope)) if isinstance(error, InvalidKey) else None
-        if wrong_keys is None or key is None or key.startswith(ACCOUNT_KEY):
+        if wrong_keys is None or key is None or key.startswith(ACCOUNT_KEY_PREFIX):
             return
         wrong_keys.check(address_of(scope))
         wrong_keys.add(address_of(scope), key)
 
 
-def adding(headers: Mapping[str, str], send: Send) -> Send:
+def send_with_headers(headers: Mapping[str, str], send: Send) -> Send:
     """Sends an answer with more in its head."""
     more = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
 
@@ -144,24 +150,16 @@ def adding(headers: Mapping[str, str], send: Send) -> Send:
     return sending
 
 
-async def _refuse(error: KnowledgeError, scope: Scope, receive: Receive, send: Send) -> None:
+async def _send_refusal(error: KnowledgeError, scope: Scope, receive: Receive, send: Send) -> None:
     if scope["type"] == "websocket":
         await receive()
         await send({"type": "websocket.close", "code": 1008, "reason": str(error)[:120]})
         return
-    side = side_of(scope["path"])
-    if scope["path"] == STREAM:
-        from knowledge.surfaces.http.sse import refused
-
-        await refused(error)(scope, receive, send)
-    elif side in (Side.MCP, Side.MANAGER):
-        from knowledge.surfaces.mcp.endpoint import turn_away  # imports the SDK, which only MCP needs
+    side = scope["side"]
+    if side in (Surface.MCP, Surface.MANAGER) and scope["path"] != STREAM_PATH:
+        from knowledge.surfaces.mcp.endpoint import refuse_request  # imports the SDK, which only MCP needs
         from knowledge.toolsets.manager.errors import refuse
 
-        await turn_away(error, receive, send, refuse if side is Side.MANAGER else None)
-    elif scope["path"].startswith(OF_THE_MANAGER):
-        from knowledge.surfaces.rest.framework.manager_errors import worded
-
-        await worded(error)(scope, receive, send)
+        await refuse_request(error, receive, send, refuse if side is Surface.MANAGER else None)
     else:
-        await refusal(error)(scope, receive, send)
+        await error_response(scope["path"], error)(scope, receive, send)

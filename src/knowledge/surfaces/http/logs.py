@@ -17,23 +17,23 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from knowledge.config import Settings
 from knowledge.surfaces.http.auth import caller_of
-from knowledge.surfaces.http.log_repetition import ThrottledHandler
+from knowledge.surfaces.http.log_throttle import ThrottledHandler
 
 log = logging.getLogger("knowledge.request")
 
-QUIET = ("uvicorn", "uvicorn.error", "uvicorn.asgi", "httpx", "httpcore", "mcp", "alembic", "asyncio")
+THIRD_PARTY_LOGGERS = ("uvicorn", "uvicorn.error", "uvicorn.asgi", "httpx", "httpcore", "mcp", "alembic", "asyncio")
 """They speak in the same form, and only when something is wrong."""
 
 
-def configure(settings: Settings) -> None:
+def configure_logging(settings: Settings) -> None:
     """Send everything that is logged in this process to stderr, in one form, and repeated lines only a few times."""
     handler = ThrottledHandler(sys.stderr)
-    handler.setFormatter(JsonLines() if settings.log_json else TextLines())
+    handler.setFormatter(JsonFormatter() if settings.log_json else TextFormatter())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
     logging.getLogger("knowledge").setLevel(settings.log_level.upper())
-    for name in QUIET:
+    for name in THIRD_PARTY_LOGGERS:
         noisy = logging.getLogger(name)
         noisy.handlers.clear()
         noisy.propagate = True
@@ -41,41 +41,40 @@ def configure(settings: Settings) -> None:
     logging.getLogger("uvicorn.access").disabled = True
 
 
-def _facts(record: logging.LogRecord) -> Mapping[str, object]:
+def _read_facts(record: logging.LogRecord) -> Mapping[str, object]:
     facts = getattr(record, "facts", None)
     return facts if isinstance(facts, Mapping) else {}
 
 
-def _moment(record: logging.LogRecord) -> str:
+def _format_time(record: logging.LogRecord) -> str:
     return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-class TextLines(logging.Formatter):
+class TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        facts = "".join(f" {name}={value}" for name, value in _facts(record).items())
+        facts = "".join(f" {name}={value}" for name, value in _read_facts(record).items())
         name = record.name.removeprefix("knowledge.")
-        line = (
-            f"{_moment(record)} {record.levelname.lower():7} {name}: {one_line(record.getMessage())}{one_line(facts)}"
-        )
+        text = replace_unprintable(record.getMessage()) + replace_unprintable(facts)
+        line = f"{_format_time(record)} {record.levelname.lower():7} {name}: {text}"
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
 
 
-class JsonLines(logging.Formatter):
+class JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         entry: dict[str, object] = {
-            "time": _moment(record),
+            "time": _format_time(record),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
-            **_facts(record),
+            **_read_facts(record),
         }
         if record.exc_info:
             entry["traceback"] = self.formatException(record.exc_info)
         return json.dumps(entry, ensure_ascii=False, default=str)
 
 
-def one_line(text: str) -> str:
-    """A line stays a line, whatever somebody has put into a path."""
+def replace_unprintable(text: str) -> str:
+    """Replaces unprintable characters, which prevents log injection through paths."""
     return text if text.isprintable() else "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
@@ -100,10 +99,10 @@ class RequestLog:
         try:
             await self._app(scope, receive, watched)
         finally:
-            _write(scope, status, (time.perf_counter() - started) * 1000)
+            _log_request(scope, status, (time.perf_counter() - started) * 1000)
 
 
-def _write(scope: Scope, status: int, milliseconds: float) -> None:
+def _log_request(scope: Scope, status: int, milliseconds: float) -> None:
     facts = {
         "method": scope["method"],
         "path": quote(scope["path"][:200]),

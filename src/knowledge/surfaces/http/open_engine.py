@@ -11,56 +11,57 @@ from starlette.types import ASGIApp
 
 from knowledge.config import Settings
 from knowledge.engine.api import Engine
+from knowledge.engine.proxy import EngineHost
 from knowledge.engine.remote.engine import RemoteEngine
-from knowledge.engine.remote.http import open_http
+from knowledge.engine.remote.http import open_http_client
 from knowledge.engine.sharing import engine_file as cards
-from knowledge.engine.sharing.engine import SharedEngine
-from knowledge.engine.sharing.leader import Seat
+from knowledge.engine.sharing.engine import make_shared_engine
+from knowledge.engine.sharing.leader import LeaderElection
 from knowledge.extract.sandbox.confine import forbid_inspection
 
-SHORT = 0.5
+SHARE_DELAY_SECONDS = 0.5
 """A command that is done sooner never tells the others where it is: they wait for the lock instead."""
 
 
 @asynccontextmanager
 async def open_engine(settings: Settings) -> AsyncIterator[Engine]:
     """The engine, when it answers."""
-    async with opening(settings) as (engine, opened):
+    async with open_engine_in_background(settings) as (engine, opened):
         await opened
         yield engine
 
 
 @asynccontextmanager
-async def opening(settings: Settings) -> AsyncIterator[tuple[Engine, asyncio.Task[None]]]:
+async def open_engine_in_background(settings: Settings) -> AsyncIterator[tuple[Engine, asyncio.Task[None]]]:
     """The engine elsewhere that the settings name, or the one of the data folder, ours or another process's.
 
     It may be asked at once; the task ends when it is there, or with the reason why it cannot be.
     """
     if settings.engine_url:
         key = settings.api_key.get_secret_value() if settings.api_key else None
-        remote = RemoteEngine(open_http(settings.engine_url, key))
+        remote = RemoteEngine(open_http_client(settings.engine_url, key))
         try:
             yield remote, asyncio.create_task(asyncio.sleep(0))
         finally:
             await remote.close()
         return
-    seat = Seat(settings.data, lambda: holding(settings))
-    opened = asyncio.create_task(_opened(seat))
+    election = LeaderElection(settings.data, lambda: open_and_share_engine(settings))
+    opened = asyncio.create_task(_wait_for_engine(election))
     try:
-        yield SharedEngine(seat), opened
+        yield make_shared_engine(election), opened
     finally:
         opened.cancel()
         await asyncio.wait({opened})
-        await seat.close()
+        await election.close()
 
 
-async def _opened(seat: Seat) -> None:
-    await seat.engine()
+async def _wait_for_engine(election: LeaderElection) -> None:
+    await election.get_engine()
 
 
 @asynccontextmanager
-async def holding(settings: Settings) -> AsyncIterator[Engine]:
-    """The embedded engine, served to other processes of this user on a loopback port with a token of its own."""
+async def open_and_share_engine(settings: Settings) -> AsyncIterator[EngineHost]:
+    """Opens the engine as the leader of the data folder and serves the other processes on a loopback port."""
     from knowledge.app import open_engine as open_local
 
     forbid_inspection()
@@ -68,7 +69,7 @@ async def holding(settings: Settings) -> AsyncIterator[Engine]:
     stop = asyncio.Event()
     try:
         await asyncio.to_thread(engine.start)
-        sharing = asyncio.create_task(_share(engine, settings, stop))
+        sharing = asyncio.create_task(_serve_other_processes(engine, settings, stop))
         try:
             yield engine
         finally:
@@ -78,35 +79,35 @@ async def holding(settings: Settings) -> AsyncIterator[Engine]:
         await asyncio.to_thread(engine.close)
 
 
-async def _share(engine: Engine, settings: Settings, stop: asyncio.Event) -> None:
+async def _serve_other_processes(engine: Engine, settings: Settings, stop: asyncio.Event) -> None:
     with suppress(TimeoutError):
-        async with asyncio.timeout(SHORT):
+        async with asyncio.timeout(SHARE_DELAY_SECONDS):
             await stop.wait()
             return
     from knowledge.surfaces.http.connections import ConnectionLimits, raise_descriptor_limit
-    from knowledge.surfaces.http.server import listen, make_server
+    from knowledge.surfaces.http.server import make_server, open_sockets
 
     token = cards.new_token()
-    sockets = listen("127.0.0.1", 0)
-    limits = ConnectionLimits.of(settings, raise_descriptor_limit(), for_engine_file=True)
-    server = make_server(shared_app(engine, settings, token), limits)
-    card = cards.Card.new(f"http://127.0.0.1:{sockets[0].getsockname()[1]}", token)
+    sockets = open_sockets("127.0.0.1", 0)
+    limits = ConnectionLimits.from_settings(settings, raise_descriptor_limit(), for_engine_file=True)
+    server = make_server(make_shared_app(engine, settings, token), limits)
+    card = cards.EngineFile.for_this_process(f"http://127.0.0.1:{sockets[0].getsockname()[1]}", token)
     serving = asyncio.create_task(server.serve(sockets=sockets))
-    cards.write(settings.data, card)
+    cards.write_engine_file(settings.data, card)
     try:
         await stop.wait()
     finally:
-        cards.remove(settings.data, card)
+        cards.remove_engine_file(settings.data, card)
         server.stop()
         await asyncio.wait({serving})
 
 
-def shared_app(engine: Engine, settings: Settings, token: str) -> ASGIApp:
+def make_shared_app(engine: Engine, settings: Settings, token: str) -> ASGIApp:
     """The REST API on the port of engine.json: for the bearer of its token, and for accounts by their own keys."""
-    from knowledge.surfaces.http.auth import Keys
+    from knowledge.surfaces.http.auth import Authenticator
     from knowledge.surfaces.http.rate_limits import RateLimits
-    from knowledge.surfaces.http.server import front
-    from knowledge.surfaces.rest import rest_app
+    from knowledge.surfaces.http.server import wrap_in_guard_and_log
+    from knowledge.surfaces.rest import make_rest_app
 
     # No proxy stands before this port: whoever could name one would have a new address for every guess.
     own = settings.model_copy(
@@ -115,5 +116,5 @@ def shared_app(engine: Engine, settings: Settings, token: str) -> ASGIApp:
     # Only the limit on authentication: the processes that come with the token count their callers themselves. The token
     # has 256 random bits, so a right one is let in however many wrong ones another user of this machine has tried.
     rates = RateLimits.for_authentication(settings)
-    app = rest_app(engine, max_file_bytes=settings.max_file_bytes, rates=rates)
-    return front(app, own, Keys.of(own, engine.account_of), rates)
+    app = make_rest_app(engine, max_file_bytes=settings.max_file_bytes, rates=rates)
+    return wrap_in_guard_and_log(app, own, Authenticator.from_settings(own, engine.accounts.find_by_key), rates)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Scope
@@ -21,65 +21,62 @@ from knowledge.config import Settings
 from knowledge.errors import Forbidden
 from knowledge.surfaces.http.auth import is_loopback
 
-if TYPE_CHECKING:
-    from uvicorn._types import ASGI3Application
-
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::([0-9]{1,5}))?", re.IGNORECASE)
+HOST_PATTERN = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::([0-9]{1,5}))?", re.IGNORECASE)
 """A name or an address, and perhaps a port: RFC 9110 section 7.2 allows nothing else that a browser sends."""
 MAX_HOST_CHARS = 300
 DEFAULT_PORTS = {"http": 80, "https": 443}
 HTTP_SCHEMES = {"ws": "http", "wss": "https"}
-OWN_SITES = frozenset({"same-origin", "none"})
+OWN_SITE_VALUES = frozenset({"same-origin", "none"})
 """Values of Sec-Fetch-Site for a page of this server, and for an address that the user typed."""
 
 
-class Origin(NamedTuple):
+class WebOrigin(NamedTuple):
     scheme: str
     host: str
     port: int
 
 
-def listed(text: str) -> list[str]:
+def split_commas(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
-def listed_origins(text: str) -> list[str]:
+def parse_origin_list(text: str) -> list[str]:
     """The origins of the setting as browsers write them: in lower case, without a slash at the end."""
-    return [origin.lower().rstrip("/") for origin in listed(text)]
+    return [origin.lower().rstrip("/") for origin in split_commas(text)]
 
 
-def host_name(value: str) -> str:
+def parse_host_name(value: str) -> str:
     """The name or address in a Host header, without its port; empty where it is malformed."""
     return _split_host(value)[0]
 
 
 def _split_host(value: str) -> tuple[str, int | None]:
-    return _split_short_host(value) if len(value) <= MAX_HOST_CHARS else ("", None)
+    return _split_host_cached(value) if len(value) <= MAX_HOST_CHARS else ("", None)
 
 
 @lru_cache(256)
-def _split_short_host(value: str) -> tuple[str, int | None]:
-    found = HOST.fullmatch(value)
+def _split_host_cached(value: str) -> tuple[str, int | None]:
+    found = HOST_PATTERN.fullmatch(value)
     if found is None:
         return "", None
     name, port = found.groups()
     return name.strip("[]").lower().rstrip("."), int(port) if port else None
 
 
-def parse_origin(text: str) -> Origin | None:
+def parse_origin(text: str) -> WebOrigin | None:
     """An Origin header of a web page; None for `null` and for every scheme but http and https."""
     scheme, _, host = text.partition("://")
-    return _origin(scheme.lower(), host)
+    return _make_origin(scheme.lower(), host)
 
 
-def _origin(scheme: str, host: str) -> Origin | None:
+def _make_origin(scheme: str, host: str) -> WebOrigin | None:
     name, port = _split_host(host)
     default = DEFAULT_PORTS.get(scheme)
     if not name or default is None:
         return None
-    return Origin(scheme, name, default if port is None else port)
+    return WebOrigin(scheme, name, default if port is None else port)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,23 +88,25 @@ class OriginPolicy:
     proxies: tuple[Network, ...] = ()
 
     @classmethod
-    def of(cls, settings: Settings) -> OriginPolicy:
-        names = {host_name(name) or name for name in listed(settings.mcp_allowed_hosts.lower())}
-        proxies = tuple(ipaddress.ip_network(text, strict=False) for text in listed(settings.trusted_proxies))
-        return cls(frozenset(names), frozenset(listed_origins(settings.cors_origins)), proxies)
+    def from_settings(cls, settings: Settings) -> OriginPolicy:
+        names = {parse_host_name(name) or name for name in split_commas(settings.mcp_allowed_hosts.lower())}
+        proxies = tuple(ipaddress.ip_network(text, strict=False) for text in split_commas(settings.trusted_proxies))
+        return cls(frozenset(names), frozenset(parse_origin_list(settings.cors_origins)), proxies)
 
-    def behind_proxies(self, app: ASGIApp) -> ASGIApp:
+    def trust_proxy_headers(self, app: ASGIApp) -> ASGIApp:
         """The application, told by those proxies who their clients are."""
         if not self.proxies:
             return app
         networks = [str(network) for network in self.proxies]
-        return cast(ASGIApp, ProxyHeadersMiddleware(cast("ASGI3Application", app), networks))
+        return cast(ASGIApp, ProxyHeadersMiddleware(cast(Any, app), networks))
 
     def check_host(self, scope: Scope, headers: Headers) -> None:
         """Protects against DNS rebinding: the Host header must name this server."""
         given = headers.getlist("host")
-        host = host_name(given[0]) if len(given) == 1 else ""
-        if host and (self._answers_to(host) or host == _own_address(scope) or self._through_proxy(scope)):
+        host = parse_host_name(given[0]) if len(given) == 1 else ""
+        if host and (
+            self._is_own_name(host) or host == _find_local_address(scope) or self._comes_from_remote_proxy(scope)
+        ):
             return
         shown = ", ".join(given)[:80]
         raise Forbidden(
@@ -117,10 +116,10 @@ class OriginPolicy:
         )
 
     def check_origin(self, scope: Scope, headers: Headers) -> None:
-        """A request that names its page must come from a page of this server, or from a listed one."""
+        """Protects against cross-site request forgery (CSRF): Origin must be this server or a listed one."""
         for origin in headers.getlist("origin"):
             if not (self._is_listed(origin) or self._is_own(origin, scope, headers)):
-                raise _foreign_page(origin)
+                raise _foreign_origin_error(origin)
 
     def check_fetch_site(self, headers: Headers) -> None:
         """A browser that says that the request comes from another site needs a listed Origin; other clients are silent.
@@ -128,13 +127,13 @@ class OriginPolicy:
         This covers what carries no Origin: pictures, frames, links and forms with GET.
         """
         sites = headers.getlist("sec-fetch-site")
-        if all(site in OWN_SITES for site in sites):
+        if all(site in OWN_SITE_VALUES for site in sites):
             return
         origins = headers.getlist("origin")
         if not origins or not all(map(self._is_listed, origins)):
-            raise _foreign_page(", ".join(origins) or "another site")
+            raise _foreign_origin_error(", ".join(origins) or "another site")
 
-    def _answers_to(self, host: str) -> bool:
+    def _is_own_name(self, host: str) -> bool:
         return is_loopback(host) or host in self.names or "*" in self.names
 
     def _is_listed(self, origin: str) -> bool:
@@ -143,35 +142,35 @@ class OriginPolicy:
 
     def _is_own(self, origin: str, scope: Scope, headers: Headers) -> bool:
         page = parse_origin(origin)
-        return page is not None and page == self._own_origin(scope, headers)
+        return page is not None and page == self._find_own_origin(scope, headers)
 
-    def _own_origin(self, scope: Scope, headers: Headers) -> Origin | None:
+    def _find_own_origin(self, scope: Scope, headers: Headers) -> WebOrigin | None:
         """This server as the browser addressed it; a trusted proxy tells the scheme and the name that it was given."""
         scheme: str = scope.get("scheme", "http")
         host = headers.get("host", "")
-        if self._from_proxy(scope):
-            scheme = _first(headers, "x-forwarded-proto") or scheme
-            forwarded = _first(headers, "x-forwarded-host")
-            if self._answers_to(host_name(forwarded)) or self._through_proxy(scope):
+        if self._comes_from_proxy(scope):
+            scheme = _first_forwarded_value(headers, "x-forwarded-proto") or scheme
+            forwarded = _first_forwarded_value(headers, "x-forwarded-host")
+            if self._is_own_name(parse_host_name(forwarded)) or self._comes_from_remote_proxy(scope):
                 host = forwarded or host
-        return _origin(HTTP_SCHEMES.get(scheme, scheme), host)
+        return _make_origin(HTTP_SCHEMES.get(scheme, scheme), host)
 
-    def _from_proxy(self, scope: Scope) -> bool:
-        address = _address(scope.get("client"))
+    def _comes_from_proxy(self, scope: Scope) -> bool:
+        address = _parse_address(scope.get("client"))
         return address is not None and any(address in network for network in self.proxies)
 
-    def _through_proxy(self, scope: Scope) -> bool:
+    def _comes_from_remote_proxy(self, scope: Scope) -> bool:
         """A proxy on another machine has chosen the name itself; on this one, a browser could be in its place."""
-        address = _address(scope.get("client"))
-        return address is not None and not address.is_loopback and self._from_proxy(scope)
+        address = _parse_address(scope.get("client"))
+        return address is not None and not address.is_loopback and self._comes_from_proxy(scope)
 
 
-def _first(headers: Mapping[str, str], name: str) -> str:
+def _first_forwarded_value(headers: Mapping[str, str], name: str) -> str:
     """The first value of a header that each proxy may have added to: what the browser asked for."""
     return headers.get(name, "").partition(",")[0].strip().lower()
 
 
-def _foreign_page(origin: str) -> Forbidden:
+def _foreign_origin_error(origin: str) -> Forbidden:
     return Forbidden(
         f"Pages from {origin[:80]} may not use this server",
         hint="List the page's origin in KNOWLEDGE_CORS_ORIGINS. Behind a proxy with TLS, name the proxy in "
@@ -180,12 +179,12 @@ def _foreign_page(origin: str) -> Forbidden:
     )
 
 
-def _own_address(scope: Scope) -> str:
+def _find_local_address(scope: Scope) -> str:
     """The address at which this connection arrived, which no DNS record can imitate."""
-    return str(_address(scope.get("server")) or "")
+    return str(_parse_address(scope.get("server")) or "")
 
 
-def _address(end: tuple[str, int] | None) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+def _parse_address(end: tuple[str, int] | None) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
         return ipaddress.ip_address(end[0]) if end else None
     except ValueError:

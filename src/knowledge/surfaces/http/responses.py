@@ -1,4 +1,4 @@
-"""How an answer leaves: JSON made once, straight from the shape, without a second look at it."""
+"""Writes answers and errors as JSON; the routes of contract 001 carry its error codes."""
 
 from __future__ import annotations
 
@@ -8,23 +8,45 @@ from collections.abc import Mapping
 from starlette.responses import Response
 
 from knowledge.errors import KnowledgeError, RateLimited
-from knowledge.surfaces.http.rate_limits import refused_headers
-from knowledge.wire import dump_error
+from knowledge.surfaces.http.rate_limits import rate_limit_headers
+from knowledge.wire import dump_error, dump_json
+
+STREAM_PATH = "/api/v1/mcp/query/stream"
+"""Contract 001's query as server-sent events; its errors are events too."""
+MANAGER_PATHS = ("/api/v1/user", "/api/v1/corpuses", "/api/v1/admin")
+"""Routes whose errors carry the codes of contract 001."""
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
-def answer(shape: Mapping[str, object], status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    # A passage may hold half a surrogate pair, which UTF-8 cannot carry.
+def json_response(shape: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """The answer of a route: a dataclass of the model or of the wire, or a mapping that is JSON already."""
+    if not isinstance(shape, Mapping):
+        return Response(dump_json(shape), status, headers, "application/json")
+    # A message may hold half a surrogate pair, which UTF-8 cannot carry.
     content = _ENCODER.encode(shape).encode("utf-8", "replace")
     return Response(content, status, headers, "application/json")
 
 
-def refusal(error: KnowledgeError) -> Response:
-    return answer(dump_error(error), error.status, refusal_headers(error))
+def json_error_response(error: KnowledgeError) -> Response:
+    return json_response(dump_error(error), error.status, error_headers(error))
 
 
-def refusal_headers(error: KnowledgeError) -> dict[str, str]:
+def error_response(path: str, error: KnowledgeError) -> Response:
+    """Write an error as the route at this path does: as JSON, with the codes of contract 001, or as an event."""
+    if path == STREAM_PATH:
+        from knowledge.surfaces.http.sse import error_event_response  # imports this module
+
+        return error_event_response(error)
+    response = json_error_response(error)
+    if path.startswith(MANAGER_PATHS):
+        from knowledge.toolsets.manager.errors import find_wording
+
+        response.headers["X-MCP-Error-Code"] = find_wording(error).code
+    return response
+
+
+def error_headers(error: KnowledgeError) -> dict[str, str]:
     headers = {"x-mcp-error-code": error.code}
     if error.status == 401:
         headers["www-authenticate"] = "Bearer"
@@ -33,4 +55,4 @@ def refusal_headers(error: KnowledgeError) -> dict[str, str]:
         headers["allow"] = allowed
     if isinstance(wait, int):
         headers["retry-after"] = str(wait)
-    return {**headers, **refused_headers(error)} if isinstance(error, RateLimited) else headers
+    return {**headers, **rate_limit_headers(error)} if isinstance(error, RateLimited) else headers

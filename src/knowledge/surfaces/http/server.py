@@ -16,40 +16,42 @@ from starlette.types import ASGIApp
 
 from knowledge.config import Settings
 from knowledge.errors import Unavailable
-from knowledge.surfaces.http.auth import Keys
+from knowledge.surfaces.http.auth import Authenticator
 from knowledge.surfaces.http.connections import (
     ConnectionLimits,
     Connections,
-    protocol_class,
+    make_protocol_class,
     raise_descriptor_limit,
 )
 from knowledge.surfaces.http.deadlines import RequestDeadlines
-from knowledge.surfaces.http.guard import guarded
+from knowledge.surfaces.http.guard import wrap_in_guard
 from knowledge.surfaces.http.logs import RequestLog
 from knowledge.surfaces.http.rate_limits import RateLimits
 
 STOP_SECONDS = 10
-"""How long answers that are under way may take once a stop was asked for."""
-WS_MAX_BYTES = 4 << 20
+"""Graceful shutdown: how long requests in flight may take after a stop signal."""
+MAX_WEBSOCKET_BYTES = 4 << 20
 """The largest message of a WebSocket: as much as a request over HTTP may hold."""
-BACKLOG = 2048
+LISTEN_BACKLOG = 2048
 """How many connections the kernel keeps until they are accepted."""
-ACCEPTED_AT_ONCE = 16
+ACCEPTS_PER_LOOP = 16
 """How many of them are accepted before others are looked at; asyncio logs each that fails for want of descriptors."""
 TICKS_PER_SWEEP = 5
 """Uvicorn ticks ten times a second."""
-SIGNALS = [signal.SIGINT, signal.SIGTERM]
+STOP_SIGNALS = [signal.SIGINT, signal.SIGTERM]
 if sys.platform == "win32":
-    SIGNALS.append(signal.SIGBREAK)
+    STOP_SIGNALS.append(signal.SIGBREAK)
 
 
-def front(app: ASGIApp, settings: Settings, keys: Keys | None = None, rates: RateLimits | None = None) -> ASGIApp:
+def wrap_in_guard_and_log(
+    app: ASGIApp, settings: Settings, authenticator: Authenticator | None = None, rates: RateLimits | None = None
+) -> ASGIApp:
     """The application as the world meets it: behind its guard, and every request in the log."""
-    return RequestLog(guarded(app, settings, keys, rates))
+    return RequestLog(wrap_in_guard(app, settings, authenticator, rates))
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class ServerAddress:
     host: str
     port: int
 
@@ -59,7 +61,7 @@ class Address:
         return f"http://{host}:{self.port}"
 
 
-class Server(uvicorn.Server):
+class HttpServer(uvicorn.Server):
     """Uvicorn, except that a signal ends it and then lets the program go on to close what it opened.
 
     Only one server of a process listens to signals: the one that it was started for.
@@ -68,14 +70,14 @@ class Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, connections: Connections, *, signals: bool) -> None:
         super().__init__(config)
         self.connections = connections
-        self._signals = signals and threading.current_thread() is threading.main_thread()
+        self._handles_signals = signals and threading.current_thread() is threading.main_thread()
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
-        if not self._signals:
+        if not self._handles_signals:
             yield
             return
-        before = {number: signal.signal(number, self.handle_exit) for number in SIGNALS}
+        before = {number: signal.signal(number, self.handle_exit) for number in STOP_SIGNALS}
         try:
             yield
         finally:
@@ -90,18 +92,18 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         for taken in sockets or []:  # asyncio has set it to ACCEPTED_AT_ONCE
-            taken.listen(BACKLOG)
+            taken.listen(LISTEN_BACKLOG)
 
     async def on_tick(self, counter: int) -> bool:
         if counter % TICKS_PER_SWEEP == 0:
-            self.connections.sweep()
+            self.connections.close_overdue()
         return await super().on_tick(counter)
 
     def stop(self) -> None:
         self.should_exit = True
 
 
-def listen(host: str, port: int) -> list[socket.socket]:
+def open_sockets(host: str, port: int) -> list[socket.socket]:
     """Take the address, before anything else is started; 0 takes any free port."""
     sockets: list[socket.socket] = []
     try:
@@ -109,7 +111,7 @@ def listen(host: str, port: int) -> list[socket.socket]:
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         ):
             chosen = sockets[0].getsockname()[1] if sockets else port
-            sockets.append(_bound(family, kind, protocol, (address[0], chosen, *address[2:])))
+            sockets.append(_open_socket(family, kind, protocol, (address[0], chosen, *address[2:])))
     except OSError as error:
         for taken in sockets:
             taken.close()
@@ -122,7 +124,7 @@ def listen(host: str, port: int) -> list[socket.socket]:
     return sockets
 
 
-def _bound(family: int, kind: int, protocol: int, address: tuple[object, ...]) -> socket.socket:
+def _open_socket(family: int, kind: int, protocol: int, address: tuple[object, ...]) -> socket.socket:
     taken = socket.socket(family, kind, protocol)
     try:
         if sys.platform != "win32":  # there it would let a second program share the port
@@ -130,7 +132,7 @@ def _bound(family: int, kind: int, protocol: int, address: tuple[object, ...]) -
         if family == socket.AF_INET6:
             taken.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         taken.bind(address)
-        taken.listen(BACKLOG)
+        taken.listen(LISTEN_BACKLOG)
         taken.setblocking(False)
     except OSError:
         taken.close()
@@ -138,20 +140,20 @@ def _bound(family: int, kind: int, protocol: int, address: tuple[object, ...]) -
     return taken
 
 
-def make_server(app: ASGIApp, limits: ConnectionLimits | None = None, *, signals: bool = False) -> Server:
+def make_server(app: ASGIApp, limits: ConnectionLimits | None = None, *, signals: bool = False) -> HttpServer:
     connections = Connections(limits or ConnectionLimits())
-    return Server(
+    return HttpServer(
         uvicorn.Config(
             RequestDeadlines(app, connections),
-            http=protocol_class(connections),
+            http=make_protocol_class(connections),
             log_config=None,
             access_log=False,
             proxy_headers=False,
             server_header=False,
             lifespan="auto",
-            backlog=ACCEPTED_AT_ONCE,
+            backlog=ACCEPTS_PER_LOOP,
             timeout_keep_alive=connections.limits.keep_alive_s,
-            ws_max_size=WS_MAX_BYTES,
+            ws_max_size=MAX_WEBSOCKET_BYTES,
             timeout_graceful_shutdown=STOP_SECONDS,
         ),
         connections,
@@ -159,12 +161,12 @@ def make_server(app: ASGIApp, limits: ConnectionLimits | None = None, *, signals
     )
 
 
-async def serve(
-    app: ASGIApp, settings: Settings, host: str, port: int, listening: Callable[[Address], None] | None = None
+async def serve_until_signal(
+    app: ASGIApp, settings: Settings, host: str, port: int, on_listening: Callable[[ServerAddress], None] | None = None
 ) -> None:
     """Answer until a signal asks to stop; returns when the last answer is out."""
-    sockets = listen(host, port)
-    if listening is not None:
-        listening(Address(host, sockets[0].getsockname()[1]))
-    limits = ConnectionLimits.of(settings, raise_descriptor_limit())
+    sockets = open_sockets(host, port)
+    if on_listening is not None:
+        on_listening(ServerAddress(host, sockets[0].getsockname()[1]))
+    limits = ConnectionLimits.from_settings(settings, raise_descriptor_limit())
     await make_server(app, limits, signals=True).serve(sockets=sockets)

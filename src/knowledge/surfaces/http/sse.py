@@ -13,90 +13,90 @@ from starlette.types import Receive, Scope, Send
 
 from knowledge.errors import Internal, KnowledgeError
 from knowledge.model import Json
-from knowledge.surfaces.http.disconnect import until_gone
-from knowledge.surfaces.http.responses import refusal_headers
-from knowledge.toolsets.manager.errors import word
-from knowledge.toolsets.manager.stream import Write, error_event
+from knowledge.surfaces.http.deadlines import cancel_on_disconnect
+from knowledge.surfaces.http.responses import error_headers
+from knowledge.toolsets.manager.errors import find_wording
+from knowledge.toolsets.manager.stream import Write, make_error_event
 
 log = logging.getLogger(__name__)
 
-BEAT_S = 15.0
-"""After so long without an event a comment goes out, so that no proxy takes the silence for an end."""
+HEARTBEAT_SECONDS = 15.0
+"""Interval of the heartbeat comments that keep proxies from closing an idle event stream."""
 MEDIA_TYPE = "text/event-stream"
-HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+STREAM_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
-Work: TypeAlias = Callable[[Write], Awaitable[None]]
+EventProducer: TypeAlias = Callable[[Write], Awaitable[None]]
 
 
-def refused(error: KnowledgeError) -> Response:
+def error_event_response(error: KnowledgeError) -> Response:
     """A refusal before the first event: the HTTP status, and one event that says why."""
-    headers = {**refusal_headers(error), **HEADERS, "x-mcp-error-code": word(error).code}
-    return Response(encoded(error_event(error)), error.status, headers, MEDIA_TYPE)
+    headers = {**error_headers(error), **STREAM_HEADERS, "x-mcp-error-code": find_wording(error).code}
+    return Response(encode_event(make_error_event(error)), error.status, headers, MEDIA_TYPE)
 
 
-def encoded(event: Json) -> bytes:
+def encode_event(event: Json) -> bytes:
     # Escaped, since a passage may hold half a surrogate pair; and a line is ended by more characters than one thinks.
     return f"data: {json.dumps(event)}\n\n".encode()
 
 
-class Events(Response):
+class EventStreamResponse(Response):
     """What the work writes, as it writes it. An error ends the stream as its last event, or is the whole answer."""
 
     media_type = MEDIA_TYPE
 
-    def __init__(self, work: Work) -> None:
-        super().__init__(headers=HEADERS)
+    def __init__(self, work: EventProducer) -> None:
+        super().__init__(headers=STREAM_HEADERS)
         del self.headers["content-length"]  # nobody knows it yet
-        self._work = work
+        self._produce = work
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        line = _Line(self, send)
+        line = _EventWriter(self, send)
         async with anyio.create_task_group() as group:
-            group.start_soon(until_gone, receive, group.cancel_scope)
-            group.start_soon(line.beat)
+            group.start_soon(cancel_on_disconnect, receive, group.cancel_scope)
+            group.start_soon(line.send_heartbeats)
             try:
-                await self._work(line.write)
-                await line.end()
+                await self._produce(line.write)
+                await line.finish()
             except Exception as error:
-                await line.fail(_ours(error), scope, receive)
+                await line.send_error(_to_knowledge_error(error), scope, receive)
             group.cancel_scope.cancel()
 
 
-class _Line:
+class _EventWriter:
     """The way to one client; its head goes out with the first event."""
 
     def __init__(self, response: Response, send: Send) -> None:
         self._response, self._send = response, send
-        self._written = 0
+        self._events_written = 0
 
     async def write(self, event: Json) -> None:
-        if not self._written:
+        if not self._events_written:
             await self._send({"type": "http.response.start", "status": 200, "headers": self._response.raw_headers})
-        self._written += 1
-        await self._body(encoded(event))
+        self._events_written += 1
+        await self._send_body(encode_event(event))
 
-    async def beat(self) -> None:
+    async def send_heartbeats(self) -> None:
         while True:
-            before = self._written
-            await anyio.sleep(BEAT_S)
-            if before and before == self._written:
-                await self._body(b": heart-beat\n\n")
+            before = self._events_written
+            await anyio.sleep(HEARTBEAT_SECONDS)
+            if before and before == self._events_written:
+                await self._send_body(b": heart-beat\n\n")
 
-    async def end(self) -> None:
+    async def finish(self) -> None:
         await self._send({"type": "http.response.body", "body": b""})
 
-    async def fail(self, error: KnowledgeError, scope: Scope, receive: Receive) -> None:
-        if not self._written:
-            await refused(error)(scope, receive, self._send)
+    async def send_error(self, error: KnowledgeError, scope: Scope, receive: Receive) -> None:
+        if not self._events_written:
+            await error_event_response(error)(scope, receive, self._send)
             return
-        await self.write(error_event(error))
-        await self.end()
+        await self.write(make_error_event(error))
+        await self.finish()
 
-    async def _body(self, data: bytes) -> None:
+    async def _send_body(self, data: bytes) -> None:
         await self._send({"type": "http.response.body", "body": data, "more_body": True})
 
 
-def _ours(error: Exception) -> KnowledgeError:
+def _to_knowledge_error(error: Exception) -> KnowledgeError:
     if isinstance(error, KnowledgeError):
         return error
     log.error("The stream failed", exc_info=error)

@@ -17,17 +17,17 @@ MAX_KEYS_PER_ADDRESS = 1000
 
 
 class WrongKeys:
-    """Counts different keys: a program that repeats an old key is not guessing, and must not lock out its neighbours.
+    """Limits brute-force guessing of the operator's key per address.
 
     In memory, for one process; the address that was added first is forgotten when there are too many.
     """
 
     def __init__(self, limit: str, clock: Callable[[], float] = time.time) -> None:
-        self._text, self._clock = limit, clock
-        self._seen: OrderedDict[str, dict[bytes, float]] = OrderedDict()
+        self._limit_text, self._clock = limit, clock
+        self._keys_by_address: OrderedDict[str, dict[bytes, float]] = OrderedDict()
 
     @classmethod
-    def of(cls, settings: Settings) -> WrongKeys | None:
+    def from_settings(cls, settings: Settings) -> WrongKeys | None:
         """As many as AUTH_RATE_LIMIT allows; None where it is off."""
         return None if settings.auth_rate_limit == "off" else cls(settings.auth_rate_limit)
 
@@ -36,23 +36,23 @@ class WrongKeys:
         """How many keys in how many seconds."""
         from limits import parse  # takes long to import, and only those who show wrong keys need it
 
-        item = parse(self._text)
+        item = parse(self._limit_text)
         return min(item.amount, MAX_KEYS_PER_ADDRESS), item.get_expiry()
 
     def add(self, address: str, key: str) -> None:
-        seen = self._recent(address)
+        seen = self._recent_keys(address)
         if len(seen) < self._limit[0]:  # beyond that nothing more is to be known of this address
             digest = hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()[:8]
             seen.setdefault(digest, self._clock())
-            self._seen[address] = seen
-        while len(self._seen) > MAX_ADDRESSES:
-            self._seen.popitem(last=False)
+            self._keys_by_address[address] = seen
+        while len(self._keys_by_address) > MAX_ADDRESSES:
+            self._keys_by_address.popitem(last=False)
 
     def check(self, address: str) -> None:
         """Raise RateLimited while an address has used up its guesses."""
-        if address not in self._seen:
+        if address not in self._keys_by_address:
             return
-        seen = self._recent(address)
+        seen = self._recent_keys(address)
         limit, window = self._limit
         if len(seen) < limit:
             return
@@ -66,9 +66,9 @@ class WrongKeys:
             reset=math.ceil(ends),
         )
 
-    def _recent(self, address: str) -> dict[bytes, float]:
+    def _recent_keys(self, address: str) -> dict[bytes, float]:
         since = self._clock() - self._limit[1]
-        recent = {digest: at for digest, at in self._seen.get(address, {}).items() if at > since}
+        recent = {digest: at for digest, at in self._keys_by_address.get(address, {}).items() if at > since}
         if not recent:
-            self._seen.pop(address, None)
+            self._keys_by_address.pop(address, None)
         return recent

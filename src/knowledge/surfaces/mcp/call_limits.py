@@ -6,32 +6,37 @@ from dataclasses import replace
 from pathlib import Path
 
 from knowledge.config import Settings
-from knowledge.toolsets.base import Limits
-from knowledge.toolsets.paths import Folders
+from knowledge.toolsets.base import CallLimits
+from knowledge.toolsets.file_access import AllowedFolders
 
-OWN = (
+PRIVATE_NAMES = (
     "knowledge.db", "knowledge.db-wal", "knowledge.db-shm", "engine.json", "files", "index", "models", "uploads",
     "allowances.db", "allowances.db-wal", "allowances.db-shm",
 )  # fmt: skip
 """What lies in the data folder and is nobody's document."""
 
 
-def limits(settings: Settings, *, as_the_user: bool = False) -> Limits:
+def make_call_limits(settings: Settings, *, as_user: bool = False) -> CallLimits:
     """Over HTTP the working folder and the data folder; a process of the user's own reads what the user may."""
-    return Limits(
+    return CallLimits(
         max_file_bytes=settings.max_file_bytes,
         wait_s=settings.wait_s,
-        folders=Folders() if as_the_user and not settings.files.strip() else _named(settings),
+        folders=AllowedFolders() if as_user and not settings.files.strip() else _find_allowed_folders(settings),
     )
 
 
-def limits_of_accounts(settings: Settings) -> Limits:
+def make_account_limits(settings: Settings) -> CallLimits:
     """Who has an account here need not be somebody whom the server's own files are shown to: only what is listed."""
-    return replace(limits(settings), folders=_named(settings) if settings.files.strip() else Folders(()))
+    return replace(
+        make_call_limits(settings),
+        folders=_find_allowed_folders(settings) if settings.files.strip() else AllowedFolders(()),
+    )
 
 
-def _named(settings: Settings) -> Folders:
+def _find_allowed_folders(settings: Settings) -> AllowedFolders:
     working = Path.cwd()
     # A server that was started at the root of the disk does not mean to open all of it.
     default = [settings.data] if working == Path(working.anchor) else [working, settings.data]
-    return Folders.named(settings.files, default, private=[settings.data / name for name in OWN])
+    return AllowedFolders.from_setting(
+        settings.files, default, private=[settings.data / name for name in PRIVATE_NAMES]
+    )

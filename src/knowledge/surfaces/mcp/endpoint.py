@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 import anyio
 import mcp_types as types
@@ -18,24 +17,21 @@ from starlette.types import Message, Receive, Scope, Send
 
 from knowledge.errors import KnowledgeError, RateLimited, TooLarge, Unavailable, UnsupportedFormat
 from knowledge.model import CallerKind, Json, JsonValue
-from knowledge.surfaces.http.auth import identity
-from knowledge.surfaces.http.disconnect import until_gone
-from knowledge.surfaces.http.responses import refusal_headers
+from knowledge.surfaces.http.auth import format_caller_id
+from knowledge.surfaces.http.deadlines import cancel_on_disconnect
+from knowledge.surfaces.http.responses import error_headers
 from knowledge.surfaces.mcp import errors as mcp_errors
-from knowledge.surfaces.mcp import exchange, jsonrpc
-from knowledge.surfaces.mcp.request_context import Visit
+from knowledge.surfaces.mcp import jsonrpc
+from knowledge.surfaces.mcp.request_context import SCOPE_KEY, McpRequest
 from knowledge.surfaces.mcp.sessions import session_owner
-from knowledge.toolsets.base import Voice
+from knowledge.surfaces.mcp.surface import MAX_BODY, McpSurface
+from knowledge.toolsets.base import ErrorFormatter
 
-if TYPE_CHECKING:
-    from knowledge.surfaces.mcp.routes import McpSurface
-
-MAX_BODY = 4 << 20
-ENOUGH_FOR_AN_ID = 1 << 16
+MAX_ID_SEARCH_BYTES = 1 << 16
 """How much of a request that will be turned away is read, so that the refusal can name its id."""
 
 
-class Endpoint:
+class McpEndpoint:
     """An ASGI application; a toolset fixed here cannot be chosen away by the request."""
 
     def __init__(self, surface: McpSurface, toolset: str | None = None) -> None:
@@ -48,95 +44,81 @@ class Endpoint:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         try:
             _check_length(headers)
-            visit = self._surface.admit(scope, headers, self._toolset)
+            visit = self._surface.admit_request(scope, headers, self._toolset)
         except KnowledgeError as error:
-            await turn_away(error, receive, send, self._surface.voice(self._toolset))
+            await refuse_request(error, receive, send, self._surface.find_error_formatter(self._toolset))
             return
-        visit.enter(scope)
-        await self._route(visit, headers, scope, receive, send)
+        scope[SCOPE_KEY] = visit
+        await self._dispatch(visit, headers, scope, receive, send)
 
-    async def _route(
-        self, visit: Visit, headers: Mapping[str, str], scope: Scope, receive: Receive, send: Send
+    async def _dispatch(
+        self, visit: McpRequest, headers: Mapping[str, str], scope: Scope, receive: Receive, send: Send
     ) -> None:
         version = headers.get("mcp-protocol-version", HANDSHAKE_PROTOCOL_VERSIONS[0])
         plain = "mcp-session-id" not in headers and version in HANDSHAKE_PROTOCOL_VERSIONS
-        if scope["method"] != "POST" or not (plain or exchange.may_be_short(self._surface.server, visit, headers)):
-            await self._hand_over(visit, version, scope, receive, send)
+        # The SDK drops every notification of the modern era, and `tools/cancel` may be one.
+        if scope["method"] != "POST" or not (plain or headers.get("mcp-method") == jsonrpc.CANCEL):
+            await self._delegate_to_sdk(visit, version, scope, receive, send)
             return
-        body = await _read(receive)
+        body = await _read_body(receive)
         if body is None:
-            await _send_json(mcp_errors.turned_away(_too_large()), 413, {}, send)
+            await _send_json(mcp_errors.format_error_body(_too_large_error()), 413, {}, send)
             return
-        if not plain:
-            await self._exchange(visit, headers, body, scope, receive, send)
-            return
+        message: JsonValue = None
         try:
             message = jsonrpc.parse(body)
         except ValueError as error:
-            reply = jsonrpc.refusal(types.PARSE_ERROR, "Parse error", reason=str(error)[:200])
-            await _send_json(reply.body or {}, reply.status, {}, send)
-            return
-        if _is_handshake(message, headers):
-            await self._hand_over(visit, version, scope, _replaying(body, receive), send)
+            if plain:
+                reply = jsonrpc.make_error_reply(types.PARSE_ERROR, "Parse error", reason=str(error)[:200])
+                await _send_json(reply.body or {}, reply.status, {}, send)
+                return
+        if _is_handshake(message, headers) if plain else not jsonrpc.is_cancel_notification(message):
+            await self._delegate_to_sdk(visit, version, scope, _replay_body(body, receive), send)
         else:
-            await self._answer(visit, message, scope, receive, send)
+            await self._answer_plain(visit, message, scope, receive, send)
 
-    async def _hand_over(self, visit: Visit, version: str, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _delegate_to_sdk(
+        self, visit: McpRequest, version: str, scope: Scope, receive: Receive, send: Send
+    ) -> None:
         """Let the SDK speak: a session of the older era, or one exchange of the modern one."""
         if version in HANDSHAKE_PROTOCOL_VERSIONS:
-            visit.start = self._surface.start  # a session stays open, and can be told what becomes of a task
-        if visit.caller.kind is not CallerKind.LOCAL:  # a session belongs to the key that opened it
-            token = AccessToken(token="-", client_id=identity(visit.caller), scopes=[])
+            visit.start_task = self._surface.start_task  # a session stays open, and can be told what becomes of a task
+        if visit.make_call.caller.kind is not CallerKind.LOCAL:  # a session belongs to the key that opened it
+            token = AccessToken(token="-", client_id=format_caller_id(visit.make_call.caller), scopes=[])
             scope["user"] = AuthenticatedUser(token)
-        answer = Explaining(visit, send, late=visit.is_limited and scope["method"] == "POST")
+        answer = SdkResponseFilter(visit, send, defer_head=visit.acquire is not None and scope["method"] == "POST")
         if version not in HANDSHAKE_PROTOCOL_VERSIONS:
             await self._surface.manager.handle_request(scope, receive, answer)
         else:
             try:
-                await self._surface.sessions.serve(session_owner(visit.caller, scope), scope, receive, answer)
+                await self._surface.sessions.serve(session_owner(visit.make_call.caller, scope), scope, receive, answer)
             except (RateLimited, Unavailable) as error:
-                await turn_away(error, receive, send, self._surface.voice(self._toolset))
+                await refuse_request(error, receive, send, self._surface.find_error_formatter(self._toolset))
                 return
         await answer.finish()
 
-    async def _answer(self, visit: Visit, message: JsonValue, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _answer_plain(
+        self, visit: McpRequest, message: JsonValue, scope: Scope, receive: Receive, send: Send
+    ) -> None:
         """The plain leg; a caller who hangs up stops the work, as in the modern era."""
-        visit.plain = True
+        visit.is_plain = True
         content_type = Headers(scope=scope).get("content-type", "application/json")
         if not content_type.lower().startswith("application/json"):
             error = UnsupportedFormat("The body must be JSON", hint="Send 'Content-Type: application/json'.")
-            await _send_json(mcp_errors.turned_away(error), error.status, refusal_headers(error), send)
+            await _send_json(mcp_errors.format_error_body(error), error.status, error_headers(error), send)
             return
-        work = jsonrpc.answer(self._surface.server, visit, message, Request(scope))
-        await _send_reply(await _unless_gone(work, receive), visit, send)
-
-    async def _exchange(
-        self, visit: Visit, headers: Mapping[str, str], body: bytes, scope: Scope, receive: Receive, send: Send
-    ) -> None:
-        """A modern call that only reads; whatever is odd about it is the SDK's to judge."""
-        message: JsonValue = None
-        with suppress(ValueError):
-            message = jsonrpc.parse(body)
-        if exchange.is_cancelling(message):
-            await self._answer(visit, message, scope, receive, send)
-            return
-        request = Request(scope)
-        route = exchange.route_of(message, headers, request)
-        if route is None:
-            await self._hand_over(visit, headers["mcp-protocol-version"], scope, _replaying(body, receive), send)
-            return
-        work = exchange.answer(self._surface.server, message, route, request)
-        await _send_reply(await _unless_gone(work, receive), visit, send)
+        work = jsonrpc.answer_message(self._surface.server, visit, message, Request(scope))
+        await _send_reply(await _run_until_disconnect(work, receive), visit, send)
 
 
-class Explaining:
+class SdkResponseFilter:
     """Passes the SDK's answer on, with our headers; an error gets its type and details.
 
     The head waits for the first piece where `late`: what is left of an allowance is known only when the call is made.
     """
 
-    def __init__(self, visit: Visit, send: Send, *, late: bool) -> None:
-        self._visit, self._send, self._late = visit, send, late
+    def __init__(self, mcp_request: McpRequest, send: Send, *, defer_head: bool) -> None:
+        self._mcp_request, self._send, self._defer_head = mcp_request, send, defer_head
         self._start: Message | None = None
         self._body = b""
         self._streaming = False
@@ -145,48 +127,50 @@ class Explaining:
         """End a stream that a stop of the server cut short."""
         start, self._start = self._start, None
         if start is not None:
-            await self._send(self._with_ours(start))
+            await self._send(self._add_headers(start))
         if start is not None or self._streaming:
             await self._send({"type": "http.response.body", "body": b""})
 
     async def __call__(self, message: Message) -> None:
         self._streaming = message["type"] == "http.response.start" or bool(message.get("more_body"))
         if message["type"] == "http.response.start":
-            if self._late or message["status"] >= 400:
+            if self._defer_head or message["status"] >= 400:
                 self._start, self._streaming = message, False
                 return
-            message = self._with_ours(message)
+            message = self._add_headers(message)
         elif self._start is not None:
             if self._start["status"] >= 400:
                 await self._explain(self._start, message)
                 return
             start, self._start = self._start, None
-            await self._send(self._with_ours(start))
+            await self._send(self._add_headers(start))
         await self._send(message)
 
-    def _with_ours(self, start: Message) -> Message:
-        ours = _raw(self._visit.headers)
+    def _add_headers(self, start: Message) -> Message:
+        ours = _encode_headers(self._mcp_request.headers)
         return {**start, "headers": [*start["headers"], *ours]} if ours else start
 
     async def _explain(self, start: Message, message: Message) -> None:
         self._body += message.get("body", b"")
         if message.get("more_body"):
             return
-        start, self._start = self._with_ours(start), None
-        body = mcp_errors.explain_bytes(start["status"], self._body)
+        start, self._start = self._add_headers(start), None
+        body = mcp_errors.explain_error_body(start["status"], self._body)
         kept = [pair for pair in start["headers"] if pair[0].lower() not in (b"content-length", b"content-type")]
         described = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
         await self._send({**start, "headers": [*kept, *described]})
         await self._send({"type": "http.response.body", "body": body})
 
 
-async def turn_away(error: KnowledgeError, receive: Receive, send: Send, voice: Voice | None = None) -> None:
+async def refuse_request(
+    error: KnowledgeError, receive: Receive, send: Send, format_error: ErrorFormatter | None = None
+) -> None:
     """Refuse a request before it reaches the protocol, in the protocol's form and in a contract's own words."""
-    request_id = None if isinstance(error, TooLarge) else await _request_id(receive)
-    body, headers = mcp_errors.turned_away(error, request_id), refusal_headers(error)
-    if voice is not None:
-        refused = voice(error)
-        body = mcp_errors.refused_body(refused, request_id)
+    request_id = None if isinstance(error, TooLarge) else await _read_request_id(receive)
+    body, headers = mcp_errors.format_error_body(error, request_id), error_headers(error)
+    if format_error is not None:
+        refused = format_error(error)
+        body = mcp_errors.format_refusal_body(refused, request_id)
         headers["x-mcp-error-code"] = refused.code
     await _send_json(body, error.status, headers, send)
 
@@ -203,7 +187,7 @@ def _is_handshake(message: JsonValue, headers: Mapping[str, str]) -> bool:
     return isinstance(meta, dict) and types.PROTOCOL_VERSION_META_KEY in meta
 
 
-def _too_large() -> TooLarge:
+def _too_large_error() -> TooLarge:
     return TooLarge(
         f"The request is larger than {MAX_BODY >> 20} MiB", hint="Send less at once.", max_bytes=MAX_BODY
     )  # fmt: skip
@@ -212,10 +196,10 @@ def _too_large() -> TooLarge:
 def _check_length(headers: Mapping[str, str]) -> None:
     declared = headers.get("content-length", "0")
     if declared.isdigit() and int(declared) > MAX_BODY:
-        raise _too_large()
+        raise _too_large_error()
 
 
-async def _read(receive: Receive) -> bytes | None:
+async def _read_body(receive: Receive) -> bytes | None:
     """The body; None as soon as it is too large."""
     body = bytearray()
     while True:
@@ -229,21 +213,21 @@ async def _read(receive: Receive) -> bytes | None:
             return bytes(body)
 
 
-async def _request_id(receive: Receive) -> JsonValue:
+async def _read_request_id(receive: Receive) -> JsonValue:
     """The id of a request that is turned away, where it is short enough to be looked at."""
     body, more = b"", True
-    while more and len(body) < ENOUGH_FOR_AN_ID:
+    while more and len(body) < MAX_ID_SEARCH_BYTES:
         message = await receive()
         body += message.get("body", b"")
         more = bool(message.get("more_body"))
     with suppress(ValueError):
         parsed = jsonrpc.parse(body)
-        if isinstance(parsed, dict) and jsonrpc.is_id(parsed.get("id")):
+        if isinstance(parsed, dict) and jsonrpc.is_valid_id(parsed.get("id")):
             return parsed.get("id")
     return None
 
 
-def _replaying(body: bytes, receive: Receive) -> Receive:
+def _replay_body(body: bytes, receive: Receive) -> Receive:
     waiting = [body]
 
     async def replay() -> Message:
@@ -252,35 +236,35 @@ def _replaying(body: bytes, receive: Receive) -> Receive:
     return replay
 
 
-async def _unless_gone(work: Awaitable[jsonrpc.Reply], receive: Receive) -> jsonrpc.Reply | None:
+async def _run_until_disconnect(work: Awaitable[jsonrpc.Reply], receive: Receive) -> jsonrpc.Reply | None:
     """What the work comes to; None when the caller hung up, which stops it."""
     replies: list[jsonrpc.Reply] = []
     async with anyio.create_task_group() as group:
-        group.start_soon(until_gone, receive, group.cancel_scope)
+        group.start_soon(cancel_on_disconnect, receive, group.cancel_scope)
         replies.append(await work)
         group.cancel_scope.cancel()
     return replies[0] if replies else None
 
 
-async def _send_reply(reply: jsonrpc.Reply | None, visit: Visit, send: Send) -> None:
+async def _send_reply(reply: jsonrpc.Reply | None, mcp_request: McpRequest, send: Send) -> None:
     if reply is None:
         return
     if reply.body is None:
-        await _send(b"", reply.status, visit.headers, send)
+        await _send_response(b"", reply.status, mcp_request.headers, send)
     else:
-        await _send_json(reply.body, reply.status, visit.headers, send)
+        await _send_json(reply.body, reply.status, mcp_request.headers, send)
 
 
-def _raw(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+def _encode_headers(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
     return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
 
 
 async def _send_json(body: Json, status: int, headers: Mapping[str, str], send: Send) -> None:
     # Escaped, because half a character in a caller's id can be echoed in no other way.
-    await _send(json.dumps(body).encode(), status, {**headers, "content-type": "application/json"}, send)
+    await _send_response(json.dumps(body).encode(), status, {**headers, "content-type": "application/json"}, send)
 
 
-async def _send(body: bytes, status: int, headers: Mapping[str, str], send: Send) -> None:
+async def _send_response(body: bytes, status: int, headers: Mapping[str, str], send: Send) -> None:
     length = {"content-length": str(len(body))}
-    await send({"type": "http.response.start", "status": status, "headers": _raw({**headers, **length})})
+    await send({"type": "http.response.start", "status": status, "headers": _encode_headers({**headers, **length})})
     await send({"type": "http.response.body", "body": body})

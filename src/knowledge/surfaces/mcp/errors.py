@@ -19,9 +19,9 @@ from mcp_types import (
 
 from knowledge.errors import KnowledgeError
 from knowledge.model import Json, JsonValue
-from knowledge.toolsets.base import Refused
+from knowledge.toolsets.base import Refusal
 
-TYPES = {
+ERROR_TYPES = {
     PARSE_ERROR: "parse_error",
     INVALID_REQUEST: "invalid_request",
     METHOD_NOT_FOUND: "method_not_found",
@@ -33,59 +33,61 @@ TYPES = {
 }
 
 
-def explained(code: int, data: Any) -> Json:
+def add_error_type(code: int, data: Any) -> Json:
     """What an error carries: the keys it came with, its type, and the details."""
     known: Json = dict(data) if isinstance(data, dict) else {}
     details: Json = (
         {} if not data or isinstance(data, dict) else {"method" if code == METHOD_NOT_FOUND else "value": data}
     )
-    return {"error_type": TYPES.get(code, "server_error"), "details": details, **known}
+    return {"error_type": ERROR_TYPES.get(code, "server_error"), "details": details, **known}
 
 
-def fault(code: int, message: str, error_type: str | None = None, **details: JsonValue) -> MCPError:
-    return MCPError(code, message, {"error_type": error_type or TYPES.get(code, "server_error"), "details": details})
+def make_mcp_error(code: int, message: str, error_type: str | None = None, **details: JsonValue) -> MCPError:
+    return MCPError(
+        code, message, {"error_type": error_type or ERROR_TYPES.get(code, "server_error"), "details": details}
+    )
 
 
-def error_body(code: int, message: str, data: Json, request_id: JsonValue = None) -> Json:
+def make_error_body(code: int, message: str, data: Json, request_id: JsonValue = None) -> Json:
     return {"jsonrpc": "2.0", "id": request_id, "error": {"code": code, "message": message, "data": data}}
 
 
-def facts(error: KnowledgeError) -> Json:
+def format_error_data(error: KnowledgeError) -> Json:
     data: Json = {"http_status": error.status, "error_type": error.code, "details": error.details}
     return {**data, "hint": error.hint} if error.hint else data
 
 
-def turned_away(error: KnowledgeError, request_id: JsonValue = None) -> Json:
+def format_error_body(error: KnowledgeError, request_id: JsonValue = None) -> Json:
     """The answer to a request that never reached a tool: no key, no such toolset, too large."""
-    return error_body(error.status, str(error), facts(error), request_id)
+    return make_error_body(error.status, str(error), format_error_data(error), request_id)
 
 
-def on_the_rpc_plane(refused: Refused) -> MCPError:
+def to_mcp_error(refusal: Refusal) -> MCPError:
     """A refusal of a contract that says no with a JSON-RPC error."""
-    return MCPError(*_said(refused))
+    return MCPError(*_refusal_fields(refusal))
 
 
-def refused_body(refused: Refused, request_id: JsonValue = None) -> Json:
+def format_refusal_body(refusal: Refusal, request_id: JsonValue = None) -> Json:
     """The same for a request that never reached a tool."""
-    return error_body(*_said(refused), request_id)
+    return make_error_body(*_refusal_fields(refusal), request_id)
 
 
-def _said(refused: Refused) -> tuple[int, str, Json]:
-    message = refused.body.get("message")
-    data: Json = {"http_status": refused.status, "error_type": refused.code}
-    data["details"] = {key: value for key, value in refused.body.items() if key != "message"}
-    return refused.status or INTERNAL_ERROR, message if isinstance(message, str) else refused.code, data
+def _refusal_fields(refusal: Refusal) -> tuple[int, str, Json]:
+    message = refusal.body.get("message")
+    data: Json = {"http_status": refusal.status, "error_type": refusal.code}
+    data["details"] = {key: value for key, value in refusal.body.items() if key != "message"}
+    return refusal.status or INTERNAL_ERROR, message if isinstance(message, str) else refusal.code, data
 
 
-def explain_bytes(status: int, body: bytes) -> bytes:
+def explain_error_body(status: int, body: bytes) -> bytes:
     """An error as the SDK wrote it, with its type and details; words without JSON become a JSON-RPC error."""
     try:
         parsed = json.loads(body)
         error = parsed["error"]
-        error["data"] = explained(error["code"], error.get("data"))
+        error["data"] = add_error_type(error["code"], error.get("data"))
     except (ValueError, KeyError, TypeError):
         text = body.decode("utf-8", "replace").strip() or "Bad request"
-        parsed = error_body(
+        parsed = make_error_body(
             INVALID_REQUEST, text, {"error_type": "invalid_request", "details": {"http_status": status}}
         )
     return json.dumps(parsed).encode()

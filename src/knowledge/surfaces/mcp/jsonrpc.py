@@ -22,11 +22,12 @@ from starlette.requests import Request
 
 from knowledge.model import Json, JsonValue
 from knowledge.surfaces.mcp import errors as mcp_errors
-from knowledge.surfaces.mcp.connection import PLAIN_VERSION
-from knowledge.surfaces.mcp.request_context import Visit
+from knowledge.surfaces.mcp.message_stream import PLAIN_PROTOCOL_VERSION
+from knowledge.surfaces.mcp.request_context import McpRequest
 from knowledge.surfaces.mcp.server import KnowledgeServer
 
-STATUS = {types.PARSE_ERROR: 400, types.INVALID_REQUEST: 400}
+HTTP_STATUS_BY_CODE = {types.PARSE_ERROR: 400, types.INVALID_REQUEST: 400}
+CANCEL = "tools/cancel"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,16 +76,16 @@ class PlainContext:
 def parse(body: bytes) -> JsonValue:
     """The JSON of a body; NaN and its kin are not JSON. Raises ValueError."""
     try:
-        return cast(JsonValue, json.loads(body, parse_constant=_not_json))
+        return cast(JsonValue, json.loads(body, parse_constant=_reject_constant))
     except RecursionError:
         raise ValueError("nested too deeply") from None
 
 
-def _not_json(word: str) -> NoReturn:
+def _reject_constant(word: str) -> NoReturn:
     raise ValueError(f"{word} is not JSON")
 
 
-def malformed(message: JsonValue) -> str | None:
+def describe_malformed(message: JsonValue) -> str | None:
     """Why a message is no request; None when it is one."""
     if isinstance(message, list):
         return "Invalid Request: send one request at a time"
@@ -94,69 +95,79 @@ def malformed(message: JsonValue) -> str | None:
         return 'Invalid Request: jsonrpc must be "2.0"'
     if not isinstance(message.get("method"), str):
         return "Invalid Request: method must be a string"
-    if not is_id(message.get("id")):
+    if not is_valid_id(message.get("id")):
         return "Invalid Request: id must be a string or a number"
     return None
 
 
-def wrong(message: JsonValue) -> Reply | None:
+def refuse_malformed(message: JsonValue) -> Reply | None:
     """The refusal of what is no request; None when it is one."""
     request_id = message.get("id") if isinstance(message, dict) else None
-    if (reason := malformed(message)) is not None:
-        return refusal(types.INVALID_REQUEST, reason, request_id if is_id(request_id) else None)
+    if (reason := describe_malformed(message)) is not None:
+        return make_error_reply(types.INVALID_REQUEST, reason, request_id if is_valid_id(request_id) else None)
     params = message.get("params") if isinstance(message, dict) else None
     if params is not None and not isinstance(params, dict):
-        return refusal(types.INVALID_PARAMS, "Invalid params: params must be an object", request_id)
+        return make_error_reply(types.INVALID_PARAMS, "Invalid params: params must be an object", request_id)
     return None
 
 
-def understood(raw: str) -> types.JSONRPCMessage | Reply:
+def parse_message(raw: str) -> types.JSONRPCMessage | Reply:
     """A message of a connection that stays open, or the answer to what is none."""
     try:
         parsed = parse(raw.encode("utf-8", "replace"))
     except ValueError:
-        return refusal(types.PARSE_ERROR, "Parse error")
+        return make_error_reply(types.PARSE_ERROR, "Parse error")
     answers = isinstance(parsed, dict) and "method" not in parsed and ("result" in parsed or "error" in parsed)
-    reply = None if answers else wrong(parsed)
+    reply = None if answers else refuse_malformed(parsed)
     try:
         return reply or types.jsonrpc_message_adapter.validate_json(raw, by_name=False)
     except ValidationError:
-        return refusal(types.INVALID_REQUEST, "Invalid Request")
+        return make_error_reply(types.INVALID_REQUEST, "Invalid Request")
 
 
-def is_id(value: JsonValue) -> bool:
+def is_cancel_notification(message: JsonValue) -> bool:
+    """Whether this ends a task and wants no answer."""
+    return isinstance(message, dict) and message.get("method") == CANCEL and "id" not in message
+
+
+def is_valid_id(value: JsonValue) -> bool:
     return value is None or (isinstance(value, str | int) and not isinstance(value, bool))
 
 
-async def answer(server: KnowledgeServer, visit: Visit, message: JsonValue, request: Request) -> Reply:
+async def answer_message(
+    server: KnowledgeServer, mcp_request: McpRequest, message: JsonValue, request: Request
+) -> Reply:
     """The reply to one message, whatever it is."""
-    if (reply := wrong(message)) is not None:
+    if (reply := refuse_malformed(message)) is not None:
         return reply
     assert isinstance(message, dict)
     if "id" not in message:
-        await _notify(server, cast(str, message["method"]), cast("Json | None", message.get("params")), request)
+        await _handle_notification(
+            server, cast(str, message["method"]), cast("Json | None", message.get("params")), request
+        )
         return Reply(202, None)
-    reply = await respond(server, message, request, _connection(request), STATUS)
-    return Reply(visit.status or reply.status, _flattened(server, message, reply.body))
+    reply = await _respond(server, message, request)
+    return Reply(mcp_request.status or reply.status, _flatten_result(server, message, reply.body))
 
 
-async def respond(
-    server: KnowledgeServer, message: Json, request: Request, connection: Connection, statuses: Mapping[int, int]
-) -> Reply:
+async def _respond(server: KnowledgeServer, message: Json, request: Request) -> Reply:
     """The reply to one request, over a connection that carries nothing else."""
     method, params, request_id = cast(str, message["method"]), cast("Json | None", message.get("params")), message["id"]
+    context = _make_context(request, request_id)
     try:
         result = await serve_one(
-            server, _context(request, request_id), method, params, connection=connection, lifespan_state={}
+            server, context, method, params, connection=_make_connection(request), lifespan_state={}
         )
     except Exception as error:
         data = modern_error_data(error)
-        body = mcp_errors.error_body(data.code, data.message, mcp_errors.explained(data.code, data.data), request_id)
-        return Reply(statuses.get(data.code, 200), body)
+        body = mcp_errors.make_error_body(
+            data.code, data.message, mcp_errors.add_error_type(data.code, data.data), request_id
+        )
+        return Reply(HTTP_STATUS_BY_CODE.get(data.code, 200), body)
     return Reply(200, {"jsonrpc": "2.0", "id": request_id, "result": result})
 
 
-def _flattened(server: KnowledgeServer, message: Json, body: Json | None) -> Json | None:
+def _flatten_result(server: KnowledgeServer, message: Json, body: Json | None) -> Json | None:
     """Where a contract wants it, its fields at the top of the result beside what MCP puts there."""
     params, result = message.get("params"), (body or {}).get("result")
     if message["method"] != "tools/call" or not isinstance(params, dict) or not isinstance(result, dict):
@@ -167,23 +178,23 @@ def _flattened(server: KnowledgeServer, message: Json, body: Json | None) -> Jso
     return {**body, "result": {**fields, **result}}
 
 
-async def _notify(server: KnowledgeServer, method: str, params: Json | None, request: Request) -> None:
-    connection = _connection(request)
+async def _handle_notification(server: KnowledgeServer, method: str, params: Json | None, request: Request) -> None:
+    connection = _make_connection(request)
     try:
-        await ServerRunner(server, connection, {}).on_notify(_context(request, None), method, params)
+        await ServerRunner(server, connection, {}).on_notify(_make_context(request, None), method, params)
     finally:
         await aclose_shielded(connection)
 
 
-def _connection(request: Request) -> Connection:
-    return Connection.from_envelope(request.headers.get("mcp-protocol-version", PLAIN_VERSION), None, None)
+def _make_connection(request: Request) -> Connection:
+    return Connection.from_envelope(request.headers.get("mcp-protocol-version", PLAIN_PROTOCOL_VERSION), None, None)
 
 
-def _context(request: Request, request_id: JsonValue) -> PlainContext:
+def _make_context(request: Request, request_id: JsonValue) -> PlainContext:
     transport = TransportContext(kind="streamable-http", can_send_request=False, headers=request.headers)
     return PlainContext(transport, request_id, ServerMessageMetadata(request_context=request))
 
 
-def refusal(code: int, message: str, request_id: JsonValue = None, **details: JsonValue) -> Reply:
-    data: Json = {"error_type": mcp_errors.TYPES[code], "details": details}
-    return Reply(STATUS.get(code, 200), mcp_errors.error_body(code, message, data, request_id))
+def make_error_reply(code: int, message: str, request_id: JsonValue = None, **details: JsonValue) -> Reply:
+    data: Json = {"error_type": mcp_errors.ERROR_TYPES[code], "details": details}
+    return Reply(HTTP_STATUS_BY_CODE.get(code, 200), mcp_errors.make_error_body(code, message, data, request_id))

@@ -2,74 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias
-from uuid import UUID
 
-from starlette.types import Scope
-
-from knowledge.engine.api import Engine
 from knowledge.errors import RateLimited
-from knowledge.model import Caller, Report
-from knowledge.surfaces.http.rate_limits import Allowance, RateLimits, purse_of, refused_headers
-from knowledge.toolsets.base import Call, Limits, Rate, View, silent, unfollowed
+from knowledge.model import Caller
+from knowledge.surfaces.http.rate_limits import Allowance, RateLimits, allowance_key_of, rate_limit_headers
+from knowledge.toolsets.base import RateClass, ToolCall, ToolsetView
 
-Work: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
+BackgroundWork: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
 
-SCOPE_KEY = "knowledge.visit"
+SCOPE_KEY = "knowledge.mcp_request"
 
-Draw: TypeAlias = Callable[[Rate], Awaitable[Allowance | None]]
+Acquire: TypeAlias = Callable[[RateClass], Awaitable[Allowance | None]]
 """Takes one from the caller's allowance; raises RateLimited when it is used up."""
 
 
-async def unlimited(_: Rate) -> None:
-    """An allowance without end."""
-
-
-def drawing(rates: RateLimits | None, caller: Caller) -> Draw:
-    """How a caller's visits draw on their allowances."""
-    purse = purse_of(caller)
-    if rates is None or purse is None:
-        return unlimited
-    return partial(rates.draw, rates.mcp, purse)
+def make_acquire(rates: RateLimits | None, caller: Caller) -> Acquire | None:
+    """How a caller's visits draw on their allowances; None for a caller without a limit."""
+    purse = allowance_key_of(caller)
+    return None if rates is None or purse is None else partial(rates.acquire, rates.mcp, purse)
 
 
 @dataclass(slots=True, kw_only=True)
-class Visit:
-    engine: Engine
-    view: View
-    caller: Caller = field(default_factory=Caller)
-    limits: Limits = field(default_factory=Limits)
-    services: Mapping[type[object], object] = field(default_factory=dict)
-    draw: Draw = unlimited
-    start: Callable[[Work], None] | None = None
+class McpRequest:
+    make_call: ToolCall
+    """What a tool gets; one that reports progress gets it with a report."""
+    view: ToolsetView
+    acquire: Acquire | None = None
+    start_task: Callable[[BackgroundWork], None] | None = None
     """Runs something beside the connection for as long as it stays open; None where it does not."""
-    plain: bool = False
+    is_plain: bool = False
     """A caller of plain JSON-RPC, who reads the HTTP status."""
     status: int | None = None
     headers: dict[str, str] = field(default_factory=dict)
 
-    def call(self, report: Report = silent, follow: Callable[[UUID], None] = unfollowed) -> Call:
-        return Call(
-            engine=self.engine, caller=self.caller, limits=self.limits, services=self.services,
-            report=report, follow=follow,
-        )  # fmt: skip
-
-    @property
-    def is_limited(self) -> bool:
-        return self.draw is not unlimited
-
-    async def spend(self, rate: Rate) -> None:
+    async def spend_allowance(self, rate: RateClass) -> None:
         """Draw on the caller's allowance, and say in the answer's head what is left of it."""
+        if self.acquire is None:
+            return
         try:
-            allowance = await self.draw(rate)
+            allowance = await self.acquire(rate)
         except RateLimited as error:
-            self.headers.update(refused_headers(error))
+            self.headers.update(rate_limit_headers(error))
             raise
         if allowance is not None:
             self.headers.update(allowance.headers)
-
-    def enter(self, scope: Scope) -> None:
-        scope[SCOPE_KEY] = self

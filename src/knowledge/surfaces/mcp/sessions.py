@@ -16,28 +16,28 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from knowledge.errors import RateLimited, Unavailable
 from knowledge.model import Caller, CallerKind
-from knowledge.surfaces.http.auth import identity
+from knowledge.surfaces.http.auth import format_caller_id
 from knowledge.surfaces.http.rate_limits import network_of
 
 MAX_SESSIONS = 10_000
 MAX_SESSIONS_PER_CALLER = 1000
 RETRY_SECONDS = 60
-HEADER = b"mcp-session-id"
-KEPT = ("type", "asgi", "http_version", "scheme", "path", "query_string", "client", "server", "user")
+SESSION_HEADER = b"mcp-session-id"
+KEPT_SCOPE_KEYS = ("type", "asgi", "http_version", "scheme", "path", "query_string", "client", "server", "user")
 
 
 @dataclass(slots=True, eq=False)
-class Session:
+class McpSession:
     owner: str
     scope: Scope
     """What the request that ends it repeats of the one that opened it; it says whose the session is."""
     uid: bytes = b""
     requests: int = 1
-    used: float = 0.0
+    last_used: float = 0.0
 
 
-class Sessions:
-    """Passes requests on to the SDK, and counts the sessions that they open and end."""
+class McpSessions:
+    """Limits sessions per caller and in total; evicts the least recently used idle session."""
 
     def __init__(
         self,
@@ -49,8 +49,8 @@ class Sessions:
     ) -> None:
         self._handle, self._clock = handle, clock
         self._per_caller, self._total = per_caller, total
-        self._by_uid: dict[bytes, Session] = {}
-        self._by_owner: dict[str, OrderedDict[Session, None]] = {}
+        self._by_uid: dict[bytes, McpSession] = {}
+        self._by_owner: dict[str, OrderedDict[McpSession, None]] = {}
         """Those of each owner, the one that was used last at the end."""
         self._size = 0
 
@@ -59,16 +59,16 @@ class Sessions:
 
     async def serve(self, owner: str, scope: Scope, receive: Receive, send: Send) -> None:
         """Raises RateLimited or Unavailable where no session can be opened."""
-        uid = next((value for name, value in scope["headers"] if name == HEADER), None)
+        uid = next((value for name, value in scope["headers"] if name == SESSION_HEADER), None)
         if uid is None:
-            await self._open(owner, scope, receive, send)
+            await self._open_session(owner, scope, receive, send)
             return
         session = self._by_uid.get(uid)
         if session is None or session.owner != owner:  # the SDK knows it, or it does not
             await self._handle(scope, receive, send)
             return
         session.requests += 1
-        answer = Answer(send)
+        answer = SessionResponse(send)
         try:
             await self._handle(scope, receive, answer)
         finally:
@@ -76,12 +76,12 @@ class Sessions:
             if answer.status == 404 or (scope["method"] == "DELETE" and answer.status == 200):
                 self._forget(session)
 
-    async def _open(self, owner: str, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _open_session(self, owner: str, scope: Scope, receive: Receive, send: Send) -> None:
         await self._make_room(owner)
-        session = Session(owner, {name: scope[name] for name in KEPT if name in scope})
+        session = McpSession(owner, {name: scope[name] for name in KEPT_SCOPE_KEYS if name in scope})
         self._by_owner.setdefault(owner, OrderedDict())[session] = None
         self._size += 1
-        answer = Answer(send)
+        answer = SessionResponse(send)
         try:
             await self._handle(scope, receive, answer)
         finally:
@@ -92,9 +92,9 @@ class Sessions:
             else:
                 self._forget(session)
 
-    def _end_request(self, session: Session) -> None:
+    def _end_request(self, session: McpSession) -> None:
         session.requests -= 1
-        session.used = self._clock()
+        session.last_used = self._clock()
         own = self._by_owner.get(session.owner, OrderedDict())
         if session in own:
             own.move_to_end(session)
@@ -102,33 +102,33 @@ class Sessions:
     async def _make_room(self, owner: str) -> None:
         own = self._by_owner.get(owner, OrderedDict())
         while len(own) >= self._per_caller:
-            if not await self._drop(own):
+            if not await self._end_idle(own):
                 raise RateLimited(
                     f"{len(own)} of your MCP sessions are in use, and no more are allowed",
                     hint="End one with DELETE, or close its stream; KNOWLEDGE_MAX_SESSIONS_PER_CALLER sets the limit.",
                     retry_after=RETRY_SECONDS,
                 )
         while self._size >= self._total:
-            if not await self._drop(max(self._by_owner.values(), key=len)):
+            if not await self._end_idle(max(self._by_owner.values(), key=len)):
                 raise Unavailable(
                     f"{self._size} MCP sessions are in use, and no more are allowed",
                     hint="Try again later.",
                     retry_after=RETRY_SECONDS,
                 )
 
-    async def _drop(self, sessions: OrderedDict[Session, None]) -> bool:
+    async def _end_idle(self, sessions: OrderedDict[McpSession, None]) -> bool:
         """End the session that was idle the longest; False where all are in use."""
         idle = next((session for session in sessions if not session.requests), None)
         if idle is None:
             return False
         self._forget(idle)
-        if self._clock() - idle.used > DEFAULT_SESSION_IDLE_TIMEOUT:
+        if self._clock() - idle.last_used > DEFAULT_SESSION_IDLE_TIMEOUT:
             return True  # the SDK has ended it long ago
-        headers = [(HEADER, idle.uid)]
-        await self._handle({**idle.scope, "method": "DELETE", "headers": headers}, _no_body, _ignore)
+        headers = [(SESSION_HEADER, idle.uid)]
+        await self._handle({**idle.scope, "method": "DELETE", "headers": headers}, _no_body, _discard)
         return True
 
-    def _forget(self, session: Session) -> None:
+    def _forget(self, session: McpSession) -> None:
         own = self._by_owner.get(session.owner, OrderedDict())
         if session not in own:
             return
@@ -139,7 +139,7 @@ class Sessions:
             del self._by_owner[session.owner]
 
 
-class Answer:
+class SessionResponse:
     """Passes an answer on, and remembers its status and the session that it names."""
 
     def __init__(self, send: Send) -> None:
@@ -149,21 +149,21 @@ class Answer:
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            self.uid = next((value for name, value in message["headers"] if name.lower() == HEADER), b"")
+            self.uid = next((value for name, value in message["headers"] if name.lower() == SESSION_HEADER), b"")
         await self._send(message)
 
 
 def session_owner(caller: Caller, scope: Scope) -> str:
     """Whose sessions are counted together: those of an account; without one, those of an address."""
     if caller.kind is CallerKind.ACCOUNT:
-        return identity(caller)
+        return format_caller_id(caller)
     client = scope.get("client")
-    return f"{identity(caller)}:{network_of(client[0]) if client else 'unknown'}"
+    return f"{format_caller_id(caller)}:{network_of(client[0]) if client else 'unknown'}"
 
 
 async def _no_body() -> Message:
     return {"type": "http.request", "body": b"", "more_body": False}
 
 
-async def _ignore(_: Message) -> None:
+async def _discard(_: Message) -> None:
     """Nobody reads the answer."""

@@ -4,33 +4,35 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from typing import BinaryIO
 
 import anyio
 import mcp_types as types
 from anyio.streams.memory import MemoryObjectSendStream
-from mcp.server.stdio import _claim_fd, _open_stdin_diversion, stdio_server
-from mcp.shared._stream_protocols import WriteStream
+from mcp.os.win32.utilities import rebind_std_handle_to_fd
+from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
 
 from knowledge.engine.api import Engine
 from knowledge.model import Caller
 from knowledge.surfaces.http.rate_limits import RateLimits
 from knowledge.surfaces.mcp import jsonrpc
-from knowledge.surfaces.mcp.connection import beside, serve_stream
-from knowledge.surfaces.mcp.request_context import Visit, drawing
+from knowledge.surfaces.mcp.message_stream import MessageWriter, make_task_starter, serve_stream
+from knowledge.surfaces.mcp.request_context import McpRequest, make_acquire
 from knowledge.surfaces.mcp.server import KnowledgeServer
-from knowledge.surfaces.mcp.toolset_selection import Views
-from knowledge.toolsets.base import Limits, Registry, View
+from knowledge.surfaces.mcp.toolset_selection import ToolsetSelection
+from knowledge.toolsets.base import CallLimits, Registry, ToolCall, ToolsetView
 
 
 async def serve_stdio(
     engine: Engine,
     registry: Registry,
     *,
-    limits: Limits | None = None,
+    limits: CallLimits | None = None,
     toolsets: str = "",
     read_only: bool = False,
     caller: Caller | None = None,
@@ -39,49 +41,86 @@ async def serve_stdio(
 ) -> None:
     """Serve until the other side closes our input."""
     server = KnowledgeServer(registry)
-    view = View(Views.of(toolsets, registry.names).default, read_only)
+    view = ToolsetView(ToolsetSelection.from_setting(toolsets, registry.names).default, read_only)
     incoming, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-    with _lines() as lines, read:
+    with _open_input() as lines, read:
         async with stdio_server(anyio.wrap_file(io.StringIO())) as (_, write), anyio.create_task_group() as group:
-            server.home = Visit(
-                engine=engine, view=view, caller=caller or Caller(), limits=limits or Limits(),
-                services=services or {}, start=beside(group), draw=drawing(rates, caller or Caller()),
+            call = ToolCall(
+                engine=engine, caller=caller or Caller(), limits=limits or CallLimits(), services=services or {}
             )  # fmt: skip
-            group.start_soon(_listen, lines, incoming, write)
+            server.default_request = McpRequest(
+                make_call=call, view=view, start_task=make_task_starter(group), acquire=make_acquire(rates, call.caller)
+            )
+            group.start_soon(_read_messages, lines, incoming, write)
             await serve_stream(server, read, write)
             group.cancel_scope.cancel()
 
 
 @contextmanager
-def _lines() -> Iterator[anyio.AsyncFile[str]]:
+def _open_input() -> Iterator[anyio.AsyncFile[str]]:
     """Our input; the SDK would not answer a line that is no message, and whoever sent it would wait for ever."""
-    wire, release = _claim_fd(0, sys.stdin, "rb", _open_stdin_diversion)
-    text = io.TextIOWrapper(wire, encoding="utf-8", errors="replace")
+    with claim_stdin() as wire:
+        text = io.TextIOWrapper(wire, encoding="utf-8", errors="replace")
+        try:
+            yield anyio.wrap_file(text)
+        finally:
+            text.detach()
+
+
+@contextmanager
+def claim_stdin() -> Iterator[BinaryIO]:
+    """Standard input through a private descriptor; 0 is the null device meanwhile, so no child process reads messages.
+
+    The SDK does the same for the output. The private descriptor stays open: a thread may still be reading from it.
+    """
+    private = _duplicate_stdin()
+    if private is None:
+        yield sys.stdin.buffer
+        return
+    null = os.open(os.devnull, os.O_RDONLY)
+    _point_stdin_at(null)
+    os.close(null)
     try:
-        yield anyio.wrap_file(text)
+        yield os.fdopen(private, "rb", closefd=False)
     finally:
-        text.detach()
-        if release is not None:
-            release()
+        _point_stdin_at(private)
 
 
-def _error(reply: jsonrpc.Reply) -> types.JSONRPCError:
+def _duplicate_stdin() -> int | None:
+    """A descriptor above the standard ones; None where another object stands in for standard input."""
+    try:
+        private = os.dup(0) if sys.stdin.buffer.fileno() == 0 else 0
+    except (OSError, ValueError, AttributeError):
+        return None
+    if 0 < private <= 2:
+        os.close(private)
+    return private if private > 2 else None
+
+
+def _point_stdin_at(descriptor: int) -> None:
+    os.dup2(descriptor, 0)
+    if sys.platform == "win32":  # children inherit the handle, not the descriptor
+        with suppress(OSError):
+            rebind_std_handle_to_fd(0)
+
+
+def _to_error_message(reply: jsonrpc.Reply) -> types.JSONRPCError:
     # Half a character in a caller's id could not be written, and would end the writer.
     return types.JSONRPCError.model_validate_json(json.dumps(reply.body, ensure_ascii=False).encode("utf-8", "replace"))
 
 
-async def _listen(
+async def _read_messages(
     lines: anyio.AsyncFile[str],
     incoming: MemoryObjectSendStream[SessionMessage | Exception],
-    write: WriteStream[SessionMessage],
+    write: MessageWriter,
 ) -> None:
     async with incoming:
         async for line in lines:
             if not line.strip():
                 continue
-            message = jsonrpc.understood(line)
+            message = jsonrpc.parse_message(line)
             with suppress(anyio.BrokenResourceError):
                 if isinstance(message, jsonrpc.Reply):
-                    await write.send(SessionMessage(_error(message)))
+                    await write.send(SessionMessage(_to_error_message(message)))
                 else:
                     await incoming.send(SessionMessage(message))

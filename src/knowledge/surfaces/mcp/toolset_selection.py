@@ -7,21 +7,21 @@ from dataclasses import dataclass
 
 from knowledge.errors import InvalidParameter, NotFound
 from knowledge.model import JsonValue
-from knowledge.toolsets.base import View
+from knowledge.toolsets.base import ToolsetView
 
-DEFAULT = "knowledge"
-YES = frozenset({"1", "true", "yes", "on"})
+DEFAULT_TOOLSET = "knowledge"
+TRUE_WORDS = frozenset({"1", "true", "yes", "on"})
 
 
 @dataclass(frozen=True, slots=True)
-class Views:
+class ToolsetSelection:
     """The allowed toolsets, and those that the plain `/mcp` shows."""
 
     allowed: tuple[str, ...]
     default: tuple[str, ...]
 
     @classmethod
-    def of(cls, setting: str, registered: Sequence[str]) -> Views:
+    def from_setting(cls, setting: str, registered: Sequence[str]) -> ToolsetSelection:
         """What `--toolsets` says; nothing said allows all and shows the first contract."""
         named = [name.strip().lower() for name in setting.split(",") if name.strip()]
         unknown = [name for name in named if name not in (*registered, "all")]
@@ -32,13 +32,15 @@ class Views:
                 hint=f"Choose from {', '.join(registered)} or all.", parameter="toolsets", valid=listed,
             )  # fmt: skip
         if not named:
-            return cls(tuple(registered), tuple(name for name in registered if name == DEFAULT) or tuple(registered))
+            return cls(
+                tuple(registered), tuple(name for name in registered if name == DEFAULT_TOOLSET) or tuple(registered)
+            )
         allowed = tuple(name for name in registered if "all" in named or name in named)
         return cls(allowed, allowed)
 
-    def seen(self, toolset: str | None, read_only: bool, headers: Mapping[str, str]) -> View:
+    def select(self, toolset: str | None, read_only: bool, headers: Mapping[str, str]) -> ToolsetView:
         """What one request sees; the path says more than the headers, and both can only narrow."""
-        read_only = read_only or headers.get("x-mcp-readonly", "").lower() in YES
+        read_only = read_only or headers.get("x-mcp-readonly", "").lower() in TRUE_WORDS
         if toolset is not None:
             if toolset not in self.allowed:
                 raise NotFound(
@@ -46,9 +48,9 @@ class Views:
                     hint=f"Served are {', '.join(self.allowed)}.",
                     toolset=toolset,
                 )
-            return View((toolset,), read_only)
+            return ToolsetView((toolset,), read_only)
         wanted = headers.get("x-mcp-toolsets")
         if wanted is None or not wanted.strip():
-            return View(self.default, read_only)
+            return ToolsetView(self.default, read_only)
         names = {name.strip().lower() for name in wanted.split(",")}
-        return View(tuple(name for name in self.allowed if "all" in names or name in names), read_only)
+        return ToolsetView(tuple(name for name in self.allowed if "all" in names or name in names), read_only)

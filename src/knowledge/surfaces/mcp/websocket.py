@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -13,28 +12,26 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from knowledge.errors import KnowledgeError
 from knowledge.surfaces.mcp import jsonrpc
-from knowledge.surfaces.mcp.connection import beside, serve_stream
-from knowledge.surfaces.mcp.endpoint import MAX_BODY
+from knowledge.surfaces.mcp.message_stream import make_task_starter, serve_stream
+from knowledge.surfaces.mcp.request_context import SCOPE_KEY
+from knowledge.surfaces.mcp.surface import MAX_BODY, McpSurface
 
-if TYPE_CHECKING:
-    from knowledge.surfaces.mcp.routes import McpSurface
-
-TOO_BIG = 1009
+CLOSE_TOO_BIG = 1009
 
 
-def websocket_endpoint(surface: McpSurface) -> Callable[[WebSocket], Awaitable[None]]:
+def make_websocket_endpoint(surface: McpSurface) -> Callable[[WebSocket], Awaitable[None]]:
     async def endpoint(socket: WebSocket) -> None:
         try:
-            visit = surface.admit(socket.scope, socket.headers)
+            visit = surface.admit_request(socket.scope, socket.headers)
         except KnowledgeError as error:
             await socket.close(1008, str(error)[:120])
             return
-        visit.enter(socket.scope)
+        socket.scope[SCOPE_KEY] = visit
         try:
             await socket.accept("mcp" if "mcp" in socket.scope.get("subprotocols", []) else None)
             async with anyio.create_task_group() as group:
-                visit.start = beside(group)
-                await _serve(surface, socket)
+                visit.start_task = make_task_starter(group)
+                await _serve_socket(surface, socket)
                 group.cancel_scope.cancel()
             await socket.close()
         except* (WebSocketDisconnect, anyio.BrokenResourceError):
@@ -46,40 +43,40 @@ def websocket_endpoint(surface: McpSurface) -> Callable[[WebSocket], Awaitable[N
     return endpoint
 
 
-async def _serve(surface: McpSurface, socket: WebSocket) -> None:
+async def _serve_socket(surface: McpSurface, socket: WebSocket) -> None:
     incoming, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     write, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
     with incoming, read, write, outgoing:
         async with anyio.create_task_group() as group:
-            group.start_soon(_writer, socket, outgoing)
-            group.start_soon(_listen, socket, incoming, group.cancel_scope)
+            group.start_soon(_write_messages, socket, outgoing)
+            group.start_soon(_read_until_closed, socket, incoming, group.cancel_scope)
             await serve_stream(surface.server, read, write)
             group.cancel_scope.cancel()
 
 
-async def _listen(
+async def _read_until_closed(
     socket: WebSocket, incoming: MemoryObjectSendStream[SessionMessage | Exception], scope: anyio.CancelScope
 ) -> None:
-    await _reader(socket, incoming)
+    await _read_messages(socket, incoming)
     scope.cancel()  # they left, and with them the wish for an answer
 
 
-async def _reader(socket: WebSocket, incoming: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
+async def _read_messages(socket: WebSocket, incoming: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
     async with incoming:
         while (event := await socket.receive())["type"] == "websocket.receive":
             text = event.get("text")
             raw = text if text is not None else (event.get("bytes") or b"").decode("utf-8", "replace")
             if len(raw) > MAX_BODY:
-                await socket.close(TOO_BIG)
+                await socket.close(CLOSE_TOO_BIG)
                 return
-            message = jsonrpc.understood(raw)
+            message = jsonrpc.parse_message(raw)
             if isinstance(message, jsonrpc.Reply):
                 await socket.send_text(json.dumps(message.body))
             else:
                 await incoming.send(SessionMessage(message, metadata=ServerMessageMetadata(request_context=socket)))
 
 
-async def _writer(socket: WebSocket, outgoing: MemoryObjectReceiveStream[SessionMessage]) -> None:
+async def _write_messages(socket: WebSocket, outgoing: MemoryObjectReceiveStream[SessionMessage]) -> None:
     async with outgoing:
         async for item in outgoing:
             await socket.send_text(item.message.model_dump_json(by_alias=True, exclude_unset=True))

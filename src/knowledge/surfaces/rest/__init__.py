@@ -1,6 +1,6 @@
-"""The engine's REST API, one file for each noun."""
+"""The engine's REST API, one file for each resource."""
 
-from knowledge.surfaces.rest.app import rest_app
-from knowledge.surfaces.rest.framework.context import EngineFor
+from knowledge.surfaces.rest.app import make_rest_app
+from knowledge.surfaces.rest.framework.dependencies import EngineFor
 
-__all__ = ["EngineFor", "rest_app"]
+__all__ = ["EngineFor", "make_rest_app"]

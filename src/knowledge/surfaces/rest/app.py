@@ -3,42 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
+from importlib.resources import files
 
-from fastapi import FastAPI
-from starlette.exceptions import HTTPException
+from fastapi import Depends, FastAPI
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, Response
 
 from knowledge import __version__
 from knowledge.engine.api import Engine
-from knowledge.model import Caller
 from knowledge.surfaces.http.rate_limits import RateLimits
-from knowledge.surfaces.http.responses import refusal
-from knowledge.surfaces.rest import (
-    admin,
-    collections,
-    corpora,
-    crawls,
-    docs,
-    documents,
-    jobs,
-    notes,
-    search,
-    status,
-    stream,
-    users,
-)
-from knowledge.surfaces.rest.framework.context import Context, EngineFor
-from knowledge.surfaces.rest.framework.fast_path import Application
-from knowledge.surfaces.rest.framework.openapi import describe
-from knowledge.surfaces.rest.framework.rate_classes import PREFIX
-from knowledge.surfaces.rest.framework.routes import in_our_words
+from knowledge.surfaces.rest import admin, collections, corpora, crawls, documents, jobs, search, status, users
+from knowledge.surfaces.rest.framework.dependencies import Context, EngineFor, check_request
+from knowledge.surfaces.rest.framework.errors import add_error_handlers
+from knowledge.surfaces.rest.framework.middleware import PREFIX, RestMiddleware
+from knowledge.surfaces.rest.framework.openapi import ALWAYS, describe, errors
 
 DEFAULT_MAX_FILE_BYTES = 100 << 20
+DOCS_POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'"
+"""The page of the documentation reads /openapi.json and fetches nothing from anywhere else."""
 
 
-def rest_app(
+def make_rest_app(
     engine: Engine,
     *,
     engine_for: EngineFor | None = None,
@@ -48,24 +34,36 @@ def rest_app(
     streaming: bool = True,
 ) -> FastAPI:
     """Everything under /api/v1, and /health, /docs and /openapi.json beside it; the stream where 001 is served."""
-
-    def as_caller(caller: Caller) -> Engine:
-        return engine.as_caller(caller)
-
-    app = Application(
-        title="Knowledge Server", version=__version__, docs_url=None, redoc_url=None, redirect_slashes=False
+    context = Context(engine_for or engine.as_caller, ready or (lambda: True), max_file_bytes, rates)
+    app = FastAPI(
+        title="Knowledge Server",
+        version=__version__,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        strict_content_type=False,
+        dependencies=[Depends(check_request)],
     )
-    app.state.context = Context(engine_for or as_caller, ready or (lambda: True), max_file_bytes, rates)
-    app.add_exception_handler(HTTPException, _http_refusal)
+    app.state.context = context
     app.openapi = partial(describe, app)  # type: ignore[method-assign]
-    rooms = (search, jobs, documents, notes, collections, crawls, users, corpora, admin, status)
-    app.include_rooms((room.router for room in (*rooms, stream) if streaming or room is not stream), PREFIX)
+    app.add_middleware(RestMiddleware, api=app, context=context)
+    add_error_handlers(app)
+    routers = [
+        search.router, jobs.router, documents.router, collections.router, crawls.router, users.router, corpora.router,
+        admin.router, status.router,
+    ]  # fmt: skip
+    for router in [*routers, search.stream_router] if streaming else routers:
+        app.include_router(router, prefix=PREFIX, responses=errors(*ALWAYS))
+    app.include_router(status.health_router, prefix=PREFIX)
     app.add_api_route("/health", status.health, methods=["GET", "HEAD"], include_in_schema=False)
-    app.add_route("/docs", docs.page, include_in_schema=False)
+    app.add_route("/docs", docs_page, include_in_schema=False)
     return app
 
 
-async def _http_refusal(request: Request, error: Exception) -> Response:
-    """What the framework refuses by itself, in our words."""
-    assert isinstance(error, HTTPException)
-    return refusal(in_our_words(request, error))
+async def docs_page(_: Request) -> Response:
+    return HTMLResponse(_docs_html(), headers={"Content-Security-Policy": DOCS_POLICY})
+
+
+@cache
+def _docs_html() -> str:
+    return files("knowledge.surfaces.rest").joinpath("docs.html").read_text(encoding="utf-8")

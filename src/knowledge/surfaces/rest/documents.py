@@ -1,4 +1,4 @@
-"""Documents: list, show, fetch, change, remove."""
+"""Documents and notes: list, show, fetch, change, remove."""
 
 from __future__ import annotations
 
@@ -7,99 +7,100 @@ from collections.abc import AsyncIterator
 from typing import Annotated
 from urllib.parse import quote
 
-from fastapi import APIRouter, Query
-from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from fastapi import APIRouter, Body, Query
+from starlette.responses import StreamingResponse
 
+from knowledge.engine.api import Engine
 from knowledge.errors import ConfirmationRequired
-from knowledge.model import DEFAULT_COLLECTION, CollectionRef, Original, Ref
-from knowledge.surfaces.http.responses import answer
-from knowledge.surfaces.rest.framework.bodies import read_json
-from knowledge.surfaces.rest.framework.context import engine_of
-from knowledge.surfaces.rest.framework.openapi import Id, answers, streams, takes
-from knowledge.surfaces.rest.framework.routes import Route
+from knowledge.model import DEFAULT_COLLECTION, CollectionRef, Original, Ref, RemovalResult
+from knowledge.surfaces.rest.framework.dependencies import CallerEngine
+from knowledge.surfaces.rest.framework.openapi import BYTES, Id, ResponseModel, errors
 from knowledge.wire import (
     ChunkRange,
     DocumentEditBody,
     DocumentListing,
+    DocumentShape,
+    DocumentsShape,
+    DocumentWithChunksShape,
+    NoteBody,
     TagsBody,
-    dump_document,
-    dump_document_with_chunks,
-    dump_documents,
-    dump_removed,
-    load_ref,
 )
-from knowledge.wire.shapes import DocumentShape, DocumentsShape, DocumentWithChunksShape, RemovedShape
 
-router = APIRouter(route_class=Route, tags=["documents"])
+router = APIRouter()
 
 HARMLESS = ("application/pdf", "text/plain", "text/csv", "text/markdown", "application/json", "image/png", "image/jpeg")
 """Types that a browser runs nothing of; every other file is only so many bytes to it."""
 
 
-@router.get("/documents", responses=answers(DocumentsShape, 404))
-async def documents(request: Request, wanted: Annotated[DocumentListing, Query()]) -> Response:
+@router.get("/documents", tags=["documents"], responses=errors(404))
+async def documents(engine: CallerEngine, wanted: Annotated[DocumentListing, Query()]) -> ResponseModel[DocumentsShape]:
     """List the documents."""
-    return answer(dump_documents(await engine_of(request).documents(wanted.to_filter())))
+    return DocumentsShape.from_page(await engine.documents(wanted.to_filter()))
 
 
-@router.delete("/documents", responses=answers(RemovedShape))
-async def clear(request: Request, confirm: Annotated[bool, Query()] = False) -> Response:
+@router.delete("/documents", tags=["documents"])
+async def clear(engine: CallerEngine, confirm: Annotated[bool, Query()] = False) -> ResponseModel[RemovalResult]:
     """Remove every document; `confirm=true` says that this is meant."""
     if not confirm:
         raise ConfirmationRequired("This removes every document", hint="Add confirm=true to do it.")
-    return answer(dump_removed(await engine_of(request).clear()))
+    return await engine.clear()
 
 
-@router.get("/documents/{id}", responses=answers(DocumentWithChunksShape, 404))
-async def document(request: Request, id: Id, part: Annotated[ChunkRange, Query()]) -> Response:
+@router.get("/documents/{id}", tags=["documents"], responses=errors(404))
+async def document(
+    id: Id, engine: CallerEngine, part: Annotated[ChunkRange, Query()]
+) -> ResponseModel[DocumentWithChunksShape]:
     """Show one document, by its number or UUID, with its passages."""
-    engine, ref = engine_of(request), load_ref(id)
-    found = await engine.document(ref)
+    found = await engine.document(id)
     nothing = part.chunk_limit == 0
-    chunks = [] if nothing else await engine.chunks(ref, part.chunk_offset, part.chunk_limit)
-    return answer(dump_document_with_chunks(found, chunks))
+    chunks = [] if nothing else await engine.chunks(id, part.chunk_offset, part.chunk_limit)
+    return DocumentWithChunksShape.from_chunks(found, chunks)
 
 
-@router.get("/documents/{id}/file", response_class=StreamingResponse, responses=streams(404))
-async def file(request: Request, id: Id) -> Response:
+@router.get(
+    "/documents/{id}/file", tags=["documents"], response_class=StreamingResponse, responses={**BYTES, **errors(404)}
+)
+async def file(id: Id, engine: CallerEngine) -> StreamingResponse:
     """Fetch the original bytes."""
-    original = await engine_of(request).original(load_ref(id))
+    original = await engine.original(id)
     return StreamingResponse(pieces(original), headers=file_headers(original.filename, original.size))
 
 
-@router.patch(
-    "/documents/{id}",
-    openapi_extra=takes(DocumentEditBody),
-    responses=answers(DocumentShape, 404, 409, 415),
-)
-async def edit(request: Request, id: Id) -> Response:
+@router.patch("/documents/{id}", tags=["documents"], responses=errors(404, 409, 415))
+async def edit(
+    id: Id, engine: CallerEngine, body: Annotated[DocumentEditBody, Body(default_factory=DocumentEditBody)]
+) -> ResponseModel[DocumentShape]:
     """Change title, address, metadata, tags or collection; what is not given stays as it is."""
-    body = await read_json(request, DocumentEditBody)
-    return answer(dump_document(await engine_of(request).edit(load_ref(id), body.to_edit())))
+    return DocumentShape.from_document(await engine.edit(id, body.to_edit()))
 
 
-@router.put("/documents/{id}/tags", openapi_extra=takes(TagsBody), responses=answers(DocumentShape, 404, 415))
-async def tags(request: Request, id: Id) -> Response:
+@router.put("/documents/{id}/tags", tags=["documents"], responses=errors(404, 415))
+async def tags(
+    id: Id, engine: CallerEngine, body: Annotated[TagsBody, Body(default_factory=TagsBody)]
+) -> ResponseModel[DocumentShape]:
     """Add tags and remove others; a `collection:NAME` among them moves the document."""
-    body, ref = await read_json(request, TagsBody), load_ref(id)
-    edit = body.to_edit(await _destination(request, ref, body))
-    return answer(dump_document(await engine_of(request).edit(ref, edit)))
+    return DocumentShape.from_document(await engine.edit(id, body.to_edit(await _destination(engine, id, body))))
 
 
-async def _destination(request: Request, ref: Ref, body: TagsBody) -> CollectionRef | None:
+async def _destination(engine: Engine, ref: Ref, body: TagsBody) -> CollectionRef | None:
     """Where the tags move the document; one that only loses its collection goes to the default."""
     target = body.moves_to()
     if target is not None or not body.leaves():
         return target
-    document = await engine_of(request).document(ref)
+    document = await engine.document(ref)
     return DEFAULT_COLLECTION if document.collection in body.leaves() else None
 
 
-@router.delete("/documents/{id}", responses=answers(RemovedShape, 404))
-async def remove(request: Request, id: Id) -> Response:
+@router.delete("/documents/{id}", tags=["documents"], responses=errors(404))
+async def remove(id: Id, engine: CallerEngine) -> ResponseModel[RemovalResult]:
     """Remove one document with everything that was made from it."""
-    return answer(dump_removed(await engine_of(request).remove(load_ref(id))))
+    return await engine.remove(id)
+
+
+@router.patch("/notes/{id}", tags=["notes"], responses=errors(404, 409, 415))
+async def update(id: Id, body: NoteBody, engine: CallerEngine) -> ResponseModel[DocumentShape]:
+    """Give a note another text; answered when it can be found."""
+    return DocumentShape.from_document(await engine.update_note(id, body.text))
 
 
 async def pieces(original: Original) -> AsyncIterator[bytes]:

@@ -1,25 +1,48 @@
-"""POST /search."""
+"""POST /search, and contract 001's query as server-sent events, collection after collection."""
 
 from __future__ import annotations
 
-from fastapi import APIRouter
-from starlette.requests import Request
-from starlette.responses import Response
+from functools import partial
+from typing import Annotated, Any
 
-from knowledge.surfaces.http.responses import answer
-from knowledge.surfaces.rest.framework.bodies import read_json
-from knowledge.surfaces.rest.framework.context import engine_of
-from knowledge.surfaces.rest.framework.openapi import answers, takes
-from knowledge.surfaces.rest.framework.routes import Route
-from knowledge.wire import SearchBody, dump_answer
-from knowledge.wire.shapes import AnswerShape
+from fastapi import APIRouter, Body
+from starlette.responses import StreamingResponse
 
-router = APIRouter(route_class=Route, tags=["search"])
+from knowledge.surfaces.http.sse import MEDIA_TYPE, EventStreamResponse
+from knowledge.surfaces.rest.framework.dependencies import CallerEngine
+from knowledge.surfaces.rest.framework.openapi import ALWAYS, MEANINGS, OpenApi, ResponseModel, errors
+from knowledge.toolsets.arguments import parse_arguments
+from knowledge.toolsets.manager.fan_out import check_query
+from knowledge.toolsets.manager.stream import stream_query
+from knowledge.toolsets.manager.tools import tools
+from knowledge.wire import AnswerShape, SearchBody
+
+router = APIRouter(tags=["search"])
+stream_router = APIRouter(tags=["search"])
+
+[QUERY] = [tool for tool in tools.tools if tool.name == "query_knowledge"]
+"""What the stream takes is what the tool takes."""
+QUERY_BODY: OpenApi = {"requestBody": {"required": True, "content": {"application/json": {"schema": QUERY.schema}}}}
+EVENT: OpenApi = {"type": "object", "properties": {"data": {"type": "string", "description": "JSON."}}}
+EVENTS: dict[int | str, OpenApi] = {
+    status: {"description": MEANINGS.get(status, "The events."), "content": {MEDIA_TYPE: {"schema": EVENT}}}
+    for status in (200, 415, *ALWAYS)
+}
 
 
-@router.post("/search", openapi_extra=takes(SearchBody), responses=answers(AnswerShape, 404, 415))
-async def search(request: Request) -> Response:
+@router.post("/search", responses=errors(404, 415))
+async def search(body: SearchBody, engine: CallerEngine) -> ResponseModel[AnswerShape]:
     """Find the passages that answer a question, best first."""
-    body = await read_json(request, SearchBody)
-    found = await engine_of(request).search(body.to_query())
-    return answer(dump_answer(found, body.query))
+    return AnswerShape.from_answer(await engine.search(body.to_query()), body.query)
+
+
+@stream_router.post(
+    "/mcp/query/stream", response_class=StreamingResponse, responses=EVENTS, openapi_extra=QUERY_BODY
+)  # fmt: skip
+async def query_stream(
+    engine: CallerEngine, arguments: Annotated[dict[str, Any], Body(default_factory=dict)]
+) -> EventStreamResponse:
+    """Search collection after collection, and stream what each answers as server-sent events."""
+    given = parse_arguments(QUERY.arguments, arguments)
+    check_query(given["query"])
+    return EventStreamResponse(partial(stream_query, engine, **given))

@@ -2,59 +2,56 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
-from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from typing import Annotated
+
+from fastapi import APIRouter, Body, Response
+from starlette.responses import StreamingResponse
 
 from knowledge import __version__
-from knowledge.surfaces.http.responses import answer
 from knowledge.surfaces.rest.documents import file_headers, pieces
-from knowledge.surfaces.rest.framework.bodies import read_json
-from knowledge.surfaces.rest.framework.context import context_of, engine_of
-from knowledge.surfaces.rest.framework.openapi import answers, streams, takes
-from knowledge.surfaces.rest.framework.routes import Route
-from knowledge.wire import ReindexBody, dump_findings, dump_status
-from knowledge.wire.shapes import FindingsShape, HealthShape, StatusShape
+from knowledge.surfaces.rest.framework.dependencies import AppContext, CallerEngine
+from knowledge.surfaces.rest.framework.openapi import BYTES, ResponseModel, errors
+from knowledge.wire import FindingsShape, HealthShape, ReindexBody, StatusShape
 
-router = APIRouter(route_class=Route, tags=["status"])
+router = APIRouter(tags=["status"])
+health_router = APIRouter(tags=["status"])
 
 
-async def health(request: Request) -> Response:
+@health_router.get("/health", responses={503: {"model": HealthShape, "description": "Starting."}})
+async def health(context: AppContext, response: Response) -> ResponseModel[HealthShape]:
     """Say whether requests can be answered: 503 while starting, then 200."""
-    if not context_of(request).ready():
-        return answer({"status": "starting"}, 503)
-    return answer({"status": "healthy", "version": __version__})
+    if not context.ready():
+        response.status_code = 503
+        return {"status": "starting"}
+    return {"status": "healthy", "version": __version__}
 
 
-HEALTH = answers(HealthShape)
-router.add_api_route("/health", health, responses={200: HEALTH[200], 503: {**HEALTH[200], "description": "Starting."}})
-
-
-@router.get("/status", responses=answers(StatusShape))
-async def status(request: Request) -> Response:
+@router.get("/status")
+async def status(engine: CallerEngine) -> ResponseModel[StatusShape]:
     """Show what the engine holds, what it is doing, and what is wrong with it."""
-    return answer(dump_status(await engine_of(request).status()))
+    return StatusShape.from_status(await engine.status())
 
 
-@router.post("/verify", responses=answers(FindingsShape))
-async def verify(request: Request) -> Response:
+@router.post("/verify")
+async def verify(engine: CallerEngine) -> ResponseModel[FindingsShape]:
     """Compare the store, the index and the files."""
-    return answer(dump_findings(await engine_of(request).verify()))
+    return FindingsShape.from_findings(await engine.verify())
 
 
-@router.post("/reindex", responses=answers(HealthShape, 415, 503), openapi_extra=takes(ReindexBody, required=False))
-async def reindex(request: Request) -> Response:
+@router.post("/reindex", responses=errors(415))
+async def reindex(
+    engine: CallerEngine, body: Annotated[ReindexBody, Body(default_factory=ReindexBody)]
+) -> ResponseModel[HealthShape]:
     """Build the index again from the store, and answer when it serves.
 
     With a model, the answer comes when its vectors are being made; `model.next` of the status tells how many are left.
     """
-    body = await read_json(request, ReindexBody)
-    await engine_of(request).reindex(body.model)
-    return answer({"status": "started" if body.model else "done"})
+    await engine.reindex(body.model)
+    return {"status": "started" if body.model else "done"}
 
 
-@router.get("/backup", response_class=StreamingResponse, responses=streams())
-async def backup(request: Request) -> Response:
+@router.get("/backup", response_class=StreamingResponse, responses=BYTES)
+async def backup(engine: CallerEngine) -> StreamingResponse:
     """Fetch everything as one archive, of one moment. For the operator alone."""
-    archive = await engine_of(request).backup()
+    archive = await engine.backup()
     return StreamingResponse(pieces(archive), headers=file_headers(archive.filename, archive.size))

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 from knowledge import errors
 from knowledge.errors import InvalidParameter, KnowledgeError
 from knowledge.model import DEFAULT_COLLECTION, Chunk, Document, Job, Json
-from knowledge.toolsets.base import Refused, Toolset
+from knowledge.toolsets.base import Refusal, Toolset
 from knowledge.wire.documents import section_header
 from knowledge.wire.values import COLLECTION_TAG, dump_moment, dump_moment_or_none, one_collection, part_tags
 
@@ -21,28 +21,28 @@ HINTS: dict[type[KnowledgeError], str] = {
 """Where the engine's advice names what this contract does not have."""
 
 
-def refuse(error: KnowledgeError) -> Refused:
+def refuse(error: KnowledgeError) -> Refusal:
     """The sentence, the code for programs, what to do next, and the facts."""
     body: Json = {"success": False, "error": error.code, "message": str(error)}
     if hint := HINTS.get(type(error), error.hint):
         body["hint"] = hint
     if error.details:
         body["details"] = error.details
-    return Refused(body, code=error.code)
+    return Refusal(body, code=error.code)
 
 
-tools = Toolset(name="kb", voice=refuse)
+tools = Toolset(name="kb", format_error=refuse)
 
 # -- arguments ----------------------------------------------------------------------------------
 
 
-def _as_text(value: object) -> object:
+def _number_to_text(value: object) -> object:
     whole = type(value) is int or (isinstance(value, float) and value.is_integer())
     return str(int(value)) if whole else value  # type: ignore[call-overload]
 
 
-Number: TypeAlias = Annotated[
-    str, BeforeValidator(_as_text), Field(min_length=1, max_length=200), WithJsonSchema({"type": "integer"})
+DocumentNumber: TypeAlias = Annotated[
+    str, BeforeValidator(_number_to_text), Field(min_length=1, max_length=200), WithJsonSchema({"type": "integer"})
 ]
 """An id as this contract shows it; its UUID is accepted as well."""
 Tag: TypeAlias = Annotated[str, Field(min_length=1, max_length=200)]
@@ -57,7 +57,7 @@ SourcePath: TypeAlias = Annotated[
 ]
 
 
-def shelf(collection: str | None, tags: Iterable[str]) -> tuple[str | None, tuple[str, ...]]:
+def resolve_collection(collection: str | None, tags: Iterable[str]) -> tuple[str | None, tuple[str, ...]]:
     """The one collection that a call names, as argument or as tag, and the other tags."""
     free, tagged = part_tags(tags)
     if collection is not None:
@@ -68,22 +68,22 @@ def shelf(collection: str | None, tags: Iterable[str]) -> tuple[str | None, tupl
     return (None if named is None else str(named)), tuple(dict.fromkeys(tag.strip() for tag in free))
 
 
-def shelf_or_default(collection: str | None, tags: Iterable[str]) -> tuple[str, tuple[str, ...]]:
-    named, free = shelf(collection, tags)
+def resolve_collection_or_default(collection: str | None, tags: Iterable[str]) -> tuple[str, tuple[str, ...]]:
+    named, free = resolve_collection(collection, tags)
     return named or DEFAULT_COLLECTION, free
 
 
 # -- answers ------------------------------------------------------------------------------------
 
 
-def free_tags(document: Document) -> list[str]:
+def list_free_tags(document: Document) -> list[str]:
     return [tag for tag in document.tags if not tag.startswith(COLLECTION_TAG)]
 
 
-def shown(document: Document) -> Json:
+def dump_document(document: Document) -> Json:
     return {
         "id": document.id, "uid": str(document.uid), "title": document.title, "kind": document.kind,
-        "doc_type": document.doc_type, "collection": document.collection, "tags": [*free_tags(document)],
+        "doc_type": document.doc_type, "collection": document.collection, "tags": [*list_free_tags(document)],
         "metadata": document.metadata, "filename": document.filename, "source_path": document.source_path,
         "url": document.url, "status": document.status, "method": document.method,
         "warnings": [*document.warnings], "size_bytes": document.size_bytes, "page_count": document.page_count,
@@ -92,14 +92,14 @@ def shown(document: Document) -> Json:
     }  # fmt: skip
 
 
-def passage(chunk: Chunk) -> Json:
+def dump_chunk(chunk: Chunk) -> Json:
     return {
         "id": chunk.id, "index": chunk.index, "text": chunk.text, "page": chunk.page,
         "section_header": section_header(chunk),
     }  # fmt: skip
 
 
-def work(job: Job) -> Json:
+def dump_job(job: Job) -> Json:
     error: Json | None = None
     if job.error is not None:
         error = {"code": job.error.code, "message": job.error.message, "hint": job.error.hint}

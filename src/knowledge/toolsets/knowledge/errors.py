@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from uuid import UUID
 
 from knowledge import errors
 from knowledge.errors import KnowledgeError
-from knowledge.model import Document, Json, JsonValue, Ref
-from knowledge.toolsets.base import Refused, nearest
+from knowledge.model import Json, JsonValue, Ref
+from knowledge.toolsets.base import Refusal, find_nearest
 
-ERRORS: dict[type[KnowledgeError], str] = {
+ERROR_CODES: dict[type[KnowledgeError], str] = {
     KnowledgeError: "internal_error",
     errors.Invalid: "invalid_parameter",
     errors.MissingParameter: "missing_required_parameter",
@@ -38,35 +37,17 @@ ERRORS: dict[type[KnowledgeError], str] = {
 }
 
 
-def refuse(error: KnowledgeError) -> Refused:
+def refuse(error: KnowledgeError) -> Refusal:
     """`success: false`, the contract's word, the sentence, and the facts beside them."""
-    word = nearest(type(error), ERRORS)
+    word = find_nearest(type(error), ERROR_CODES)
     facts = {key: value for key, value in error.details.items() if key not in ("success", "error", "message")}
     hint: Json = {"hint": error.hint} if error.hint else {}
-    return Refused({"success": False, "error": word, "message": str(error), **facts, **hint}, code=word)
+    return Refusal({"success": False, "error": word, "message": str(error), **facts, **hint}, code=word)
 
 
-def warnings(found: tuple[str, ...]) -> Json:
+def dump_warnings(found: tuple[str, ...]) -> Json:
     return {"warnings": list(found)} if found else {}
 
 
-def name_of(document: Document) -> str:
-    return document.filename or document.title
-
-
-def stamp(when: datetime) -> str:
-    return when.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def as_ref(text: str) -> Ref | None:
-    """A number or a UUID, as a caller writes it; None when it is neither."""
-    if text.isascii() and text.isdigit():
-        return int(text) if len(text) < 19 else None
-    try:
-        return UUID(text)
-    except ValueError:
-        return None
-
-
-def known_ref(value: JsonValue) -> Ref:
+def to_ref(value: JsonValue) -> Ref:
     return value if isinstance(value, int) else UUID(str(value))

@@ -16,84 +16,99 @@ from knowledge.model import (
     Document,
     DocumentFilter,
     DocumentStatus,
-    Filter,
+    EngineStatus,
     Hit,
     Job,
     Json,
     JsonValue,
     NewFile,
     Query,
-    Status,
+    SearchFilter,
 )
-from knowledge.toolsets.add_and_wait import accept, finish, title_and_tags, was_unpacked
-from knowledge.toolsets.arguments import Arguments, Identifier, JsonObject
-from knowledge.toolsets.base import Answered, Call, Rate, Toolset
-from knowledge.toolsets.estimate import estimate, time_left
-from knowledge.toolsets.format_names import canonical, check_suffix, known_formats
-from knowledge.toolsets.knowledge.errors import as_ref, known_ref, name_of, refuse, stamp, warnings
-from knowledge.toolsets.knowledge.tasks import cancel, ended, running, task
-from knowledge.toolsets.paths import megabytes, open_file
+from knowledge.toolsets.add_job import add_document, split_title_and_tags, wait_for_job, was_unpacked
+from knowledge.toolsets.arguments import Arguments, Identifier, JsonObject, check_suffix, list_formats, normalize_format
+from knowledge.toolsets.base import RateClass, ToolCall, ToolResult, Toolset
+from knowledge.toolsets.file_access import open_file, to_megabytes
+from knowledge.toolsets.knowledge.errors import dump_warnings, refuse, to_ref
+from knowledge.toolsets.knowledge.tasks import (
+    cancel_task,
+    dump_ended,
+    dump_running,
+    estimate_new_document,
+    estimate_time_left,
+    find_task,
+)
+from knowledge.toolsets.values import as_ref, stamp
 
-FORMATS = ("pdf", "docx", "pptx", "xlsx", "html", "jpg", "png", "svg")
+CONTRACT_FORMATS = ("pdf", "docx", "pptx", "xlsx", "html", "jpg", "png", "svg")
 
-tools = Toolset(name="knowledge", voice=refuse, cancel=cancel)
+tools = Toolset(name="knowledge", format_error=refuse, cancel=cancel_task)
 
 
-@tools.tool("knowledge-add", rate=Rate.UPLOAD)
+@tools.tool("knowledge-add", rate=RateClass.UPLOAD)
 async def add(
-    call: Call,
+    call: ToolCall,
     file_path: Annotated[str, Field(description="Path to the document or image file", min_length=1, max_length=4096)],
     metadata: Annotated[JsonObject | None, Field(description="Additional metadata (author, title, tags)")] = None,
     force_ocr: Annotated[bool, Field(description="Force OCR even if text extraction available")] = False,
     async_: Annotated[bool, Field(description="Process asynchronously and return task ID")] = True,
-) -> Answered:
+) -> ToolResult:
     """Add a document or image to the knowledge base for semantic search"""
     began = time.monotonic()
-    doc_type = check_suffix(file_path, FORMATS)
-    title, tags, rest = title_and_tags(metadata or {})
+    doc_type = check_suffix(file_path, CONTRACT_FORMATS)
+    title, tags, rest = split_title_and_tags(metadata or {})
     try:
         async with open_file(file_path, call.limits.folders, call.limits.max_file_bytes) as file:
             new = NewFile(
                 filename=file.path.name, content=file.content, title=title, tags=tags, metadata=rest,
                 source_path=str(file.path), force_ocr=force_ocr,
             )  # fmt: skip
-            job = await accept(call.engine, new)
+            job = await add_document(call.engine, new)
             size = file.size
     except Duplicate as duplicate:
-        return added_before(await call.engine.document(known_ref(duplicate.details["document_id"])))
+        return report_duplicate(await call.engine.document(to_ref(duplicate.details["document_id"])))
     if async_:
         call.follow(job.uid)
         return {
             "success": True, "task_id": str(job.uid), "message": "Document queued for processing",
-            "estimated_time_seconds": await estimate(call.engine, doc_type, size),
+            "estimated_time_seconds": await estimate_new_document(call.engine, doc_type, size),
         }  # fmt: skip
-    return await added(call, await finish(call, job.uid), time.monotonic() - began)
+    return await report_added(call, await wait_for_job(call, job.uid), time.monotonic() - began)
 
 
-async def added(call: Call, job: Job, seconds: float) -> Answered:
+async def report_added(call: ToolCall, job: Job, seconds: float) -> ToolResult:
     """What a synchronous add answers: the document, the reason why there is none, or that it goes on."""
-    if not job.status.ended:
+    if not job.status.has_ended:
         going_on = {"message": "Still processing; ask knowledge-task-status how it goes on"}
-        return {**running(job, await time_left(call.engine, job)), **going_on}
+        return {**dump_running(job, await estimate_time_left(call.engine, job)), **going_on}
     if was_unpacked(job):
-        return {"success": True, "filename": job.filename, "message": job.warnings[0], **warnings(job.warnings[1:])}
+        return {
+            "success": True,
+            "filename": job.filename,
+            "message": job.warnings[0],
+            **dump_warnings(job.warnings[1:]),
+        }
     if job.document_id is None:
-        return ended(job)
+        return dump_ended(job)
     document = await call.engine.document(job.document_id)
     answer: Json = {
         "success": True, "document_id": str(document.uid), "filename": name_of(document),
         "chunks_created": document.chunk_count, "processing_method": document.method.value,
         "processing_time_seconds": round(seconds, 2),
     }  # fmt: skip
-    return {**answer, **warnings(job.warnings)}
+    return {**answer, **dump_warnings(job.warnings)}
 
 
-def added_before(document: Document) -> Json:
+def report_duplicate(document: Document) -> Json:
     return {
         "success": True, "document_id": str(document.uid), "filename": name_of(document),
         "chunks_created": document.chunk_count, "processing_method": document.method.value,
         "processing_time_seconds": 0.0, "duplicate": True, "message": "The same document is already there",
     }  # fmt: skip
+
+
+def name_of(document: Document) -> str:
+    return document.filename or document.title
 
 
 class DateRange(Arguments):
@@ -108,7 +123,7 @@ class Filters(Arguments):
 
 @tools.tool("knowledge-search", read_only=True)
 async def search(
-    call: Call,
+    call: ToolCall,
     query: Annotated[str, Field(description="Natural language search query", min_length=1, max_length=500)],
     top_k: Annotated[int, Field(description="Number of results to return", ge=1, le=50)] = 10,
     min_relevance: Annotated[float, Field(description="Minimum relevance score (0.0 to 1.0)", ge=0.0, le=1.0)] = 0.0,
@@ -118,13 +133,13 @@ async def search(
     began = time.perf_counter()
     if not query.strip():
         raise errors.InvalidParameter("Invalid value for 'query': must not be empty", parameter="query")
-    wanted = Query(text=query, limit=top_k, threshold=min_relevance, filter=narrowed(filters or Filters()))
+    wanted = Query(text=query, limit=top_k, threshold=min_relevance, filter=build_filter(filters or Filters()))
     answer = await call.engine.search(wanted)
     if not answer.hits and (await call.engine.documents(DocumentFilter(per_page=1))).total == 0:
         raise errors.EmptyKnowledgeBase(
             "Knowledge base is empty. Add documents with knowledge-add first", document_count=0
         )
-    results: list[JsonValue] = [found(hit) for hit in answer.hits]
+    results: list[JsonValue] = [dump_hit(hit) for hit in answer.hits]
     body: Json = {"success": True, "query": query, "results": results, "total_results": len(results)}
     if not results:
         body["message"] = "No documents found matching your query"
@@ -133,11 +148,11 @@ async def search(
     return {**body, "search_time_ms": round((time.perf_counter() - began) * 1000, 1)}
 
 
-def narrowed(filters: Filters) -> Filter:
+def build_filter(filters: Filters) -> SearchFilter:
     types: tuple[str, ...] = ()
     if filters.format is not None:
-        name = canonical(filters.format.strip().lower().removeprefix("."))
-        valid = [*known_formats(FORMATS), "note"]
+        name = normalize_format(filters.format.strip().lower().removeprefix("."))
+        valid = [*list_formats(CONTRACT_FORMATS), "note"]
         if name not in valid:
             listed = ", ".join(valid)
             raise errors.InvalidParameter(
@@ -145,15 +160,15 @@ def narrowed(filters: Filters) -> Filter:
             )
         types = (name,)
     days = filters.date_range or DateRange()
-    first, last = moment(days.start, "start", clock.min), moment(days.end, "end", clock.max)
+    first, last = parse_moment(days.start, "start", clock.min), parse_moment(days.end, "end", clock.max)
     if first and last and first > last:
         raise errors.InvalidParameter(
             "Invalid value for 'filters.date_range': start must not be after end", parameter="filters.date_range"
         )
-    return Filter(doc_types=types, date_from=first, date_to=last)
+    return SearchFilter(doc_types=types, date_from=first, date_to=last)
 
 
-def moment(text: str | None, end: str, of_day: clock) -> datetime | None:
+def parse_moment(text: str | None, end: str, of_day: clock) -> datetime | None:
     """A day, or a time of day, in UTC; a day means the whole of it."""
     if text is None:
         return None
@@ -169,7 +184,7 @@ def moment(text: str | None, end: str, of_day: clock) -> datetime | None:
         ) from None
 
 
-def found(hit: Hit) -> Json:
+def dump_hit(hit: Hit) -> Json:
     document, chunk = hit.document, hit.chunk
     return {
         "document_id": str(document.uid), "chunk_id": str(chunk.uid), "filename": name_of(document),
@@ -183,14 +198,14 @@ def found(hit: Hit) -> Json:
     }  # fmt: skip
 
 
-@tools.tool("knowledge-remove", destructive=True, rate=Rate.MANAGEMENT)
+@tools.tool("knowledge-remove", destructive=True, rate=RateClass.MANAGEMENT)
 async def remove(
-    call: Call,
+    call: ToolCall,
     document_id: Annotated[Identifier, Field(description="ID of document to remove")],
     confirm: Annotated[bool, Field(description="Confirmation flag for safety")] = False,
 ) -> Json:
     """Remove a specific document from the knowledge base"""
-    document = await find(call, document_id)
+    document = await find_document(call, document_id)
     if not confirm:
         facts: Json = {"id": str(document.uid), "filename": name_of(document), "chunks": document.chunk_count}
         raise errors.ConfirmationRequired("Set confirm=true to remove this document", hint="", document=facts)
@@ -201,7 +216,7 @@ async def remove(
     }  # fmt: skip
 
 
-async def find(call: Call, document_id: str) -> Document:
+async def find_document(call: ToolCall, document_id: str) -> Document:
     ref = as_ref(document_id)
     if ref is not None:
         try:
@@ -211,12 +226,12 @@ async def find(call: Call, document_id: str) -> Document:
     raise errors.DocumentNotFound(f"Document with ID '{document_id}' not found", document_id=document_id)
 
 
-SORTS = {"date_added": "created_at", "filename": "filename", "size": "size_bytes"}
+SORT_COLUMNS = {"date_added": "created_at", "filename": "filename", "size": "size_bytes"}
 
 
-@tools.tool("knowledge-show", read_only=True, rate=Rate.LIST)
+@tools.tool("knowledge-show", read_only=True, rate=RateClass.LIST)
 async def show(
-    call: Call,
+    call: ToolCall,
     limit: Annotated[int, Field(description="Max documents to return", ge=1, le=1000)] = 100,
     offset: Annotated[int, Field(description="Pagination offset", ge=0, le=2**31)] = 0,
     sort_by: Annotated[
@@ -226,10 +241,10 @@ async def show(
 ) -> Json:
     """List all documents in the knowledge base with metadata"""
     page = await call.engine.documents(
-        DocumentFilter(sort=SORTS[sort_by], descending=sort_order == "desc", per_page=limit, offset=offset)
+        DocumentFilter(sort=SORT_COLUMNS[sort_by], descending=sort_order == "desc", per_page=limit, offset=offset)
     )
     body: Json = {
-        "success": True, "documents": [listed(document) for document in page.items], "total_count": page.total,
+        "success": True, "documents": [dump_document(document) for document in page.items], "total_count": page.total,
         "limit": limit, "offset": offset,
     }  # fmt: skip
     if page.total == 0:
@@ -237,7 +252,7 @@ async def show(
     return body
 
 
-def listed(document: Document) -> Json:
+def dump_document(document: Document) -> Json:
     processing = document.status is DocumentStatus.PROCESSING
     facts: Json = {
         "id": str(document.uid), "filename": name_of(document), "format": document.doc_type,
@@ -246,20 +261,20 @@ def listed(document: Document) -> Json:
         "processing_method": document.method.value, "title": document.title, "tags": list(document.tags),
         "metadata": document.metadata,
     }  # fmt: skip
-    return {**facts, **warnings(document.warnings)}
+    return {**facts, **dump_warnings(document.warnings)}
 
 
-PHRASE = "DELETE ALL"
+CONFIRMATION_PHRASE = "DELETE ALL"
 
 
-@tools.tool("knowledge-clear", destructive=True, rate=Rate.MANAGEMENT)
+@tools.tool("knowledge-clear", destructive=True, rate=RateClass.MANAGEMENT)
 async def clear(
-    call: Call,
+    call: ToolCall,
     confirm: Annotated[bool, Field(description="Must be true to clear")],
     confirmation_phrase: Annotated[str, Field(description='Must be "DELETE ALL"')],
 ) -> Json:
     """Remove all documents from the knowledge base"""
-    if not confirm or confirmation_phrase != PHRASE:
+    if not confirm or confirmation_phrase != CONFIRMATION_PHRASE:
         count = (await call.engine.documents(DocumentFilter(per_page=1))).total
         raise errors.ConfirmationRequired(
             "This action will delete ALL documents. Set confirm=true and confirmation_phrase='DELETE ALL' to proceed",
@@ -272,8 +287,8 @@ async def clear(
     }  # fmt: skip
 
 
-@tools.tool("knowledge-status", read_only=True, rate=Rate.LIST)
-async def status(call: Call) -> Json:
+@tools.tool("knowledge-status", read_only=True, rate=RateClass.LIST)
+async def show_status(call: ToolCall) -> Json:
     """Get knowledge base statistics and health status"""
     now = await call.engine.status()
     return {
@@ -284,16 +299,16 @@ async def status(call: Call) -> Json:
             "average_chunks_per_document": round(now.chunks / now.documents, 1) if now.documents else 0.0,
             "storage_path": str(Path(now.data_path) / "files"), "vector_db_path": str(Path(now.data_path) / "index"),
         },
-        "health": health(now),
+        "health": dump_health(now),
         "configuration": {
             "embedding_model": now.model.name, "chunk_size": now.chunk_size,
-            "max_file_size_mb": megabytes(call.limits.max_file_bytes),
+            "max_file_size_mb": to_megabytes(call.limits.max_file_bytes),
         },
         "last_updated": stamp(now.last_change) if now.last_change else None,
     }  # fmt: skip
 
 
-def health(now: Status) -> Json:
+def dump_health(now: EngineStatus) -> Json:
     facts: Json = {
         "status": now.health, "vector_db_connected": now.index_ok, "storage_accessible": now.storage_ok,
         "embedding_model_loaded": now.model.loaded,
@@ -301,10 +316,10 @@ def health(now: Status) -> Json:
     return {**facts, "issues": list(now.issues)} if now.issues else facts
 
 
-@tools.tool("knowledge-task-status", read_only=True, rate=Rate.LIST)
+@tools.tool("knowledge-task-status", read_only=True, rate=RateClass.LIST)
 async def task_status(
-    call: Call, task_id: Annotated[Identifier, Field(description="Task ID returned from async operation")]
-) -> Answered:
+    call: ToolCall, task_id: Annotated[Identifier, Field(description="Task ID returned from async operation")]
+) -> ToolResult:
     """Get status of an async processing task"""
-    job = await task(call, task_id)
-    return ended(job) if job.status.ended else running(job, await time_left(call.engine, job))
+    job = await find_task(call, task_id)
+    return dump_ended(job) if job.status.has_ended else dump_running(job, await estimate_time_left(call.engine, job))

@@ -10,28 +10,28 @@ from pydantic import Field
 
 from knowledge.engine.api import Engine
 from knowledge.errors import EmptyQuery, Forbidden, InvalidName, InvalidParameter, KnowledgeError, NotFound
-from knowledge.model import Answer, Collection, CollectionRef, Filter, Page, Query
+from knowledge.model import Collection, CollectionRef, Query, ResultPage, SearchAnswer, SearchFilter
 from knowledge.wire import load_collection_ref
 
-MOST_RESULTS, LONGEST_QUERY, LONGEST_NAME, MOST_COLLECTIONS = 20, 10_000, 100, 100
+MAX_RESULTS, MAX_QUERY_CHARS, MAX_NAME_CHARS, MAX_COLLECTIONS = 20, 10_000, 100, 100
 PER_PAGE = 200
-AT_ONCE = 4
-"""How many collections are searched side by side for one question."""
+MAX_PARALLEL_SEARCHES = 4
+"""How many collections one query searches concurrently (fan-out)."""
 
-Question: TypeAlias = Annotated[str, Field(description="Natural language query", max_length=LONGEST_QUERY)]
-Tell: TypeAlias = Callable[[Collection, Answer | KnowledgeError], Awaitable[None]]
+QueryText: TypeAlias = Annotated[str, Field(description="Natural language query", max_length=MAX_QUERY_CHARS)]
+OnAnswer: TypeAlias = Callable[[Collection, SearchAnswer | KnowledgeError], Awaitable[None]]
 """Is told what one collection answered, or why it could not."""
 
 T = TypeVar("T")
 
 
-class Paged(Protocol[T]):
+class PagedCall(Protocol[T]):
     """A verb that lists a page at a time."""
 
-    def __call__(self, *, page: int, per_page: int) -> Awaitable[Page[T]]: ...
+    def __call__(self, *, page: int, per_page: int) -> Awaitable[ResultPage[T]]: ...
 
 
-async def everything(verb: Paged[T]) -> AsyncIterator[T]:
+async def iterate_pages(verb: PagedCall[T]) -> AsyncIterator[T]:
     """Every page of a list."""
     number, seen = 1, 0
     while True:
@@ -50,11 +50,11 @@ def check_query(query: str) -> str:
     return query
 
 
-def as_reference(name: str) -> CollectionRef:
+def parse_collection_name(name: str) -> CollectionRef:
     """A collection as a caller names it; what no collection can be called is refused before anybody looks."""
-    if not name.strip() or len(name) > LONGEST_NAME or not name.isprintable() or set(name) & set("/\\,:"):
+    if not name.strip() or len(name) > MAX_NAME_CHARS or not name.isprintable() or set(name) & set("/\\,:"):
         raise InvalidName(
-            f"Invalid collection name: {name[:LONGEST_NAME]!r}",
+            f"Invalid collection name: {name[:MAX_NAME_CHARS]!r}",
             hint="Use the names that list_collections shows.", parameter="collections",
         )  # fmt: skip
     try:
@@ -63,7 +63,9 @@ def as_reference(name: str) -> CollectionRef:
         raise InvalidName(str(error), hint=error.hint, **error.details) from error
 
 
-async def search_each(engine: Engine, text: str, count: int, collections: Iterable[Collection], tell: Tell) -> None:
+async def search_collections(
+    engine: Engine, text: str, count: int, collections: Iterable[Collection], on_answer: OnAnswer
+) -> None:
     """Ask every collection and tell what each answers, one after the other as they are ready.
 
     The first is asked alone: the others then find the question embedded, and what is wrong with the question or with
@@ -73,28 +75,28 @@ async def search_each(engine: Engine, text: str, count: int, collections: Iterab
 
     async def ask(some: Iterable[Collection]) -> None:
         for collection in some:
-            outcome = await _answer(engine, text, count, collection)
+            outcome = await _search_one(engine, text, count, collection)
             async with turn:
-                await tell(collection, outcome)
+                await on_answer(collection, outcome)
 
-    await ask(_one(waiting))
+    await ask(_take_one(waiting))
     try:
         async with asyncio.TaskGroup() as group:
-            for _ in range(AT_ONCE):
+            for _ in range(MAX_PARALLEL_SEARCHES):
                 group.create_task(ask(waiting))
     except ExceptionGroup as failed:
         raise failed.exceptions[0] from None
 
 
-def _one(items: Iterator[Collection]) -> Iterator[Collection]:
+def _take_one(items: Iterator[Collection]) -> Iterator[Collection]:
     for item in items:
         yield item
         return
 
 
-async def _answer(engine: Engine, text: str, count: int, collection: Collection) -> Answer | KnowledgeError:
+async def _search_one(engine: Engine, text: str, count: int, collection: Collection) -> SearchAnswer | KnowledgeError:
     """What it answers, or what is wrong with this collection alone; everything else is nobody's collection's fault."""
-    wanted = Query(text=text, limit=count, filter=Filter(collections=(collection.id,)), fallback=False)
+    wanted = Query(text=text, limit=count, filter=SearchFilter(collections=(collection.id,)), fallback=False)
     try:
         return await engine.search(wanted)
     except (NotFound, Forbidden) as error:

@@ -7,34 +7,36 @@ from typing import TypeAlias
 
 from knowledge.engine.api import Engine
 from knowledge.errors import KnowledgeError, NotFound
-from knowledge.model import Answer, Collection, Hit, Json, JsonValue
-from knowledge.toolsets.manager.errors import word
-from knowledge.toolsets.manager.fan_out import as_reference, check_query, search_each
-from knowledge.toolsets.manager.query import chosen
+from knowledge.model import Collection, Hit, Json, JsonValue, SearchAnswer
+from knowledge.toolsets.manager.errors import find_wording
+from knowledge.toolsets.manager.fan_out import check_query, parse_collection_name, search_collections
+from knowledge.toolsets.manager.tools import find_collections
 
 Write: TypeAlias = Callable[[Json], Awaitable[None]]
 """Sends one event."""
 
 
-async def stream(
+async def stream_query(
     engine: Engine, write: Write, query: str, collections: Sequence[str] | None = None, n_results: int = 5
 ) -> None:
     """Answer collection after collection; what is wrong with the question is raised before the first event."""
     check_query(query)
-    within, missing = await _targets(engine, collections)
+    within, missing = await _find_targets(engine, collections)
     names: list[JsonValue] = [*(collection.name for collection in within), *missing]
-    events = _Events(write, {"type": "metadata", "query": query, "collections": names}, missing)
-    await search_each(engine, query, n_results, within, events.tell)
+    events = _QueryEvents(write, {"type": "metadata", "query": query, "collections": names}, missing)
+    await search_collections(engine, query, n_results, within, events.write_answer)
     await events.finish()
 
 
-async def _targets(engine: Engine, names: Sequence[str] | None) -> tuple[list[Collection], dict[str, KnowledgeError]]:
+async def _find_targets(
+    engine: Engine, names: Sequence[str] | None
+) -> tuple[list[Collection], dict[str, KnowledgeError]]:
     """The collections to ask, and those among the named ones that are not there."""
     if not names:
-        return await chosen(engine, None), {}
+        return await find_collections(engine, None), {}
     found: dict[int, Collection] = {}
     missing: dict[str, KnowledgeError] = {}
-    for name, reference in {name: as_reference(name) for name in names}.items():
+    for name, reference in {name: parse_collection_name(name) for name in names}.items():
         try:
             collection = await engine.collection(reference)
             found[collection.id] = collection
@@ -43,38 +45,38 @@ async def _targets(engine: Engine, names: Sequence[str] | None) -> tuple[list[Co
     return [*found.values()], missing
 
 
-class _Events:
+class _QueryEvents:
     """Keeps the order: the head of the answer goes out with the first collection that has answered."""
 
     def __init__(self, write: Write, head: Json, missing: dict[str, KnowledgeError]) -> None:
         self._write, self._head, self._missing = write, head, missing
         self._begun, self._total = False, 0
 
-    async def tell(self, collection: Collection, outcome: Answer | KnowledgeError) -> None:
-        await self._begin()
+    async def write_answer(self, collection: Collection, outcome: SearchAnswer | KnowledgeError) -> None:
+        await self._write_head()
         if isinstance(outcome, KnowledgeError):
-            await self._write(collection_error(collection.name, outcome))
+            await self._write(make_collection_error_event(collection.name, outcome))
             return
         for rank, hit in enumerate(outcome.hits, start=1):
-            await self._write(result(collection.name, hit, rank))
+            await self._write(make_result_event(collection.name, hit, rank))
         self._total += len(outcome.hits)
         count = len(outcome.hits)
         await self._write({"type": "collection_complete", "collection": collection.name, "num_results": count})
 
     async def finish(self) -> None:
-        await self._begin()
+        await self._write_head()
         await self._write({"type": "done", "total_results": self._total})
 
-    async def _begin(self) -> None:
+    async def _write_head(self) -> None:
         if self._begun:
             return
         self._begun = True
         await self._write(self._head)
         for name, error in self._missing.items():
-            await self._write(collection_error(name, error))
+            await self._write(make_collection_error_event(name, error))
 
 
-def result(collection: str, hit: Hit, rank: int) -> Json:
+def make_result_event(collection: str, hit: Hit, rank: int) -> Json:
     chunk, document = hit.chunk, hit.document
     return {
         "type": "result", "collection": collection, "text": chunk.text, "relevance_score": round(hit.score, 4),
@@ -84,12 +86,12 @@ def result(collection: str, hit: Hit, rank: int) -> Json:
     }  # fmt: skip
 
 
-def collection_error(collection: str, error: KnowledgeError) -> Json:
-    return {"type": "collection_error", "collection": collection, "error": word(error).meaning}
+def make_collection_error_event(collection: str, error: KnowledgeError) -> Json:
+    return {"type": "collection_error", "collection": collection, "error": find_wording(error).meaning}
 
 
-def error_event(error: KnowledgeError) -> Json:
+def make_error_event(error: KnowledgeError) -> Json:
     """Why there is no answer; keys are spoken of in the contract's own words."""
-    spoken = word(error)
-    detail = spoken.meaning if error.status == 401 else spoken.sentence or str(error)
+    spoken = find_wording(error)
+    detail = spoken.meaning if error.status == 401 else spoken.message or str(error)
     return {"type": "error", "error_code": spoken.code, "detail": detail}

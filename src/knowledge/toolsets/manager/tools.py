@@ -2,16 +2,266 @@
 
 from __future__ import annotations
 
-from knowledge.toolsets.manager import list as list_tools
-from knowledge.toolsets.manager import query
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
+
+from knowledge.engine.api import Engine
+from knowledge.errors import CollectionNotFound, InvalidCorpusId, KnowledgeError
+from knowledge.model import Collection, Curation, Document, DocumentFilter, Hit, Json, JsonValue, SearchAnswer
+from knowledge.toolsets.base import RateClass, Resource, ResourceTemplate, ResourceText, ToolCall
 from knowledge.toolsets.manager.errors import tools
-from knowledge.toolsets.manager.resources import CorpusResources
+from knowledge.toolsets.manager.fan_out import (
+    MAX_COLLECTIONS,
+    MAX_RESULTS,
+    QueryText,
+    check_query,
+    iterate_pages,
+    parse_collection_name,
+    search_collections,
+)
+
+ALL_COLLECTIONS = "all accessible collections"
+MAX_ID = 2**63 - 1
+
+
+def parse_corpus_id(value: Any) -> int:
+    """A corpus' number, or the contract's own refusal of what is none."""
+    if type(value) is not int or not 0 < value <= MAX_ID:
+        raise InvalidCorpusId(f"Invalid corpus ID: {str(value)[:40]}", parameter="corpus_id")
+    return value
+
+
+CorpusId = Annotated[int, Field(description="Corpus ID to query", ge=1), BeforeValidator(parse_corpus_id)]
+
+
+@tools.tool("query_knowledge", read_only=True)
+async def query_knowledge(
+    call: ToolCall,
+    query: QueryText,
+    collections: Annotated[
+        list[str] | None,
+        Field(description="Specific collections to search (default: all accessible)", max_length=MAX_COLLECTIONS),
+    ] = None,
+    n_results: Annotated[int, Field(description="Results per collection", ge=1, le=MAX_RESULTS)] = 5,
+) -> Json:
+    """Search indexed documents for relevant context using semantic search. Every passage comes with its source."""
+    check_query(query)
+    within = await find_collections(call.engine, collections)
+    context, count, notes = await query_collections(call.engine, query, n_results, within, named=bool(collections))
+    names: list[JsonValue] = [collection.name for collection in within]
+    return {
+        "context": context,
+        "num_results": count,
+        "collections_searched": names if collections else ALL_COLLECTIONS,
+        **notes,
+    }
+
+
+@tools.tool("query_corpus", read_only=True)
+async def query_corpus(
+    call: ToolCall,
+    corpus_id: CorpusId,
+    query: QueryText,
+    n_results: Annotated[int, Field(description="Number of results", ge=1, le=MAX_RESULTS)] = 5,
+) -> Json:
+    """Query a specific curated corpus by ID. Every passage comes with its source."""
+    check_query(query)
+    corpus = await call.engine.corpora.get(corpus_id)
+    context, count, notes = await query_collections(call.engine, query, n_results, [corpus], named=True)
+    return {"context": context, "num_results": count, "corpus_id": corpus.id, **notes}
+
+
+async def find_collections(engine: Engine, names: list[str] | None) -> list[Collection]:
+    """The collections that a caller names, each once; without names, all that it may read."""
+    if not names:
+        return [collection async for collection in iterate_pages(engine.collections)]
+    found = [await engine.collection(reference) for reference in [parse_collection_name(name) for name in names]]
+    return list({collection.id: collection for collection in found}.values())
+
+
+async def query_collections(
+    engine: Engine, query: str, count: int, within: list[Collection], *, named: bool
+) -> tuple[str, int, Json]:
+    """One context of what every collection answers, how many passages it has, and what the caller should know.
+
+    A collection that went meanwhile is missed where it was named.
+    """
+    answers: dict[int, SearchAnswer] = {}
+
+    async def take(collection: Collection, outcome: SearchAnswer | KnowledgeError) -> None:
+        if isinstance(outcome, SearchAnswer):
+            answers[collection.id] = outcome
+        elif named:
+            raise outcome
+
+    await search_collections(engine, query, count, within, take)
+    # In the order in which they were named, whichever was ready first, so that equal passages keep their places.
+    told = [answers[collection.id] for collection in within if collection.id in answers]
+    hits = [hit for answer in told for hit in answer.hits]
+    notes: list[JsonValue] = [*dict.fromkeys(note for answer in told for note in answer.notes)]
+    return format_context(hits), len(hits), {"notes": notes} if notes else {}
+
+
+MAX_FILES = 100
+"""So many names of a collection's files are shown; `num_files` says how many there are."""
+
+
+@tools.tool("list_collections", rate=RateClass.LIST, read_only=True)
+async def list_collections(call: ToolCall) -> Json:
+    """List all accessible document collections with metadata: their files, the newest first, and their sizes."""
+    listed: list[JsonValue] = []
+    async for collection in iterate_pages(call.engine.collections):
+        files: list[JsonValue] = [
+            format_file_name(document) for document in await list_newest_documents(call.engine, collection)
+        ]
+        listed.append(
+            {
+                "name": collection.name, "files": files, "num_chunks": collection.chunk_count,
+                "num_files": collection.document_count, "id": collection.id,
+            }
+        )  # fmt: skip
+    return {"collections": listed, "count": len(listed)}
+
+
+@tools.tool("list_corpuses", rate=RateClass.LIST, read_only=True)
+async def list_corpuses(
+    call: ToolCall,
+    category: Annotated[
+        Literal["legal", "medical", "research", "general", "technical"] | None,
+        Field(description="Filter by category (legal, medical, research, general, technical)"),
+    ] = None,
+    approved_only: Annotated[bool, Field(description="Only show approved corpuses")] = True,
+) -> Json:
+    """List available curated corpuses with optional filtering."""
+    wanted = partial(call.engine.corpora.list_page, category, approved_only)
+    corpuses: list[JsonValue] = [dump_corpus(corpus) async for corpus in iterate_pages(wanted)]
+    filters: Json = {"category": category, "approved_only": approved_only}
+    return {"corpuses": corpuses, "count": len(corpuses), "filters": filters}
+
+
+def dump_corpus(corpus: Collection) -> Json:
+    about = require_curation(corpus)
+    return {
+        "id": corpus.id, "name": corpus.name, "display_name": corpus.title, "description": corpus.description,
+        "category": about.category, "is_approved": about.is_approved, "chunk_count": corpus.chunk_count,
+    }  # fmt: skip
+
+
+def require_curation(corpus: Collection) -> Curation:
+    assert corpus.curation is not None, "the engine lists no other collection as a corpus"
+    return corpus.curation
+
+
+async def list_newest_documents(engine: Engine, collection: Collection) -> tuple[Document, ...]:
+    """The documents that were added last; none of a collection that went meanwhile."""
+    if not collection.document_count:
+        return ()
+    try:
+        return (await engine.documents(DocumentFilter(collection=collection.id, per_page=MAX_FILES))).items
+    except CollectionNotFound:
+        return ()
+
+
+PASSAGE_SEPARATOR = "\n\n---\n\n"
+
+
+def format_context(hits: Iterable[Hit]) -> str:
+    """The passages, best first, each followed by its source."""
+    ordered = sorted(hits, key=lambda hit: -hit.score)
+    return PASSAGE_SEPARATOR.join(f"{hit.text.strip()}\n\n[Source: {format_source(hit)}]" for hit in ordered)
+
+
+def format_source(hit: Hit) -> str:
+    """Document, page, headings, collection and relevance, as far as there are any."""
+    chunk, document = hit.chunk, hit.document
+    parts = [_format_document_name(document)]
+    if chunk.page is not None:
+        parts.append(f"page {chunk.page}")
+    if chunk.section:
+        parts.append(" > ".join(join_lines(heading) for heading in chunk.section))
+    parts.append(f"collection {document.collection}")
+    return f"{', '.join(parts)}; relevance {hit.score:.2f}"
+
+
+def _format_document_name(document: Document) -> str:
+    """The title, and the file or address behind it where that says more."""
+    title, behind = join_lines(document.title), join_lines(document.filename or document.url or "")
+    return title if not behind or behind == title else f"{title} ({behind})"
+
+
+def format_file_name(document: Document) -> str:
+    return join_lines(document.filename or document.title)
+
+
+def join_lines(text: str) -> str:
+    return " ".join(text.split())
+
+
+SCHEME = "corpus://"
+
+
+class CorpusResources:
+    templates: Sequence[ResourceTemplate] = (
+        ResourceTemplate(f"{SCHEME}{{corpus_id}}", "Corpus by ID", "What a corpus holds, and how to query it"),
+    )
+
+    async def list(self, call: ToolCall) -> list[Resource]:
+        return [
+            Resource(
+                f"{SCHEME}{corpus.id}", f"Corpus: {join_lines(corpus.title)}", corpus.description, "application/json"
+            )
+            async for corpus in iterate_pages(call.engine.corpora.list_page)
+        ]
+
+    async def read(self, call: ToolCall, uri: str) -> ResourceText | None:
+        if not uri.lower().startswith(SCHEME):
+            return None
+        corpus = await call.engine.corpora.get(_parse_number(uri[len(SCHEME) :].rstrip("/")))
+        return ResourceText(uri, render_corpus(corpus, await list_newest_documents(call.engine, corpus)))
+
+
+def _parse_number(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) < 20):
+        raise InvalidCorpusId(f"Invalid corpus ID: {text[:40]}", parameter="uri")
+    return parse_corpus_id(int(text))
+
+
+def render_corpus(corpus: Collection, documents: Sequence[Document]) -> str:
+    """The corpus in Markdown, for a model to read."""
+    return "\n".join(_format_corpus_lines(corpus, documents))
+
+
+def _format_corpus_lines(corpus: Collection, documents: Sequence[Document]) -> Iterator[str]:
+    about = require_curation(corpus)
+    yield from (f"# {join_lines(corpus.title)}", "", "## Corpus Information")
+    yield f"- **ID**: {corpus.id}"
+    yield f"- **Name**: {corpus.name}"
+    yield f"- **Category**: {about.category}"
+    if about.version:
+        yield f"- **Version**: {join_lines(about.version)}"
+    approved, public = "approved" if about.is_approved else "not approved", "public" if about.is_public else "private"
+    yield f"- **Status**: {approved}, {public}"
+    if about.owner_name:
+        yield f"- **Owner**: {about.owner_name}"
+    yield f"- **Documents**: {corpus.document_count}"
+    yield f"- **Chunks**: {corpus.chunk_count}"
+    yield f"- **Created**: {corpus.created_at:%Y-%m-%d}"
+    if corpus.description.strip():
+        yield from ("", "## Description", "", corpus.description.strip())
+    if documents:
+        yield from ("", "## Documents")
+        yield from (f"- {format_file_name(document)} ({document.chunk_count} chunks)" for document in documents)
+        if len(documents) < corpus.document_count:
+            yield f"- and {corpus.document_count - len(documents)} more"
+    yield from ("", "## Usage", "", f'Ask it with `query_corpus(corpus_id={corpus.id}, query="…")`.', "")
+
 
 __all__ = ["tools"]
 
 ORDER = ("query_knowledge", "query_corpus", "list_collections", "list_corpuses")
-MODULES = (query, list_tools)
-"""To import them is to register their tools."""
 
 tools.tools.sort(key=lambda tool: ORDER.index(tool.name))
 tools.resources = CorpusResources()

@@ -8,7 +8,7 @@ from uuid import UUID
 from pydantic import Field
 
 from knowledge.engine.api import Engine
-from knowledge.errors import BY_CODE, DocumentNotFound, Duplicate, Internal, InvalidParameter
+from knowledge.errors import Cancelled, DocumentNotFound, Duplicate, InvalidParameter, load_job_error
 from knowledge.model import (
     DEFAULT_COLLECTION,
     Collection,
@@ -21,33 +21,31 @@ from knowledge.model import (
     JsonValue,
     NewFile,
 )
-from knowledge.toolsets.add_and_wait import title_and_tags, was_unpacked
-from knowledge.toolsets.arguments import Identifier, JsonObject
-from knowledge.toolsets.base import Call, Rate
-from knowledge.toolsets.format_names import check_suffix
-from knowledge.toolsets.paths import open_file
+from knowledge.toolsets.add_job import split_title_and_tags, was_unpacked
+from knowledge.toolsets.arguments import Identifier, JsonObject, check_suffix
+from knowledge.toolsets.base import RateClass, ToolCall
+from knowledge.toolsets.file_access import open_file
 from knowledge.toolsets.rag.errors import (
-    LONGEST_TITLE,
-    MOST_ITEMS,
-    as_ref,
-    bounded,
-    cut,
-    cut_values,
-    required,
-    stamp,
+    MAX_ITEMS,
+    MAX_TITLE_CHARS,
+    clamp,
+    raise_missing_parameter,
     tools,
-    unknown_action,
+    truncate_text,
+    truncate_values,
+    unknown_action_error,
 )
 from knowledge.toolsets.rag.sources import find_source
+from knowledge.toolsets.values import as_ref, stamp
 
 ACTIONS = ("create", "get", "list", "update", "delete")
-FIRST = ("pdf", "html", "txt", "md", "docx")
+FIRST_LISTED_FORMATS = ("pdf", "html", "txt", "md", "docx")
 """The formats that a refusal names before the others."""
 
 
-@tools.tool("manage_document", destructive=True, rate=Rate.UPLOAD)
+@tools.tool("manage_document", destructive=True, rate=RateClass.UPLOAD)
 async def manage_document(
-    call: Call,
+    call: ToolCall,
     action: Annotated[str, Field(description='Operation - "create", "update", "delete", "get", "list"')],
     document_id: Annotated[Identifier | None, Field(description="Document UUID for get/update/delete")] = None,
     file_path: Annotated[
@@ -68,34 +66,36 @@ async def manage_document(
     Deleting a document also deletes its chunks and vectors."""
     match action:
         case "create" if not file_path:
-            required(
+            raise_missing_parameter(
                 "file_path", "create",
                 "Provide file_path to upload document: manage_document(action='create', file_path='...')",
             )  # fmt: skip
         case "create":
-            return await _create(call, str(file_path), source_id, title, url, metadata or {})
+            return await _create_document(call, str(file_path), source_id, title, url, metadata or {})
         case "list":
-            return await _list(call.engine, source_id, max(page, 1), bounded(per_page, MOST_ITEMS))
+            return await _list_documents(call.engine, source_id, max(page, 1), clamp(per_page, MAX_ITEMS))
         case "get" | "update" | "delete" if not document_id:
-            required("document_id", action, f"Provide document_id: manage_document(action='{action}', ...)")
+            raise_missing_parameter(
+                "document_id", action, f"Provide document_id: manage_document(action='{action}', ...)"
+            )
         case "get":
             document = await find_document(call.engine, str(document_id))
-            return {"success": True, "document": shown(document, await source_of(call.engine, document))}
+            return {"success": True, "document": dump_document(document, await find_source_id(call.engine, document))}
         case "update":
-            return await _update(call.engine, str(document_id), title, url, metadata, source_id)
+            return await _update_document(call.engine, str(document_id), title, url, metadata, source_id)
         case "delete":
-            return await _delete(call.engine, str(document_id))
-    raise unknown_action(action, ACTIONS)
+            return await _delete_document(call.engine, str(document_id))
+    raise unknown_action_error(action, ACTIONS)
 
 
-async def _create(
-    call: Call, file_path: str, source_id: str | None, title: str | None, url: str | None, metadata: Json
+async def _create_document(
+    call: ToolCall, file_path: str, source_id: str | None, title: str | None, url: str | None, metadata: Json
 ) -> Json:
-    check_suffix(file_path, FIRST)
+    check_suffix(file_path, FIRST_LISTED_FORMATS)
     collection: CollectionRef = DEFAULT_COLLECTION
     if source_id is not None:
         collection = (await find_source(call.engine, source_id)).id
-    named, tags, rest = title_and_tags(metadata)
+    named, tags, rest = split_title_and_tags(metadata)
     try:
         async with open_file(file_path, call.limits.folders, call.limits.max_file_bytes) as file:
             job = await call.engine.add(
@@ -111,52 +111,51 @@ async def _create(
                 )
             )
     except Duplicate as error:
-        return await _there_already(call.engine, error)
+        return await _report_duplicate(call.engine, error)
     ended = await call.engine.wait(job.uid, call.limits.wait_s, call.report)
-    return await _created(call.engine, ended)
+    return await _report_created(call.engine, ended)
 
 
-async def _created(engine: Engine, job: Job) -> Json:
+async def _report_created(engine: Engine, job: Job) -> Json:
     """The finished document, the reason why there is none, or that it goes on."""
-    if not job.status.ended:
+    if not job.status.has_ended:
         document: Json = {"id": None, "title": job.filename, "status": "processing", "chunks_created": 0}
         message = f"Still processing as job {job.uid}; use manage_document(action='list') to see when it is there"
         return {"success": True, "document": document, "job_id": str(job.uid), "message": message}
     if job.error is not None:
-        kind = BY_CODE.get(job.error.code, Internal)
-        raise kind(f"{job.filename}: {job.error.message}", hint=job.error.hint, **job.error.details)
+        raise load_job_error(job.error, about=job.filename)
     if was_unpacked(job):
         return {"success": True, "document": None, "message": "; ".join(job.warnings)}
     if job.document_id is None:
-        raise BY_CODE["cancelled"](f"{job.filename}: the job was cancelled")
+        raise Cancelled(f"{job.filename}: the job was cancelled")
     found = await engine.document(job.document_id)
-    body = created(found, await source_of(engine, found))
+    body = dump_created(found, await find_source_id(engine, found))
     message = f"Document ingested successfully with {found.chunk_count} chunks"
     if job.warnings:
         message = f"Document ingested with {found.chunk_count} chunks; {'; '.join(job.warnings)}"
     return {"success": True, "document": body, "message": message}
 
 
-async def _there_already(engine: Engine, error: Duplicate) -> Json:
+async def _report_duplicate(engine: Engine, error: Duplicate) -> Json:
     document = await engine.document(int(str(error.details["document_id"])))
     return {
-        "success": True, "document": created(document, await source_of(engine, document)), "duplicate": True,
+        "success": True, "document": dump_created(document, await find_source_id(engine, document)), "duplicate": True,
         "message": f"The same document is already there with {document.chunk_count} chunks",
     }  # fmt: skip
 
 
-async def _list(engine: Engine, source_id: str | None, page: int, per_page: int) -> Json:
+async def _list_documents(engine: Engine, source_id: str | None, page: int, per_page: int) -> Json:
     source = await find_source(engine, source_id) if source_id else None
     wanted = DocumentFilter(collection=source.id if source else None, page=page, per_page=per_page)
     found = await engine.documents(wanted)
     sources = {each: await engine.collection(each) for each in {item.collection_id for item in found.items}}
     return {
-        "success": True, "documents": [listed(item, sources[item.collection_id]) for item in found.items],
+        "success": True, "documents": [dump_list_item(item, sources[item.collection_id]) for item in found.items],
         "total_count": found.total, "count": len(found.items), "page": page, "per_page": per_page,
     }  # fmt: skip
 
 
-async def _update(
+async def _update_document(
     engine: Engine,
     document_id: str,
     title: str | None,
@@ -166,11 +165,11 @@ async def _update(
 ) -> Json:
     document = await find_document(engine, document_id)
     if title is None and url is None and metadata is None and source_id is None:
-        required(
+        raise_missing_parameter(
             "title, url or metadata", "update",
             "Provide what is to change: manage_document(action='update', title='...')",
         )  # fmt: skip
-    named, tags, rest = title_and_tags(metadata or {})
+    named, tags, rest = split_title_and_tags(metadata or {})
     if title is not None and not title.strip():
         raise InvalidParameter("Invalid title value", hint="Provide a title that is not empty", parameter="title")
     edit = DocumentEdit(
@@ -179,12 +178,12 @@ async def _update(
     )  # fmt: skip
     edited = await engine.edit(document.id, edit)
     return {
-        "success": True, "document": shown(edited, await source_of(engine, edited)),
+        "success": True, "document": dump_document(edited, await find_source_id(engine, edited)),
         "message": "Document updated successfully",
     }  # fmt: skip
 
 
-async def _delete(engine: Engine, document_id: str) -> Json:
+async def _delete_document(engine: Engine, document_id: str) -> Json:
     document = await find_document(engine, document_id)
     removed = await engine.remove(document.id)
     return {
@@ -203,41 +202,41 @@ async def find_document(engine: Engine, document_id: str) -> Document:
     raise DocumentNotFound(f"Document not found: {document_id}", document_id=document_id)
 
 
-async def source_of(engine: Engine, document: Document) -> UUID:
+async def find_source_id(engine: Engine, document: Document) -> UUID:
     return (await engine.collection(document.collection_id)).uid
 
 
-def _facts(document: Document, source_id: UUID) -> Json:
+def _dump_facts(document: Document, source_id: UUID) -> Json:
     return {
-        "id": str(document.uid), "title": cut(document.title, LONGEST_TITLE), "source_id": str(source_id),
+        "id": str(document.uid), "title": truncate_text(document.title, MAX_TITLE_CHARS), "source_id": str(source_id),
         "document_type": document.doc_type, "url": document.url,
     }  # fmt: skip
 
 
-def _metadata(document: Document) -> Json:
+def _dump_metadata(document: Document) -> Json:
     known: Json = {"pages": document.page_count} if document.page_count else {}
     tags: dict[str, JsonValue] = {"tags": list(document.tags)} if document.tags else {}
-    return {**known, **tags, **cut_values(document.metadata)}
+    return {**known, **tags, **truncate_values(document.metadata)}
 
 
-def created(document: Document, source_id: UUID) -> Json:
+def dump_created(document: Document, source_id: UUID) -> Json:
     return {
-        **_facts(document, source_id), "chunks_created": document.chunk_count, "status": document.status.value,
-        "created_at": stamp(document.created_at), "metadata": _metadata(document),
+        **_dump_facts(document, source_id), "chunks_created": document.chunk_count, "status": document.status.value,
+        "created_at": stamp(document.created_at), "metadata": _dump_metadata(document),
     }  # fmt: skip
 
 
-def shown(document: Document, source_id: UUID) -> Json:
+def dump_document(document: Document, source_id: UUID) -> Json:
     body: Json = {
-        **_facts(document, source_id), "chunks_count": document.chunk_count, "status": document.status.value,
+        **_dump_facts(document, source_id), "chunks_count": document.chunk_count, "status": document.status.value,
         "created_at": stamp(document.created_at), "updated_at": stamp(document.updated_at),
-        "metadata": _metadata(document), "source_path": document.source_path, "size_bytes": document.size_bytes,
+        "metadata": _dump_metadata(document), "source_path": document.source_path, "size_bytes": document.size_bytes,
     }  # fmt: skip
     return {**body, "warnings": list(document.warnings)} if document.warnings else body
 
 
-def listed(document: Document, source: Collection) -> Json:
+def dump_list_item(document: Document, source: Collection) -> Json:
     return {
-        **_facts(document, source.uid), "chunks_count": document.chunk_count, "status": document.status.value,
+        **_dump_facts(document, source.uid), "chunks_count": document.chunk_count, "status": document.status.value,
         "created_at": stamp(document.created_at),
     }  # fmt: skip

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import NoReturn
-from uuid import UUID
 
 from knowledge import errors
 from knowledge.errors import InvalidParameter, KnowledgeError, MissingParameter
-from knowledge.model import CollectionRef, Json, JsonValue, Ref
-from knowledge.toolsets.base import Refused, Toolset, Voice, nearest
+from knowledge.model import CollectionRef, Json, JsonValue
+from knowledge.toolsets.base import ErrorFormatter, Refusal, Toolset, find_nearest
+from knowledge.toolsets.values import as_ref
 
-LONGEST_TEXT, LONGEST_TITLE, MOST_ITEMS = 1000, 200, 20
+MAX_TEXT_CHARS, MAX_TITLE_CHARS, MAX_ITEMS = 1000, 200, 20
 
 SUGGESTIONS: dict[type[KnowledgeError], str] = {
     KnowledgeError: "Check the parameters and try again",
@@ -38,82 +37,68 @@ SUGGESTIONS: dict[type[KnowledgeError], str] = {
 }
 
 
-def refuse(error: KnowledgeError) -> Refused:
-    return refusal(str(error), suggestion_for(error), error.code)
+def refuse(error: KnowledgeError) -> Refusal:
+    return make_refusal(str(error), suggestion_for(error), error.code)
 
 
-def refusal(message: str, suggestion: str, code: str) -> Refused:
-    return Refused({"success": False, "error": message, "suggestion": suggestion}, code=code)
+def make_refusal(message: str, suggestion: str, code: str) -> Refusal:
+    return Refusal({"success": False, "error": message, "suggestion": suggestion}, code=code)
 
 
 def suggestion_for(error: KnowledgeError) -> str:
     """What the error itself advises where the caller's own words were wrong; else the way back to what there is."""
     if isinstance(error, errors.Invalid) and error.hint and not isinstance(error, errors.EmptyQuery):
         return error.hint
-    suggestion = nearest(type(error), SUGGESTIONS)
+    suggestion = find_nearest(type(error), SUGGESTIONS)
     if isinstance(error, errors.UnsupportedFormat) and error.hint:
         return f"{suggestion}. {error.hint}"
     return suggestion
 
 
-def naming(tool: str) -> Voice:
+def make_error_formatter(tool: str) -> ErrorFormatter:
     """A voice whose every suggestion names a call: this tool's own where it would name none."""
 
-    def voice(error: KnowledgeError) -> Refused:
+    def voice(error: KnowledgeError) -> Refusal:
         message = str(error)
         if isinstance(error, MissingParameter) and error.hint.startswith("Give a value"):
             message = f"{error.details['parameter']} is required for this operation"
         suggestion = suggestion_for(error)
         if "(" not in suggestion:
             suggestion = f"{suggestion.rstrip('.')}: {tool}(...)"
-        return refusal(message, suggestion, error.code)
+        return make_refusal(message, suggestion, error.code)
 
     return voice
 
 
-tools = Toolset(name="rag", voice=refuse)
+tools = Toolset(name="rag", format_error=refuse)
 
 
-def required(name: str, action: str, suggestion: str) -> NoReturn:
+def raise_missing_parameter(name: str, action: str, suggestion: str) -> NoReturn:
     raise MissingParameter(f"{name} required for {action}", hint=suggestion, parameter=name)
 
 
-def unknown_action(action: str, valid: tuple[str, ...]) -> InvalidParameter:
+def unknown_action_error(action: str, valid: tuple[str, ...]) -> InvalidParameter:
     listed = ", ".join(f"'{name}'" for name in valid[:-1])
     return InvalidParameter(
         f"Unknown action: {action}", hint=f"Use {listed}, or '{valid[-1]}'", parameter="action", valid=list(valid)
     )
 
 
-def bounded(value: int, most: int) -> int:
+def clamp(value: int, maximum: int) -> int:
     """A number brought into range; the answer shows it."""
-    return min(max(value, 1), most)
+    return min(max(value, 1), maximum)
 
 
-def cut(text: str, most: int = LONGEST_TEXT) -> str:
-    return text if len(text) <= most else text[: most - 3] + "..."
+def truncate_text(text: str, max_chars: int = MAX_TEXT_CHARS) -> str:
+    return text if len(text) <= max_chars else text[: max_chars - 3] + "..."
 
 
-def cut_values(value: Mapping[str, JsonValue]) -> Json:
+def truncate_values(value: Mapping[str, JsonValue]) -> Json:
     """Metadata with its long texts cut."""
-    return {key: cut(item) if isinstance(item, str) else item for key, item in value.items()}
+    return {key: truncate_text(item) if isinstance(item, str) else item for key, item in value.items()}
 
 
-def stamp(when: datetime) -> str:
-    return when.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def as_ref(text: str) -> Ref | None:
-    """A number or a UUID, as a caller writes it; None when it is neither."""
-    if text.isascii() and text.isdigit():
-        return int(text) if len(text) < 19 else None
-    try:
-        return UUID(text)
-    except ValueError:
-        return None
-
-
-def source_ref(text: str) -> CollectionRef:
+def parse_source_ref(text: str) -> CollectionRef:
     """A source by its id, or by its name."""
     ref = as_ref(text)
     return text if ref is None else ref

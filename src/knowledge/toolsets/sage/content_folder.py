@@ -10,17 +10,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from knowledge.errors import Damaged
-from knowledge.store.open_beneath import open_beneath
+from knowledge.filesystem.open_beneath import open_beneath
 
 log = logging.getLogger(__name__)
 
-SUFFIXES = (".md", ".markdown")
-LARGEST = 1 << 20
-DEEPEST = 12
+PAGE_SUFFIXES = (".md", ".markdown")
+MAX_PAGE_BYTES = 1 << 20
+MAX_FOLDER_DEPTH = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Stamp:
+class PageStamp:
     """What tells a changed file from the one that was read."""
 
     modified_ns: int
@@ -28,23 +28,23 @@ class Stamp:
     inode: int
 
     @classmethod
-    def of(cls, found: os.stat_result) -> Stamp:
+    def from_stat(cls, found: os.stat_result) -> PageStamp:
         return cls(found.st_mtime_ns, found.st_size, found.st_ino)
 
 
-class Disk:
+class ContentFolder:
     """Everything that touches the content folder; blocking."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
+        self.path = folder
 
-    def walk(self) -> Iterator[tuple[str, Stamp]]:
+    def walk(self) -> Iterator[tuple[str, PageStamp]]:
         """Each file by its path below the folder, with slashes."""
-        yield from self._below(self.folder, "", 0)
+        yield from self._walk_folder(self.path, "", 0)
 
     def read(self, path: str) -> bytes:
-        """The bytes of a file that `walk` has named; OSError or Damaged when it cannot be had."""
-        real, root = (self.folder / path).resolve(strict=True), self.folder.resolve()
+        """Reads only files that `walk` has listed; a link that leads out of the folder (path traversal) is refused."""
+        real, root = (self.path / path).resolve(strict=True), self.path.resolve()
         if not real.is_relative_to(root):
             raise FileNotFoundError(f"{path} leads out of the content folder")
         descriptor = open_beneath(root, real, lambda found: found.is_relative_to(root))
@@ -52,11 +52,11 @@ class Disk:
             found = os.fstat(descriptor)
             if not stat.S_ISREG(found.st_mode):
                 raise FileNotFoundError(f"{path} is not a file")
-            if found.st_size > LARGEST:
-                raise Damaged(f"larger than {LARGEST >> 20} MiB", hint="Split the page.", size=found.st_size)
-            return file.read(LARGEST)
+            if found.st_size > MAX_PAGE_BYTES:
+                raise Damaged(f"larger than {MAX_PAGE_BYTES >> 20} MiB", hint="Split the page.", size=found.st_size)
+            return file.read(MAX_PAGE_BYTES)
 
-    def _below(self, folder: Path, prefix: str, depth: int) -> Iterator[tuple[str, Stamp]]:
+    def _walk_folder(self, folder: Path, prefix: str, depth: int) -> Iterator[tuple[str, PageStamp]]:
         try:
             entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
         except OSError as error:
@@ -69,15 +69,15 @@ class Disk:
                 continue
             path = prefix + entry.name
             if entry.is_dir(follow_symlinks=False):
-                if depth < DEEPEST:
-                    yield from self._below(folder / entry.name, f"{path}/", depth + 1)
-            elif entry.name.lower().endswith(SUFFIXES) and (found := self._regular(entry)) is not None:
-                yield path, Stamp.of(found)
+                if depth < MAX_FOLDER_DEPTH:
+                    yield from self._walk_folder(folder / entry.name, f"{path}/", depth + 1)
+            elif entry.name.lower().endswith(PAGE_SUFFIXES) and (found := self._stat_regular(entry)) is not None:
+                yield path, PageStamp.from_stat(found)
 
-    def _regular(self, entry: os.DirEntry[str]) -> os.stat_result | None:
+    def _stat_regular(self, entry: os.DirEntry[str]) -> os.stat_result | None:
         """The facts of a file that really lies in the folder; links may lead about in it, but not out."""
         try:
-            if entry.is_symlink() and not Path(entry.path).resolve(strict=True).is_relative_to(self.folder.resolve()):
+            if entry.is_symlink() and not Path(entry.path).resolve(strict=True).is_relative_to(self.path.resolve()):
                 return None
             found = entry.stat()
         except OSError:

@@ -1,38 +1,63 @@
-"""`sage_get_context` and the prompt: what a task needs of the pages, and within how many tokens."""
+"""sage_get_context and the prompt: weighs sections for a task and fits them into a token budget."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Literal, TypeAlias, get_args
 
 from knowledge.errors import NotFound, Unreadable
 from knowledge.model import Json
-from knowledge.toolsets.sage.deadline import gather
 from knowledge.toolsets.sage.library import LAYERS
-from knowledge.toolsets.sage.page import Page, sections
-from knowledge.toolsets.sage.service import Sage
-from knowledge.toolsets.sage.task_weights import WORDS, spelled, weigh
-from knowledge.toolsets.sage.timeouts import CONTEXT, STANDARD
-from knowledge.toolsets.sage.token_budget import Chosen, Count, Part, choose
+from knowledge.toolsets.sage.page import MIDDLE_PRIORITY, LayerPage, split_sections
+from knowledge.toolsets.sage.service import SageService
+from knowledge.toolsets.sage.timeouts import CONTEXT, STANDARD, collect_within
+from knowledge.toolsets.sage.token_budget import CandidateSection, ChosenSections, CountTokens, choose_sections
 
-FOR_READING, FOR_CHOOSING = 0.7, 0.95
-PLENTY = 4
+READING_SHARE, CHOOSING_SHARE = 0.7, 0.95
+MAX_BUDGET_MULTIPLE = 4
 """Of sections that weigh little, no more are counted than would fill the budget so many times."""
-GUIDELINES = 8
+MAX_GUIDELINES = 8
 
-ABOUT = {
+LAYER_TITLES = {
     "core": "Core principles",
     "guidelines": "Coding standards",
     "frameworks": "Ways of thinking, and patterns",
     "practices": "Best practices",
 }
 
+Task: TypeAlias = Literal["coding", "debugging", "reviewing", "planning", "documenting"]
+TASKS: tuple[str, ...] = get_args(Task)
 
-async def context(sage: Sage, task: str, language: str, budget: int) -> Json:
+TASK_TERMS = {
+    "coding": "write code implement function module type naming error handling test interface",
+    "debugging": "debug bug failure reproduce cause symptom log trace hypothesis fix regression",
+    "reviewing": "review change risk correctness readability security feedback approve test",
+    "planning": "plan scope design decision estimate risk milestone requirement trade-off",
+    "documenting": "document write readme explain example reader docstring changelog reference",
+}
+"""Pages that do not say what they are for are chosen by these."""
+
+LANGUAGE_ALIASES = {
+    "py": "python", "python3": "python", "ts": "typescript", "tsx": "typescript", "js": "javascript",
+    "node": "javascript", "golang": "go", "rs": "rust", "sh": "shell", "bash": "shell", "zsh": "shell",
+    "c++": "cpp", "c#": "csharp", "postgresql": "sql", "sqlite": "sql",
+}  # fmt: skip
+
+TASK_WEIGHT, ANY_TASK_WEIGHT, ONLY_TASK_WEIGHT = 1.0, 0.4, 0.4
+RELEVANCE_WEIGHT, LANGUAGE_WEIGHT, PRIORITY_WEIGHT = 0.4, 0.2, 0.2
+MIN_WEIGHT = 0.35
+"""What weighs less than this is about something else."""
+
+
+async def build_context(sage: SageService, task: str, language: str, budget: int) -> Json:
     """Whole sections for a task, best first, in at most `budget` tokens."""
-    deadline = sage.deadline(CONTEXT)
-    read = await gather(_reading(sage), deadline.left(FOR_READING))
+    deadline = sage.make_deadline(CONTEXT)
+    read = await collect_within(_read_pages(sage), deadline.seconds_left(READING_SHARE))
     pages = read.items
-    chosen = await gather(_choosing(sage, pages, task, spelled(language), budget), deadline.left(FOR_CHOOSING))
+    chosen = await collect_within(
+        _choose_within_budget(sage, pages, task, normalize_language(language), budget),
+        deadline.seconds_left(CHOOSING_SHARE),
+    )
     if read.complete and chosen.complete:
         found = chosen.items[0]
         return {
@@ -40,69 +65,75 @@ async def context(sage: Sage, task: str, language: str, budget: int) -> Json:
             "load_time_ms": deadline.elapsed_ms, "cut_sections": list(found.cut),
             "sections_left_out": found.left_out, "complete": True,
         }  # fmt: skip
-    ready = chosen.items[0] if chosen.items else _without_tokenizer(pages, task, spelled(language), budget)
+    ready = chosen.items[0] if chosen.items else _choose_by_bytes(pages, task, normalize_language(language), budget)
     counted = ready.tokens if chosen.items else None
-    raise sage.timeouts.missed(
+    raise sage.timeouts.record_miss(
         deadline, "sage_get_context",
         {"content": ready.text, "sections": list(ready.sections), "token_count": counted},
     )  # fmt: skip
 
 
-def _reading(sage: Sage) -> Iterator[Page]:
-    for path in sage.library.paths():
+def _read_pages(sage: SageService) -> Iterator[LayerPage]:
+    for path in sage.library.list_paths():
         try:
-            yield from sage.words.follow([sage.library.page(path)])
+            yield from sage.page_search.add_pages([sage.library.get_page(path)])
         except (Unreadable, NotFound):
             continue
 
 
-def _choosing(sage: Sage, pages: Sequence[Page], task: str, language: str, budget: int) -> Iterator[Chosen]:
-    relevances = sage.words.relevances(WORDS[task])
-    count = sage.count()
-    yield choose(_counted(weighed(pages, task, language, relevances), budget, count), budget, count)
+def _choose_within_budget(
+    sage: SageService, pages: Sequence[LayerPage], task: str, language: str, budget: int
+) -> Iterator[ChosenSections]:
+    relevances = sage.page_search.score_sections(TASK_TERMS[task])
+    count = sage.get_token_counter()
+    yield choose_sections(
+        _count_tokens(weigh_sections(pages, task, language, relevances), budget, count), budget, count
+    )
 
 
-def _without_tokenizer(pages: Sequence[Page], task: str, language: str, budget: int) -> Chosen:
+def _choose_by_bytes(pages: Sequence[LayerPage], task: str, language: str, budget: int) -> ChosenSections:
     """No token is shorter than a byte, so bytes keep the promise when there is no time to count."""
 
     def count(text: str) -> int:
         return len(text.encode())
 
-    return choose(_counted(weighed(pages, task, language, {}), budget, count), budget, count)
+    return choose_sections(_count_tokens(weigh_sections(pages, task, language, {}), budget, count), budget, count)
 
 
-def weighed(pages: Sequence[Page], task: str, language: str, relevances: dict[tuple[str, int], float]) -> list[Part]:
+def weigh_sections(
+    pages: Sequence[LayerPage], task: str, language: str, relevances: dict[tuple[str, int], float]
+) -> list[CandidateSection]:
     """The sections that have a place in the task's context, best first, not yet counted."""
-    found: list[Part] = []
+    found: list[CandidateSection] = []
     for page in pages:
-        for order, section in enumerate(sections(page)):
-            weight = weigh(page, order, relevances.get((page.path, order), 0.0), task, language)
+        for order, section in enumerate(split_sections(page)):
+            weight = weigh_section(page, order, relevances.get((page.path, order), 0.0), task, language)
             if weight is not None:
-                found.append(Part(page.name, page.title, section.heading, section.text, order, weight, 0))
+                found.append(CandidateSection(page.name, page.title, section.heading, section.text, order, weight, 0))
     return sorted(found, key=lambda part: (-part.weight, part.page, part.order))
 
 
-def _counted(parts: Sequence[Part], budget: int, count: Count) -> list[Part]:
-    found: list[Part] = []
+def _count_tokens(parts: Sequence[CandidateSection], budget: int, count: CountTokens) -> list[CandidateSection]:
+    found: list[CandidateSection] = []
     total = 0
     for part in parts:
         tokens = count(part.text)
-        found.append(Part(part.page, part.title, part.heading, part.text, part.order, part.weight, tokens))
+        found.append(CandidateSection(part.page, part.title, part.heading, part.text, part.order, part.weight, tokens))
         total += tokens
-        if total > PLENTY * budget + 1000:
+        if total > MAX_BUDGET_MULTIPLE * budget + 1000:
             break
     return found
 
 
-async def prompt(sage: Sage, task: str, given: str) -> str:
+async def build_prompt(sage: SageService, task: str, given: str) -> str:
     """A system prompt for a task, with the lines that matter most for it."""
-    deadline = sage.deadline(STANDARD)
-    read = await gather(_reading(sage), deadline.left(FOR_CHOOSING))
-    best = {part.page: part for part in reversed(weighed(read.items, task, "", {}))}
+    deadline = sage.make_deadline(STANDARD)
+    read = await collect_within(_read_pages(sage), deadline.seconds_left(CHOOSING_SHARE))
+    best = {part.page: part for part in reversed(weigh_sections(read.items, task, "", {}))}
     summaries = {page.name: page.summary or page.title for page in read.items}
     ranked = sorted(best.values(), key=lambda part: -part.weight)
-    lines = [f"- {summaries[part.page]}" for part in ranked[:GUIDELINES]]
-    layers = [f"- {layer}: {ABOUT[layer]}" for layer in LAYERS if sage.library.known(layer)]
+    lines = [f"- {summaries[part.page]}" for part in ranked[:MAX_GUIDELINES]]
+    layers = [f"- {layer}: {LAYER_TITLES[layer]}" for layer in LAYERS if sage.library.known_paths(layer)]
     more = ["", "Additional context:", given.strip()] if given.strip() else []
     return "\n".join(
         [
@@ -113,3 +144,22 @@ async def prompt(sage: Sage, task: str, given: str) -> str:
             "this task needs.",
         ]
     )  # fmt: skip
+
+
+def normalize_language(language: str) -> str:
+    plain = language.strip().lower()
+    return LANGUAGE_ALIASES.get(plain, plain)
+
+
+def weigh_section(page: LayerPage, order: int, relevance: float, task: str, language: str) -> float | None:
+    """How much a section of this page weighs; None where it has no place in the task's context."""
+    if page.languages and language not in page.languages:
+        return None
+    purpose = 0.0 if page.tasks else ANY_TASK_WEIGHT
+    if task in page.tasks:
+        purpose = TASK_WEIGHT + ONLY_TASK_WEIGHT / len(page.tasks)
+    about = LANGUAGE_WEIGHT if page.languages else 0.0
+    rank = PRIORITY_WEIGHT * (MIDDLE_PRIORITY - page.priority) / (MIDDLE_PRIORITY - 1)
+    if purpose + RELEVANCE_WEIGHT * relevance < MIN_WEIGHT:
+        return None
+    return purpose + RELEVANCE_WEIGHT * relevance + about + rank - order / 1000

@@ -1,21 +1,32 @@
-"""A folder of Markdown as layers of knowledge: in memory as far as it was read, and brought up to date on demand."""
+"""A folder of Markdown as layers: pages cached in memory, refreshed on demand and when the folder changes."""
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from knowledge.errors import Damaged, NotFound, Unreadable
-from knowledge.toolsets.sage.content_folder import Disk, Stamp
-from knowledge.toolsets.sage.page import Page, read_page
+from knowledge.toolsets.sage.content_folder import ContentFolder, PageStamp
+from knowledge.toolsets.sage.page import LayerPage, parse_page
 
 LAYERS = ("core", "guidelines", "frameworks", "practices")
-ALL = "all"
+ALL_LAYERS = "all"
+
+log = logging.getLogger(__name__)
+
+DEBOUNCE_MS, STEP_MS = 100, 50
+POLL_MS = 1000
+"""So often the folder is looked at even when the system reports nothing, as it does for network disks."""
+REST_FACTOR = 50
+"""Looking takes at most one part in fifty of the time."""
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class FolderChanges:
     """What a look at the folder found."""
 
     changed: frozenset[str]
@@ -26,14 +37,14 @@ class Changes:
 
 
 @dataclass(slots=True)
-class Tally:
+class CacheStatistics:
     """How often a page that somebody asked for was in memory."""
 
     hits: int = 0
     misses: int = 0
 
     @property
-    def rate(self) -> float:
+    def hit_rate(self) -> float:
         asked = self.hits + self.misses
         return round(self.hits / asked, 4) if asked else 0.0
 
@@ -41,40 +52,42 @@ class Tally:
 class Library:
     """Thread-safe; nothing is locked while the disk works, so a slow disk delays only who waits for it."""
 
-    def __init__(self, disk: Disk) -> None:
-        self.disk = disk
-        self.tally = Tally()
+    def __init__(self, disk: ContentFolder) -> None:
+        self.content_folder = disk
+        self.cache_statistics = CacheStatistics()
         self._lock = threading.Lock()
-        self._stamps: dict[str, Stamp] | None = None
-        self._pages: dict[str, tuple[Stamp, Page]] = {}
+        self._stamps: dict[str, PageStamp] | None = None
+        self._pages: dict[str, tuple[PageStamp, LayerPage]] = {}
         self._broken: dict[str, str] = {}
 
     # -- from memory ----------------------------------------------------------------------------
 
-    def known(self, layer: str = ALL) -> tuple[str, ...] | None:
+    def known_paths(self, layer: str = ALL_LAYERS) -> tuple[str, ...] | None:
         """The paths of a layer, as they were found last; None before the first look."""
         with self._lock:
             stamps = self._stamps
-        return None if stamps is None else tuple(path for path in stamps if layer in (ALL, path.partition("/")[0]))
+        return (
+            None if stamps is None else tuple(path for path in stamps if layer in (ALL_LAYERS, path.partition("/")[0]))
+        )
 
-    def cached(self, path: str) -> Page | None:
+    def find_cached(self, path: str) -> LayerPage | None:
         with self._lock:
             held = self._pages.get(path)
         return held[1] if held else None
 
-    def ask(self, path: str) -> Page | None:
+    def look_up(self, path: str) -> LayerPage | None:
         """A page from memory, on somebody's behalf: this is what the hit rate counts."""
-        held = self.cached(path)
+        held = self.find_cached(path)
         with self._lock:
             if held is None:
-                self.tally.misses += 1
+                self.cache_statistics.misses += 1
             else:
-                self.tally.hits += 1
+                self.cache_statistics.hits += 1
         return held
 
-    def pages(self) -> Iterator[Page]:
+    def list_cached(self) -> Iterator[LayerPage]:
         """Everything that has been read, in the order of the paths."""
-        return (page for path in self.known() or () if (page := self.cached(path)) is not None)
+        return (page for path in self.known_paths() or () if (page := self.find_cached(path)) is not None)
 
     @property
     def broken(self) -> dict[str, str]:
@@ -89,29 +102,29 @@ class Library:
 
     # -- from the disk --------------------------------------------------------------------------
 
-    def paths(self, layer: str = ALL) -> tuple[str, ...]:
+    def list_paths(self, layer: str = ALL_LAYERS) -> tuple[str, ...]:
         """The paths of a layer; the folder is walked the first time."""
-        found = self.known(layer)
+        found = self.known_paths(layer)
         if found is None:
             self.refresh()
-            found = self.known(layer)
+            found = self.known_paths(layer)
         return found or ()
 
-    def page(self, path: str) -> Page:
+    def get_page(self, path: str) -> LayerPage:
         """A page from memory, or else from the disk; Damaged when it cannot be read and never could be."""
-        return self.ask(path) or self._load(path)
+        return self.look_up(path) or self._load_page(path)
 
-    def load(self) -> Iterator[Page]:
+    def load_pages(self) -> Iterator[LayerPage]:
         """Every page, one at a time, those in memory first of all from there; what is broken is left out."""
-        for path in self.paths():
+        for path in self.list_paths():
             try:
-                yield self.cached(path) or self._load(path)
+                yield self.find_cached(path) or self._load_page(path)
             except (Unreadable, NotFound):
                 continue
 
-    def refresh(self) -> Changes:
+    def refresh(self) -> FolderChanges:
         """Look at the folder: forget what is gone, read again what was read and has changed."""
-        stamps = {path: stamp for path, stamp in self.disk.walk() if path.partition("/")[0] in LAYERS}
+        stamps = {path: stamp for path, stamp in self.content_folder.walk() if path.partition("/")[0] in LAYERS}
         with self._lock:
             before, self._stamps = self._stamps or {}, stamps
             gone = frozenset(before.keys() - stamps.keys())
@@ -122,22 +135,22 @@ class Library:
                 del self._broken[path]
             held = [path for path in changed if path in self._pages]
         for path in held:
-            self._reload(path)
-        return Changes(changed, gone)
+            self._reload_page(path)
+        return FolderChanges(changed, gone)
 
-    def _reload(self, path: str) -> None:
+    def _reload_page(self, path: str) -> None:
         try:
-            self._load(path)
+            self._load_page(path)
         except (Unreadable, NotFound):
             return  # the last good version stays, and `broken` says why
 
-    def _load(self, path: str) -> Page:
+    def _load_page(self, path: str) -> LayerPage:
         with self._lock:
             stamp = (self._stamps or {}).get(path)
         if stamp is None:
             raise NotFound(f"There is no page '{path}'", path=path)
         try:
-            page = read_page(path, self.disk.read(path))
+            page = parse_page(path, self.content_folder.read(path))
         except FileNotFoundError as error:
             raise NotFound(f"There is no page '{path}' any more", path=path) from error
         except (OSError, Damaged) as error:
@@ -150,3 +163,36 @@ class Library:
                 self._pages[path] = (stamp, page)
                 self._broken.pop(path, None)
         return page
+
+
+async def watch_folder(library: Library, on_change: Callable[[FolderChanges], None]) -> None:
+    """Until it is cancelled: bring the library up to date, and say what changed."""
+    while True:
+        try:
+            await _watch_until_error(library, on_change)
+        except OSError as error:  # the folder itself went away; it may come back
+            log.warning("the content folder cannot be watched: %s", error)
+        except Exception:  # pages are still read, only not by themselves
+            log.exception("the content folder is no longer watched")
+        await asyncio.sleep(POLL_MS / 1000)
+
+
+async def _watch_until_error(library: Library, on_change: Callable[[FolderChanges], None]) -> None:
+    import watchfiles
+
+    rest_until = 0.0
+    async for events in watchfiles.awatch(
+        library.content_folder.path,
+        watch_filter=None,
+        debounce=DEBOUNCE_MS,
+        step=STEP_MS,
+        rust_timeout=POLL_MS,
+        yield_on_timeout=True,
+    ):
+        if not events and time.monotonic() < rest_until:
+            continue
+        began = time.monotonic()
+        found = await asyncio.to_thread(library.refresh)
+        rest_until = time.monotonic() + REST_FACTOR * (time.monotonic() - began)
+        if found:
+            on_change(found)

@@ -9,32 +9,32 @@ from collections.abc import Collection, Hashable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from knowledge.engine.search.fusion import WORDS_ALONE
+from knowledge.model.search import WORDS_ALONE_CURVE
 from knowledge.text import analyzer
 
 K1, B = 1.2, 0.75
-CEILING = 1 + K1
+MAX_TERM_SCORE = 1 + K1
 
 Key = TypeVar("Key", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
-class _Passage:
+class _TermCounts:
     counts: Counter[str]
     length: int
 
 
-class WordScan(Generic[Key]):
+class MemorySearch(Generic[Key]):
     """Thread-safe, and always ready to answer from what it has been given so far."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._passages: dict[Key, _Passage] = {}
+        self._passages: dict[Key, _TermCounts] = {}
 
     def put(self, key: Key, text: str) -> None:
-        counts = Counter(analyzer.terms(text, None))
+        counts = Counter(analyzer.extract_terms(text, None))
         with self._lock:
-            self._passages[key] = _Passage(counts, counts.total())
+            self._passages[key] = _TermCounts(counts, counts.total())
 
     def drop(self, key: Key) -> None:
         with self._lock:
@@ -47,30 +47,31 @@ class WordScan(Generic[Key]):
         """Each passage that holds a word of the question with its relevance from 0 to 1, best first."""
         with self._lock:
             held = dict(self._passages)
-        words = Counter(analyzer.question(question, ()).terms)
+        words = Counter(analyzer.analyse_question(question, ()).terms)
         weights = {forms: self._idf(forms, held) for forms in words}
-        ceiling = CEILING * sum(weights[forms] * repeats for forms, repeats in words.items())
+        ceiling = MAX_TERM_SCORE * sum(weights[forms] * repeats for forms, repeats in words.items())
         average = sum(passage.length for passage in held.values()) / len(held) if held else 1.0
         found: list[tuple[Key, float]] = []
         for key, passage in held.items():
             score = sum(
-                weights[forms] * repeats * _saturated(passage, forms, average) for forms, repeats in words.items()
+                weights[forms] * repeats * _score_term(passage, forms, average) for forms, repeats in words.items()
             )
             if score > 0 and (among is None or key in among):
-                found.append((key, relevance(score / ceiling)))
+                found.append((key, to_relevance(score / ceiling)))
         return sorted(found, key=lambda pair: -pair[1])
 
-    def _idf(self, forms: tuple[str, ...], held: dict[Key, _Passage]) -> float:
+    def _idf(self, forms: tuple[str, ...], held: dict[Key, _TermCounts]) -> float:
         holding = sum(any(form in passage.counts for form in forms) for passage in held.values())
         return math.log(1 + (len(held) - holding + 0.5) / (holding + 0.5))
 
 
-def relevance(score: float) -> float:
+def to_relevance(score: float) -> float:
     """The same curve as in a search by words alone, so that a score means the same."""
-    return 1 / (1 + math.exp(-(WORDS_ALONE.offset + WORDS_ALONE.slope * score)))
+    offset, slope = WORDS_ALONE_CURVE
+    return 1 / (1 + math.exp(-(offset + slope * score)))
 
 
-def _saturated(passage: _Passage, forms: tuple[str, ...], average: float) -> float:
+def _score_term(passage: _TermCounts, forms: tuple[str, ...], average: float) -> float:
     count = max(passage.counts[form] for form in forms)
     if not count:
         return 0.0

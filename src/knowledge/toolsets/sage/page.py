@@ -9,8 +9,8 @@ import yaml
 
 from knowledge.errors import Damaged
 
-FENCED = re.compile(r"\A---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
-LOOKS_LIKE_KEYS = re.compile(r"\A---[ \t]*\n[A-Za-z_-]+:(?:\s|\Z)")
+FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
+UNCLOSED_FRONT_MATTER = re.compile(r"\A---[ \t]*\n[A-Za-z_-]+:(?:\s|\Z)")
 TITLE = re.compile(r"^#[ \t]+(.(?:.*[^ \t#\n])?)[ \t#]*$", re.MULTILINE)
 CODE_FENCE = re.compile(r"^ {0,3}(```|~~~)")
 HEADING = re.compile(r"^##[ \t]+(.(?:.*[^ \t#\n])?)[ \t#]*$")
@@ -18,7 +18,7 @@ MIDDLE_PRIORITY = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class LayerPage:
     path: str
     """Below the content folder, with slashes: `core/principles.md`."""
     title: str
@@ -50,26 +50,26 @@ class Section:
     text: str
 
 
-def read_page(path: str, data: bytes) -> Page:
+def parse_page(path: str, data: bytes) -> LayerPage:
     """The page in these bytes; Damaged says why there is none."""
-    text = _text(data)
-    values, body = _front_matter(text)
+    text = _decode_text(data)
+    values, body = _split_front_matter(text)
     if not body.strip():
         raise Damaged("no text in it", hint="Write the page, or delete the file.")
     found = TITLE.search(body)
-    return Page(
+    return LayerPage(
         path=path,
-        title=_line(values.get("title")) or (found[1] if found else _title_of(path)),
-        summary=_line(values.get("summary")),
+        title=_to_line(values.get("title")) or (found[1] if found else _title_from_path(path)),
+        summary=_to_line(values.get("summary")),
         body=body.strip() + "\n",
-        tasks=_names(values.get("tasks")),
-        languages=_names(values.get("languages")),
-        priority=_priority(values.get("priority")),
+        tasks=_parse_names(values.get("tasks")),
+        languages=_parse_names(values.get("languages")),
+        priority=_parse_priority(values.get("priority")),
         size=len(data),
     )
 
 
-def sections(page: Page) -> tuple[Section, ...]:
+def split_sections(page: LayerPage) -> tuple[Section, ...]:
     """The page in whole pieces, each of which can be read alone; its title is left to whoever prints it."""
     found: list[tuple[str | None, list[str]]] = [(None, [])]
     fence = ""
@@ -85,7 +85,7 @@ def sections(page: Page) -> tuple[Section, ...]:
     return tuple(Section(heading, text) for heading, text in texts if text and text != f"## {heading}")
 
 
-def _text(data: bytes) -> str:
+def _decode_text(data: bytes) -> str:
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -95,10 +95,10 @@ def _text(data: bytes) -> str:
     return text.replace("\r\n", "\n")
 
 
-def _front_matter(text: str) -> tuple[dict[str, object], str]:
-    fenced = FENCED.match(text)
+def _split_front_matter(text: str) -> tuple[dict[str, object], str]:
+    fenced = FRONT_MATTER.match(text)
     if fenced is None:
-        if LOOKS_LIKE_KEYS.match(text):
+        if UNCLOSED_FRONT_MATTER.match(text):
             raise Damaged("its front matter does not end", hint="Close it with a line of '---'.")
         return {}, text
     try:
@@ -114,21 +114,21 @@ def _front_matter(text: str) -> tuple[dict[str, object], str]:
     return {str(key).lower(): value for key, value in values.items()}, text[fenced.end() :]
 
 
-def _line(value: object) -> str:
+def _to_line(value: object) -> str:
     return " ".join(str(value).split()) if isinstance(value, str | int | float) else ""
 
 
-def _names(value: object) -> frozenset[str]:
+def _parse_names(value: object) -> frozenset[str]:
     if isinstance(value, str):
         value = value.split(",")
-    words = (_line(item).lower() for item in value) if isinstance(value, list) else ()
+    words = (_to_line(item).lower() for item in value) if isinstance(value, list) else ()
     return frozenset(word for word in words if word)
 
 
-def _priority(value: object) -> int:
+def _parse_priority(value: object) -> int:
     return min(max(value, 1), 9) if isinstance(value, int) else MIDDLE_PRIORITY
 
 
-def _title_of(path: str) -> str:
+def _title_from_path(path: str) -> str:
     stem = path.rpartition("/")[2].rpartition(".")[0]
     return " ".join(re.split(r"[-_\s]+", stem)).strip().capitalize()

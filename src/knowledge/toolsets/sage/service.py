@@ -15,57 +15,55 @@ from knowledge import __version__
 from knowledge.errors import KnowledgeError, NotFound, Unreadable
 from knowledge.model import Json, JsonValue
 from knowledge.toolsets.sage import topic_names
-from knowledge.toolsets.sage.deadline import gather
-from knowledge.toolsets.sage.index_sync import Shelves
-from knowledge.toolsets.sage.library import ALL, LAYERS, Changes, Library
-from knowledge.toolsets.sage.page import Page
-from knowledge.toolsets.sage.page_passages import PageWords
-from knowledge.toolsets.sage.timeouts import LAYER, TOPIC, Deadline, Timeouts
-from knowledge.toolsets.sage.token_budget import Count
-from knowledge.toolsets.sage.watch import watch
+from knowledge.toolsets.sage.layer_index import LayerIndex
+from knowledge.toolsets.sage.library import ALL_LAYERS, LAYERS, FolderChanges, Library, watch_folder
+from knowledge.toolsets.sage.page import LayerPage
+from knowledge.toolsets.sage.page_search import PageSearch
+from knowledge.toolsets.sage.timeouts import LAYER, TOPIC, Deadline, TimeoutCounter, collect_within
+from knowledge.toolsets.sage.token_budget import CountTokens
 
 log = logging.getLogger(__name__)
 
 WARM_UP_SECONDS, WARM_UP_BYTES = 60.0, 8 << 20
-BETWEEN = "\n\n---\n\n"
+PAGE_SEPARATOR = "\n\n---\n\n"
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class ReadPage:
     """A page, and whether it was in memory already."""
 
-    page: Page
+    page: LayerPage
     from_memory: bool
 
 
-class Sage:
+class SageService:
     """Lives as long as the server; `running` watches the folder and feeds the search meanwhile."""
 
     def __init__(
         self,
         library: Library,
-        load_count: Callable[[], Count],
+        load_token_counter: Callable[[], CountTokens],
         *,
-        shelves: Shelves | None = None,
+        shelves: LayerIndex | None = None,
         ceiling_ms: int | None = None,
     ) -> None:
-        self.library, self.shelves = library, shelves
-        self.words, self.timeouts = PageWords(), Timeouts()
-        self._load_count = load_count
-        self._count: Count | None = None
+        self.library, self.layer_index = library, shelves
+        self.page_search, self.timeouts = PageSearch(), TimeoutCounter()
+        self._load_token_counter = load_token_counter
+        self._token_counter: CountTokens | None = None
         self._ceiling_ms = ceiling_ms
         self._began = time.monotonic()
 
     @asynccontextmanager
-    async def running(self, *, search_soon: bool = False) -> AsyncIterator[None]:
+    async def run(self, *, search_soon: bool = False) -> AsyncIterator[None]:
         """Keep up with the folder; `search_soon` opens the engine now instead of at the first search."""
-        if search_soon and self.shelves is not None:
-            self.shelves.want()
+        if search_soon and self.layer_index is not None:
+            self.layer_index.request_engine()
         async with anyio.create_task_group() as group:
-            group.start_soon(watch, self.library, self._changed)
+            group.start_soon(watch_folder, self.library, self._on_change)
             group.start_soon(self._warm_up)
-            if self.shelves is not None:
-                group.start_soon(self.shelves.run)
+            if self.layer_index is not None:
+                group.start_soon(self.layer_index.run)
             try:
                 yield
             finally:
@@ -74,84 +72,88 @@ class Sage:
     async def _warm_up(self) -> None:
         """Bring the pages into memory, so that T1 can answer from it; a large folder is read as it is used."""
         try:
-            await gather(self._small_enough(), WARM_UP_SECONDS)
+            await collect_within(self._load_if_small(), WARM_UP_SECONDS)
         except (OSError, KnowledgeError) as error:  # whoever asks for a page will hear of it
             log.warning("the pages could not be read beforehand: %s", error)
 
-    def _small_enough(self) -> Iterator[Page]:
-        self.library.paths()
+    def _load_if_small(self) -> Iterator[LayerPage]:
+        self.library.list_paths()
         if self.library.size_bytes <= WARM_UP_BYTES:
-            yield from self.library.load()
+            yield from self.library.load_pages()
 
-    def deadline(self, level: str, timeout_ms: int | None = None) -> Deadline:
-        return Deadline.of(level, self._ceiling_ms, timeout_ms)
+    def make_deadline(self, level: str, timeout_ms: int | None = None) -> Deadline:
+        return Deadline.for_level(level, self._ceiling_ms, timeout_ms)
 
-    def _changed(self, _: Changes) -> None:
-        self.words.keep_only(self.library.known() or ())
-        if self.shelves is not None:
-            self.shelves.changed()
+    def _on_change(self, _: FolderChanges) -> None:
+        self.page_search.keep_only(self.library.known_paths() or ())
+        if self.layer_index is not None:
+            self.layer_index.mark_changed()
 
     # -- pages ----------------------------------------------------------------------------------
 
-    async def knowledge(self, layer: str, topic: str | None, timeout_ms: int | None = None) -> Json:
+    async def get_knowledge(self, layer: str, topic: str | None, timeout_ms: int | None = None) -> Json:
         """A topic, or everything in a layer."""
-        deadline = self.deadline(TOPIC if topic else LAYER, timeout_ms)
-        if deadline.memory_only:
-            read, complete = self._remembered(layer, topic)
+        deadline = self.make_deadline(TOPIC if topic else LAYER, timeout_ms)
+        if deadline.is_memory_only:
+            read, complete = self._read_from_memory(layer, topic)
         else:
-            gathered = await gather(self._reading(layer, topic), deadline.left())
+            gathered = await collect_within(self._read_topic(layer, topic), deadline.seconds_left())
             read, complete = list(gathered.items), gathered.complete
-        body = _joined(read)
+        body = _join_pages(read)
         if not complete:
-            raise self.timeouts.missed(deadline, "sage_get_knowledge", {"content": body, "files": _files(read)})
+            raise self.timeouts.record_miss(
+                deadline, "sage_get_knowledge", {"content": body, "files": _list_files(read)}
+            )
         if not read:
             raise NotFound(f"The layer '{layer}' has no pages", hint="Add Markdown files to its folder.", layer=layer)
         return {
             "content": body,
             "metadata": {
                 "layer": layer, "files_loaded": len(read), "load_time_ms": deadline.elapsed_ms,
-                "from_cache": all(item.from_memory for item in read), "files": _files(read),
+                "from_cache": all(item.from_memory for item in read), "files": _list_files(read),
             },
             "complete": True,
         }  # fmt: skip
 
-    def _reading(self, layer: str, topic: str | None) -> Iterator[Read]:
+    def _read_topic(self, layer: str, topic: str | None) -> Iterator[ReadPage]:
         """One page a step."""
-        paths = self.library.paths(layer)
-        wanted = topic_names.resolve(topic, paths) if topic else paths
+        paths = self.library.list_paths(layer)
+        wanted = topic_names.resolve_topic(topic, paths) if topic else paths
         for path in wanted:
-            held = self.library.cached(path)
+            held = self.library.find_cached(path)
             try:
-                yield Read(self.library.page(path), held is not None)
+                yield ReadPage(self.library.get_page(path), held is not None)
             except (Unreadable, NotFound):
                 if topic and len(wanted) == 1:
                     raise
 
-    def _remembered(self, layer: str, topic: str | None) -> tuple[list[Read], bool]:
+    def _read_from_memory(self, layer: str, topic: str | None) -> tuple[list[ReadPage], bool]:
         """What can be had without touching the disk, and whether that is all of it."""
-        paths = self.library.known(layer)
+        paths = self.library.known_paths(layer)
         if paths is None:
             return [], False
-        wanted = topic_names.resolve(topic, paths) if topic else paths
-        found = [page for path in wanted if (page := self.library.ask(path)) is not None]
+        wanted = topic_names.resolve_topic(topic, paths) if topic else paths
+        found = [page for path in wanted if (page := self.library.look_up(path)) is not None]
         missing = len(wanted) - len(found) - len(self.library.broken.keys() & set(wanted))
-        return [Read(page, True) for page in found], missing <= 0
+        return [ReadPage(page, True) for page in found], missing <= 0
 
     # -- the rest -------------------------------------------------------------------------------
 
-    def count(self) -> Count:
+    def get_token_counter(self) -> CountTokens:
         """The tokenizer's count, remembered by text; reading the tokenizer takes a moment."""
-        if self._count is None:
-            self._count = lru_cache(maxsize=8192)(self._load_count())
-        return self._count
+        if self._token_counter is None:
+            self._token_counter = lru_cache(maxsize=8192)(self._load_token_counter())
+        return self._token_counter
 
     async def info(self) -> Json:
-        deadline = self.deadline(TOPIC)
-        look = await gather(self._look(), deadline.left())
-        paths, broken = self.library.known() or (), self.library.broken
-        listed: list[JsonValue] = [{"path": f"{topic_names.ROOT}{path}", "reason": why} for path, why in broken.items()]
+        deadline = self.make_deadline(TOPIC)
+        look = await collect_within(self._list_paths(), deadline.seconds_left())
+        paths, broken = self.library.known_paths() or (), self.library.broken
+        listed: list[JsonValue] = [
+            {"path": f"{topic_names.CONTENT_PREFIX}{path}", "reason": why} for path, why in broken.items()
+        ]
         layers: Json = {
-            layer: [topic_names.topic_of(path) for path in self.library.known(layer) or ()] for layer in LAYERS
+            layer: [topic_names.topic_of(path) for path in self.library.known_paths(layer) or ()] for layer in LAYERS
         }
         healthy = look.complete and not broken and bool(paths)
         return {
@@ -162,26 +164,26 @@ class Sage:
                 "layers": layers, "broken_files": listed,
             },
             "cache": {
-                "enabled": True, "hit_rate": self.library.tally.rate,
-                "hits": self.library.tally.hits, "misses": self.library.tally.misses,
+                "enabled": True, "hit_rate": self.library.cache_statistics.hit_rate,
+                "hits": self.library.cache_statistics.hits, "misses": self.library.cache_statistics.misses,
             },
-            "search": {"index": self.shelves.state if self.shelves is not None else "words alone"},
+            "search": {"index": self.layer_index.state if self.layer_index is not None else "words alone"},
             "timeouts": self.timeouts.counts,
             "uptime_seconds": round(time.monotonic() - self._began, 3),
         }  # fmt: skip
 
-    def _look(self) -> Iterator[tuple[str, ...]]:
-        yield self.library.paths(ALL)
+    def _list_paths(self) -> Iterator[tuple[str, ...]]:
+        yield self.library.list_paths(ALL_LAYERS)
 
 
-def _joined(read: list[Read]) -> str:
+def _join_pages(read: list[ReadPage]) -> str:
     """The pages as one text: layers in their order, in each the most important first."""
 
-    def place(page: Page) -> tuple[int, int, str]:
+    def place(page: LayerPage) -> tuple[int, int, str]:
         return LAYERS.index(page.layer), page.priority, page.path
 
-    return BETWEEN.join(page.body.strip() for page in sorted((item.page for item in read), key=place))
+    return PAGE_SEPARATOR.join(page.body.strip() for page in sorted((item.page for item in read), key=place))
 
 
-def _files(read: list[Read]) -> list[JsonValue]:
-    return [f"{topic_names.ROOT}{item.page.path}" for item in read]
+def _list_files(read: list[ReadPage]) -> list[JsonValue]:
+    return [f"{topic_names.CONTENT_PREFIX}{item.page.path}" for item in read]

@@ -2,24 +2,96 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import threading
 import time
 from collections import Counter
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
-from knowledge.errors import DeadlineExceeded
+from knowledge.errors import DeadlineExceeded, Unavailable
 from knowledge.model import Json
+
+T = TypeVar("T")
+
+MAX_THREADS = 64
+"""A disk that hangs keeps its threads for ever; somebody has to stop adding to them."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartialResult(Generic[T]):
+    items: tuple[T, ...]
+    complete: bool
+
+
+class _BackgroundSteps(Generic[T]):
+    running = threading.BoundedSemaphore(MAX_THREADS)
+
+    def __init__(self, steps: Iterable[T]) -> None:
+        self.ready: list[T] = []
+        self.stopped = threading.Event()
+        self._steps = steps
+        self._loop = asyncio.get_running_loop()
+        self.ended: asyncio.Future[None] = self._loop.create_future()
+
+    def start(self) -> None:
+        if not self.running.acquire(blocking=False):
+            raise Unavailable("Too many reads are waiting for the disk", hint="Look at the disk of the content folder.")
+        # A daemon, since a read that hangs must not keep the program from ending.
+        threading.Thread(target=self._run, name="gather", daemon=True).start()
+
+    def _run(self) -> None:
+        failure: Exception | None = None
+        try:
+            for item in self._steps:
+                if self.stopped.is_set():
+                    break
+                self.ready.append(item)
+        except Exception as error:
+            failure = error
+        finally:
+            self.running.release()
+            with suppress(RuntimeError):  # the loop has ended, and nobody waits any more
+                self._loop.call_soon_threadsafe(self._resolve, failure)
+
+    def _resolve(self, failure: Exception | None) -> None:
+        if self.ended.done():
+            return
+        if failure is None:
+            self.ended.set_result(None)
+        else:
+            self.ended.set_exception(failure)
+
+
+async def collect_within(steps: Iterable[T], seconds: float) -> PartialResult[T]:
+    """Everything that the steps yield, or what they have yielded when the seconds are over; the rest is cancelled."""
+    work = _BackgroundSteps(steps)
+    work.start()
+    try:
+        async with asyncio.timeout(seconds) as clock:
+            await work.ended
+    except TimeoutError:
+        if not clock.expired():  # the disk's own, not ours
+            raise
+        return PartialResult(tuple(work.ready), complete=False)
+    finally:
+        work.stopped.set()
+    return PartialResult(tuple(work.ready), complete=True)
+
 
 log = logging.getLogger(__name__)
 
-LEVELS = {"T1": 100, "T2": 500, "T3": 2_000, "T4": 5_000, "T5": 10_000}
+LEVEL_MS = {"T1": 100, "T2": 500, "T3": 2_000, "T4": 5_000, "T5": 10_000}
 """Milliseconds; T1 is only for what lies in memory."""
 TOPIC, STANDARD, LAYER, CONTEXT = "T2", "T3", "T4", "T5"
 
 
 def level_of(milliseconds: int) -> str:
     """The level that a time belongs to: the first that is not shorter."""
-    return next((name for name, limit in LEVELS.items() if milliseconds <= limit), "T5")
+    return next((name for name, limit in LEVEL_MS.items() if milliseconds <= limit), "T5")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,28 +100,28 @@ class Deadline:
     began: float = field(default_factory=time.monotonic)
 
     @classmethod
-    def of(cls, level: str, *ceilings: int | None) -> Deadline:
+    def for_level(cls, level: str, *ceilings: int | None) -> Deadline:
         """The level's own time, or less where the caller or the operator allows less."""
-        return cls(min([LEVELS[level], *(ceiling for ceiling in ceilings if ceiling is not None)]))
+        return cls(min([LEVEL_MS[level], *(ceiling for ceiling in ceilings if ceiling is not None)]))
 
     @property
     def level(self) -> str:
         return level_of(self.milliseconds)
 
     @property
-    def memory_only(self) -> bool:
+    def is_memory_only(self) -> bool:
         return self.level == "T1"
 
     @property
     def elapsed_ms(self) -> int:
         return round((time.monotonic() - self.began) * 1000)
 
-    def left(self, share: float = 1.0) -> float:
+    def seconds_left(self, share: float = 1.0) -> float:
         """The seconds until the deadline, or until this share of it."""
         return max(self.began + share * self.milliseconds / 1000 - time.monotonic(), 0.0)
 
 
-class Timeouts:
+class TimeoutCounter:
     """Counts and logs every deadline that was missed."""
 
     def __init__(self) -> None:
@@ -57,9 +129,9 @@ class Timeouts:
 
     @property
     def counts(self) -> Json:
-        return {"total": self._counts.total(), **{level: self._counts[level] for level in LEVELS}}
+        return {"total": self._counts.total(), **{level: self._counts[level] for level in LEVEL_MS}}
 
-    def missed(self, deadline: Deadline, what: str, fallback: Json) -> DeadlineExceeded:
+    def record_miss(self, deadline: Deadline, what: str, fallback: Json) -> DeadlineExceeded:
         """The refusal, with what was ready in it."""
         self._counts[deadline.level] += 1
         elapsed = deadline.elapsed_ms

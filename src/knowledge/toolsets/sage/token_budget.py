@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-Count: TypeAlias = Callable[[str], int]
+CountTokens: TypeAlias = Callable[[str], int]
 
-WORTH_CUTTING = 16
+MIN_CUT_TOKENS = 16
 """With less room than this, the beginning of a section says nothing."""
-MARK = "…"
-SENTENCE = re.compile(r"(?<=[.!?])\s+(?=\S)")
+CUT_MARK = "…"
+SENTENCE_BREAK = re.compile(r"(?<=[.!?])\s+(?=\S)")
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class CandidateSection:
     """One section of a page that could go in."""
 
     page: str
@@ -38,7 +38,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class ChosenSections:
     text: str
     sections: tuple[str, ...]
     """What is in the text: a page where all of it is, otherwise its sections."""
@@ -48,47 +48,49 @@ class Chosen:
     left_out: int = 0
 
 
-def choose(parts: Sequence[Part], budget: int, count: Count) -> Chosen:
+def choose_sections(parts: Sequence[CandidateSection], budget: int, count: CountTokens) -> ChosenSections:
     """The best sections that fit, whole; then, where room is left, the beginning of the best one that did not."""
     ranked = sorted(parts, key=lambda part: (-part.weight, part.page, part.order))
-    taken = _fitting(ranked, budget, count)
-    text = render(taken)
+    taken = _take_fitting(ranked, budget, count)
+    text = render_sections(taken)
     while taken and count(text) > budget:  # tokens of the whole are not quite the sum of the parts
         taken = taken[:-1]
-        text = render(taken)
+        text = render_sections(taken)
     there = {part.place for part in taken}
     left = [part for part in ranked if part.place not in there]
     cut: tuple[str, ...] = ()
-    if left and budget - count(text) >= WORTH_CUTTING and (half := _beginning(left[0], taken, budget, count)):
+    if left and budget - count(text) >= MIN_CUT_TOKENS and (half := _cut_to_fit(left[0], taken, budget, count)):
         taken, cut, left = [*taken, half], (half.name,), left[1:]
-        text = render(taken)
-    return Chosen(text, names(taken, parts, cut), count(text), cut, len(left))
+        text = render_sections(taken)
+    return ChosenSections(text, name_sections(taken, parts, cut), count(text), cut, len(left))
 
 
-def render(parts: Sequence[Part]) -> str:
+def render_sections(parts: Sequence[CandidateSection]) -> str:
     """The sections under the titles of their pages, in the order of the pages' best ones."""
-    blocks = ("\n\n".join([f"# {found[0].title}", *(part.text for part in found)]) for found in by_page(parts))
+    blocks = ("\n\n".join([f"# {found[0].title}", *(part.text for part in found)]) for found in group_by_page(parts))
     return "\n\n".join(blocks)
 
 
-def by_page(parts: Sequence[Part]) -> list[list[Part]]:
+def group_by_page(parts: Sequence[CandidateSection]) -> list[list[CandidateSection]]:
     """The pages in the order in which they first appear, the sections of each as they stand there."""
-    pages: dict[str, list[Part]] = {}
+    pages: dict[str, list[CandidateSection]] = {}
     for part in parts:
         pages.setdefault(part.page, []).append(part)
     return [sorted(found, key=lambda part: part.order) for found in pages.values()]
 
 
-def names(taken: Sequence[Part], parts: Sequence[Part], cut: Sequence[str]) -> tuple[str, ...]:
+def name_sections(
+    taken: Sequence[CandidateSection], parts: Sequence[CandidateSection], cut: Sequence[str]
+) -> tuple[str, ...]:
     """What was taken, by name; a page that is there as a whole is one name."""
     there = {part.place for part in taken if part.name not in cut}
     torn = {part.page for part in parts if part.place not in there}
-    found = (part.name if part.page in torn else part.page for page in by_page(taken) for part in page)
+    found = (part.name if part.page in torn else part.page for page in group_by_page(taken) for part in page)
     return tuple(dict.fromkeys(found))
 
 
-def _fitting(ranked: Sequence[Part], budget: int, count: Count) -> list[Part]:
-    taken: list[Part] = []
+def _take_fitting(ranked: Sequence[CandidateSection], budget: int, count: CountTokens) -> list[CandidateSection]:
+    taken: list[CandidateSection] = []
     titled: set[str] = set()
     room = budget
     for part in ranked:
@@ -100,27 +102,29 @@ def _fitting(ranked: Sequence[Part], budget: int, count: Count) -> list[Part]:
     return taken
 
 
-def _beginning(part: Part, taken: list[Part], budget: int, count: Count) -> Part | None:
+def _cut_to_fit(
+    part: CandidateSection, taken: list[CandidateSection], budget: int, count: CountTokens
+) -> CandidateSection | None:
     """As many paragraphs, and then sentences, of a section as there is room for."""
     kept = ""
-    for longer in _beginnings(part.text):
-        half = _with_text(part, f"{longer} {MARK}")
-        if count(render([*taken, half])) > budget:
+    for longer in _list_prefixes(part.text):
+        half = _replace_text(part, f"{longer} {CUT_MARK}")
+        if count(render_sections([*taken, half])) > budget:
             break
         kept = half.text
-    return _with_text(part, kept) if kept else None
+    return _replace_text(part, kept) if kept else None
 
 
-def _beginnings(text: str) -> Iterator[str]:
+def _list_prefixes(text: str) -> Iterator[str]:
     """Ever longer beginnings; a heading alone, or half a block of code, is none."""
-    blocks = _blocks(text)
+    blocks = _split_blocks(text)
     done = ""
     for place, block in enumerate(blocks):
         if place == 0 and block.startswith("#"):
             done = block
             continue
         if not block.startswith(("```", "~~~")):
-            pieces = SENTENCE.split(block)
+            pieces = SENTENCE_BREAK.split(block)
             for number in range(1, len(pieces)):
                 yield "\n\n".join(filter(None, (done, " ".join(pieces[:number]))))
         done = "\n\n".join(filter(None, (done, block)))
@@ -128,7 +132,7 @@ def _beginnings(text: str) -> Iterator[str]:
             yield done
 
 
-def _blocks(text: str) -> list[str]:
+def _split_blocks(text: str) -> list[str]:
     """Paragraphs and whole blocks of code."""
     found: list[str] = []
     fenced = False
@@ -141,5 +145,5 @@ def _blocks(text: str) -> list[str]:
     return found
 
 
-def _with_text(part: Part, text: str) -> Part:
-    return Part(part.page, part.title, part.heading, text, part.order, part.weight, part.tokens)
+def _replace_text(part: CandidateSection, text: str) -> CandidateSection:
+    return CandidateSection(part.page, part.title, part.heading, text, part.order, part.weight, part.tokens)

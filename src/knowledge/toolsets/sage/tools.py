@@ -1,49 +1,119 @@
-"""Contract 003: layered knowledge for coding agents, within a budget of tokens and on time."""
+"""Contract 003: the tools and resources of layered knowledge for coding agents."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Annotated, Literal, TypeAlias
+from urllib.parse import quote, unquote
 
 from pydantic import Field
 
 from knowledge.errors import DeadlineExceeded, Invalid, InvalidParameter, KnowledgeError, NotFound
-from knowledge.model import Json
-from knowledge.toolsets.base import Call, Prompt, PromptArgument, Rate, Refused, Toolset, nearest
+from knowledge.model import Json, JsonValue
+from knowledge.toolsets.base import (
+    Prompt,
+    PromptArgument,
+    RateClass,
+    Refusal,
+    Resource,
+    ResourceTemplate,
+    ResourceText,
+    ToolCall,
+    Toolset,
+    find_nearest,
+)
 from knowledge.toolsets.sage.configuration import CAPABILITIES
-from knowledge.toolsets.sage.resources import LayerResources
-from knowledge.toolsets.sage.service import Sage
-from knowledge.toolsets.sage.task_weights import TASKS, Task
+from knowledge.toolsets.sage.context import TASKS, Task
+from knowledge.toolsets.sage.library import ALL_LAYERS, LAYERS
+from knowledge.toolsets.sage.service import SageService
+from knowledge.toolsets.sage.timeouts import TOPIC, collect_within
+from knowledge.toolsets.sage.topic_names import topic_of
 
-Layer: TypeAlias = Literal["core", "guidelines", "frameworks", "practices", "all"]
+LayerName: TypeAlias = Literal["core", "guidelines", "frameworks", "practices", "all"]
 
-ERRORS: dict[type[KnowledgeError], str] = {
+ERROR_CODES: dict[type[KnowledgeError], str] = {
     KnowledgeError: "INTERNAL",
     Invalid: "INVALID_INPUT",
     NotFound: "NOT_FOUND",
     DeadlineExceeded: "TIMEOUT",
 }
 
+CAPABILITY_BY_NAME = {
+    "sage_get_knowledge": "knowledge_retrieval",
+    "sage_search": "search",
+    "sage_get_context": "context_management",
+    "sage_task_prompt": "context_management",
+}
+"""What a capability switches on; sage_info is always there."""
 
-def refuse(error: KnowledgeError) -> Refused:
+SCHEME = "knowledge://"
+LAYER_DESCRIPTIONS = {
+    "core": ("topic", "Core principles and philosophy"),
+    "guidelines": ("category", "Coding and collaboration guidelines"),
+    "frameworks": ("framework", "Conceptual frameworks and patterns"),
+    "practices": ("category", "Best practices and engineering patterns"),
+}
+
+
+def refuse(error: KnowledgeError) -> Refusal:
     """`error{code, message, details}`, and beside it what was ready when the time was up."""
-    word = nearest(type(error), ERRORS)
+    word = find_nearest(type(error), ERROR_CODES)
     details: Json = {key: value for key, value in error.details.items() if key != "fallback"}
     if error.hint:
         details["hint"] = error.hint
     body: Json = {"error": {"code": word, "message": str(error), "details": details}}
     if "fallback" in error.details:
         body["fallback"] = error.details["fallback"]
-    return Refused(body, code=word)
+    return Refusal(body, code=word)
 
 
-tools = Toolset(name="sage", voice=refuse, resources=LayerResources())
+class LayerResources:
+    templates: Sequence[ResourceTemplate] = tuple(
+        ResourceTemplate(f"{SCHEME}{layer}/{{{variable}}}", f"{layer} by {variable}", description)
+        for layer, (variable, description) in LAYER_DESCRIPTIONS.items()
+    )
+
+    async def list(self, call: ToolCall) -> list[Resource]:
+        """The four layers, and every page of theirs."""
+        sage = call.service(SageService)
+        found = await collect_within(_list_paths(sage), sage.make_deadline(TOPIC).seconds_left())
+        layers = [
+            Resource(f"{SCHEME}{layer}", layer, description) for layer, (_, description) in LAYER_DESCRIPTIONS.items()
+        ]
+        return layers + [_make_resource(sage, path) for path in (found.items or (sage.library.known_paths() or (),))[0]]
+
+    async def read(self, call: ToolCall, uri: str) -> ResourceText | None:
+        if not uri.lower().startswith(SCHEME):
+            return None
+        layer, _, topic = unquote(uri[len(SCHEME) :]).partition("/")
+        layer = layer.strip().lower()
+        if layer not in (*LAYERS, ALL_LAYERS):
+            known: list[JsonValue] = [*LAYERS]
+            raise NotFound(
+                f"There is no layer '{layer[:50]}'; there are {', '.join(LAYERS)}", layer=layer[:50], layers=known
+            )
+        answer = await call.service(SageService).get_knowledge(layer, topic.strip("/ ") or None)
+        return ResourceText(uri, str(answer["content"]))
+
+
+def _list_paths(sage: SageService) -> Iterator[tuple[str, ...]]:
+    yield sage.library.list_paths()
+
+
+def _make_resource(sage: SageService, path: str) -> Resource:
+    name = topic_of(path)
+    page = sage.library.find_cached(path)
+    about = (page.summary or page.title) if page is not None else name
+    return Resource(SCHEME + quote(name), name, about)
+
+
+tools = Toolset(name="sage", format_error=refuse, resources=LayerResources())
 
 
 @tools.tool("sage_get_knowledge", read_only=True)
 async def get_knowledge(
-    call: Call,
-    layer: Annotated[Layer, Field(description="Knowledge layer to retrieve")],
+    call: ToolCall,
+    layer: Annotated[LayerName, Field(description="Knowledge layer to retrieve")],
     topic: Annotated[
         str | None, Field(description="Specific topic within the layer", min_length=1, max_length=300)
     ] = None,
@@ -52,27 +122,27 @@ async def get_knowledge(
     """Retrieve knowledge from the knowledge base."""
     if topic is not None and not topic.strip():
         raise InvalidParameter("Invalid value for 'topic': must not be empty", parameter="topic")
-    return await call.service(Sage).knowledge(layer, topic, timeout_ms)
+    return await call.service(SageService).get_knowledge(layer, topic, timeout_ms)
 
 
 @tools.tool("sage_search", read_only=True)
 async def search(
-    call: Call,
+    call: ToolCall,
     query: Annotated[str, Field(description="Search query", min_length=1, max_length=500)],
     limit: Annotated[int, Field(description="Maximum number of results", ge=1, le=100)] = 10,
-    layer: Annotated[Layer, Field(description="Layer to search in")] = "all",
+    layer: Annotated[LayerName, Field(description="Layer to search in")] = "all",
 ) -> Json:
     """Search the knowledge base."""
-    from knowledge.toolsets.sage import search as sage_search
+    from knowledge.toolsets.sage import search_tool as sage_search
 
     if not query.strip():
         raise InvalidParameter("Invalid value for 'query': must not be empty", parameter="query")
-    return await sage_search.search(call.service(Sage), query, limit, layer)
+    return await sage_search.search_pages(call.service(SageService), query, limit, layer)
 
 
 @tools.tool("sage_get_context", read_only=True)
 async def get_context(
-    call: Call,
+    call: ToolCall,
     task_type: Annotated[Task, Field(description="Type of task")],
     language: Annotated[str, Field(description="Programming language context", max_length=50)] = "python",
     token_budget: Annotated[int, Field(description="Maximum tokens for response", ge=1, le=100_000)] = 4000,
@@ -80,16 +150,16 @@ async def get_context(
     """Get task-specific context based on task type."""
     from knowledge.toolsets.sage import context as sage_context
 
-    return await sage_context.context(call.service(Sage), task_type, language, token_budget)
+    return await sage_context.build_context(call.service(SageService), task_type, language, token_budget)
 
 
-@tools.tool("sage_info", read_only=True, rate=Rate.LIST)
-async def info(call: Call) -> Json:
+@tools.tool("sage_info", read_only=True, rate=RateClass.LIST)
+async def show_info(call: ToolCall) -> Json:
     """Get system information and status."""
-    return await call.service(Sage).info()
+    return await call.service(SageService).info()
 
 
-async def task_prompt(call: Call, given: Mapping[str, str]) -> str:
+async def render_task_prompt(call: ToolCall, given: Mapping[str, str]) -> str:
     from knowledge.toolsets.sage import context as sage_context
 
     task = given.get("task_type", "").strip().lower()
@@ -97,7 +167,7 @@ async def task_prompt(call: Call, given: Mapping[str, str]) -> str:
         raise InvalidParameter(
             f"Invalid value for 'task_type': must be one of {', '.join(TASKS)}", parameter="task_type"
         )
-    return await sage_context.prompt(call.service(Sage), task, given.get("context", ""))
+    return await sage_context.build_prompt(call.service(SageService), task, given.get("context", ""))
 
 
 tools.prompts.append(
@@ -108,26 +178,18 @@ tools.prompts.append(
             PromptArgument("task_type", f"Type of task: {', '.join(TASKS)}", required=True),
             PromptArgument("context", "Additional context"),
         ),
-        task_prompt,
+        render_task_prompt,
     )
 )
 
-NEEDS = {
-    "sage_get_knowledge": "knowledge_retrieval",
-    "sage_search": "search",
-    "sage_get_context": "context_management",
-    "sage_task_prompt": "context_management",
-}
-"""What a capability switches on; sage_info is always there."""
 
-
-def with_capabilities(capabilities: Collection[str]) -> Toolset:
+def select_capabilities(capabilities: Collection[str]) -> Toolset:
     """The toolset with only what the operator has switched on."""
     off = set(CAPABILITIES) - set(capabilities)
     return Toolset(
         name=tools.name,
-        voice=tools.voice,
+        format_error=tools.format_error,
         resources=None if "knowledge_retrieval" in off else tools.resources,
-        tools=[tool for tool in tools.tools if NEEDS.get(tool.name) not in off],
-        prompts=[prompt for prompt in tools.prompts if NEEDS.get(prompt.name) not in off],
+        tools=[tool for tool in tools.tools if CAPABILITY_BY_NAME.get(tool.name) not in off],
+        prompts=[prompt for prompt in tools.prompts if CAPABILITY_BY_NAME.get(prompt.name) not in off],
     )

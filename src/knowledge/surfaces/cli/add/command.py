@@ -13,24 +13,24 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from knowledge.surfaces.cli.add.uploader import Parcel
+    from knowledge.surfaces.cli.add.uploader import PendingUpload
 
 from knowledge.engine.api import Engine
 from knowledge.errors import FileNotFound, KnowledgeError
 from knowledge.model import Content
-from knowledge.surfaces.cli.add import summary
-from knowledge.surfaces.cli.add.document_options import About, about_options
-from knowledge.surfaces.cli.add.gather_files import Sources, Walk, gather
-from knowledge.surfaces.cli.add.outcomes import Fate, Outcome, Tally
-from knowledge.surfaces.cli.command import common, examples, pass_session
-from knowledge.surfaces.cli.output.screen import print_json
-from knowledge.surfaces.cli.session import Session
+from knowledge.surfaces.cli.add import outcomes
+from knowledge.surfaces.cli.add.document_options import DocumentOptions, with_document_options
+from knowledge.surfaces.cli.add.file_selection import FolderWalk, GatheredFiles, gather_files
+from knowledge.surfaces.cli.add.outcomes import AddOutcome, AddResults, AddStatus
+from knowledge.surfaces.cli.common_options import common_options, format_examples, pass_session
+from knowledge.surfaces.cli.output.terminal import print_json
+from knowledge.surfaces.cli.session import CliSession
 
-STDIN = "-"
+STDIN_TARGET = "-"
 
 
 @click.command(
-    epilog=examples(
+    epilog=format_examples(
         "knowledge add report.pdf notes.md",
         "knowledge add ~/papers --collection papers --tag physics",
         "knowledge add 'docs/**/*.md'",
@@ -39,21 +39,21 @@ STDIN = "-"
     )
 )
 @click.argument("targets", nargs=-1, required=True, metavar="FILE|FOLDER|PATTERN|-...")
-@about_options
+@with_document_options
 @click.option("--name", metavar="FILENAME", help="What standard input is called; its suffix says what it is.")
 @click.option("--ocr", "force_ocr", is_flag=True, help="Read pages as pictures even where they hold text.")
 @click.option("--hidden", is_flag=True, help="Also files and folders whose names begin with a dot.")
 @click.option("--no-ignore", is_flag=True, help="Also what .gitignore and .knowledgeignore leave out.")
 @click.option("--no-wait", is_flag=True, help="Return when the files are accepted, before they are read.")
 @click.option("--watch", is_flag=True, help="Stay, and keep folder and collection the same until Ctrl-C.")
-@common
+@common_options
 @pass_session
 @click.pass_context
 def add(
     context: click.Context,
-    session: Session,
+    session: CliSession,
     targets: tuple[str, ...],
-    about: About,
+    about: DocumentOptions,
     name: str | None,
     force_ocr: bool,
     hidden: bool,
@@ -67,85 +67,100 @@ def add(
     that can be read is taken, except what .gitignore and .knowledgeignore leave out; the rest is counted.
     """
     about = replace(about, force_ocr=force_ocr)
-    walk = Walk(hidden, no_ignore, (session.settings.data,))
+    walk = FolderWalk(hidden, no_ignore, (session.settings.data,))
     if watch:
         from knowledge.surfaces.cli.add.watch import watch_folders
 
-        refuse_with_watch(targets, about, no_wait)
+        check_watch_options(targets, about, no_wait)
         watch_folders(session, [Path(target).expanduser() for target in targets], walk, about)
         return
     check_standard_input(targets, name)
-    sources = gather([target for target in targets if target != STDIN], walk)
-    if about.title is not None and len(sources.files) + (STDIN in targets) > 1:
+    sources = gather_files([target for target in targets if target != STDIN_TARGET], walk)
+    if about.title is not None and len(sources.files) + (STDIN_TARGET in targets) > 1:
         raise click.UsageError("--title is for one document; these are several.")
-    tally = Tally(unsupported=sources.unsupported, empty=sources.empty)
-    context.exit(run(session, sources, about, name if STDIN in targets else None, tally, wait=not no_wait))
+    tally = AddResults(unsupported=sources.unsupported, empty=sources.empty)
+    context.exit(
+        add_sources(session, sources, about, name if STDIN_TARGET in targets else None, tally, wait=not no_wait)
+    )
 
 
 def check_standard_input(targets: Sequence[str], name: str | None) -> None:
-    if STDIN in targets and not name:
+    if STDIN_TARGET in targets and not name:
         raise click.UsageError("Standard input needs a name that says what it is, such as --name notes.md.")
-    if name and STDIN not in targets:
+    if name and STDIN_TARGET not in targets:
         raise click.UsageError("--name is for standard input: give - as the file.")
 
 
-def refuse_with_watch(targets: Sequence[str], about: About, no_wait: bool) -> None:
+def check_watch_options(targets: Sequence[str], about: DocumentOptions, no_wait: bool) -> None:
     if not all(Path(target).expanduser().is_dir() for target in targets):
         raise click.UsageError("--watch is for folders that are there.")
     if about.title is not None or no_wait:
         raise click.UsageError("--watch goes with neither --title nor --no-wait.")
 
 
-def run(session: Session, sources: Sources, about: About, stdin: str | None, tally: Tally, wait: bool) -> int:
+def add_sources(
+    session: CliSession,
+    sources: GatheredFiles,
+    about: DocumentOptions,
+    stdin_name: str | None,
+    results: AddResults,
+    wait: bool,
+) -> int:
     """Add them all, tell what became of them, and answer the exit code."""
     for path in sources.missing:
-        tally.note(Outcome(path, Fate.FAILED, error=missing(path)))
-    tally.planned = len(sources.files) + len(sources.missing) + (stdin is not None)
+        results.record(AddOutcome(path, AddStatus.FAILED, error=missing_file_error(path)))
+    results.planned = len(sources.files) + len(sources.missing) + (stdin_name is not None)
     began = time.monotonic()
     failure: KnowledgeError | None = None
     try:
-        if sources.files or stdin is not None:
-            session.run(lambda engine: send(engine, session, sources, about, stdin, tally, wait))
+        if sources.files or stdin_name is not None:
+            session.run(lambda engine: upload_sources(engine, session, sources, about, stdin_name, results, wait))
     except KeyboardInterrupt:
-        tally.interrupted = True
+        results.interrupted = True
     except KnowledgeError as error:
         failure = error
-    if failure is None or tally.outcomes:
-        tell(session, tally, time.monotonic() - began)
+    if failure is None or results.outcomes:
+        print_results(session, results, time.monotonic() - began)
     if failure is not None:
         raise failure
-    return summary.exit_code(tally)
+    return outcomes.exit_code_for_results(results)
 
 
-def tell(session: Session, tally: Tally, seconds: float) -> None:
+def print_results(session: CliSession, results: AddResults, seconds: float) -> None:
     if session.as_json:
-        print_json(summary.dump_tally(tally))
+        print_json(outcomes.dump_results(results))
     else:
-        summary.print_summary(tally, seconds)
+        outcomes.print_summary(results, seconds)
 
 
-async def send(
-    engine: Engine, session: Session, sources: Sources, about: About, stdin: str | None, tally: Tally, wait: bool
+async def upload_sources(
+    engine: Engine,
+    session: CliSession,
+    sources: GatheredFiles,
+    about: DocumentOptions,
+    stdin_name: str | None,
+    results: AddResults,
+    wait: bool,
 ) -> None:
-    from knowledge.surfaces.cli.add.uploader import IN_FLIGHT, Upload
-    from knowledge.surfaces.cli.output.progress import progress_of
+    from knowledge.surfaces.cli.add.uploader import MAX_IN_FLIGHT, Uploader
+    from knowledge.surfaces.cli.output.progress import show_progress
 
-    in_flight = max(IN_FLIGHT, 2 * session.settings.worker_count)
-    with progress_of(tally.planned - len(tally.outcomes)) as display:
-        upload = Upload(
-            engine, tally, in_flight, wait, on_step=display.step, on_end=lambda outcome: display.end(outcome.name)
+    in_flight = max(MAX_IN_FLIGHT, 2 * session.settings.worker_count)
+    with show_progress(results.planned - len(results.outcomes)) as display:
+        upload = Uploader(
+            engine, results, in_flight, wait, on_step=display.step, on_end=lambda outcome: display.end(outcome.name)
         )
-        await upload.send(parcels(sources, about, stdin))
+        await upload.send_all(list_uploads(sources, about, stdin_name))
 
 
-def parcels(sources: Sources, about: About, stdin: str | None) -> Iterator[Parcel]:
-    from knowledge.surfaces.cli.add.uploader import Parcel
+def list_uploads(sources: GatheredFiles, about: DocumentOptions, stdin_name: str | None) -> Iterator[PendingUpload]:
+    from knowledge.surfaces.cli.add.uploader import PendingUpload
 
     for name, path in sources.files.items():
-        yield Parcel(name, partial(about.file, path))
-    if stdin is not None:
-        yield Parcel(stdin, lambda: about.content(stdin, Content.of(sys.stdin.buffer.read())))
+        yield PendingUpload(name, partial(about.new_file_from_path, path))
+    if stdin_name is not None:
+        yield PendingUpload(stdin_name, lambda: about.new_file(stdin_name, Content.from_bytes(sys.stdin.buffer.read())))
 
 
-def missing(path: str) -> KnowledgeError:
+def missing_file_error(path: str) -> KnowledgeError:
     return FileNotFound("There is no such file", hint="Check the path.", file_path=path)

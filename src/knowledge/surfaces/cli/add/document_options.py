@@ -12,13 +12,13 @@ from typing import Any, TypeVar
 import click
 
 from knowledge.model import DEFAULT_COLLECTION, CollectionRef, Content, Json, NewFile, NewNote
-from knowledge.surfaces.cli.find_document import absolute, collection_ref
+from knowledge.surfaces.cli.document_lookup import absolute_path, parse_collection_ref
 
 F = TypeVar("F", bound=Callable[..., Any])  # what click decorates
 
 
 @dataclass(frozen=True, slots=True)
-class About:
+class DocumentOptions:
     """The same for every file of one command."""
 
     collection: CollectionRef = DEFAULT_COLLECTION
@@ -27,13 +27,13 @@ class About:
     metadata: Json = field(default_factory=dict)
     force_ocr: bool = False
 
-    def file(self, path: Path) -> NewFile:
+    def new_file_from_path(self, path: Path) -> NewFile:
         """A file on this machine; its path is kept, so that adding it again replaces it."""
         if not path.is_file():
             raise FileNotFoundError(2, "It is not a file that can be read", str(path))
-        return self.content(path.name, Content.from_path(path), source_path=absolute(path))
+        return self.new_file(path.name, Content.from_path(path), source_path=absolute_path(path))
 
-    def content(self, name: str, content: Content, source_path: str | None = None) -> NewFile:
+    def new_file(self, name: str, content: Content, source_path: str | None = None) -> NewFile:
         return NewFile(
             filename=name,
             content=content,
@@ -45,11 +45,11 @@ class About:
             force_ocr=self.force_ocr,
         )
 
-    def note(self, text: str) -> NewNote:
+    def new_note(self, text: str) -> NewNote:
         return NewNote(text=text, title=self.title, collection=self.collection, tags=self.tags, metadata=self.metadata)
 
 
-OPTIONS = (
+DOCUMENT_OPTIONS = (
     click.option(
         "--collection", "-c", metavar="NAME", help="Where it goes; made when it is new.  [default: documents]"
     ),
@@ -59,7 +59,7 @@ OPTIONS = (
 )
 
 
-def about_options(function: F) -> Callable[..., Any]:
+def with_document_options(function: F) -> Callable[..., Any]:
     """The command gets what --collection, --tag, --title and --metadata say as its argument `about`."""
 
     @functools.wraps(function)
@@ -67,28 +67,28 @@ def about_options(function: F) -> Callable[..., Any]:
         *arguments: Any, collection: str | None, tags: Sequence[str], title: str | None, metadata: Sequence[str],
         **options: Any,
     ) -> Any:  # fmt: skip
-        about = About(
-            collection=DEFAULT_COLLECTION if collection is None else collection_ref(collection),
+        about = DocumentOptions(
+            collection=DEFAULT_COLLECTION if collection is None else parse_collection_ref(collection),
             tags=tuple(dict.fromkeys(tag.strip() for given in tags for tag in given.split(",") if tag.strip())),
             title=title,
-            metadata=read_metadata(metadata),
+            metadata=parse_metadata(metadata),
         )
         return function(*arguments, about=about, **options)
 
     decorated: Callable[..., Any] = collected
-    for option in reversed(OPTIONS):
+    for option in reversed(DOCUMENT_OPTIONS):
         decorated = option(decorated)
     return decorated
 
 
-def read_metadata(given: Sequence[str]) -> Json:
+def parse_metadata(given: Sequence[str]) -> Json:
     facts: Json = {}
     for text in given:
-        facts.update(_object(text) if text.lstrip().startswith("{") else _pair(text))
+        facts.update(_parse_object(text) if text.lstrip().startswith("{") else _parse_pair(text))
     return facts
 
 
-def _object(text: str) -> Json:
+def _parse_object(text: str) -> Json:
     try:
         value = json.loads(text)
     except ValueError as error:
@@ -96,7 +96,7 @@ def _object(text: str) -> Json:
     return dict(value)
 
 
-def _pair(text: str) -> Json:
+def _parse_pair(text: str) -> Json:
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
         raise click.BadParameter(f"{text!r} is not KEY=VALUE.", param_hint="--metadata")

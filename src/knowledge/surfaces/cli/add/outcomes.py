@@ -1,16 +1,109 @@
-"""What became of everything that was to be added."""
+"""The outcomes of `add`, and the summary of them: what was added, left out or failed, and what to do then."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
-from knowledge.errors import BY_CODE, Internal, KnowledgeError
+import click
+
+from knowledge.errors import Cancelled, KnowledgeError, load_job_error
 from knowledge.model import Job, JobStatus
+from knowledge.surfaces.cli import errors as cli_errors
+from knowledge.surfaces.cli.errors import join_sentences
+from knowledge.surfaces.cli.output.terminal import pluralize, sanitize_text
+
+if TYPE_CHECKING:
+    from knowledge.surfaces.cli.output.json_shapes import AddShape, OutcomeShape
+
+RERUN_HINT = "Run the same command again to go on; what is already there is left alone."
 
 
-class Fate(StrEnum):
+def print_summary(results: AddResults, seconds: float) -> None:
+    for line in format_summary(results, seconds):
+        click.echo(sanitize_text(line))
+
+
+def format_summary(results: AddResults, seconds: float) -> Iterator[str]:
+    added, unchanged, failed = (
+        results.select(AddStatus.ADDED),
+        results.select(AddStatus.UNCHANGED),
+        results.select(AddStatus.FAILED),
+    )
+    accepted = results.select(AddStatus.ACCEPTED)
+    if added:
+        passages = sum(outcome.job.chunk_count for outcome in added if outcome.job)
+        documents = f"{pluralize(len(added), 'document')} ({pluralize(passages, 'passage')})"
+        yield f"Added {documents} in {format_duration(seconds)}."
+    if unchanged:
+        yield f"{pluralize(len(unchanged), 'file is', 'files are')} already there, unchanged."
+    if accepted:
+        kept = pluralize(len(accepted), "file is", "files are")
+        yield f"{kept} accepted and kept; 'knowledge jobs --follow' shows how far."
+    yield from format_skipped(results)
+    if not results.outcomes and not results.interrupted:
+        yield "There was nothing to add."
+    for outcome in added:
+        yield from (f"  {outcome.name}: {warning}" for warning in outcome.warnings)
+    if failed:
+        yield f"{pluralize(len(failed), 'file')} failed:"
+        yield from (f"  {outcome.name}: {format_reason(outcome)}" for outcome in failed)
+    if results.interrupted:
+        yield f"Stopped. {pluralize(results.not_begun, 'file was', 'files were')} not begun. {RERUN_HINT}"
+
+
+def format_skipped(results: AddResults) -> Iterator[str]:
+    if results.unsupported:
+        kinds = ", ".join(f"{suffix} {number}" for suffix, number in results.unsupported.most_common(8))
+        yield f"Skipped {pluralize(results.unsupported.total(), 'file')} of kinds that are not read: {kinds}."
+    if results.empty:
+        yield f"Skipped {pluralize(results.empty, 'empty file')}."
+
+
+def format_reason(outcome: AddOutcome) -> str:
+    return join_sentences(str(outcome.error), outcome.error.hint) if outcome.error else ""
+
+
+def format_duration(seconds: float) -> str:
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def dump_results(results: AddResults) -> AddShape:
+    return {
+        "added": list(map(dump_outcome, results.select(AddStatus.ADDED))),
+        "unchanged": list(map(dump_outcome, results.select(AddStatus.UNCHANGED))),
+        "accepted": list(map(dump_outcome, results.select(AddStatus.ACCEPTED))),
+        "failed": list(map(dump_outcome, results.select(AddStatus.FAILED))),
+        "skipped": {"unsupported": dict(results.unsupported), "empty": results.empty},
+        "not_begun": results.not_begun,
+        "interrupted": results.interrupted,
+    }
+
+
+def dump_outcome(outcome: AddOutcome) -> OutcomeShape:
+    from knowledge.wire import dump_error
+
+    shape: OutcomeShape = {"name": outcome.name, "document_id": outcome.document_id}
+    if outcome.job is not None:
+        shape["job"] = outcome.job
+    if outcome.error is not None:
+        shape["error"] = dump_error(outcome.error)["error"]
+    return shape
+
+
+def exit_code_for_results(results: AddResults) -> int:
+    if results.interrupted:
+        return cli_errors.INTERRUPTED
+    return cli_errors.FAILED if results.select(AddStatus.FAILED) else cli_errors.OK
+
+
+class AddStatus(StrEnum):
     ADDED = "added"
     UNCHANGED = "unchanged"
     """The same bytes are there already."""
@@ -20,9 +113,9 @@ class Fate(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class AddOutcome:
     name: str
-    fate: Fate
+    status: AddStatus
     job: Job | None = None
     error: KnowledgeError | None = None
     document_id: int | None = None
@@ -33,18 +126,18 @@ class Outcome:
 
 
 @dataclass(slots=True)
-class Tally:
+class AddResults:
     planned: int = 0
-    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    outcomes: dict[str, AddOutcome] = field(default_factory=dict)
     unsupported: Counter[str] = field(default_factory=Counter)
     empty: int = 0
     interrupted: bool = False
 
-    def note(self, outcome: Outcome) -> None:
+    def record(self, outcome: AddOutcome) -> None:
         self.outcomes[outcome.name] = outcome
 
-    def of(self, fate: Fate) -> list[Outcome]:
-        return [outcome for outcome in self.outcomes.values() if outcome.fate is fate]
+    def select(self, status: AddStatus) -> list[AddOutcome]:
+        return [outcome for outcome in self.outcomes.values() if outcome.status is status]
 
     @property
     def not_begun(self) -> int:
@@ -52,20 +145,18 @@ class Tally:
 
     @property
     def ended(self) -> int:
-        return len(self.outcomes) - len(self.of(Fate.ACCEPTED))
+        return len(self.outcomes) - len(self.select(AddStatus.ACCEPTED))
 
 
-def outcome_of(name: str, job: Job) -> Outcome:
+def outcome_of(name: str, job: Job) -> AddOutcome:
     """What a job that has ended says about its file."""
     if job.status in (JobStatus.COMPLETED, JobStatus.PARTIAL):
-        return Outcome(name, Fate.ADDED, job, document_id=job.document_id)
-    return Outcome(name, Fate.FAILED, job, failure_of(job))
+        return AddOutcome(name, AddStatus.ADDED, job, document_id=job.document_id)
+    return AddOutcome(name, AddStatus.FAILED, job, failure_of(job))
 
 
 def failure_of(job: Job) -> KnowledgeError:
     """The error that ended a job, as the class that it was."""
     if job.error is None:
-        return BY_CODE["cancelled"]("It was cancelled", hint=f"'knowledge jobs retry {job.id}' takes it up again.")
-    error = BY_CODE.get(job.error.code, Internal)(job.error.message, hint=job.error.hint)
-    error.details = job.error.details
-    return error
+        return Cancelled("It was cancelled", hint=f"'knowledge jobs retry {job.id}' takes it up again.")
+    return load_job_error(job.error)

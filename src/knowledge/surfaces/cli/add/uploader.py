@@ -17,20 +17,20 @@ from knowledge.errors import (
     StorageFailed,
     Unauthenticated,
 )
-from knowledge.model import NewDocument, Report
-from knowledge.surfaces.cli.add.outcomes import Fate, Outcome, Tally, outcome_of
-from knowledge.surfaces.cli.wait import end_of
+from knowledge.model import NewDocument, ReportProgress
+from knowledge.surfaces.cli.add.outcomes import AddOutcome, AddResults, AddStatus, outcome_of
+from knowledge.surfaces.cli.session import wait_for_end
 
-IN_FLIGHT = 8
-HOPELESS = (EngineUnreachable, Unauthenticated, Forbidden, StorageFailed)
+MAX_IN_FLIGHT = 8
+FATAL_ERRORS = (EngineUnreachable, Unauthenticated, Forbidden, StorageFailed)
 """When one of these ends one file, it would end all others too."""
 
-Step = Callable[[str, str, int, int], None]
+OnStep = Callable[[str, str, int, int], None]
 """Progress of one file: its name, what is being done, how much of it, of how much."""
 
 
 @dataclass(frozen=True, slots=True)
-class Parcel:
+class PendingUpload:
     """One document to be sent, made when its turn comes."""
 
     name: str
@@ -38,58 +38,58 @@ class Parcel:
 
 
 @dataclass(slots=True)
-class Upload:
+class Uploader:
     engine: Engine
-    tally: Tally
-    in_flight: int = IN_FLIGHT
+    results: AddResults
+    in_flight: int = MAX_IN_FLIGHT
     wait: bool = True
-    on_step: Step | None = None
-    on_end: Callable[[Outcome], None] | None = None
-    _hopeless: KnowledgeError | None = field(default=None, init=False)
+    on_step: OnStep | None = None
+    on_end: Callable[[AddOutcome], None] | None = None
+    _fatal_error: KnowledgeError | None = field(default=None, init=False)
 
-    async def send(self, parcels: Iterable[Parcel]) -> None:
+    async def send_all(self, uploads: Iterable[PendingUpload]) -> None:
         """Send them all; what fails is kept in the tally, and only what would fail for all of them is raised."""
-        waiting = iter(parcels)
+        waiting = iter(uploads)
         async with anyio.create_task_group() as group:
             for _ in range(self.in_flight):
-                group.start_soon(self._send_while_there_are, waiting, group.cancel_scope)
-        if self._hopeless is not None:
-            raise self._hopeless
+                group.start_soon(self._send_until_empty, waiting, group.cancel_scope)
+        if self._fatal_error is not None:
+            raise self._fatal_error
 
-    async def _send_while_there_are(self, waiting: Iterator[Parcel], scope: anyio.CancelScope) -> None:
+    async def _send_until_empty(self, waiting: Iterator[PendingUpload], scope: anyio.CancelScope) -> None:
         for parcel in waiting:
             try:
-                outcome = await self._send(parcel)
-            except HOPELESS as error:
-                self._hopeless = error
+                outcome = await self._send_one(parcel)
+            except FATAL_ERRORS as error:
+                self._fatal_error = error
                 scope.cancel()
                 return
-            self.tally.note(outcome)
+            self.results.record(outcome)
             if self.on_end is not None:
                 self.on_end(outcome)
 
-    async def _send(self, parcel: Parcel) -> Outcome:
+    async def _send_one(self, parcel: PendingUpload) -> AddOutcome:
         try:
             job = await self.engine.add(parcel.make())
         except Duplicate as error:
             found = error.details.get("document_id")
-            return Outcome(parcel.name, Fate.UNCHANGED, document_id=found if isinstance(found, int) else None)
-        except HOPELESS:
+            return AddOutcome(parcel.name, AddStatus.UNCHANGED, document_id=found if isinstance(found, int) else None)
+        except FATAL_ERRORS:
             raise
         except KnowledgeError as error:
-            return Outcome(parcel.name, Fate.FAILED, error=error)
+            return AddOutcome(parcel.name, AddStatus.FAILED, error=error)
         except OSError as error:
-            return Outcome(parcel.name, Fate.FAILED, error=unreadable(error))
-        self.tally.note(Outcome(parcel.name, Fate.ACCEPTED, job))
+            return AddOutcome(parcel.name, AddStatus.FAILED, error=unreadable_file_error(error))
+        self.results.record(AddOutcome(parcel.name, AddStatus.ACCEPTED, job))
         if not self.wait:
-            return self.tally.outcomes[parcel.name]
-        return outcome_of(parcel.name, await end_of(self.engine, job, self._report(parcel)))
+            return self.results.outcomes[parcel.name]
+        return outcome_of(parcel.name, await wait_for_end(self.engine, job, self._make_report(parcel)))
 
-    def _report(self, parcel: Parcel) -> Report | None:
+    def _make_report(self, parcel: PendingUpload) -> ReportProgress | None:
         step = self.on_step
         return None if step is None else lambda what, done, total: step(parcel.name, what, done, total)
 
 
-def unreadable(error: OSError) -> KnowledgeError:
+def unreadable_file_error(error: OSError) -> KnowledgeError:
     kind = f"It cannot be read: {error.strerror or error}"
     return FileNotFound(kind, hint="Check the path and its permissions.", file_path=str(error.filename or ""))

@@ -1,34 +1,31 @@
-"""`knowledge add --watch`: keeps folders and a collection the same, until Ctrl-C or a request to end."""
+"""`knowledge add --watch`: plans and makes the changes that keep a collection in sync with folders."""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import signal
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, TypeAlias
 
 import click
 
 from knowledge.engine.api import Engine
 from knowledge.errors import CollectionNotFound, DocumentNotFound, FileNotFound, NotNow
-from knowledge.model import DocumentEdit, DocumentFilter
-from knowledge.surfaces.cli.add.detect_renames import renamed
-from knowledge.surfaces.cli.add.document_options import About
-from knowledge.surfaces.cli.add.gather_files import Sources, Walk
-from knowledge.surfaces.cli.add.gitignore import NEVER
-from knowledge.surfaces.cli.add.outcomes import Fate, Outcome, Tally
-from knowledge.surfaces.cli.add.summary import dump_outcome, reason
-from knowledge.surfaces.cli.add.sync_plan import Plan, Stamp, plan
-from knowledge.surfaces.cli.add.uploader import Parcel, Upload
-from knowledge.surfaces.cli.find_document import absolute, every_document
-from knowledge.surfaces.cli.output.screen import clean, count, say
-from knowledge.surfaces.cli.session import Session
+from knowledge.model import Document, DocumentEdit, DocumentFilter
+from knowledge.surfaces.cli.add.document_options import DocumentOptions
+from knowledge.surfaces.cli.add.file_selection import ALWAYS_IGNORED, FolderWalk, GatheredFiles
+from knowledge.surfaces.cli.add.outcomes import AddOutcome, AddResults, AddStatus, dump_outcome, format_reason
+from knowledge.surfaces.cli.add.uploader import PendingUpload, Uploader
+from knowledge.surfaces.cli.document_lookup import absolute_path, iterate_documents
+from knowledge.surfaces.cli.output.terminal import dump_dataclass, pluralize, print_message, sanitize_text
+from knowledge.surfaces.cli.session import CliSession
 
 if TYPE_CHECKING:
     from watchfiles import Change
@@ -37,30 +34,33 @@ if TYPE_CHECKING:
 
 DEBOUNCE_MS = 300
 
+FileStamp: TypeAlias = tuple[int, int]
+"""When a file was changed, in nanoseconds, and its size."""
 
-def watch_folders(session: Session, folders: Sequence[Path], walk: Walk, chosen: About) -> None:
-    roots = [Path(absolute(folder)) for folder in folders]
+
+def watch_folders(session: CliSession, folders: Sequence[Path], walk: FolderWalk, options: DocumentOptions) -> None:
+    roots = [Path(absolute_path(folder)) for folder in folders]
     kept: list[int] = []
 
     async def work(engine: Engine) -> None:
-        await Watch(engine, roots, walk, chosen, session.as_json, kept).run()
+        await FolderWatch(engine, roots, walk, options, session.as_json, kept).run()
 
     with suppress(KeyboardInterrupt):  # the way to end it
         session.run(work)
-    say(f"Stopped watching. {count(len(kept), 'document is', 'documents are')} kept.")
+    print_message(f"Stopped watching. {pluralize(len(kept), 'document is', 'documents are')} kept.")
 
 
 @dataclass(slots=True)
-class Watch:
+class FolderWatch:
     engine: Engine
     roots: list[Path]
-    walk: Walk
-    chosen: About
+    walk: FolderWalk
+    options: DocumentOptions
     as_json: bool
-    kept: list[int]
+    document_ids: list[int]
     """The numbers of the documents that stand for the folders now; the caller reads it when all is over."""
-    stored: dict[str, int] = field(default_factory=dict)
-    handled: dict[str, Stamp] = field(default_factory=dict)
+    stored_ids: dict[str, int] = field(default_factory=dict)
+    handled_stamps: dict[str, FileStamp] = field(default_factory=dict)
     copies: set[str] = field(default_factory=set)
     """Files whose bytes another document already has; they come when that one goes."""
 
@@ -71,135 +71,194 @@ class Watch:
         with suppress(NotImplementedError):  # Windows has no such signals for loops
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
         # The watch begins before the first look, so nothing that happens meanwhile is missed.
-        changes = awatch(*self.roots, stop_event=stop, debounce=DEBOUNCE_MS, watch_filter=self._concerns_us)
+        changes = awatch(*self.roots, stop_event=stop, debounce=DEBOUNCE_MS, watch_filter=self._is_relevant)
         coming = asyncio.ensure_future(anext(changes, None))
-        await self._begin()
+        await self._load_stored()
         while await coming is not None:
             coming = asyncio.ensure_future(anext(changes, None))
-            await self.bring_up_to_date()
+            await self.sync()
 
-    async def _begin(self) -> None:
-        wanted = DocumentFilter(collection=self.chosen.collection)
+    async def _load_stored(self) -> None:
+        wanted = DocumentFilter(collection=self.options.collection)
         with suppress(CollectionNotFound):
-            async for document in every_document(self.engine, wanted):
+            async for document in iterate_documents(self.engine, wanted):
                 if document.source_path and self._is_below(document.source_path):
-                    self.stored[document.source_path] = document.id
-        if self.stored and not self._look():
+                    self.stored_ids[document.source_path] = document.id
+        if self.stored_ids and not self._scan():
             raise NotNow(
-                f"There is no file in the folder any more, but {count(len(self.stored), 'document')} came from it",
+                "There is no file in the folder any more, "
+                f"but {pluralize(len(self.stored_ids), 'document')} came from it",
                 hint="If that is right, remove them with 'knowledge remove'; else check that the folder is mounted.",
             )
-        await self.bring_up_to_date()
+        await self.sync()
         names = ", ".join(map(str, self.roots))
-        say(f"Watching {names}: {count(len(self.stored), 'document')}. Ctrl-C stops.")
+        print_message(f"Watching {names}: {pluralize(len(self.stored_ids), 'document')}. Ctrl-C stops.")
 
-    async def bring_up_to_date(self) -> None:
+    async def sync(self) -> None:
         """Look, follow what has another name, remove what is gone, add what is new; again if that made room."""
-        while work := plan(self.handled, found := self._sure_look(), self.stored):
-            if await self._rename(work, found):
+        while work := plan_sync(self.handled_stamps, found := self._scan_reliably(), self.stored_ids):
+            if await self._apply_renames(work, found):
                 continue
-            await self._remove(work)
-            await self._add(work, found)
-        self.handled = {path: stamp for path, stamp in self.handled.items() if path in found}
-        self.kept[:] = self.stored.values()
+            await self._apply_removals(work)
+            await self._apply_additions(work, found)
+        self.handled_stamps = {path: stamp for path, stamp in self.handled_stamps.items() if path in found}
+        self.document_ids[:] = self.stored_ids.values()
 
-    def _sure_look(self) -> dict[str, Stamp]:
+    def _scan_reliably(self) -> dict[str, FileStamp]:
         """A file renamed while a folder is listed may be seen under neither name: what is missing is looked for twice.
 
         The second look begins after the rename has happened, so it sees the new name.
         """
-        found = self._look()
-        return found if self.stored.keys() <= found.keys() else self._look()
+        found = self._scan()
+        return found if self.stored_ids.keys() <= found.keys() else self._scan()
 
-    def _look(self) -> dict[str, Stamp]:
-        sources = Sources()
+    def _scan(self) -> dict[str, FileStamp]:
+        sources = GatheredFiles()
         for root in self.roots:
             if not root.is_dir():
                 raise FileNotFound(f"The folder {root} is gone", hint="Its documents are kept.", file_path=str(root))
-            for path in self.walk.files(root):
+            for path in self.walk.list_files(root):
                 with suppress(FileNotFoundError):  # gone between being listed and being looked at
-                    sources.consider(path)
-        return {path: stamp for path in sources.files if (stamp := stamp_of(path)) is not None}
+                    sources.add_if_readable(path)
+        return {path: stamp for path in sources.files if (stamp := read_stamp(path)) is not None}
 
-    async def _rename(self, work: Plan, found: dict[str, Stamp]) -> bool:
-        gone = {path: self.stored[path] for path in work.remove}
-        new = [path for path in (*work.add, *self.copies) if path in found and path not in self.stored]
-        moves = await renamed(self.engine, gone, new, found)
+    async def _apply_renames(self, work: SyncPlan, found: dict[str, FileStamp]) -> bool:
+        gone = {path: self.stored_ids[path] for path in work.remove}
+        new = [path for path in (*work.add, *self.copies) if path in found and path not in self.stored_ids]
+        moves = await detect_renames(self.engine, gone, new, found)
         for before, after in moves.items():
-            number = self.stored.pop(before)
+            number = self.stored_ids.pop(before)
             await self.engine.edit(number, DocumentEdit(source_path=after))
-            self.stored[after], self.handled[after] = number, found[after]
+            self.stored_ids[after], self.handled_stamps[after] = number, found[after]
             self.copies.discard(after)
-            self._tell("renamed", Outcome(after, Fate.ADDED, document_id=number), before)
+            self._print_event("renamed", AddOutcome(after, AddStatus.ADDED, document_id=number), before)
         return bool(moves)
 
-    async def _remove(self, work: Plan) -> None:
+    async def _apply_removals(self, work: SyncPlan) -> None:
         for path in work.remove:
-            number = self.stored.pop(path)
+            number = self.stored_ids.pop(path)
             with suppress(DocumentNotFound):
                 await self.engine.remove(number)
-            self.handled.pop(path, None)
-            self._tell("removed", Outcome(path, Fate.ADDED, document_id=number))
+            self.handled_stamps.pop(path, None)
+            self._print_event("removed", AddOutcome(path, AddStatus.ADDED, document_id=number))
         if work.remove:
             self._forget_copies()
 
-    async def _add(self, work: Plan, found: dict[str, Stamp]) -> None:
-        replaced = any(path in self.stored for path in work.add)
-        parcels = [Parcel(path, partial(self.chosen.file, Path(path))) for path in work.add]
-        await Upload(self.engine, Tally(), on_end=self._ended).send(parcels)
-        await self._part_copies()
-        self.handled.update((path, found[path]) for path in work.add)
+    async def _apply_additions(self, work: SyncPlan, found: dict[str, FileStamp]) -> None:
+        replaced = any(path in self.stored_ids for path in work.add)
+        parcels = [PendingUpload(path, partial(self.options.new_file_from_path, Path(path))) for path in work.add]
+        await Uploader(self.engine, AddResults(), on_end=self._record_outcome).send_all(parcels)
+        await self._separate_copies()
+        self.handled_stamps.update((path, found[path]) for path in work.add)
         if replaced:  # what has changed no longer has the bytes of its copies
-            self._forget_copies(but=work.add)
+            self._forget_copies(excluded=work.add)
 
-    async def _part_copies(self) -> None:
+    async def _separate_copies(self) -> None:
         """Two files with the same bytes that came at once are one document, which belongs to one of them."""
         paths: dict[int, list[str]] = {}
-        for path, number in self.stored.items():
+        for path, number in self.stored_ids.items():
             paths.setdefault(number, []).append(path)
         for number in [number for number, sharing in paths.items() if len(sharing) > 1]:
             owner = (await self.engine.document(number)).source_path
             for path in paths[number]:
                 if path != owner:
-                    del self.stored[path]
+                    del self.stored_ids[path]
                     self.copies.add(path)
 
-    def _ended(self, outcome: Outcome) -> None:
-        if outcome.fate is Fate.ADDED and outcome.document_id is not None:
-            changed = outcome.name in self.stored
-            self.stored[outcome.name] = outcome.document_id
+    def _record_outcome(self, outcome: AddOutcome) -> None:
+        if outcome.status is AddStatus.ADDED and outcome.document_id is not None:
+            changed = outcome.name in self.stored_ids
+            self.stored_ids[outcome.name] = outcome.document_id
             self.copies.discard(outcome.name)
-            self._tell("changed" if changed else "added", outcome)
-        elif outcome.fate is Fate.UNCHANGED and outcome.name not in self.stored:
+            self._print_event("changed" if changed else "added", outcome)
+        elif outcome.status is AddStatus.UNCHANGED and outcome.name not in self.stored_ids:
             self.copies.add(outcome.name)
-        elif outcome.fate is Fate.FAILED:
-            self._tell("failed", outcome)
+        elif outcome.status is AddStatus.FAILED:
+            self._print_event("failed", outcome)
 
-    def _forget_copies(self, but: Collection[str] = ()) -> None:
-        for path in self.copies.difference(but):
-            self.handled.pop(path, None)
-        self.copies.intersection_update(but)
+    def _forget_copies(self, excluded: Collection[str] = ()) -> None:
+        for path in self.copies.difference(excluded):
+            self.handled_stamps.pop(path, None)
+        self.copies.intersection_update(excluded)
 
-    def _concerns_us(self, _: Change, path: str) -> bool:
+    def _is_relevant(self, _: Change, path: str) -> bool:
         place = Path(path)
-        return not NEVER.intersection(place.parts) and not any(map(place.is_relative_to, self.walk.private))
+        return not ALWAYS_IGNORED.intersection(place.parts) and not any(map(place.is_relative_to, self.walk.private))
 
     def _is_below(self, path: str) -> bool:
         return any(Path(path).is_relative_to(root) for root in self.roots)
 
-    def _tell(self, event: str, outcome: Outcome, before: str | None = None) -> None:
+    def _print_event(self, event: str, outcome: AddOutcome, before: str | None = None) -> None:
         if self.as_json:
             shape: WatchShape = {"event": event, "before": before, **dump_outcome(outcome)}
-            click.echo(json.dumps(shape))
+            click.echo(json.dumps(shape, default=dump_dataclass))
         else:
-            why = f": {reason(outcome)}" if outcome.error else f" (was {before})" if before else ""
-            click.echo(clean(f"{event:8} {outcome.name}{why}"))
+            why = f": {format_reason(outcome)}" if outcome.error else f" (was {before})" if before else ""
+            click.echo(sanitize_text(f"{event:8} {outcome.name}{why}"))
         sys.stdout.flush()
 
 
-def stamp_of(path: str) -> Stamp | None:
+def read_stamp(path: str) -> FileStamp | None:
     try:
         facts = Path(path).stat()
     except FileNotFoundError:
         return None
     return facts.st_mtime_ns, facts.st_size
+
+
+async def detect_renames(
+    engine: Engine, removed: Mapping[str, int], new: Collection[str], found: Mapping[str, FileStamp]
+) -> dict[str, str]:
+    """Each path that is gone, and where its bytes are now; a suffix says how a file is read, so it must be the same."""
+    moves: dict[str, str] = {}
+    for path, number in removed.items() if new else ():
+        try:
+            document = await engine.document(number)
+        except DocumentNotFound:
+            continue
+        free = [other for other in rank_candidates(path, new) if other not in moves.values()]
+        target = await find_same_content(document, [other for other in free if found[other][1] == document.size_bytes])
+        if target is not None:
+            moves[path] = target
+    return moves
+
+
+def rank_candidates(path: str, new: Collection[str]) -> list[str]:
+    """Those with its suffix; the same name in another folder comes first."""
+    name = PurePath(path)
+    same = [other for other in new if PurePath(other).suffix.lower() == name.suffix.lower()]
+    return sorted(same, key=lambda other: (PurePath(other).name != name.name, other))
+
+
+async def find_same_content(document: Document, paths: list[str]) -> str | None:
+    for path in paths:
+        if await asyncio.to_thread(hash_file, Path(path)) == document.sha256:
+            return path
+    return None
+
+
+def hash_file(path: Path) -> str | None:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:  # it went while we looked; the next look will tell
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class SyncPlan:
+    remove: tuple[str, ...]
+    add: tuple[str, ...]
+    """New or changed."""
+
+    def __bool__(self) -> bool:
+        return bool(self.remove or self.add)
+
+
+def plan_sync(handled: Mapping[str, FileStamp], found: Mapping[str, FileStamp], stored: Iterable[str]) -> SyncPlan:
+    """Documents whose file is gone go; files that were not handled as they are now come.
+
+    Removals come first: a renamed file has the bytes of the one that is gone, and would be refused beside it.
+    """
+    gone = tuple(sorted(path for path in stored if path not in found))
+    return SyncPlan(gone, tuple(path for path, stamp in found.items() if handled.get(path) != stamp))

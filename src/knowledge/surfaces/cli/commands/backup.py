@@ -11,16 +11,16 @@ import click
 
 from knowledge.engine.api import Engine
 from knowledge.errors import FileNotFound, NotNow
-from knowledge.store import file_modes
-from knowledge.surfaces.cli.command import common, examples, pass_session
-from knowledge.surfaces.cli.output.screen import clean, print_json, size
-from knowledge.surfaces.cli.session import Session
+from knowledge.filesystem import file_modes
+from knowledge.surfaces.cli.common_options import common_options, format_examples, pass_session
+from knowledge.surfaces.cli.output.terminal import format_size, print_json, sanitize_text
+from knowledge.surfaces.cli.session import CliSession
 
-STDOUT = "-"
+STANDARD_STREAM = "-"
 
 
 @click.command(
-    epilog=examples(
+    epilog=format_examples(
         "knowledge backup",
         "knowledge backup /mnt/safe/knowledge.tar",
         "knowledge backup - | gzip > knowledge.tar.gz",
@@ -28,23 +28,25 @@ STDOUT = "-"
 )
 @click.argument("file", required=False, metavar="[FILE|-]")
 @click.option("--force", is_flag=True, help="Write over a file that is there.")
-@common
+@common_options
 @pass_session
-def backup(session: Session, file: str | None, force: bool) -> None:
+def backup(session: CliSession, file: str | None, force: bool) -> None:
     """Write everything, as of one moment, into FILE; others go on working."""
-    if file == STDOUT:
-        session.run(to_standard_output)
+    if file == STANDARD_STREAM:
+        session.run(write_backup_to_stdout)
         return
-    target, written = session.run(lambda engine: to_file(engine, file, force))
+    target, written = session.run(lambda engine: write_backup_file(engine, file, force))
     if session.as_json:
         print_json({"file": str(target), "size_bytes": written})
     else:
         click.echo(
-            clean(f"Wrote {target} ({size(written)}). 'knowledge restore {target} --data DIR' lays it out again.")
+            sanitize_text(
+                f"Wrote {target} ({format_size(written)}). 'knowledge restore {target} --data DIR' lays it out again."
+            )
         )
 
 
-async def to_file(engine: Engine, file: str | None, force: bool) -> tuple[Path, int]:
+async def write_backup_file(engine: Engine, file: str | None, force: bool) -> tuple[Path, int]:
     archive = await engine.backup()
     target = Path(file or archive.filename).expanduser().absolute()
     if target.is_dir():
@@ -54,7 +56,7 @@ async def to_file(engine: Engine, file: str | None, force: bool) -> tuple[Path, 
     draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
         file_modes.sweep_drafts(target.parent, f".{target.name}.*")
-        with file_modes.open_new(draft) as file_out:
+        with file_modes.open_new_file(draft) as file_out:
             async for piece in archive.pieces:
                 file_out.write(piece)
             file_out.flush()
@@ -66,7 +68,7 @@ async def to_file(engine: Engine, file: str | None, force: bool) -> tuple[Path, 
     return target, written
 
 
-async def to_standard_output(engine: Engine) -> None:
+async def write_backup_to_stdout(engine: Engine) -> None:
     archive = await engine.backup()
     async for piece in archive.pieces:
         sys.stdout.buffer.write(piece)
@@ -74,23 +76,23 @@ async def to_standard_output(engine: Engine) -> None:
 
 
 @click.command(
-    epilog=examples(
+    epilog=format_examples(
         "knowledge restore knowledge.tar --data ~/restored",
         "gunzip -c knowledge.tar.gz | knowledge restore - --data ~/restored",
     )
 )
 @click.argument("file", metavar="FILE|-")
-@common
+@common_options
 @pass_session
-def restore(session: Session, file: str) -> None:
+def restore(session: CliSession, file: str) -> None:
     """Lay a backup out in an empty data folder.
 
     The index is not in it; the next start builds it.
     """
-    from knowledge.engine.backup import restore as lay_out
+    from knowledge.engine.backup import restore_backup as lay_out
 
     data = session.settings.data
-    if file == STDOUT:
+    if file == STANDARD_STREAM:
         manifest = lay_out(sys.stdin.buffer, data)
     else:
         path = Path(file).expanduser()
@@ -101,4 +103,6 @@ def restore(session: Session, file: str) -> None:
     if session.as_json:
         print_json({"data": str(data), "backup": manifest})
     else:
-        click.echo(clean(f"Restored the backup of {manifest.get('made_at')} to {data}. 'knowledge verify' proves it."))
+        click.echo(
+            sanitize_text(f"Restored the backup of {manifest.get('made_at')} to {data}. 'knowledge verify' proves it.")
+        )

@@ -5,17 +5,24 @@ from __future__ import annotations
 import click
 
 from knowledge.engine.api import Engine
-from knowledge.model import Collection, CollectionEdit, NewCollection, Removed
-from knowledge.surfaces.cli.command import common, examples, pass_session
-from knowledge.surfaces.cli.confirm import confirm
-from knowledge.surfaces.cli.find_document import collection_ref
-from knowledge.surfaces.cli.output.screen import clean, count, print_json, print_table, say, size
-from knowledge.surfaces.cli.session import Session
+from knowledge.model import Collection, CollectionEdit, NewCollection, RemovalResult
+from knowledge.surfaces.cli.common_options import common_options, format_examples, pass_session
+from knowledge.surfaces.cli.document_lookup import parse_collection_ref
+from knowledge.surfaces.cli.output.terminal import (
+    confirm,
+    format_size,
+    pluralize,
+    print_json,
+    print_message,
+    print_table,
+    sanitize_text,
+)
+from knowledge.surfaces.cli.session import CliSession
 
 
 @click.group(
     invoke_without_command=True,
-    epilog=examples(
+    epilog=format_examples(
         "knowledge collections",
         "knowledge collections create 'House papers' --description 'Contracts and bills'",
         "knowledge collections rename house-papers 'Papers of the house'",
@@ -24,18 +31,18 @@ from knowledge.surfaces.cli.session import Session
 )
 @click.option("--page", type=click.IntRange(1), default=1, help="Which page of the list.")
 @click.option("--per-page", type=click.IntRange(1, 200), default=50, show_default=True, help="How long a page is.")
-@common
+@common_options
 @pass_session
 @click.pass_context
-def collections(context: click.Context, session: Session, page: int, per_page: int) -> None:
+def collections(context: click.Context, session: CliSession, page: int, per_page: int) -> None:
     """List the collections, or create, rename and remove them."""
     if context.invoked_subcommand is not None:
         return
     found = session.run(lambda engine: engine.collections(page, per_page))
     if session.as_json:
-        from knowledge.wire import dump_collections
+        from knowledge.wire import CollectionsShape
 
-        print_json(dump_collections(found))
+        print_json(CollectionsShape.from_page(found))
         return
     rows = [
         (
@@ -49,59 +56,57 @@ def collections(context: click.Context, session: Session, page: int, per_page: i
     ]
     print_table(("id", "name", "title", "documents", "passages"), rows, right=("id", "documents", "passages"))
     if found.total > page * per_page:
-        say(f"{len(found.items)} of {found.total}; --page {page + 1} shows more.")
+        print_message(f"{len(found.items)} of {found.total}; --page {page + 1} shows more.")
 
 
-@collections.command(epilog=examples("knowledge collections create 'House papers'"))
+@collections.command(epilog=format_examples("knowledge collections create 'House papers'"))
 @click.argument("title")
 @click.option("--name", metavar="NAME", help="How it is called in commands; made from the title otherwise.")
 @click.option("--description", default="", metavar="TEXT", help="What it is for.")
-@common
+@common_options
 @pass_session
-def create(session: Session, title: str, name: str | None, description: str) -> None:
+def create(session: CliSession, title: str, name: str | None, description: str) -> None:
     """Make a collection."""
     new = NewCollection(title=title, name=name, description=description)
-    tell(session, session.run(lambda engine: engine.create_collection(new)), "Created")
+    print_collection(session, session.run(lambda engine: engine.create_collection(new)), "Created")
 
 
-@collections.command(epilog=examples("knowledge collections rename house-papers 'Papers of the house'"))
+@collections.command(epilog=format_examples("knowledge collections rename house-papers 'Papers of the house'"))
 @click.argument("collection")
 @click.argument("title")
 @click.option("--description", metavar="TEXT", help="What it is for.")
-@common
+@common_options
 @pass_session
-def rename(session: Session, collection: str, title: str, description: str | None) -> None:
+def rename(session: CliSession, collection: str, title: str, description: str | None) -> None:
     """Give COLLECTION another title; the name that commands use stays."""
     edit = CollectionEdit(title=title, description=description)
-    tell(session, session.run(lambda engine: engine.edit_collection(collection_ref(collection), edit)), "Renamed")
+    print_collection(
+        session, session.run(lambda engine: engine.edit_collection(parse_collection_ref(collection), edit)), "Renamed"
+    )
 
 
-@collections.command(epilog=examples("knowledge collections remove house-papers --yes"))
+@collections.command(epilog=format_examples("knowledge collections remove house-papers --yes"))
 @click.argument("collection")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
-@common
+@common_options
 @pass_session
-def remove(session: Session, collection: str, yes: bool) -> None:
+def remove(session: CliSession, collection: str, yes: bool) -> None:
     """Remove COLLECTION with everything that stands in it."""
 
-    async def work(engine: Engine) -> Removed:
-        found = await engine.collection(collection_ref(collection))
-        confirm(f"Remove '{found.name}' with {count(found.document_count, 'document')} for good?", yes)
+    async def work(engine: Engine) -> RemovalResult:
+        found = await engine.collection(parse_collection_ref(collection))
+        confirm(f"Remove '{found.name}' with {pluralize(found.document_count, 'document')} for good?", yes)
         return await engine.remove_collection(found.id)
 
     removed = session.run(work)
     if session.as_json:
-        from knowledge.wire import dump_removed
-
-        print_json(dump_removed(removed))
+        print_json(removed)
     else:
-        click.echo(f"Removed it with {count(removed.documents, 'document')}, {size(removed.bytes_freed)}.")
+        click.echo(f"Removed it with {pluralize(removed.documents, 'document')}, {format_size(removed.bytes_freed)}.")
 
 
-def tell(session: Session, collection: Collection, what: str) -> None:
+def print_collection(session: CliSession, collection: Collection, what: str) -> None:
     if session.as_json:
-        from knowledge.wire import dump_collection
-
-        print_json(dump_collection(collection))
+        print_json(collection)
     else:
-        click.echo(clean(f"{what} collection {collection.id}: {collection.name} ({collection.title})"))
+        click.echo(sanitize_text(f"{what} collection {collection.id}: {collection.name} ({collection.title})"))

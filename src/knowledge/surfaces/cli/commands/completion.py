@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import click
 
-from knowledge.surfaces.cli.command import examples
+from knowledge.surfaces.cli.common_options import format_examples
 
 SHELLS = ("bash", "zsh", "fish")
-VARIABLE = "_KNOWLEDGE_COMPLETE"
+COMPLETE_VARIABLE = "_KNOWLEDGE_COMPLETE"
 
 
 @click.command(
-    epilog=examples(
+    epilog=format_examples(
         "echo 'source <(knowledge completion bash)' >> ~/.bashrc",
         "echo 'source <(knowledge completion zsh)' >> ~/.zshrc",
         "knowledge completion fish > ~/.config/fish/completions/knowledge.fish",
@@ -26,4 +26,4 @@ def completion(context: click.Context, shell: str) -> None:
     kind = get_completion_class(shell)
     if kind is None:
         raise click.UsageError(f"There is no completion for {shell}.")
-    click.echo(kind(context.find_root().command, {}, "knowledge", VARIABLE).source())
+    click.echo(kind(context.find_root().command, {}, "knowledge", COMPLETE_VARIABLE).source())

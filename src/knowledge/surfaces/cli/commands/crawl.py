@@ -11,22 +11,22 @@ import click
 
 from knowledge.engine.api import Engine
 from knowledge.errors import KnowledgeError
-from knowledge.model import CollectionRef, JobStatus, Report
-from knowledge.model.crawls import MOST_PAGES, Crawl, CrawledPage, NewCrawl, Outcome
+from knowledge.model import CollectionRef, JobStatus, ReportProgress
+from knowledge.model.crawls import MAX_CRAWL_PAGES, Crawl, CrawledPage, NewCrawl, PageOutcome
 from knowledge.surfaces.cli import errors as cli_errors
-from knowledge.surfaces.cli.command import common, examples, pass_session
-from knowledge.surfaces.cli.errors import sentence
-from knowledge.surfaces.cli.output.screen import count, print_json, print_table, say
-from knowledge.surfaces.cli.session import Session
+from knowledge.surfaces.cli.common_options import common_options, format_examples, pass_session
+from knowledge.surfaces.cli.errors import join_sentences
+from knowledge.surfaces.cli.output.terminal import pluralize, print_json, print_message, print_table
+from knowledge.surfaces.cli.session import CliSession
 
 if TYPE_CHECKING:
-    from knowledge.surfaces.cli.output.progress import Display
+    from knowledge.surfaces.cli.output.progress import ProgressDisplay
 
-SHELVES_A_PAGE = 200
+COLLECTIONS_PER_PAGE = 200
 
 
 @click.command(
-    epilog=examples(
+    epilog=format_examples(
         "knowledge crawl https://docs.example.org/guide",
         "knowledge crawl https://docs.example.org/ --recursive --max-pages 50",
         "knowledge crawl https://docs.example.org/ -r --exclude /archive/ --exclude '*/tag/*'",
@@ -36,19 +36,23 @@ SHELVES_A_PAGE = 200
 @click.argument("url")
 @click.option("--recursive", "-r", is_flag=True, help="Follow links to other pages of the same site.")
 @click.option(
-    "--max-pages", type=click.IntRange(1, MOST_PAGES), default=10, show_default=True, help="How many pages at most."
+    "--max-pages",
+    type=click.IntRange(1, MAX_CRAWL_PAGES),
+    default=10,
+    show_default=True,
+    help="How many pages at most.",
 )
 @click.option("--collection", metavar="NAME", help="The collection that takes the pages; else one for this site.")
 @click.option("--title", help="What a new collection is called; else the site's name.")
 @click.option("--exclude", multiple=True, metavar="PATTERN", help="Leave out addresses: a part of them, or a glob.")
 @click.option("--all", "every", is_flag=True, help="List every address that was skipped, too.")
 @click.option("--no-wait", is_flag=True, help="Return when the crawl is accepted.")
-@common
+@common_options
 @pass_session
 @click.pass_context
 def crawl(
     context: click.Context,
-    session: Session,
+    session: CliSession,
     url: str,
     recursive: bool,
     max_pages: int,
@@ -66,32 +70,34 @@ def crawl(
     new = NewCrawl(
         url=url, recursive=recursive, max_pages=max_pages, collection=collection, title=title, exclude=exclude
     )
-    report = session.run(lambda engine: run(engine, new, wait=not no_wait))
+    report = session.run(lambda engine: run_crawl(engine, new, wait=not no_wait))
     if session.as_json:
-        from knowledge.wire import dump_crawl
+        from knowledge.wire import CrawlShape
 
-        print_json(dump_crawl(report))
+        print_json(CrawlShape.from_crawl(report))
     elif no_wait:
-        say(f"Job {report.job.id} crawls {report.url}; 'knowledge jobs show {report.job.id}' tells how far it is.")
+        print_message(
+            f"Job {report.job.id} crawls {report.url}; 'knowledge jobs show {report.job.id}' tells how far it is."
+        )
     else:
-        tell(report, every)
+        print_report(report, every)
     context.exit(cli_errors.FAILED if report.job.status in (JobStatus.FAILED, JobStatus.CANCELLED) else cli_errors.OK)
 
 
-async def run(engine: Engine, new: NewCrawl, *, wait: bool) -> Crawl:
+async def run_crawl(engine: Engine, new: NewCrawl, *, wait: bool) -> Crawl:
     """Start a crawl and, unless nobody waits, stay until it has ended; whoever stops waiting stops the crawl."""
     from dataclasses import replace
 
-    from knowledge.surfaces.cli.output.progress import progress_of
-    from knowledge.surfaces.cli.wait import end_of
+    from knowledge.surfaces.cli.output.progress import show_progress
+    from knowledge.surfaces.cli.session import wait_for_end
 
     if new.collection is None:
-        new = replace(new, collection=await shelf_of(engine, new.url))
+        new = replace(new, collection=await find_crawled_collection(engine, new.url))
     job = await engine.crawl(new)
     if wait:
-        with progress_of(new.max_pages if new.recursive else 1) as display:
+        with show_progress(new.max_pages if new.recursive else 1) as display:
             try:
-                await end_of(engine, job, pages_on(display))
+                await wait_for_end(engine, job, report_pages(display))
             except asyncio.CancelledError:
                 with suppress(KnowledgeError):
                     await engine.cancel(job.id)
@@ -99,7 +105,7 @@ async def run(engine: Engine, new: NewCrawl, *, wait: bool) -> Crawl:
     return await engine.crawl_report(job.id)
 
 
-def pages_on(display: Display) -> Report:
+def report_pages(display: ProgressDisplay) -> ReportProgress:
     """Progress as pages that came in, beside the one that is being looked at."""
     told = 0
 
@@ -113,42 +119,42 @@ def pages_on(display: Display) -> Report:
     return report
 
 
-async def shelf_of(engine: Engine, url: str) -> CollectionRef | None:
+async def find_crawled_collection(engine: Engine, url: str) -> CollectionRef | None:
     """The collection that an earlier crawl of this address went into."""
     page = 1
     while True:
-        found = await engine.collections(page, SHELVES_A_PAGE)
+        found = await engine.collections(page, COLLECTIONS_PER_PAGE)
         for shelf in found.items:
             if shelf.source_type == "crawl" and (shelf.url or "").rstrip("/") == url.strip().rstrip("/"):
                 return shelf.id
-        if page * SHELVES_A_PAGE >= found.total:
+        if page * COLLECTIONS_PER_PAGE >= found.total:
             return None
         page += 1
 
 
-def tell(crawl: Crawl, every: bool) -> None:
+def print_report(crawl: Crawl, show_all: bool) -> None:
     """The table, and one line that sums it up."""
-    shown = [page for page in crawl.pages if every or page.outcome is not Outcome.SKIPPED]
+    shown = [page for page in crawl.pages if show_all or page.outcome is not PageOutcome.SKIPPED]
     if shown:
-        print_table(("", "address", "passages", "why"), [row(page) for page in shown], right=("passages",))
-    if not every:
-        skipped = Counter(str(page.reason) for page in crawl.pages if page.outcome is Outcome.SKIPPED)
+        print_table(("", "address", "passages", "why"), [format_row(page) for page in shown], right=("passages",))
+    if not show_all:
+        skipped = Counter(str(page.reason) for page in crawl.pages if page.outcome is PageOutcome.SKIPPED)
         for reason, number in skipped.most_common():
-            say(f"{count(number, 'address', 'addresses')} skipped: {reason}.")
+            print_message(f"{pluralize(number, 'address', 'addresses')} skipped: {reason}.")
     if crawl.job.error is not None:
-        say(sentence(crawl.job.error.message, crawl.job.error.hint))
-    say(sum_up(crawl))
+        print_message(join_sentences(crawl.job.error.message, crawl.job.error.hint))
+    print_message(format_summary(crawl))
 
 
-def row(page: CrawledPage) -> tuple[str, str, str, str]:
+def format_row(page: CrawledPage) -> tuple[str, str, str, str]:
     why = f"{page.reason}: {page.detail}" if page.reason else page.detail
     return page.outcome.value, page.url, str(page.chunk_count or ""), why
 
 
-def sum_up(crawl: Crawl) -> str:
+def format_summary(crawl: Crawl) -> str:
     counts = crawl.counts
     parts = [
-        f"{count(counts.crawled, 'page')} crawled "
+        f"{pluralize(counts.crawled, 'page')} crawled "
         f"({counts.created} new, {counts.updated} changed, {counts.unchanged} unchanged)",
         f"{counts.failed} failed",
         f"{counts.skipped} skipped",

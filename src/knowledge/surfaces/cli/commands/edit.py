@@ -9,23 +9,23 @@ import click
 
 from knowledge.engine.api import Engine
 from knowledge.model import Document, DocumentEdit
-from knowledge.surfaces.cli.command import common, examples, pass_session
-from knowledge.surfaces.cli.find_document import collection_ref, find_document, find_documents
-from knowledge.surfaces.cli.output.screen import clean, count, print_json
-from knowledge.surfaces.cli.session import Session
+from knowledge.surfaces.cli.common_options import common_options, format_examples, pass_session
+from knowledge.surfaces.cli.document_lookup import find_document, find_documents, parse_collection_ref
+from knowledge.surfaces.cli.output.terminal import pluralize, print_json, sanitize_text
+from knowledge.surfaces.cli.session import CliSession
 
 if TYPE_CHECKING:
     from knowledge.surfaces.cli.output.json_shapes import EditedShape
 
 
-@click.command(epilog=examples("knowledge move 12 13 archive", "knowledge move 'Old report' archive"))
+@click.command(epilog=format_examples("knowledge move 12 13 archive", "knowledge move 'Old report' archive"))
 @click.argument("documents", nargs=-1, required=True, metavar="DOCUMENT...")
 @click.argument("collection")
-@common
+@common_options
 @pass_session
-def move(session: Session, documents: tuple[str, ...], collection: str) -> None:
+def move(session: CliSession, documents: tuple[str, ...], collection: str) -> None:
     """Move documents to COLLECTION."""
-    target = collection_ref(collection)
+    target = parse_collection_ref(collection)
 
     async def work(engine: Engine) -> list[Document]:
         found = await find_documents(engine, documents)
@@ -35,18 +35,20 @@ def move(session: Session, documents: tuple[str, ...], collection: str) -> None:
     if session.as_json:
         print_documents(moved)
     else:
-        click.echo(clean(f"Moved {count(len(moved), 'document')} to {moved[0].collection}."))
+        click.echo(sanitize_text(f"Moved {pluralize(len(moved), 'document')} to {moved[0].collection}."))
 
 
 @click.command(
-    epilog=examples("knowledge tag 12", "knowledge tag 12 draft physics", "knowledge tag 12 final --remove draft")
+    epilog=format_examples(
+        "knowledge tag 12", "knowledge tag 12 draft physics", "knowledge tag 12 final --remove draft"
+    )
 )
 @click.argument("document")
 @click.argument("tags", nargs=-1, metavar="[TAG]...")
 @click.option("--remove", "-r", "removed", multiple=True, metavar="TAG", help="A tag to take off; may be repeated.")
-@common
+@common_options
 @pass_session
-def tag(session: Session, document: str, tags: tuple[str, ...], removed: tuple[str, ...]) -> None:
+def tag(session: CliSession, document: str, tags: tuple[str, ...], removed: tuple[str, ...]) -> None:
     """Put TAGs on DOCUMENT, take others off, and show which it has."""
 
     async def work(engine: Engine) -> Document:
@@ -60,11 +62,11 @@ def tag(session: Session, document: str, tags: tuple[str, ...], removed: tuple[s
         print_documents([edited])
     else:
         for name in edited.tags:
-            click.echo(clean(name))
+            click.echo(sanitize_text(name))
 
 
 def print_documents(documents: Sequence[Document]) -> None:
-    from knowledge.wire import dump_document
+    from knowledge.wire import DocumentShape
 
-    shape: EditedShape = {"documents": [dump_document(document) for document in documents]}
+    shape: EditedShape = {"documents": [DocumentShape.from_document(document) for document in documents]}
     print_json(shape)

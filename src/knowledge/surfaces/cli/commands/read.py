@@ -10,14 +10,14 @@ import click
 from knowledge.engine.api import Engine
 from knowledge.errors import NotFound
 from knowledge.model import Chunk, Document
-from knowledge.surfaces.cli.command import common, examples, pass_session
-from knowledge.surfaces.cli.find_document import find_document
-from knowledge.surfaces.cli.output.screen import clean, print_json
-from knowledge.surfaces.cli.session import Session
+from knowledge.surfaces.cli.common_options import common_options, format_examples, pass_session
+from knowledge.surfaces.cli.document_lookup import find_document
+from knowledge.surfaces.cli.output.terminal import print_json, sanitize_text
+from knowledge.surfaces.cli.session import CliSession
 
 
 @click.command(
-    epilog=examples(
+    epilog=format_examples(
         "knowledge read 12",
         "knowledge read 12 --passage 7 --around 2",
         "knowledge read handbook.pdf --page 3",
@@ -29,9 +29,11 @@ from knowledge.surfaces.cli.session import Session
 @click.option("--around", "-a", type=click.IntRange(0), default=1, help="How many neighbours on each side.  [1]")
 @click.option("--page", type=click.IntRange(1), metavar="N", help="Only page N.")
 @click.option("--original", is_flag=True, help="The bytes as they came in, to standard output.")
-@common
+@common_options
 @pass_session
-def read(session: Session, document: str, passage: int | None, around: int, page: int | None, original: bool) -> None:
+def read(
+    session: CliSession, document: str, passage: int | None, around: int, page: int | None, original: bool
+) -> None:
     """Print the text of DOCUMENT.
 
     DOCUMENT is a number, a UUID, the path that it came from, or its exact title.
@@ -42,37 +44,41 @@ def read(session: Session, document: str, passage: int | None, around: int, page
 
     async def work(engine: Engine) -> tuple[Document, list[Chunk]]:
         found = await find_document(engine, document)
-        return found, await passages(engine, found, passage, around, page)
+        return found, await read_passages(engine, found, passage, around, page)
 
     found, chunks = session.run(work)
     if session.as_json:
-        from knowledge.wire import dump_document_with_chunks
+        from knowledge.wire import DocumentWithChunksShape
 
-        print_json(dump_document_with_chunks(found, chunks))
+        print_json(DocumentWithChunksShape.from_chunks(found, chunks))
     else:
-        text = as_text(chunks, marked=passage)
-        click.echo(clean(text) if sys.stdout.isatty() else text)
+        text = format_passages(chunks, marked_index=passage)
+        click.echo(sanitize_text(text) if sys.stdout.isatty() else text)
 
 
-async def passages(
+async def read_passages(
     engine: Engine, document: Document, passage: int | None, around: int, page: int | None
 ) -> list[Chunk]:
     if passage is None:
         chunks = await engine.chunks(document.id)
-        return chunks if page is None else require([chunk for chunk in chunks if chunk.page == page], f"page {page}")
+        return (
+            chunks
+            if page is None
+            else require_chunks([chunk for chunk in chunks if chunk.page == page], f"page {page}")
+        )
     first = max(0, passage - around)
     chunks = await engine.chunks(document.id, first, passage + around + 1 - first)
-    require([chunk for chunk in chunks if chunk.index == passage], f"passage {passage}")
+    require_chunks([chunk for chunk in chunks if chunk.index == passage], f"passage {passage}")
     return chunks
 
 
-def require(chunks: list[Chunk], what: str) -> list[Chunk]:
+def require_chunks(chunks: list[Chunk], what: str) -> list[Chunk]:
     if not chunks:
         raise NotFound(f"The document has no {what}", hint="'knowledge show DOCUMENT' tells how many there are.")
     return chunks
 
 
-def as_text(chunks: Sequence[Chunk], marked: int | None = None) -> str:
+def format_passages(chunks: Sequence[Chunk], marked_index: int | None = None) -> str:
     """Passages in reading order; headings and page numbers stand where they change."""
     lines: list[str] = []
     section: tuple[str, ...] = ()
@@ -83,8 +89,8 @@ def as_text(chunks: Sequence[Chunk], marked: int | None = None) -> str:
         if chunk.section != section and chunk.section:
             lines.append(f"[{' › '.join(chunk.section)}]")
         section, page = chunk.section, chunk.page
-        if marked is not None:
-            lines.append(f"{'>' if chunk.index == marked else ' '} passage {chunk.index}")
+        if marked_index is not None:
+            lines.append(f"{'>' if chunk.index == marked_index else ' '} passage {chunk.index}")
         lines.append(chunk.text.strip())
     return "\n\n".join(lines)
 

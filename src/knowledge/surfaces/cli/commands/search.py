@@ -2,21 +2,105 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import functools
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
 
 import click
 
 from knowledge.engine.api import Engine
-from knowledge.errors import NotFound
-from knowledge.model import Answer, Mode, Query
-from knowledge.surfaces.cli.command import common, examples, pass_session
-from knowledge.surfaces.cli.filter_options import Narrowing, filter_options
-from knowledge.surfaces.cli.output.screen import print_json
-from knowledge.surfaces.cli.session import Session
+from knowledge.errors import MissingDependency, NotFound
+from knowledge.model import Document, Query, SearchAnswer, SearchFilter, SearchMode
+from knowledge.surfaces.cli.common_options import common_options, format_examples, pass_session
+from knowledge.surfaces.cli.document_lookup import find_document, parse_collection_ref
+from knowledge.surfaces.cli.output.terminal import print_json, print_message
+from knowledge.surfaces.cli.session import CliSession
+
+
+async def open_document(engine: Engine, document: Document) -> None:
+    """The file where it came from, if it is still there; else its address; else a copy of the kept original."""
+    place = await find_location(engine, document)
+    print_message(f"Opening {place}")
+    if click.launch(place) != 0:
+        raise MissingDependency(f"No program could open {place}", hint="Open it yourself; the path is right.")
+
+
+async def find_location(engine: Engine, document: Document) -> str:
+    if document.source_path and Path(document.source_path).is_file():
+        return document.source_path
+    if document.url and document.url.startswith(("http://", "https://")):
+        return document.url
+    original = await engine.original(document.id)
+    name = (
+        Path(original.filename).name if Path(original.filename).suffix else f"{document.id}.{choose_suffix(document)}"
+    )
+    copy = Path(tempfile.mkdtemp(prefix="knowledge-")) / name
+    with copy.open("wb") as file:
+        async for piece in original.pieces:
+            file.write(piece)
+    return str(copy)
+
+
+def choose_suffix(document: Document) -> str:
+    return "txt" if document.doc_type == "note" else document.doc_type
+
+
+F = TypeVar("F", bound=Callable[..., Any])  # what click decorates
+
+
+@dataclass(frozen=True, slots=True)
+class FilterOptions:
+    """A filter as it was typed."""
+
+    collections: tuple[str, ...]
+    tags: tuple[str, ...]
+    types: tuple[str, ...]
+    documents: tuple[str, ...]
+    date_from: str | None
+    date_to: str | None
+
+    async def to_filter(self, engine: Engine) -> SearchFilter:
+        from knowledge.wire.values import load_bound
+
+        return SearchFilter(
+            collections=tuple(parse_collection_ref(name) for name in self.collections),
+            tags=self.tags,
+            doc_types=tuple(kind.lower().removeprefix(".") for kind in self.types),
+            documents=tuple([(await find_document(engine, document)).id for document in self.documents]),
+            date_from=None if self.date_from is None else load_bound(self.date_from, "--from"),
+            date_to=None if self.date_to is None else load_bound(self.date_to, "--to", end=True),
+        )
+
+
+FILTER_OPTIONS = (
+    click.option("--collection", "-c", "collections", multiple=True, metavar="NAME", help="Only in this collection."),
+    click.option("--tag", "-t", "tags", multiple=True, metavar="TAG", help="Only with this tag; with all of several."),
+    click.option("--type", "types", multiple=True, metavar="TYPE", help="Only this type, such as pdf, md or note."),
+    click.option("--document", "-d", "documents", multiple=True, metavar="DOC", help="Only in this document."),
+    click.option("--from", "date_from", metavar="DATE", help="Only what was added on this day or later (UTC)."),
+    click.option("--to", "date_to", metavar="DATE", help="Only what was added on this day or earlier (UTC)."),
+)
+
+
+def with_filter_options(function: F) -> Callable[..., Any]:
+    """The command gets what they say as its argument `narrowing`."""
+
+    @functools.wraps(function)
+    def collected(*arguments: Any, **options: Any) -> Any:
+        narrowing = FilterOptions(**{name: options.pop(name) for name in FilterOptions.__dataclass_fields__})
+        return function(*arguments, narrowing=narrowing, **options)
+
+    decorated: Callable[..., Any] = collected
+    for option in reversed(FILTER_OPTIONS):
+        decorated = option(decorated)
+    return decorated
 
 
 @click.command(
-    epilog=examples(
+    epilog=format_examples(
         "knowledge search when is the kettle descaled",
         "knowledge search '\"exact phrase\" in the manual' --collection manuals --limit 3",
         "knowledge search invoice --type pdf --from 2026-01-01 --mode text",
@@ -25,13 +109,13 @@ from knowledge.surfaces.cli.session import Session
     )
 )
 @click.argument("question", nargs=-1, required=True, metavar="QUESTION...")
-@filter_options
+@with_filter_options
 @click.option("--limit", "-n", type=click.IntRange(1, 100), default=5, show_default=True, help="How many passages.")
 @click.option("--offset", type=click.IntRange(0, 1000), default=0, help="How many to leave out first.")
 @click.option(
     "--mode",
-    type=click.Choice([mode.value for mode in Mode]),
-    default=Mode.HYBRID.value,
+    type=click.Choice([mode.value for mode in SearchMode]),
+    default=SearchMode.HYBRID.value,
     show_default=True,
     help="By words and meaning, words alone (text), meaning alone (vector), or fused and reranked.",
 )
@@ -40,12 +124,12 @@ from knowledge.surfaces.cli.session import Session
 @click.option("--full", is_flag=True, help="Show whole passages instead of excerpts.")
 @click.option("--explain", is_flag=True, help="Show what each step contributed, as a table.")
 @click.option("--open", "opened", type=click.IntRange(1), metavar="N", help="Open the document of passage N.")
-@common
+@common_options
 @pass_session
 def search(
-    session: Session,
+    session: CliSession,
     question: tuple[str, ...],
-    narrowing: Narrowing,
+    narrowing: FilterOptions,
     limit: int,
     offset: int,
     mode: str,
@@ -64,26 +148,26 @@ def search(
         text=" ".join(question),
         limit=limit,
         offset=offset,
-        mode=Mode(mode),
+        mode=SearchMode(mode),
         threshold=threshold,
         budget_ms=budget_ms,
         explain=explain,
     )
 
-    async def work(engine: Engine) -> Answer:
-        answer = await ask(engine, replace(query, filter=await narrowing.read(engine)))
+    async def work(engine: Engine) -> SearchAnswer:
+        answer = await search_when_ready(engine, replace(query, filter=await narrowing.to_filter(engine)))
         if opened is not None:
             await open_hit(engine, answer, opened - offset)
         return answer
 
-    tell(session, session.run(work), query, full)
+    print_results(session, session.run(work), query, full)
 
 
-def tell(session: Session, answer: Answer, query: Query, full: bool) -> None:
+def print_results(session: CliSession, answer: SearchAnswer, query: Query, full: bool) -> None:
     if session.as_json:
-        from knowledge.wire import dump_answer
+        from knowledge.wire import AnswerShape
 
-        print_json(dump_answer(answer, query.text))
+        print_json(AnswerShape.from_answer(answer, query.text))
         return
     from knowledge.surfaces.cli.output.hits import print_answer, print_explanation
 
@@ -92,16 +176,15 @@ def tell(session: Session, answer: Answer, query: Query, full: bool) -> None:
         print_explanation(answer)
 
 
-async def ask(engine: Engine, query: Query) -> Answer:
-    from knowledge.surfaces.cli.readiness import model_ready
+async def search_when_ready(engine: Engine, query: Query) -> SearchAnswer:
+    from knowledge.surfaces.cli.session import wait_for_model
 
-    if query.mode is not Mode.TEXT:
-        await model_ready(engine)
+    if query.mode is not SearchMode.TEXT:
+        await wait_for_model(engine)
     return await engine.search(query)
 
 
-async def open_hit(engine: Engine, answer: Answer, number: int) -> None:
-    from knowledge.surfaces.cli.open_in_desktop import open_document
+async def open_hit(engine: Engine, answer: SearchAnswer, number: int) -> None:
 
     if not 1 <= number <= len(answer.hits):
         raise NotFound(f"There is no passage {number}: {len(answer.hits)} were found", hint="Choose one of those.")

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from knowledge.surfaces.cli.command import common, examples, pass_session
-from knowledge.surfaces.cli.output.screen import say
-from knowledge.surfaces.cli.session import Session, read_settings
+from knowledge.surfaces.cli.common_options import common_options, format_examples, pass_session
+from knowledge.surfaces.cli.output.terminal import print_message
+from knowledge.surfaces.cli.session import CliSession
 
 if TYPE_CHECKING:
     from knowledge.config import Settings
     from knowledge.engine.api import Engine
-    from knowledge.surfaces.http.server import Address
+    from knowledge.surfaces.http.server import ServerAddress
 
 
 @click.command(
-    epilog=examples(
+    epilog=format_examples(
         "knowledge serve",
         "knowledge serve --port 3000 --toolsets knowledge,kb",
         "knowledge serve --transport stdio",
@@ -37,32 +37,34 @@ if TYPE_CHECKING:
 @click.option(
     "--transport", type=click.Choice(["http", "stdio"]), default="http", show_default=True, help="How agents reach it."
 )
-@common
+@common_options
 @pass_session
-def serve(session: Session, host: str | None, port: int | None, toolsets: str | None, transport: str) -> None:
+def serve(session: CliSession, host: str | None, port: int | None, toolsets: str | None, transport: str) -> None:
     """Start the server, until Ctrl-C."""
-    given = {"data": session.folder, "host": host, "port": port, "toolsets": toolsets}
-    settings = read_settings({name: value for name, value in given.items() if value is not None})
-    from knowledge.surfaces.http.logs import configure
+    given = {"data": session.data_folder, "host": host, "port": port, "toolsets": toolsets}
+    from knowledge.config import read_settings
 
-    configure(settings)
-    asyncio.run(over_stdio(settings) if transport == "stdio" else over_http(settings))
+    settings = read_settings(**{name: value for name, value in given.items() if value is not None})
+    from knowledge.surfaces.http.logs import configure_logging
+
+    configure_logging(settings)
+    asyncio.run(run_stdio_server(settings) if transport == "stdio" else run_http_server(settings))
 
 
-async def over_http(settings: Settings) -> None:
+async def run_http_server(settings: Settings) -> None:
     """Listen at once; until the engine is there, /health says so. Why it cannot be there ends the server."""
-    from knowledge.surfaces.http.app import http_app
-    from knowledge.surfaces.http.auth import check_binding, unlocked
-    from knowledge.surfaces.http.open_engine import opening
-    from knowledge.surfaces.http.server import serve as listen
+    from knowledge.surfaces.http.app import make_http_app
+    from knowledge.surfaces.http.auth import check_binding, find_missing_keys
+    from knowledge.surfaces.http.open_engine import open_engine_in_background
+    from knowledge.surfaces.http.server import serve_until_signal as listen
 
     if settings.api_key is None:  # no account can stand in for this one
         check_binding(settings)
-    async with opening(settings) as (engine, opened):
-        if settings.api_key is not None and unlocked(settings):
-            check_binding(settings, accounts=await any_account(engine, opened))
-        app = http_app(engine, settings, ready=opened.done)
-        serving = asyncio.create_task(listen(app, settings, settings.host, settings.port, greet))
+    async with open_engine_in_background(settings) as (engine, opened):
+        if settings.api_key is not None and find_missing_keys(settings):
+            check_binding(settings, accounts=await has_accounts(engine, opened))
+        app = make_http_app(engine, settings, ready=opened.done)
+        serving = asyncio.create_task(listen(app, settings, settings.host, settings.port, print_greeting))
         await asyncio.wait({serving, opened}, return_when=asyncio.FIRST_COMPLETED)
         if opened.done() and opened.exception() is not None:
             serving.cancel()
@@ -79,47 +81,52 @@ async def over_http(settings: Settings) -> None:
 async def warn_of_exposures(settings: Settings, engine: Engine, opened: asyncio.Task[None]) -> None:
     """Say which keys are short and which sides are open; whether there are accounts only the engine knows."""
     from knowledge.errors import KnowledgeError
-    from knowledge.surfaces.http.exposure import find_open_sides, find_short_keys, log_exposures
+    from knowledge.surfaces.http.exposure import find_open_surfaces, find_short_keys, log_exposures
 
     log_exposures(find_short_keys(settings))
-    if any(find_open_sides(settings, accounts=True)):
+    if any(find_open_surfaces(settings, accounts=True)):
         with suppress(KnowledgeError):  # what is wrong with the engine is told to whoever asks it something
-            log_exposures(find_open_sides(settings, accounts=await any_account(engine, opened)))
+            log_exposures(find_open_surfaces(settings, accounts=await has_accounts(engine, opened)))
 
 
-async def any_account(engine: Engine, opened: asyncio.Task[None]) -> bool:
+async def has_accounts(engine: Engine, opened: asyncio.Task[None]) -> bool:
     """Whether there is anybody who could come in with a key of their own; an engine that is away knows of nobody."""
     from knowledge.errors import EngineUnreachable, Forbidden, Unauthenticated
 
     await opened
     with suppress(EngineUnreachable, Unauthenticated, Forbidden):
-        return bool(await engine.accounts())
+        return bool(await engine.accounts.list_all())
     return False
 
 
-async def over_stdio(settings: Settings) -> None:
-    from knowledge.surfaces.cli.connection import engine
-    from knowledge.surfaces.http.auth import account_for
+async def run_stdio_server(settings: Settings) -> None:
+    from knowledge.surfaces.http.auth import identify_process_caller
+    from knowledge.surfaces.http.open_engine import open_engine
     from knowledge.surfaces.http.rate_limits import RateLimits
-    from knowledge.surfaces.http.services import Services
-    from knowledge.surfaces.mcp.call_limits import limits
+    from knowledge.surfaces.http.toolset_services import ToolsetServices
+    from knowledge.surfaces.mcp.call_limits import make_call_limits
     from knowledge.surfaces.mcp.stdio import serve_stdio
-    from knowledge.toolsets import registry
+    from knowledge.toolsets import make_registry
 
-    allowed = limits(settings, as_the_user=True)
-    async with engine(settings) as opened:
-        services = Services(opened, settings)
-        caller = await account_for(opened, settings.manager_api_key)
-        with closing(RateLimits.of(settings)) if caller.key else nullcontext() as rates:
-            async with services.running():
+    allowed = make_call_limits(settings, as_user=True)
+    async with open_engine(settings) as opened:
+        services = ToolsetServices(opened, settings)
+        caller = await identify_process_caller(opened, settings.manager_api_key)
+        with closing(RateLimits.from_settings(settings)) if caller.key else nullcontext() as rates:
+            async with services.run():
                 await serve_stdio(
-                    opened.as_caller(caller), registry(), limits=allowed, toolsets=settings.toolsets, caller=caller,
-                    services=services.by_kind, rates=rates,
-                )  # fmt: skip
+                    opened.as_caller(caller),
+                    make_registry(),
+                    limits=allowed,
+                    toolsets=settings.toolsets,
+                    caller=caller,
+                    services=services.by_type,
+                    rates=rates,
+                )
 
 
-def greet(address: Address) -> None:
+def print_greeting(address: ServerAddress) -> None:
     """The three lines that a newcomer needs."""
-    say(f"Knowledge Server listens on {address.url}")
-    say("Add a document:    knowledge add FILE")
-    say(f"Connect an agent:  claude mcp add --transport http knowledge {address.url}/mcp")
+    print_message(f"Knowledge Server listens on {address.url}")
+    print_message("Add a document:    knowledge add FILE")
+    print_message(f"Connect an agent:  claude mcp add --transport http knowledge {address.url}/mcp")

@@ -7,17 +7,24 @@ import json
 import click
 
 from knowledge.engine.api import Engine
-from knowledge.model import Document, DocumentFilter, Page
-from knowledge.surfaces.cli.command import common, examples, pass_session
-from knowledge.surfaces.cli.find_document import collection_ref, find_document
-from knowledge.surfaces.cli.output.screen import moment, print_facts, print_json, print_table, say, size
-from knowledge.surfaces.cli.session import Session
+from knowledge.model import Document, DocumentFilter, ResultPage
+from knowledge.surfaces.cli.common_options import common_options, format_examples, pass_session
+from knowledge.surfaces.cli.document_lookup import find_document, parse_collection_ref
+from knowledge.surfaces.cli.output.terminal import (
+    format_size,
+    format_time,
+    print_facts,
+    print_json,
+    print_message,
+    print_table,
+)
+from knowledge.surfaces.cli.session import CliSession
 
-SORTS = ("created_at", "updated_at", "title", "size_bytes")
+SORT_FIELDS = ("created_at", "updated_at", "title", "size_bytes")
 
 
 @click.command(
-    epilog=examples(
+    epilog=format_examples(
         "knowledge show",
         "knowledge show --collection papers --sort title",
         "knowledge show 12",
@@ -29,14 +36,14 @@ SORTS = ("created_at", "updated_at", "title", "size_bytes")
 @click.option("--tag", "-t", metavar="TAG", help="List only what has this tag.")
 @click.option("--type", "doc_type", metavar="TYPE", help="List only this type, such as pdf, md or note.")
 @click.option(
-    "--sort", type=click.Choice(SORTS), default="created_at", show_default=True, help="Newest first, or A to Z."
+    "--sort", type=click.Choice(SORT_FIELDS), default="created_at", show_default=True, help="Newest first, or A to Z."
 )
 @click.option("--page", type=click.IntRange(1), default=1, help="Which page of the list.")
 @click.option("--per-page", type=click.IntRange(1, 200), default=50, show_default=True, help="How long a page is.")
-@common
+@common_options
 @pass_session
 def show(
-    session: Session,
+    session: CliSession,
     document: str | None,
     collection: str | None,
     tag: str | None,
@@ -50,10 +57,10 @@ def show(
     DOCUMENT is a number, a UUID, the path that it came from, or its exact title.
     """
     if document is not None:
-        show_one(session, document)
+        show_document(session, document)
         return
     wanted = DocumentFilter(
-        collection=None if collection is None else collection_ref(collection),
+        collection=None if collection is None else parse_collection_ref(collection),
         tag=tag,
         doc_type=doc_type,
         sort=sort,
@@ -61,30 +68,30 @@ def show(
         page=page,
         per_page=per_page,
     )
-    print_list(session, session.run(lambda engine: engine.documents(wanted)))
+    print_document_page(session, session.run(lambda engine: engine.documents(wanted)))
 
 
-def show_one(session: Session, text: str) -> None:
+def show_document(session: CliSession, text: str) -> None:
     async def work(engine: Engine) -> Document:
         return await find_document(engine, text)
 
     found = session.run(work)
     if session.as_json:
-        from knowledge.wire import dump_document
+        from knowledge.wire import DocumentShape
 
-        print_json(dump_document(found))
+        print_json(DocumentShape.from_document(found))
     else:
         print_document(found)
 
 
-def print_list(session: Session, found: Page[Document]) -> None:
+def print_document_page(session: CliSession, found: ResultPage[Document]) -> None:
     if session.as_json:
-        from knowledge.wire import dump_documents
+        from knowledge.wire import DocumentsShape
 
-        print_json(dump_documents(found))
+        print_json(DocumentsShape.from_page(found))
         return
     if not found.total:
-        say("There are no documents. 'knowledge add FILE' adds one.")
+        print_message("There are no documents. 'knowledge add FILE' adds one.")
         return
     rows = [
         (str(one.id), one.title, one.doc_type, one.collection, ", ".join(one.tags), str(one.chunk_count))
@@ -92,7 +99,7 @@ def print_list(session: Session, found: Page[Document]) -> None:
     ]
     print_table(("id", "title", "type", "collection", "tags", "passages"), rows, right=("id", "passages"))
     if found.total > len(found.items):
-        say(f"{len(found.items)} of {found.total}; --page {found.page + 1} shows more.")
+        print_message(f"{len(found.items)} of {found.total}; --page {found.page + 1} shows more.")
 
 
 def print_document(document: Document) -> None:
@@ -107,7 +114,7 @@ def print_document(document: Document) -> None:
             ("path", document.source_path),
             ("url", document.url),
             ("file", document.filename),
-            ("size", size(document.size_bytes)),
+            ("size", format_size(document.size_bytes)),
             ("pages", document.page_count),
             ("passages", document.chunk_count),
             ("language", document.language),
@@ -115,7 +122,7 @@ def print_document(document: Document) -> None:
             ("status", document.status.value),
             ("warnings", "\n".join(document.warnings)),
             ("metadata", json.dumps(document.metadata, ensure_ascii=False) if document.metadata else ""),
-            ("added", moment(document.created_at)),
-            ("changed", moment(document.updated_at)),
+            ("added", format_time(document.created_at)),
+            ("changed", format_time(document.updated_at)),
         )
     )

@@ -4,30 +4,37 @@ from __future__ import annotations
 
 import click
 
-from knowledge.model import ModelStatus, NextModel, Status
+from knowledge.model import EngineStatus, ModelStatus, NextModel
 from knowledge.surfaces.cli import errors as cli_errors
-from knowledge.surfaces.cli.add.summary import duration
-from knowledge.surfaces.cli.command import common, examples, pass_session
-from knowledge.surfaces.cli.output.screen import clean, count, moment, print_facts, print_json, say, size
-from knowledge.surfaces.cli.readiness import NO_MODEL
-from knowledge.surfaces.cli.session import Session
+from knowledge.surfaces.cli.add.outcomes import format_duration
+from knowledge.surfaces.cli.common_options import common_options, format_examples, pass_session
+from knowledge.surfaces.cli.output.terminal import (
+    format_size,
+    format_time,
+    pluralize,
+    print_facts,
+    print_json,
+    print_message,
+    sanitize_text,
+)
+from knowledge.surfaces.cli.session import NO_MODEL, CliSession
 
 
-@click.command(epilog=examples("knowledge status", "knowledge status --json | jq .queue"))
-@common
+@click.command(epilog=format_examples("knowledge status", "knowledge status --json | jq .queue"))
+@common_options
 @pass_session
-def status(session: Session) -> None:
+def status(session: CliSession) -> None:
     """Show how much is in it, what is going on, and what is wrong."""
     found = session.run(lambda engine: engine.status())
     if session.as_json:
-        from knowledge.wire import dump_status
+        from knowledge.wire import StatusShape
 
-        print_json(dump_status(found))
+        print_json(StatusShape.from_status(found))
     else:
         print_status(found)
 
 
-def print_status(found: Status) -> None:
+def print_status(found: EngineStatus) -> None:
     print_facts(
         (
             ("health", found.health),
@@ -35,41 +42,42 @@ def print_status(found: Status) -> None:
             ("passages", found.chunks),
             ("collections", found.collections),
             ("jobs", f"{found.queued} queued, {found.processing} running, {found.failed} failed"),
-            ("model", model_line(found.model)),
+            ("model", format_model(found.model)),
             ("data", found.data_path),
-            ("on disk", disk_line(found)),
-            ("changed", moment(found.last_change)),
-            ("version", f"{found.version}, up for {duration(found.uptime_seconds)}"),
+            ("on disk", format_disk_use(found)),
+            ("changed", format_time(found.last_change)),
+            ("version", f"{found.version}, up for {format_duration(found.uptime_seconds)}"),
         )
     )
     for issue in found.issues:
-        say(issue)
+        print_message(issue)
 
 
-def model_line(model: ModelStatus) -> str:
+def format_model(model: ModelStatus) -> str:
     if model.name == NO_MODEL:
         return "none; search goes by words alone"
     if model.loaded:
         said = f"{model.name}, {model.dimension} dimensions, {model.device}"
     else:
         said = f"{model.name}, {model.error or 'still loading'}"
-    return said if model.next is None else f"{said}; {next_line(model.next)}"
+    return said if model.next is None else f"{said}; {format_next_model(model.next)}"
 
 
-def next_line(coming: NextModel) -> str:
-    left = "" if coming.left is None else f", {count(coming.left, 'passage')} left"
+def format_next_model(coming: NextModel) -> str:
+    left = "" if coming.left is None else f", {pluralize(coming.left, 'passage')} left"
     return f"{coming.name} follows{left}"
 
 
-def disk_line(found: Status) -> str:
-    return f"{size(found.database_bytes)} database, {size(found.files_bytes)} files, {size(found.index_bytes)} index"
+def format_disk_use(found: EngineStatus) -> str:
+    sizes = {"database": found.database_bytes, "files": found.files_bytes, "index": found.index_bytes}
+    return ", ".join(f"{format_size(size)} {name}" for name, size in sizes.items())
 
 
-@click.command(epilog=examples("knowledge verify && echo clean", "knowledge verify --json"))
-@common
+@click.command(epilog=format_examples("knowledge verify && echo clean", "knowledge verify --json"))
+@common_options
 @pass_session
 @click.pass_context
-def verify(context: click.Context, session: Session) -> None:
+def verify(context: click.Context, session: CliSession) -> None:
     """Check the database, the passages, the index and the files, and name every difference.
 
     SQLite's integrity check is run, each passage is compared with its checksum and each original with its hash. It
@@ -77,15 +85,15 @@ def verify(context: click.Context, session: Session) -> None:
     """
     findings = session.run(lambda engine: engine.verify())
     if session.as_json:
-        from knowledge.wire import dump_findings
+        from knowledge.wire import FindingsShape
 
-        print_json(dump_findings(findings))
+        print_json(FindingsShape.from_findings(findings))
     elif not findings:
         click.echo("Everything agrees: store, index and files.")
     else:
         for finding in findings:
-            click.echo(clean(f"{finding.part}: {finding.message}"))
-        say(f"{count(len(findings), 'difference')}. What to do:")
+            click.echo(sanitize_text(f"{finding.part}: {finding.message}"))
+        print_message(f"{pluralize(len(findings), 'difference')}. What to do:")
         for hint in dict.fromkeys(finding.hint for finding in findings if finding.hint):
-            say(f"  {hint}")
+            print_message(f"  {hint}")
     context.exit(cli_errors.FAILED if findings else cli_errors.OK)

@@ -9,18 +9,25 @@ from typing import TYPE_CHECKING
 import click
 
 from knowledge.engine.api import Engine
-from knowledge.model import IssuedKey, Removed, now
-from knowledge.surfaces.cli.command import common, examples, pass_session
-from knowledge.surfaces.cli.confirm import confirm
-from knowledge.surfaces.cli.output.screen import count, moment, print_json, print_table, say, size
-from knowledge.surfaces.cli.session import Session
+from knowledge.model import IssuedKey, RemovalResult, now
+from knowledge.surfaces.cli.common_options import common_options, format_examples, pass_session
+from knowledge.surfaces.cli.output.terminal import (
+    confirm,
+    format_size,
+    format_time,
+    pluralize,
+    print_json,
+    print_message,
+    print_table,
+)
+from knowledge.surfaces.cli.session import CliSession
 
 if TYPE_CHECKING:
     from knowledge.model import Account
 
 
 @click.group(
-    epilog=examples(
+    epilog=format_examples(
         "knowledge user add ada",
         "knowledge user list",
         "knowledge user key ada --name laptop --days 90",
@@ -28,13 +35,13 @@ if TYPE_CHECKING:
         "knowledge user remove ada",
     )
 )
-@common
+@common_options
 def user() -> None:
     """Add people who share this server, give them keys, and remove them."""
 
 
 @user.command(
-    epilog=examples(
+    epilog=format_examples(
         "knowledge user add ada",
         "knowledge user add ada --password",
         "knowledge user add ada --password-stdin < password.txt",
@@ -43,82 +50,80 @@ def user() -> None:
 @click.argument("username")
 @click.option("--password", "ask", is_flag=True, help="Ask for a password, so that they can log in by themselves.")
 @click.option("--password-stdin", "piped", is_flag=True, help="Read that password from standard input.")
-@common
+@common_options
 @pass_session
-def add(session: Session, username: str, ask: bool, piped: bool) -> None:
+def add(session: CliSession, username: str, ask: bool, piped: bool) -> None:
     """Make an account for USERNAME and show its first key, this once."""
     password = read_password(ask, piped)
 
     async def work(engine: Engine) -> IssuedKey:
-        await engine.add_account(username, password)
-        return await engine.issue_key(username, "first")
+        await engine.accounts.add(username, password)
+        return await engine.accounts.issue_key(username, "first")
 
-    hand_over(session, session.run(work))
+    print_issued_key(session, session.run(work))
 
 
-@user.command(name="list", epilog=examples("knowledge user list", "knowledge user list --json"))
-@common
+@user.command(name="list", epilog=format_examples("knowledge user list", "knowledge user list --json"))
+@common_options
 @pass_session
-def list_accounts(session: Session) -> None:
+def list_accounts(session: CliSession) -> None:
     """List the accounts."""
-    found = session.run(lambda engine: engine.accounts())
+    found = session.run(lambda engine: engine.accounts.list_all())
     if session.as_json:
-        from knowledge.wire.accounts import dump_accounts
+        from knowledge.wire import AccountsShape
 
-        print_json(dump_accounts(found))
+        print_json(AccountsShape(tuple(found)))
     elif found:
-        rows = [(str(one.id), one.username, standing(one), moment(one.created_at)) for one in found]
+        rows = [(str(one.id), one.username, format_flags(one), format_time(one.created_at)) for one in found]
         print_table(("id", "username", "", "since"), rows, right=("id",))
     else:
-        say("There are no accounts.")
+        print_message("There are no accounts.")
 
 
-@user.command(epilog=examples("knowledge user key ada", "knowledge user key ada --name laptop --days 90"))
+@user.command(epilog=format_examples("knowledge user key ada", "knowledge user key ada --name laptop --days 90"))
 @click.argument("username")
 @click.option("--name", default="shell", show_default=True, metavar="TEXT", help="What the key is for.")
 @click.option("--days", type=click.IntRange(1, 36_500), metavar="N", help="When it expires; never, unless given.")
-@common
+@common_options
 @pass_session
-def key(session: Session, username: str, name: str, days: int | None) -> None:
+def key(session: CliSession, username: str, name: str, days: int | None) -> None:
     """Make another key for USERNAME and show it, this once."""
-    hand_over(session, session.run(lambda engine: engine.issue_key(username, name, after(days))))
+    print_issued_key(
+        session, session.run(lambda engine: engine.accounts.issue_key(username, name, compute_expiry(days)))
+    )
 
 
-@user.command(epilog=examples("knowledge user disable ada", "knowledge user disable ada --undo"))
+@user.command(epilog=format_examples("knowledge user disable ada", "knowledge user disable ada --undo"))
 @click.argument("username")
 @click.option("--undo", is_flag=True, help="Let them in again.")
-@common
+@common_options
 @pass_session
-def disable(session: Session, username: str, undo: bool) -> None:
+def disable(session: CliSession, username: str, undo: bool) -> None:
     """Let USERNAME in no more; what they own stays."""
-    account = session.run(lambda engine: engine.disable_account(username, not undo))
+    account = session.run(lambda engine: engine.accounts.disable(username, not undo))
     if session.as_json:
-        from knowledge.wire.accounts import dump_account
-
-        print_json(dump_account(account))
+        print_json(account)
     else:
         click.echo(f"{account.username} is {'let in again' if undo else 'disabled'}.")
 
 
-@user.command(epilog=examples("knowledge user remove ada", "knowledge user remove ada --yes"))
+@user.command(epilog=format_examples("knowledge user remove ada", "knowledge user remove ada --yes"))
 @click.argument("username")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
-@common
+@common_options
 @pass_session
-def remove(session: Session, username: str, yes: bool) -> None:
+def remove(session: CliSession, username: str, yes: bool) -> None:
     """Remove USERNAME with everything that they own."""
 
-    async def work(engine: Engine) -> Removed:
+    async def work(engine: Engine) -> RemovalResult:
         confirm(f"Remove '{username}' with everything that they own for good?", yes)
-        return await engine.remove_account(username)
+        return await engine.accounts.remove(username)
 
     removed = session.run(work)
     if session.as_json:
-        from knowledge.wire import dump_removed
-
-        print_json(dump_removed(removed))
+        print_json(removed)
     else:
-        click.echo(f"Removed them with {count(removed.documents, 'document')}, {size(removed.bytes_freed)}.")
+        click.echo(f"Removed them with {pluralize(removed.documents, 'document')}, {format_size(removed.bytes_freed)}.")
 
 
 def read_password(ask: bool, piped: bool) -> str | None:
@@ -127,20 +132,20 @@ def read_password(ask: bool, piped: bool) -> str | None:
     return str(click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)) if ask else None
 
 
-def after(days: int | None) -> datetime | None:
+def compute_expiry(days: int | None) -> datetime | None:
     return None if days is None else now() + timedelta(days=days)
 
 
-def standing(account: Account) -> str:
+def format_flags(account: Account) -> str:
     return ", ".join(word for word, true in (("admin", account.is_admin), ("disabled", account.is_disabled)) if true)
 
 
-def hand_over(session: Session, issued: IssuedKey) -> None:
+def print_issued_key(session: CliSession, issued: IssuedKey) -> None:
     """The key goes to standard output alone, so that it can be piped to where it is kept."""
     if session.as_json:
-        from knowledge.wire.accounts import dump_issued_key
+        from knowledge.wire import IssuedKeyShape
 
-        print_json(dump_issued_key(issued))
+        print_json(IssuedKeyShape.from_issued(issued))
         return
-    say(f"The key of {issued.username}, shown this once:")
+    print_message(f"The key of {issued.username}, shown this once:")
     click.echo(issued.secret)

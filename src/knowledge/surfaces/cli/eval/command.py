@@ -10,23 +10,23 @@ from typing import TYPE_CHECKING
 import click
 
 from knowledge.engine.api import Engine
-from knowledge.model import Filter, Mode, Query
+from knowledge.model import Query, SearchFilter, SearchMode
 from knowledge.surfaces.cli import errors as cli_errors
-from knowledge.surfaces.cli.command import common, examples, pass_session
-from knowledge.surfaces.cli.output.progress import Display, progress_of
-from knowledge.surfaces.cli.output.screen import print_json, say
-from knowledge.surfaces.cli.session import Session
+from knowledge.surfaces.cli.common_options import common_options, format_examples, pass_session
+from knowledge.surfaces.cli.output.progress import ProgressDisplay, show_progress
+from knowledge.surfaces.cli.output.terminal import print_json, print_message
+from knowledge.surfaces.cli.session import CliSession
 
 if TYPE_CHECKING:
-    from knowledge.engine.evaluate.judge import Outcome, Question
+    from knowledge.engine.evaluate import EvalQuestion, QuestionOutcome
 
-DEPTH = 100
+SEARCH_DEPTH = 100
 """How many passages are looked at: enough for ten different documents, and to say how far down a right one is."""
 
 
 @click.command(
     "eval",
-    epilog=examples(
+    epilog=format_examples(
         "knowledge eval questions.jsonl",
         "knowledge eval questions.csv --collection manuals --mode text",
         "knowledge eval questions.yaml --min-ndcg 0.8 --json | jq '.results[] | select(.rank != 1)'",
@@ -35,19 +35,19 @@ DEPTH = 100
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @click.option(
     "--mode",
-    type=click.Choice([mode.value for mode in Mode]),
-    default=Mode.HYBRID.value,
+    type=click.Choice([mode.value for mode in SearchMode]),
+    default=SearchMode.HYBRID.value,
     show_default=True,
     help="By words and meaning, words alone (text), meaning alone (vector), or fused and reranked.",
 )
 @click.option("--collection", "-c", "collections", multiple=True, metavar="NAME", help="Only in this collection.")
 @click.option("--min-ndcg", type=click.FloatRange(0, 1), help="End with exit code 1 if nDCG@10 is lower.")
-@common
+@common_options
 @pass_session
 @click.pass_context
 def evaluate(
     context: click.Context,
-    session: Session,
+    session: CliSession,
     file: Path,
     mode: str,
     collections: tuple[str, ...],
@@ -58,59 +58,61 @@ def evaluate(
     FILE is JSON Lines, JSON, YAML, CSV or TSV. Each entry has a question and what should be found: a document (its
     title, path or id), a passage (its text), or both. The run is compared with the last one of the same file.
     """
-    from knowledge.engine.evaluate.metrics import average
+    from knowledge.engine.evaluate import average_measures
+    from knowledge.surfaces.cli.document_lookup import parse_collection_ref
     from knowledge.surfaces.cli.eval.questions import read_questions
     from knowledge.surfaces.cli.eval.report import Evaluation, dump_evaluation, print_evaluation
-    from knowledge.surfaces.cli.eval.runs import Run, Setup, compare, keep, last_run
-    from knowledge.surfaces.cli.find_document import collection_ref
+    from knowledge.surfaces.cli.eval.runs import EvaluationRun, EvaluationSetup, compare_runs, load_last_run, save_run
 
     questions = read_questions(file)
-    wanted = Filter(collections=tuple(collection_ref(name) for name in collections))
-    query = Query(text="", limit=DEPTH, mode=Mode(mode), filter=wanted)
-    with progress_of(len(questions)) as display:
-        outcomes, notes, missing = session.run(lambda engine: ask_all(engine, questions, query, display))
-    setup, data = Setup.of(file, mode, collections), session.settings.data
-    run = Run.of(setup, outcomes)
-    compared = compare(run, last_run(data, setup))
-    keep(data, run)
-    evaluation = Evaluation(setup, average([one.measures for one in outcomes]), outcomes, compared, notes, missing)
+    wanted = SearchFilter(collections=tuple(parse_collection_ref(name) for name in collections))
+    query = Query(text="", limit=SEARCH_DEPTH, mode=SearchMode(mode), filter=wanted)
+    with show_progress(len(questions)) as display:
+        outcomes, notes, missing = session.run(lambda engine: ask_questions(engine, questions, query, display))
+    setup, data = EvaluationSetup.from_options(file, mode, collections), session.settings.data
+    run = EvaluationRun.from_outcomes(setup, outcomes)
+    compared = compare_runs(run, load_last_run(data, setup))
+    save_run(data, run)
+    evaluation = Evaluation(
+        setup, average_measures([one.measures for one in outcomes]), outcomes, compared, notes, missing
+    )
     if session.as_json:
         print_json(dump_evaluation(evaluation))
     else:
         print_evaluation(evaluation)
     if min_ndcg is not None and evaluation.measures.ndcg < min_ndcg:
-        say(f"nDCG@10 is {evaluation.measures.ndcg:.4f}, below {min_ndcg}.")
+        print_message(f"nDCG@10 is {evaluation.measures.ndcg:.4f}, below {min_ndcg}.")
         context.exit(cli_errors.FAILED)
 
 
-async def ask_all(
-    engine: Engine, questions: Sequence[Question], query: Query, display: Display
-) -> tuple[list[Outcome], list[str], list[str]]:
+async def ask_questions(
+    engine: Engine, questions: Sequence[EvalQuestion], query: Query, display: ProgressDisplay
+) -> tuple[list[QuestionOutcome], list[str], list[str]]:
     """What became of each question, what the engine remarked, and the expected documents that are not there at all."""
-    from knowledge.engine.evaluate.judge import judge
-    from knowledge.surfaces.cli.commands.search import ask
+    from knowledge.engine.evaluate import judge_hits
+    from knowledge.surfaces.cli.commands.search import search_when_ready
 
-    outcomes: list[Outcome] = []
+    outcomes: list[QuestionOutcome] = []
     notes: dict[str, None] = {}
     for number, question in enumerate(questions, 1):
         display.step(f"question {number}", "", 0, 1)
-        answer = await ask(engine, replace(query, text=question.text))
-        outcomes.append(judge(question, answer.hits))
+        answer = await search_when_ready(engine, replace(query, text=question.text))
+        outcomes.append(judge_hits(question, answer.hits))
         notes.update(dict.fromkeys(answer.notes))
         display.end(f"question {number}")
-    return outcomes, list(notes), await not_there(engine, outcomes)
+    return outcomes, list(notes), await find_missing_documents(engine, outcomes)
 
 
-async def not_there(engine: Engine, outcomes: Sequence[Outcome]) -> list[str]:
+async def find_missing_documents(engine: Engine, outcomes: Sequence[QuestionOutcome]) -> list[str]:
     """Expected documents that no search could have found; the documents are only listed when something is unmet."""
-    from knowledge.engine.evaluate.judge import is_called
+    from knowledge.engine.evaluate import has_name
     from knowledge.model import DocumentFilter
-    from knowledge.surfaces.cli.find_document import every_document
+    from knowledge.surfaces.cli.document_lookup import iterate_documents
 
     names = dict.fromkeys(one.document for outcome in outcomes for one in outcome.unmet if one.document is not None)
     if not names:
         return []
-    async for document in every_document(engine, DocumentFilter()):
-        for name in [name for name in names if is_called(document, name)]:
+    async for document in iterate_documents(engine, DocumentFilter()):
+        for name in [name for name in names if has_name(document, name)]:
             del names[name]
     return list(names)

@@ -9,43 +9,43 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import cast
 
-from knowledge.engine.evaluate.judge import Expectation, Question
+from knowledge.engine.evaluate import EvalQuestion, Expectation
 from knowledge.errors import FileNotFound, InvalidParameter, KnowledgeError
 
-TEXT = ("question", "query")
-DOCUMENT = ("document", "documents", "title", "path", "id")
-PASSAGE = ("passage", "passages")
-FORM = 'Each entry has a "question" and a "document" (title, path or id), a "passage" (its text), or both.'
+QUESTION_FIELDS = ("question", "query")
+DOCUMENT_FIELDS = ("document", "documents", "title", "path", "id")
+PASSAGE_FIELDS = ("passage", "passages")
+FORMAT_HINT = 'Each entry has a "question" and a "document" (title, path or id), a "passage" (its text), or both.'
 
-Row = tuple[str, object]
+LocatedRow = tuple[str, object]
 """Where it stands, and what stands there."""
 
 
-def read_questions(path: Path) -> list[Question]:
+def read_questions(path: Path) -> list[EvalQuestion]:
     """Each question once: rows that repeat one add to what is expected of it."""
     expected: dict[str, list[Expectation]] = {}
-    for place, row in _rows(path):
-        text, expectations = _entry(row, f"{path.name}, {place}")
+    for place, row in _read_rows(path):
+        text, expectations = _parse_entry(row, f"{path.name}, {place}")
         expected.setdefault(text, []).extend(expectations)
     if not expected:
-        raise _wrong(f"There is no question in {path.name}")
-    return [Question(text, tuple(dict.fromkeys(wanted))) for text, wanted in expected.items()]
+        raise _invalid_file_error(f"There is no question in {path.name}")
+    return [EvalQuestion(text, tuple(dict.fromkeys(wanted))) for text, wanted in expected.items()]
 
 
-def _rows(path: Path) -> Iterator[Row]:
+def _read_rows(path: Path) -> Iterator[LocatedRow]:
     if not path.is_file():
         raise FileNotFound(f"There is no file {path}", hint="Check the path of the questions.", path=str(path))
     try:
         read = READERS[path.suffix.lower()]
     except KeyError:
-        raise _wrong(f"{path.name} is none of {', '.join(READERS)}") from None
+        raise _invalid_file_error(f"{path.name} is none of {', '.join(READERS)}") from None
     try:
         yield from read(path.read_text("utf-8-sig"))
     except (ValueError, csv.Error) as error:
-        raise _wrong(f"{path.name} cannot be read: {error}") from error
+        raise _invalid_file_error(f"{path.name} cannot be read: {error}") from error
 
 
-def _lines(text: str) -> Iterator[Row]:
+def _parse_json_lines(text: str) -> Iterator[LocatedRow]:
     for number, line in enumerate(text.splitlines(), 1):
         if line.strip():
             try:
@@ -54,59 +54,61 @@ def _lines(text: str) -> Iterator[Row]:
                 raise ValueError(f"line {number}: {error}") from error
 
 
-def _list(values: object) -> Iterator[Row]:
+def _number_entries(values: object) -> Iterator[LocatedRow]:
     if not isinstance(values, list):
         raise ValueError("it is not a list")
     yield from ((f"entry {number}", value) for number, value in enumerate(values, 1))
 
 
-def _json(text: str) -> Iterator[Row]:
-    return _list(json.loads(text))
+def _parse_json(text: str) -> Iterator[LocatedRow]:
+    return _number_entries(json.loads(text))
 
 
-def _yaml(text: str) -> Iterator[Row]:
+def _parse_yaml(text: str) -> Iterator[LocatedRow]:
     import yaml
 
     try:
-        return _list(yaml.safe_load(text))
+        return _number_entries(yaml.safe_load(text))
     except yaml.YAMLError as error:
         raise ValueError(" ".join(str(error).split())) from error
 
 
-def _table(delimiter: str) -> Callable[[str], Iterator[Row]]:
-    def read(text: str) -> Iterator[Row]:
+def _make_table_parser(delimiter: str) -> Callable[[str], Iterator[LocatedRow]]:
+    def read(text: str) -> Iterator[LocatedRow]:
         rows = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter)
         yield from ((f"line {rows.line_num}", row) for row in rows)
 
     return read
 
 
-READERS: dict[str, Callable[[str], Iterator[Row]]] = {
-    ".jsonl": _lines,
-    ".ndjson": _lines,
-    ".json": _json,
-    ".yaml": _yaml,
-    ".yml": _yaml,
-    ".csv": _table(","),
-    ".tsv": _table("\t"),
+READERS: dict[str, Callable[[str], Iterator[LocatedRow]]] = {
+    ".jsonl": _parse_json_lines,
+    ".ndjson": _parse_json_lines,
+    ".json": _parse_json,
+    ".yaml": _parse_yaml,
+    ".yml": _parse_yaml,
+    ".csv": _make_table_parser(","),
+    ".tsv": _make_table_parser("\t"),
 }
 
 
-def _entry(row: object, place: str) -> tuple[str, list[Expectation]]:
+def _parse_entry(row: object, place: str) -> tuple[str, list[Expectation]]:
     if not isinstance(row, Mapping):
-        raise _wrong(f"{place} is not an entry with fields")
+        raise _invalid_file_error(f"{place} is not an entry with fields")
     fields = cast(Mapping[str, object], row)
-    texts, documents, passages = (list(_values(fields, names)) for names in (TEXT, DOCUMENT, PASSAGE))
+    texts, documents, passages = (
+        list(_read_values(fields, names)) for names in (QUESTION_FIELDS, DOCUMENT_FIELDS, PASSAGE_FIELDS)
+    )
     if len(texts) != 1 or not (documents or passages):
-        raise _wrong(f"{place} has no question" if not texts else f"{place} does not say what is expected")
+        raise _invalid_file_error(f"{place} has no question" if not texts else f"{place} does not say what is expected")
     if not passages:
         return texts[0], [Expectation(document) for document in documents]
     if len(documents) > 1:
-        raise _wrong(f"{place} names several documents for a passage")
+        raise _invalid_file_error(f"{place} names several documents for a passage")
     return texts[0], [Expectation(documents[0] if documents else None, passage) for passage in passages]
 
 
-def _values(fields: Mapping[str, object], names: Iterable[str]) -> Iterator[str]:
+def _read_values(fields: Mapping[str, object], names: Iterable[str]) -> Iterator[str]:
     """What stands under these names, one by one, without what is empty."""
     for name in names:
         value = fields.get(name)
@@ -115,5 +117,5 @@ def _values(fields: Mapping[str, object], names: Iterable[str]) -> Iterator[str]
                 yield str(one).strip()
 
 
-def _wrong(message: str) -> KnowledgeError:
-    return InvalidParameter(message, hint=FORM, parameter="FILE")
+def _invalid_file_error(message: str) -> KnowledgeError:
+    return InvalidParameter(message, hint=FORMAT_HINT, parameter="FILE")

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from knowledge.engine.evaluate.judge import Expectation, Outcome
-from knowledge.engine.evaluate.metrics import DEPTH, Measures
+from knowledge.engine.evaluate import CUTOFF_RANK, Expectation, Measures, QuestionOutcome
 from knowledge.model import Hit
-from knowledge.surfaces.cli.eval.runs import Comparison, Place, Run, Setup
-from knowledge.surfaces.cli.output.highlight import excerpt, on_one_line
+from knowledge.surfaces.cli.eval.runs import EvaluationRun, EvaluationSetup, QuestionResult, RunComparison
+from knowledge.surfaces.cli.output.hits import join_lines, make_excerpt
 from knowledge.surfaces.cli.output.json_shapes import (
     ComparisonShape,
     EvaluationShape,
@@ -18,15 +17,15 @@ from knowledge.surfaces.cli.output.json_shapes import (
     MeasuresShape,
     TopShape,
 )
-from knowledge.surfaces.cli.output.screen import moment, print_facts, print_table, say, show
+from knowledge.surfaces.cli.output.terminal import format_time, print_facts, print_message, print_output, print_table
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    setup: Setup
+    setup: EvaluationSetup
     measures: Measures
-    outcomes: Sequence[Outcome]
-    compared: Comparison | None
+    outcomes: Sequence[QuestionOutcome]
+    comparison: RunComparison | None
     notes: Sequence[str]
     missing: Sequence[str]
 
@@ -35,70 +34,75 @@ class Evaluation:
 
 
 def print_evaluation(evaluation: Evaluation) -> None:
-    last = evaluation.compared.last if evaluation.compared else None
+    last = evaluation.comparison.last if evaluation.comparison else None
     print_table(
         ["rank", "last", "question", "on top instead"],
-        [_row(outcome, last) for outcome in evaluation.outcomes],
+        [_format_row(outcome, last) for outcome in evaluation.outcomes],
         right=["rank", "last"],
     )
-    show("")
-    print_facts([*_figures(evaluation), *_changes(evaluation.compared)])
+    print_output("")
+    print_facts([*_format_measures(evaluation), *_format_changes(evaluation.comparison)])
     for note in evaluation.notes:
-        say(note)
+        print_message(note)
     for name in evaluation.missing:
-        say(f"No document is called '{name}', so it could not be found.")
+        print_message(f"No document is called '{name}', so it could not be found.")
 
 
-def _row(outcome: Outcome, last: Run | None) -> list[str]:
+def _format_row(outcome: QuestionOutcome, last: EvaluationRun | None) -> list[str]:
     before = last.places.get(outcome.question.text) if last else None
-    return [_rank(outcome.rank), _before(outcome, before), outcome.question.text, _instead(outcome)]
+    return [
+        _format_rank(outcome.rank),
+        _format_previous_rank(outcome, before),
+        outcome.question.text,
+        _format_top_hit(outcome),
+    ]
 
 
-def _rank(rank: int | None) -> str:
+def _format_rank(rank: int | None) -> str:
     return "–" if rank is None else str(rank)
 
 
-def _before(outcome: Outcome, before: Place | None) -> str:
+def _format_previous_rank(outcome: QuestionOutcome, before: QuestionResult | None) -> str:
     """The old rank, where it was another."""
-    return "" if before is None or before.rank == outcome.rank else _rank(before.rank)
+    return "" if before is None or before.rank == outcome.rank else _format_rank(before.rank)
 
 
-def _instead(outcome: Outcome) -> str:
+def _format_top_hit(outcome: QuestionOutcome) -> str:
     if outcome.rank == 1:
         return ""
-    if outcome.top is None:
+    if outcome.top_hit is None:
         return "nothing was found"
-    hit = outcome.top
+    hit = outcome.top_hit
     if all(one.passage is None for one in outcome.question.expected):
         return hit.document.title
-    return f"{hit.document.title}: {excerpt(on_one_line(hit.text), []).text}"
+    return f"{hit.document.title}: {make_excerpt(join_lines(hit.text), []).text}"
 
 
-def _figures(evaluation: Evaluation) -> list[tuple[str, object]]:
+def _format_measures(evaluation: Evaluation) -> list[tuple[str, object]]:
     ranks = [outcome.rank for outcome in evaluation.outcomes]
-    first, near = ranks.count(1), sum(rank is not None and rank <= DEPTH for rank in ranks)
-    now, before = evaluation.measures, evaluation.compared.before if evaluation.compared else None
+    first, near = ranks.count(1), sum(rank is not None and rank <= CUTOFF_RANK for rank in ranks)
+    now, before = evaluation.measures, evaluation.comparison.before if evaluation.comparison else None
     return [
-        ("nDCG@10", _figure(now.ndcg, before.ndcg if before else None)),
-        ("recall@10", _figure(now.recall, before.recall if before else None)),
-        ("MRR@10", _figure(now.mrr, before.mrr if before else None)),
+        ("nDCG@10", _format_measure(now.ndcg, before.ndcg if before else None)),
+        ("recall@10", _format_measure(now.recall, before.recall if before else None)),
+        ("MRR@10", _format_measure(now.mrr, before.mrr if before else None)),
         ("questions", f"{len(ranks)}, of which {first} have it on top and {near} in the first ten"),
     ]
 
 
-def _figure(now: float, before: float | None) -> str:
+def _format_measure(now: float, before: float | None) -> str:
     return f"{now:.4f}" if before is None else f"{now:.4f}  (last {before:.4f})"
 
 
-def _changes(compared: Comparison | None) -> list[tuple[str, object]]:
-    if compared is None:
+def _format_changes(comparison: RunComparison | None) -> list[tuple[str, object]]:
+    if comparison is None:
         return []
-    gain = compared.ndcg
+    gain = comparison.ndcg
     verdict = "better" if gain.low > 0 else "worse" if gain.high < 0 else "within the noise"
     return [
-        ("last run", moment(compared.last.at)),
+        ("last run", format_time(comparison.last.at)),
         ("difference", f"{gain.mean:+.4f} [{gain.low:+.4f}, {gain.high:+.4f}] nDCG@10, {verdict}"),
-        ("changed", f"{len(compared.better)} better, {len(compared.worse)} worse, of {compared.questions}"),
+        ("changed", f"{len(comparison.better)} better, {len(comparison.worse)} worse, of {comparison.questions}"),
     ]
 
 
@@ -112,33 +116,33 @@ def dump_evaluation(evaluation: Evaluation) -> EvaluationShape:
         "mode": setup.mode,
         "collections": list(setup.collections),
         "questions": len(evaluation.outcomes),
-        **_measures(evaluation.measures),
-        "results": [_judged(outcome) for outcome in evaluation.outcomes],
-        "last": _comparison(evaluation.compared) if evaluation.compared else None,
+        **_dump_measures(evaluation.measures),
+        "results": [_dump_outcome(outcome) for outcome in evaluation.outcomes],
+        "last": _dump_comparison(evaluation.comparison) if evaluation.comparison else None,
         "notes": list(evaluation.notes),
         "missing_documents": list(evaluation.missing),
     }
 
 
-def _measures(measures: Measures) -> MeasuresShape:
+def _dump_measures(measures: Measures) -> MeasuresShape:
     return {"ndcg": measures.ndcg, "recall": measures.recall, "mrr": measures.mrr}
 
 
-def _judged(outcome: Outcome) -> JudgedShape:
+def _dump_outcome(outcome: QuestionOutcome) -> JudgedShape:
     return {
         "question": outcome.question.text,
-        "expected": [_expectation(one) for one in outcome.question.expected],
+        "expected": [_dump_expectation(one) for one in outcome.question.expected],
         "rank": outcome.rank,
-        **_measures(outcome.measures),
-        "top": _top(outcome.top) if outcome.top else None,
+        **_dump_measures(outcome.measures),
+        "top": _dump_top_hit(outcome.top_hit) if outcome.top_hit else None,
     }
 
 
-def _expectation(one: Expectation) -> ExpectationShape:
+def _dump_expectation(one: Expectation) -> ExpectationShape:
     return {"document": one.document, "passage": one.passage}
 
 
-def _top(hit: Hit) -> TopShape:
+def _dump_top_hit(hit: Hit) -> TopShape:
     document = hit.document
     return {
         "document_id": document.id,
@@ -149,13 +153,13 @@ def _top(hit: Hit) -> TopShape:
     }
 
 
-def _comparison(compared: Comparison) -> ComparisonShape:
-    gain = compared.ndcg
+def _dump_comparison(comparison: RunComparison) -> ComparisonShape:
+    gain = comparison.ndcg
     return {
-        "at": compared.last.at.isoformat(),
-        "questions": compared.questions,
-        **_measures(compared.before),
+        "at": comparison.last.at.isoformat(),
+        "questions": comparison.questions,
+        **_dump_measures(comparison.before),
         "ndcg_difference": {"mean": gain.mean, "low": gain.low, "high": gain.high},
-        "better": list(compared.better),
-        "worse": list(compared.worse),
+        "better": list(comparison.better),
+        "worse": list(comparison.worse),
     }

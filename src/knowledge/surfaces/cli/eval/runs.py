@@ -12,16 +12,15 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from knowledge.engine.evaluate.judge import Outcome
-from knowledge.engine.evaluate.metrics import Estimate, Measures, average, difference
-from knowledge.store.file_modes import make_folder, private_opener
-from knowledge.surfaces.cli.find_document import absolute
+from knowledge.engine.evaluate import MeanEstimate, Measures, QuestionOutcome, average_measures, bootstrap_difference
+from knowledge.filesystem.file_modes import make_folder, private_opener
+from knowledge.surfaces.cli.document_lookup import absolute_path
 
-FOLDER = "evaluations"
+FOLDER_NAME = "evaluations"
 
 
 @dataclass(frozen=True, slots=True)
-class Setup:
+class EvaluationSetup:
     """What must be equal for two runs to be compared."""
 
     file: str
@@ -29,78 +28,78 @@ class Setup:
     collections: tuple[str, ...]
 
     @classmethod
-    def of(cls, file: Path, mode: str, collections: Sequence[str]) -> Setup:
-        return cls(absolute(file), mode, tuple(sorted(collections)))
+    def from_options(cls, file: Path, mode: str, collections: Sequence[str]) -> EvaluationSetup:
+        return cls(absolute_path(file), mode, tuple(sorted(collections)))
 
-    def kept_in(self, data: Path) -> Path:
+    def path_in(self, data: Path) -> Path:
         key = json.dumps([self.file, self.mode, self.collections])
-        return data / FOLDER / f"{hashlib.sha256(key.encode()).hexdigest()[:24]}.json"
+        return data / FOLDER_NAME / f"{hashlib.sha256(key.encode()).hexdigest()[:24]}.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class QuestionResult:
     rank: int | None
     measures: Measures
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class EvaluationRun:
     at: datetime
-    setup: Setup
-    places: dict[str, Place]
+    setup: EvaluationSetup
+    places: dict[str, QuestionResult]
     """By the text of the question."""
 
     @classmethod
-    def of(cls, setup: Setup, outcomes: Sequence[Outcome]) -> Run:
-        places = {outcome.question.text: Place(outcome.rank, outcome.measures) for outcome in outcomes}
+    def from_outcomes(cls, setup: EvaluationSetup, outcomes: Sequence[QuestionOutcome]) -> EvaluationRun:
+        places = {outcome.question.text: QuestionResult(outcome.rank, outcome.measures) for outcome in outcomes}
         return cls(datetime.now(UTC), setup, places)
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class RunComparison:
     """This run beside the last one."""
 
-    last: Run
+    last: EvaluationRun
     before: Measures
     """Of all questions that the last run had."""
     questions: int
     """How many both have; the rest is about those."""
-    ndcg: Estimate
+    ndcg: MeanEstimate
     better: tuple[str, ...]
     worse: tuple[str, ...]
 
 
-RUN = TypeAdapter(Run)
+RUN_ADAPTER = TypeAdapter(EvaluationRun)
 
 
-def last_run(data: Path, setup: Setup) -> Run | None:
+def load_last_run(data: Path, setup: EvaluationSetup) -> EvaluationRun | None:
     """None where there was none, or where it cannot be read any more."""
     try:
-        return RUN.validate_json(setup.kept_in(data).read_bytes())
+        return RUN_ADAPTER.validate_json(setup.path_in(data).read_bytes())
     except (OSError, ValidationError):
         return None
 
 
-def keep(data: Path, run: Run) -> None:
-    path = run.setup.kept_in(data)
+def save_run(data: Path, run: EvaluationRun) -> None:
+    path = run.setup.path_in(data)
     make_folder(path.parent)
     draft = path.with_name(f"{path.name}.{os.getpid()}")
     with open(draft, "wb", opener=private_opener) as file:
-        file.write(RUN.dump_json(run, indent=1))
+        file.write(RUN_ADAPTER.dump_json(run, indent=1))
     draft.replace(path)
 
 
-def compare(run: Run, last: Run | None) -> Comparison | None:
+def compare_runs(run: EvaluationRun, last: EvaluationRun | None) -> RunComparison | None:
     both = [text for text in run.places if last and text in last.places]
     if last is None or not both:
         return None
     now, then = [run.places[text].measures for text in both], [last.places[text].measures for text in both]
     gains = {text: new.ndcg - old.ndcg for text, new, old in zip(both, now, then, strict=True)}
-    return Comparison(
+    return RunComparison(
         last=last,
-        before=average([place.measures for place in last.places.values()]),
+        before=average_measures([place.measures for place in last.places.values()]),
         questions=len(both),
-        ndcg=difference([one.ndcg for one in now], [one.ndcg for one in then]),
+        ndcg=bootstrap_difference([one.ndcg for one in now], [one.ndcg for one in then]),
         better=tuple(text for text in both if gains[text] > 0),
         worse=tuple(text for text in both if gains[text] < 0),
     )

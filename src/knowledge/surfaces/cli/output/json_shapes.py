@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NotRequired
 
 from pydantic import JsonValue
 from typing_extensions import TypedDict
 
-from knowledge.wire.shapes import DocumentShape, ErrorFacts, JobShape
+from knowledge.extract.base import Facts
+from knowledge.model import ExtractionMethod, Job
+from knowledge.wire import DocumentShape, ErrorFacts
 
 
 class OutcomeShape(TypedDict):
@@ -15,7 +18,7 @@ class OutcomeShape(TypedDict):
 
     name: str
     document_id: int | None
-    job: NotRequired[JobShape]
+    job: NotRequired[Job]
     error: NotRequired[ErrorFacts]
 
 
@@ -42,7 +45,7 @@ class WatchShape(TypedDict):
     before: str | None
     """Where a renamed file was."""
     document_id: int | None
-    job: NotRequired[JobShape]
+    job: NotRequired[Job]
     error: NotRequired[ErrorFacts]
 
 
@@ -51,7 +54,7 @@ class EditedShape(TypedDict):
 
 
 class TouchedJobsShape(TypedDict):
-    jobs: list[JobShape]
+    jobs: list[Job]
 
 
 class ReindexedShape(TypedDict):
@@ -82,22 +85,17 @@ class DoctorShape(TypedDict):
     checks: list[CheckShape]
 
 
-class PageShape(TypedDict):
+@dataclass(frozen=True)
+class PageShape:
     number: int | None
     text: str
-    method: str
+    method: ExtractionMethod
     warning: str | None
 
 
-class ExtractedShape(TypedDict):
-    doc_type: str
-    title: str | None
-    author: str | None
-    language: str | None
-    page_count: int | None
-    tags: list[str]
-    metadata: dict[str, JsonValue]
-    pages: list[PageShape]
+@dataclass(frozen=True)
+class ExtractedShape(Facts):
+    pages: tuple[PageShape, ...] = ()
 
 
 class MeasuresShape(TypedDict):

@@ -8,14 +8,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from knowledge.surfaces.cli.output.screen import clean, err
+from knowledge.surfaces.cli.output.terminal import make_stderr_console, sanitize_text
 
 if TYPE_CHECKING:
     from rich.progress import Progress, Task
     from rich.text import Text
 
 
-class Display(Protocol):
+class ProgressDisplay(Protocol):
     """Where progress is told."""
 
     def step(self, name: str, what: str, done: int, total: int) -> None: ...
@@ -23,7 +23,7 @@ class Display(Protocol):
     def end(self, name: str) -> None: ...
 
 
-class Silence:
+class NoProgress:
     """Without a terminal nobody watches."""
 
     def step(self, name: str, what: str, done: int, total: int) -> None: ...
@@ -31,7 +31,7 @@ class Silence:
     def end(self, name: str) -> None: ...
 
 
-class Bar:
+class ProgressBar:
     """Whole files, and the shares of those that are on their way."""
 
     def __init__(self, progress: Progress, total: int) -> None:
@@ -41,36 +41,36 @@ class Bar:
 
     def step(self, name: str, what: str, done: int, total: int) -> None:
         self._shares[name] = min(done / total, 1.0) if total else 0.0
-        self._draw(f"{Path(name).name}: {what}" if what else Path(name).name)
+        self._redraw(f"{Path(name).name}: {what}" if what else Path(name).name)
 
     def end(self, name: str) -> None:
         self._shares.pop(name, None)
         self._ended += 1
-        self._draw(Path(name).name)
+        self._redraw(Path(name).name)
 
-    def _draw(self, doing: str) -> None:
+    def _redraw(self, doing: str) -> None:
         completed = self._ended + sum(self._shares.values())
-        self._progress.update(self._task, completed=completed, description=clean(doing), ended=self._ended)
+        self._progress.update(self._task, completed=completed, description=sanitize_text(doing), ended=self._ended)
 
 
 @contextmanager
-def progress_of(total: int) -> Iterator[Display]:
+def show_progress(total: int) -> Iterator[ProgressDisplay]:
     """A bar on stderr for as long as the block lasts, where there is a terminal."""
     if not sys.stderr.isatty() or not total:
-        yield Silence()
+        yield NoProgress()
         return
-    with _bar() as progress:
-        yield Bar(progress, total)
+    with _make_progress() as progress:
+        yield ProgressBar(progress, total)
 
 
-def _bar() -> Progress:
+def _make_progress() -> Progress:
     from rich import progress
     from rich.table import Column
     from rich.text import Text
 
     class Rate(progress.ProgressColumn):
         def render(self, task: Task) -> Text:
-            return Text(rate(task.finished_speed or task.speed), style="dim")
+            return Text(format_rate(task.finished_speed or task.speed), style="dim")
 
     class Files(progress.ProgressColumn):
         def render(self, task: Task) -> Text:
@@ -84,13 +84,13 @@ def _bar() -> Progress:
         progress.TextColumn(
             "{task.description}", markup=False, style="dim", table_column=Column(no_wrap=True, ratio=1)
         ),
-        console=err(),
+        console=make_stderr_console(),
         transient=True,
         expand=True,
     )
 
 
-def rate(speed: float | None) -> str:
+def format_rate(speed: float | None) -> str:
     if not speed:
         return ""
     return f"{speed:.1f}/s" if speed >= 1 else f"{speed * 60:.1f}/min"

@@ -1,57 +1,169 @@
-"""A form with a file: its parts go to disk while they arrive, and no part may be larger than it should."""
+"""Forms with a file: the parts go to disk while they arrive, and no part may be larger than it should.
+
+FastAPI's own form parameters are parsed before any dependency runs and without a limit for a file, so the routes that
+take a file depend on these readers.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import mimetypes
+import re
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import PureWindowsPath
 
+from pydantic import JsonValue, ValidationError
 from starlette.datastructures import FormData, Headers, UploadFile
 from starlette.formparsers import FormParser, MultiPartException, MultiPartParser
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
-from knowledge.errors import InvalidParameter, Malformed, TooLarge, WrongMime
-from knowledge.model import Content
-from knowledge.surfaces.rest.framework.bodies import MAX_JSON_BYTES, content_type, streaming
+from knowledge.errors import (
+    Invalid,
+    InvalidParameter,
+    Malformed,
+    MissingParameter,
+    NoValidFiles,
+    TooLarge,
+    UnsupportedFormat,
+    WrongMime,
+)
+from knowledge.model import Content, NewFile, NewNote
+from knowledge.surfaces.rest.framework.dependencies import (
+    MAX_ECHO_CHARS,
+    AppContext,
+    CallerEngine,
+    content_type,
+    is_json,
+)
+from knowledge.surfaces.rest.framework.errors import BodyTooLarge
+from knowledge.surfaces.rest.framework.middleware import DRAIN_SECONDS, MAX_JSON_BYTES
+from knowledge.surfaces.rest.framework.openapi import CorpusId
+from knowledge.surfaces.rest.framework.validation import refuse
+from knowledge.wire import AddBody, FileFields
+from knowledge.wire.requests import form_metadata, form_tags
 
+FORM_TYPES = ("multipart/form-data", "application/x-www-form-urlencoded")
 MAX_FIELDS = 250
 MAX_FIELD_BYTES = MAX_JSON_BYTES
-PIECE = 1 << 20
-SLACK = 1 << 20
-"""For the boundaries and the small fields around a file."""
+PIECE_BYTES = 1 << 20
+FILENAME = re.compile(rb";\s*filename\*?=", re.IGNORECASE)
+"""In the Content-Disposition of a part that is a file."""
 
 
-class _Parts(MultiPartParser):
-    """Starlette's parser with a limit for each file, kept while it streams."""
+async def read_note_or_file(request: Request, context: AppContext) -> AsyncIterator[NewNote | NewFile]:
+    """Read a note as JSON, or a form with a note or a file; the file is gone when the route has answered."""
+    given = content_type(request)
+    if given in FORM_TYPES:
+        async with read_form(request, context.max_file_bytes) as form:
+            yield read_new(form)
+    elif not given or is_json(given):
+        yield (await read_note(request)).to_note()
+    else:
+        raise UnsupportedFormat(
+            f"The body is {given[:MAX_ECHO_CHARS]}",
+            hint="Send multipart/form-data or application/json.",
+            content_type=given[:MAX_ECHO_CHARS],
+        )
+
+
+async def read_corpus_file(
+    request: Request, id: CorpusId, context: AppContext, engine: CallerEngine
+) -> AsyncIterator[NewNote | NewFile]:
+    """Read a form with a file for a corpus; whether the caller sees the corpus is asked before anything is read."""
+    await engine.corpora.get(id)
+    if content_type(request) != "multipart/form-data":
+        raise NoValidFiles("No file was sent")
+    async with read_form(request, context.max_file_bytes) as form:
+        file = file_of(form)
+        if file is None or not file.filename:
+            raise NoValidFiles("No file was sent")
+        check_mime(file)
+        yield read_new(form, into=id)
+
+
+async def read_note(request: Request) -> AddBody:
+    try:
+        return AddBody.model_validate_json(await request.body() or b"{}")
+    except ClientDisconnect as error:
+        raise connection_ended() from error
+    except ValidationError as error:
+        raise refuse(error.errors(include_url=False), AddBody.model_fields) from error
+
+
+def read_new(form: FormData, into: int | None = None) -> NewNote | NewFile:
+    """What a form holds, for the collection that the path names or, without one, that the form does."""
+    fields, file = _fields(form), file_of(form)
+    if into is not None:
+        fields = fields.going_into(into)
+    has_note = bool(texts(form).get("note"))
+    if file is None:
+        if not has_note:
+            raise MissingParameter("'file' or 'note' is missing", hint="Send one of the two.", parameter="file")
+        return fields.to_note()
+    if has_note:
+        raise Invalid("The form holds a file and a note", hint="Send one of the two.")
+    filename = filename_of(file) if fields.filename is None else fields.filename
+    if not filename:
+        raise InvalidParameter("'file' came without a filename", hint="With curl: -F file=@PATH.", parameter="file")
+    return fields.to_file(filename, content_of(file))
+
+
+def _fields(form: FormData) -> FileFields:
+    values: dict[str, JsonValue] = {}
+    for name, given in texts(form).items():
+        if name == "tags":
+            values[name] = [*form_tags(given)]
+        elif len(given) > 1:
+            name = name[:MAX_ECHO_CHARS]
+            raise InvalidParameter(f"'{name}' is given more than once", parameter=name)
+        elif given[0] or name == "note":
+            values[name] = form_metadata(given[0]) if name == "metadata" else given[0]
+        elif name not in FileFields.model_fields:
+            values[name] = ""
+    try:
+        return FileFields.model_validate(values, strict=False)
+    except ValidationError as error:
+        raise refuse(error.errors(include_url=False), {*FileFields.model_fields, "file"}) from error
+
+
+class LimitedParts(MultiPartParser):
+    """Starlette's parser with a limit for each part, kept while it streams."""
 
     def __init__(self, headers: Headers, stream: AsyncGenerator[bytes], max_file_bytes: int) -> None:
         super().__init__(headers, stream, max_files=1, max_fields=MAX_FIELDS, max_part_size=MAX_FIELD_BYTES)
         self._max_file_bytes = max_file_bytes
-        self._seen = 0
-        self._ended = False
+        self._part_bytes = 0
+        self._part_headers = b""
+        self._has_ended = False
 
     def on_part_begin(self) -> None:
         super().on_part_begin()
-        self._seen = 0
+        self._part_bytes = 0
+        self._part_headers = b""
+
+    def on_header_value(self, data: bytes, start: int, end: int) -> None:
+        super().on_header_value(data, start, end)
+        self._part_headers += data[start:end]
 
     def on_end(self) -> None:
-        self._ended = True
+        self._has_ended = True
 
     async def parse(self) -> FormData:
         form = await super().parse()
-        if not self._ended:
+        if not self._has_ended:
             await form.close()
             raise MultiPartException("The last boundary is missing")
         return form
 
     def on_part_data(self, data: bytes, start: int, end: int) -> None:
-        self._seen += end - start
-        in_file = self._current_part.file is not None
-        limit = self._max_file_bytes if in_file else MAX_FIELD_BYTES
-        if self._seen > limit:
-            what = "file" if in_file else "field"
-            raise TooLarge(f"The {what} is larger than {limit >> 20} MB", max_size_mb=limit >> 20)
+        self._part_bytes += end - start
+        if self._part_bytes > min(self._max_file_bytes, MAX_FIELD_BYTES):
+            is_file = FILENAME.search(self._part_headers) is not None
+            max_bytes = self._max_file_bytes if is_file else MAX_FIELD_BYTES
+            if self._part_bytes > max_bytes:
+                what, size_mb = "file" if is_file else "field", max_bytes >> 20
+                raise TooLarge(f"The {what} is larger than {size_mb} MB", max_size_mb=size_mb)
         super().on_part_data(data, start, end)
 
 
@@ -66,20 +178,28 @@ async def read_form(request: Request, max_file_bytes: int) -> AsyncIterator[Form
 
 
 async def _parse(request: Request, max_file_bytes: int) -> FormData:
+    stream = request.stream()
     try:
-        async with streaming(request) as stream:
-            if content_type(request) == "multipart/form-data":
-                parts = _Parts(request.headers, stream.pieces(max_file_bytes + SLACK), max_file_bytes)
-                return await parts.parse()
-            pieces = stream.pieces(MAX_FIELD_BYTES)
-            return await FormParser(
-                request.headers, pieces, max_fields=MAX_FIELDS, max_part_size=MAX_FIELD_BYTES
-            ).parse()
+        if content_type(request) == "multipart/form-data":
+            return await LimitedParts(request.headers, stream, max_file_bytes).parse()
+        return await FormParser(request.headers, stream, max_fields=MAX_FIELDS, max_part_size=MAX_FIELD_BYTES).parse()
     except MultiPartException as error:
         raise Malformed(
             "The form cannot be read",
             hint=f"Send multipart/form-data with one file and at most {MAX_FIELDS} fields.",
         ) from error
+    except ClientDisconnect as error:
+        raise connection_ended() from error
+    except TooLarge:  # read what the client is still sending, so that it reads the answer
+        with suppress(BodyTooLarge, ClientDisconnect, TimeoutError):
+            async with asyncio.timeout(DRAIN_SECONDS):
+                async for _ in stream:
+                    pass
+        raise
+
+
+def connection_ended() -> Malformed:
+    return Malformed("The connection ended before the body did")
 
 
 def texts(form: FormData) -> dict[str, list[str]]:
@@ -125,7 +245,7 @@ def check_mime(file: UploadFile) -> None:
 def content_of(file: UploadFile) -> Content:
     async def pieces() -> AsyncIterator[bytes]:
         await file.seek(0)
-        while piece := await file.read(PIECE):
+        while piece := await file.read(PIECE_BYTES):
             yield piece
 
     return Content(pieces)

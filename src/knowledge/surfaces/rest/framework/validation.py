@@ -1,45 +1,25 @@
-"""What pydantic found wrong, in our own words."""
+"""Words what pydantic found wrong with a request, and names the parameters that a route declares."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from fastapi.routing import APIRoute
+from pydantic import BaseModel
+
 from knowledge.errors import Invalid, InvalidParameter, KnowledgeError, Malformed, MissingParameter, UnknownParameter
+from knowledge.wire.errors import REST_WORDS, describe_problem
 
 Problem = Mapping[str, Any]
 """One entry of pydantic's list: type, loc, msg, input and ctx."""
-
-WORDS = {
-    "int_type": "must be a whole number",
-    "int_parsing": "must be a whole number",
-    "int_from_float": "must be a whole number",
-    "int_parsing_size": "is a number beyond all measure",
-    "float_type": "must be a number",
-    "float_parsing": "must be a number",
-    "finite_number": "must be a finite number",
-    "string_type": "must be text",
-    "string_unicode": "is not valid UTF-8",
-    "bool_type": "must be true or false",
-    "bool_parsing": "must be true or false",
-    "list_type": "must be a list",
-    "dict_type": "must be an object",
-    "uuid_type": "must be a UUID",
-    "uuid_parsing": "must be a UUID",
-    "greater_than_equal": "must be at least {ge}",
-    "less_than_equal": "must be at most {le}",
-    "string_too_long": "must have at most {max_length} characters",
-    "literal_error": "must be one of {expected}",
-    "enum": "must be one of {expected}",
-    "value_error": "{error}",
-}
 
 
 def refuse(problems: Sequence[Problem], valid: Iterable[str] = ()) -> KnowledgeError:
     """The error for a request that does not fit; the first problem gives it its class."""
     first = problems[0]
     if first["type"] == "json_invalid":
-        return Malformed("The body is not JSON", hint="Send one JSON object, encoded as UTF-8.")
+        return not_json()
     name = _name(first)
     if not name:
         return Invalid("The body must be a JSON object")
@@ -47,19 +27,32 @@ def refuse(problems: Sequence[Problem], valid: Iterable[str] = ()) -> KnowledgeE
         return MissingParameter(f"'{name}' is missing", hint=f"Add '{name}' to the request.", parameter=name)
     if first["type"] == "extra_forbidden":
         return unknown(name, valid)
-    listed = [{"parameter": _name(problem), "problem": _words(problem)} for problem in problems]
-    return InvalidParameter(f"'{name}' {_words(first)}", parameter=name, problems=[dict(entry) for entry in listed])
+    listed = [{"parameter": _name(problem), "problem": describe_problem(problem, REST_WORDS)} for problem in problems]
+    message = f"'{name}' {listed[0]['problem']}"
+    return InvalidParameter(message, parameter=name, problems=[dict(entry) for entry in listed])
+
+
+def not_json() -> Malformed:
+    return Malformed("The body is not JSON", hint="Send one JSON object, encoded as UTF-8.")
+
+
+def parameter_names(route: APIRoute, location: str) -> dict[str, bool]:
+    """The names that a route takes in its body, or else in its query, and whether each must be given."""
+    declared = route.dependant.body_params if location == "body" else route.dependant.query_params
+    names: dict[str, bool] = {}
+    for field in declared:
+        model = field.field_info.annotation
+        if isinstance(model, type) and issubclass(model, BaseModel):
+            names.update({name: each.is_required() for name, each in model.model_fields.items()})
+        else:
+            names[field.alias] = field.field_info.is_required()
+    return names
 
 
 def unknown(name: str, valid: Iterable[str]) -> UnknownParameter:
     names = sorted(valid)
     hint = f"Known here: {', '.join(names)}." if names else "Nothing can be given here."
     return UnknownParameter(f"'{name}' is not known here", hint=hint, parameter=name, valid=list(names))
-
-
-def _words(problem: Problem) -> str:
-    template = WORDS.get(problem["type"], "has a value that does not fit")
-    return template.format(**problem.get("ctx", {}))
 
 
 def _name(problem: Problem) -> str:

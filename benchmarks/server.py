@@ -1,0 +1,69 @@
+"""A real server in a process of its own, for benchmarks that measure through the public API."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+
+@dataclass(frozen=True)
+class BenchmarkServer:
+    http: httpx.Client
+    process: subprocess.Popen[bytes]
+
+    @property
+    def url(self) -> str:
+        return str(self.http.base_url).rstrip("/")
+
+    def cpu_seconds(self) -> float:
+        """What the server process has used so far, without its children."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def resident_mb(self) -> float:
+        pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE") / (1 << 20)
+
+
+@contextmanager
+def run_server(data: Path | None = None, **settings: str) -> Iterator[BenchmarkServer]:
+    """`knowledge serve` on a free port and a folder of its own, ended afterwards."""
+    with tempfile.TemporaryDirectory() as folder, socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+        probe.close()
+        environment = {
+            **os.environ,
+            "KNOWLEDGE_DATA": str(data or Path(folder) / "data"),
+            "KNOWLEDGE_LOG_LEVEL": "error",
+        }
+        command = [sys.executable, "-m", "knowledge", "serve", "--port", str(port)]
+        process = subprocess.Popen(command, env={**environment, **settings}, stderr=subprocess.DEVNULL)
+        try:
+            with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=600) as http:
+                wait_until_healthy(http, process)
+                yield BenchmarkServer(http, process)
+        finally:
+            process.terminate()
+            process.wait(60)
+
+
+def wait_until_healthy(http: httpx.Client, process: subprocess.Popen[bytes]) -> None:
+    while process.poll() is None:
+        try:
+            if http.get("/health").status_code == 200:
+                return
+        except httpx.TransportError:
+            pass
+        time.sleep(0.01)
+    raise SystemExit(f"the server ended with {process.returncode}")

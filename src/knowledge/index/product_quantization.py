@@ -1,0 +1,269 @@
+"""Product quantization: vectors become codes of 49 bytes (for 384 dimensions) for FAISS fast scan.
+
+Four dimensions together are one of sixteen entries in a table (product quantization), and a scan looks such tables up
+in the processor's registers. What all passages have in common is set apart first: a model's vectors lie around one
+axis, and what they say is how they stand off from it. docs/explanation/search.md has what that brings.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from knowledge.index.append_only_files import IndexDamaged
+from knowledge.index.columns_view import Selection, Slots
+
+if TYPE_CHECKING:
+    import faiss
+
+
+MAX_CACHED_BYTES = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class SavedScanner:
+    """A scanner on disk that knows the first of these rows, perhaps all."""
+
+    path: Path
+    rows: NDArray[np.float16]
+
+
+class CodeScanner:
+    """The codes in the order that FAISS's fast scan wants; made, or read, when the first search asks for it."""
+
+    def __init__(self, codebook: Codebook, codes: Codes, saved: SavedScanner | None = None) -> None:
+        self._codebook, self._codes, self._saved = codebook, codes, saved
+        self._index: faiss.Index | None = None
+        self._lock = threading.Lock()
+
+    def get_index(self) -> faiss.Index:
+        use_one_faiss_thread()
+        if self._index is None:
+            with self._lock:
+                if self._index is None:
+                    self._index = self._read_saved() or self._codebook.build_scan_index(np.asarray(self._codes))
+        return self._index
+
+    def extend(self, codes: Codes, fresh: Vectors) -> CodeScanner:
+        """Another one that knows `fresh` too; this one goes on as it is, for those who search it now."""
+        import faiss
+
+        grown = CodeScanner(self._codebook, codes)
+        if self._index is not None:
+            use_one_faiss_thread()
+            # FAISS has no clone of this kind; through bytes a million passages take about 0.1 s.
+            index = faiss.deserialize_index(faiss.serialize_index(self._index))
+            index.add(self._codebook.to_rows(fresh))
+            grown._index = index
+        return grown
+
+    def save(self, path: Path) -> None:
+        import faiss
+
+        draft = path.with_suffix(".new")
+        faiss.write_index(self.get_index(), str(draft))
+        draft.replace(path)
+
+    def _read_saved(self) -> faiss.Index | None:
+        import faiss
+
+        if self._saved is None or not self._saved.path.exists():
+            return None
+        try:
+            index = faiss.read_index(str(self._saved.path))
+        except RuntimeError:  # cut off while it was written; the codes are all there
+            return None
+        if index.ntotal < len(self._codes):
+            rows = self._saved.rows[index.ntotal : len(self._codes)]
+            index.add(self._codebook.to_rows(rows.astype(np.float32)))
+        return index if index.ntotal == len(self._codes) else None
+
+
+@dataclass(frozen=True, slots=True)
+class CodedVectors:
+    """The first `len(codes)` slots, by a codebook that was made from `trained_on` vectors."""
+
+    codebook: Codebook
+    codes: Codes
+    trained_on: int
+    scanner: CodeScanner = field(repr=False)
+
+    def find_nearest(self, question: Vectors, count: int) -> Slots:
+        return _search_codes(
+            self.scanner.get_index(), self.codebook.to_query_row(question), min(count, len(self.codes))
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class FilteredCodes:
+    """Some of the slots, their codes put together: to scan them alone is cheaper than to test all of them."""
+
+    slots: Slots
+    codebook: Codebook
+    codes: faiss.IndexPQFastScan
+
+    def find_nearest(self, question: Vectors, count: int) -> Slots:
+        use_one_faiss_thread()
+        chosen: Slots = self.slots[
+            _search_codes(self.codes, self.codebook.to_query_row(question), min(count, len(self.slots)))
+        ]
+        return chosen
+
+
+class FilteredCodesCache:
+    """The parts of the latest filters, since who filters once filters again."""
+
+    def __init__(self) -> None:
+        self._cached: dict[Selection, FilteredCodes] = {}
+        self._bytes = 0
+
+    def get(self, selection: Selection, coded: CodedVectors) -> FilteredCodes:
+        part = self._cached.get(selection)
+        if part is None:
+            slots = selection.embedded_slots(len(coded.codes))
+            part = FilteredCodes(
+                slots, coded.codebook, coded.codebook.build_scan_index(coded.codes.take(slots, axis=0))
+            )
+            self._store(selection, part, len(slots) * (coded.codes.shape[1] + slots.itemsize))
+        return part
+
+    def _store(self, selection: Selection, part: FilteredCodes, size: int) -> None:
+        if self._bytes + size > MAX_CACHED_BYTES:
+            self._cached, self._bytes = {}, 0
+        if size <= MAX_CACHED_BYTES:
+            self._cached[selection] = part
+            self._bytes += size
+
+
+def _search_codes(index: faiss.Index, question: Vectors, count: int) -> Slots:
+    """The first `count` where codes cannot tell them apart, which FAISS leaves out."""
+    _, found = index.search(question, count)
+    best: Slots = found[0]
+    return best if best[-1] >= 0 else np.arange(count)
+
+
+Vectors: TypeAlias = NDArray[np.float32]
+Codes: TypeAlias = NDArray[np.uint8]
+
+DIMENSIONS_PER_GROUP, ENTRIES_PER_GROUP, BITS_PER_GROUP = 4, 16, 4
+"""So many dimensions share a table of so many entries, which so many bits can tell apart."""
+MIN_TRAINING_VECTORS, KMEANS_ROUNDS = 1024, 10
+
+
+@dataclass(frozen=True, eq=False)
+class Codebook:
+    """What codes stand for."""
+
+    axis: Vectors
+    """The direction that all vectors share."""
+    kept_share: float
+    """How much of what stands off from the axis is left in the codes."""
+    entries: Vectors
+    """The tables, one after the other."""
+
+    @classmethod
+    def train(cls, sample: Vectors) -> Codebook:
+        """The one that fits these vectors best."""
+        import faiss
+
+        use_one_faiss_thread()
+        axis = _normalize(sample.mean(axis=0))
+        rows = _separate_axis(np.resize(sample, (max(len(sample), MIN_TRAINING_VECTORS), len(axis))), axis)
+        quantizer = _new_quantizer(len(axis))
+        quantizer.pq.cp.niter = KMEANS_ROUNDS
+        quantizer.train(rows)
+        coded, off = (
+            quantizer.sa_decode(quantizer.sa_encode(rows))[:, :-DIMENSIONS_PER_GROUP],
+            rows[:, :-DIMENSIONS_PER_GROUP],
+        )
+        kept = float((coded * off).sum() / max(float((off * off).sum()), 1e-9))
+        return cls(axis, kept, faiss.vector_to_array(quantizer.pq.centroids))
+
+    def encode(self, vectors: Vectors) -> Codes:
+        use_one_faiss_thread()
+        codes: Codes = self._encoder.sa_encode(self.to_rows(vectors))
+        return codes
+
+    def to_rows(self, vectors: Vectors) -> Vectors:
+        """Vectors as they are coded."""
+        return _separate_axis(vectors, self.axis)
+
+    def to_query_row(self, vector: Vectors) -> Vectors:
+        """A question for the codes: since they have lost some of the rest, the axis counts less by as much."""
+        row = _separate_axis(vector[None], self.axis)
+        row[0, -DIMENSIONS_PER_GROUP] *= self.kept_share
+        return row
+
+    def build_scan_index(self, codes: Codes) -> faiss.IndexPQFastScan:
+        """The codes in the order in which they are scanned."""
+        import faiss
+
+        index = self._make_quantizer()
+        faiss.copy_array_to_vector(np.ascontiguousarray(codes).ravel(), index.codes)
+        index.ntotal = len(codes)
+        return faiss.IndexPQFastScan(index)  # type: ignore[arg-type]
+
+    @cached_property
+    def _encoder(self) -> faiss.IndexPQ:
+        return self._make_quantizer()
+
+    def _make_quantizer(self) -> faiss.IndexPQ:
+        import faiss
+
+        index = _new_quantizer(len(self.axis))
+        faiss.copy_array_to_vector(self.entries, index.pq.centroids)
+        index.is_trained = True
+        return index
+
+    def to_bytes(self) -> bytes:
+        return np.concatenate(([np.float32(self.kept_share)], self.axis, self.entries)).astype("<f4").tobytes()
+
+    @classmethod
+    def from_bytes(cls, data: bytes, dimension: int) -> Codebook:
+        numbers = np.frombuffer(data, "<f4").astype(np.float32)
+        if len(numbers) != 1 + dimension + ENTRIES_PER_GROUP * _padded_width(dimension):
+            raise IndexDamaged("The codebook is not what was written")
+        return cls(numbers[1 : 1 + dimension], float(numbers[0]), numbers[1 + dimension :])
+
+
+def code_size_bytes(dimension: int) -> int:
+    return (_padded_width(dimension) // DIMENSIONS_PER_GROUP * BITS_PER_GROUP + 7) // 8
+
+
+def use_one_faiss_thread() -> None:
+    """OpenMP's threads would cost a search more than they bring; the setting belongs to the calling thread."""
+    import faiss  # in functions, since a server with few passages never needs it
+
+    faiss.omp_set_num_threads(1)
+
+
+def _padded_width(dimension: int) -> int:
+    """Whole groups, and one more for the axis."""
+    return -(-dimension // DIMENSIONS_PER_GROUP) * DIMENSIONS_PER_GROUP + DIMENSIONS_PER_GROUP
+
+
+def _separate_axis(vectors: Vectors, axis: Vectors) -> Vectors:
+    """How each stands off from the axis, and behind that how far it goes along it."""
+    along = vectors @ axis
+    rows = np.zeros((len(vectors), _padded_width(len(axis))), np.float32)
+    np.subtract(vectors, along[:, None] * axis, out=rows[:, : len(axis)])
+    rows[:, -DIMENSIONS_PER_GROUP] = along
+    return rows
+
+
+def _normalize(vector: Vectors) -> Vectors:
+    length = np.linalg.norm(vector)
+    return vector / length if length else vector
+
+
+def _new_quantizer(dimension: int) -> faiss.IndexPQ:
+    import faiss
+
+    width = _padded_width(dimension)
+    return faiss.IndexPQ(width, width // DIMENSIONS_PER_GROUP, BITS_PER_GROUP, faiss.METRIC_INNER_PRODUCT)

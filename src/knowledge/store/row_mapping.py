@@ -1,0 +1,57 @@
+"""Rows of documents and chunks as domain types, and moments as the database keeps them."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from datetime import UTC, datetime, timedelta
+from operator import attrgetter
+from typing import Any
+
+from knowledge.model import Chunk, Document, DocumentKind, DocumentStatus, ExtractionMethod, now
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MICROSECOND = timedelta(microseconds=1)
+_CONVERTED = ("collection", "owner", "kind", "tags", "status", "method", "warnings", "created_at", "updated_at")
+_PLAIN_FIELDS = tuple(each.name for each in fields(Document) if each.name not in _CONVERTED)
+"""What a document and its row call by the same name and hold as the same value."""
+_plain_values = attrgetter(*_PLAIN_FIELDS)
+
+
+def make_timestamp(moment: datetime | None = None) -> int:
+    """Microseconds since 1970, UTC."""
+    return ((moment or now()) - EPOCH) // MICROSECOND
+
+
+def parse_timestamp(value: int) -> datetime:
+    return EPOCH + timedelta(microseconds=value)
+
+
+def parse_optional_timestamp(value: int | None) -> datetime | None:
+    return None if value is None else parse_timestamp(value)
+
+
+def document_of(row: Any) -> Document:
+    return Document(
+        collection=row.collection_name,
+        owner=row.owner_id,
+        kind=DocumentKind(row.kind),
+        tags=tuple(row.tags),
+        status=DocumentStatus(row.status),
+        method=ExtractionMethod(row.method),
+        warnings=tuple(row.warnings),
+        created_at=parse_timestamp(row.created_at),
+        updated_at=parse_timestamp(row.updated_at),
+        **dict(zip(_PLAIN_FIELDS, _plain_values(row), strict=True)),
+    )
+
+
+def chunk_of(row: Any, document_id: int) -> Chunk:
+    return Chunk(
+        id=row.chunk_id,
+        uid=row.chunk_uid,
+        document_id=document_id,
+        index=row.chunk_position,
+        text=row.chunk_text,
+        page=row.chunk_page,
+        section=tuple(row.chunk_section),
+    )

@@ -1,0 +1,292 @@
+"""SQLite in one file: one writer thread that commits for many, and readers that never wait for it."""
+
+from __future__ import annotations
+
+import queue
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, Table, create_engine, event
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.pool import NullPool, QueuePool
+
+from knowledge import failpoints
+from knowledge.errors import DatabaseFailed, DiskFull, StorageFailed
+from knowledge.filesystem import file_modes
+from knowledge.store import migrate
+from knowledge.store.database import DAMAGED_HINT, T, Work
+
+TRIGGER_EVENTS = ("INSERT", "UPDATE", "DELETE")
+
+
+class SqliteTableVersion:
+    """`version` is another number after every commit that touched one of the tables, before anybody hears of it."""
+
+    def __init__(self, tables: Sequence[Table]) -> None:
+        self.version = 0
+        self._touched = False
+        self._tables = tables
+
+    def create_triggers(self, connection: Connection) -> None:
+        """Temporary ones: they live as long as the writer's connection, and nowhere in the file."""
+        driver = connection.connection.driver_connection
+        assert driver is not None
+        driver.create_function("watched", 0, self._mark_touched)
+        for table in self._tables:
+            for kind in TRIGGER_EVENTS:
+                driver.execute(
+                    f"CREATE TEMP TRIGGER watch_{table.name}_{kind} AFTER {kind} ON main.{table.name} "
+                    "BEGIN SELECT watched(); END"
+                )
+
+    def _mark_touched(self) -> None:
+        self._touched = True
+
+    def count_commit(self) -> None:
+        if self._touched:
+            self._touched = False
+            self.version += 1
+
+
+PRAGMAS = (
+    "PRAGMA journal_mode=WAL",
+    "PRAGMA synchronous=FULL",  # whoever was told "accepted" may pull the plug
+    "PRAGMA foreign_keys=ON",
+    "PRAGMA secure_delete=ON",  # freed pages are overwritten: docs/decisions/0013-deleted-from-the-disk.md
+    "PRAGMA busy_timeout=10000",
+    "PRAGMA temp_store=MEMORY",
+    "PRAGMA mmap_size=268435456",
+)
+MAX_WRITES_PER_COMMIT = 200
+TRUNCATE_IDLE_SECONDS, TRUNCATE_BUSY_SECONDS = 2.0, 30.0
+"""The write-ahead log is emptied after so long without a write, or since the first of writes that never pause: until
+then it holds pages as they were before a deletion."""
+TRUNCATE_AGAIN_SECONDS = 5.0
+"""When it is tried again while somebody still reads from the log."""
+
+
+DRIVER_ERRORS = (DBAPIError, sqlite3.Error)
+"""What goes wrong below the library arrives as its own error or, from prepared statements, as the driver's."""
+
+
+def wrap_driver_error(error: DBAPIError | sqlite3.Error) -> StorageFailed:
+    cause = error.orig if isinstance(error, DBAPIError) else error
+    code = getattr(cause, "sqlite_errorcode", None)
+    if code == sqlite3.SQLITE_FULL:
+        return DiskFull("The disk of the data folder is full", reason=str(cause))
+    if code is not None and code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):  # extended codes too
+        return DatabaseFailed(f"The database could not be used: {cause}", hint=DAMAGED_HINT, reason=str(cause))
+    return DatabaseFailed(f"The database could not be used: {cause}", reason=str(cause))
+
+
+class SqliteDatabase:
+    """A Database in which the closures of `write` run one at a time, in order."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        file_modes.make_folder(path.parent)
+        create_database_file(path)
+        self._writer = open_sqlite_engine(path, transactions="BEGIN IMMEDIATE")
+        self._readers = open_sqlite_engine(path, transactions=None)
+        self._queue: queue.SimpleQueue[tuple[Work[Any], Future[Any]] | None] = queue.SimpleQueue()
+        self._closed = False
+        self.after_commit: list[Callable[[], None]] = []
+        """Called by the writer after each commit, before those who wait for it are told."""
+        try:
+            migrate.upgrade_database(self._writer, path)
+        except DBAPIError as error:
+            raise wrap_driver_error(error) from error
+        self._thread = threading.Thread(target=self._serve, name="store-writer", daemon=True)
+        self._thread.start()
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        try:
+            with self._readers.connect() as connection:
+                yield connection
+        except DRIVER_ERRORS as error:
+            raise wrap_driver_error(error) from error
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Connection]:
+        with self.read() as connection:
+            connection.exec_driver_sql("BEGIN")
+            try:
+                yield connection
+            finally:
+                connection.exec_driver_sql("ROLLBACK")
+
+    def write(self, work: Work[T]) -> T:
+        if self._closed:
+            raise StorageFailed("The database is closed")
+        future: Future[T] = Future()
+        self._queue.put((work, future))
+        return future.result()
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        self._queue.put(None)
+        self._thread.join()
+        self._writer.dispose()
+        self._readers.dispose()
+
+    def size_bytes(self) -> int:
+        names = (self.path, Path(f"{self.path}-wal"))
+        return sum(name.stat().st_size for name in names if name.exists())
+
+    def copy_to(self, target: Path) -> None:
+        file_modes.create_file(target)
+        source, copy = sqlite3.connect(self.path), sqlite3.connect(target)
+        try:
+            source.backup(copy, pages=2000)
+            copy.execute("PRAGMA journal_mode=DELETE")  # one file, that no write-ahead log belongs to
+        except sqlite3.Error as error:
+            raise wrap_driver_error(error) from error
+        finally:
+            source.close()
+            copy.close()
+
+    def sweep_copies(self) -> None:
+        migrate.delete_old_copies(self.path)
+
+    def watch_tables(self, *tables: Table) -> SqliteTableVersion:
+        watch = SqliteTableVersion(tables)
+        self.write(watch.create_triggers)
+        self.after_commit.append(watch.count_commit)
+        return watch
+
+    # -- the writer thread ----------------------------------------------------------------------
+
+    def _serve(self) -> None:
+        with self._writer.connect() as connection:
+            truncation = _WalTruncation()
+            while (batch := self._next_batch(connection, truncation)) is not None:
+                self._commit(connection, batch)
+                truncation.record_write()
+                if truncation.is_overdue():
+                    truncation.truncate_log(connection)
+            truncation.truncate_log(connection)
+
+    def _next_batch(
+        self, connection: Connection, truncation: _WalTruncation
+    ) -> list[tuple[Work[Any], Future[Any]]] | None:
+        """Group commit: takes all waiting writes up to a limit, so that they share one fsync."""
+        while True:
+            try:
+                first = self._queue.get(timeout=truncation.wait_seconds())
+                break
+            except queue.Empty:
+                truncation.truncate_log(connection)
+        if first is None:
+            return None
+        batch = [first]
+        while len(batch) < MAX_WRITES_PER_COMMIT and not self._queue.empty():
+            item = self._queue.get()
+            if item is None:
+                self._queue.put(None)
+                break
+            batch.append(item)
+        return batch
+
+    def _commit(self, connection: Connection, batch: list[tuple[Work[Any], Future[Any]]]) -> None:
+        outcomes: list[tuple[Future[Any], Any, BaseException | None]] = []
+        try:
+            with connection.begin():
+                for work, future in batch:
+                    outcomes.append((future, *_run_in_savepoint(connection, work)))
+                failpoints.trigger("store.uncommitted")
+            failpoints.trigger("store.committed")
+            for told in self.after_commit:
+                told()
+        except Exception as error:
+            failure = wrap_driver_error(error) if isinstance(error, DRIVER_ERRORS) else error
+            for _, future in batch:
+                future.set_exception(failure)
+            return
+        for future, value, problem in outcomes:
+            future.set_exception(problem) if problem else future.set_result(value)
+
+
+class _WalTruncation:
+    """Decides when the write-ahead log is checkpointed and truncated."""
+
+    def __init__(self) -> None:
+        self._pending_since: float | None = 0.0  # what the last process left may be in the log
+        self._pause_seconds = TRUNCATE_IDLE_SECONDS
+
+    def record_write(self) -> None:
+        if self._pending_since is None:
+            self._pending_since, self._pause_seconds = time.monotonic(), TRUNCATE_IDLE_SECONDS
+
+    def is_overdue(self) -> bool:
+        return self._pending_since is not None and time.monotonic() - self._pending_since > TRUNCATE_BUSY_SECONDS
+
+    def wait_seconds(self) -> float | None:
+        return None if self._pending_since is None else self._pause_seconds
+
+    def truncate_log(self, connection: Connection) -> None:
+        """Without waiting for readers: the writer has others to serve."""
+        driver = connection.connection.cursor()
+        try:
+            driver.execute("PRAGMA busy_timeout=0")
+            busy = bool(driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0])
+        except sqlite3.Error:  # such as a full disk; the log stays as it is and loses nothing
+            busy = True
+        finally:
+            driver.execute("PRAGMA busy_timeout=10000")
+        self._pending_since = time.monotonic() if busy else None
+        self._pause_seconds = TRUNCATE_AGAIN_SECONDS
+
+
+def _run_in_savepoint(connection: Connection, work: Work[Any]) -> tuple[Any, BaseException | None]:
+    """Run one piece of a batch so that its failure undoes nothing but itself."""
+    driver = connection.connection.cursor()  # the library's own way to a savepoint costs ten times as much
+    driver.execute("SAVEPOINT piece")
+    try:
+        value = work(connection)
+    except Exception as error:
+        driver.execute("ROLLBACK TO SAVEPOINT piece")
+        driver.execute("RELEASE SAVEPOINT piece")
+        return None, wrap_driver_error(error) if isinstance(error, DRIVER_ERRORS) else error
+    driver.execute("RELEASE SAVEPOINT piece")
+    return value, None
+
+
+def create_database_file(path: Path) -> None:
+    """SQLite gives its log the mode of the database, so this decides for both."""
+    try:
+        file_modes.create_file(path)
+    except OSError as error:
+        raise DatabaseFailed(f"The database could not be used: {error.strerror or error}", reason=str(error)) from error
+
+
+def open_sqlite_engine(path: Path, transactions: str | None) -> Engine:
+    """An engine on one file; we say BEGIN ourselves, since the driver's own idea of it breaks savepoints."""
+    pool = (
+        {"poolclass": QueuePool, "pool_size": 8, "max_overflow": 64}
+        if transactions is None
+        else {"poolclass": NullPool}
+    )
+    engine = create_engine(f"sqlite:///{path}", connect_args={"check_same_thread": False, "timeout": 10}, **pool)
+
+    @event.listens_for(engine, "connect")
+    def prepare(connection: sqlite3.Connection, _record: object) -> None:
+        connection.isolation_level = None
+        for pragma in PRAGMAS:
+            connection.execute(pragma)
+
+    if transactions is not None:
+
+        @event.listens_for(engine, "begin")
+        def begin(connection: Connection) -> None:
+            connection.exec_driver_sql(transactions)
+
+    return engine

@@ -1,0 +1,376 @@
+"""`knowledge doctor`: checks the installation, and says what is wrong and how to repair it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import shutil
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import click
+
+from knowledge.config import Settings
+from knowledge.engine.api import Engine
+from knowledge.errors import Forbidden, KnowledgeError
+from knowledge.model import EngineStatus
+from knowledge.surfaces.cli import errors as cli_errors
+from knowledge.surfaces.cli.common_options import common_options, format_examples, pass_session
+from knowledge.surfaces.cli.errors import join_sentences
+from knowledge.surfaces.cli.output.terminal import (
+    format_size,
+    pluralize,
+    print_json,
+    print_message,
+    print_output,
+    style_text,
+)
+from knowledge.surfaces.cli.session import CliSession
+
+CHECK_NAME = "engine"
+
+DISTRIBUTION = "knowledge-server"
+SUPPORTED_PYTHONS = ((3, 11), (3, 13))
+MIN_FREE_BYTES, LOW_FREE_BYTES = 200 << 20, 1 << 30
+MAX_CLOCK_SKEW_SECONDS = 120
+SANDBOX_HINT = "Unset KNOWLEDGE_SANDBOX, unless this is for a test."
+EARLIEST_PLAUSIBLE_TIME = 1_735_689_600
+"""The first of January 2025: a clock before that is wrong."""
+
+
+@click.command(epilog=format_examples("knowledge doctor", "knowledge doctor --data ~/other --json"))
+@common_options
+@pass_session
+@click.pass_context
+def doctor(context: click.Context, session: CliSession) -> None:
+    """Say what is wrong with this installation, and what mends it.
+
+    The exit code is 1 if something is.
+    """
+    found = list(run_checks(session))
+    wrong = [verdict for verdict in found if not verdict.ok]
+    warnings = sum(verdict.warning for verdict in found)
+    if session.as_json:
+        print_json({"healthy": not wrong, "checks": [asdict(verdict) for verdict in found]})
+    else:
+        for verdict in found:
+            print_check_result(verdict)
+        print_message(format_conclusion(len(wrong), warnings))
+    context.exit(cli_errors.FAILED if wrong else cli_errors.OK)
+
+
+def run_checks(session: CliSession) -> Iterable[CheckResult]:
+    settings = session.settings
+    yield from check_versions()
+    yield from check_clock(settings)
+    yield from check_keys(settings)
+    if settings.engine_url:  # everything else is the business of the engine that is elsewhere
+        yield from check_engine(session)
+        return
+    for check in (check_disk_space, check_model, check_parsing, check_port):
+        yield from check(settings)
+    house = [*check_data_folder(settings), *check_database(settings)]
+    yield from house
+    if all(verdict.ok for verdict in house):  # else opening it would only say the same again
+        yield from check_engine(session)
+
+
+def format_conclusion(wrong: int, warnings: int) -> str:
+    if wrong:
+        return f"{pluralize(wrong, 'thing needs', 'things need')} mending."
+    return f"Nothing is broken, with {pluralize(warnings, 'warning')}." if warnings else "All is well."
+
+
+def print_check_result(result: CheckResult) -> None:
+    if not result.ok:
+        mark = style_text("wrong  ", "bold red")
+    else:
+        mark = style_text("warning ", "yellow") if result.warning else style_text("ok     ", "green")
+    print_output(mark.append_text(style_text(f"{result.about}: {result.says}")))
+    if result.mend and (result.warning or not result.ok):
+        print_output(style_text(f"       → {result.mend}", "yellow"))
+
+
+def check_engine(session: CliSession) -> Iterator[CheckResult]:
+    settings = session.settings
+    if not settings.engine_url and not (settings.data / "knowledge.db").exists():
+        yield CheckResult(CHECK_NAME, True, "There is nothing to look at yet: 'knowledge add FILE' makes a beginning.")
+        yield from check_open_surfaces(settings, accounts=False)
+        return
+    try:
+        status, accounts = session.run(read_status)
+    except KnowledgeError as error:
+        yield CheckResult(CHECK_NAME, False, join_sentences(str(error)), error.hint)
+        return
+    yield from check_status(status)
+    if not settings.engine_url:  # the server that is elsewhere has its own settings
+        yield from check_open_surfaces(settings, accounts=accounts)
+
+
+async def read_status(opened: Engine) -> tuple[EngineStatus, bool]:
+    """How the engine is, and whether there are accounts; those of an engine elsewhere may be hidden from us."""
+    from knowledge.surfaces.cli.session import wait_for_model
+
+    await wait_for_model(opened)
+    status = await opened.status()
+    with suppress(Forbidden):
+        return status, bool(await opened.accounts.list_all())
+    return status, False
+
+
+def check_status(status: EngineStatus) -> Iterator[CheckResult]:
+    """Sentences about what the engine says of itself."""
+    for issue in status.issues:
+        yield CheckResult(CHECK_NAME, False, join_sentences(issue), "knowledge verify")
+    if status.index_ok:
+        yield CheckResult(
+            "index", True, "The index follows its log; 'knowledge verify' proves that nothing is missing."
+        )
+    else:
+        yield CheckResult("index", False, "The index is behind its log.", "knowledge reindex")
+    if status.failed:
+        says = f"{pluralize(status.failed, 'job')} failed; 'knowledge jobs --status failed' tells why."
+        yield CheckResult("jobs", True, says)  # a file that cannot be read is no fault of the installation
+    if not status.issues:
+        yield CheckResult(CHECK_NAME, True, f"The engine answers: {pluralize(status.documents, 'document')}.")
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    about: str
+    ok: bool
+    says: str
+    mend: str = ""
+    """What to type, or what to do."""
+    warning: bool = False
+    """Nothing is broken, but somebody should look at it."""
+
+
+def check_versions() -> Iterator[CheckResult]:
+    """Python, and every package that we are built on."""
+    running = sys.version_info[:2]
+    named = f"Python {running[0]}.{running[1]}"
+    if SUPPORTED_PYTHONS[0] <= running <= SUPPORTED_PYTHONS[1]:
+        yield CheckResult("versions", True, f"{named} is fine.")
+    else:
+        yield CheckResult("versions", False, f"{named} is not supported.", "Use Python 3.11, 3.12 or 3.13.")
+    wrong = list(find_wrong_packages())
+    for says in wrong:
+        yield CheckResult("versions", False, says, f"pip install --upgrade --force-reinstall {DISTRIBUTION}")
+    if not wrong:
+        yield CheckResult("versions", True, "All packages have the versions that they should have.")
+
+
+def find_wrong_packages() -> Iterator[str]:
+    from packaging.requirements import Requirement
+
+    try:
+        listed = importlib.metadata.requires(DISTRIBUTION) or []
+    except importlib.metadata.PackageNotFoundError:  # run from its sources
+        return
+    for needed in map(Requirement, listed):
+        if needed.marker is not None and not needed.marker.evaluate({"extra": ""}):
+            continue
+        try:
+            found = importlib.metadata.version(needed.name)
+        except importlib.metadata.PackageNotFoundError:
+            yield f"The package {needed.name} is missing."
+            continue
+        if not needed.specifier.contains(found, prereleases=True):
+            yield f"The package {needed.name} has version {found}, but {needed.specifier} is needed."
+
+
+def check_data_folder(settings: Settings) -> Iterator[CheckResult]:
+    """The data folder can be used, and only by its owner."""
+    data = settings.data
+    place = find_existing_parent(data)
+    if data.exists() and not data.is_dir():
+        yield CheckResult("data folder", False, f"{data} is not a folder.", "Choose another one with --data.")
+    elif not os.access(place, os.R_OK | os.W_OK | os.X_OK):
+        mend = f"chmod u+rwx '{place}', or choose another folder with --data"
+        yield CheckResult("data folder", False, f"You may not write in {place}.", mend)
+    elif not data.exists():
+        yield CheckResult("data folder", True, f"{data} is not there yet; the first document makes it.")
+    elif problem := find_write_problem(data):
+        yield CheckResult(
+            "data folder", False, f"Nothing can be written in {data}: {problem}.", "Choose another with --data."
+        )
+    else:
+        yield CheckResult("data folder", True, f"{data} can be read and written.")
+
+
+def find_existing_parent(path: Path) -> Path:
+    return next(place for place in (path, *path.parents) if place.exists())
+
+
+def find_write_problem(data: Path) -> str | None:
+    """Why no file can be made there; a read-only disk says so only when it is tried."""
+    try:
+        with tempfile.NamedTemporaryFile(dir=data, prefix="doctor-") as file:
+            file.write(b"x")
+    except OSError as error:
+        return error.strerror or str(error)
+    return None
+
+
+def check_disk_space(settings: Settings) -> Iterator[CheckResult]:
+    free = shutil.disk_usage(find_existing_parent(settings.data)).free
+    says = f"{format_size(free)} are free on the disk of the data folder."
+    mend = "Free some space, or move the data folder and name it with --data."
+    yield CheckResult("disk", free >= MIN_FREE_BYTES, says if free >= LOW_FREE_BYTES else f"Only {says}", mend)
+
+
+def check_clock(settings: Settings) -> Iterator[CheckResult]:
+    """The clock is not long past, and agrees with the disk and with what is stored."""
+    mend = "Set the clock, best by NTP; new documents would be dated wrongly."
+    now = time.time()
+    newest = find_newest_change(settings.data)
+    if now < EARLIEST_PLAUSIBLE_TIME:
+        yield CheckResult("clock", False, f"The clock says {time.strftime('%Y-%m-%d', time.gmtime(now))}.", mend)
+    elif newest is not None and newest > now + MAX_CLOCK_SKEW_SECONDS:
+        yield CheckResult("clock", False, "The clock is behind the newest change in the knowledge base.", mend)
+    else:
+        yield CheckResult("clock", True, "The clock looks right.")
+
+
+def find_newest_change(data: Path) -> float | None:
+    """When the database was last written, as the disk tells."""
+    times = [path.stat().st_mtime for path in data.glob("knowledge.db*")]
+    return max(times, default=None)
+
+
+def check_database(settings: Settings) -> Iterator[CheckResult]:
+    """The database is whole, and of a version that this program knows."""
+    from knowledge.store.integrity import ReadError, inspect_quickly
+    from knowledge.store.migrate import SCHEMA_VERSION
+
+    path = settings.data / "knowledge.db"
+    if not path.exists():
+        yield CheckResult("database", True, "There is no database yet; the first document makes it.")
+        return
+    try:
+        found, whole = inspect_quickly(path)
+    except ReadError as error:
+        restore = "knowledge restore BACKUP --data DIR"
+        yield CheckResult("database", False, join_sentences(f"The database cannot be read: {error}"), restore)
+        return
+    if found is not None and found > SCHEMA_VERSION:
+        says = f"The database was made by a newer version (schema {found}; this one knows {SCHEMA_VERSION})."
+        yield CheckResult("database", False, says, f"pip install --upgrade {DISTRIBUTION}")
+    if whole != "ok":
+        yield CheckResult(
+            "database",
+            False,
+            join_sentences(f"The database is damaged: {whole}"),
+            "knowledge restore BACKUP --data DIR",
+        )
+    elif found is None or found <= SCHEMA_VERSION:
+        yield CheckResult("database", True, "The database is whole.")
+
+
+def check_port(settings: Settings) -> Iterator[CheckResult]:
+    """The server's port is free, or it is ours already."""
+    where = f"{settings.host}:{settings.port}"
+    try:
+        info = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(info[0], info[1]) as probe:
+            if sys.platform != "win32":
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(info[4])
+    except OSError as error:
+        if is_our_server(settings):
+            yield CheckResult("port", True, f"A knowledge server is running on {where}.")
+            return
+        says = join_sentences(f"The server cannot listen on {where}: {error.strerror or error}")
+        yield CheckResult("port", False, says, "knowledge serve --port 0, or another free port")
+        return
+    yield CheckResult("port", True, f"The port of the server, {where}, is free.")
+
+
+def is_our_server(settings: Settings) -> bool:
+    import httpx
+
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    try:
+        answer = httpx.get(f"http://{host}:{settings.port}/health", timeout=3, trust_env=False).json()
+    except (httpx.HTTPError, ValueError):
+        return False
+    return isinstance(answer, dict) and answer.get("status") in ("healthy", "degraded", "starting")
+
+
+def check_keys(settings: Settings) -> Iterator[CheckResult]:
+    """The keys that a server with these settings checks are long enough; with an engine elsewhere one is only sent."""
+    from knowledge.surfaces.http.exposure import find_short_keys
+
+    checked = settings.model_copy(update={"api_key": None}) if settings.engine_url else settings
+    for exposure in find_short_keys(checked):
+        yield CheckResult("keys", True, exposure.message, exposure.fix, warning=True)
+
+
+def check_open_surfaces(settings: Settings, *, accounts: bool) -> Iterator[CheckResult]:
+    """No side is open to every user of this machine while the other one, or an account, has a key."""
+    from knowledge.surfaces.http.exposure import find_open_surfaces
+
+    for exposure in find_open_surfaces(settings, accounts=accounts):
+        yield CheckResult("access", True, exposure.message, exposure.fix, warning=True)
+
+
+def check_model(settings: Settings) -> Iterator[CheckResult]:
+    """The default model's bytes are the ones that this version was built for."""
+    from knowledge.embed import model_file
+
+    if settings.embedding != "default":
+        yield CheckResult("model", True, f"The model is {settings.embedding}, by KNOWLEDGE_EMBEDDING.")
+        return
+    try:
+        model_file.read_model_file(model_file.find_model_file())
+    except KnowledgeError as error:
+        yield CheckResult("model", False, join_sentences(str(error)), error.hint)
+        return
+    yield CheckResult("model", True, "The bytes of the embedding model are right.")
+
+
+def check_parsing(settings: Settings) -> Iterator[CheckResult]:
+    """A document can be read in a process of its own."""
+    from knowledge.app import build_parsers
+    from knowledge.extract.base import Source
+
+    with tempfile.TemporaryDirectory(prefix="knowledge-doctor-") as folder:
+        sample = Path(folder) / "sample.txt"
+        sample.write_text("The doctor can read.", "utf-8")
+        try:
+            with build_parsers(settings) as reader, reader.parse(Source(sample, sample.name)) as parsing:
+                text = "".join(page.text for page in parsing)
+                missing = parsing.missing_protections
+        except KnowledgeError as error:
+            yield CheckResult("reading", False, join_sentences(f"Documents cannot be read: {error}"), error.hint)
+            return
+    yield CheckResult("reading", "doctor can read" in text, "Documents can be read in a process of their own.")
+    yield check_sandbox(missing)
+
+
+def check_sandbox(missing: dict[str, str]) -> CheckResult:
+    """How far the process that has just read a document was contained."""
+    reasons = "; ".join(missing.values())
+    if not missing:
+        return CheckResult("sandbox", True, "What reads a document is contained by Landlock and a seccomp filter.")
+    if "platform" in missing:
+        says = f"What reads a document has limits on time and memory but is not contained: {reasons}."
+        return CheckResult("sandbox", True, says)
+    if "sandbox" in missing:
+        return CheckResult(
+            "sandbox", False, join_sentences(f"What reads a document is not contained: {reasons}"), SANDBOX_HINT
+        )
+    if "seccomp" in missing:
+        says = f"What reads a document is not contained: {reasons}."
+        return CheckResult(
+            "sandbox", False, says, "Use Linux on x86-64 or ARM64, and a container that permits seccomp."
+        )
+    says = f"What reads a document is contained by seccomp, but may read other files of this user: {reasons}."
+    return CheckResult("sandbox", True, says)

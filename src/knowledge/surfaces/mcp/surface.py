@@ -1,0 +1,82 @@
+"""What the MCP endpoints of an application share: the server, its sessions, and the limits of its callers."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+
+import anyio
+from anyio.abc import TaskGroup
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from starlette.types import Scope
+
+from knowledge.engine.api import Engine
+from knowledge.model import Caller, CallerKind
+from knowledge.surfaces.http.auth import caller_of
+from knowledge.surfaces.http.rate_limits import RateLimits
+from knowledge.surfaces.mcp.request_context import BackgroundWork, McpRequest, make_acquire
+from knowledge.surfaces.mcp.server import KnowledgeServer
+from knowledge.surfaces.mcp.sessions import MAX_SESSIONS, MAX_SESSIONS_PER_CALLER, McpSessions
+from knowledge.surfaces.mcp.toolset_selection import ToolsetSelection
+from knowledge.toolsets.base import CallLimits, ErrorFormatter, Registry, ToolCall
+
+MAX_BODY = 4 << 20
+"""The largest message in bytes."""
+
+
+class McpSurface:
+    """Keep `running()` open for as long as the application serves its routes."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        engine_for: Callable[[Caller], Engine],
+        *,
+        limits: CallLimits | None = None,
+        account_limits: CallLimits | None = None,
+        toolsets: str = "",
+        services: Mapping[type[object], object] | None = None,
+        rates: RateLimits | None = None,
+        sessions_per_caller: int = MAX_SESSIONS_PER_CALLER,
+    ) -> None:
+        self.server = KnowledgeServer(registry)
+        self.selection = ToolsetSelection.from_setting(toolsets, registry.names)
+        self.manager = StreamableHTTPSessionManager(
+            self.server, max_request_body_size=MAX_BODY, max_sessions=MAX_SESSIONS
+        )
+        self.sessions = McpSessions(self.manager.handle_request, per_caller=sessions_per_caller)
+        self._engine_for = engine_for
+        self._limits, self._services = limits or CallLimits(), services or {}
+        self._account_limits = account_limits or self._limits
+        self._rates = rates
+        self._task_group: TaskGroup | None = None
+
+    @asynccontextmanager
+    async def run(self) -> AsyncIterator[None]:
+        async with self.manager.run(), anyio.create_task_group() as group:
+            self._task_group = group
+            try:
+                yield
+            finally:
+                self._task_group = None
+                group.cancel_scope.cancel()
+
+    def admit_request(self, scope: Scope, headers: Mapping[str, str], toolset: str | None = None) -> McpRequest:
+        """The visit of a request that the guard let in: who asks, and what they see."""
+        read_only = scope["path"].rstrip("/").endswith("/readonly")
+        named = toolset or scope["path_params"].get("toolset")
+        view = self.selection.select(named, read_only, headers)
+        caller = caller_of(scope)
+        is_account = caller.kind is CallerKind.ACCOUNT
+        limits = self._account_limits if is_account else self._limits
+        call = ToolCall(engine=self._engine_for(caller), caller=caller, limits=limits, services=self._services)
+        return McpRequest(make_call=call, view=view, acquire=make_acquire(self._rates, caller) if is_account else None)
+
+    def find_error_formatter(self, toolset: str | None) -> ErrorFormatter | None:
+        """How a door that a contract names for itself turns somebody away."""
+        return None if toolset is None else self.server.registry.toolsets[toolset].format_error
+
+    def start_task(self, work: BackgroundWork) -> None:
+        """Run something beside the sessions until it is done or the server stops."""
+        if self._task_group is not None:
+            self._task_group.start_soon(work)

@@ -1,0 +1,189 @@
+"""Tools of the official suite that ask the client something back; the product itself never does."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias
+
+import mcp_types as types
+from mcp.server.context import ServerRequestContext
+from mcp.server.subscriptions import InMemorySubscriptionBus
+from mcp.shared.exceptions import MCPDeprecationWarning
+from mcp.shared.subscriptions import PromptsListChanged, ToolsListChanged
+
+Context: TypeAlias = ServerRequestContext[Any, Any]
+Params: TypeAlias = types.CallToolRequestParams
+Outcome: TypeAlias = types.CallToolResult | types.InputRequiredResult
+
+
+def _object(**properties: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties}
+
+
+STRING = {"type": "string"}
+NAME = {**_object(name=STRING), "required": ["name"]}
+COLOR = {**_object(color=STRING), "required": ["color"]}
+OK = {**_object(ok={"type": "boolean"}), "required": ["ok"]}
+CONTEXT = {**_object(context=STRING), "required": ["context"]}
+DEFAULTS = _object(
+    name={"type": "string", "default": "John Doe"},
+    age={"type": "integer", "default": 30},
+    score={"type": "number", "default": 95.5},
+    status={"type": "string", "enum": ["active", "inactive", "pending"], "default": "active"},
+    verified={"type": "boolean", "default": True},
+)
+TITLED = [{"const": "value1", "title": "First"}, {"const": "value2", "title": "Second"}]
+ENUMS = _object(
+    untitledSingle={"type": "string", "enum": ["option1", "option2", "option3"]},
+    titledSingle={"type": "string", "oneOf": TITLED},
+    legacyEnum={"type": "string", "enum": ["opt1", "opt2"], "enumNames": ["One", "Two"]},
+    untitledMulti={"type": "array", "items": {"type": "string", "enum": ["option1", "option2"]}},
+    titledMulti={"type": "array", "items": {"anyOf": TITLED}},
+)
+
+PREFIX = "test_input_required_result_"
+EMPTY = _object()
+
+
+def text_result(words: str) -> types.CallToolResult:
+    return types.CallToolResult(content=[types.TextContent(text=words)])
+
+
+def make_elicitation(message: str = "What is your name?", schema: dict[str, Any] = NAME) -> types.ElicitRequest:
+    return types.ElicitRequest(params=types.ElicitRequestFormParams(message=message, requested_schema=schema))
+
+
+def make_sampling_request(words: str) -> types.CreateMessageRequest:
+    message = types.SamplingMessage(role="user", content=types.TextContent(text=words))
+    return types.CreateMessageRequest(params=types.CreateMessageRequestParams(messages=[message], max_tokens=50))
+
+
+def require_input(state: str | None = None, **requests: Any) -> types.InputRequiredResult:
+    return types.InputRequiredResult(input_requests=requests, request_state=state)
+
+
+def read_field(answer: Any, key: str) -> Any:
+    return (answer.content or {}).get(key)
+
+
+class InputRequestingTools:
+    """The tools by name; change notifications go out over the bus."""
+
+    def __init__(self, bus: InMemorySubscriptionBus) -> None:
+        self._bus = bus
+        self.tools: dict[str, Callable[[Context, Params], Awaitable[Outcome]]] = {
+            "test_sampling": self._sampling,
+            "test_elicitation": self._form(_object(response=STRING)),
+            "test_elicitation_sep1034_defaults": self._form(DEFAULTS),
+            "test_elicitation_sep1330_enums": self._form(ENUMS),
+            "test_trigger_tool_change": self._publish(ToolsListChanged()),
+            "test_trigger_prompt_change": self._publish(PromptsListChanged()),
+            "test_streaming_elicitation": self._name,
+            f"{PREFIX}elicitation": self._name,
+            f"{PREFIX}sampling": self._capital,
+            f"{PREFIX}list_roots": self._roots,
+            f"{PREFIX}request_state": self._state,
+            f"{PREFIX}multiple_inputs": self._several,
+            f"{PREFIX}multi_round": self._rounds,
+            f"{PREFIX}tampered_state": self._tampered,
+            f"{PREFIX}capabilities": self._capabilities,
+        }
+        self.schemas = dict.fromkeys(self.tools, EMPTY)
+        self.schemas["test_sampling"] = {**_object(prompt=STRING), "required": ["prompt"]}
+        self.schemas["test_elicitation"] = {**_object(message=STRING), "required": ["message"]}
+
+    async def _sampling(self, context: Context, params: Params) -> Outcome:
+        words = types.TextContent(text=(params.arguments or {})["prompt"])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", MCPDeprecationWarning)
+            answer = await context.session.create_message(
+                messages=[types.SamplingMessage(role="user", content=words)],
+                max_tokens=100,
+                related_request_id=context.request_id,
+            )
+        return text_result(f"LLM response: {getattr(answer.content, 'text', '')}")
+
+    def _form(self, schema: dict[str, Any]) -> Callable[[Context, Params], Awaitable[Outcome]]:
+        async def run(context: Context, params: Params) -> Outcome:
+            message = (params.arguments or {}).get("message", "Please provide")
+            answer = await context.session.elicit_form(message, schema, related_request_id=context.request_id)
+            return text_result(f"User response: action={answer.action}, content={json.dumps(answer.content)}")
+
+        return run
+
+    def _publish(self, event: Any) -> Callable[[Context, Params], Awaitable[Outcome]]:
+        async def run(_: Context, __: Params) -> Outcome:
+            await self._bus.publish(event)
+            return text_result("changed")
+
+        return run
+
+    async def _name(self, _: Context, params: Params) -> Outcome:
+        answer = (params.input_responses or {}).get("user_name")
+        if isinstance(answer, types.ElicitResult):
+            return text_result(f"Hello, {read_field(answer, 'name')}!")
+        return require_input(user_name=make_elicitation())
+
+    async def _capital(self, _: Context, params: Params) -> Outcome:
+        answer = (params.input_responses or {}).get("capital_question")
+        if isinstance(answer, types.CreateMessageResult):
+            return text_result(f"Model said: {getattr(answer.content, 'text', '')}")
+        return require_input(capital_question=make_sampling_request("What is the capital of France?"))
+
+    async def _roots(self, _: Context, params: Params) -> Outcome:
+        answer = (params.input_responses or {}).get("client_roots")
+        if isinstance(answer, types.ListRootsResult):
+            return text_result(f"{len(answer.roots)} root(s)")
+        return require_input(client_roots=types.ListRootsRequest())
+
+    async def _state(self, _: Context, params: Params) -> Outcome:
+        if "confirm" in (params.input_responses or {}) and params.request_state == "nonce":
+            return text_result("state-ok: confirmation received")
+        return require_input("nonce", confirm=make_elicitation("Please confirm", OK))
+
+    async def _several(self, _: Context, params: Params) -> Outcome:
+        if {"user_name", "greeting", "client_roots"} <= set(params.input_responses or {}):
+            return text_result("All inputs received.")
+        return require_input(
+            "multi",
+            user_name=make_elicitation(),
+            greeting=make_sampling_request("Generate a greeting"),
+            client_roots=types.ListRootsRequest(),
+        )
+
+    async def _rounds(self, _: Context, params: Params) -> Outcome:
+        answers = params.input_responses or {}
+        state = json.loads(params.request_state) if params.request_state else {"round": 0}
+        if state["round"] == 1 and "step1" in answers:
+            following = json.dumps({"round": 2, "name": read_field(answers["step1"], "name")})
+            return require_input(following, step2=make_elicitation("Step 2: color?", COLOR))
+        if state["round"] == 2 and "step2" in answers:
+            return text_result(f"{state.get('name')} likes {read_field(answers['step2'], 'color')}.")
+        return require_input(json.dumps({"round": 1}), step1=make_elicitation("Step 1: name?"))
+
+    async def _tampered(self, _: Context, params: Params) -> Outcome:
+        if params.request_state:
+            return text_result(f"state-ok: {params.request_state}")
+        return require_input("round-1", confirm=make_elicitation("Please confirm", OK))
+
+    async def _capabilities(self, context: Context, _: Params) -> Outcome:
+        able = context.session.client_capabilities
+        requests: dict[str, Any] = {}
+        if able is None or able.sampling is not None:
+            requests["sample"] = make_sampling_request("Say hello")
+        if able is None or able.elicitation is not None:
+            requests["ask"] = make_elicitation()
+        return require_input("caps", **requests)
+
+
+PROMPT = types.Prompt(name=f"{PREFIX}prompt", description="Asks before it answers")
+
+
+def get_prompt(params: types.GetPromptRequestParams) -> types.GetPromptResult | types.InputRequiredResult:
+    answer = (params.input_responses or {}).get("user_context")
+    if isinstance(answer, types.ElicitResult):
+        words = types.TextContent(text=f"Context: {answer.content}")
+        return types.GetPromptResult(messages=[types.PromptMessage(role="user", content=words)])
+    return require_input(user_context=make_elicitation("Context?", CONTEXT))

@@ -1,0 +1,40 @@
+"""Which callers may use which verb of the engine."""
+
+from __future__ import annotations
+
+import pytest
+
+from knowledge.engine.permissions import ADMINS, EVERYBODY, OPERATOR, check_verb
+from knowledge.engine.proxy import REINDEX_WITH_MODEL, VERBS
+from knowledge.errors import AdminRequired, Forbidden
+from knowledge.model import Caller, CallerKind
+
+ACCOUNT = Caller(CallerKind.ACCOUNT, 2, "ada")
+ADMIN = Caller(CallerKind.ACCOUNT, 3, "root", is_admin=True)
+OPERATORS = (Caller(), Caller(CallerKind.KEY))
+
+
+def test_every_verb_of_the_engine_has_one_level() -> None:
+    assert sorted([*EVERYBODY, *ADMINS, *OPERATOR]) == sorted([*VERBS, REINDEX_WITH_MODEL])
+    assert {"search", "backup", "accounts.login", "corpora.approve"} <= VERBS
+
+
+def test_accounts_use_no_verb_of_the_admins_and_admins_none_of_the_operator() -> None:
+    for verb in EVERYBODY:
+        check_verb(ACCOUNT, verb)
+    for verb in ADMINS:
+        check_verb(ADMIN, verb)
+        with pytest.raises(AdminRequired):
+            check_verb(ACCOUNT, verb)
+    for verb in OPERATOR:
+        for caller in (ACCOUNT, ADMIN):
+            with pytest.raises(AdminRequired):
+                check_verb(caller, verb)
+        for caller in OPERATORS:
+            check_verb(caller, verb)
+
+
+@pytest.mark.parametrize("caller", [ACCOUNT, ADMIN, *OPERATORS])
+def test_a_verb_without_a_level_is_refused_to_everybody(caller: Caller) -> None:
+    with pytest.raises(Forbidden):
+        check_verb(caller, "accounts.steal")
