@@ -1,4 +1,4 @@
-"""The product on a real socket, for tests that drive it as its clients do."""
+"""Runs the application on a loopback socket, for tests that use it through real clients."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def make_app(
     tools: Registry | None = None,
     extend: Callable[[KnowledgeServer], None] | None = None,
 ) -> ASGIApp:
-    """The MCP surface over a real engine, behind its guard; files may be opened below `folder`."""
+    """Return the MCP surface over a real engine, behind its guard, with `folder` as the only allowed folder."""
     limits = CallLimits(
         max_file_bytes=settings.max_file_bytes,
         wait_s=settings.wait_s,
@@ -59,19 +59,19 @@ def make_app(
 
 
 LIMITS = ConnectionLimits(header_s=600, keep_alive_s=600)
-"""The server closes no idle connection while a test runs: a client that sends on it at that moment gets a reset, and
-an HTTP client may not repeat a POST by itself. With the usual five seconds this happens on a busy machine."""
+"""Keeps idle connections open while a test runs. With the default of five seconds a busy machine closes one while the
+client sends on it, and an HTTP client may not repeat a POST by itself."""
 
 
 def _make_server(app: ASGIApp) -> uvicorn.Server:
     server = make_server(app, LIMITS)
-    server.config.timeout_graceful_shutdown = 1  # streams of older clients stay open until they are cut
+    server.config.timeout_graceful_shutdown = 1  # event streams of sessions stay open until then
     return server
 
 
 @asynccontextmanager
 async def serve_app(app: ASGIApp, port: int = 0) -> AsyncIterator[str]:
-    """Serve an application; gives its address, at which callers may already queue."""
+    """Serve an application and yield its URL; the socket already accepts connections."""
     sockets = open_sockets("127.0.0.1", port)
     server = _make_server(app)
     task = asyncio.create_task(server.serve(sockets=sockets))
@@ -86,10 +86,10 @@ async def serve_app(app: ASGIApp, port: int = 0) -> AsyncIterator[str]:
 
 @contextmanager
 def serve_app_in_thread(app: ASGIApp) -> Iterator[str]:
-    """The same on a thread of its own, so that many tests with loops of their own can share it."""
+    """Serve an application in a thread, for tests that have event loops of their own."""
     sockets = open_sockets("127.0.0.1", 0)
     server = _make_server(app)
-    thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=sockets)), name="served")
+    thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=sockets)), name="app-server")
     thread.start()
     try:
         yield f"http://127.0.0.1:{sockets[0].getsockname()[1]}"

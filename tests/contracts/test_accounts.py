@@ -1,4 +1,4 @@
-"""An account on the way through MCP: over HTTP and over stdio it acts as itself, on every contract's endpoint."""
+"""Accounts over MCP: an API key acts as its account over HTTP and stdio, on the endpoint of every contract."""
 
 from __future__ import annotations
 
@@ -54,16 +54,16 @@ async def test_an_accounts_tools_open_no_files_of_the_server(
     ada = await a_key(local, "ada")
     secret = settings.data / "plans.txt"
     secret.write_text("the operator's plans")
-    shelf = tmp_path / "shelf"
-    shelf.mkdir()
-    (shelf / "open.txt").write_text("for everybody")
+    listed_folder = tmp_path / "listed"
+    listed_folder.mkdir()
+    (listed_folder / "open.txt").write_text("for everybody")
     arguments: Json = {"file_path": str(secret), "async": False}
     async with serve_app(make_http_app(local, settings)) as url, httpx.AsyncClient(base_url=url) as http:
         assert (await call(http, "knowledge-add", arguments, ada))["error"] == "access_denied"
         assert (await call(http, "knowledge-add", arguments, None))["success"] is True
-    listed = settings.model_copy(update={"files": str(shelf)})
+    listed = settings.model_copy(update={"files": str(listed_folder)})
     async with serve_app(make_http_app(local, listed)) as url, httpx.AsyncClient(base_url=url) as http:
-        opened = await call(http, "knowledge-add", {"file_path": str(shelf / "open.txt"), "async": False}, ada)
+        opened = await call(http, "knowledge-add", {"file_path": str(listed_folder / "open.txt"), "async": False}, ada)
         assert opened["success"] is True
 
 
@@ -75,9 +75,9 @@ async def test_a_stdio_server_acts_for_the_account_whose_key_it_was_given(
     key = await a_key(engine, "ada")
     await add_note(await engine_for_key(engine, key), "the secret garden gate")
     engine.close()
-    words = {"KNOWLEDGE_EMBEDDING": "none"}
+    keyword_only = {"KNOWLEDGE_EMBEDDING": "none"}
     for environment, hits in (({"KNOWLEDGE_MANAGER_API_KEY": key}, 1), ({}, 0)):
-        process = StdioTransport(settings.data, **words, **environment)
+        process = StdioTransport(settings.data, **keyword_only, **environment)
         try:
             found = await process.call("knowledge-search", query="garden gate")
             assert len(found.get("results") or []) == hits
@@ -88,7 +88,7 @@ async def test_a_stdio_server_acts_for_the_account_whose_key_it_was_given(
 @pytest.mark.parametrize("key", ["kn_nobodys_key", "nonsense"])
 def test_a_stdio_server_with_a_wrong_key_does_not_become_the_local_owner(tmp_path: Path, key: str) -> None:
     command = [sys.executable, "-m", "knowledge", "serve", "--transport", "stdio", "--data", str(tmp_path), "--json"]
-    words = {"KNOWLEDGE_EMBEDDING": "none", "KNOWLEDGE_MANAGER_API_KEY": key}
-    ended = subprocess.run(command, input="", capture_output=True, text=True, env=words, timeout=60, check=False)
+    environment = {"KNOWLEDGE_EMBEDDING": "none", "KNOWLEDGE_MANAGER_API_KEY": key}
+    ended = subprocess.run(command, input="", capture_output=True, text=True, env=environment, timeout=60, check=False)
     assert ended.returncode != 0
     assert json.loads(ended.stderr.splitlines()[-1])["error"]["code"] == "invalid_key"

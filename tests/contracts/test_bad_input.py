@@ -1,4 +1,4 @@
-"""Bad input in earnest: whatever is sent to any tool by any leg, it is answered, and the server lives."""
+"""Fuzzing: the server answers any input to any tool over any transport, and keeps running."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ META = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontex
 MODERN = {"mcp-protocol-version": "2026-07-28", "accept": "application/json, text/event-stream"}
 
 texts = some.text(some.characters(codec=None, categories=None), max_size=40)
-"""Any text, halves of characters and zero bytes included."""
+"""Any text, including lone surrogates and NUL."""
 odd = some.sampled_from(
     ["", " ", "\x00", "\ud800", "../../etc/passwd", "/dev/zero.md", "~", "a" * 5000, "💥", "-1", "NaN", "1e999", "null"]
 )
@@ -39,7 +39,7 @@ values = some.recursive(
     max_leaves=12,
 )
 lines = texts.map(lambda text: " ".join(text.encode("utf-8", "replace").decode().split()))
-"""Any text that stands on one line and can be sent at all."""
+"""Any single line of text that can be encoded as UTF-8."""
 EXAMPLES = int(os.environ.get("EXAMPLES", "40"))
 few = settings(
     max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), database=None,
@@ -49,7 +49,7 @@ few = settings(
 
 @pytest.fixture(scope="module")
 def url(parsers: SharedParsers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The whole application, on a socket."""
+    """The URL of the whole application."""
     folder = tmp_path_factory.mktemp("bad")
     (folder / "good.md").write_text("The kettle is in the kitchen")
     chosen = Settings(data=folder / "data", workers=1, files=str(folder), max_file_mb=1, wait_s=2)
@@ -79,7 +79,7 @@ def post(http: httpx.Client, message: Any, path: str = "/mcp", **headers: str) -
 
 
 def arguments_for(tool: Tool) -> some.SearchStrategy[dict[str, Any]]:
-    """Mostly the tool's own names with any value, sometimes names of nobody."""
+    """Arguments with any value, mostly under the tool's parameter names."""
     properties = tool.schema["properties"]
     assert isinstance(properties, dict)
     known = some.sampled_from(sorted(properties)) if properties else texts
@@ -110,7 +110,7 @@ def test_any_arguments_of_a_tool_are_answered_in_its_contracts_words(tool: Tool,
 
 
 def requests() -> some.SearchStrategy[Any]:
-    """Messages that are almost right, and things that are none."""
+    """Almost valid messages, and JSON that is no message."""
     methods = some.sampled_from(
         [
             "initialize", "ping", "tools/list", "tools/call", "tools/cancel", "resources/read", "prompts/get",

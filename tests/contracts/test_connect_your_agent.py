@@ -1,4 +1,4 @@
-"""What `docs/how-to/connect-your-agent.md` tells people to write: each configuration is started as it stands there."""
+"""Runs every configuration and example of `docs/how-to/connect-your-agent.md`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ KEY = "YOUR-KEY"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One server as a client's configuration names it."""
+    """One server in the configuration of a client."""
 
     where: str
     url: str | None = None
@@ -46,7 +46,7 @@ class Entry:
 
 
 def blocks() -> Iterator[tuple[str, str, str]]:
-    """Heading, language and text of every block on the page."""
+    """Yield heading, language and text of every code block of the page."""
     heading, begin = "", 0
     page = PAGE.read_text("utf-8")
     for found in BLOCK.finditer(page):
@@ -83,7 +83,7 @@ def from_command_line(heading: str, words: list[str]) -> Entry:
 
 
 SHARED = "As one of several people"
-"""The part of the page for those who have an account; the others need none."""
+"""Heading of the section about accounts; the other sections need none."""
 ENTRIES = [entry for entry in entries() if entry.where != SHARED]
 FOR_ACCOUNTS = [entry for entry in entries() if entry.where == SHARED]
 ACCOUNT_KEY = "YOUR-ACCOUNT-KEY"
@@ -92,7 +92,7 @@ MANAGER = ["query_knowledge", "query_corpus", "list_collections", "list_corpuses
 
 @contextlib.contextmanager
 def server(data: Path, **environment: str) -> Iterator[str]:
-    """`knowledge serve` as a process of its own; gives its address."""
+    """Run `knowledge serve` as a process and yield its URL."""
     process = subprocess.Popen(
         [sys.executable, "-m", "knowledge", "serve", "--port", "0", "--data", str(data)],
         stderr=subprocess.PIPE, text=True, env={**os.environ, "KNOWLEDGE_EMBEDDING": "none", **environment},
@@ -102,7 +102,7 @@ def server(data: Path, **environment: str) -> Iterator[str]:
         found = None
         while found is None and (line := process.stderr.readline()):
             found = re.search(r"http://127\.0\.0\.1:\d+", line)
-        assert found is not None, "the server did not say where it listens"
+        assert found is not None, "the server did not log its address"
         yield found.group(0)
     finally:
         process.terminate()
@@ -169,15 +169,15 @@ def test_the_curl_example_of_the_page_runs(address: str) -> None:
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path, str]]:
-    """A server, its folder, and the key of an account that was made as the page says."""
+    """The URL of a server, its data folder, and the key of an account made by the commands of the page."""
     if shutil.which("curl") is None:
         pytest.skip("curl is not installed")
     folder = tmp_path_factory.mktemp("shared")
-    [lines] = [text for heading, _, text in blocks() if heading == SHARED and text.startswith("curl")]
+    [commands] = [text for heading, _, text in blocks() if heading == SHARED and text.startswith("curl")]
     with server(folder) as url:
         until_healthy(url)
         done = subprocess.run(
-            ["bash", "-euc", lines.replace(ADDRESS, url)], capture_output=True, text=True, timeout=60, check=True
+            ["bash", "-euc", commands.replace(ADDRESS, url)], capture_output=True, text=True, timeout=60, check=True
         )
         answers, place = [], 0
         while place < len(done.stdout):
@@ -187,7 +187,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path
 
 
 def until_healthy(url: str) -> None:
-    """The address is there before the engine is."""
+    """Wait for the engine, which starts after the socket is open."""
     with httpx2.Client(base_url=url, timeout=30) as http:
         while http.get("/health").status_code != 200:
             time.sleep(0.05)

@@ -1,4 +1,4 @@
-"""The MCP endpoint itself: who sees what, who is let in, what survives."""
+"""The MCP endpoint: visible tools, errors, authentication, size limits, restarts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BOTH = "application/json, text/event-stream"
 
 
 def other_tools() -> Toolset:
-    """A second contract, small."""
+    """A small second toolset."""
     tools = Toolset(name="other", format_error=refuse, flat=True)
 
     async def look(call: ToolCall) -> Json:
@@ -71,7 +71,7 @@ async def call(http: httpx.AsyncClient, tool: str, path: str = "/mcp", **headers
     return await http.post(path, json=message, headers=headers)
 
 
-# -- what is seen -------------------------------------------------------------------------------
+# -- visible tools -------------------------------------------------------------------------------
 
 
 async def test_the_path_and_the_headers_choose_among_the_toolsets(
@@ -132,7 +132,7 @@ def test_an_unknown_toolset_is_refused_at_the_start() -> None:
     assert "knowledge, other" in caught.value.hint
 
 
-# -- what is said -------------------------------------------------------------------------------
+# -- answers and errors -------------------------------------------------------------------------
 
 
 async def test_a_crash_inside_a_tool_is_an_internal_error_that_shows_nothing(
@@ -175,11 +175,11 @@ async def test_a_contract_may_refuse_on_the_json_rpc_plane(
         assert caught.value.error.code == 422
 
 
-# -- who is let in ------------------------------------------------------------------------------
+# -- authentication and origins -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("path", ["/mcp", "/mcp/knowledge", "/mcp/readonly"])
-async def test_pages_and_names_from_elsewhere_are_kept_out(
+async def test_other_origins_and_host_names_are_rejected(
     path: str, local: LocalEngine, settings: Settings, tmp_path: Path
 ) -> None:
     ping = {"jsonrpc": "2.0", "id": 7, "method": "ping"}
@@ -203,7 +203,7 @@ def raw(headers: dict[str, str]) -> httpx.Headers:
     return httpx.Headers([(name.encode(), value.encode("latin-1")) for name, value in headers.items()])
 
 
-async def test_a_key_is_asked_for_on_every_leg(local: LocalEngine, settings: Settings, tmp_path: Path) -> None:
+async def test_a_key_is_required_on_every_transport(local: LocalEngine, settings: Settings, tmp_path: Path) -> None:
     locked = settings.model_copy(update={"mcp_api_key": SecretStr("opensesame")})
     async with serve_app(make_app(local, locked, tmp_path)) as url, httpx.AsyncClient(base_url=url) as http:
         ping = {"jsonrpc": "2.0", "id": 7, "method": "ping"}
@@ -228,7 +228,7 @@ async def test_no_oauth_is_promised(local: LocalEngine, settings: Settings, tmp_
             assert (await http.get(f"/.well-known/{name}")).status_code == 404
 
 
-# -- sizes and blanks ---------------------------------------------------------------------------
+# -- sizes and headers --------------------------------------------------------------------------
 
 
 async def test_a_body_over_four_mebibytes_is_refused_before_it_is_read(
@@ -304,7 +304,7 @@ NAMED = {
         ({}, {"content-type": "text/plain"}, 400, -32600),
     ],
 )
-async def test_a_modern_call_that_only_reads_is_judged_like_any_other(
+async def test_a_read_only_call_of_the_stateless_protocol_is_validated_like_any_other(
     change: Json, headers: dict[str, str], status: int, code: int | None,
     local: LocalEngine, settings: Settings, tmp_path: Path,
 ) -> None:  # fmt: skip
@@ -330,7 +330,7 @@ async def test_a_routing_header_that_is_given_twice_is_refused(
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, -32020)
 
 
-# -- restarts and company -----------------------------------------------------------------------
+# -- restarts and concurrency -------------------------------------------------------------------
 
 
 async def test_a_restart_is_survived(local: LocalEngine, settings: Settings, tmp_path: Path) -> None:
@@ -356,7 +356,7 @@ async def test_a_restart_is_survived(local: LocalEngine, settings: Settings, tmp
 async def test_a_modern_client_does_not_notice_a_restart(
     local: LocalEngine, settings: Settings, tmp_path: Path
 ) -> None:
-    """The client's connection stands while the server behind the address is another one."""
+    """The client stays connected while another server process takes over the port."""
     ready, restarted = asyncio.Event(), asyncio.Event()
     port = 0
 

@@ -1,4 +1,4 @@
-"""Every requirement has a test that names it, and no test names one that is not there."""
+"""Every requirement has a test that names it, and every name in a test is a requirement."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def flat(table: dict[str, object], prefix: str = "") -> Iterator[str]:
 
 
 def named() -> set[str]:
-    """What the tests name, read from their marks."""
+    """The requirements in the marks of the tests."""
     return {
         argument.value
         for path in HERE.parent.rglob("test_*.py")

@@ -1,4 +1,4 @@
-"""MCP sessions of the older era: a caller who opens too many loses the own idle ones, and nobody else's."""
+"""MCP sessions: a caller at the limit loses its own idle sessions and nobody else's."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ INITIALIZE = {
 ACCEPT = {"Accept": "application/json, text/event-stream"}
 
 
-class Visitor:
-    """Somebody who opens sessions with one key, or from one address."""
+class SessionClient:
+    """A client that opens sessions with one key or from one address."""
 
     def __init__(self, url: str, key: str | None = None, source: str = "127.0.0.1") -> None:
         headers = {**ACCEPT, **({"X-API-Key": key} if key else {})}
@@ -40,14 +40,14 @@ class Visitor:
         asked: dict[str, Any] = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
         return (await self.http.post("/mcp", json=asked, headers=session)).status_code
 
-    async def __aenter__(self) -> Visitor:
+    async def __aenter__(self) -> SessionClient:
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.http.aclose()
 
 
-async def test_who_opens_too_many_sessions_loses_the_own_idle_ones_and_nobody_elses(
+async def test_a_caller_at_the_session_limit_loses_its_own_idle_sessions_only(
     local: LocalEngine, settings: Settings
 ) -> None:
     keys = []
@@ -55,7 +55,7 @@ async def test_who_opens_too_many_sessions_loses_the_own_idle_ones_and_nobody_el
         await local.accounts.register(name, PASSWORD)
         keys.append((await local.accounts.login(name, PASSWORD)).secret)
     app = make_http_app(local, settings.model_copy(update={"max_sessions_per_caller": PER_CALLER}))
-    async with serve_app(app) as url, Visitor(url, keys[0]) as ada, Visitor(url, keys[1]) as bob:
+    async with serve_app(app) as url, SessionClient(url, keys[0]) as ada, SessionClient(url, keys[1]) as bob:
         kept = await bob.session()
         first = await ada.session()
         last = [await ada.session() for _ in range(PER_CALLER * 3)][-1]
@@ -67,7 +67,7 @@ async def test_who_opens_too_many_sessions_loses_the_own_idle_ones_and_nobody_el
 
 async def test_sessions_without_an_account_are_counted_by_address(local: LocalEngine, settings: Settings) -> None:
     app = make_http_app(local, settings.model_copy(update={"max_sessions_per_caller": PER_CALLER}))
-    async with serve_app(app) as url, Visitor(url, source="127.0.0.2") as many, Visitor(url) as one:
+    async with serve_app(app) as url, SessionClient(url, source="127.0.0.2") as many, SessionClient(url) as one:
         kept = await one.session()
         opened = [await many.session() for _ in range(PER_CALLER + 2)]
         assert [await many.ping(session) for session in opened] == [404] * 2 + [200] * PER_CALLER
@@ -78,22 +78,22 @@ async def test_sessions_that_are_in_use_are_not_dropped_and_the_refusal_says_wha
     local: LocalEngine, settings: Settings
 ) -> None:
     app = make_http_app(local, settings.model_copy(update={"max_sessions_per_caller": 1}))
-    async with serve_app(app) as url, Visitor(url) as visitor:
-        session = await visitor.session()
-        async with visitor.http.stream("GET", "/mcp", headers=session) as listening:
+    async with serve_app(app) as url, SessionClient(url) as client:
+        session = await client.session()
+        async with client.http.stream("GET", "/mcp", headers=session) as listening:
             assert listening.status_code == 200
-            refused = await visitor.open()
+            refused = await client.open()
             assert refused.status_code == 429 and refused.headers["retry-after"] == "60"
             error = refused.json()["error"]
-            assert "1 of your MCP sessions are in use" in error["message"] and refused.json()["id"] == 1
+            assert "1 of your 1 sessions are in use" in error["message"] and refused.json()["id"] == 1
             assert "KNOWLEDGE_MAX_SESSIONS_PER_CALLER" in error["data"]["hint"]
-        assert await visitor.ping(session) == 200
+        assert await client.ping(session) == 200
 
 
-async def test_a_session_that_its_client_ended_makes_room_for_another(local: LocalEngine, settings: Settings) -> None:
+async def test_a_session_that_its_client_ended_is_no_longer_counted(local: LocalEngine, settings: Settings) -> None:
     app = make_http_app(local, settings.model_copy(update={"max_sessions_per_caller": 2}))
-    async with serve_app(app) as url, Visitor(url) as visitor:
-        ended, kept = await visitor.session(), await visitor.session()
-        assert (await visitor.http.delete("/mcp", headers=ended)).status_code == 200
-        await visitor.session()
-        assert await visitor.ping(kept) == 200
+    async with serve_app(app) as url, SessionClient(url) as client:
+        ended, kept = await client.session(), await client.session()
+        assert (await client.http.delete("/mcp", headers=ended)).status_code == 200
+        await client.session()
+        assert await client.ping(kept) == 200

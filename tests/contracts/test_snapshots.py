@@ -1,4 +1,4 @@
-"""What clients see of each toolset, kept beside the tests; UPDATE_SNAPSHOTS=1 writes it anew."""
+"""Snapshots of the tools/list of each toolset; UPDATE_SNAPSHOTS=1 rewrites them."""
 
 from __future__ import annotations
 

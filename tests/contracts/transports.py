@@ -1,4 +1,4 @@
-"""Every road by which a client reaches the tools: the official client in both eras, plain HTTP, WebSocket, stdio."""
+"""The transports of the tools: the official client in both protocol eras, plain HTTP, WebSocket, stdio."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ OnProgress: TypeAlias = Callable[[float, str], None]
 TRANSPORTS = ("modern", "legacy", "plain", "websocket", "stdio")
 WAIT_SECONDS = 30.0
 START_SECONDS = 180.0
-"""How long a process may take to its first answer: it imports everything, and loads its model, on a busy machine."""
+"""Limit for the first answer of a process, which imports everything and loads its model on a busy machine."""
 
 
 class Transport(Protocol):
-    """A way to the server: raw messages, and tools."""
+    """A connection to the server that sends raw messages and calls tools."""
 
     async def rpc(self, method: str, params: Any = None) -> Body:
-        """The whole answer to a request."""
+        """Return the whole response to a request."""
 
     async def notify(self, method: str, params: Body) -> None: ...
 
     async def call(self, tool: str, /, **arguments: Any) -> Body:
-        """The contract's body of a tool's answer, having looked at how it was wrapped."""
+        """Return the body of a tool's answer after checking its envelope."""
 
 
 def unwrap(result: Body) -> Body:
-    """The body of a tool result: one text block of JSON, and the same object beside it."""
+    """Return the body of a tool result; check that its text block and `structuredContent` are the same."""
     [block] = result["content"]
     assert block["type"] == "text"
     body: Body = json.loads(block["text"])
@@ -66,7 +66,7 @@ class SdkTransport:
 
     async def notify(self, method: str, params: Body) -> None:
         notification = types.Notification[Any, str](method=method, params=params)
-        await self.client.session.send_notification(notification)  # type: ignore[arg-type]  # one of ours, not of MCP's
+        await self.client.session.send_notification(notification)  # type: ignore[arg-type]  # not a notification of MCP
 
     async def call(self, tool: str, /, **arguments: Any) -> Body:
         answer = await self.client.call_tool(tool, arguments)
@@ -81,7 +81,7 @@ async def open_sdk_transport(url: str, mode: str) -> AsyncIterator[SdkTransport]
 
 
 class PlainTransport:
-    """What curl sends: one POST, and nothing that says MCP."""
+    """One POST without any MCP header, as curl sends it."""
 
     def __init__(self, http: httpx.AsyncClient, path: str = "/mcp") -> None:
         self.http, self.path = http, path
@@ -105,7 +105,7 @@ class PlainTransport:
 
 
 class WebSocketTransport:
-    """A WebSocket without any handshake of MCP's own; notifications are kept as they come."""
+    """A WebSocket without an MCP handshake; records the notifications that it receives."""
 
     def __init__(self, socket: websockets.ClientConnection) -> None:
         self.socket = socket
@@ -139,7 +139,7 @@ class WebSocketTransport:
 
 
 class StdioTransport:
-    """The product as a process of its own, over its standard input and output; made once, used by many loops."""
+    """A server process over standard input and output; can be used from several event loops."""
 
     def __init__(self, data: Path, **environment: str) -> None:
         self.data = data
@@ -177,7 +177,7 @@ class StdioTransport:
         return answer
 
     def write_and_read_error(self, line: str) -> Body:
-        """The answer to a line that nobody else waits for."""
+        """Write a line that is not a request of `request()` and return the error that answers it."""
         self.write(line)
         return self._errors.get(timeout=self._limit)
 
@@ -222,7 +222,7 @@ async def open_transport(name: str, url: str, process: StdioTransport | None) ->
 
 @asynccontextmanager
 async def hold_open(opening: AbstractAsyncContextManager[There]) -> AsyncIterator[There]:
-    """A road that is opened and closed by a task of its own, as the client's cancel scopes demand of a fixture."""
+    """Open and close a transport in one task, which the cancel scopes of the client require in a fixture."""
     ready: asyncio.Future[There] = asyncio.get_running_loop().create_future()
     leave = asyncio.Event()
 

@@ -1,1 +1,1 @@
-"""The MCP surface. Importing it imports the SDK, which takes a second: do it only where it is served."""
+"""MCP over HTTP, WebSocket and stdio. Importing a module here imports the MCP SDK, which takes about a second."""

@@ -1,4 +1,4 @@
-"""What the settings allow a call: how large a file, how long a wait, and which folders."""
+"""Makes the limits of tool calls from the settings: file size, wait and allowed folders."""
 
 from __future__ import annotations
 
@@ -13,11 +13,15 @@ PRIVATE_NAMES = (
     "knowledge.db", "knowledge.db-wal", "knowledge.db-shm", "engine.json", "files", "index", "models", "uploads",
     "allowances.db", "allowances.db-wal", "allowances.db-shm",
 )  # fmt: skip
-"""What lies in the data folder and is nobody's document."""
+"""Files of the server inside the data folder, which tools must not read."""
 
 
 def make_call_limits(settings: Settings, *, as_user: bool = False) -> CallLimits:
-    """Over HTTP the working folder and the data folder; a process of the user's own reads what the user may."""
+    """Return the limits of tool calls.
+
+    KNOWLEDGE_FILES lists the allowed folders. Its default is the working folder and the data folder, or everything
+    that the user can read if `as_user` is set (stdio runs as the user).
+    """
     return CallLimits(
         max_file_bytes=settings.max_file_bytes,
         wait_s=settings.wait_s,
@@ -26,7 +30,7 @@ def make_call_limits(settings: Settings, *, as_user: bool = False) -> CallLimits
 
 
 def make_account_limits(settings: Settings) -> CallLimits:
-    """Who has an account here need not be somebody whom the server's own files are shown to: only what is listed."""
+    """Return the limits of accounts, which may open files only below the folders in KNOWLEDGE_FILES."""
     return replace(
         make_call_limits(settings),
         folders=_find_allowed_folders(settings) if settings.files.strip() else AllowedFolders(()),
@@ -35,7 +39,7 @@ def make_account_limits(settings: Settings) -> CallLimits:
 
 def _find_allowed_folders(settings: Settings) -> AllowedFolders:
     working = Path.cwd()
-    # A server that was started at the root of the disk does not mean to open all of it.
+    # A service manager often starts servers in /, which must not open the whole disk.
     default = [settings.data] if working == Path(working.anchor) else [working, settings.data]
     return AllowedFolders.from_setting(
         settings.files, default, private=[settings.data / name for name in PRIVATE_NAMES]

@@ -1,4 +1,4 @@
-"""The door for MCP over HTTP: one address for plain JSON-RPC, for sessions of the older era, and for the modern one."""
+"""MCP over HTTP: one ASGI endpoint for plain JSON-RPC, sessions (up to 2025-11-25) and stateless MCP (2026-07-28)."""
 
 from __future__ import annotations
 
@@ -24,41 +24,41 @@ from knowledge.surfaces.mcp import errors as mcp_errors
 from knowledge.surfaces.mcp import jsonrpc
 from knowledge.surfaces.mcp.request_context import SCOPE_KEY, McpRequest
 from knowledge.surfaces.mcp.sessions import session_owner
-from knowledge.surfaces.mcp.surface import MAX_BODY, McpSurface
+from knowledge.surfaces.mcp.surface import MAX_BODY_BYTES, McpSurface
 from knowledge.toolsets.base import ErrorFormatter
 
 MAX_ID_SEARCH_BYTES = 1 << 16
-"""How much of a request that will be turned away is read, so that the refusal can name its id."""
+"""Bytes of a rejected request that are read to find its id."""
 
 
 class McpEndpoint:
-    """An ASGI application; a toolset fixed here cannot be chosen away by the request."""
+    """An ASGI application; a toolset given here cannot be changed by the request."""
 
     def __init__(self, surface: McpSurface, toolset: str | None = None) -> None:
         self._surface = surface
         self._toolset = toolset
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        # Some HTTP parsers keep the blanks that end a header's value, and then `Mcp-Name` does not equal the body.
+        # Some HTTP parsers keep trailing whitespace of header values, and then `Mcp-Name` differs from the body.
         scope = {**scope, "headers": [(name, value.strip(b" \t")) for name, value in scope["headers"]]}
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         try:
             _check_length(headers)
-            visit = self._surface.admit_request(scope, headers, self._toolset)
+            mcp_request = self._surface.admit_request(scope, headers, self._toolset)
         except KnowledgeError as error:
             await refuse_request(error, receive, send, self._surface.find_error_formatter(self._toolset))
             return
-        scope[SCOPE_KEY] = visit
-        await self._dispatch(visit, headers, scope, receive, send)
+        scope[SCOPE_KEY] = mcp_request
+        await self._dispatch(mcp_request, headers, scope, receive, send)
 
     async def _dispatch(
-        self, visit: McpRequest, headers: Mapping[str, str], scope: Scope, receive: Receive, send: Send
+        self, mcp_request: McpRequest, headers: Mapping[str, str], scope: Scope, receive: Receive, send: Send
     ) -> None:
         version = headers.get("mcp-protocol-version", HANDSHAKE_PROTOCOL_VERSIONS[0])
         plain = "mcp-session-id" not in headers and version in HANDSHAKE_PROTOCOL_VERSIONS
-        # The SDK drops every notification of the modern era, and `tools/cancel` may be one.
-        if scope["method"] != "POST" or not (plain or headers.get("mcp-method") == jsonrpc.CANCEL):
-            await self._delegate_to_sdk(visit, version, scope, receive, send)
+        # The SDK drops all notifications of the stateless protocol, and `tools/cancel` may be one.
+        if scope["method"] != "POST" or not (plain or headers.get("mcp-method") == jsonrpc.CANCEL_METHOD):
+            await self._delegate_to_sdk(mcp_request, version, scope, receive, send)
             return
         body = await _read_body(receive)
         if body is None:
@@ -73,48 +73,53 @@ class McpEndpoint:
                 await _send_json(reply.body or {}, reply.status, {}, send)
                 return
         if _is_handshake(message, headers) if plain else not jsonrpc.is_cancel_notification(message):
-            await self._delegate_to_sdk(visit, version, scope, _replay_body(body, receive), send)
+            await self._delegate_to_sdk(mcp_request, version, scope, _replay_body(body, receive), send)
         else:
-            await self._answer_plain(visit, message, scope, receive, send)
+            await self._answer_plain(mcp_request, message, scope, receive, send)
 
     async def _delegate_to_sdk(
-        self, visit: McpRequest, version: str, scope: Scope, receive: Receive, send: Send
+        self, mcp_request: McpRequest, version: str, scope: Scope, receive: Receive, send: Send
     ) -> None:
-        """Let the SDK speak: a session of the older era, or one exchange of the modern one."""
+        """Let the SDK answer: a request of a session, or one stateless exchange."""
         if version in HANDSHAKE_PROTOCOL_VERSIONS:
-            visit.start_task = self._surface.start_task  # a session stays open, and can be told what becomes of a task
-        if visit.make_call.caller.kind is not CallerKind.LOCAL:  # a session belongs to the key that opened it
-            token = AccessToken(token="-", client_id=format_caller_id(visit.make_call.caller), scopes=[])
+            mcp_request.start_task = self._surface.start_task  # sessions receive progress of background tasks
+        if mcp_request.tool_call.caller.kind is not CallerKind.LOCAL:  # the SDK binds sessions to this user
+            token = AccessToken(token="-", client_id=format_caller_id(mcp_request.tool_call.caller), scopes=[])
             scope["user"] = AuthenticatedUser(token)
-        answer = SdkResponseFilter(visit, send, defer_head=visit.acquire is not None and scope["method"] == "POST")
+        answer = SdkResponseFilter(
+            mcp_request, send, defer_head=mcp_request.acquire is not None and scope["method"] == "POST"
+        )
         if version not in HANDSHAKE_PROTOCOL_VERSIONS:
             await self._surface.manager.handle_request(scope, receive, answer)
         else:
             try:
-                await self._surface.sessions.serve(session_owner(visit.make_call.caller, scope), scope, receive, answer)
+                await self._surface.sessions.serve(
+                    session_owner(mcp_request.tool_call.caller, scope), scope, receive, answer
+                )
             except (RateLimited, Unavailable) as error:
                 await refuse_request(error, receive, send, self._surface.find_error_formatter(self._toolset))
                 return
         await answer.finish()
 
     async def _answer_plain(
-        self, visit: McpRequest, message: JsonValue, scope: Scope, receive: Receive, send: Send
+        self, mcp_request: McpRequest, message: JsonValue, scope: Scope, receive: Receive, send: Send
     ) -> None:
-        """The plain leg; a caller who hangs up stops the work, as in the modern era."""
-        visit.is_plain = True
+        """Answer plain JSON-RPC; cancel the work if the caller disconnects."""
+        mcp_request.is_plain = True
         content_type = Headers(scope=scope).get("content-type", "application/json")
         if not content_type.lower().startswith("application/json"):
             error = UnsupportedFormat("The body must be JSON", hint="Send 'Content-Type: application/json'.")
             await _send_json(mcp_errors.format_error_body(error), error.status, error_headers(error), send)
             return
-        work = jsonrpc.answer_message(self._surface.server, visit, message, Request(scope))
-        await _send_reply(await _run_until_disconnect(work, receive), visit, send)
+        work = jsonrpc.answer_message(self._surface.server, mcp_request, message, Request(scope))
+        await _send_reply(await _run_until_disconnect(work, receive), mcp_request, send)
 
 
 class SdkResponseFilter:
-    """Passes the SDK's answer on, with our headers; an error gets its type and details.
+    """Forwards the SDK's response with our headers added, and adds type and details to errors.
 
-    The head waits for the first piece where `late`: what is left of an allowance is known only when the call is made.
+    With `defer_head` the head waits for the first body part, because the rate-limit headers are known only once the
+    call is made.
     """
 
     def __init__(self, mcp_request: McpRequest, send: Send, *, defer_head: bool) -> None:
@@ -124,7 +129,7 @@ class SdkResponseFilter:
         self._streaming = False
 
     async def finish(self) -> None:
-        """End a stream that a stop of the server cut short."""
+        """End a response that a server shutdown interrupted."""
         start, self._start = self._start, None
         if start is not None:
             await self._send(self._add_headers(start))
@@ -165,18 +170,18 @@ class SdkResponseFilter:
 async def refuse_request(
     error: KnowledgeError, receive: Receive, send: Send, format_error: ErrorFormatter | None = None
 ) -> None:
-    """Refuse a request before it reaches the protocol, in the protocol's form and in a contract's own words."""
+    """Reject a request before dispatch with a JSON-RPC error, worded by the contract's formatter if there is one."""
     request_id = None if isinstance(error, TooLarge) else await _read_request_id(receive)
     body, headers = mcp_errors.format_error_body(error, request_id), error_headers(error)
     if format_error is not None:
-        refused = format_error(error)
-        body = mcp_errors.format_refusal_body(refused, request_id)
-        headers["x-mcp-error-code"] = refused.code
+        refusal = format_error(error)
+        body = mcp_errors.format_refusal_body(refusal, request_id)
+        headers["x-mcp-error-code"] = refusal.code
     await _send_json(body, error.status, headers, send)
 
 
 def _is_handshake(message: JsonValue, headers: Mapping[str, str]) -> bool:
-    """Whether the SDK is to answer: an `initialize` from a client that can read a stream, or a modern envelope."""
+    """Return whether the SDK answers: `initialize` from a client that accepts SSE, or a stateless request."""
     if not isinstance(message, dict):
         return False
     if message.get("method") == "initialize":
@@ -189,32 +194,34 @@ def _is_handshake(message: JsonValue, headers: Mapping[str, str]) -> bool:
 
 def _too_large_error() -> TooLarge:
     return TooLarge(
-        f"The request is larger than {MAX_BODY >> 20} MiB", hint="Send less at once.", max_bytes=MAX_BODY
-    )  # fmt: skip
+        f"The request is larger than {MAX_BODY_BYTES >> 20} MiB",
+        hint="Send a smaller request; upload large files in parts.",
+        max_bytes=MAX_BODY_BYTES,
+    )
 
 
 def _check_length(headers: Mapping[str, str]) -> None:
     declared = headers.get("content-length", "0")
-    if declared.isdigit() and int(declared) > MAX_BODY:
+    if declared.isdigit() and int(declared) > MAX_BODY_BYTES:
         raise _too_large_error()
 
 
 async def _read_body(receive: Receive) -> bytes | None:
-    """The body; None as soon as it is too large."""
+    """Read the body; return None as soon as it exceeds MAX_BODY_BYTES."""
     body = bytearray()
     while True:
         message = await receive()
         if message["type"] != "http.request":
             return bytes(body)
         body += message.get("body", b"")
-        if len(body) > MAX_BODY:
+        if len(body) > MAX_BODY_BYTES:
             return None
         if not message.get("more_body"):
             return bytes(body)
 
 
 async def _read_request_id(receive: Receive) -> JsonValue:
-    """The id of a request that is turned away, where it is short enough to be looked at."""
+    """Return the id of a rejected request if its body fits into MAX_ID_SEARCH_BYTES."""
     body, more = b"", True
     while more and len(body) < MAX_ID_SEARCH_BYTES:
         message = await receive()
@@ -228,16 +235,16 @@ async def _read_request_id(receive: Receive) -> JsonValue:
 
 
 def _replay_body(body: bytes, receive: Receive) -> Receive:
-    waiting = [body]
+    pending = [body]
 
     async def replay() -> Message:
-        return {"type": "http.request", "body": waiting.pop(), "more_body": False} if waiting else await receive()
+        return {"type": "http.request", "body": pending.pop(), "more_body": False} if pending else await receive()
 
     return replay
 
 
 async def _run_until_disconnect(work: Awaitable[jsonrpc.Reply], receive: Receive) -> jsonrpc.Reply | None:
-    """What the work comes to; None when the caller hung up, which stops it."""
+    """Return the reply; cancel the work and return None if the caller disconnects."""
     replies: list[jsonrpc.Reply] = []
     async with anyio.create_task_group() as group:
         group.start_soon(cancel_on_disconnect, receive, group.cancel_scope)
@@ -260,7 +267,7 @@ def _encode_headers(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
 
 
 async def _send_json(body: Json, status: int, headers: Mapping[str, str], send: Send) -> None:
-    # Escaped, because half a character in a caller's id can be echoed in no other way.
+    # ASCII-escaped, because a lone surrogate in the caller's id cannot be encoded as UTF-8.
     await _send_response(json.dumps(body).encode(), status, {**headers, "content-type": "application/json"}, send)
 
 

@@ -1,4 +1,4 @@
-"""JSON-RPC errors: the protocol's own codes, each with a type and details that a program can read."""
+"""Builds JSON-RPC errors with `error_type` and `details` in their data, as contract 000 prints them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ERROR_TYPES = {
 
 
 def add_error_type(code: int, data: Any) -> Json:
-    """What an error carries: the keys it came with, its type, and the details."""
+    """Return error data with `error_type` and `details` added unless already present."""
     known: Json = dict(data) if isinstance(data, dict) else {}
     details: Json = (
         {} if not data or isinstance(data, dict) else {"method" if code == METHOD_NOT_FOUND else "value": data}
@@ -58,17 +58,17 @@ def format_error_data(error: KnowledgeError) -> Json:
 
 
 def format_error_body(error: KnowledgeError, request_id: JsonValue = None) -> Json:
-    """The answer to a request that never reached a tool: no key, no such toolset, too large."""
+    """Return the JSON-RPC error body for a request rejected before dispatch."""
     return make_error_body(error.status, str(error), format_error_data(error), request_id)
 
 
 def to_mcp_error(refusal: Refusal) -> MCPError:
-    """A refusal of a contract that says no with a JSON-RPC error."""
+    """Convert a refusal to a JSON-RPC error, for contracts that refuse this way (001)."""
     return MCPError(*_refusal_fields(refusal))
 
 
 def format_refusal_body(refusal: Refusal, request_id: JsonValue = None) -> Json:
-    """The same for a request that never reached a tool."""
+    """Return the JSON-RPC error body of a refusal, for a request rejected before dispatch."""
     return make_error_body(*_refusal_fields(refusal), request_id)
 
 
@@ -80,7 +80,7 @@ def _refusal_fields(refusal: Refusal) -> tuple[int, str, Json]:
 
 
 def explain_error_body(status: int, body: bytes) -> bytes:
-    """An error as the SDK wrote it, with its type and details; words without JSON become a JSON-RPC error."""
+    """Add type and details to an error body of the SDK; convert a plain-text body to a JSON-RPC error."""
     try:
         parsed = json.loads(body)
         error = parsed["error"]

@@ -1,6 +1,6 @@
-"""Plain JSON-RPC over one POST: no handshake, no session, no `Accept`, as the contracts show it with curl."""
+"""Answers plain JSON-RPC sent by one POST without handshake, session or `Accept` header, as curl sends it."""
 
-# ruff: noqa: ARG002 - a channel that carries nothing reads none of its arguments
+# ruff: noqa: ARG002 - PlainContext implements an SDK protocol whose arguments it does not need
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from knowledge.surfaces.mcp.request_context import McpRequest
 from knowledge.surfaces.mcp.server import KnowledgeServer
 
 HTTP_STATUS_BY_CODE = {types.PARSE_ERROR: 400, types.INVALID_REQUEST: 400}
-CANCEL = "tools/cancel"
+CANCEL_METHOD = "tools/cancel"
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What goes back: a body, or none to a notification."""
+    """HTTP status and body; a notification is answered without a body."""
 
     status: int
     body: Json | None
@@ -40,7 +40,7 @@ class Reply:
 
 @dataclass(slots=True)
 class PlainContext:
-    """What the SDK asks of a request's channel; ours carries the one answer and nothing else."""
+    """The SDK's dispatch context for a single POST: drops notifications and progress, and cannot send requests."""
 
     transport: TransportContext
     request_id: Any
@@ -74,19 +74,19 @@ class PlainContext:
 
 
 def parse(body: bytes) -> JsonValue:
-    """The JSON of a body; NaN and its kin are not JSON. Raises ValueError."""
+    """Parse a JSON body; raise ValueError for invalid JSON, NaN, Infinity and excessive nesting."""
     try:
         return cast(JsonValue, json.loads(body, parse_constant=_reject_constant))
     except RecursionError:
         raise ValueError("nested too deeply") from None
 
 
-def _reject_constant(word: str) -> NoReturn:
-    raise ValueError(f"{word} is not JSON")
+def _reject_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not valid JSON")
 
 
 def describe_malformed(message: JsonValue) -> str | None:
-    """Why a message is no request; None when it is one."""
+    """Return why a message is not a valid JSON-RPC request, or None if it is valid."""
     if isinstance(message, list):
         return "Invalid Request: send one request at a time"
     if not isinstance(message, dict):
@@ -101,7 +101,7 @@ def describe_malformed(message: JsonValue) -> str | None:
 
 
 def refuse_malformed(message: JsonValue) -> Reply | None:
-    """The refusal of what is no request; None when it is one."""
+    """Return the error reply to an invalid request, or None if the request is valid."""
     request_id = message.get("id") if isinstance(message, dict) else None
     if (reason := describe_malformed(message)) is not None:
         return make_error_reply(types.INVALID_REQUEST, reason, request_id if is_valid_id(request_id) else None)
@@ -112,13 +112,13 @@ def refuse_malformed(message: JsonValue) -> Reply | None:
 
 
 def parse_message(raw: str) -> types.JSONRPCMessage | Reply:
-    """A message of a connection that stays open, or the answer to what is none."""
+    """Parse one message of a WebSocket or stdio connection; return an error reply if it is invalid."""
     try:
         parsed = parse(raw.encode("utf-8", "replace"))
     except ValueError:
         return make_error_reply(types.PARSE_ERROR, "Parse error")
-    answers = isinstance(parsed, dict) and "method" not in parsed and ("result" in parsed or "error" in parsed)
-    reply = None if answers else refuse_malformed(parsed)
+    is_response = isinstance(parsed, dict) and "method" not in parsed and ("result" in parsed or "error" in parsed)
+    reply = None if is_response else refuse_malformed(parsed)
     try:
         return reply or types.jsonrpc_message_adapter.validate_json(raw, by_name=False)
     except ValidationError:
@@ -126,8 +126,8 @@ def parse_message(raw: str) -> types.JSONRPCMessage | Reply:
 
 
 def is_cancel_notification(message: JsonValue) -> bool:
-    """Whether this ends a task and wants no answer."""
-    return isinstance(message, dict) and message.get("method") == CANCEL and "id" not in message
+    """Return whether a message is `tools/cancel` sent as a notification."""
+    return isinstance(message, dict) and message.get("method") == CANCEL_METHOD and "id" not in message
 
 
 def is_valid_id(value: JsonValue) -> bool:
@@ -137,7 +137,7 @@ def is_valid_id(value: JsonValue) -> bool:
 async def answer_message(
     server: KnowledgeServer, mcp_request: McpRequest, message: JsonValue, request: Request
 ) -> Reply:
-    """The reply to one message, whatever it is."""
+    """Answer one plain JSON-RPC message: a request, a notification or an invalid message."""
     if (reply := refuse_malformed(message)) is not None:
         return reply
     assert isinstance(message, dict)
@@ -151,7 +151,7 @@ async def answer_message(
 
 
 async def _respond(server: KnowledgeServer, message: Json, request: Request) -> Reply:
-    """The reply to one request, over a connection that carries nothing else."""
+    """Answer one request on a connection of its own."""
     method, params, request_id = cast(str, message["method"]), cast("Json | None", message.get("params")), message["id"]
     context = _make_context(request, request_id)
     try:
@@ -168,7 +168,7 @@ async def _respond(server: KnowledgeServer, message: Json, request: Request) -> 
 
 
 def _flatten_result(server: KnowledgeServer, message: Json, body: Json | None) -> Json | None:
-    """Where a contract wants it, its fields at the top of the result beside what MCP puts there."""
+    """Copy `structuredContent` to the top level of the result for tools with `flat` set (contract 001)."""
     params, result = message.get("params"), (body or {}).get("result")
     if message["method"] != "tools/call" or not isinstance(params, dict) or not isinstance(result, dict):
         return body

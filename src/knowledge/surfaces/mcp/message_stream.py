@@ -1,4 +1,4 @@
-"""Connections that stay open (WebSocket, stdio): the first message says which era they speak, or none."""
+"""Serves persistent connections (WebSocket, stdio), with or without an MCP handshake."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from knowledge.surfaces.mcp.server import KnowledgeServer
 MessageReader: TypeAlias = MemoryObjectReceiveStream[SessionMessage | Exception]
 
 PLAIN_PROTOCOL_VERSION = "2025-06-18"
-"""The revision that contract 000 was written for; plain callers are answered in it."""
+"""Protocol version for callers without a handshake: the one that contract 000 was written for."""
 
 
 class MessageWriter(Protocol):
-    """The stream that messages leave by: one of anyio's, or the SDK's own."""
+    """A stream for outgoing messages: one of anyio's or the SDK's own."""
 
     async def send(self, item: SessionMessage, /) -> None: ...
 
@@ -43,7 +43,7 @@ class MessageWriter(Protocol):
 
 
 def make_task_starter(group: TaskGroup) -> Callable[[BackgroundWork], None]:
-    """Starts work that lives as long as the connection."""
+    """Return a function that starts background work in the task group of a connection."""
 
     def start(work: BackgroundWork) -> None:
         group.start_soon(work)
@@ -52,13 +52,16 @@ def make_task_starter(group: TaskGroup) -> Callable[[BackgroundWork], None]:
 
 
 async def serve_stream(server: KnowledgeServer, read: MessageReader, write: MessageWriter) -> None:
-    """Serve one connection until the other side leaves; then what it still waits for is stopped."""
+    """Serve one connection until the client disconnects, then cancel its pending requests.
+
+    The first message decides between the handshake of either protocol era and plain JSON-RPC, and is replayed.
+    """
     send, replayed = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     with send, replayed:
         async with anyio.create_task_group() as group:
-            opening = await _receive_first(read)
-            group.start_soon(_replay, opening, read, send)
-            if opening is None or opens_with_handshake(opening):
+            first = await _receive_first(read)
+            group.start_soon(_replay, first, read, send)
+            if first is None or opens_with_handshake(first):
                 options = server.create_initialization_options()
                 await serve_dual_era_loop(server, replayed, write, lifespan_state={}, init_options=options)
             else:
@@ -67,7 +70,7 @@ async def serve_stream(server: KnowledgeServer, read: MessageReader, write: Mess
 
 
 async def _serve_plain(server: KnowledgeServer, read: MessageReader, write: MessageWriter) -> None:
-    """Requests without any handshake, as contract 000 shows them."""
+    """Serve requests without a handshake, as in the examples of contract 000."""
     dispatcher: JSONRPCDispatcher[TransportContext] = JSONRPCDispatcher(
         read, write, inline_methods=frozenset({"initialize"})
     )
@@ -76,24 +79,23 @@ async def _serve_plain(server: KnowledgeServer, read: MessageReader, write: Mess
 
 
 async def _receive_first(read: MessageReader) -> SessionMessage | Exception | None:
-    """The first message that is one; the loops answer what is not."""
     try:
         return await read.receive()
     except (anyio.EndOfStream, anyio.ClosedResourceError):
         return None
 
 
-async def _replay(opening: SessionMessage | Exception | None, read: MessageReader, send: Any) -> None:
+async def _replay(first: SessionMessage | Exception | None, read: MessageReader, send: Any) -> None:
     async with send:
-        if opening is None:
+        if first is None:
             return
-        await send.send(opening)
+        await send.send(first)
         async for item in read:
             await send.send(item)
 
 
 def opens_with_handshake(item: SessionMessage | Exception) -> bool:
-    """Whether a connection begins as one of the two eras of the protocol has it."""
+    """Return whether the first message of a connection belongs to either era of MCP."""
     if isinstance(item, Exception):
         return True
     message = item.message

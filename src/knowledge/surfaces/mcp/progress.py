@@ -1,4 +1,4 @@
-"""Progress on its way to a client: reported by the engine as it happens, sent one after the other, never backwards."""
+"""Sends the progress of jobs to MCP clients, in order and never decreasing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from knowledge.model import ReportProgress
 log = logging.getLogger(__name__)
 
 SendProgress: TypeAlias = Callable[[float, float | None, str | None], Awaitable[None]]
-"""Sends one notification: progress, total, message."""
+"""Sends one progress notification: progress, total, message."""
 
 MAX_BUFFERED_REPORTS = 1000
 WAITING_MESSAGE = "Waiting"
@@ -25,35 +25,35 @@ FOLLOW_SECONDS = 24 * 3600.0
 
 
 class MonotonicProgress:
-    """The steps of a job as shares of the whole that only ever grow, as the protocol demands."""
+    """Converts the steps of a job to fractions that always increase, as the MCP specification requires."""
 
     def __init__(self) -> None:
         self._last = -1.0
 
     def advance(self, done: int, total: int) -> float:
-        share = min(done / total, 0.99) if total else 0.0
-        if share <= self._last:  # another step began to count from the start
-            share = self._last + (1.0 - self._last) / 100
-        self._last = share
-        return round(share, 6)
+        fraction = min(done / total, 0.99) if total else 0.0
+        if fraction <= self._last:  # the next step counts from zero again
+            fraction = self._last + (1.0 - self._last) / 100
+        self._last = fraction
+        return round(fraction, 6)
 
 
 @asynccontextmanager
 async def relay_progress(send_progress: SendProgress) -> AsyncIterator[ReportProgress]:
-    """A report that may be called at any time, and what it says is sent in turn; all of it before this ends."""
+    """Yield a non-blocking report function; send its reports in order, all of them before the context ends."""
     send, receive = anyio.create_memory_object_stream[tuple[str, int, int]](MAX_BUFFERED_REPORTS)
 
     def report(step: str, done: int, total: int) -> None:
-        # Where the client is slow or gone, the next report says more.
+        # A report is dropped if the client is slow or gone; the next one replaces it.
         with suppress(anyio.WouldBlock, anyio.ClosedResourceError, anyio.BrokenResourceError):
             send.send_nowait((step, done, total))
 
     async def drain() -> None:
-        climb, said = MonotonicProgress(), ("", -1)
+        progress, last_sent = MonotonicProgress(), ("", -1)
         async for step, done, total in receive:
-            if (step, done) != said:
-                said = (step, done)
-                await send_progress(climb.advance(done, total), 1.0, step or WAITING_MESSAGE)
+            if (step, done) != last_sent:
+                last_sent = (step, done)
+                await send_progress(progress.advance(done, total), 1.0, step or WAITING_MESSAGE)
 
     async with receive, anyio.create_task_group() as group:
         group.start_soon(drain)
@@ -62,10 +62,10 @@ async def relay_progress(send_progress: SendProgress) -> AsyncIterator[ReportPro
 
 
 async def follow_job(engine: Engine, job: UUID, send_progress: SendProgress) -> None:
-    """Tell a connection how a job goes on until it ends."""
+    """Send the progress of a job to a connection until the job ends."""
     try:
         async with relay_progress(send_progress) as report:
             ended = await engine.wait(job, FOLLOW_SECONDS, report)
         await send_progress(1.0, 1.0, ended.status.value.capitalize())
-    except KnowledgeError as error:  # the engine went away; the client can still ask
-        log.info("cannot follow job %s any longer: %s", job, error)
+    except KnowledgeError as error:  # the engine is unreachable; the client can poll the job instead
+        log.info("stopped sending progress of job %s: %s", job, error)

@@ -1,4 +1,4 @@
-"""One request on its way through the MCP surface: who asks, what they see, and what the answer's head will say."""
+"""The context of one MCP request: caller, visible tools, rate limit, and status and headers of the response."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ BackgroundWork: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
 SCOPE_KEY = "knowledge.mcp_request"
 
 Acquire: TypeAlias = Callable[[RateClass], Awaitable[Allowance | None]]
-"""Takes one from the caller's allowance; raises RateLimited when it is used up."""
+"""Consumes one request from the caller's rate limit; raises RateLimited when it is used up."""
 
 
 def make_acquire(rates: RateLimits | None, caller: Caller) -> Acquire | None:
-    """How a caller's visits draw on their allowances; None for a caller without a limit."""
-    purse = allowance_key_of(caller)
-    return None if rates is None or purse is None else partial(rates.acquire, rates.mcp, purse)
+    """Return the function that applies the rate limit of a caller; None for a caller without a limit."""
+    key = allowance_key_of(caller)
+    return None if rates is None or key is None else partial(rates.acquire, rates.mcp, key)
 
 
 @dataclass(slots=True, kw_only=True)
 class McpRequest:
-    make_call: ToolCall
-    """What a tool gets; one that reports progress gets it with a report."""
+    tool_call: ToolCall
+    """Copied for each call of a tool, with its progress functions set."""
     view: ToolsetView
     acquire: Acquire | None = None
     start_task: Callable[[BackgroundWork], None] | None = None
-    """Runs something beside the connection for as long as it stays open; None where it does not."""
+    """Starts background work for a connection that stays open; None for a single request."""
     is_plain: bool = False
-    """A caller of plain JSON-RPC, who reads the HTTP status."""
+    """Whether this is plain JSON-RPC, whose caller reads the HTTP status."""
     status: int | None = None
     headers: dict[str, str] = field(default_factory=dict)
 
     async def spend_allowance(self, rate: RateClass) -> None:
-        """Draw on the caller's allowance, and say in the answer's head what is left of it."""
+        """Apply the caller's rate limit and add the rate-limit headers to the response."""
         if self.acquire is None:
             return
         try:

@@ -1,4 +1,4 @@
-"""The registry as an MCP server: the SDK's low-level Server, with handlers that read our tools."""
+"""The SDK's low-level MCP server, with handlers for the registered toolsets."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ Context: TypeAlias = ServerRequestContext[Any, Any]
 
 INSTRUCTIONS = (
     "Search the user's own documents before answering from memory, and name the document that an answer comes from. "
-    "Add files with their paths; long ones are processed in the background and can be asked about by their task."
+    "Add files by path; they are processed in the background, and the task id gives their progress."
 )
 
 
@@ -57,11 +57,11 @@ CACHE_HINTS: dict[CacheableMethod, CacheHint] = {
     "resources/list": CacheHint(),
     "resources/read": CacheHint(),
 }
-"""How long a modern client may keep an answer: tools change with the server, documents at any time."""
+"""How long clients of the stateless protocol may cache a response: tools change only with the server."""
 
 
 COMPLETE_RESULT: Json = {"resultType": "complete"}
-"""What the modern era wants in every result; the older ones never see it."""
+"""Required in every result of the stateless protocol; the SDK removes it for older versions."""
 
 
 class CancelParams(types.RequestParams):
@@ -69,7 +69,7 @@ class CancelParams(types.RequestParams):
 
 
 class KnowledgeServer(Server[dict[str, Any]]):
-    """The SDK's server with our handlers; `home` is the visit of a connection that has no request, such as stdio."""
+    """The MCP server of a registry; `default_request` is the context of stdio, which has no HTTP request."""
 
     def __init__(self, registry: Registry) -> None:
         super().__init__(
@@ -84,11 +84,11 @@ class KnowledgeServer(Server[dict[str, Any]]):
             on_list_prompts=self._list_prompts,
             on_get_prompt=self._get_prompt,
             cache_hints=CACHE_HINTS,
-            get_tool_input_schema=lambda _: None,  # no argument of ours is repeated in a header, so none is compared
+            get_tool_input_schema=lambda _: None,  # no argument is repeated in a header, so there is nothing to compare
         )
         self.registry = registry
         self.default_request: McpRequest | None = None
-        self.middleware[:] = [explain_errors]  # tracing is not ours to start, and costs a tenth of a call
+        self.middleware[:] = [explain_errors]  # without the SDK's tracing, which takes a tenth of a call
         self.add_request_handler("tools/cancel", CancelParams, self._cancel_task)
         self.add_notification_handler("tools/cancel", CancelParams, self._handle_cancel_notification)
 
@@ -107,8 +107,8 @@ class KnowledgeServer(Server[dict[str, Any]]):
 
     def find_mcp_request(self, context: Context) -> McpRequest:
         if context.request is not None:
-            visit: McpRequest = context.request.scope[SCOPE_KEY]
-            return visit
+            mcp_request: McpRequest = context.request.scope[SCOPE_KEY]
+            return mcp_request
         assert self.default_request is not None
         return self.default_request
 
@@ -118,81 +118,85 @@ class KnowledgeServer(Server[dict[str, Any]]):
         return {**COMPLETE_RESULT, "tools": self.registry.list_schemas(self.find_mcp_request(context).view)}
 
     async def _call_tool(self, context: Context, params: types.CallToolRequestParams) -> Any:
-        visit = self.find_mcp_request(context)
-        tool = self.registry.find_tool(params.name, visit.view)
+        mcp_request = self.find_mcp_request(context)
+        tool = self.registry.find_tool(params.name, mcp_request.view)
         if tool is None:
             raise mcp_errors.make_mcp_error(
                 types.INVALID_PARAMS, f"Unknown tool: {params.name}", "unknown_tool",
-                tools=[known.name for known in self.registry.list_tools(visit.view)],
+                tools=[known.name for known in self.registry.list_tools(mcp_request.view)],
             )  # fmt: skip
         async with self._report_progress(context) as report:
-            answer = await self._run_tool(tool, context, visit, report, params.arguments)
-        return render_result(answer, visit)
+            answer = await self._run_tool(tool, context, mcp_request, report, params.arguments)
+        return render_result(answer, mcp_request)
 
     async def _run_tool(
         self,
         tool: Tool,
         context: Context,
-        visit: McpRequest,
+        mcp_request: McpRequest,
         report: ReportProgress,
         arguments: Mapping[str, Any] | None,
     ) -> ToolResult:
-        if visit.acquire is not None:
+        if mcp_request.acquire is not None:
             try:
-                await visit.spend_allowance(tool.rate)
+                await mcp_request.spend_allowance(tool.rate)
             except KnowledgeError as error:
                 return tool.format_error(error)
-        call = replace(visit.make_call, report=report, follow=partial(self._start_following, context, visit))
+        call = replace(
+            mcp_request.tool_call, report=report, follow=partial(self._start_following, context, mcp_request)
+        )
         return await tool.run(call, arguments)
 
     @asynccontextmanager
     async def _report_progress(self, context: Context) -> AsyncIterator[ReportProgress]:
-        """Progress goes out only to those who gave a token for it."""
+        """Yield a report function that sends progress if the request has a progress token."""
         if progress_token_from_params(context.params) is None:
             yield ignore_progress
             return
         async with relay_progress(context.session.report_progress) as report:
             yield report
 
-    def _start_following(self, context: Context, visit: McpRequest, job: UUID) -> None:
-        if visit.start_task is None:
+    def _start_following(self, context: Context, mcp_request: McpRequest, job: UUID) -> None:
+        if mcp_request.start_task is None:
             return
-        tell = partial(context.session.send_progress_notification, str(job))
-        visit.start_task(partial(follow_job, visit.make_call.engine, job, tell))
+        send_progress = partial(context.session.send_progress_notification, str(job))
+        mcp_request.start_task(partial(follow_job, mcp_request.tool_call.engine, job, send_progress))
 
     async def _cancel_task(self, context: Context, params: CancelParams) -> Json:
-        visit = self.find_mcp_request(context)
-        able = [toolset.cancel for toolset in self.registry.select_toolsets(visit.view) if toolset.cancel is not None]
-        if not able or visit.view.read_only:
+        mcp_request = self.find_mcp_request(context)
+        handlers = [
+            toolset.cancel for toolset in self.registry.select_toolsets(mcp_request.view) if toolset.cancel is not None
+        ]
+        if not handlers or mcp_request.view.read_only:
             raise mcp_errors.make_mcp_error(types.METHOD_NOT_FOUND, "Method not found", method="tools/cancel")
-        await self._spend_allowance(visit, RateClass.MANAGEMENT)
-        answer = await able[0](visit.make_call, params.task_id)
+        await self._spend_allowance(mcp_request, RateClass.MANAGEMENT)
+        answer = await handlers[0](mcp_request.tool_call, params.task_id)
         return {**answer.body, "isError": True} if isinstance(answer, Refusal) else answer
 
     async def _handle_cancel_notification(self, context: Context, params: CancelParams) -> None:
         await self._cancel_task(context, params)
 
-    async def _spend_allowance(self, visit: McpRequest, rate: RateClass) -> None:
-        """Draw on an allowance for what is no tool; refused on the JSON-RPC plane, in the first contract's code."""
+    async def _spend_allowance(self, mcp_request: McpRequest, rate: RateClass) -> None:
+        """Apply the rate limit of a method other than tools/call; raise a JSON-RPC error with the contract's code."""
         try:
-            await visit.spend_allowance(rate)
+            await mcp_request.spend_allowance(rate)
         except RateLimited as error:
-            voices = [toolset.format_error for toolset in self.registry.select_toolsets(visit.view)]
-            visit.headers["x-mcp-error-code"] = voices[0](error).code if voices else error.code
-            visit.status = error.status
+            formatters = [toolset.format_error for toolset in self.registry.select_toolsets(mcp_request.view)]
+            mcp_request.headers["x-mcp-error-code"] = formatters[0](error).code if formatters else error.code
+            mcp_request.status = error.status
             raise MCPError(error.status, str(error), mcp_errors.format_error_data(error)) from error
 
     # -- resources and prompts ------------------------------------------------------------------
 
     async def _list_resources(self, context: Context, _: types.PaginatedRequestParams | None) -> Any:
-        visit = self.find_mcp_request(context)
-        await self._spend_allowance(visit, RateClass.LIST)
+        mcp_request = self.find_mcp_request(context)
+        await self._spend_allowance(mcp_request, RateClass.LIST)
         shown: list[Json] = []
-        for toolset, resources in self._find_resources(visit):
+        for toolset, resources in self._find_resources(mcp_request):
             try:
-                found = await resources.list(visit.make_call)
+                found = await resources.list(mcp_request.tool_call)
             except KnowledgeError as error:
-                raise self._to_contract_error(visit, toolset, error) from error
+                raise self._to_contract_error(mcp_request, toolset, error) from error
             shown += [
                 {"uri": item.uri, "name": item.name, "description": item.description, "mimeType": item.mime_type}
                 for item in found
@@ -216,15 +220,15 @@ class KnowledgeServer(Server[dict[str, Any]]):
         }
 
     async def _read_resource(self, context: Context, params: types.ReadResourceRequestParams) -> Any:
-        visit, uri = self.find_mcp_request(context), str(params.uri)
-        await self._spend_allowance(visit, RateClass.RESOURCE)
-        for toolset, resources in self._find_resources(visit):
+        mcp_request, uri = self.find_mcp_request(context), str(params.uri)
+        await self._spend_allowance(mcp_request, RateClass.RESOURCE)
+        for toolset, resources in self._find_resources(mcp_request):
             try:
-                found = await resources.read(visit.make_call, uri)
+                found = await resources.read(mcp_request.tool_call, uri)
             except KnowledgeError as error:
                 if isinstance(error, NotFound) and toolset.format_error(error).status is None:
                     raise self._resource_not_found_error(context, uri, str(error)) from None
-                raise self._to_contract_error(visit, toolset, error) from error
+                raise self._to_contract_error(mcp_request, toolset, error) from error
             if found is not None:
                 return {
                     **COMPLETE_RESULT,
@@ -232,21 +236,23 @@ class KnowledgeServer(Server[dict[str, Any]]):
                 }
         raise self._resource_not_found_error(context, uri, f"Resource not found: {uri}")
 
-    def _find_resources(self, visit: McpRequest) -> list[tuple[Toolset, ResourceProvider]]:
-        """The contracts of a view that let clients read something."""
-        return [(one, one.resources) for one in self.registry.select_toolsets(visit.view) if one.resources is not None]
+    def _find_resources(self, mcp_request: McpRequest) -> list[tuple[Toolset, ResourceProvider]]:
+        """Return the toolsets of a view that have resources."""
+        return [
+            (one, one.resources) for one in self.registry.select_toolsets(mcp_request.view) if one.resources is not None
+        ]
 
     def _resource_not_found_error(self, context: Context, uri: str, message: str) -> MCPError:
         modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
         data = {"error_type": "resource_not_found", "details": {"uri": uri}, "uri": uri}
         return MCPError(types.INVALID_PARAMS if modern else -32002, message, data)
 
-    def _to_contract_error(self, visit: McpRequest, toolset: Toolset, error: KnowledgeError) -> Exception:
-        """A contract's own words where it refuses on the JSON-RPC plane; otherwise the error as it is."""
-        refused = toolset.format_error(error)
-        visit.headers["x-mcp-error-code"] = refused.code
-        visit.status = refused.status
-        return error if refused.status is None else mcp_errors.to_mcp_error(refused)
+    def _to_contract_error(self, mcp_request: McpRequest, toolset: Toolset, error: KnowledgeError) -> Exception:
+        """Return the contract's JSON-RPC error, or the error itself if the contract does not refuse this way."""
+        refusal = toolset.format_error(error)
+        mcp_request.headers["x-mcp-error-code"] = refusal.code
+        mcp_request.status = refusal.status
+        return error if refusal.status is None else mcp_errors.to_mcp_error(refusal)
 
     async def _list_prompts(self, context: Context, _: types.PaginatedRequestParams | None) -> Any:
         return {
@@ -266,9 +272,11 @@ class KnowledgeServer(Server[dict[str, Any]]):
         }
 
     async def _get_prompt(self, context: Context, params: types.GetPromptRequestParams) -> Any:
-        visit = self.find_mcp_request(context)
+        mcp_request = self.find_mcp_request(context)
         prompts = {
-            prompt.name: prompt for toolset in self.registry.select_toolsets(visit.view) for prompt in toolset.prompts
+            prompt.name: prompt
+            for toolset in self.registry.select_toolsets(mcp_request.view)
+            for prompt in toolset.prompts
         }
         prompt, given = prompts.get(params.name), params.arguments or {}
         if prompt is None:
@@ -279,9 +287,9 @@ class KnowledgeServer(Server[dict[str, Any]]):
             raise mcp_errors.make_mcp_error(
                 types.INVALID_PARAMS, f"Missing argument: {missing}", "missing_required_parameter", parameter=missing
             )
-        await self._spend_allowance(visit, RateClass.QUERY)
+        await self._spend_allowance(mcp_request, RateClass.QUERY)
         try:
-            text = await prompt.render(visit.make_call, given)
+            text = await prompt.render(mcp_request.tool_call, given)
         except KnowledgeError as error:
             raise mcp_errors.make_mcp_error(types.INVALID_PARAMS, str(error), error.code, **error.details) from error
         return {
@@ -292,7 +300,7 @@ class KnowledgeServer(Server[dict[str, Any]]):
 
 
 def render_result(answer: ToolResult, mcp_request: McpRequest) -> Json:
-    """An answer as a tool result: the contract's JSON as text, and the same object beside it."""
+    """Return the MCP tool result: the contract's JSON as a text block and as `structuredContent`."""
     if isinstance(answer, Refusal):
         mcp_request.headers["x-mcp-error-code"] = answer.code
         if answer.status is not None:
@@ -309,7 +317,7 @@ def render_result(answer: ToolResult, mcp_request: McpRequest) -> Json:
 
 
 async def explain_errors(ctx: Context, call_next: CallNext) -> HandlerResult:
-    """Every error that leaves says its type and details; what nobody foresaw is logged and not shown."""
+    """Middleware: add type and details to every error; log unexpected exceptions and hide their text."""
     try:
         return await call_next(ctx)
     except MCPError as error:

@@ -1,7 +1,7 @@
-"""Limits on MCP sessions: in total and for one caller. The SDK has a limit in total only, which one caller can use up.
+"""Limits MCP sessions in total and per caller; the SDK has only a total, which a single caller could exhaust.
 
-A caller who opens more loses the own session that was idle the longest; its client is answered 404 and, as MCP has it,
-opens another. The SDK is told by the request with which a client ends a session.
+At the limit, the caller's least recently used idle session is evicted with a DELETE request to the SDK. Its client
+then gets 404 and opens a new session, as the MCP specification requires.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ KEPT_SCOPE_KEYS = ("type", "asgi", "http_version", "scheme", "path", "query_stri
 class McpSession:
     owner: str
     scope: Scope
-    """What the request that ends it repeats of the one that opened it; it says whose the session is."""
+    """KEPT_SCOPE_KEYS of the request that opened the session; the DELETE request that evicts it repeats them."""
     uid: bytes = b""
     requests: int = 1
     last_used: float = 0.0
 
 
 class McpSessions:
-    """Limits sessions per caller and in total; evicts the least recently used idle session."""
+    """An ASGI wrapper that limits sessions per caller and in total, and evicts the least recently used idle one."""
 
     def __init__(
         self,
@@ -51,20 +51,20 @@ class McpSessions:
         self._per_caller, self._total = per_caller, total
         self._by_uid: dict[bytes, McpSession] = {}
         self._by_owner: dict[str, OrderedDict[McpSession, None]] = {}
-        """Those of each owner, the one that was used last at the end."""
+        """Sessions by owner, least recently used first."""
         self._size = 0
 
     def __len__(self) -> int:
         return self._size
 
     async def serve(self, owner: str, scope: Scope, receive: Receive, send: Send) -> None:
-        """Raises RateLimited or Unavailable where no session can be opened."""
+        """Forward a request to the SDK; raise RateLimited or Unavailable if no session can be opened."""
         uid = next((value for name, value in scope["headers"] if name == SESSION_HEADER), None)
         if uid is None:
             await self._open_session(owner, scope, receive, send)
             return
         session = self._by_uid.get(uid)
-        if session is None or session.owner != owner:  # the SDK knows it, or it does not
+        if session is None or session.owner != owner:  # the SDK answers 404 to unknown and foreign sessions
             await self._handle(scope, receive, send)
             return
         session.requests += 1
@@ -77,7 +77,7 @@ class McpSessions:
                 self._forget(session)
 
     async def _open_session(self, owner: str, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._make_room(owner)
+        await self._evict_to_limits(owner)
         session = McpSession(owner, {name: scope[name] for name in KEPT_SCOPE_KEYS if name in scope})
         self._by_owner.setdefault(owner, OrderedDict())[session] = None
         self._size += 1
@@ -99,31 +99,31 @@ class McpSessions:
         if session in own:
             own.move_to_end(session)
 
-    async def _make_room(self, owner: str) -> None:
+    async def _evict_to_limits(self, owner: str) -> None:
         own = self._by_owner.get(owner, OrderedDict())
         while len(own) >= self._per_caller:
             if not await self._end_idle(own):
                 raise RateLimited(
-                    f"{len(own)} of your MCP sessions are in use, and no more are allowed",
-                    hint="End one with DELETE, or close its stream; KNOWLEDGE_MAX_SESSIONS_PER_CALLER sets the limit.",
+                    f"MCP session limit reached: {len(own)} of your {self._per_caller} sessions are in use",
+                    hint="End one with DELETE or close its stream; KNOWLEDGE_MAX_SESSIONS_PER_CALLER sets the limit.",
                     retry_after=RETRY_SECONDS,
                 )
         while self._size >= self._total:
             if not await self._end_idle(max(self._by_owner.values(), key=len)):
                 raise Unavailable(
-                    f"{self._size} MCP sessions are in use, and no more are allowed",
+                    f"MCP session limit reached: {self._size} of {self._total} sessions are in use",
                     hint="Try again later.",
                     retry_after=RETRY_SECONDS,
                 )
 
     async def _end_idle(self, sessions: OrderedDict[McpSession, None]) -> bool:
-        """End the session that was idle the longest; False where all are in use."""
+        """End the least recently used idle session; return False if all are in use."""
         idle = next((session for session in sessions if not session.requests), None)
         if idle is None:
             return False
         self._forget(idle)
         if self._clock() - idle.last_used > DEFAULT_SESSION_IDLE_TIMEOUT:
-            return True  # the SDK has ended it long ago
+            return True  # the SDK has already ended it
         headers = [(SESSION_HEADER, idle.uid)]
         await self._handle({**idle.scope, "method": "DELETE", "headers": headers}, _no_body, _discard)
         return True
@@ -140,7 +140,7 @@ class McpSessions:
 
 
 class SessionResponse:
-    """Passes an answer on, and remembers its status and the session that it names."""
+    """Forwards a response and records its status and session id."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -154,7 +154,7 @@ class SessionResponse:
 
 
 def session_owner(caller: Caller, scope: Scope) -> str:
-    """Whose sessions are counted together: those of an account; without one, those of an address."""
+    """Return the key that sessions are counted by: the account, or else the client's network."""
     if caller.kind is CallerKind.ACCOUNT:
         return format_caller_id(caller)
     client = scope.get("client")
@@ -166,4 +166,4 @@ async def _no_body() -> Message:
 
 
 async def _discard(_: Message) -> None:
-    """Nobody reads the answer."""
+    pass

@@ -1,4 +1,4 @@
-"""MCP over standard input and output, for agents that start us as their own process."""
+"""Serves MCP over standard input and output, for clients that start the server as a child process."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def serve_stdio(
     services: Mapping[type[object], object] | None = None,
     rates: RateLimits | None = None,
 ) -> None:
-    """Serve until the other side closes our input."""
+    """Serve until standard input is closed."""
     server = KnowledgeServer(registry)
     view = ToolsetView(ToolsetSelection.from_setting(toolsets, registry.names).default, read_only)
     incoming, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
@@ -49,7 +49,7 @@ async def serve_stdio(
                 engine=engine, caller=caller or Caller(), limits=limits or CallLimits(), services=services or {}
             )  # fmt: skip
             server.default_request = McpRequest(
-                make_call=call, view=view, start_task=make_task_starter(group), acquire=make_acquire(rates, call.caller)
+                tool_call=call, view=view, start_task=make_task_starter(group), acquire=make_acquire(rates, call.caller)
             )
             group.start_soon(_read_messages, lines, incoming, write)
             await serve_stream(server, read, write)
@@ -58,9 +58,12 @@ async def serve_stdio(
 
 @contextmanager
 def _open_input() -> Iterator[anyio.AsyncFile[str]]:
-    """Our input; the SDK would not answer a line that is no message, and whoever sent it would wait for ever."""
-    with claim_stdin() as wire:
-        text = io.TextIOWrapper(wire, encoding="utf-8", errors="replace")
+    """Open standard input as text lines.
+
+    The SDK's own reader does not answer invalid lines, so their sender would wait forever.
+    """
+    with claim_stdin() as stdin:
+        text = io.TextIOWrapper(stdin, encoding="utf-8", errors="replace")
         try:
             yield anyio.wrap_file(text)
         finally:
@@ -69,9 +72,9 @@ def _open_input() -> Iterator[anyio.AsyncFile[str]]:
 
 @contextmanager
 def claim_stdin() -> Iterator[BinaryIO]:
-    """Standard input through a private descriptor; 0 is the null device meanwhile, so no child process reads messages.
+    """Move standard input to a private descriptor and point 0 at the null device, so child processes cannot read it.
 
-    The SDK does the same for the output. The private descriptor stays open: a thread may still be reading from it.
+    The SDK does the same for standard output. The private descriptor is not closed: a thread may still read from it.
     """
     private = _duplicate_stdin()
     if private is None:
@@ -87,7 +90,7 @@ def claim_stdin() -> Iterator[BinaryIO]:
 
 
 def _duplicate_stdin() -> int | None:
-    """A descriptor above the standard ones; None where another object stands in for standard input."""
+    """Duplicate standard input to a descriptor above 2; return None if sys.stdin is not descriptor 0."""
     try:
         private = os.dup(0) if sys.stdin.buffer.fileno() == 0 else 0
     except (OSError, ValueError, AttributeError):
@@ -105,7 +108,7 @@ def _point_stdin_at(descriptor: int) -> None:
 
 
 def _to_error_message(reply: jsonrpc.Reply) -> types.JSONRPCError:
-    # Half a character in a caller's id could not be written, and would end the writer.
+    # A lone surrogate in the caller's id cannot be encoded as UTF-8 and would end the writer.
     return types.JSONRPCError.model_validate_json(json.dumps(reply.body, ensure_ascii=False).encode("utf-8", "replace"))
 
 

@@ -1,4 +1,4 @@
-"""What the MCP endpoints of an application share: the server, its sessions, and the limits of its callers."""
+"""The state that all MCP endpoints of an application share: server, sessions and limits."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from knowledge.surfaces.mcp.sessions import MAX_SESSIONS, MAX_SESSIONS_PER_CALLE
 from knowledge.surfaces.mcp.toolset_selection import ToolsetSelection
 from knowledge.toolsets.base import CallLimits, ErrorFormatter, Registry, ToolCall
 
-MAX_BODY = 4 << 20
-"""The largest message in bytes."""
+MAX_BODY_BYTES = 4 << 20
+"""Limit for one HTTP body or WebSocket message."""
 
 
 class McpSurface:
-    """Keep `running()` open for as long as the application serves its routes."""
+    """The MCP server of an application; `run()` must be entered while its routes are served."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class McpSurface:
         self.server = KnowledgeServer(registry)
         self.selection = ToolsetSelection.from_setting(toolsets, registry.names)
         self.manager = StreamableHTTPSessionManager(
-            self.server, max_request_body_size=MAX_BODY, max_sessions=MAX_SESSIONS
+            self.server, max_request_body_size=MAX_BODY_BYTES, max_sessions=MAX_SESSIONS
         )
         self.sessions = McpSessions(self.manager.handle_request, per_caller=sessions_per_caller)
         self._engine_for = engine_for
@@ -62,7 +62,7 @@ class McpSurface:
                 group.cancel_scope.cancel()
 
     def admit_request(self, scope: Scope, headers: Mapping[str, str], toolset: str | None = None) -> McpRequest:
-        """The visit of a request that the guard let in: who asks, and what they see."""
+        """Return the context of a request that passed the guard; raise NotFound for a toolset that is not allowed."""
         read_only = scope["path"].rstrip("/").endswith("/readonly")
         named = toolset or scope["path_params"].get("toolset")
         view = self.selection.select(named, read_only, headers)
@@ -70,13 +70,13 @@ class McpSurface:
         is_account = caller.kind is CallerKind.ACCOUNT
         limits = self._account_limits if is_account else self._limits
         call = ToolCall(engine=self._engine_for(caller), caller=caller, limits=limits, services=self._services)
-        return McpRequest(make_call=call, view=view, acquire=make_acquire(self._rates, caller) if is_account else None)
+        return McpRequest(tool_call=call, view=view, acquire=make_acquire(self._rates, caller) if is_account else None)
 
     def find_error_formatter(self, toolset: str | None) -> ErrorFormatter | None:
-        """How a door that a contract names for itself turns somebody away."""
+        """Return the error formatter of a toolset with a path of its own; None for the general endpoints."""
         return None if toolset is None else self.server.registry.toolsets[toolset].format_error
 
     def start_task(self, work: BackgroundWork) -> None:
-        """Run something beside the sessions until it is done or the server stops."""
+        """Start background work that ends with the server at the latest."""
         if self._task_group is not None:
             self._task_group.start_soon(work)

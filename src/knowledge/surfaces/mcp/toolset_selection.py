@@ -1,4 +1,4 @@
-"""Which tools a request sees: the path first, then its headers, and never more than the operator allows."""
+"""Selects the tools that a request sees, by its path and headers, within the toolsets that the operator allows."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ TRUE_WORDS = frozenset({"1", "true", "yes", "on"})
 
 @dataclass(frozen=True, slots=True)
 class ToolsetSelection:
-    """The allowed toolsets, and those that the plain `/mcp` shows."""
+    """The allowed toolsets, and the ones that `/mcp` shows by default."""
 
     allowed: tuple[str, ...]
     default: tuple[str, ...]
 
     @classmethod
     def from_setting(cls, setting: str, registered: Sequence[str]) -> ToolsetSelection:
-        """What `--toolsets` says; nothing said allows all and shows the first contract."""
+        """Parse `--toolsets`; empty allows all toolsets and shows `knowledge` by default."""
         named = [name.strip().lower() for name in setting.split(",") if name.strip()]
         unknown = [name for name in named if name not in (*registered, "all")]
         if unknown:
@@ -39,13 +39,13 @@ class ToolsetSelection:
         return cls(allowed, allowed)
 
     def select(self, toolset: str | None, read_only: bool, headers: Mapping[str, str]) -> ToolsetView:
-        """What one request sees; the path says more than the headers, and both can only narrow."""
+        """Return the view of one request; the path takes precedence over the headers, and both can only narrow."""
         read_only = read_only or headers.get("x-mcp-readonly", "").lower() in TRUE_WORDS
         if toolset is not None:
             if toolset not in self.allowed:
                 raise NotFound(
-                    f"There is no toolset '{toolset}' here",
-                    hint=f"Served are {', '.join(self.allowed)}.",
+                    f"Toolset '{toolset}' is not served here",
+                    hint=f"Available toolsets: {', '.join(self.allowed)}.",
                     toolset=toolset,
                 )
             return ToolsetView((toolset,), read_only)

@@ -1,4 +1,4 @@
-"""MCP over a WebSocket: the same messages as over HTTP, both ways, on the same address."""
+"""Serves MCP over WebSocket, on the same paths as over HTTP."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from knowledge.errors import KnowledgeError
 from knowledge.surfaces.mcp import jsonrpc
 from knowledge.surfaces.mcp.message_stream import make_task_starter, serve_stream
 from knowledge.surfaces.mcp.request_context import SCOPE_KEY
-from knowledge.surfaces.mcp.surface import MAX_BODY, McpSurface
+from knowledge.surfaces.mcp.surface import MAX_BODY_BYTES, McpSurface
 
 CLOSE_TOO_BIG = 1009
 
@@ -22,23 +22,23 @@ CLOSE_TOO_BIG = 1009
 def make_websocket_endpoint(surface: McpSurface) -> Callable[[WebSocket], Awaitable[None]]:
     async def endpoint(socket: WebSocket) -> None:
         try:
-            visit = surface.admit_request(socket.scope, socket.headers)
+            mcp_request = surface.admit_request(socket.scope, socket.headers)
         except KnowledgeError as error:
             await socket.close(1008, str(error)[:120])
             return
-        socket.scope[SCOPE_KEY] = visit
+        socket.scope[SCOPE_KEY] = mcp_request
         try:
             await socket.accept("mcp" if "mcp" in socket.scope.get("subprotocols", []) else None)
             async with anyio.create_task_group() as group:
-                visit.start_task = make_task_starter(group)
+                mcp_request.start_task = make_task_starter(group)
                 await _serve_socket(surface, socket)
                 group.cancel_scope.cancel()
             await socket.close()
         except* (WebSocketDisconnect, anyio.BrokenResourceError):
-            pass  # the client left
+            pass  # the client disconnected
         except* RuntimeError:
             if socket.client_state is socket.application_state is WebSocketState.CONNECTED:
-                raise  # otherwise it is Starlette's, for something sent or awaited after the end
+                raise  # otherwise Starlette raised it for a send or receive after the close
 
     return endpoint
 
@@ -58,7 +58,7 @@ async def _read_until_closed(
     socket: WebSocket, incoming: MemoryObjectSendStream[SessionMessage | Exception], scope: anyio.CancelScope
 ) -> None:
     await _read_messages(socket, incoming)
-    scope.cancel()  # they left, and with them the wish for an answer
+    scope.cancel()  # the client disconnected: cancel its pending requests
 
 
 async def _read_messages(socket: WebSocket, incoming: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
@@ -66,7 +66,7 @@ async def _read_messages(socket: WebSocket, incoming: MemoryObjectSendStream[Ses
         while (event := await socket.receive())["type"] == "websocket.receive":
             text = event.get("text")
             raw = text if text is not None else (event.get("bytes") or b"").decode("utf-8", "replace")
-            if len(raw) > MAX_BODY:
+            if len(raw) > MAX_BODY_BYTES:
                 await socket.close(CLOSE_TOO_BIG)
                 return
             message = jsonrpc.parse_message(raw)
