@@ -1,4 +1,4 @@
-"""Files on their way in, part by part: staged on disk, counted while they arrive, and gone when nobody goes on."""
+"""Stages files that are uploaded in parts: quotas, deadlines and removal of abandoned uploads."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LOCK_SUFFIX = ".lock"
 
 
 class StagingFolder:
-    """Made when the first part arrives. Its lock tells other processes that somebody still needs it."""
+    """The folder of one process for parts, made with the first one; a file lock marks it as in use."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -39,24 +39,24 @@ class StagingFolder:
         return self._own_folder / upload.hex / f"{index}.part"
 
     def write_part(self, upload: UUID, index: int, data: bytes) -> None:
-        """Whole or not at all: a part that fails leaves the one before it."""
+        """Write a part atomically; after an error the previous version of the part is kept."""
         target = self.part_path(upload, index)
-        beside = target.with_suffix(".new")
+        temporary = target.with_suffix(".new")
         try:
             self._open()
             target.parent.mkdir(mode=0o700, exist_ok=True)
-            with open(beside, "wb", opener=private_opener) as file:
+            with open(temporary, "wb", opener=private_opener) as file:
                 file.write(data)
-            beside.replace(target)
+            temporary.replace(target)
         except OSError as error:
-            beside.unlink(missing_ok=True)
-            raise StorageFailed(f"The part cannot be kept: {error.strerror or 'the disk refuses it'}") from error
+            temporary.unlink(missing_ok=True)
+            raise StorageFailed(f"Cannot store part {index}: {error.strerror or 'disk error'}") from error
 
     def remove_upload(self, upload: UUID) -> None:
         shutil.rmtree(self._own_folder / upload.hex, ignore_errors=True)
 
     def remove_abandoned(self) -> None:
-        """Remove what processes that are gone have left."""
+        """Remove the folders of processes that have ended."""
         if not self._folder.is_dir():
             return
         for lock_path in self._folder.glob(f"*{LOCK_SUFFIX}"):
@@ -74,7 +74,7 @@ class StagingFolder:
             if self._lock is not None:
                 return
             make_folder(self._folder)
-            # A lock file that merely exists would outlive a killed process; only a real lock will do.
+            # An OS lock, because a soft lock (a file that exists) would outlive a killed process.
             lock = FileLock(
                 self._own_folder.with_suffix(LOCK_SUFFIX),
                 timeout=5,
@@ -91,7 +91,7 @@ def _remove_if_abandoned(lock_path: Path) -> None:
     lock = FileLock(lock_path, timeout=0, mode=FILE_MODE, thread_local=False, fallback_to_soft=False)
     try:
         lock.acquire()
-    except (Timeout, OSError):  # its process lives, or it is not ours to touch
+    except (Timeout, OSError):  # its process is running, or it belongs to another user
         return
     try:
         shutil.rmtree(lock_path.with_suffix(""), ignore_errors=True)
@@ -101,15 +101,15 @@ def _remove_if_abandoned(lock_path: Path) -> None:
 
 
 def decode_part(data: str, index: int) -> bytes:
-    """Strict base64: nothing is skipped, so nothing is lost unseen."""
+    """Decode strict base64; invalid characters are an error, not skipped."""
     try:
         piece = base64.b64decode(data.encode("ascii"), validate=True)
     except (binascii.Error, ValueError):
         piece = b""
     if not piece:
         raise InvalidParameter(
-            f"Part {index} is not base64",
-            hint="Encode the bytes in the standard alphabet, with padding and without line breaks.",
+            f"Part {index} is not valid base64",
+            hint="Encode the bytes with the standard base64 alphabet, with padding and without line breaks.",
             parameter="data",
             chunk_index=index,
         )
@@ -119,14 +119,14 @@ def decode_part(data: str, index: int) -> bytes:
 READ_CHUNK_BYTES = 1 << 20
 MAX_UPLOADS, MAX_PARTS = 4000, 10_000
 OWNER_DIVISOR = 4
-"""Quota of one owner: one part in so many of the space and of the number of uploads."""
+"""One owner may use a quarter of the space and of the number of uploads."""
 EMPTY_UPLOAD_SECONDS = 60.0
-"""For so long room is kept for an upload of which nothing has arrived."""
+"""An upload without any part reserves its space for this long."""
 MAX_LISTED_PARTS = 20
-"""How many missing parts a refusal lists."""
+"""Limit of missing parts in an error message."""
 
 Owner: TypeAlias = tuple[int, str | None]
-"""Whose upload it is; to everybody else it does not exist."""
+"""Account id and API key of the caller; other callers get UploadNotFound."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +134,7 @@ class UploadLimits:
     folder: Path
     max_file_bytes: int = 100 << 20
     total_bytes: int = 1000 << 20
-    """Of all uploads together; room for the whole file is kept from the start."""
+    """Limit for all uploads together; an upload reserves its total size from the start."""
     ttl_s: float = 600.0
 
     @property
@@ -148,7 +148,7 @@ class UploadLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UploadDetails:
-    """What was said at the start about the file that is to come."""
+    """The arguments of kb_upload_start."""
 
     filename: str
     total_size: int
@@ -164,14 +164,14 @@ class StagedUpload:
     details: UploadDetails
     deadline: float
     empty_until: float
-    """Until then room is kept for it although nothing has arrived."""
+    """End of the space reservation while no part has arrived, in seconds of the clock."""
     uid: UUID = field(default_factory=new_uid)
     job_uid: UUID = field(default_factory=new_uid)
     """Idempotency key: finishing an upload twice creates one job."""
     parts: dict[int, int] = field(default_factory=dict)
-    """The size of each part that is there."""
+    """Size in bytes of each stored part, by index."""
     answer: Json | None = None
-    """What the finish was answered; the bytes are gone then."""
+    """The answer of kb_upload_finish; the parts are deleted once it is set."""
     lock: anyio.Lock = field(default_factory=anyio.Lock)
 
     @property
@@ -183,7 +183,7 @@ class StagedUpload:
 
 
 class StagedUploads:
-    """Every upload of one server. It dies with the process: a client that comes back later starts again."""
+    """The uploads of one server process; they are lost when it ends."""
 
     def __init__(self, limits: UploadLimits, clock: Callable[[], float] = time.monotonic) -> None:
         self.limits = limits
@@ -193,7 +193,7 @@ class StagedUploads:
 
     @asynccontextmanager
     async def run(self) -> AsyncIterator[None]:
-        """Clear what a dead process left, and then whatever is abandoned; nothing stays at the end."""
+        """Remove folders of dead processes at the start, expired uploads while running, and everything at the end."""
         await anyio.to_thread.run_sync(self._staging.remove_abandoned)
         async with anyio.create_task_group() as group:
             group.start_soon(self._remove_expired_forever)
@@ -222,31 +222,31 @@ class StagedUploads:
             raise UploadNotFound(
                 f"Upload '{uid[:80]}' not found",
                 hint=f"It may have expired ({self.limits.ttl_s:g} s after its last part) or the server was restarted: "
-                "begin again with kb_upload_start.",
+                "start again with kb_upload_start.",
                 upload_id=uid[:80],
             )
         return upload
 
     async def store_part(self, upload: StagedUpload, index: int, data: str) -> None:
-        """Keep one part; the same part again takes the place of the first."""
+        """Store one part; a part that is sent again replaces the first."""
         async with upload.lock:
             self._check_open(upload)
             if not upload.reserves_space(self._clock()):
                 self._check_capacity(upload.owner, upload.details.total_size, started=upload)
-            room = upload.details.total_size - upload.received_bytes + upload.parts.get(index, 0)
-            if len(data) // 4 * 3 - 2 > room:
-                raise _part_too_large_error(upload, index, room)
+            free_bytes = upload.details.total_size - upload.received_bytes + upload.parts.get(index, 0)
+            if len(data) // 4 * 3 - 2 > free_bytes:  # the smallest decoded size, checked before decoding
+                raise _part_too_large_error(upload, index, free_bytes)
             piece = await anyio.to_thread.run_sync(decode_part, data, index)
-            if len(piece) > room:
-                raise _part_too_large_error(upload, index, room)
-            with anyio.CancelScope(shield=True):  # what lies on disk and what is counted must not differ
+            if len(piece) > free_bytes:
+                raise _part_too_large_error(upload, index, free_bytes)
+            with anyio.CancelScope(shield=True):  # the count must match the files on disk
                 await anyio.to_thread.run_sync(self._staging.write_part, upload.uid, index, piece)
                 upload.parts[index] = len(piece)
             upload.deadline = self._next_deadline()
 
     @asynccontextmanager
     async def open_content(self, upload: StagedUpload) -> AsyncIterator[Content | None]:
-        """The file in its order, while nobody else can change it; None when it was handed on before."""
+        """Lock an upload and yield the content of its file; None if the upload is already finished."""
         async with upload.lock:
             if upload.answer is not None:
                 yield None
@@ -259,12 +259,12 @@ class StagedUploads:
             upload.deadline = self._next_deadline()
 
     async def mark_finished(self, upload: StagedUpload, answer: Json) -> None:
-        """It has arrived: keep the answer for a client that asks again, and nothing else."""
+        """Delete the parts and keep the answer for a repeated kb_upload_finish."""
         upload.answer, upload.parts = answer, {}
         await anyio.to_thread.run_sync(self._staging.remove_upload, upload.uid)
 
     def extend_deadline(self, upload: StagedUpload) -> None:
-        """The engine was not there: whoever tries again has the whole time for it."""
+        """Restart the deadline, so a client can finish again after the engine was unreachable."""
         upload.deadline = self._next_deadline()
 
     async def remove_expired(self) -> None:
@@ -285,42 +285,42 @@ class StagedUploads:
 
     def _check_open(self, upload: StagedUpload) -> None:
         if upload.answer is not None:
-            raise NotNow("The upload is finished", hint="Begin another with kb_upload_start.")
+            raise NotNow("The upload is already finished", hint="Start another upload with kb_upload_start.")
         if upload.uid not in self._uploads:
             raise UploadNotFound(f"Upload '{upload.uid}' not found", upload_id=str(upload.uid))
 
     def _check_capacity(self, owner: Owner, wanted: int, started: StagedUpload | None = None) -> None:
-        """Refuse what would not fit: into a file, into the room of all uploads, into the share of one owner."""
+        """Raise an error if the upload exceeds the file size limit, the owner's quota or the total quota."""
         limits, now = self.limits, self._clock()
         if wanted > limits.max_file_bytes:
-            most = limits.max_file_bytes
-            raise TooLarge(f"{wanted} bytes are more than the {most} that a file may have", max_bytes=most)
+            maximum = limits.max_file_bytes
+            raise TooLarge(f"total_size {wanted} exceeds the maximum file size of {maximum} bytes", max_bytes=maximum)
         others = [upload for upload in self._uploads.values() if upload is not started]
         own = [upload for upload in others if _account_of(upload.owner) == _account_of(owner)]
-        for uploads, room, most, whose in (
+        for uploads, capacity, max_uploads, whose in (
             (own, limits.owner_capacity_bytes, MAX_UPLOADS // OWNER_DIVISOR, "your other uploads"),
             (others, limits.capacity_bytes, MAX_UPLOADS, "other uploads"),
         ):
             reserved = sum(upload.details.total_size for upload in uploads if upload.reserves_space(now))
-            if reserved + wanted > room or len(uploads) >= most:
+            if reserved + wanted > capacity or len(uploads) >= max_uploads:
                 raise NotNow(
-                    f"There is no room for {wanted} more bytes: {len(uploads)} of {most} uploads and {reserved} of "
-                    f"{room} bytes are taken by {whose}",
+                    f"Upload quota exceeded: {wanted} bytes requested, {len(uploads)} of {max_uploads} uploads and "
+                    f"{reserved} of {capacity} bytes are in use by {whose}",
                     hint="Finish one of them, or try again when they have expired; KB_UPLOAD_TOTAL_MB sets the limit.",
                     reserved_bytes=reserved,
-                    max_bytes=room,
+                    max_bytes=capacity,
                 )
 
 
 def _account_of(owner: Owner) -> Owner:
-    """All keys of an account share its room; one that only an engine elsewhere knows has room of its own."""
+    """Return the owner that a quota is counted for: the account, or the key if only a remote engine knows it."""
     return owner if owner[0] == LOCAL_OWNER else (owner[0], None)
 
 
 def _part_too_large_error(upload: StagedUpload, index: int, free_bytes: int) -> InvalidParameter:
     return InvalidParameter(
-        f"Part {index} is larger than the {free_bytes} bytes that are left of total_size {upload.details.total_size}",
-        hint="Send the right part, or begin again with the right total_size.",
+        f"Part {index} is larger than the remaining {free_bytes} bytes of total_size {upload.details.total_size}",
+        hint="Send the right part, or start again with the right total_size.",
         parameter="data",
         chunk_index=index,
         received_bytes=upload.received_bytes,
@@ -329,20 +329,20 @@ def _part_too_large_error(upload: StagedUpload, index: int, free_bytes: int) -> 
 
 
 def _check_complete(upload: StagedUpload) -> None:
-    """Refuse holes and missing ends, by name."""
+    """Raise NotNow if parts or bytes are missing."""
     total, received = upload.details.total_size, upload.received_bytes
     missing = sorted(set(range(max(upload.parts, default=0) + 1)) - set(upload.parts))
     if not missing and received == total:
         return
     if missing:
         named = ", ".join(str(index) for index in missing[:MAX_LISTED_PARTS])
-        what = f"Part {named} is missing" if len(missing) == 1 else f"{len(missing)} parts are missing: {named}"
+        problem = f"Part {named} is missing" if len(missing) == 1 else f"{len(missing)} parts are missing: {named}"
     else:
-        what = f"{total - received} bytes are missing after part {max(upload.parts)}"
+        problem = f"{total - received} bytes are missing after part {max(upload.parts)}"
     listed: list[JsonValue] = [*missing[:MAX_LISTED_PARTS]]
     raise NotNow(
-        f"{what}; {received} of {total} bytes are there",
-        hint="Send what is missing with kb_upload_chunk, then call kb_upload_finish again.",
+        f"{problem}; {received} of {total} bytes received",
+        hint="Send the missing parts with kb_upload_chunk, then call kb_upload_finish again.",
         missing_chunks=listed,
         received_bytes=received,
         total_size=total,
@@ -356,4 +356,4 @@ async def _read_chunks(paths: Iterable[Path]) -> AsyncIterator[bytes]:
                 while piece := await file.read(READ_CHUNK_BYTES):
                     yield piece
     except OSError as error:
-        raise StorageFailed("A staged part cannot be read", hint="Begin again with kb_upload_start.") from error
+        raise StorageFailed("Cannot read a staged part", hint="Start again with kb_upload_start.") from error

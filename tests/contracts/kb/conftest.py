@@ -1,4 +1,4 @@
-"""An engine process, an MCP process, and a line between them; started once for all tests of this contract."""
+"""An engine process, an MCP process and a recording proxy between them, shared by all tests of contract 004."""
 
 from __future__ import annotations
 
@@ -38,36 +38,36 @@ class TwoProcesses:
 
 
 @pytest.fixture(scope="package")
-def apart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoProcesses]:
+def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoProcesses]:
     folder = tmp_path_factory.mktemp("mcp")
     with (
         run_engine_server(tmp_path_factory.mktemp("engine")) as engine,
-        run_proxy(engine.url) as line,
-        run_mcp_server(folder, line.url) as mcp,
+        run_proxy(engine.url) as proxy,
+        run_mcp_server(folder, proxy.url) as mcp,
     ):
-        yield TwoProcesses(engine, line, mcp, folder)
+        yield TwoProcesses(engine, proxy, mcp, folder)
 
 
 @pytest.fixture
-def line(apart: TwoProcesses) -> RecordingProxy:
-    """What was said until now is forgotten."""
-    apart.proxy.requests.clear()
-    return apart.proxy
+def proxy(processes: TwoProcesses) -> RecordingProxy:
+    """The proxy without the requests of earlier tests."""
+    processes.proxy.requests.clear()
+    return processes.proxy
 
 
 class Agent(PlainTransport):
-    """An agent elsewhere, and somebody beside the engine who sees when its jobs are done."""
+    """A client of the MCP process, with a direct connection to the engine to wait for jobs."""
 
     def __init__(self, http: httpx.AsyncClient, engine: RemoteEngine) -> None:
         super().__init__(http, "/mcp/kb")
         self.engine = engine
 
     async def add_and_wait(self, tool: str, /, **arguments: object) -> int:
-        """Call a tool that adds something, and wait for its document."""
+        """Call a tool that adds a document, wait for its job and return the document id."""
         return await self.wait_for_document(await self.call(tool, **arguments))
 
     async def upload_parts(self, filename: str, content: bytes, size: int = 2_000_000, **more: object) -> str:
-        """Every part of a file sent, in order; what is left to do is to finish."""
+        """Send all parts of a file in order and return the upload_id."""
         started = await self.call("kb_upload_start", filename=filename, total_size=len(content), **more)
         upload: str = started["upload_id"]
         for index in range(0, len(content), size):
@@ -84,7 +84,7 @@ class Agent(PlainTransport):
 
 
 async def wait_for_engine(engine: RemoteEngine) -> None:
-    """Until the engine is there."""
+    """Wait until the engine answers."""
     async with asyncio.timeout(WAIT_SECONDS):
         while True:
             try:
@@ -95,9 +95,9 @@ async def wait_for_engine(engine: RemoteEngine) -> None:
 
 
 @asynccontextmanager
-async def open_agent(url: str, apart: TwoProcesses, key: str | None = MCP_KEY) -> AsyncIterator[Agent]:
-    """An agent of an MCP process before the same engine."""
-    engine = connect(apart.engine.url, ENGINE_KEY)
+async def open_agent(url: str, processes: TwoProcesses, key: str | None = MCP_KEY) -> AsyncIterator[Agent]:
+    """Connect to an MCP process of the shared engine."""
+    engine = connect(processes.engine.url, ENGINE_KEY)
     headers = {} if key is None else {"Authorization": f"Bearer {key}"}
     async with httpx.AsyncClient(base_url=url, headers=headers, timeout=WAIT_SECONDS) as http:
         await wait_for_engine(engine)
@@ -106,20 +106,20 @@ async def open_agent(url: str, apart: TwoProcesses, key: str | None = MCP_KEY) -
 
 
 @pytest.fixture
-async def agent(apart: TwoProcesses) -> AsyncIterator[Agent]:
-    async with open_agent(apart.mcp.url, apart) as there:
+async def agent(processes: TwoProcesses) -> AsyncIterator[Agent]:
+    async with open_agent(processes.mcp.url, processes) as there:
         yield there
 
 
 async def wait_until(happened: Callable[[], bool]) -> None:
-    """Wait for something that happens by itself."""
+    """Wait until a condition is true."""
     async with asyncio.timeout(WAIT_SECONDS):
         while not happened():
             await asyncio.sleep(0.02)
 
 
 def read_peak_memory(process: int) -> int | None:
-    """The most bytes that a process has had in memory, where the system tells."""
+    """Return the peak memory of a process in bytes; None without /proc."""
     path = Path(f"/proc/{process}/status")
     found = re.search(r"VmHWM:\s+(\d+) kB", path.read_text()) if path.exists() else None
     return int(found[1]) << 10 if found else None

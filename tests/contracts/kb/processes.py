@@ -1,4 +1,4 @@
-"""`knowledge serve` as processes of their own, and a line between two of them that remembers what was said."""
+"""Runs `knowledge serve` processes, and a recording proxy between two of them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ WITHOUT_MODEL = {"KNOWLEDGE_EMBEDDING": "none"}
 
 
 class RestartableServer:
-    """One process; it can be killed and started again at the same address."""
+    """A server process that can be killed and restarted on the same port."""
 
     def __init__(self, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
         self._arguments = [*arguments]
@@ -106,7 +106,7 @@ def run_mcp_server(data: Path, engine_url: str, **environment: str) -> Iterator[
 
 @dataclass(frozen=True)
 class ProxiedRequest:
-    """One request as it reached the engine."""
+    """One request to the engine."""
 
     method: str
     path: str
@@ -124,7 +124,7 @@ class ProxiedRequest:
         return parsed
 
     def form(self) -> dict[str, list[Message]]:
-        """The parts of a form by their names."""
+        """Return the parts of a multipart form by name."""
         head = f"Content-Type: {self.headers['content-type']}\r\n\r\n".encode()
         parts: dict[str, list[Message]] = {}
         for part in message_from_bytes(head + self.body).get_payload():
@@ -138,13 +138,13 @@ class ProxiedRequest:
 
 @dataclass
 class RecordingProxy:
-    """Passes every request on to the engine, and keeps it."""
+    """Forwards every request to the engine and records it."""
 
     upstream: str
     url: str = ""
     requests: list[ProxiedRequest] = field(default_factory=list)
     handler: Callable[[Request], Awaitable[Response]] | None = None
-    """Instead of `forward`, where a test wants the line to be bad."""
+    """Replaces `forward` in tests of a broken connection."""
 
     async def answer(self, request: Request) -> Response:
         return await (self.handler or self.forward)(request)
@@ -165,8 +165,8 @@ class RecordingProxy:
 
 @contextmanager
 def run_proxy(upstream: str) -> Iterator[RecordingProxy]:
-    line = RecordingProxy(upstream)
+    proxy = RecordingProxy(upstream)
     methods = ["GET", "POST", "PUT", "PATCH", "DELETE"]
-    with serve_app_in_thread(Starlette(routes=[Route("/{path:path}", line.answer, methods=methods)])) as url:
-        line.url = url
-        yield line
+    with serve_app_in_thread(Starlette(routes=[Route("/{path:path}", proxy.answer, methods=methods)])) as url:
+        proxy.url = url
+        yield proxy

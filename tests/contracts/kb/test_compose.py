@@ -1,4 +1,4 @@
-"""Dockerfile and compose.yaml: read as Docker reads them, and their processes started as compose would start them."""
+"""Checks Dockerfile and compose.yaml, and starts their processes without containers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ VARIABLE = re.compile(r"\$\{(?P<name>\w+)(?::(?P<kind>[-?])(?P<rest>[^}]*))?\}")
 
 
 def instructions() -> list[tuple[str, str]]:
-    """The Dockerfile's lines, continued ones joined."""
+    """Return the instructions of the Dockerfile, with continued lines joined."""
     text = (ROOT / "Dockerfile").read_text("utf-8").replace("\\\n", " ")
     lines = [line.strip() for line in text.splitlines()]
     return [
@@ -75,7 +75,7 @@ def test_the_image_is_small_and_does_not_run_as_root() -> None:
     assert last("VOLUME") == image_environment()["KNOWLEDGE_DATA"]
 
 
-def test_what_the_image_is_made_of_is_there_and_not_ignored() -> None:
+def test_everything_that_the_image_copies_exists_and_is_not_ignored() -> None:
     ignored = (ROOT / ".dockerignore").read_text("utf-8").split()
     kept = [line.removeprefix("!") for line in ignored if line.startswith("!")]
     for word, rest in instructions():
@@ -105,14 +105,14 @@ def test_compose_does_not_start_without_a_key(missing: str) -> None:
 
 
 def process_of(service: dict[str, Any], data: Path, **others: str) -> dict[str, str]:
-    """A service's environment as in its container; loopback and a folder stand for its network and its volume."""
+    """Return the environment of a service, with loopback for its network and a folder for its volume."""
     environment = {**image_environment(), **service["environment"], **WITHOUT_MODEL, **others}
     del environment["PATH"]
     return {**environment, "KNOWLEDGE_HOST": "127.0.0.1", "KNOWLEDGE_DATA": str(data)}
 
 
 def healthy(process: RestartableServer) -> bool:
-    """What the image's own check says."""
+    """Run the HEALTHCHECK of the image."""
     _, _, written = last("HEALTHCHECK").partition("CMD ")
     program, *arguments = json.loads(written)
     assert program == "python"
@@ -143,7 +143,7 @@ async def test_the_two_processes_work_together_as_compose_starts_them(tmp_path: 
         assert not healthy(mcp)
 
 
-def test_the_image_listens_to_the_network_with_both_keys() -> None:
+def test_the_image_listens_on_all_interfaces_with_both_keys() -> None:
     services = compose(**KEYS)["services"]
     assert image_environment()["KNOWLEDGE_HOST"] == "0.0.0.0"
     for service in services.values():

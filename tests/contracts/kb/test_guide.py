@@ -1,4 +1,4 @@
-"""`docs/how-to/run-engine-and-mcp-apart.md`, followed line by line."""
+"""Runs the commands of `docs/how-to/run-engine-and-mcp-apart.md`."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ SERVE = re.compile(r"^(?P<environment>(?:\w+=\S+ )*)knowledge (?P<arguments>serv
 
 
 def blocks() -> Iterator[tuple[str, str]]:
-    """Language and text of what a reader without containers types, in the order of the page."""
+    """Yield language and text of the code blocks before the section about containers."""
     page, _, _ = PAGE.read_text("utf-8").partition("## With containers")
     yield from BLOCK.findall(page)
 
 
 class Reader:
-    """Somebody with one shell who does what the page says; free ports stand for those on the page."""
+    """Executes the code blocks of the page, with free ports instead of those of the page."""
 
     def __init__(self, folder: Path, stack: ExitStack) -> None:
         self.folder, self._stack = folder, stack
@@ -85,7 +85,7 @@ async def test_the_page_can_be_followed_line_by_line(tmp_path: Path) -> None:
         reader = Reader(tmp_path, stack)
         for language, text in blocks():
             await asyncio.to_thread(reader.follow, language, text)
-            if "--toolsets" in text:  # a person takes longer than the engine to start
+            if "--toolsets" in text:  # a person types more slowly than the engine starts
                 engine = connect(reader.engine_url, reader.keys["KB_API_KEY"])
                 await wait_for_engine(engine)
         status, notes, sent = reader.seen

@@ -1,4 +1,4 @@
-"""kb_addnote and kb_update_note: into exactly one collection, and changed in place."""
+"""kb_addnote and kb_update_note: exactly one collection, and updates in place."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from tests.contracts.kb.processes import RecordingProxy
 
 
 @pytest.mark.requirement("004.addnote.default", "004.collections.default")
-async def test_a_note_goes_to_the_default_collection(agent: Agent, line: RecordingProxy) -> None:
+async def test_a_note_goes_to_the_default_collection(agent: Agent, proxy: RecordingProxy) -> None:
     answer = await agent.call("kb_addnote", text="User prefers concise responses")
-    [said] = line.requests
-    assert said.line == "POST /api/v1/jobs"
-    assert (said.json["note"], said.json["tags"]) == ("User prefers concise responses", ["collection:documents"])
+    [request] = proxy.requests
+    assert request.line == "POST /api/v1/jobs"
+    assert (request.json["note"], request.json["tags"]) == ("User prefers concise responses", ["collection:documents"])
     assert isinstance(answer["job_id"], int)
     assert (answer["collection"], answer["tags"]) == ("documents", [])
     await agent.wait_for_document(answer)
 
 
 @pytest.mark.requirement("004.addnote.collection", "004.collections.explicit")
-async def test_a_note_goes_where_it_is_told_to(agent: Agent, line: RecordingProxy) -> None:
+async def test_a_note_goes_to_the_named_collection(agent: Agent, proxy: RecordingProxy) -> None:
     text = "User prefers very concise responses"
     answer = await agent.call("kb_addnote", text=text, collection="memory", tags=["feedback"])
-    assert line.requests[0].json["tags"] == ["collection:memory", "feedback"]
+    assert proxy.requests[0].json["tags"] == ["collection:memory", "feedback"]
     document = await agent.engine.document(await agent.wait_for_document(answer))
     assert (document.collection, document.tags) == ("memory", ("feedback",))
 
 
 @pytest.mark.requirement("004.addnote.exclusive")
-async def test_a_note_has_exactly_one_collection_tag(agent: Agent, line: RecordingProxy) -> None:
+async def test_a_note_has_exactly_one_collection_tag(agent: Agent, proxy: RecordingProxy) -> None:
     note = await agent.add_and_wait(
         "kb_addnote", text="some note", collection="memory", tags=["collection:memory", "x"]
     )
-    line.requests.clear()
+    proxy.requests.clear()
     document = await agent.call("kb_get", document_id=note)
     assert (document["collection"], document["tags"]) == ("memory", ["x"])
     shown = await agent.engine.document(note)
@@ -62,12 +62,14 @@ async def test_a_note_needs_a_text(agent: Agent) -> None:
 
 
 @pytest.mark.requirement("004.update_note.answer")
-async def test_a_note_is_updated_in_place_and_keeps_what_it_is(agent: Agent, line: RecordingProxy) -> None:
+async def test_a_note_is_updated_in_place_and_keeps_its_collection_and_tags(
+    agent: Agent, proxy: RecordingProxy
+) -> None:
     note = await agent.add_and_wait("kb_addnote", text="Preference: long answers", collection="likes", tags=["style"])
-    line.requests.clear()
+    proxy.requests.clear()
     answer = await agent.call("kb_update_note", document_id=note, text="Preference: bullet points")
-    [said] = line.requests
-    assert (said.line, said.json) == (f"PATCH /api/v1/notes/{note}", {"text": "Preference: bullet points"})
+    [request] = proxy.requests
+    assert (request.line, request.json) == (f"PATCH /api/v1/notes/{note}", {"text": "Preference: bullet points"})
     assert (answer["id"], answer["collection"], answer["tags"]) == (note, "likes", ["style"])
     found = await agent.call("kb_search", query="bullet points", collection="likes")
     assert [hit["document_id"] for hit in found["results"]] == [note]
@@ -75,7 +77,7 @@ async def test_a_note_is_updated_in_place_and_keeps_what_it_is(agent: Agent, lin
 
 
 @pytest.mark.requirement("004.update_note.not_found")
-async def test_a_note_that_is_not_there_is_named(agent: Agent) -> None:
+async def test_an_update_of_an_unknown_note_names_its_id(agent: Agent) -> None:
     refused = await agent.call("kb_update_note", document_id=987654, text="nothing")
     assert refused["error"] == "document_not_found"
     assert "987654" in refused["message"]
@@ -93,24 +95,24 @@ async def test_only_notes_can_be_updated(agent: Agent) -> None:
 
 
 @pytest.mark.requirement("004.update_note.collection", "004.collections.exclusive")
-async def test_a_move_takes_the_old_collection_off_and_puts_the_new_one_on(agent: Agent, line: RecordingProxy) -> None:
+async def test_a_move_removes_the_old_collection_tag_and_adds_the_new_one(agent: Agent, proxy: RecordingProxy) -> None:
     note = await agent.add_and_wait("kb_addnote", text="It will move", tags=["kept"])
-    line.requests.clear()
+    proxy.requests.clear()
     answer = await agent.call("kb_update_note", document_id=note, text="It has moved", collection="moved")
-    assert [said.line for said in line.requests] == [
+    assert [request.line for request in proxy.requests] == [
         f"PATCH /api/v1/notes/{note}",
         f"PUT /api/v1/documents/{note}/tags",
     ]
-    assert line.requests[1].json == {"remove": ["collection:documents"], "add": ["collection:moved"]}
-    assert [*line.requests[1].json] == ["remove", "add"]
+    assert proxy.requests[1].json == {"remove": ["collection:documents"], "add": ["collection:moved"]}
+    assert [*proxy.requests[1].json] == ["remove", "add"]
     assert (answer["collection"], answer["tags"]) == ("moved", ["kept"])
-    line.requests.clear()
+    proxy.requests.clear()
     await agent.call("kb_update_note", document_id=note, text="It stays", collection="moved")
-    assert [said.method for said in line.requests] == ["PATCH"]
+    assert [request.method for request in proxy.requests] == ["PATCH"]
 
 
 @pytest.mark.requirement("004.update_note.concurrent")
-async def test_updates_at_once_end_with_one_text_whole_and_its_index(agent: Agent) -> None:
+async def test_concurrent_updates_leave_one_whole_text_in_the_index(agent: Agent) -> None:
     note = await agent.add_and_wait("kb_addnote", text="nobody has won", collection="race")
     texts = [f"runner {number} wins" for number in range(5)]
     await asyncio.gather(*(agent.call("kb_update_note", document_id=note, text=text) for text in texts))

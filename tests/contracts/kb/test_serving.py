@@ -1,4 +1,4 @@
-"""The MCP process: it starts alone, asks for its own key, carries the engine's, and needs none of its parts."""
+"""The MCP process: start without its engine, both API keys, and imports."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TOOLS = [
 ]  # fmt: skip
 
 
-async def test_the_nine_tools_stand_at_both_addresses(agent: Agent) -> None:
+async def test_the_nine_tools_are_served_on_both_paths(agent: Agent) -> None:
     for path in ("/mcp", "/mcp/kb"):
         answer = await agent.http.post(path, json=LIST)
         assert [tool["name"] for tool in answer.json()["result"]["tools"]] == TOOLS
@@ -30,19 +30,21 @@ async def test_the_nine_tools_stand_at_both_addresses(agent: Agent) -> None:
 
 
 @pytest.mark.requirement("004.serve.starts")
-async def test_every_call_to_the_engine_carries_its_key(agent: Agent, line: RecordingProxy) -> None:
+async def test_every_call_to_the_engine_carries_its_key(agent: Agent, proxy: RecordingProxy) -> None:
     await agent.add_and_wait("kb_addnote", text="With the engine's key", collection="keys")
     await agent.call("kb_search", query="key", collection="keys")
     await agent.call("kb_upload_finish", upload_id=await agent.upload_parts("key.txt", b"in a file"))
     await agent.call("kb_status")
-    assert len(line.requests) == 4
-    assert {said.headers["authorization"] for said in line.requests} == {f"Bearer {ENGINE_KEY}"}
+    assert len(proxy.requests) == 4
+    assert {request.headers["authorization"] for request in proxy.requests} == {f"Bearer {ENGINE_KEY}"}
 
 
 @pytest.mark.requirement("004.serve.unreachable")
-async def test_without_its_engine_it_starts_and_its_tools_say_so(apart: TwoProcesses, tmp_path: Path) -> None:
+async def test_without_its_engine_it_starts_and_its_tools_report_it_unreachable(
+    processes: TwoProcesses, tmp_path: Path
+) -> None:
     with run_mcp_server(tmp_path, NOWHERE) as mcp:
-        async with open_agent(mcp.url, apart) as agent:
+        async with open_agent(mcp.url, processes) as agent:
             assert (await agent.http.get("/health")).status_code == 200
             upload = await agent.upload_parts("a.txt", b"kept until then")
             for tool, arguments in {
@@ -61,16 +63,16 @@ async def test_without_its_engine_it_starts_and_its_tools_say_so(apart: TwoProce
 
 
 @pytest.mark.requirement("004.serve.wrong_key")
-async def test_a_wrong_key_for_the_engine_is_said_as_such(apart: TwoProcesses, tmp_path: Path) -> None:
-    with run_mcp_server(tmp_path, apart.engine.url, KB_API_KEY="not the engine's") as mcp:
-        async with open_agent(mcp.url, apart) as agent:
+async def test_a_wrong_engine_key_is_reported_as_an_invalid_key(processes: TwoProcesses, tmp_path: Path) -> None:
+    with run_mcp_server(tmp_path, processes.engine.url, KB_API_KEY="not the engine's") as mcp:
+        async with open_agent(mcp.url, processes) as agent:
             refused = await agent.call("kb_status")
             assert refused["error"] == "invalid_key"
             assert "KB_API_KEY" in refused["hint"]
 
 
 @pytest.mark.requirement("004.serve.embedded")
-async def test_without_an_address_the_tools_run_on_the_embedded_engine(tmp_path: Path) -> None:
+async def test_without_an_engine_url_the_tools_run_on_the_embedded_engine(tmp_path: Path) -> None:
     given = {"KNOWLEDGE_EMBEDDING": "none"}
     with run_server("serve", "--toolsets", "kb", "--data", str(tmp_path), **given) as server:
         async with httpx.AsyncClient(base_url=server.url, timeout=WAIT_SECONDS) as http:
@@ -88,7 +90,7 @@ async def test_without_an_address_the_tools_run_on_the_embedded_engine(tmp_path:
 
 
 @pytest.mark.requirement("004.serve.light")
-def test_a_process_before_an_engine_loads_none_of_its_parts(tmp_path: Path) -> None:
+def test_a_process_with_a_remote_engine_imports_no_engine_libraries(tmp_path: Path) -> None:
     script = """
 import asyncio, sys
 from knowledge.config import Settings
@@ -110,43 +112,43 @@ print(sorted(parts & set(sys.modules)))
     assert done.stdout.strip() == "[]"
 
 
-# -- who may ------------------------------------------------------------------------------------
+# -- authentication -----------------------------------------------------------------------------
 
 
-async def knock(url: str, **headers: str) -> httpx.Response:
+async def list_tools(url: str, **headers: str) -> httpx.Response:
     async with httpx.AsyncClient(base_url=url, timeout=WAIT_SECONDS) as http:
         return await http.post("/mcp/kb", json=LIST, headers=headers)
 
 
 @pytest.mark.requirement("004.auth.valid")
-async def test_the_right_key_is_let_in(apart: TwoProcesses) -> None:
-    assert (await knock(apart.mcp.url, Authorization=f"Bearer {MCP_KEY}")).status_code == 200
-    assert (await knock(apart.mcp.url, **{"X-API-Key": MCP_KEY})).status_code == 200
+async def test_the_right_key_is_accepted(processes: TwoProcesses) -> None:
+    assert (await list_tools(processes.mcp.url, Authorization=f"Bearer {MCP_KEY}")).status_code == 200
+    assert (await list_tools(processes.mcp.url, **{"X-API-Key": MCP_KEY})).status_code == 200
 
 
 @pytest.mark.requirement("004.auth.missing")
-async def test_no_key_is_turned_away(apart: TwoProcesses) -> None:
-    refused = await knock(apart.mcp.url)
+async def test_a_missing_key_is_rejected(processes: TwoProcesses) -> None:
+    refused = await list_tools(processes.mcp.url)
     assert (refused.status_code, refused.headers["www-authenticate"]) == (401, "Bearer")
     assert refused.json()["error"]["data"]["error_type"] == "missing_key"
 
 
 @pytest.mark.requirement("004.auth.invalid", "004.auth.independent")
 @pytest.mark.parametrize("key", ["wrong", ENGINE_KEY, MCP_KEY + "x"])
-async def test_another_key_is_turned_away_the_engines_too(apart: TwoProcesses, key: str) -> None:
-    assert (await knock(apart.mcp.url, Authorization=f"Bearer {key}")).status_code == 401
+async def test_a_wrong_key_and_the_engines_key_are_rejected(processes: TwoProcesses, key: str) -> None:
+    assert (await list_tools(processes.mcp.url, Authorization=f"Bearer {key}")).status_code == 401
 
 
 @pytest.mark.requirement("004.auth.disabled")
-async def test_without_a_key_everybody_is_let_in(apart: TwoProcesses, tmp_path: Path) -> None:
-    with run_mcp_server(tmp_path, apart.proxy.url, KB_MCP_API_KEY="") as mcp:
-        async with open_agent(mcp.url, apart, key=None) as agent:
+async def test_without_a_configured_key_every_caller_is_accepted(processes: TwoProcesses, tmp_path: Path) -> None:
+    with run_mcp_server(tmp_path, processes.proxy.url, KB_MCP_API_KEY="") as mcp:
+        async with open_agent(mcp.url, processes, key=None) as agent:
             assert "version" in await agent.call("kb_status")
 
 
-async def test_another_host_name_is_answered_only_when_it_is_listed(apart: TwoProcesses, tmp_path: Path) -> None:
+async def test_another_host_name_is_accepted_only_if_it_is_listed(processes: TwoProcesses, tmp_path: Path) -> None:
     key = {"Authorization": f"Bearer {MCP_KEY}"}
-    assert (await knock(apart.mcp.url, Host="kb.example", **key)).status_code == 403
-    with run_mcp_server(tmp_path, apart.proxy.url, KB_MCP_ALLOWED_HOSTS="kb.example") as mcp:
-        assert (await knock(mcp.url, Host="kb.example", **key)).status_code == 200
-        assert (await knock(mcp.url, Host="other.example", **key)).status_code == 403
+    assert (await list_tools(processes.mcp.url, Host="kb.example", **key)).status_code == 403
+    with run_mcp_server(tmp_path, processes.proxy.url, KB_MCP_ALLOWED_HOSTS="kb.example") as mcp:
+        assert (await list_tools(mcp.url, Host="kb.example", **key)).status_code == 200
+        assert (await list_tools(mcp.url, Host="other.example", **key)).status_code == 403

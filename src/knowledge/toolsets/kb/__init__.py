@@ -1,1 +1,1 @@
-"""Contract 004: a knowledge base for agents on other machines, over an engine that may be elsewhere."""
+"""Contract 004: tools for agents on other machines; the engine may be a separate server."""

@@ -1,4 +1,4 @@
-"""How contract 004 speaks: refusals that name what was not found, ids as numbers, and collections as a field."""
+"""Errors, argument types and JSON shapes of contract 004."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from knowledge.wire.documents import section_header
 from knowledge.wire.values import COLLECTION_TAG, dump_moment, dump_moment_or_none, one_collection, part_tags
 
 HINTS: dict[type[KnowledgeError], str] = {
-    errors.DocumentNotFound: "Use a document_id that kb_search or kb_get answered.",
-    errors.NotANote: "Send the changed file again, beginning with kb_upload_start.",
+    errors.DocumentNotFound: "Use a document_id that kb_search or kb_get returned.",
+    errors.NotANote: "Upload the changed file again with kb_upload_start.",
 }
-"""Where the engine's advice names what this contract does not have."""
+"""Replaces the hints of the engine that mention commands this contract does not have."""
 
 
 def refuse(error: KnowledgeError) -> Refusal:
-    """The sentence, the code for programs, what to do next, and the facts."""
+    """Format an error as code, message, hint and details."""
     body: Json = {"success": False, "error": error.code, "message": str(error)}
     if hint := HINTS.get(type(error), error.hint):
         body["hint"] = hint
@@ -44,21 +44,23 @@ def _number_to_text(value: object) -> object:
 DocumentNumber: TypeAlias = Annotated[
     str, BeforeValidator(_number_to_text), Field(min_length=1, max_length=200), WithJsonSchema({"type": "integer"})
 ]
-"""An id as this contract shows it; its UUID is accepted as well."""
+"""A document id: the integer of this contract, or a UUID."""
 Tag: TypeAlias = Annotated[str, Field(min_length=1, max_length=200)]
-Tags: TypeAlias = Annotated[list[Tag], Field(description="Free labels", max_length=100)]
-Collection: TypeAlias = Annotated[str | None, Field(description="The collection; a document is in exactly one")]
+Tags: TypeAlias = Annotated[list[Tag], Field(description="Tags of the document", max_length=100)]
+Collection: TypeAlias = Annotated[
+    str | None, Field(description="Collection name; a document belongs to exactly one collection")
+]
 Title: TypeAlias = Annotated[
-    str | None, Field(description="Made from the content when it is not given", min_length=1, max_length=1000)
+    str | None, Field(description="Title (default: taken from the content)", min_length=1, max_length=1000)
 ]
 SourcePath: TypeAlias = Annotated[
     str | None,
-    Field(description="Where it comes from; the same path again replaces the document", min_length=1, max_length=4096),
+    Field(description="Original path; adding the same path again replaces the document", min_length=1, max_length=4096),
 ]
 
 
 def resolve_collection(collection: str | None, tags: Iterable[str]) -> tuple[str | None, tuple[str, ...]]:
-    """The one collection that a call names, as argument or as tag, and the other tags."""
+    """Return the collection that a call names as argument or as `collection:*` tag, and the other tags."""
     free, tagged = part_tags(tags)
     if collection is not None:
         collection = collection.strip().removeprefix(COLLECTION_TAG)

@@ -58,36 +58,36 @@ from knowledge.wire.values import dump_moment
 
 
 async def add_document(engine: Engine, new: NewDocument) -> Json:
-    """The job of a new document; the same content in the same collection is a success that makes nothing new."""
-    stands: Json = {"collection": str(new.collection), "tags": [*new.tags]}
+    """Add a document and return its job; a duplicate is a success that returns the existing document."""
+    location: Json = {"collection": str(new.collection), "tags": [*new.tags]}
     try:
         job = await engine.add(new)
-    except Duplicate as found:
+    except Duplicate as error:
         return {
-            "duplicate": True, "document_id": found.details.get("document_id"), "title": found.details.get("title"),
-            "collection": str(new.collection), "message": f"{found}; nothing was added",
+            "duplicate": True, "document_id": error.details.get("document_id"), "title": error.details.get("title"),
+            "collection": str(new.collection), "message": f"{error}; nothing was added",
         }  # fmt: skip
-    return {"job_id": job.id, "job_uid": str(job.uid), "status": job.status, "filename": job.filename, **stands}
+    return {"job_id": job.id, "job_uid": str(job.uid), "status": job.status, "filename": job.filename, **location}
 
 
 @tools.tool("kb_search", read_only=True)
 async def search(
     call: ToolCall,
-    query: Annotated[str, Field(description="What to look for, in words", min_length=1, max_length=10_000)],
+    query: Annotated[str, Field(description="Natural language search query", min_length=1, max_length=10_000)],
     top: Annotated[int, Field(description="How many passages to return", ge=1, le=100)] = 10,
-    tags: Annotated[Tags | None, Field(description="Only documents that have all of these tags")] = None,
-    collection: Annotated[Collection, Field(description="Only documents of this collection")] = None,
-    fts_only: Annotated[bool, Field(description="Search by words alone")] = False,
-    vec_only: Annotated[bool, Field(description="Search by meaning alone")] = False,
+    tags: Annotated[Tags | None, Field(description="Only documents with all of these tags")] = None,
+    collection: Annotated[Collection, Field(description="Only documents in this collection")] = None,
+    fts_only: Annotated[bool, Field(description="Keyword search only")] = False,
+    vec_only: Annotated[bool, Field(description="Vector search only")] = False,
 ) -> Json:
-    """Search the knowledge base; returns the passages that answer the query, with their documents, best first"""
+    """Search the knowledge base; returns matching passages with their documents, best first"""
     named, free = resolve_collection(collection, tags or ())
     within = SearchFilter(collections=() if named is None else (named,), tags=free)
     wanted = Query(text=query, limit=top, filter=within, mode=_choose_mode(fts_only, vec_only))
     try:
         answer = await call.engine.search(wanted)
-    except CollectionNotFound:  # nothing was kept there yet
-        answer = SearchAnswer((), 0, wanted.mode, (f"There is no collection '{named}' yet",))
+    except CollectionNotFound:  # a collection is created by its first document
+        answer = SearchAnswer((), 0, wanted.mode, (f"Collection '{named}' does not exist yet",))
     body: Json = {
         "query": query, "results": [dump_hit(hit) for hit in answer.hits], "total_matches": answer.total,
         "returned": len(answer.hits),
@@ -98,7 +98,7 @@ async def search(
 def _choose_mode(fts_only: bool, vec_only: bool) -> SearchMode:
     if fts_only and vec_only:
         raise InvalidParameter(
-            "fts_only and vec_only contradict each other", hint="Set one of them.", parameter="vec_only"
+            "fts_only and vec_only cannot both be true", hint="Set only one of them.", parameter="vec_only"
         )
     return SearchMode.TEXT if fts_only else SearchMode.VECTOR if vec_only else SearchMode.HYBRID
 
@@ -120,24 +120,24 @@ async def add_note(
     call: ToolCall,
     text: Annotated[str, Field(description="The text of the note", min_length=1)],
     tags: Tags | None = None,
-    collection: Annotated[Collection, Field(description="Where to keep it; documents when it is not given")] = None,
+    collection: Annotated[Collection, Field(description="Collection to add to (default: documents)")] = None,
     title: Title = None,
     source_path: SourcePath = None,
 ) -> Json:
-    """Add a text note to the knowledge base; returns the id of the job that makes it searchable"""
-    shelf_name, free = resolve_collection_or_default(collection, tags or ())
-    note = NewNote(text=text, title=title, collection=shelf_name, tags=free, source_path=source_path)
+    """Add a text note to the knowledge base; returns the id of the ingestion job"""
+    collection_name, free = resolve_collection_or_default(collection, tags or ())
+    note = NewNote(text=text, title=title, collection=collection_name, tags=free, source_path=source_path)
     return await add_document(call.engine, note)
 
 
 @tools.tool("kb_update_note", rate=RateClass.MANAGEMENT, destructive=True, idempotent=True)
 async def update_note(
     call: ToolCall,
-    document_id: Annotated[DocumentNumber, Field(description="The id of the note; its UUID is accepted too")],
-    text: Annotated[str, Field(description="The new text, in place of the old", min_length=1)],
-    collection: Annotated[Collection, Field(description="Move the note to this collection as well")] = None,
+    document_id: Annotated[DocumentNumber, Field(description="Id of the note (a UUID also works)")],
+    text: Annotated[str, Field(description="The new text of the note", min_length=1)],
+    collection: Annotated[Collection, Field(description="Also move the note to this collection")] = None,
 ) -> Json:
-    """Replace the text of a note; its id, its tags and, unless another is given, its collection stay"""
+    """Replace the text of a note; its id and tags stay, and its collection unless another is given"""
     target, _ = resolve_collection(collection, ())
     document = await call.engine.update_note(load_ref(document_id, "document_id"), text)
     if target is not None and target != document.collection:
@@ -149,16 +149,14 @@ async def update_note(
 @tools.tool("kb_get", read_only=True, rate=RateClass.LIST)
 async def get_document(
     call: ToolCall,
-    document_id: Annotated[
-        DocumentNumber | None, Field(description="The id of a document; its UUID is accepted too")
-    ] = None,
+    document_id: Annotated[DocumentNumber | None, Field(description="Id of a document (a UUID also works)")] = None,
     source_path: Annotated[
-        str | None, Field(description="Where the document came from", min_length=1, max_length=4096)
+        str | None, Field(description="Original path of the document", min_length=1, max_length=4096)
     ] = None,
 ) -> Json:
-    """Get one document with its passages by document_id, or the documents that came from a source_path"""
+    """Get one document with its passages by document_id, or the documents with a source_path"""
     if document_id is not None and source_path is not None:
-        raise Invalid("document_id and source_path exclude each other", hint="Give one of them.")
+        raise Invalid("document_id and source_path cannot be combined", hint="Provide only one of them.")
     if document_id is not None:
         ref = wire.load_ref(document_id, "document_id")
         document = await call.engine.document(ref)
@@ -166,7 +164,7 @@ async def get_document(
         return {**dump_document(document), "chunks": chunks}
     if source_path is None:
         raise MissingParameter(
-            "document_id or source_path is missing", hint="Give one of them.", parameter="document_id"
+            "document_id or source_path is missing", hint="Provide one of them.", parameter="document_id"
         )
     page = await call.engine.documents(DocumentFilter(source_path=source_path))
     body: Json = {"documents": [dump_document(document) for document in page.items], "total": page.total}
@@ -184,46 +182,50 @@ async def list_jobs(
     call: ToolCall,
     status: Annotated[
         Literal["queued", "processing", "completed", "partial", "failed", "cancelled"] | None,
-        Field(description="Only jobs in this state"),
+        Field(description="Only jobs with this status"),
     ] = None,
 ) -> Json:
-    """List the recent jobs, newest first, with their state and, where they failed, the reason"""
+    """List recent jobs, newest first, with their status and the reason of a failure"""
     page = await call.engine.jobs(JobFilter(status=None if status is None else JobStatus(status)))
     return {"jobs": [dump_job(job) for job in page.items], "total": page.total}
 
 
-UploadId = Annotated[str, Field(description="What kb_upload_start returned", min_length=1, max_length=200)]
+UploadId = Annotated[
+    str, Field(description="The upload_id that kb_upload_start returned", min_length=1, max_length=200)
+]
 
 
 @tools.tool("kb_upload_start", rate=RateClass.UPLOAD)
 async def start_upload(
     call: ToolCall,
-    filename: Annotated[str, Field(description="The name of the file, with its suffix", min_length=1, max_length=1000)],
-    total_size: Annotated[int, Field(description="The size of the whole file in bytes", ge=1, le=2**53)],
+    filename: Annotated[str, Field(description="File name with its extension", min_length=1, max_length=1000)],
+    total_size: Annotated[int, Field(description="Size of the whole file in bytes", ge=1, le=2**53)],
     tags: Tags | None = None,
-    collection: Annotated[Collection, Field(description="Where to keep it; documents when it is not given")] = None,
+    collection: Annotated[Collection, Field(description="Collection to add to (default: documents)")] = None,
     title: Title = None,
     source_path: SourcePath = None,
 ) -> Json:
-    """Begin to upload a file in parts; returns the upload_id for kb_upload_chunk and kb_upload_finish"""
-    shelf_name, free = resolve_collection_or_default(collection, tags or ())
-    promise = UploadDetails(
-        filename=parse_filename(filename), total_size=total_size, collection=shelf_name, tags=free, title=title,
+    """Start to upload a file in parts; returns the upload_id for kb_upload_chunk and kb_upload_finish"""
+    collection_name, free = resolve_collection_or_default(collection, tags or ())
+    details = UploadDetails(
+        filename=parse_filename(filename), total_size=total_size, collection=collection_name, tags=free, title=title,
         source_path=source_path,
     )  # fmt: skip
     uploads = call.service(StagedUploads)
-    upload = await uploads.start(owner_of(call), promise)
+    upload = await uploads.start(owner_of(call), details)
     return {"upload_id": str(upload.uid), "expires_in_seconds": uploads.limits.ttl_s}
 
 
-@tools.tool("kb_upload_chunk", idempotent=True)  # a file in fifty parts is one upload, counted at its start
+@tools.tool("kb_upload_chunk", idempotent=True)  # the upload rate limit counts files, in kb_upload_start
 async def store_chunk(
     call: ToolCall,
     upload_id: UploadId,
-    data: Annotated[str, Field(description="The bytes of this part, as base64; at most 2 MB of them", min_length=1)],
-    chunk_index: Annotated[int, Field(description="The place of this part, from 0", ge=0, lt=MAX_PARTS)],
+    data: Annotated[
+        str, Field(description="The bytes of this part in base64; at most 2 MB before encoding", min_length=1)
+    ],
+    chunk_index: Annotated[int, Field(description="Index of this part, from 0", ge=0, lt=MAX_PARTS)],
 ) -> Json:
-    """Send one part of an upload; parts may come in any order, and the same part again replaces the first"""
+    """Send one part of an upload; parts may come in any order, and a part that is sent again replaces the first"""
     uploads = call.service(StagedUploads)
     upload = uploads.find(owner_of(call), upload_id)
     await uploads.store_part(upload, chunk_index, data)
@@ -235,21 +237,21 @@ async def store_chunk(
 
 @tools.tool("kb_upload_finish", idempotent=True)
 async def finish_upload(call: ToolCall, upload_id: UploadId) -> Json:
-    """Put the parts of an upload together and hand the file on; returns the id of the job that makes it searchable"""
+    """Assemble the parts of an upload and queue the file; returns the id of the ingestion job"""
     uploads = call.service(StagedUploads)
     upload = uploads.find(owner_of(call), upload_id)
     async with uploads.open_content(upload) as content:
         if content is not None:
-            with anyio.CancelScope(shield=True):  # a client that leaves meanwhile can ask again and gets the same job
+            with anyio.CancelScope(shield=True):  # a client that disconnects can call again and gets the same job
                 await uploads.mark_finished(upload, await add_uploaded_file(call, uploads, upload, content))
     return upload.answer or {}
 
 
 async def add_uploaded_file(call: ToolCall, uploads: StagedUploads, upload: StagedUpload, content: Content) -> Json:
-    promise = upload.details
+    details = upload.details
     file = NewFile(
-        filename=promise.filename, content=content, title=promise.title, collection=promise.collection,
-        tags=promise.tags, source_path=promise.source_path, job_uid=upload.job_uid,
+        filename=details.filename, content=content, title=details.title, collection=details.collection,
+        tags=details.tags, source_path=details.source_path, job_uid=upload.job_uid,
     )  # fmt: skip
     try:
         return await add_document(call.engine, file)
@@ -264,10 +266,10 @@ def owner_of(call: ToolCall) -> Owner:
 
 
 def parse_filename(filename: str) -> str:
-    """The last part of a name, whichever slashes it uses; what cannot be read is refused before it is sent."""
+    """Return the last component of a path (POSIX or Windows); raise an error if its format is not supported."""
     name = PureWindowsPath(filename).name.strip()
     if not name or name in (".", ".."):
-        raise InvalidParameter(f"'{filename[:100]}' is no file name", parameter="filename")
+        raise InvalidParameter(f"'{filename[:100]}' is not a valid file name", parameter="filename")
     check_suffix(name)
     return name
 

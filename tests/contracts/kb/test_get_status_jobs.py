@@ -9,12 +9,12 @@ from tests.contracts.kb.processes import WAIT_SECONDS, RecordingProxy
 
 
 @pytest.mark.requirement("004.get.by_id", "004.get.strip")
-async def test_a_document_comes_with_its_passages(agent: Agent, line: RecordingProxy) -> None:
+async def test_a_document_comes_with_its_passages(agent: Agent, proxy: RecordingProxy) -> None:
     note = await agent.add_and_wait("kb_addnote", text="To be read", collection="reading", tags=["a", "b"])
-    line.requests.clear()
+    proxy.requests.clear()
     shown = await agent.call("kb_get", document_id=note)
-    assert {said.line for said in line.requests} == {f"GET /api/v1/documents/{note}"}
-    assert any("chunk_limit" not in said.query for said in line.requests)
+    assert {request.line for request in proxy.requests} == {f"GET /api/v1/documents/{note}"}
+    assert any("chunk_limit" not in request.query for request in proxy.requests)
     assert (shown["id"], shown["collection"], shown["tags"]) == (note, "reading", ["a", "b"])
     assert [chunk["text"] for chunk in shown["chunks"]] == ["To be read"]
     assert {"title", "doc_type", "metadata", "source_path", "created_at", "chunk_count"} <= set(shown)
@@ -23,13 +23,13 @@ async def test_a_document_comes_with_its_passages(agent: Agent, line: RecordingP
 
 
 @pytest.mark.requirement("004.get.by_path")
-async def test_documents_are_found_by_where_they_came_from(agent: Agent, line: RecordingProxy) -> None:
+async def test_documents_are_found_by_source_path(agent: Agent, proxy: RecordingProxy) -> None:
     path = "memory/feedback_testing.md"
     note = await agent.add_and_wait("kb_addnote", text="Tests first", source_path=path, collection="memory")
-    line.requests.clear()
+    proxy.requests.clear()
     answer = await agent.call("kb_get", source_path=path)
-    [said] = line.requests
-    assert (said.line, said.query) == ("GET /api/v1/documents", {"source_path": path})
+    [request] = proxy.requests
+    assert (request.line, request.query) == ("GET /api/v1/documents", {"source_path": path})
     [shown] = answer["documents"]
     assert (shown["id"], shown["collection"], shown["tags"], answer["total"]) == (note, "memory", [], 1)
     nothing = await agent.call("kb_get", source_path="memory/nothing.md")
@@ -38,7 +38,7 @@ async def test_documents_are_found_by_where_they_came_from(agent: Agent, line: R
 
 
 @pytest.mark.requirement("004.get.not_found")
-async def test_a_document_that_is_not_there_is_named(agent: Agent) -> None:
+async def test_an_unknown_document_is_named_in_the_error(agent: Agent) -> None:
     refused = await agent.call("kb_get", document_id=987654)
     assert refused["error"] == "document_not_found"
     assert "987654" in refused["message"]
@@ -47,10 +47,10 @@ async def test_a_document_that_is_not_there_is_named(agent: Agent) -> None:
 
 
 @pytest.mark.requirement("004.status.answer")
-async def test_the_status_is_the_engines(agent: Agent, line: RecordingProxy) -> None:
+async def test_the_status_comes_from_the_engine(agent: Agent, proxy: RecordingProxy) -> None:
     status = await agent.call("kb_status")
-    [said] = line.requests
-    assert said.line == "GET /api/v1/status"
+    [request] = proxy.requests
+    assert request.line == "GET /api/v1/status"
     assert status["version"]
     assert {"name", "device", "dimension", "loaded"} <= set(status["model"])
     assert isinstance(status["documents"], int)
@@ -58,27 +58,27 @@ async def test_the_status_is_the_engines(agent: Agent, line: RecordingProxy) -> 
 
 
 @pytest.mark.requirement("004.jobs.list")
-async def test_recent_jobs_are_listed(agent: Agent, line: RecordingProxy) -> None:
+async def test_recent_jobs_are_listed(agent: Agent, proxy: RecordingProxy) -> None:
     added = await agent.call("kb_addnote", text="A job of its own")
     await agent.wait_for_document(added)
-    line.requests.clear()
+    proxy.requests.clear()
     answer = await agent.call("kb_jobs")
-    [said] = line.requests
-    assert (said.line, said.query) == ("GET /api/v1/jobs", {})
+    [request] = proxy.requests
+    assert (request.line, request.query) == ("GET /api/v1/jobs", {})
     [job] = [job for job in answer["jobs"] if job["id"] == added["job_id"]]
     assert (job["status"], job["progress"], job["error"]) == ("completed", 1.0, None)
     assert answer["total"] >= 1
 
 
 @pytest.mark.requirement("004.jobs.status")
-async def test_failed_jobs_are_listed_with_their_reason(agent: Agent, line: RecordingProxy) -> None:
+async def test_failed_jobs_are_listed_with_their_reason(agent: Agent, proxy: RecordingProxy) -> None:
     upload = await agent.upload_parts("empty.txt", b"   \n ")
     failed = await agent.call("kb_upload_finish", upload_id=upload)
     await agent.engine.wait(failed["job_id"], WAIT_SECONDS)
-    line.requests.clear()
+    proxy.requests.clear()
     answer = await agent.call("kb_jobs", status="failed")
-    [said] = line.requests
-    assert (said.line, said.query) == ("GET /api/v1/jobs", {"status": "failed"})
+    [request] = proxy.requests
+    assert (request.line, request.query) == ("GET /api/v1/jobs", {"status": "failed"})
     [job] = [job for job in answer["jobs"] if job["id"] == failed["job_id"]]
     assert (job["status"], job["error"]["code"], job["document_id"]) == ("failed", "no_text", None)
     assert (await agent.call("kb_jobs", status="lost"))["error"] == "invalid_parameter"
