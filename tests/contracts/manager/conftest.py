@@ -1,4 +1,4 @@
-"""One server for all tests of this contract; everybody who acts in a test is new to it."""
+"""One server for all tests of contract 001; every test uses new accounts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.contracts.transports import WAIT_SECONDS, Body, PlainTransport, SdkTr
 ENDPOINT, STREAM = "/api/v1/mcp/", "/api/v1/mcp/query/stream"
 NUMBERS = itertools.count(1)
 UNLIMITED_RATES: dict[str, Any] = {"query_rate_limit": "100000/minute", "auth_rate_limit": "off"}
-"""All tests come from one address; what limits do is shown with limits of their own."""
+"""All tests share one address; test_limits sets its own limits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def product(parsers: SharedParsers, tmp_path_factory: pytest.TempPathFactory) ->
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """An account with its key, and the engine as this account may use it."""
+    """An account with its API key and its view of the engine."""
 
     name: str
     key: str
@@ -59,7 +59,7 @@ class Person:
     url: str
 
     async def add_note(self, text: str, collection: str = "documents", title: str | None = None) -> None:
-        """Add a note, and wait until it can be found."""
+        """Add a note and wait until it is searchable."""
         job = await self.engine.add(NewNote(text=text, title=title, collection=collection))
         ended = await self.engine.wait(job.id, WAIT_SECONDS)
         assert ended.document_id is not None, ended
@@ -70,7 +70,7 @@ class Person:
         assert ended.document_id is not None, ended
 
     async def create_corpus(self, title: str, text: str = "", **facts: Any) -> Collection:
-        """Make a corpus, with one passage in it if there is a text."""
+        """Create a corpus, with one document if a text is given."""
         corpus = await self.engine.corpora.create(NewCorpus(title=title, **facts))
         if text:
             await self.add_file(f"{corpus.name}.md", text, corpus.id)
@@ -84,7 +84,7 @@ class Person:
             yield client
 
     async def post(self, method: str, params: Any = None, path: str = ENDPOINT) -> httpx.Response:
-        """What curl sends."""
+        """Send plain JSON-RPC, as curl does."""
         message: Body = {"jsonrpc": "2.0", "method": method, "id": 1}
         if params is not None:
             message["params"] = params
@@ -92,7 +92,7 @@ class Person:
             return await http.post(path, json=message)
 
     async def call(self, tool: str, /, **arguments: Any) -> Body:
-        """A tool's fields, as they stand at the top of a plain caller's result."""
+        """Call a tool and return its fields from the top level of the plain JSON-RPC result."""
         answer = (await self.post("tools/call", {"name": tool, "arguments": arguments})).json()
         assert "result" in answer, answer
         result: Body = answer["result"]
@@ -101,7 +101,7 @@ class Person:
         return fields
 
     async def call_refused(self, tool: str, /, **arguments: Any) -> tuple[int, str, str]:
-        """Status, code and message of a refusal, which say the same everywhere."""
+        """Call a tool that is refused; return HTTP status, code and message."""
         return read_refusal(await self.post("tools/call", {"name": tool, "arguments": arguments}))
 
 
@@ -114,12 +114,12 @@ def read_refusal(answer: httpx.Response) -> tuple[int, str, str]:
     return answer.status_code, answer.headers["x-mcp-error-code"], error["message"]
 
 
-Newcomer: TypeAlias = Callable[..., Awaitable[Person]]
+MakeAccount: TypeAlias = Callable[..., Awaitable[Person]]
 
 
 @pytest.fixture
-def newcomer(product: Product) -> Newcomer:
-    """Makes an account that nobody has used before."""
+def new_account(product: Product) -> MakeAccount:
+    """Return a function that creates an account."""
 
     async def make(name: str | None = None) -> Person:
         return await make_person(product.engine, product.url, name)
@@ -137,18 +137,18 @@ async def make_person(engine: Engine, url: str, name: str | None = None) -> Pers
 
 
 @pytest.fixture
-async def ada(newcomer: Newcomer) -> Person:
-    return await newcomer()
+async def ada(new_account: MakeAccount) -> Person:
+    return await new_account()
 
 
 @pytest.fixture
-async def bob(newcomer: Newcomer) -> Person:
-    return await newcomer()
+async def bob(new_account: MakeAccount) -> Person:
+    return await new_account()
 
 
 @asynccontextmanager
 async def open_sdk_transport(url: str, key: str, mode: str) -> AsyncIterator[SdkTransport]:
-    """The official client with an account's key."""
+    """Connect the official client with the key of an account."""
     async with (
         httpx2.AsyncClient(headers={"X-API-Key": key}, timeout=WAIT_SECONDS) as http,
         Client(streamable_http_client(url, http_client=http), mode="legacy" if mode == "legacy" else "auto") as client,
@@ -165,15 +165,15 @@ async def open_plain_transport(url: str, key: str, path: str) -> AsyncIterator[P
 
 @pytest.fixture(params=["modern", "legacy", "plain", "without the slash", "/mcp/manager"])
 async def transport_client(request: pytest.FixtureRequest, ada: Person) -> AsyncIterator[Transport]:
-    """Ada's tools over each transport and at each address in turn."""
+    """The tools of Ada's account over each transport and path in turn."""
     match request.param:
         case "modern" | "legacy":
-            road: Any = open_sdk_transport(f"{ada.url}{ENDPOINT}", ada.key, request.param)
+            transport: Any = open_sdk_transport(f"{ada.url}{ENDPOINT}", ada.key, request.param)
         case "plain":
-            road = open_plain_transport(ada.url, ada.key, ENDPOINT)
+            transport = open_plain_transport(ada.url, ada.key, ENDPOINT)
         case "without the slash":
-            road = open_plain_transport(ada.url, ada.key, ENDPOINT.rstrip("/"))
+            transport = open_plain_transport(ada.url, ada.key, ENDPOINT.rstrip("/"))
         case other:
-            road = open_plain_transport(ada.url, ada.key, other)
-    async with hold_open(road) as there:
+            transport = open_plain_transport(ada.url, ada.key, other)
+    async with hold_open(transport) as there:
         yield there

@@ -1,4 +1,4 @@
-"""Bad input at the contract's own endpoints: each has its clear error, nothing is lost, and the server lives."""
+"""Fuzzing of contract 001's endpoints: every input gets its error, no data is lost, and the server keeps running."""
 
 from __future__ import annotations
 
@@ -34,27 +34,27 @@ async def settled(ada: Person) -> Person:
     return ada
 
 
-async def unharmed(who: Person) -> None:
-    """Everything is where it was."""
+async def check_unchanged(who: Person) -> None:
+    """Check that the note is still there."""
     assert (await who.call("query_knowledge", query="tea"))["num_results"] == 1
-    [shelf] = (await who.call("list_collections"))["collections"]
-    assert (shelf["name"], shelf["num_chunks"]) == ("docs", 1)
+    [collection] = (await who.call("list_collections"))["collections"]
+    assert (collection["name"], collection["num_chunks"]) == ("docs", 1)
 
 
 @pytest.mark.requirement("001.errors.bad_input")
 @pytest.mark.parametrize("name", HOSTILE)
-async def test_a_hostile_name_is_a_name_like_any_other(settled: Person, name: str) -> None:
+async def test_an_injection_in_a_collection_name_does_no_harm(settled: Person, name: str) -> None:
     status, code, _ = await settled.call_refused("query_knowledge", query="tea", collections=[name])
     assert (status, code) in [(404, "resource.collection_not_found"), (422, "validation.invalid_collection_name")]
     told = read_events(await post_query(settled, {"query": "tea", "collections": ["docs", name]}))
     assert told[-1]["type"] in ("done", "error")
     found = await settled.post("tools/call", {"name": "query_knowledge", "arguments": {"query": name}})
     assert found.status_code in (200, 422)
-    await unharmed(settled)
+    await check_unchanged(settled)
 
 
 @pytest.mark.requirement("001.errors.bad_input")
-async def test_huge_requests_are_refused_and_forgotten(settled: Person) -> None:
+async def test_huge_requests_are_refused(settled: Person) -> None:
     status, code, message = await settled.call_refused("query_knowledge", query="tea " * 500_000)
     assert (status, code) == (422, "validation.invalid_parameter") and len(message) < 200
     async with settled.http() as http:
@@ -63,11 +63,11 @@ async def test_huge_requests_are_refused_and_forgotten(settled: Person) -> None:
         assert answer.json()["error"]["data"]["http_status"] == 413
     status, code, _ = await settled.call_refused("query_knowledge", query="tea", collections=["x" * 1_000_000])
     assert (status, code) == (422, "validation.invalid_collection_name")
-    await unharmed(settled)
+    await check_unchanged(settled)
 
 
 @pytest.mark.requirement("001.errors.bad_input")
-async def test_numbers_of_others_open_nothing(settled: Person, bob: Person) -> None:
+async def test_ids_of_other_accounts_are_not_found(settled: Person, bob: Person) -> None:
     await bob.add_note("Bob's tea is in the cellar.", "cellar")
     cellar = await bob.engine.collection("cellar")
     for name in (str(cellar.id), str(cellar.uid)):

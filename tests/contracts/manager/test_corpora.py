@@ -1,4 +1,4 @@
-"""query_corpus, list_corpuses and corpus://N: what was curated, for whom it is meant."""
+"""query_corpus, list_corpuses and the resources corpus://N, with their permissions."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ async def test_five_results_by_default_and_twenty_at_most(ada: Person) -> None:
 @pytest.mark.requirement("001.query_corpus.not_found")
 async def test_a_private_corpus_of_another_looks_as_if_it_did_not_exist(ada: Person, bob: Person) -> None:
     corpus = await bob.create_corpus("Diary", "Dear diary, tea again.")
-    await bob.add_note("A note of no corpus, with tea.", "shelf")
-    shelf = await bob.engine.collection("shelf")
-    said = set()
-    for number in (corpus.id, shelf.id, corpus.id + 1_000_000):
+    await bob.add_note("A note of no corpus, with tea.", "unshared")
+    unshared = await bob.engine.collection("unshared")
+    messages = set()
+    for number in (corpus.id, unshared.id, corpus.id + 1_000_000):
         status, code, message = await ada.call_refused("query_corpus", corpus_id=number, query="tea")
         assert (status, code) == (404, "resource.corpus_not_found")
-        said.add(message.replace(str(number), "N"))
-    assert len(said) == 1, "what is another's is spoken of like what never was"
-    assert (await bob.call_refused("query_corpus", corpus_id=shelf.id, query="tea"))[0] == 404
+        messages.add(message.replace(str(number), "N"))
+    assert len(messages) == 1, "the message must not reveal that a corpus of another account exists"
+    assert (await bob.call_refused("query_corpus", corpus_id=unshared.id, query="tea"))[0] == 404
 
 
 @pytest.mark.requirement("001.query_corpus.not_approved")
@@ -67,7 +67,7 @@ async def test_a_public_corpus_waits_for_its_approval(ada: Person, bob: Person, 
 
 
 @pytest.mark.requirement("001.query_corpus.granted")
-async def test_a_grant_opens_a_private_corpus(ada: Person, bob: Person) -> None:
+async def test_a_grant_makes_a_private_corpus_readable(ada: Person, bob: Person) -> None:
     corpus = await bob.create_corpus("Diary", "Dear diary, tea again.")
     await bob.engine.corpora.grant(corpus.id, ada.name, Permission.READ)
     assert (await ada.call("query_corpus", corpus_id=corpus.id, query="tea"))["num_results"] == 1
@@ -75,7 +75,7 @@ async def test_a_grant_opens_a_private_corpus(ada: Person, bob: Person) -> None:
 
 @pytest.mark.requirement("001.query_corpus.invalid_id")
 @pytest.mark.parametrize("wrong", ["42", "abc", 0, -1, 1.5, True, [42], {"id": 42}, 2**63, "1; DROP TABLE corpora"])
-async def test_what_is_no_corpus_id_is_refused_as_such(ada: Person, wrong: object) -> None:
+async def test_an_invalid_corpus_id_is_refused(ada: Person, wrong: object) -> None:
     status, code, message = await ada.call_refused("query_corpus", corpus_id=wrong, query="tea")
     assert (status, code) == (422, "validation.invalid_corpus_id")
     assert message.startswith("Invalid corpus ID: ")
@@ -92,7 +92,7 @@ async def test_both_arguments_are_required(ada: Person) -> None:
 
 
 @pytest.mark.requirement("001.list_corpuses.answer")
-async def test_corpuses_are_listed_with_their_facts(ada: Person, product: Product) -> None:
+async def test_corpuses_are_listed_with_their_metadata(ada: Person, product: Product) -> None:
     corpus = await ada.create_corpus(
         "US Contract Law Reference", LAW, name="us_contract_law", category="legal", description="All of it",
         is_public=True,
@@ -110,7 +110,7 @@ async def test_corpuses_are_listed_with_their_facts(ada: Person, product: Produc
 
 
 @pytest.mark.requirement("001.list_corpuses.approved_only")
-async def test_only_approved_ones_are_listed_unless_all_are_wanted(ada: Person, bob: Person) -> None:
+async def test_only_approved_corpuses_are_listed_by_default(ada: Person, bob: Person) -> None:
     corpus = await ada.create_corpus("Draft", "Not yet.")
     assert corpus.id not in ids(await ada.call("list_corpuses"))
     everything = await ada.call("list_corpuses", approved_only=False)
@@ -120,7 +120,7 @@ async def test_only_approved_ones_are_listed_unless_all_are_wanted(ada: Person, 
 
 
 @pytest.mark.requirement("001.list_corpuses.category")
-async def test_a_category_keeps_the_others_out(ada: Person) -> None:
+async def test_corpuses_are_filtered_by_category(ada: Person) -> None:
     made = {category: (await ada.create_corpus(f"About {category}", category=category)).id for category in CATEGORIES}
     for category, number in made.items():
         found = ids(await ada.call("list_corpuses", category=category, approved_only=False))
@@ -137,7 +137,7 @@ async def test_filters_of_a_wrong_type_are_refused(ada: Person) -> None:
         assert (status, code) == (422, "validation.invalid_parameter")
 
 
-def test_the_tool_knows_the_categories_that_the_engine_knows() -> None:
+def test_the_tool_has_the_categories_of_the_engine() -> None:
     hint = get_type_hints(list_corpuses, localns={"Json": dict})["category"]
     assert get_args(get_args(hint)[0]) == CATEGORIES
 
@@ -179,16 +179,16 @@ async def test_a_corpus_has_a_page_in_markdown(ada: Person) -> None:
     ):  # fmt: skip
         assert line in text.splitlines(), text
     for mode in ("modern", "legacy"):
-        async with open_sdk_transport(f"{ada.url}/api/v1/mcp/", ada.key, mode) as road:
-            assert uri in [str(one.uri) for one in (await road.client.list_resources()).resources]
-            [page] = (await road.client.read_resource(uri)).contents
+        async with open_sdk_transport(f"{ada.url}/api/v1/mcp/", ada.key, mode) as transport:
+            assert uri in [str(one.uri) for one in (await transport.client.list_resources()).resources]
+            [page] = (await transport.client.read_resource(uri)).contents
             assert page.model_dump()["text"] == text
-            [template] = (await road.client.list_resource_templates()).resource_templates
+            [template] = (await transport.client.list_resource_templates()).resource_templates
             assert template.uri_template == "corpus://{corpus_id}"
 
 
 @pytest.mark.requirement("001.resources.refused")
-async def test_a_page_that_may_not_be_read_is_refused_like_a_query(ada: Person, bob: Person) -> None:
+async def test_a_forbidden_resource_is_refused_like_a_query(ada: Person, bob: Person) -> None:
     private = await bob.create_corpus("Diary", "Tea")
     public = await bob.create_corpus("Open", "Tea", is_public=True)
     for uri, expected in (

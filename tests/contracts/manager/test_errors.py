@@ -1,4 +1,4 @@
-"""The contract's error codes: each exists, is raised where it belongs, and says the same in every place."""
+"""The error codes of contract 001: each has a class, and tool and stream report the same code."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ def test_every_code_of_the_contract_belongs_to_a_class(code: str) -> None:
 
 
 @pytest.mark.requirement("001.errors.format")
-def test_every_error_there_is_has_a_code_of_one_of_the_six_categories() -> None:
+def test_every_error_class_has_a_code_in_one_of_the_six_categories() -> None:
     for kind in walk_error_classes():
         category, _, specific = find_wording(kind("It went wrong")).code.partition(".")
         assert category in ("auth", "validation", "file", "rate_limit", "resource", "server") and specific
-    assert set(DOCUMENTED) <= {spoken.code for spoken in ERROR_TABLE.values()}
+    assert set(DOCUMENTED) <= {wording.code for wording in ERROR_TABLE.values()}
 
 
 @pytest.mark.requirement("001.errors.sentences")
@@ -76,24 +76,24 @@ def test_every_error_there_is_has_a_code_of_one_of_the_six_categories() -> None:
         (errors.RateLimited("Later"), "Rate limit exceeded. Please slow down and try again."),
     ],
 )
-def test_the_sentences_that_the_contract_prints_are_said(error: KnowledgeError, sentence: str) -> None:
+def test_the_messages_of_the_contract_are_used(error: KnowledgeError, sentence: str) -> None:
     assert refuse(error).body["message"] == sentence
 
 
-# -- what goes wrong in earnest -----------------------------------------------------------------
+# -- failures of the parts ----------------------------------------------------------------------
 
 
 @asynccontextmanager
-async def somebody(engine: LocalEngine, settings: Settings) -> AsyncIterator[Person]:
-    """An account with one note, on a server over this engine."""
+async def serve_account(engine: LocalEngine, settings: Settings) -> AsyncIterator[Person]:
+    """Serve an engine and yield an account with one note."""
     async with serve_app(make_http_app(engine, settings)) as url:
         there = await make_person(engine, url)
         await there.add_note("Tea is served at five.", "docs")
         yield there
 
 
-async def everywhere(who: Person, query: str) -> list[tuple[int, str]]:
-    """What the tool and the stream say to the same question."""
+async def ask_tool_and_stream(who: Person, query: str) -> list[tuple[int, str]]:
+    """Return status and code of the tool and of the stream for the same query."""
     tool = read_refusal(await who.post("tools/call", {"name": "query_knowledge", "arguments": {"query": query}}))
     streamed = await post_query(who, {"query": query})
     [event] = read_events(streamed)
@@ -106,7 +106,7 @@ async def everywhere(who: Person, query: str) -> list[tuple[int, str]]:
     ("status", "expected"),
     [(429, (429, "rate_limit.embedding_api")), (500, (503, "server.openai_api_error"))],
 )
-async def test_an_embedding_service_that_fails_is_told_with_its_code(
+async def test_a_failing_embedding_service_has_its_code(
     status: int, expected: tuple[int, str], settings: Settings, parsers: SharedParsers
 ) -> None:
     with serve_embeddings(EmbeddingService()) as service:
@@ -114,12 +114,12 @@ async def test_an_embedding_service_that_fails_is_told_with_its_code(
         engine = make_test_engine(settings, parsers=parsers, embedder=model)
         engine.start()
         try:
-            async with somebody(engine, settings) as who:
+            async with serve_account(engine, settings) as who:
                 assert (await who.call("query_knowledge", query="tea"))["num_results"] == 1
                 service.default = EmbeddingReply(status)
                 before = len(service.requests)
-                assert await everywhere(who, f"tea {status}") == [expected] * 2
-                assert len(service.requests) == before + 4  # each asked, and asked once more
+                assert await ask_tool_and_stream(who, f"tea {status}") == [expected] * 2
+                assert len(service.requests) == before + 4  # both tried twice
                 service.default = EmbeddingReply()
                 assert (await who.call("query_knowledge", query=f"tea {status}"))["num_results"] == 1
         finally:
@@ -127,25 +127,25 @@ async def test_an_embedding_service_that_fails_is_told_with_its_code(
 
 
 @pytest.mark.requirement("001.errors.index")
-async def test_an_index_that_cannot_be_searched_is_told_with_its_code(
+async def test_a_failing_index_has_its_code(
     local: LocalEngine, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def bad_disk(*_: object, **__: object) -> None:
         raise OSError(5, "Input/output error")
 
-    async with somebody(local, settings) as who:
+    async with serve_account(local, settings) as who:
         with monkeypatch.context() as broken:
             broken.setattr(EmbeddedSnapshot, "candidates", bad_disk)
-            assert await everywhere(who, "tea") == [(503, "server.chromadb_error")] * 2
+            assert await ask_tool_and_stream(who, "tea") == [(503, "server.chromadb_error")] * 2
         assert (await who.call("query_knowledge", query="tea"))["num_results"] == 1
 
 
 @pytest.mark.requirement("001.errors.database")
-async def test_a_database_that_cannot_be_read_is_told_with_its_code(local: LocalEngine, settings: Settings) -> None:
-    async with somebody(local, settings) as who:
+async def test_a_failing_database_has_its_code(local: LocalEngine, settings: Settings) -> None:
+    async with serve_account(local, settings) as who:
         rename(settings.data / "knowledge.db", "collections", "lost")
         try:
-            assert await everywhere(who, "tea") == [(503, "server.database_error")] * 2
+            assert await ask_tool_and_stream(who, "tea") == [(503, "server.database_error")] * 2
         finally:
             rename(settings.data / "knowledge.db", "lost", "collections")
         assert (await who.call("query_knowledge", query="tea"))["num_results"] == 1
@@ -153,20 +153,20 @@ async def test_a_database_that_cannot_be_read_is_told_with_its_code(local: Local
 
 def rename(database: Path, table: str, name: str) -> None:
     with sqlite3.connect(database) as connection:
-        connection.execute("PRAGMA legacy_alter_table=ON")  # nothing that refers to the table follows it
+        connection.execute("PRAGMA legacy_alter_table=ON")  # keeps the references to the old table name
         connection.execute(f"ALTER TABLE {table} RENAME TO {name}")
     connection.close()
 
 
 @pytest.mark.requirement("001.errors.internal")
-async def test_a_fault_of_ours_shows_nothing_of_itself(
+async def test_an_internal_error_does_not_show_its_text(
     local: LocalEngine, settings: Settings, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def crash(*_: object, **__: object) -> None:
         raise ZeroDivisionError("a secret that nobody should read")
 
-    async with somebody(local, settings) as who:
+    async with serve_account(local, settings) as who:
         monkeypatch.setattr(EmbeddedSnapshot, "candidates", crash)
-        assert await everywhere(who, "tea") == [(500, "server.internal_error")] * 2
+        assert await ask_tool_and_stream(who, "tea") == [(500, "server.internal_error")] * 2
         assert "secret" not in (await who.call_refused("query_knowledge", query="tea"))[2]
     assert "secret" in caplog.text

@@ -1,4 +1,4 @@
-"""The contract's own lines, run as they stand, and the example clients that ship with the product."""
+"""Runs the examples of contract 001 and the example clients in examples/mcp."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def shell(line: str, url: str, key: str = "") -> str:
 @pytest.mark.requirement("001.start.curl")
 @pytest.mark.requirement("001.start.register")
 @pytest.mark.requirement("001.start.login")
-async def test_the_quick_start_runs_as_it_is_written(product: Product) -> None:
+async def test_the_quick_start_of_the_contract_runs(product: Product) -> None:
     made = json.loads(shell(REGISTER, product.url))
     assert made["username"] == "your_username"
     key: str = json.loads(shell(LOGIN, product.url))["api_key"]
@@ -125,7 +125,7 @@ MESSAGES: list[Body] = [
 
 
 @pytest.mark.requirement("001.examples.messages")
-async def test_each_message_that_the_contract_shows_is_understood(ada: Person) -> None:
+async def test_each_message_of_the_contract_is_accepted(ada: Person) -> None:
     for collection in ("python_docs", "tutorials"):
         for number in range(4):
             await ada.add_note(f"How to await in Python, part {number} of {collection}.", collection)
@@ -198,7 +198,7 @@ async def test_the_python_client_is_used_as_the_contract_shows(ada: Person) -> N
 
 
 @pytest.mark.requirement("001.examples.python_client_verbs")
-async def test_the_python_client_knows_every_tool_and_resource(ada: Person) -> None:
+async def test_the_python_client_supports_every_tool_and_resource(ada: Person) -> None:
     corpus = await ada.create_corpus("Law", "Penalties for breach.", category="legal")
     script = f"""
 from python_client import KnowledgeManagerError, KnowledgeManagerMCPClient
@@ -227,7 +227,7 @@ with KnowledgeManagerMCPClient(base_url="{ada.url}", api_key="wrong") as client:
 
 
 @pytest.mark.requirement("001.examples.retry")
-async def test_the_python_client_tries_again_what_may_succeed_later(ada: Person) -> None:
+async def test_the_python_client_retries_temporary_errors(ada: Person) -> None:
     script = """
 from python_client import get_backoff_delay, should_retry
 

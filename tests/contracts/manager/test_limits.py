@@ -1,4 +1,4 @@
-"""Contract 001: rate limits, as its own endpoints tell of them."""
+"""Contract 001: rate limits and their headers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ REFUSED = (429, "rate_limit.exceeded", MESSAGE)
 
 @asynccontextmanager
 async def limited(local: LocalEngine, settings: Settings, **given: str) -> AsyncIterator[Person]:
-    """Somebody with an account on a server with these limits."""
+    """Serve with the given limits and yield an account."""
     async with serve_app(make_http_app(local, settings.model_copy(update=given))) as url:
         yield await make_person(local, url)
 
@@ -39,13 +39,13 @@ def call(name: str, **arguments: Any) -> dict[str, Any]:
 @pytest.mark.requirement("001.limits.headers")
 @pytest.mark.requirement("001.limits.refused")
 @pytest.mark.requirement("001.limits.query")
-async def test_queries_are_limited_and_every_answer_says_how_many_are_left(
+async def test_queries_are_limited_and_every_response_has_the_remaining_count(
     local: LocalEngine, settings: Settings
 ) -> None:
     async with limited(local, settings, mcp_query_rate_limit="3/minute") as ada:
         answers = [await ada.post("tools/call", call("query_knowledge", query="tea")) for _ in range(2)]
         answers.append(await ada.post("tools/call", call("query_corpus", corpus_id=1, query="tea")))
-        assert [left(answer) for answer in answers] == [[3, 2], [3, 1], [3, 0]], "a refused call is one too"
+        assert [left(answer) for answer in answers] == [[3, 2], [3, 1], [3, 0]], "a refused call counts too"
         refused = await ada.post("tools/call", call("query_knowledge", query="tea"))
         assert read_refusal(refused) == REFUSED
         assert left(refused) == [3, 0] and 1 <= int(refused.headers["retry-after"]) <= 60
@@ -73,7 +73,9 @@ async def test_listing_and_reading_have_limits_of_their_own(local: LocalEngine, 
 
 
 @pytest.mark.requirement("001.limits.authentication")
-async def test_strangers_are_limited_in_the_contracts_words(local: LocalEngine, settings: Settings) -> None:
+async def test_unauthenticated_requests_are_limited_with_the_contracts_code(
+    local: LocalEngine, settings: Settings
+) -> None:
     async with limited(local, settings, auth_rate_limit="2/minute") as ada, httpx.AsyncClient(base_url=ada.url) as http:
         given = {"username": "eve", "password": PASSWORD}
         assert left(await http.post("/api/v1/user/register", json=given)) == [2, 1]

@@ -1,4 +1,4 @@
-"""The tools themselves, and list_collections."""
+"""tools/list and list_collections."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def test_collections_of_others_are_not_listed_until_they_are_shared(ada: P
 
 
 @pytest.mark.requirement("001.list_collections.parameters")
-async def test_it_takes_no_arguments(ada: Person) -> None:
+async def test_list_collections_takes_no_arguments(ada: Person) -> None:
     without = await ada.post("tools/call", {"name": "list_collections"})
     assert without.json()["result"]["count"] >= 0
     status, code, message = await ada.call_refused("list_collections", page=2)
@@ -63,15 +63,15 @@ async def test_it_takes_no_arguments(ada: Person) -> None:
 
 
 @pytest.mark.requirement("001.list_collections.many_files")
-async def test_a_long_list_of_files_is_cut_and_counted(ada: Person) -> None:
+async def test_a_long_list_of_files_is_truncated_and_counted(ada: Person) -> None:
     for number in range(101):
         await ada.add_file(f"{number:03}.txt", f"Tea number {number}", "teas")
-    [shelf] = (await ada.call("list_collections"))["collections"]
-    assert (len(shelf["files"]), shelf["num_files"], shelf["files"][0]) == (100, 101, "100.txt")
+    [collection] = (await ada.call("list_collections"))["collections"]
+    assert (len(collection["files"]), collection["num_files"], collection["files"][0]) == (100, 101, "100.txt")
 
 
 @pytest.mark.requirement("001.endpoints.protocol")
-async def test_faults_of_the_protocol_keep_its_codes(ada: Person) -> None:
+async def test_protocol_errors_keep_their_codes(ada: Person) -> None:
     async with ada.http() as http:
         broken = await http.post(ENDPOINT, content=b"{", headers={"content-type": "application/json"})
         assert (broken.status_code, broken.json()["error"]["code"]) == (400, -32700)
@@ -83,7 +83,7 @@ async def test_faults_of_the_protocol_keep_its_codes(ada: Person) -> None:
 
 @pytest.mark.requirement("001.endpoints.owner")
 async def test_the_local_owner_has_the_tools_at_mcp_manager(ada: Person) -> None:
-    """Who needs no key at /mcp needs none there, and sees what no account owns."""
+    """The local owner needs no key at /mcp/manager and sees no collections of accounts."""
     import httpx
 
     await ada.add_note("Ada's tea is in the attic.", "attic")

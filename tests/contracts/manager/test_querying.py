@@ -1,4 +1,4 @@
-"""query_knowledge: passages of all that one may read, as one text for a model."""
+"""query_knowledge: one context from all collections that the caller may read."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from knowledge.model import NewCollection, Permission
 from knowledge.surfaces.http.app import make_http_app
 from knowledge.testing import SharedParsers, make_test_engine
 from tests.contracts.app_server import serve_app
-from tests.contracts.manager.conftest import Newcomer, Person, make_person, read_refusal
+from tests.contracts.manager.conftest import MakeAccount, Person, make_person, read_refusal
 
 
 @pytest.mark.requirement("001.query_knowledge.answer")
-async def test_a_query_answers_context_and_how_much_there_is(ada: Person) -> None:
+async def test_a_query_returns_context_and_the_number_of_results(ada: Person) -> None:
     await ada.add_note("Python is a high-level programming language.", title="About Python")
     answer = await ada.call("query_knowledge", query="What is Python?", n_results=5)
     assert answer["context"].startswith("Python is a high-level programming language.")
@@ -27,7 +27,7 @@ async def test_a_query_answers_context_and_how_much_there_is(ada: Person) -> Non
 
 
 @pytest.mark.requirement("001.query_knowledge.source")
-async def test_every_passage_says_where_it_stands(ada: Person) -> None:
+async def test_every_passage_has_its_source(ada: Person) -> None:
     text = "# Teas\n\n## Black\n\nAssam is a black tea with a malty taste.\n\n## Green\n\nSencha is a green tea.\n"
     await ada.add_file("teas.md", text, "drinks")
     context = (await ada.call("query_knowledge", query="malty assam", n_results=1))["context"]
@@ -50,7 +50,7 @@ async def test_n_results_counts_for_each_collection(ada: Person) -> None:
 
 
 @pytest.mark.requirement("001.query_knowledge.order")
-async def test_the_best_passages_come_first_whatever_they_stand_in(settings: Settings, parsers: SharedParsers) -> None:
+async def test_the_best_passages_come_first_across_collections(settings: Settings, parsers: SharedParsers) -> None:
     by_words = settings.model_copy(update={"embedding": "none"})
     engine = make_test_engine(
         by_words, parsers=parsers, open_model=lambda spec: ModelLoader(build_model_choice(by_words, spec))
@@ -69,7 +69,7 @@ async def test_the_best_passages_come_first_whatever_they_stand_in(settings: Set
 
 
 @pytest.mark.requirement("001.query_knowledge.collections")
-async def test_a_collection_is_named_once_and_by_any_of_its_names(ada: Person) -> None:
+async def test_a_collection_named_twice_is_searched_once(ada: Person) -> None:
     await ada.add_note("Tea is served at five.", "drinks")
     collection = await ada.engine.collection("drinks")
     names = ["drinks", str(collection.id), str(collection.uid), " drinks "]
@@ -79,14 +79,14 @@ async def test_a_collection_is_named_once_and_by_any_of_its_names(ada: Person) -
 
 
 @pytest.mark.requirement("001.query_knowledge.nothing")
-async def test_nothing_found_is_no_error(ada: Person) -> None:
+async def test_a_query_without_hits_is_no_error(ada: Person) -> None:
     assert await ada.call("query_knowledge", query="tea") == {
         "context": "", "num_results": 0, "collections_searched": "all accessible collections",
     }  # fmt: skip
 
 
 @pytest.mark.requirement("001.query_knowledge.accessible")
-async def test_a_query_sees_what_its_caller_may_read_and_nothing_else(ada: Person, bob: Person) -> None:
+async def test_a_query_searches_only_what_its_caller_may_read(ada: Person, bob: Person) -> None:
     await ada.add_note("Ada keeps her tea in the attic.", "attic")
     corpus = await bob.create_corpus("Cellar", "Bob keeps his tea in the cellar.")
     assert "cellar" not in (await ada.call("query_knowledge", query="tea"))["context"]
@@ -100,7 +100,7 @@ async def test_a_query_sees_what_its_caller_may_read_and_nothing_else(ada: Perso
 
 
 @pytest.mark.requirement("001.query_knowledge.unknown_collection")
-async def test_a_collection_that_is_not_there_is_named(ada: Person, bob: Person) -> None:
+async def test_an_unknown_collection_is_named_in_the_error(ada: Person, bob: Person) -> None:
     await bob.add_note("Tea", "bobs")
     hers = await ada.call_refused("query_knowledge", query="tea", collections=["nowhere"])
     assert hers == (404, "resource.collection_not_found", "Collection 'nowhere' not found")
@@ -110,7 +110,7 @@ async def test_a_collection_that_is_not_there_is_named(ada: Person, bob: Person)
 
 @pytest.mark.requirement("001.query_knowledge.collection_name")
 @pytest.mark.parametrize("name", ["", "  ", "../up", "a/b", "x" * 101, "two\nlines", "a,b"])
-async def test_what_no_collection_can_be_called_is_refused(ada: Person, name: str) -> None:
+async def test_an_invalid_collection_name_is_refused(ada: Person, name: str) -> None:
     status, code, message = await ada.call_refused("query_knowledge", query="tea", collections=[name])
     assert (status, code) == (422, "validation.invalid_collection_name")
     assert "Invalid collection name" in message
@@ -118,11 +118,11 @@ async def test_what_no_collection_can_be_called_is_refused(ada: Person, name: st
 
 @pytest.mark.requirement("001.query_knowledge.empty")
 @pytest.mark.parametrize("query", ["", "   ", "\n\t", "?!"])
-async def test_an_empty_query_is_refused_in_the_contracts_words(ada: Person, query: str) -> None:
+async def test_an_empty_query_is_refused_with_the_contracts_message(ada: Person, query: str) -> None:
     await ada.add_note("Tea is served at five.")
     for tool, more in (("query_knowledge", {}), ("query_corpus", {"corpus_id": 1 << 40})):
         if query.strip() and more:
-            continue  # only the engine can see that there is no word in it
+            continue  # only the engine finds that it has no searchable term
         assert await ada.call_refused(tool, query=query, **more) == (
             422,
             "validation.empty_query",
@@ -151,9 +151,7 @@ async def test_an_empty_query_is_refused_in_the_contracts_words(ada: Person, que
         ({"query": "te\x00a"}, "query"),
     ],
 )
-async def test_arguments_out_of_range_or_of_a_wrong_type_are_refused_by_name(
-    ada: Person, arguments: dict[str, object], said: str
-) -> None:
+async def test_an_invalid_argument_is_named_in_the_error(ada: Person, arguments: dict[str, object], said: str) -> None:
     status, code, message = read_refusal(
         await ada.post("tools/call", {"name": "query_knowledge", "arguments": arguments})
     )  # fmt: skip
@@ -162,13 +160,13 @@ async def test_arguments_out_of_range_or_of_a_wrong_type_are_refused_by_name(
 
 
 @pytest.mark.requirement("001.query_knowledge.many")
-async def test_many_collections_are_asked_in_one_query(newcomer: Newcomer) -> None:
-    """More than one page of them, and one that goes while the query is under way."""
-    ada = await newcomer()
+async def test_one_query_searches_many_collections(new_account: MakeAccount) -> None:
+    """More than one page of collections, one of which is deleted during the query."""
+    ada = await new_account()
     for number in range(230):
-        await ada.engine.create_collection(NewCollection(title=f"shelf {number}"))
-    await ada.add_note("Tea is served at five.", "shelf-229")
+        await ada.engine.create_collection(NewCollection(title=f"teas {number}"))
+    await ada.add_note("Tea is served at five.", "teas-229")
     answers, _ = await asyncio.gather(
-        ada.call("query_knowledge", query="tea"), ada.engine.remove_collection("shelf-7")
+        ada.call("query_knowledge", query="tea"), ada.engine.remove_collection("teas-7")
     )  # fmt: skip
     assert answers["num_results"] == 1

@@ -1,4 +1,4 @@
-"""The calls for accounts, corpora and admins: each error has the contract's code in its head."""
+"""REST routes for accounts, corpora and admins: each error has contract 001's code in X-MCP-Error-Code."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.contracts.app_server import serve_app
 from tests.contracts.manager.conftest import Person, Product, make_person
 
 Act: TypeAlias = Callable[[httpx.AsyncClient, Person, int], Awaitable[httpx.Response]]
-"""Something that Ada does, who may read corpus N and no more."""
+"""A request by Ada, who may only read corpus N."""
 
 
 def a_file(name: str, data: bytes, kind: str = "application/octet-stream") -> Any:
@@ -53,7 +53,7 @@ UPLOADS: list[tuple[str, int, dict[str, Any]]] = [
 
 @pytest.mark.requirement("001.errors.rest")
 @pytest.mark.parametrize(("code", "status", "act"), ACTS, ids=[code for code, _, _ in ACTS])
-async def test_an_error_bears_its_code(ada: Person, bob: Person, code: str, status: int, act: Act) -> None:
+async def test_an_error_has_its_code(ada: Person, bob: Person, code: str, status: int, act: Act) -> None:
     corpus = await bob.create_corpus("Shared")
     await bob.engine.corpora.grant(corpus.id, ada.name, Permission.READ)
     async with ada.http() as http:
@@ -63,7 +63,7 @@ async def test_an_error_bears_its_code(ada: Person, bob: Person, code: str, stat
 
 
 @pytest.mark.requirement("001.errors.rest")
-async def test_a_file_that_cannot_be_taken_is_told_with_its_code(local: LocalEngine, product: Product) -> None:
+async def test_an_upload_error_has_its_code(local: LocalEngine, product: Product) -> None:
     small = product.settings.model_copy(update={"max_file_mb": 1})
     async with serve_app(make_http_app(local, small)) as url:
         ada = await make_person(local, url)
@@ -78,7 +78,7 @@ async def test_a_file_that_cannot_be_taken_is_told_with_its_code(local: LocalEng
 
 
 @pytest.mark.requirement("001.errors.rest")
-async def test_who_is_not_let_in_reads_the_same_codes(local: LocalEngine, product: Product) -> None:
+async def test_an_authentication_error_over_rest_has_its_code(local: LocalEngine, product: Product) -> None:
     locked = product.settings.model_copy(update={"api_key": SecretStr("the operator's")})
     async with serve_app(make_http_app(local, locked)) as url, httpx.AsyncClient(base_url=url) as http:
         for path in ("/api/v1/corpuses", "/api/v1/user", "/api/v1/admin/corpuses/pending"):

@@ -1,4 +1,4 @@
-"""POST /api/v1/mcp/query/stream: what each collection answers, as it is ready."""
+"""POST /api/v1/mcp/query/stream: server-sent events of one query."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def stream_events(who: Person, **body: Any) -> list[Body]:
 
 
 @pytest.mark.requirement("001.stream.events")
-async def test_a_stream_tells_its_query_its_results_and_its_end(ada: Person) -> None:
+async def test_a_stream_sends_metadata_results_and_done(ada: Person) -> None:
     await ada.add_note("Python is a language.", "docs", title="About Python")
     await ada.add_note("Python is a snake.", "docs", title="Snakes")
     metadata, *results, complete, done = await stream_events(ada, query="What is Python?", n_results=5)
@@ -59,7 +59,7 @@ async def test_a_stream_tells_its_query_its_results_and_its_end(ada: Person) -> 
 
 
 @pytest.mark.requirement("001.stream.source")
-async def test_a_result_says_where_it_stands(ada: Person) -> None:
+async def test_a_result_has_its_source(ada: Person) -> None:
     await ada.add_file("teas.md", "# Teas\n\n## Black\n\nAssam is malty.\n", "drinks")
     [result] = [one for one in await stream_events(ada, query="assam") if one["type"] == "result"]
     document = (await ada.engine.document(result["document_id"])).title
@@ -68,7 +68,7 @@ async def test_a_result_says_where_it_stands(ada: Person) -> None:
 
 
 @pytest.mark.requirement("001.stream.collections")
-async def test_collections_come_one_after_the_other_with_as_many_results_each(ada: Person) -> None:
+async def test_collections_are_streamed_one_after_the_other_with_n_results_each(ada: Person) -> None:
     for collection in ("one", "two", "three"):
         for number in range(3):
             await ada.add_note(f"Tea number {number} of {collection}", collection)
@@ -82,7 +82,7 @@ async def test_collections_come_one_after_the_other_with_as_many_results_each(ad
 
 
 @pytest.mark.requirement("001.stream.collection_error")
-async def test_a_collection_that_is_not_there_is_told_and_the_others_go_on(ada: Person, bob: Person) -> None:
+async def test_an_unknown_collection_is_an_event_and_the_others_continue(ada: Person, bob: Person) -> None:
     await ada.add_note("Tea is served at five.", "docs")
     await bob.add_note("Tea", "bobs")
     told = await stream_events(ada, query="tea", collections=["nowhere", "docs", "bobs"])
@@ -98,18 +98,18 @@ async def test_a_collection_that_is_not_there_is_told_and_the_others_go_on(ada: 
 
 
 @pytest.mark.requirement("001.stream.nothing")
-async def test_who_has_nothing_gets_an_empty_stream(ada: Person) -> None:
+async def test_a_caller_without_documents_gets_an_empty_stream(ada: Person) -> None:
     assert [one["type"] for one in await stream_events(ada, query="tea")][-1] == "done"
-    await ada.engine.create_collection(NewCollection(title="empty shelf"))
-    told = await stream_events(ada, query="tea", collections=["empty-shelf"])
-    assert told[1] == {"type": "collection_complete", "collection": "empty-shelf", "num_results": 0}
+    await ada.engine.create_collection(NewCollection(title="empty box"))
+    told = await stream_events(ada, query="tea", collections=["empty-box"])
+    assert told[1] == {"type": "collection_complete", "collection": "empty-box", "num_results": 0}
 
 
-# -- refusals before the first byte ---------------------------------------------------------------
+# -- errors before the first byte ----------------------------------------------------------------
 
 
 @pytest.mark.requirement("001.stream.auth")
-async def test_without_a_good_key_the_status_says_so_and_one_event_why(product: Product) -> None:
+async def test_an_authentication_error_has_its_status_and_one_event(product: Product) -> None:
     for key, code, detail in (
         (None, "auth.missing_api_key", "No API key provided"),
         ("wrong", "auth.invalid_api_key", "Invalid API key"),
@@ -141,9 +141,7 @@ async def test_without_a_good_key_the_status_says_so_and_one_event_why(product: 
         ("tea", "validation.invalid_parameter", "object"),
     ],
 )
-async def test_what_cannot_be_asked_is_refused_with_its_status_and_one_event(
-    ada: Person, body: Any, code: str, detail: str
-) -> None:
+async def test_an_invalid_query_has_its_status_and_one_event(ada: Person, body: Any, code: str, detail: str) -> None:
     await ada.add_note("Tea is served at five.")
     answer = await post_query(ada, body)
     [event] = read_events(answer)
@@ -153,7 +151,7 @@ async def test_what_cannot_be_asked_is_refused_with_its_status_and_one_event(
 
 
 @pytest.mark.requirement("001.stream.malformed")
-async def test_a_body_that_cannot_be_read_is_refused(ada: Person) -> None:
+async def test_a_malformed_body_is_refused(ada: Person) -> None:
     async with ada.http() as http:
         for content, kind, status in (
             (b"{", "application/json", 400),
@@ -171,12 +169,12 @@ async def test_a_body_that_cannot_be_read_is_refused(ada: Person) -> None:
         assert unknown.status_code == 422 and read_events(unknown)[0]["type"] == "error"
 
 
-# -- what happens on the way ---------------------------------------------------------------------
+# -- slow and failing collections ----------------------------------------------------------------
 
 
 @dataclass
 class Gates:
-    """Which collections answer only when the test lets them, and which not at all."""
+    """Collections that wait for an event of the test, and collections that fail."""
 
     closed: dict[int, asyncio.Event] = field(default_factory=dict)
     broken: set[int] = field(default_factory=set)
@@ -185,13 +183,13 @@ class Gates:
 
 
 class Slow:
-    """An engine behind gates; every verb but the search is the engine's own."""
+    """An engine whose search is controlled by Gates."""
 
     def __init__(self, engine: Engine, gates: Gates) -> None:
         self._engine, self._gates = engine, gates
 
-    def __getattr__(self, verb: str) -> Any:
-        return getattr(self._engine, verb)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._engine, name)
 
     def as_caller(self, caller: Caller) -> Any:
         return Slow(self._engine.as_caller(caller), self._gates)
@@ -213,7 +211,7 @@ class Slow:
 
 @pytest.fixture
 async def slow(local: LocalEngine, product: Product) -> AsyncIterator[tuple[Gates, Person]]:
-    """A server of its own whose collections wait for the test, and somebody with three of them."""
+    """Serve an engine with gates and create an account with three collections."""
     gates = Gates()
     engine: Any = Slow(local, gates)
     async with serve_app(make_http_app(engine, product.settings)) as url:
@@ -240,7 +238,7 @@ async def next_event(lines: AsyncIterator[str]) -> Body:
 
 
 @pytest.mark.requirement("001.stream.progressive")
-async def test_what_is_ready_goes_out_while_another_collection_is_still_searched(slow: tuple[Gates, Person]) -> None:
+async def test_results_are_sent_while_another_collection_is_still_searched(slow: tuple[Gates, Person]) -> None:
     gates, someone = slow
     late = (await someone.engine.collection("b")).id
     gates.closed[late] = asyncio.Event()
@@ -253,7 +251,7 @@ async def test_what_is_ready_goes_out_while_another_collection_is_still_searched
 
 
 @pytest.mark.requirement("001.stream.heart_beat")
-async def test_a_heart_beat_keeps_a_silent_stream_alive(
+async def test_a_heartbeat_keeps_an_idle_stream_alive(
     slow: tuple[Gates, Person], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sse, "HEARTBEAT_SECONDS", 0.01)
@@ -269,7 +267,7 @@ async def test_a_heart_beat_keeps_a_silent_stream_alive(
 
 
 @pytest.mark.requirement("001.stream.leaves")
-async def test_a_client_who_leaves_stops_the_work(slow: tuple[Gates, Person]) -> None:
+async def test_a_client_that_disconnects_cancels_the_search(slow: tuple[Gates, Person]) -> None:
     gates, someone = slow
     numbers = [(await someone.engine.collection(name)).id for name in ("b", "c")]
     gates.closed = {number: asyncio.Event() for number in numbers}
@@ -284,7 +282,7 @@ async def test_a_client_who_leaves_stops_the_work(slow: tuple[Gates, Person]) ->
 
 
 @pytest.mark.requirement("001.stream.error")
-async def test_a_fault_on_the_way_is_the_last_event(slow: tuple[Gates, Person]) -> None:
+async def test_an_error_after_the_first_event_is_the_last_event(slow: tuple[Gates, Person]) -> None:
     gates, someone = slow
     gates.broken.add((await someone.engine.collection("c")).id)
     told = await stream_events(someone, query="tea")
@@ -294,7 +292,7 @@ async def test_a_fault_on_the_way_is_the_last_event(slow: tuple[Gates, Person]) 
 
 
 @pytest.mark.requirement("001.stream.error_first")
-async def test_a_fault_before_the_first_event_has_its_status(slow: tuple[Gates, Person]) -> None:
+async def test_an_error_before_the_first_event_has_its_status(slow: tuple[Gates, Person]) -> None:
     gates, someone = slow
     gates.broken.update([(await someone.engine.collection(name)).id for name in ("a", "b", "c")])
     answer = await post_query(someone, {"query": "tea"})
@@ -302,8 +300,7 @@ async def test_a_fault_before_the_first_event_has_its_status(slow: tuple[Gates, 
     assert [one["type"] for one in read_events(answer)] == ["error"]
 
 
-async def test_the_stream_goes_with_its_contract(settings: Settings, local: LocalEngine) -> None:
-    """Where the operator does not serve contract 001, neither of its addresses is there."""
+async def test_the_stream_is_not_served_without_the_manager_toolset(settings: Settings, local: LocalEngine) -> None:
     key = (await local.accounts.issue_key((await local.accounts.add("ada")).username, "test")).secret
     narrowed = settings.model_copy(update={"toolsets": "kb"})
     async with serve_app(make_http_app(local, narrowed)) as url, httpx.AsyncClient(base_url=url) as http:

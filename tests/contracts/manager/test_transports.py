@@ -1,4 +1,4 @@
-"""Contract 001: each tool answers over each transport and at each address, with its errors."""
+"""Contract 001: each tool returns its answers and errors on every transport and path."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.contracts.transports import Body, Transport
 
 
 async def refuse_call(client: Transport, tool: str, **arguments: Any) -> tuple[int, str, str]:
-    """The status, code and message of a refused call; the official client raises them."""
+    """Call a tool that is refused; return status, code and message."""
     try:
         answer = await client.rpc("tools/call", {"name": tool, "arguments": arguments})
     except MCPError as raised:

@@ -1,1 +1,1 @@
-"""Contract 001: what several people share, each seeing their own collections and the corpora they may read."""
+"""Contract 001: private collections and shared corpora for several accounts."""

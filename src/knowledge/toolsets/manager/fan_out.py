@@ -1,4 +1,4 @@
-"""Asking one question of many collections: as many answers from each, and each told as soon as it is ready."""
+"""Searches many collections with one query and reports each answer as soon as it is ready."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from knowledge.wire import load_collection_ref
 MAX_RESULTS, MAX_QUERY_CHARS, MAX_NAME_CHARS, MAX_COLLECTIONS = 20, 10_000, 100, 100
 PER_PAGE = 200
 MAX_PARALLEL_SEARCHES = 4
-"""How many collections one query searches concurrently (fan-out)."""
+"""Collections that one query searches concurrently."""
 
 QueryText: TypeAlias = Annotated[str, Field(description="Natural language query", max_length=MAX_QUERY_CHARS)]
 OnAnswer: TypeAlias = Callable[[Collection, SearchAnswer | KnowledgeError], Awaitable[None]]
-"""Is told what one collection answered, or why it could not."""
+"""Receives the answer of one collection, or its error."""
 
 T = TypeVar("T")
 
 
 class PagedCall(Protocol[T]):
-    """A verb that lists a page at a time."""
+    """An engine method that lists one page."""
 
     def __call__(self, *, page: int, per_page: int) -> Awaitable[ResultPage[T]]: ...
 
 
-async def iterate_pages(verb: PagedCall[T]) -> AsyncIterator[T]:
-    """Every page of a list."""
+async def iterate_pages(list_page: PagedCall[T]) -> AsyncIterator[T]:
+    """Yield the items of all pages."""
     number, seen = 1, 0
     while True:
-        page = await verb(page=number, per_page=PER_PAGE)
+        page = await list_page(page=number, per_page=PER_PAGE)
         for item in page.items:
             yield item
         seen += len(page.items)
@@ -51,7 +51,7 @@ def check_query(query: str) -> str:
 
 
 def parse_collection_name(name: str) -> CollectionRef:
-    """A collection as a caller names it; what no collection can be called is refused before anybody looks."""
+    """Parse a collection name or id; raise InvalidName for a name that no collection can have."""
     if not name.strip() or len(name) > MAX_NAME_CHARS or not name.isprintable() or set(name) & set("/\\,:"):
         raise InvalidName(
             f"Invalid collection name: {name[:MAX_NAME_CHARS]!r}",
@@ -66,24 +66,24 @@ def parse_collection_name(name: str) -> CollectionRef:
 async def search_collections(
     engine: Engine, text: str, count: int, collections: Iterable[Collection], on_answer: OnAnswer
 ) -> None:
-    """Ask every collection and tell what each answers, one after the other as they are ready.
+    """Search every collection and pass each answer to `on_answer`, one at a time, as they are ready.
 
-    The first is asked alone: the others then find the question embedded, and what is wrong with the question or with
-    the server is known before anything was told.
+    The first collection is searched alone: the others then find the query embedded in the cache, and an error of the
+    query or the server is raised before the first answer.
     """
-    waiting, turn = iter(collections), asyncio.Lock()
+    remaining, answer_lock = iter(collections), asyncio.Lock()
 
-    async def ask(some: Iterable[Collection]) -> None:
+    async def search_all(some: Iterable[Collection]) -> None:
         for collection in some:
             outcome = await _search_one(engine, text, count, collection)
-            async with turn:
+            async with answer_lock:
                 await on_answer(collection, outcome)
 
-    await ask(_take_one(waiting))
+    await search_all(_take_one(remaining))
     try:
         async with asyncio.TaskGroup() as group:
             for _ in range(MAX_PARALLEL_SEARCHES):
-                group.create_task(ask(waiting))
+                group.create_task(search_all(remaining))
     except ExceptionGroup as failed:
         raise failed.exceptions[0] from None
 
@@ -95,7 +95,7 @@ def _take_one(items: Iterator[Collection]) -> Iterator[Collection]:
 
 
 async def _search_one(engine: Engine, text: str, count: int, collection: Collection) -> SearchAnswer | KnowledgeError:
-    """What it answers, or what is wrong with this collection alone; everything else is nobody's collection's fault."""
+    """Search one collection; return an error of this collection, raise any other."""
     wanted = Query(text=text, limit=count, filter=SearchFilter(collections=(collection.id,)), fallback=False)
     try:
         return await engine.search(wanted)

@@ -1,4 +1,4 @@
-"""The streaming query of contract 001: what each of its events says, and in which order they come."""
+"""The server-sent events of contract 001's streaming query."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Write: TypeAlias = Callable[[Json], Awaitable[None]]
 async def stream_query(
     engine: Engine, write: Write, query: str, collections: Sequence[str] | None = None, n_results: int = 5
 ) -> None:
-    """Answer collection after collection; what is wrong with the question is raised before the first event."""
+    """Write the events of one query; an invalid query is raised before the first event."""
     check_query(query)
     within, missing = await _find_targets(engine, collections)
     names: list[JsonValue] = [*(collection.name for collection in within), *missing]
@@ -31,7 +31,7 @@ async def stream_query(
 async def _find_targets(
     engine: Engine, names: Sequence[str] | None
 ) -> tuple[list[Collection], dict[str, KnowledgeError]]:
-    """The collections to ask, and those among the named ones that are not there."""
+    """Return the collections to search, and the errors of the named ones that do not exist."""
     if not names:
         return await find_collections(engine, None), {}
     found: dict[int, Collection] = {}
@@ -46,11 +46,11 @@ async def _find_targets(
 
 
 class _QueryEvents:
-    """Keeps the order: the head of the answer goes out with the first collection that has answered."""
+    """Writes events in the contract's order; the metadata event is sent with the first answer."""
 
     def __init__(self, write: Write, head: Json, missing: dict[str, KnowledgeError]) -> None:
         self._write, self._head, self._missing = write, head, missing
-        self._begun, self._total = False, 0
+        self._head_sent, self._total = False, 0
 
     async def write_answer(self, collection: Collection, outcome: SearchAnswer | KnowledgeError) -> None:
         await self._write_head()
@@ -68,9 +68,9 @@ class _QueryEvents:
         await self._write({"type": "done", "total_results": self._total})
 
     async def _write_head(self) -> None:
-        if self._begun:
+        if self._head_sent:
             return
-        self._begun = True
+        self._head_sent = True
         await self._write(self._head)
         for name, error in self._missing.items():
             await self._write(make_collection_error_event(name, error))
@@ -91,7 +91,7 @@ def make_collection_error_event(collection: str, error: KnowledgeError) -> Json:
 
 
 def make_error_event(error: KnowledgeError) -> Json:
-    """Why there is no answer; keys are spoken of in the contract's own words."""
-    spoken = find_wording(error)
-    detail = spoken.meaning if error.status == 401 else spoken.message or str(error)
-    return {"type": "error", "error_code": spoken.code, "detail": detail}
+    """Return the error event; authentication errors use the contract's description of the code."""
+    wording = find_wording(error)
+    detail = wording.meaning if error.status == 401 else wording.message or str(error)
+    return {"type": "error", "error_code": wording.code, "detail": detail}

@@ -1,4 +1,4 @@
-"""The tools of contract 001, in the contract's order, and its resources."""
+"""The tools and resources of contract 001."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MAX_ID = 2**63 - 1
 
 
 def parse_corpus_id(value: Any) -> int:
-    """A corpus' number, or the contract's own refusal of what is none."""
+    """Return a corpus id; raise InvalidCorpusId if it is not a positive integer."""
     if type(value) is not int or not 0 < value <= MAX_ID:
         raise InvalidCorpusId(f"Invalid corpus ID: {str(value)[:40]}", parameter="corpus_id")
     return value
@@ -75,7 +75,7 @@ async def query_corpus(
 
 
 async def find_collections(engine: Engine, names: list[str] | None) -> list[Collection]:
-    """The collections that a caller names, each once; without names, all that it may read."""
+    """Return the named collections without duplicates; without names, all that the caller may read."""
     if not names:
         return [collection async for collection in iterate_pages(engine.collections)]
     found = [await engine.collection(reference) for reference in [parse_collection_name(name) for name in names]]
@@ -85,28 +85,28 @@ async def find_collections(engine: Engine, names: list[str] | None) -> list[Coll
 async def query_collections(
     engine: Engine, query: str, count: int, within: list[Collection], *, named: bool
 ) -> tuple[str, int, Json]:
-    """One context of what every collection answers, how many passages it has, and what the caller should know.
+    """Search collections; return the combined context, its number of hits, and notes for the caller.
 
-    A collection that went meanwhile is missed where it was named.
+    The error of a collection is raised if the caller named it, and ignored otherwise.
     """
     answers: dict[int, SearchAnswer] = {}
 
-    async def take(collection: Collection, outcome: SearchAnswer | KnowledgeError) -> None:
+    async def keep_answer(collection: Collection, outcome: SearchAnswer | KnowledgeError) -> None:
         if isinstance(outcome, SearchAnswer):
             answers[collection.id] = outcome
         elif named:
             raise outcome
 
-    await search_collections(engine, query, count, within, take)
-    # In the order in which they were named, whichever was ready first, so that equal passages keep their places.
-    told = [answers[collection.id] for collection in within if collection.id in answers]
-    hits = [hit for answer in told for hit in answer.hits]
-    notes: list[JsonValue] = [*dict.fromkeys(note for answer in told for note in answer.notes)]
+    await search_collections(engine, query, count, within, keep_answer)
+    # In the order of the collections, not of completion, so hits of equal score always have the same order.
+    ordered = [answers[collection.id] for collection in within if collection.id in answers]
+    hits = [hit for answer in ordered for hit in answer.hits]
+    notes: list[JsonValue] = [*dict.fromkeys(note for answer in ordered for note in answer.notes)]
     return format_context(hits), len(hits), {"notes": notes} if notes else {}
 
 
 MAX_FILES = 100
-"""So many names of a collection's files are shown; `num_files` says how many there are."""
+"""Limit of file names listed per collection; `num_files` is the full count."""
 
 
 @tools.tool("list_collections", rate=RateClass.LIST, read_only=True)
@@ -151,12 +151,12 @@ def dump_corpus(corpus: Collection) -> Json:
 
 
 def require_curation(corpus: Collection) -> Curation:
-    assert corpus.curation is not None, "the engine lists no other collection as a corpus"
+    assert corpus.curation is not None, "a corpus has a curation"
     return corpus.curation
 
 
 async def list_newest_documents(engine: Engine, collection: Collection) -> tuple[Document, ...]:
-    """The documents that were added last; none of a collection that went meanwhile."""
+    """Return the newest documents of a collection; none if it was deleted meanwhile."""
     if not collection.document_count:
         return ()
     try:
@@ -169,13 +169,13 @@ PASSAGE_SEPARATOR = "\n\n---\n\n"
 
 
 def format_context(hits: Iterable[Hit]) -> str:
-    """The passages, best first, each followed by its source."""
+    """Format hits as text, best first, each followed by its source."""
     ordered = sorted(hits, key=lambda hit: -hit.score)
     return PASSAGE_SEPARATOR.join(f"{hit.text.strip()}\n\n[Source: {format_source(hit)}]" for hit in ordered)
 
 
 def format_source(hit: Hit) -> str:
-    """Document, page, headings, collection and relevance, as far as there are any."""
+    """Format document, page, headings, collection and relevance of a hit."""
     chunk, document = hit.chunk, hit.document
     parts = [_format_document_name(document)]
     if chunk.page is not None:
@@ -187,9 +187,9 @@ def format_source(hit: Hit) -> str:
 
 
 def _format_document_name(document: Document) -> str:
-    """The title, and the file or address behind it where that says more."""
-    title, behind = join_lines(document.title), join_lines(document.filename or document.url or "")
-    return title if not behind or behind == title else f"{title} ({behind})"
+    """Return the title, with the file name or URL in parentheses if it differs."""
+    title, origin = join_lines(document.title), join_lines(document.filename or document.url or "")
+    return title if not origin or origin == title else f"{title} ({origin})"
 
 
 def format_file_name(document: Document) -> str:
@@ -205,7 +205,7 @@ SCHEME = "corpus://"
 
 class CorpusResources:
     templates: Sequence[ResourceTemplate] = (
-        ResourceTemplate(f"{SCHEME}{{corpus_id}}", "Corpus by ID", "What a corpus holds, and how to query it"),
+        ResourceTemplate(f"{SCHEME}{{corpus_id}}", "Corpus by ID", "Contents of a corpus and how to query it"),
     )
 
     async def list(self, call: ToolCall) -> list[Resource]:
@@ -230,7 +230,7 @@ def _parse_number(text: str) -> int:
 
 
 def render_corpus(corpus: Collection, documents: Sequence[Document]) -> str:
-    """The corpus in Markdown, for a model to read."""
+    """Render a corpus as Markdown."""
     return "\n".join(_format_corpus_lines(corpus, documents))
 
 
@@ -256,7 +256,7 @@ def _format_corpus_lines(corpus: Collection, documents: Sequence[Document]) -> I
         yield from (f"- {format_file_name(document)} ({document.chunk_count} chunks)" for document in documents)
         if len(documents) < corpus.document_count:
             yield f"- and {corpus.document_count - len(documents)} more"
-    yield from ("", "## Usage", "", f'Ask it with `query_corpus(corpus_id={corpus.id}, query="…")`.', "")
+    yield from ("", "## Usage", "", f'Query it with `query_corpus(corpus_id={corpus.id}, query="…")`.', "")
 
 
 __all__ = ["tools"]
