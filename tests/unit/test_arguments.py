@@ -1,4 +1,4 @@
-"""A tool's arguments: the schema that clients see, and refusals in our own words."""
+"""Arguments of tools: the JSON schema for clients, and validation errors."""
 
 from __future__ import annotations
 
@@ -42,21 +42,21 @@ def test_the_schema_is_plain() -> None:
     assert "anyOf" not in str(schema) and "$ref" not in str(schema) and "title" not in str(schema)
 
 
-def test_defaults_nulls_and_whole_numbers_are_understood() -> None:
-    understood = parse_arguments(MODEL, {"name": "ada", "count": 4.0, "inner": None, "async": False})
-    assert understood["count"] == 4 and isinstance(understood["count"], int)
-    assert (understood["kind"], understood["inner"], understood["async_"]) == ("a", None, False)
+def test_defaults_nulls_and_whole_floats_are_accepted() -> None:
+    parsed = parse_arguments(MODEL, {"name": "ada", "count": 4.0, "inner": None, "async": False})
+    assert parsed["count"] == 4 and isinstance(parsed["count"], int)
+    assert (parsed["kind"], parsed["inner"], parsed["async_"]) == ("a", None, False)
 
 
 @pytest.mark.parametrize("given", [{}, None, {"name": None}])
-def test_what_is_missing_is_named(given: Json | None) -> None:
+def test_a_missing_argument_is_named(given: Json | None) -> None:
     with pytest.raises(MissingParameter) as caught:
         parse_arguments(MODEL, given)
     assert caught.value.details == {"parameter": "name"}
 
 
 @pytest.mark.parametrize(("given", "valid"), [({"size": 1}, "name"), ({"inner": {"size": 1}}, "colour")])
-def test_what_is_unknown_is_named_with_what_is_valid_there(given: Json, valid: str) -> None:
+def test_an_unknown_argument_is_named_with_the_valid_names(given: Json, valid: str) -> None:
     with pytest.raises(UnknownParameter) as caught:
         parse_arguments(MODEL, {"name": "ada", **given})
     names = caught.value.details["valid_parameters"]
@@ -64,7 +64,7 @@ def test_what_is_unknown_is_named_with_what_is_valid_there(given: Json, valid: s
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("given", "problem"),
     [
         ({"name": ""}, "'name': must not be empty"),
         ({"name": "longer"}, "'name': must not be longer than 5"),
@@ -80,17 +80,17 @@ def test_what_is_unknown_is_named_with_what_is_valid_there(given: Json, valid: s
         ({"tags": ["one", 2]}, "'tags.1': must be a string"),
         ({"async": "yes"}, "'async': must be true or false"),
         ({"facts": {"a": float("nan")}}, "'facts': must be finite"),
-        ({"facts": {"\ud800": 1}}, "'facts': not readable as Unicode text"),
-        ({"name": "a\x00"}, "'name': not readable as Unicode text"),
+        ({"facts": {"\ud800": 1}}, "'facts': not valid Unicode text"),
+        ({"name": "a\x00"}, "'name': not valid Unicode text"),
     ],
 )
-def test_what_is_wrong_is_said_in_words(given: Json, words: str) -> None:
+def test_an_invalid_value_is_explained(given: Json, problem: str) -> None:
     with pytest.raises(InvalidParameter) as caught:
         parse_arguments(MODEL, {"name": "ada", **given})
-    assert str(caught.value) == f"Invalid value for {words}"
+    assert str(caught.value) == f"Invalid value for {problem}"
 
 
-def test_an_abyss_is_refused() -> None:
+def test_deep_nesting_is_refused() -> None:
     deep: Any = {}
     for _ in range(100):
         deep = {"a": deep}

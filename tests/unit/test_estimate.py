@@ -1,4 +1,4 @@
-"""How long a document will take, from how long the latest ones took."""
+"""Time estimates of new documents from the latest jobs."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def test_a_fast_machine_makes_the_estimate_shorter() -> None:
     )
 
 
-def test_only_documents_of_a_like_kind_are_learnt_from() -> None:
+def test_only_documents_of_the_same_kind_are_used() -> None:
     pictures = [TimingSample("image", BYTES_PER_MEGABYTE, 90.0)] * 10
     assert estimate_seconds("pdf", BYTES_PER_MEGABYTE, pictures) == estimate_seconds("pdf", BYTES_PER_MEGABYTE, [])
 
 
-def test_those_who_wait_before_it_count() -> None:
+def test_queued_jobs_add_to_the_estimate() -> None:
     known = [TimingSample("text", 1000, 3.0)]
     assert estimate_seconds("md", 1000, known, waiting=4) >= estimate_seconds("md", 1000, known) + 12

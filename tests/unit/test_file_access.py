@@ -1,4 +1,4 @@
-"""Paths given to tools: links lead about in the allowed folder and never out of it, however quickly they change."""
+"""Path traversal protection: symbolic links never lead out of the allowed folder, even if they change meanwhile."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ INSIDE, OUTSIDE = "inside", "the secret"
 
 @pytest.fixture
 def allowed(tmp_path: Path) -> Path:
-    """A folder that may be read, beside one that may not."""
+    """An allowed folder, with a forbidden one beside it."""
     for name, text in (("allowed/folder", INSIDE), ("outside", OUTSIDE)):
         (tmp_path / name).mkdir(parents=True)
         (tmp_path / name / "file.txt").write_text(text)
@@ -34,7 +34,7 @@ def allowed(tmp_path: Path) -> Path:
 
 @pytest.fixture(params=["openat2", "checked afterwards", "checked without /proc"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The ways to open that systems have; the kernel's own is left out where it has none."""
+    """Each implementation of open_beneath; openat2 is skipped on kernels without it."""
     way = str(request.param)
     if way == "openat2" and not open_beneath.has_openat2():
         pytest.skip("this kernel has no openat2")
@@ -51,33 +51,31 @@ def read(given: Path | str, folders: AllowedFolders) -> str:
         return file.read().decode()
 
 
-def lead_out(folder: Path, outside: Path) -> None:
-    """Put a link in the place of a folder."""
+def replace_by_link(folder: Path, outside: Path) -> None:
+    """Replace a folder by a symbolic link."""
     shutil.rmtree(folder)
     folder.symlink_to(outside)
 
 
-def test_a_folder_that_becomes_a_link_after_it_was_judged_leads_nowhere(
-    allowed: Path, tmp_path: Path, way: str
-) -> None:
+def test_a_folder_that_becomes_a_link_after_the_check_is_not_followed(allowed: Path, tmp_path: Path, way: str) -> None:
     folders = AllowedFolders((allowed,))
-    judged = folders.resolve(str(allowed / "folder" / "file.txt"))
-    lead_out(allowed / "folder", tmp_path / "outside")
+    resolved = folders.resolve(str(allowed / "folder" / "file.txt"))
+    replace_by_link(allowed / "folder", tmp_path / "outside")
     with pytest.raises(open_beneath.PathEscaped):
-        folders.open(judged)
+        folders.open(resolved)
 
 
-def test_a_link_to_the_servers_own_files_leads_nowhere(allowed: Path, way: str) -> None:
+def test_a_link_to_private_files_of_the_server_is_not_followed(allowed: Path, way: str) -> None:
     (allowed / "data").mkdir()
     (allowed / "data" / "file.txt").write_text(OUTSIDE)
     folders = AllowedFolders((allowed,), private=(allowed / "data",))
-    judged = folders.resolve(str(allowed / "folder" / "file.txt"))
-    lead_out(allowed / "folder", allowed / "data")
+    resolved = folders.resolve(str(allowed / "folder" / "file.txt"))
+    replace_by_link(allowed / "folder", allowed / "data")
     with pytest.raises(open_beneath.PathEscaped):
-        folders.open(judged)
+        folders.open(resolved)
 
 
-def test_links_within_the_folder_work_as_before(allowed: Path, way: str) -> None:
+def test_links_within_the_folder_are_followed(allowed: Path, way: str) -> None:
     (allowed / "relative").symlink_to("folder")
     (allowed / "absolute").symlink_to(allowed / "folder")
     (allowed / "file").symlink_to(allowed / "folder" / "file.txt")
@@ -94,7 +92,7 @@ def test_links_that_lead_out_are_refused(allowed: Path, tmp_path: Path, way: str
         read(allowed / ".." / "outside" / "file.txt", AllowedFolders((allowed,)))
 
 
-async def test_a_pipe_is_refused_and_holds_nobody_up(allowed: Path, way: str) -> None:
+async def test_a_named_pipe_is_refused_without_blocking(allowed: Path, way: str) -> None:
     os.mkfifo(allowed / "pipe")
     began = time.monotonic()
     with pytest.raises(FileNotFound):
@@ -108,7 +106,7 @@ async def test_a_pipe_is_refused_and_holds_nobody_up(allowed: Path, way: str) ->
 
 @pytest.fixture
 def swapping(allowed: Path, tmp_path: Path) -> Iterator[None]:
-    """Somebody who changes a folder for a link and back as fast as they can."""
+    """A thread that swaps a folder for a link and back as fast as it can."""
     stop, folder, aside, link = threading.Event(), allowed / "folder", allowed / "aside", allowed / "link"
     link.symlink_to(tmp_path / "outside")
 
@@ -125,7 +123,7 @@ def swapping(allowed: Path, tmp_path: Path) -> Iterator[None]:
 
 
 def race(attempt: Callable[[], str]) -> tuple[int, int]:
-    """How often a file was read while its folder was being swapped, and how often it was the wrong one."""
+    """Read while the folder is swapped; return how often the file inside and the file outside was read."""
     read_right = escaped = 0
     deadline = time.monotonic() + RACE_SECONDS
     for _ in range(TRIES):
@@ -140,7 +138,7 @@ def race(attempt: Callable[[], str]) -> tuple[int, int]:
     return read_right, escaped
 
 
-def test_a_race_of_links_never_leads_out(allowed: Path, swapping: None, way: str) -> None:
+def test_a_link_race_never_leads_out(allowed: Path, swapping: None, way: str) -> None:
     folders = AllowedFolders((allowed,))
     if way == "checked without /proc":
         pytest.skip("without /proc the check itself races; it only narrows the window")
@@ -148,7 +146,7 @@ def test_a_race_of_links_never_leads_out(allowed: Path, swapping: None, way: str
     assert escaped == 0
 
 
-def test_a_race_of_links_never_leads_out_of_a_content_folder(allowed: Path, swapping: None) -> None:
+def test_a_link_race_never_leads_out_of_a_content_folder(allowed: Path, swapping: None) -> None:
     disk = ContentFolder(allowed)
     _, escaped = race(lambda: disk.read("folder/file.txt").decode())
     assert escaped == 0

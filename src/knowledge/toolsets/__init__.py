@@ -1,4 +1,4 @@
-"""The contracts, in the order in which clients see them."""
+"""The registry of all toolsets, in the order in which clients see them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def make_registry() -> Registry:
-    # Imported here, since a process that serves one contract should not pay for the others.
+    # Imported on demand: importing one toolset, such as sage, must not import the others.
     from knowledge.toolsets.base import Registry
     from knowledge.toolsets.kb.tools import tools as kb
     from knowledge.toolsets.knowledge import tools as knowledge_tools

@@ -1,4 +1,4 @@
-"""A tool's arguments: a model made from its typed signature, a plain schema, and refusals in words of our own."""
+"""Makes the argument model and JSON schema of a tool from its signature, and validates arguments."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from knowledge.wire.errors import TOOL_WORDS, describe_problem
 
 
 def normalize_format(name: str) -> str:
-    """The name that contracts print: a photo.jpeg is a jpg, an index.htm is html."""
+    """Return the canonical name of a format: jpeg becomes jpg, htm becomes html."""
     return find_doc_type(f".{name}") or name
 
 
 def list_formats(first: Sequence[str] = ()) -> list[str]:
-    """Every format that is read, these before the others."""
+    """Return all supported formats, starting with the given ones."""
     others = sorted(list_doc_types() - set(first))
     return [*first, *others]
 
 
 def check_suffix(filename: str, first: Sequence[str]) -> str:
-    """The format that a name promises, or a refusal that names these formats first and then what else is read."""
+    """Return the format of a file name; raise UnsupportedFormat, which lists the given formats first."""
     suffix = PurePath(filename).suffix.lower()
     known = find_doc_type(suffix)
     if known is not None:
@@ -40,7 +40,7 @@ def check_suffix(filename: str, first: Sequence[str]) -> str:
     named = [name.upper() for name in first]
     raise UnsupportedFormat(
         f"Unsupported file format: {suffix or 'none'}. Use {', '.join(named[:-1])}, or {named[-1]}",
-        hint=f"Also read: {', '.join(list_formats(first)[len(first) :])}.",
+        hint=f"Also supported: {', '.join(list_formats(first)[len(first) :])}.",
         supported_formats=listed,
     )
 
@@ -48,16 +48,16 @@ def check_suffix(filename: str, first: Sequence[str]) -> str:
 MAX_JSON_DEPTH = 64
 
 JsonObject: TypeAlias = Annotated[dict[str, Any], WithJsonSchema({"type": "object", "additionalProperties": True})]
-"""Any JSON object, as an argument."""
+"""An argument that takes any JSON object."""
 
 Identifier: TypeAlias = Annotated[
     str, BeforeValidator(lambda value: str(value) if type(value) is int else value), Field(min_length=1, max_length=200)
 ]
-"""An id as a contract shows it; the number is accepted as well as its text or a UUID."""
+"""An id argument: a string (number or UUID) or an integer."""
 
 
 class Arguments(BaseModel):
-    """Strict about types, and about names: an argument that nobody reads is a mistake somebody should hear of."""
+    """Base of argument models: strict types, and unknown names are errors."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, arbitrary_types_allowed=False)
 
@@ -68,21 +68,21 @@ class _SchemaWithoutTitles(GenerateJsonSchema):
 
 
 def make_arguments_model(function: Callable[..., Any], name: str) -> type[Arguments]:
-    """The model of everything that a tool's function takes after its Call."""
-    # What a tool answers is Json, whose own name for its values the tool's file need not know.
+    """Make the model of the parameters of a tool handler after its ToolCall."""
+    # Json refers to JsonValue by name, which the module of the handler may not import.
     hints = get_type_hints(function, localns={"JsonValue": JsonValue}, include_extras=True)
     fields: dict[str, Any] = {}
     for parameter in list(inspect.signature(function).parameters.values())[1:]:
         hint = _accept_whole_floats(hints[parameter.name])
         required = parameter.default is inspect.Parameter.empty
-        wire = parameter.name.rstrip("_")  # `async` is a word of Python's, so it is written async_
+        wire = parameter.name.rstrip("_")  # `async` is a Python keyword, so the parameter is async_
         alias = wire if wire != parameter.name else None
         fields[parameter.name] = (hint, Field(alias=alias) if required else Field(parameter.default, alias=alias))
     return create_model(name, __base__=Arguments, **fields)
 
 
 def _accept_whole_floats(hint: Any) -> Any:
-    """JSON does not tell 5.0 from 5, so neither do we where an integer is asked for."""
+    """Let an integer parameter accept 5.0, because JSON does not distinguish 5.0 from 5."""
     parts = {hint, *get_args(hint)}
     for part in get_args(hint):
         parts.update(get_args(part))
@@ -96,7 +96,7 @@ def _is_whole(value: object) -> bool:
 
 
 def make_schema(model: type[Arguments]) -> Json:
-    """The JSON schema that clients see: no titles, no references, no alternatives with null."""
+    """Return the JSON schema for clients, without titles, references and null alternatives."""
     schema: dict[str, Any] = model.model_json_schema(by_alias=True, schema_generator=_SchemaWithoutTitles)
     plain: dict[str, Any] = _simplify_schema(schema, schema.get("$defs", {}))
     for key in ("title", "description", "$defs"):
@@ -124,7 +124,7 @@ def _simplify_schema(node: Any, definitions: Mapping[str, Any]) -> Any:
 
 
 def parse_arguments(model: type[Arguments], given: Mapping[str, JsonValue] | None) -> dict[str, Any]:
-    """The arguments as values by parameter name, or a refusal that names the argument at fault."""
+    """Validate arguments and return them by parameter name; raise an error that names the wrong one."""
     arguments = dict(given or {})
     for name, value in arguments.items():
         check_json(value, name)
@@ -135,27 +135,27 @@ def parse_arguments(model: type[Arguments], given: Mapping[str, JsonValue] | Non
         raise _argument_error(model, error.errors(include_url=False, include_context=True)) from None
 
 
-def _argument_error(model: type[Arguments], found: list[ErrorDetails]) -> KnowledgeError:
+def _argument_error(model: type[Arguments], problems: list[ErrorDetails]) -> KnowledgeError:
     order = {"missing": 0, "extra_forbidden": 1}
-    first = min(found, key=lambda detail: order.get(detail["type"], 2))
+    first = min(problems, key=lambda detail: order.get(detail["type"], 2))
     path = ".".join(str(part) for part in first["loc"])
     if first["type"] == "missing":
         return MissingParameter(
-            f"Missing required parameter: {path}", hint=f"Give a value for '{path}'.", parameter=path
+            f"Missing required parameter: {path}", hint=f"Provide a value for '{path}'.", parameter=path
         )
     if first["type"] == "extra_forbidden":
         valid = _list_valid_names(model, first["loc"])
         listed = ", ".join(str(name) for name in valid) or "none"
         return UnknownParameter(
             f"Unknown parameter: {path}. Valid parameters: {listed}",
-            hint="Leave it out, or use one of the valid names.", parameter=path, valid_parameters=valid,
+            hint="Remove it or use one of the valid names.", parameter=path, valid_parameters=valid,
         )  # fmt: skip
     message = f"Invalid value for '{path}': {describe_problem(first, TOOL_WORDS)}"
     return InvalidParameter(message, hint=f"Correct '{path}' and call again.", parameter=path)
 
 
 def _list_valid_names(model: type[BaseModel], location: tuple[int | str, ...]) -> list[JsonValue]:
-    """The names that would have been valid where an unknown one stood."""
+    """Return the valid parameter names at the location of an unknown one."""
     here: type[BaseModel] = model
     for part in location[:-1]:
         for name, field in here.model_fields.items():
@@ -173,7 +173,7 @@ def _find_models(annotation: Any) -> Iterator[type[BaseModel]]:
 
 
 def check_json(value: JsonValue, name: str) -> None:
-    """Refuse what JSON libraries let through but nothing further down can keep: halves of characters, NaN, abysses."""
+    """Reject values that JSON libraries accept but the store cannot: lone surrogates, NUL, NaN, deep nesting."""
     pending: list[tuple[JsonValue, int]] = [(name, 0), (value, 0)]
     while pending:
         item, depth = pending.pop()
@@ -199,9 +199,9 @@ def _check_text(text: str, name: str) -> None:
         return
     if "\x00" in text or replace_unencodable(text) != text:
         shown = replace_unencodable(name)
-        raise InvalidParameter(f"Invalid value for '{shown}': not readable as Unicode text", parameter=shown)
+        raise InvalidParameter(f"Invalid value for '{shown}': not valid Unicode text", parameter=shown)
 
 
 def replace_unencodable(text: str) -> str:
-    """The text with what cannot be encoded replaced."""
+    """Replace lone surrogates and NUL by question marks."""
     return text.encode("utf-8", "replace").decode("utf-8").replace("\x00", "?")

@@ -1,4 +1,4 @@
-"""Tools as data: a contract registers its functions here, and every surface, page and test reads them from here."""
+"""Tools, resources and prompts as data: toolsets register them, and surfaces, docs and tests read the registry."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from knowledge.toolsets.file_access import AllowedFolders
 log = logging.getLogger(__name__)
 
 Service = TypeVar("Service")
-Saying = TypeVar("Saying")
+Entry = TypeVar("Entry")
 
 
 class RateClass(StrEnum):
-    """Which allowance a call draws on."""
+    """The rate limit that applies to a call."""
 
     QUERY = "query"
     LIST = "list"
@@ -34,60 +34,60 @@ class RateClass(StrEnum):
 
 
 def ignore_progress(step: str, done: int, total: int) -> None:
-    """A report that nobody asked for."""
+    """Discard progress, for callers that did not ask for it."""
 
 
 def ignore_job(job: UUID) -> None:
-    """A connection that cannot be told anything later."""
+    """Discard a job to follow, for connections that close with the response."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallLimits:
-    """What the operator allows a call."""
+    """Limits that the operator sets for tool calls."""
 
     max_file_bytes: int = 100 << 20
     wait_s: float = 50.0
-    """How long a call waits for its job before it answers without."""
+    """Seconds that a call waits for its job before it answers that the job is still running."""
     folders: AllowedFolders = field(default_factory=AllowedFolders)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
-    """One call on its way: who asks, through which engine, and how to tell them about progress."""
+    """The context of one tool call: engine, caller, limits and progress functions."""
 
     engine: Engine
     caller: Caller = field(default_factory=Caller)
     limits: CallLimits = field(default_factory=CallLimits)
     report: ReportProgress = ignore_progress
     follow: Callable[[UUID], None] = ignore_job
-    """Tell the connection about a job's progress after this call has been answered, where it stays open."""
+    """Sends the progress of a job after this call is answered, if the connection stays open."""
     services: Mapping[type[object], object] = field(default_factory=dict)
 
     def service(self, kind: type[Service]) -> Service:
-        """Something that a toolset keeps for the life of the server, such as staged uploads."""
+        """Return an object that lives as long as the server, such as StagedUploads."""
         return cast(Service, self.services[kind])
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A contract's own way of saying no."""
+    """An error in the format of a contract."""
 
     body: Json
     code: str = "error"
-    """What `X-MCP-Error-Code` says."""
+    """Value of the header `X-MCP-Error-Code`."""
     status: int | None = None
-    """Set where the contract refuses on the JSON-RPC plane: the code of the error and a plain caller's HTTP status."""
+    """Set if the contract answers with a JSON-RPC error: its code, and the HTTP status for plain callers."""
 
 
 ToolResult: TypeAlias = Json | Refusal
 Handler: TypeAlias = Callable[..., Awaitable[ToolResult]]
 ErrorFormatter: TypeAlias = Callable[[KnowledgeError], Refusal]
-"""How a contract words an error."""
+"""Converts an error to the format of a contract."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tool:
-    """Its arguments and their schema are made from the handler when somebody asks, so that a start need not wait."""
+    """One tool of a toolset; its argument model and schema are built on first use, which keeps the start fast."""
 
     name: str
     toolset: str
@@ -100,7 +100,7 @@ class Tool:
     idempotent: bool
     open_world: bool
     flat: bool = False
-    """Plain JSON-RPC callers get the fields at the top of the result too."""
+    """Whether plain JSON-RPC callers also get the fields at the top level of the result (contract 001)."""
 
     @cached_property
     def arguments(self) -> type[Arguments]:
@@ -121,7 +121,7 @@ class Tool:
 
     @property
     def listing(self) -> Json:
-        """The tool as clients see it."""
+        """The entry of the tool in tools/list."""
         return {
             "name": self.name,
             "description": self.description,
@@ -130,14 +130,14 @@ class Tool:
         }
 
     async def run(self, call: ToolCall, arguments: Mapping[str, JsonValue] | None) -> ToolResult:
-        """Answer or refuse; only cancellation passes through."""
+        """Call the handler; convert every exception except cancellation to a refusal."""
         try:
             return await self.handler(call, **parse_arguments(self.arguments, arguments))
         except KnowledgeError as error:
             return self.format_error(error)
         except Exception:
             log.exception("%s failed", self.name)
-            return self.format_error(Internal(f"{self.name} failed because of a fault in the server"))
+            return self.format_error(Internal(f"{self.name} failed: internal server error"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,14 +164,14 @@ class ResourceText:
 
 
 class ResourceProvider(Protocol):
-    """What a contract lets clients read beside its tools."""
+    """The MCP resources of a toolset."""
 
     templates: Sequence[ResourceTemplate]
 
     async def list(self, call: ToolCall) -> list[Resource]: ...
 
     async def read(self, call: ToolCall, uri: str) -> ResourceText | None:
-        """None when the address is not one of this contract's; NotFound when it is, but nothing is there."""
+        """Return a resource; None if the URI has another scheme. Raises NotFound if the resource does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,14 +191,14 @@ class Prompt:
 
 @dataclass(slots=True, kw_only=True)
 class Toolset:
-    """One contract: its tools, its resources and prompts, and its way of saying no."""
+    """The tools, resources, prompts and error format of one contract."""
 
     name: str
     format_error: ErrorFormatter
     flat: bool = False
     resources: ResourceProvider | None = None
     cancel: Callable[[ToolCall, str], Awaitable[ToolResult]] | None = None
-    """What `tools/cancel` does with a task of this contract."""
+    """Handler of `tools/cancel`."""
     tools: list[Tool] = field(default_factory=list)
     prompts: list[Prompt] = field(default_factory=list)
 
@@ -212,7 +212,7 @@ class Toolset:
         idempotent: bool | None = None,
         open_world: bool = False,
     ) -> Callable[[Handler], Handler]:
-        """Register a function: its typed parameters are the arguments, its docstring is the description."""
+        """Register a function as a tool: its parameters are the arguments, its docstring is the description."""
 
         def register(handler: Handler) -> Handler:
             self.tools.append(
@@ -237,7 +237,7 @@ class Toolset:
 
 @dataclass(frozen=True, slots=True)
 class ToolsetView:
-    """What one request sees of all that is registered."""
+    """The toolsets that one request sees, and whether only their read-only tools."""
 
     toolsets: tuple[str, ...]
     read_only: bool = False
@@ -250,7 +250,7 @@ class Registry:
         self.toolsets = {toolset.name: toolset for toolset in toolsets}
         self.by_name: dict[str, Tool] = {tool.name: tool for toolset in toolsets for tool in toolset.tools}
         if len(self.by_name) != sum(len(toolset.tools) for toolset in toolsets):
-            raise ValueError("two tools share one name")
+            raise ValueError("two tools have the same name")
         self._listings: dict[ToolsetView, list[Json]] = {}
 
     @property
@@ -258,7 +258,7 @@ class Registry:
         return tuple(self.toolsets)
 
     def select_toolsets(self, view: ToolsetView) -> Iterator[Toolset]:
-        """The toolsets of a view, in the order in which they were registered."""
+        """Return the toolsets of a view in registration order."""
         return (toolset for name, toolset in self.toolsets.items() if name in view.toolsets)
 
     def list_tools(self, view: ToolsetView) -> list[Tool]:
@@ -276,14 +276,14 @@ class Registry:
         return tool
 
     def list_schemas(self, view: ToolsetView) -> list[Json]:
-        """The tools of a view as clients see them."""
+        """Return the answer to tools/list for a view; cached."""
         if view not in self._listings:
             self._listings[view] = [tool.listing for tool in self.list_tools(view)]
         return self._listings[view]
 
 
-def find_nearest(kind: type[KnowledgeError], table: Mapping[type[KnowledgeError], Saying]) -> Saying:
-    """A contract's word for an error: that of the nearest class in its table."""
+def find_nearest(kind: type[KnowledgeError], table: Mapping[type[KnowledgeError], Entry]) -> Entry:
+    """Return the table entry of the nearest base class of an error."""
     return next(table[ancestor] for ancestor in _list_ancestors(kind) if ancestor in table)
 
 

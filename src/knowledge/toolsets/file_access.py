@@ -1,4 +1,4 @@
-"""Files that a caller names by path: opened by this process, below the allowed folders, and nowhere else."""
+"""Opens files that a caller names by path, only below the allowed folders (path traversal protection)."""
 
 from __future__ import annotations
 
@@ -23,49 +23,50 @@ READ_CHUNK_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class AllowedFolders:
-    """Protects against path traversal: links and `..` are resolved before a path is compared with the allowed
-    folders."""
+    """The folders that files may be opened in; resolves links and `..` before comparing a path with them."""
 
     allowed: tuple[Path, ...] | None = None
-    """None allows whatever the user may read."""
+    """None allows every file that the user can read."""
     private: tuple[Path, ...] = ()
-    """Never to be read by anybody's tool, though it lies below an allowed folder."""
+    """Files of the server below an allowed folder, which tools must not read."""
 
     @classmethod
     def from_setting(cls, setting: str, default: Sequence[Path], private: Sequence[Path] = ()) -> AllowedFolders:
-        """The folders that a setting lists, or these."""
+        """Parse a list of folders separated by os.pathsep; use the default if it is empty."""
         listed = [Path(part).expanduser() for part in setting.split(os.pathsep) if part.strip()]
         return cls(
             tuple(folder.resolve() for folder in listed or default), tuple(path.resolve() for path in private)
         )  # fmt: skip
 
     def resolve(self, given: str) -> Path:
-        """The real place that a path leads to; links and `..` are followed before it is judged."""
+        """Return the real path; raise AccessDenied if it is private or outside the allowed folders."""
         try:
             path = Path(given).expanduser().resolve()
         except (OSError, RuntimeError, ValueError) as error:
             raise FileNotFound(f"File not found: {given}", file_path=given) from error
         if self._is_private(path):
-            raise AccessDenied(f"Access denied: {given}", hint="This file belongs to the server.", file_path=given)
+            raise AccessDenied(f"Access denied: {given}", hint="The file is private to the server.", file_path=given)
         if self.allowed is not None and self._find_root(path) is None:
             raise AccessDenied(f"Access denied: {given} is outside the allowed folders", file_path=given)
         return path
 
     def open(self, path: Path) -> int:
-        """Opens relative to the allowed folder, so a link that is swapped in after the check (TOCTOU race) does not
-        lead out."""
+        """Open a resolved path relative to its allowed folder.
+
+        A symbolic link that is swapped in after `resolve` (TOCTOU race) cannot lead out of the folder.
+        """
         if self.allowed is None:
             return os.open(path, open_beneath.OPEN_FLAGS)
         root = self._find_root(path)
         if root is None:
-            raise open_beneath.PathEscaped(errno.EXDEV, "the file does not lie below the allowed folders")
+            raise open_beneath.PathEscaped(errno.EXDEV, "the file is outside the allowed folders")
         return open_beneath.open_beneath(root, path, self._is_allowed)
 
     def _is_allowed(self, path: Path) -> bool:
         return self._find_root(path) is not None and not self._is_private(path)
 
     def _find_root(self, path: Path) -> Path | None:
-        """The allowed folder that a path lies in."""
+        """Return the allowed folder that contains a path."""
         return next((folder for folder in self.allowed or () if path.is_relative_to(folder)), None)
 
     def _is_private(self, path: Path) -> bool:
@@ -74,7 +75,7 @@ class AllowedFolders:
 
 @dataclass(frozen=True, slots=True)
 class OpenFile:
-    """A file that was found fit to be read; its content can be read once."""
+    """A file that passed all checks; its content can be read once."""
 
     path: Path
     size: int
@@ -83,7 +84,7 @@ class OpenFile:
 
 @asynccontextmanager
 async def open_file(given: str, folders: AllowedFolders, max_bytes: int) -> AsyncIterator[OpenFile]:
-    """Judge the folder, then whether the file is there, then its size, and open it."""
+    """Open a file after checking its folder, existence and size, in this order."""
     path, file = await anyio.to_thread.run_sync(_open_path, given, folders)
     with file:
         yield OpenFile(
@@ -96,10 +97,12 @@ def _open_path(given: str, folders: AllowedFolders) -> tuple[Path, BinaryIO]:
     try:
         return path, _to_stream(folders.open(path))
     except open_beneath.PathEscaped as error:
-        raise AccessDenied(f"Access denied: {given} leads elsewhere by now", file_path=given) from error
+        raise AccessDenied(f"Access denied: {given} changed while it was opened", file_path=given) from error
     except PermissionError as error:
         raise AccessDenied(
-            f"Access denied: {given} cannot be read", hint="Let the server's user read it.", file_path=given
+            f"Access denied: {given} cannot be read",
+            hint="Grant read permission to the user that runs the server.",
+            file_path=given,
         ) from error
     except (OSError, ValueError) as error:
         raise FileNotFound(f"File not found: {given}", file_path=given) from error
@@ -108,7 +111,7 @@ def _open_path(given: str, folders: AllowedFolders) -> tuple[Path, BinaryIO]:
 def _to_stream(descriptor: int) -> BinaryIO:
     try:
         return os.fdopen(descriptor, "rb")
-    except OSError:  # a folder
+    except OSError:  # a directory
         os.close(descriptor)
         raise
 
@@ -126,7 +129,7 @@ def _check_size(descriptor: int, given: str, max_bytes: int) -> int:
 
 
 async def _read_chunks(file: BinaryIO, size: int) -> AsyncIterator[bytes]:
-    """The file as long as it was when its size was judged."""
+    """Yield at most `size` bytes, so a file that grows after the size check stays within the limit."""
     file.seek(0)
     while size > 0 and (piece := await anyio.to_thread.run_sync(file.read, min(READ_CHUNK_BYTES, size))):
         size -= len(piece)
@@ -134,6 +137,6 @@ async def _read_chunks(file: BinaryIO, size: int) -> AsyncIterator[bytes]:
 
 
 def to_megabytes(size: int) -> int | float:
-    """A size in MB as people write it: whole where it is whole."""
+    """Convert bytes to MB with two decimals; return an int for whole numbers."""
     value = round(size / (1 << 20), 2)
     return int(value) if value == int(value) else value

@@ -1,4 +1,4 @@
-"""How ids and times look in several contracts."""
+"""Ids and timestamps in the format that several contracts share."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from uuid import UUID
 from knowledge.model import Ref
 
 
-def stamp(when: datetime) -> str:
-    """RFC 3339 in UTC, in whole seconds."""
+def format_timestamp(when: datetime) -> str:
+    """Format a time as RFC 3339 in UTC with whole seconds."""
     return when.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def as_ref(text: str) -> Ref | None:
-    """A number or a UUID, as a caller writes it; None when it is neither."""
+def parse_ref(text: str) -> Ref | None:
+    """Parse an id (integer or UUID); return None if it is neither."""
     if text.isascii() and text.isdigit():
         return int(text) if len(text) < 19 else None
     try:

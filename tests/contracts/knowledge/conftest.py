@@ -1,4 +1,4 @@
-"""One server and one process for all tests of this contract; each test begins with an empty knowledge base."""
+"""One server and one stdio process for all tests of contract 000; each test starts with an empty knowledge base."""
 
 from __future__ import annotations
 
@@ -23,32 +23,32 @@ class Product:
     url: str
     engine: LocalEngine
     settings: Settings
-    shelf: Path
-    """The only folder below which files may be opened."""
+    files_folder: Path
+    """The only allowed folder for files."""
 
 
 @pytest.fixture(scope="session")
-def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("shelf")
+def files_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("files")
 
 
 @pytest.fixture(scope="session")
 def product(
-    parsers: SharedParsers, shelf: Path, tmp_path_factory: pytest.TempPathFactory
+    parsers: SharedParsers, files_folder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Product]:  # fmt: skip
     settings = Settings(data=tmp_path_factory.mktemp("served"), workers=1, max_file_mb=MAX_FILE_MB)
     engine = make_test_engine(settings, parsers=parsers)
     engine.start()
-    with serve_app_in_thread(make_app(engine, settings, shelf)) as url:
-        yield Product(url, engine, settings, shelf)
+    with serve_app_in_thread(make_app(engine, settings, files_folder)) as url:
+        yield Product(url, engine, settings, files_folder)
     engine.close()
 
 
 @pytest.fixture(scope="session")
-def process(shelf: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[StdioTransport]:
+def process(files_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[StdioTransport]:
     data = tmp_path_factory.mktemp("process")
     started = StdioTransport(
-        data, KNOWLEDGE_FILES=str(shelf), KNOWLEDGE_MAX_FILE_MB=str(MAX_FILE_MB), KNOWLEDGE_WORKERS="1"
+        data, KNOWLEDGE_FILES=str(files_folder), KNOWLEDGE_MAX_FILE_MB=str(MAX_FILE_MB), KNOWLEDGE_WORKERS="1"
     )  # fmt: skip
     yield started
     started.close()
@@ -74,12 +74,12 @@ async def transport_client(request: pytest.FixtureRequest, product: Product) -> 
 
 
 def data_folder_of(there: Transport, product: Product) -> Path:
-    """The data folder behind a road."""
+    """Return the data folder of the server behind a transport."""
     return there.data if isinstance(there, StdioTransport) else product.settings.data
 
 
 async def wait_for_jobs(engine: LocalEngine) -> None:
-    """What an earlier test began and left has ended, and cannot appear in this one."""
+    """Wait for jobs of earlier tests, so they do not appear in this one."""
     for status in (JobStatus.PROCESSING, JobStatus.QUEUED):
         for job in (await engine.jobs(JobFilter(status=status))).items:
             await engine.wait(job.id, WAIT_SECONDS)

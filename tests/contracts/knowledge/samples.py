@@ -1,4 +1,4 @@
-"""Documents in the contract's formats, made on the spot; each says its own word, so that it can be found by it."""
+"""Writes sample documents in the formats of contract 000."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def make_relationships(*targets: tuple[str, str]) -> str:
 
 
 def write_package(path: Path, kinds: dict[str, str], parts: dict[str, str]) -> None:
-    """An Office file: its parts, and which kind each is."""
+    """Write an Office file from its parts and their content types."""
     overrides = "".join(
         f'<Override PartName="/{name}" ContentType="{MAIN_TYPE}.{kind}+xml"/>' for name, kind in kinds.items()
     )
@@ -95,7 +95,7 @@ def write_pptx(path: Path, text: str) -> None:
 
 
 def write_pdf(path: Path, *pages: str) -> None:
-    """A text PDF, one line a page."""
+    """Write a PDF with a text layer, one line per page."""
     count = len(pages)
     kids = " ".join(f"{4 + 2 * number} 0 R" for number in range(count))
     objects = [
@@ -126,13 +126,13 @@ def draw_picture(text: str) -> Image.Image:
 
 
 def write_scan(path: Path, *pages: str) -> None:
-    """A PDF that holds nothing but pictures of text."""
+    """Write a PDF of images of text, without a text layer."""
     first, *others = [draw_picture(text) for text in pages]
     first.save(path, "PDF", save_all=True, append_images=others, resolution=150)
 
 
 def write_sample(path: Path, text: str) -> Path:
-    """A document of the kind that its suffix says."""
+    """Write a document in the format of its suffix."""
     match path.suffix:
         case ".docx":
             write_docx(path, text)

@@ -16,12 +16,12 @@ from tests.contracts.transports import WAIT_SECONDS, Body, Transport
 FORMATS = ["pdf", "docx", "pptx", "xlsx", "html", "jpg", "png", "svg"]
 
 
-def write_note(shelf: Path, text: str, suffix: str = ".md") -> Path:
-    return write_sample(shelf / f"{uuid4().hex}{suffix}", text)
+def write_note(files_folder: Path, text: str, suffix: str = ".md") -> Path:
+    return write_sample(files_folder / f"{uuid4().hex}{suffix}", text)
 
 
 async def wait_for_task(client: Transport, task_id: str) -> Body:
-    """The task when it has ended."""
+    """Wait until a task has ended and return its status."""
     async with asyncio.timeout(WAIT_SECONDS):
         while True:
             status = await client.call("knowledge-task-status", task_id=task_id)
@@ -30,8 +30,10 @@ async def wait_for_task(client: Transport, task_id: str) -> Body:
 
 
 @pytest.mark.requirement("000.add.async")
-async def test_an_asynchronous_add_answers_a_task_that_ends_with_the_document(client: Transport, shelf: Path) -> None:
-    path = write_note(shelf, "# Kettle\n\nThe kettle is in the kitchen.")
+async def test_an_asynchronous_add_returns_a_task_that_completes_with_the_document(
+    client: Transport, files_folder: Path
+) -> None:
+    path = write_note(files_folder, "# Kettle\n\nThe kettle is in the kitchen.")
     answer = await client.call("knowledge-add", file_path=str(path), metadata={"author": "John Doe"})
     assert set(answer) == {"success", "task_id", "message", "estimated_time_seconds"}
     assert answer["success"] is True
@@ -44,8 +46,8 @@ async def test_an_asynchronous_add_answers_a_task_that_ends_with_the_document(cl
 
 
 @pytest.mark.requirement("000.add.sync")
-async def test_a_synchronous_add_answers_the_document(client: Transport, shelf: Path) -> None:
-    path = write_note(shelf, "# Kettle\n\nThe kettle is in the kitchen.")
+async def test_a_synchronous_add_returns_the_document(client: Transport, files_folder: Path) -> None:
+    path = write_note(files_folder, "# Kettle\n\nThe kettle is in the kitchen.")
     answer = await client.call("knowledge-add", file_path=str(path), **{"async": False})
     assert set(answer) == {
         "success", "document_id", "filename", "chunks_created", "processing_method", "processing_time_seconds"
@@ -59,10 +61,10 @@ async def test_a_synchronous_add_answers_the_document(client: Transport, shelf: 
 
 
 @pytest.mark.requirement("000.add.metadata")
-async def test_metadata_gives_title_tags_and_the_rest(client: Transport, shelf: Path) -> None:
-    path = write_note(shelf, "The kettle is in the kitchen.")
-    told = {"author": "John Doe", "title": "Kettles", "tags": ["technical", "api-docs"]}
-    await client.call("knowledge-add", file_path=str(path), metadata=told, **{"async": False})
+async def test_title_and_tags_are_taken_from_the_metadata(client: Transport, files_folder: Path) -> None:
+    path = write_note(files_folder, "The kettle is in the kitchen.")
+    metadata = {"author": "John Doe", "title": "Kettles", "tags": ["technical", "api-docs"]}
+    await client.call("knowledge-add", file_path=str(path), metadata=metadata, **{"async": False})
     [document] = (await client.call("knowledge-show"))["documents"]
     assert document["title"] == "Kettles"
     assert document["tags"] == ["technical", "api-docs"]
@@ -81,7 +83,9 @@ async def test_metadata_gives_title_tags_and_the_rest(client: Transport, shelf: 
         ({"file_path": "a.md", "async": 1}, "async"),
     ],
 )
-async def test_an_ill_typed_argument_is_refused_by_name(client: Transport, wrong: Body, parameter: str) -> None:
+async def test_an_argument_of_the_wrong_type_is_named_in_the_error(
+    client: Transport, wrong: Body, parameter: str
+) -> None:
     answer = await client.call("knowledge-add", **wrong)
     assert answer["success"] is False
     assert answer["error"] == "invalid_parameter"
@@ -108,9 +112,11 @@ async def test_an_unknown_argument_is_refused_with_the_valid_names(client: Trans
 
 
 @pytest.mark.requirement("000.add.unsupported_format")
-async def test_an_unknown_format_is_refused_with_the_list_even_without_a_file(client: Transport, shelf: Path) -> None:
-    there = write_sample(shelf / "doc.xyz", "words")
-    for path in (there, shelf / "nowhere.xyz", Path("/outside/doc.xyz")):
+async def test_an_unknown_format_is_refused_with_the_list_even_without_a_file(
+    client: Transport, files_folder: Path
+) -> None:
+    there = write_sample(files_folder / "doc.xyz", "words")
+    for path in (there, files_folder / "nowhere.xyz", Path("/outside/doc.xyz")):
         answer = await client.call("knowledge-add", file_path=str(path))
         assert answer["success"] is False
         assert answer["error"] == "unsupported_format"
@@ -120,8 +126,8 @@ async def test_an_unknown_format_is_refused_with_the_list_even_without_a_file(cl
 
 
 @pytest.mark.requirement("000.add.file_too_large")
-async def test_a_file_that_is_too_large_is_refused_with_both_sizes(client: Transport, shelf: Path) -> None:
-    path = shelf / "large.txt"
+async def test_a_file_that_is_too_large_is_refused_with_both_sizes(client: Transport, files_folder: Path) -> None:
+    path = files_folder / "large.txt"
     path.write_bytes(b"words " * (250 << 10))
     answer = await client.call("knowledge-add", file_path=str(path))
     assert answer["success"] is False
@@ -132,9 +138,9 @@ async def test_a_file_that_is_too_large_is_refused_with_both_sizes(client: Trans
 
 
 @pytest.mark.requirement("000.add.file_not_found")
-async def test_a_file_that_is_not_there_is_refused(client: Transport, shelf: Path) -> None:
-    (shelf / "folder.md").mkdir(exist_ok=True)
-    for path in (shelf / "nowhere.md", shelf / "folder.md"):
+async def test_a_file_that_does_not_exist_is_refused(client: Transport, files_folder: Path) -> None:
+    (files_folder / "folder.md").mkdir(exist_ok=True)
+    for path in (files_folder / "nowhere.md", files_folder / "folder.md"):
         answer = await client.call("knowledge-add", file_path=str(path))
         assert answer["success"] is False
         assert answer["error"] == "file_not_found"
@@ -142,12 +148,14 @@ async def test_a_file_that_is_not_there_is_refused(client: Transport, shelf: Pat
 
 
 @pytest.mark.requirement("000.add.access_denied")
-async def test_nothing_outside_the_allowed_folders_is_opened(client: Transport, shelf: Path, tmp_path: Path) -> None:
+async def test_nothing_outside_the_allowed_folders_is_opened(
+    client: Transport, files_folder: Path, tmp_path: Path
+) -> None:
     secret = write_sample(tmp_path / "secret.md", "the secret word")
-    link, folder_link = shelf / f"{uuid4().hex}.md", shelf / uuid4().hex
+    link, folder_link = files_folder / f"{uuid4().hex}.md", files_folder / uuid4().hex
     link.symlink_to(secret)
     folder_link.symlink_to(tmp_path)
-    dotted = f"{shelf}/../{os.path.relpath(secret, shelf.parent)}"
+    dotted = f"{files_folder}/../{os.path.relpath(secret, files_folder.parent)}"
     for path in (str(secret), dotted, str(link), str(folder_link / "secret.md"), str(tmp_path / "nowhere.md")):
         answer = await client.call("knowledge-add", file_path=path)
         assert answer["success"] is False
@@ -156,17 +164,19 @@ async def test_nothing_outside_the_allowed_folders_is_opened(client: Transport, 
 
 
 @pytest.mark.requirement("000.add.pipe")
-async def test_a_pipe_is_no_file_and_holds_nobody_up(client: Transport, shelf: Path) -> None:
-    pipe = shelf / f"{uuid4().hex}.md"
+async def test_a_named_pipe_is_refused_without_blocking(client: Transport, files_folder: Path) -> None:
+    pipe = files_folder / f"{uuid4().hex}.md"
     os.mkfifo(pipe)
     answer = await client.call("knowledge-add", file_path=str(pipe))
     assert answer["error"] == "file_not_found"
 
 
 @pytest.mark.requirement("000.add.duplicate")
-async def test_the_same_bytes_again_answer_the_document_that_is_there(client: Transport, shelf: Path) -> None:
-    first = await client.call("knowledge-add", file_path=str(write_note(shelf, "the same words")), **{"async": False})
-    again = await client.call("knowledge-add", file_path=str(write_note(shelf, "the same words")))
+async def test_a_duplicate_returns_the_existing_document(client: Transport, files_folder: Path) -> None:
+    first = await client.call(
+        "knowledge-add", file_path=str(write_note(files_folder, "the same words")), **{"async": False}
+    )
+    again = await client.call("knowledge-add", file_path=str(write_note(files_folder, "the same words")))
     assert again["success"] is True
     assert again["duplicate"] is True
     assert again["document_id"] == first["document_id"]
@@ -174,8 +184,8 @@ async def test_the_same_bytes_again_answer_the_document_that_is_there(client: Tr
 
 
 @pytest.mark.requirement("000.add.replace")
-async def test_a_changed_file_replaces_its_document(client: Transport, shelf: Path) -> None:
-    path = write_note(shelf, "we meet on monday")
+async def test_a_changed_file_replaces_its_document(client: Transport, files_folder: Path) -> None:
+    path = write_note(files_folder, "we meet on monday")
     first = await client.call("knowledge-add", file_path=str(path), **{"async": False})
     path.write_text("we meet on tuesday")
     second = await client.call("knowledge-add", file_path=str(path), **{"async": False})
@@ -185,8 +195,8 @@ async def test_a_changed_file_replaces_its_document(client: Transport, shelf: Pa
 
 
 @pytest.mark.requirement("000.add.failed")
-async def test_a_failed_add_says_why_and_leaves_nothing(client: Transport, shelf: Path) -> None:
-    path = write_note(shelf, "   \n\n  ")
+async def test_a_failed_add_reports_the_reason_and_leaves_nothing(client: Transport, files_folder: Path) -> None:
+    path = write_note(files_folder, "   \n\n  ")
     answer = await client.call("knowledge-add", file_path=str(path), **{"async": False})
     assert answer["success"] is False
     assert answer["error"] == "no_text_found"
@@ -197,9 +207,11 @@ async def test_a_failed_add_says_why_and_leaves_nothing(client: Transport, shelf
 
 
 @pytest.mark.requirement("000.add.estimate")
-async def test_the_estimate_grows_with_the_file(client: Transport, shelf: Path) -> None:
-    small = await client.call("knowledge-add", file_path=str(write_note(shelf, "few words")))
+async def test_the_estimate_grows_with_the_file(client: Transport, files_folder: Path) -> None:
+    small = await client.call("knowledge-add", file_path=str(write_note(files_folder, "few words")))
     await wait_for_task(client, small["task_id"])
-    large = await client.call("knowledge-add", file_path=str(write_note(shelf, "many different words " * 9000, ".txt")))
+    large = await client.call(
+        "knowledge-add", file_path=str(write_note(files_folder, "many different words " * 9000, ".txt"))
+    )
     assert large["estimated_time_seconds"] > small["estimated_time_seconds"]
     await client.rpc("tools/cancel", {"taskId": large["task_id"]})

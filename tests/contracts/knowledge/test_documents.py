@@ -20,8 +20,8 @@ async def add(client: Transport, path: Path, text: str) -> Body:
 
 
 @pytest.mark.requirement("000.remove.answer")
-async def test_a_confirmed_removal_takes_the_document_away(client: Transport, shelf: Path) -> None:
-    added = await add(client, shelf / "old-document.md", "The kettle is in the kitchen")
+async def test_a_confirmed_removal_deletes_the_document(client: Transport, files_folder: Path) -> None:
+    added = await add(client, files_folder / "old-document.md", "The kettle is in the kitchen")
     answer = await client.call("knowledge-remove", document_id=added["document_id"], confirm=True)
     assert answer == {
         "success": True,
@@ -34,8 +34,8 @@ async def test_a_confirmed_removal_takes_the_document_away(client: Transport, sh
 
 
 @pytest.mark.requirement("000.remove.confirmation")
-async def test_a_removal_without_confirmation_shows_what_it_would_remove(client: Transport, shelf: Path) -> None:
-    added = await add(client, shelf / "important.md", "The kettle is in the kitchen")
+async def test_a_removal_without_confirmation_shows_what_it_would_remove(client: Transport, files_folder: Path) -> None:
+    added = await add(client, files_folder / "important.md", "The kettle is in the kitchen")
     for unconfirmed in ({}, {"confirm": False}, {"confirm": None}):
         answer = await client.call("knowledge-remove", document_id=added["document_id"], **unconfirmed)
         assert answer == {
@@ -71,8 +71,8 @@ async def test_the_arguments_of_a_removal_are_checked(client: Transport) -> None
 
 
 @pytest.mark.requirement("000.show.answer")
-async def test_a_list_shows_each_document(client: Transport, shelf: Path) -> None:
-    added = await add(client, shelf / "api-documentation.md", "The kettle is in the kitchen")
+async def test_a_list_shows_each_document(client: Transport, files_folder: Path) -> None:
+    added = await add(client, files_folder / "api-documentation.md", "The kettle is in the kitchen")
     answer = await client.call("knowledge-show")
     assert answer["success"] is True
     assert (answer["total_count"], answer["limit"], answer["offset"]) == (1, 100, 0)
@@ -88,7 +88,7 @@ async def test_a_list_shows_each_document(client: Transport, shelf: Path) -> Non
 
 
 @pytest.mark.requirement("000.show.empty")
-async def test_an_empty_list_says_so(client: Transport) -> None:
+async def test_an_empty_list_has_a_message(client: Transport) -> None:
     answer = await client.call("knowledge-show")
     assert answer["success"] is True
     assert answer["documents"] == []
@@ -97,9 +97,9 @@ async def test_an_empty_list_says_so(client: Transport) -> None:
 
 
 @pytest.mark.requirement("000.show.sorting")
-async def test_a_list_is_sorted_by_date_name_or_size_both_ways(client: Transport, shelf: Path) -> None:
+async def test_a_list_is_sorted_by_date_name_or_size_both_ways(client: Transport, files_folder: Path) -> None:
     for name, text in (("b.md", "two words"), ("a.md", "these are four words"), ("c.md", "one")):
-        await add(client, shelf / "sorted" / name, text)
+        await add(client, files_folder / "sorted" / name, text)
 
     async def names(**arguments: str) -> str:
         documents = (await client.call("knowledge-show", **arguments))["documents"]
@@ -114,9 +114,9 @@ async def test_a_list_is_sorted_by_date_name_or_size_both_ways(client: Transport
 
 
 @pytest.mark.requirement("000.show.paging")
-async def test_limit_and_offset_turn_the_pages(client: Transport, shelf: Path) -> None:
+async def test_limit_and_offset_select_a_page(client: Transport, files_folder: Path) -> None:
     for name in "abcde":
-        await add(client, shelf / "paged" / f"{name}.md", f"page {name}")
+        await add(client, files_folder / "paged" / f"{name}.md", f"page {name}")
     seen = []
     for offset in (0, 2, 4, 6):
         answer = await client.call(
@@ -136,11 +136,13 @@ async def test_the_arguments_of_a_list_are_checked(client: Transport) -> None:
 
 
 @pytest.mark.requirement("000.clear.answer")
-async def test_a_confirmed_clear_takes_everything_away_and_says_how_much(client: Transport, shelf: Path) -> None:
+async def test_a_confirmed_clear_deletes_everything_and_returns_the_counts(
+    client: Transport, files_folder: Path
+) -> None:
     sizes = 0
     for number in range(3):
         text = f"Kettle number {number} is in the kitchen"
-        await add(client, shelf / f"cleared-{number}.md", text)
+        await add(client, files_folder / f"cleared-{number}.md", text)
         sizes += len(text)
     answer = await client.call("knowledge-clear", confirm=True, confirmation_phrase="DELETE ALL")
     assert answer["success"] is True
@@ -152,8 +154,10 @@ async def test_a_confirmed_clear_takes_everything_away_and_says_how_much(client:
 
 
 @pytest.mark.requirement("000.clear.confirmation")
-async def test_a_clear_without_the_right_words_counts_what_it_would_remove(client: Transport, shelf: Path) -> None:
-    await add(client, shelf / "kept.md", "The kettle is in the kitchen")
+async def test_a_clear_without_the_right_phrase_counts_the_documents_it_would_delete(
+    client: Transport, files_folder: Path
+) -> None:
+    await add(client, files_folder / "kept.md", "The kettle is in the kitchen")
     for confirm, phrase in ((False, "DELETE ALL"), (True, "delete all"), (True, ""), (False, "no")):
         answer = await client.call("knowledge-clear", confirm=confirm, confirmation_phrase=phrase)
         assert answer == {
@@ -182,8 +186,8 @@ async def test_both_arguments_of_a_clear_are_required(client: Transport) -> None
 
 
 @pytest.mark.requirement("000.clear.files")
-async def test_a_clear_leaves_no_file_behind(client: Transport, shelf: Path, product: Product) -> None:
-    await add(client, shelf / "gone.md", "The kettle is in the kitchen")
+async def test_a_clear_leaves_no_file_behind(client: Transport, files_folder: Path, product: Product) -> None:
+    await add(client, files_folder / "gone.md", "The kettle is in the kitchen")
     files = data_folder_of(client, product) / "files"
     assert [path for path in files.rglob("*") if path.is_file()]
     await client.call("knowledge-clear", confirm=True, confirmation_phrase="DELETE ALL")

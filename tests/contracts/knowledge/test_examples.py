@@ -1,4 +1,4 @@
-"""Contract 000: every answer that the document prints, beside the one that we give."""
+"""Contract 000: compares every response that the contract prints with the server's."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from tests.contracts.transports import WAIT_SECONDS, Body, PlainTransport, Trans
 
 BESIDE: dict[str, Any] = {"async": True}
 FIXED = ("success", "error", "status", "jsonrpc", "method", "type", "name", "listChanged")
-"""What a client compares; of everything else the document shows an instance."""
+"""Fields whose values must be equal; of other fields only the type is compared."""
 
 
 def alike(shown: Any, given: Any, place: str = "") -> None:
-    """Every field of the document is there, and is of the same kind."""
+    """Check that every field of the contract is present and has the same type."""
     if isinstance(shown, dict):
         assert isinstance(given, dict), place
         for name, value in shown.items():
@@ -44,63 +44,63 @@ def alike(shown: Any, given: Any, place: str = "") -> None:
 Scene = Callable[[Transport, Path], Awaitable[Body]]
 
 
-async def kettle(client: Transport, shelf: Path, name: str = "", **arguments: Any) -> Body:
+async def kettle(client: Transport, files_folder: Path, name: str = "", **arguments: Any) -> Body:
     path = write_sample(
-        shelf / (name or f"{uuid4().hex}.pdf"), "To configure authentication, set up the OAuth2 provider"
+        files_folder / (name or f"{uuid4().hex}.pdf"), "To configure authentication, set up the OAuth2 provider"
     )
     return await client.call("knowledge-add", file_path=str(path), **{"async": False, **arguments})
 
 
-async def queued(client: Transport, shelf: Path) -> Body:
-    answer = await kettle(client, shelf, **BESIDE)
+async def queued(client: Transport, files_folder: Path) -> Body:
+    answer = await kettle(client, files_folder, **BESIDE)
     await wait_for_task(client, answer["task_id"])
     return answer
 
 
-async def searched(client: Transport, shelf: Path) -> Body:
-    await kettle(client, shelf)
+async def searched(client: Transport, files_folder: Path) -> Body:
+    await kettle(client, files_folder)
     return await client.call("knowledge-search", query="How to configure authentication?")
 
 
-async def found_nothing(client: Transport, shelf: Path) -> Body:
-    await kettle(client, shelf)
+async def found_nothing(client: Transport, files_folder: Path) -> Body:
+    await kettle(client, files_folder)
     return await client.call("knowledge-search", query="non-existent topic", filters={"format": "xlsx"})
 
 
-async def removed(client: Transport, shelf: Path) -> Body:
-    added = await kettle(client, shelf)
+async def removed(client: Transport, files_folder: Path) -> Body:
+    added = await kettle(client, files_folder)
     return await client.call("knowledge-remove", document_id=added["document_id"], confirm=True)
 
 
-async def unconfirmed(client: Transport, shelf: Path) -> Body:
-    added = await kettle(client, shelf)
+async def unconfirmed(client: Transport, files_folder: Path) -> Body:
+    added = await kettle(client, files_folder)
     return await client.call("knowledge-remove", document_id=added["document_id"])
 
 
-async def shown(client: Transport, shelf: Path) -> Body:
-    await kettle(client, shelf)
-    await kettle(client, shelf, f"{uuid4().hex}.html")
+async def shown(client: Transport, files_folder: Path) -> Body:
+    await kettle(client, files_folder)
+    await kettle(client, files_folder, f"{uuid4().hex}.html")
     return await client.call("knowledge-show")
 
 
-async def cleared(client: Transport, shelf: Path) -> Body:
-    await kettle(client, shelf)
+async def cleared(client: Transport, files_folder: Path) -> Body:
+    await kettle(client, files_folder)
     return await client.call("knowledge-clear", confirm=True, confirmation_phrase="DELETE ALL")
 
 
-async def too_large(client: Transport, shelf: Path) -> Body:
-    path = shelf / "too-large.txt"
+async def too_large(client: Transport, files_folder: Path) -> Body:
+    path = files_folder / "too-large.txt"
     path.write_bytes(b"words " * (250 << 10))
     return await client.call("knowledge-add", file_path=str(path))
 
 
-async def status(client: Transport, shelf: Path) -> Body:
-    await kettle(client, shelf)
+async def status(client: Transport, files_folder: Path) -> Body:
+    await kettle(client, files_folder)
     return await client.call("knowledge-status")
 
 
-async def running(client: Transport, shelf: Path) -> Body:
-    added = await client.call("knowledge-add", file_path=str(long_text(shelf)))
+async def running(client: Transport, files_folder: Path) -> Body:
+    added = await client.call("knowledge-add", file_path=str(long_text(files_folder)))
     task = added["task_id"]
     async with asyncio.timeout(WAIT_SECONDS):
         while (answer := await client.call("knowledge-task-status", task_id=task))["status"] != "running":
@@ -109,13 +109,13 @@ async def running(client: Transport, shelf: Path) -> Body:
     return answer
 
 
-async def completed(client: Transport, shelf: Path) -> Body:
-    answer = await kettle(client, shelf, **BESIDE)
+async def completed(client: Transport, files_folder: Path) -> Body:
+    answer = await kettle(client, files_folder, **BESIDE)
     return await wait_for_task(client, answer["task_id"])
 
 
-async def failed(client: Transport, shelf: Path) -> Body:
-    added = await client.call("knowledge-add", file_path=str(write_sample(shelf / f"{uuid4().hex}.md", "  ")))
+async def failed(client: Transport, files_folder: Path) -> Body:
+    added = await client.call("knowledge-add", file_path=str(write_sample(files_folder / f"{uuid4().hex}.md", "  ")))
     return await wait_for_task(client, added["task_id"])
 
 
@@ -274,9 +274,11 @@ ANSWERS: dict[str, tuple[Scene, Body]] = {
 
 @pytest.mark.requirement("000.protocol.examples")
 @pytest.mark.parametrize("name", ANSWERS)
-async def test_each_answer_of_the_document_is_given(name: str, client: Transport, shelf: Path) -> None:
+async def test_each_response_of_the_contract_has_its_documented_shape(
+    name: str, client: Transport, files_folder: Path
+) -> None:
     scene, expected = ANSWERS[name]
-    answer = await scene(client, shelf)
+    answer = await scene(client, files_folder)
     alike(expected, answer)
     message = expected.get("message")
     if isinstance(message, str) and "…" not in message and message != "why":
@@ -284,7 +286,7 @@ async def test_each_answer_of_the_document_is_given(name: str, client: Transport
 
 
 @pytest.mark.requirement("000.protocol.examples")
-async def test_an_error_of_the_protocol_looks_as_the_document_shows_it(product: Product) -> None:
+async def test_a_protocol_error_has_its_documented_shape(product: Product) -> None:
     async with httpx.AsyncClient(base_url=product.url, timeout=WAIT_SECONDS) as http:
         answer = await PlainTransport(http).rpc("tools/dance")
     error = {"code": -32000, "message": "Error description", "data": {"error_type": "validation_error", "details": {}}}
@@ -292,8 +294,8 @@ async def test_an_error_of_the_protocol_looks_as_the_document_shows_it(product: 
 
 
 @pytest.mark.requirement("000.protocol.examples")
-async def test_progress_looks_as_the_document_shows_it(product: Product, shelf: Path) -> None:
-    path = shelf / f"{uuid4().hex}.pdf"
+async def test_progress_has_its_documented_shape(product: Product, files_folder: Path) -> None:
+    path = files_folder / f"{uuid4().hex}.pdf"
     write_pdf(path, *(f"Page {number} tells of {uuid4().hex}" for number in range(1, PAGES + 1)))
     async with websockets.connect(f"{product.url.replace('http', 'ws', 1)}/mcp") as connection:
         socket = WebSocketTransport(connection)
@@ -306,7 +308,7 @@ async def test_progress_looks_as_the_document_shows_it(product: Product, shelf: 
 
 
 @pytest.mark.requirement("000.protocol.examples")
-def test_the_request_and_the_answer_over_http_are_those_of_the_document(product: Product) -> None:
+def test_the_http_request_of_the_contract_gets_its_documented_response(product: Product) -> None:
     params = {"name": "knowledge-search", "arguments": {"query": "authentication", "top_k": 5}}
     message = {"jsonrpc": "2.0", "id": "1", "method": "tools/call", "params": params}
     answer = httpx.post(f"{product.url}/mcp", json=message, timeout=WAIT_SECONDS).json()

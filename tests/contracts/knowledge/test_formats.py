@@ -1,4 +1,4 @@
-"""Contract 000: the eight formats, pictures and scans, from the file to the answer."""
+"""Contract 000: the eight formats, images and scans, from the file to the hit."""
 
 from __future__ import annotations
 
@@ -27,9 +27,11 @@ async def add(client: Transport, path: Path, **arguments: object) -> Body:
 
 @pytest.mark.requirement("000.add.formats")
 @pytest.mark.requirement("000.add.image")
-async def test_a_document_of_each_format_is_added_and_found(client: Transport, shelf: Path) -> None:
+async def test_a_document_of_each_format_is_added_and_found(client: Transport, files_folder: Path) -> None:
     for suffix in FORMATS:
-        added = await add(client, write_sample(shelf / f"{uuid4().hex}.{suffix}", "The kettle is in the kitchen"))
+        added = await add(
+            client, write_sample(files_folder / f"{uuid4().hex}.{suffix}", "The kettle is in the kitchen")
+        )
         assert added["success"] is True, added
         assert added["processing_method"] == ("image_analysis" if suffix in ("jpg", "png") else "text_extraction")
         answer = await client.call("knowledge-search", query="where is the kettle", filters={"format": suffix})
@@ -41,8 +43,8 @@ async def test_a_document_of_each_format_is_added_and_found(client: Transport, s
 
 
 @pytest.mark.requirement("000.add.ocr")
-async def test_a_scanned_document_is_read_page_by_page(client: Transport, shelf: Path) -> None:
-    path = shelf / f"{uuid4().hex}.pdf"
+async def test_a_scanned_document_is_read_page_by_page(client: Transport, files_folder: Path) -> None:
+    path = files_folder / f"{uuid4().hex}.pdf"
     write_scan(path, "The first kettle", "The second teapot")
     added = await add(client, path)
     assert added["processing_method"] == "ocr"
@@ -51,8 +53,8 @@ async def test_a_scanned_document_is_read_page_by_page(client: Transport, shelf:
 
 
 @pytest.mark.requirement("000.add.force_ocr")
-async def test_force_ocr_reads_what_can_be_seen_although_there_is_text(client: Transport, shelf: Path) -> None:
-    path = write_sample(shelf / f"{uuid4().hex}.pdf", "The kettle is in the kitchen")
+async def test_force_ocr_ignores_the_text_layer(client: Transport, files_folder: Path) -> None:
+    path = write_sample(files_folder / f"{uuid4().hex}.pdf", "The kettle is in the kitchen")
     added = await add(client, path, force_ocr=True)
     assert added["processing_method"] == "ocr"
     answer = await client.call("knowledge-search", query="kettle")
@@ -60,12 +62,12 @@ async def test_force_ocr_reads_what_can_be_seen_although_there_is_text(client: T
 
 
 @pytest.fixture(scope="module")
-def hurried(parsers: SharedParsers, shelf: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A server that knows no language to recognise, and does not wait."""
+def hurried(parsers: SharedParsers, files_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A server without an OCR language that does not wait for jobs."""
     settings = Settings(data=tmp_path_factory.mktemp("hurried"), workers=1, **HURRIED)
     engine = make_test_engine(settings, parsers=parsers)
     engine.start()
-    with serve_app_in_thread(make_app(engine, settings, shelf)) as url:
+    with serve_app_in_thread(make_app(engine, settings, files_folder)) as url:
         yield url
     engine.close()
 
@@ -78,8 +80,8 @@ async def impatient(hurried: str) -> AsyncIterator[Transport]:
 
 
 @pytest.mark.requirement("000.add.ocr_failed")
-async def test_recognition_that_is_not_to_be_had_is_ocr_failed(impatient: Transport, shelf: Path) -> None:
-    path = write_sample(shelf / f"{uuid4().hex}.png", "Boiling kettle")
+async def test_a_missing_ocr_language_is_ocr_failed(impatient: Transport, files_folder: Path) -> None:
+    path = write_sample(files_folder / f"{uuid4().hex}.png", "Boiling kettle")
     added = await impatient.call("knowledge-add", file_path=str(path))
     status = await wait_for_task(impatient, added["task_id"])
     assert (status["success"], status["status"], status["error"]) == (False, "failed", "ocr_failed")
@@ -88,8 +90,10 @@ async def test_recognition_that_is_not_to_be_had_is_ocr_failed(impatient: Transp
 
 
 @pytest.mark.requirement("000.add.wait")
-async def test_a_synchronous_add_that_takes_too_long_goes_on_as_a_task(impatient: Transport, shelf: Path) -> None:
-    path = write_sample(shelf / f"{uuid4().hex}.pdf", "The kettle is in the kitchen")
+async def test_a_synchronous_add_that_takes_too_long_continues_as_a_task(
+    impatient: Transport, files_folder: Path
+) -> None:
+    path = write_sample(files_folder / f"{uuid4().hex}.pdf", "The kettle is in the kitchen")
     answer = await add(impatient, path)
     assert answer["success"] is True
     assert answer["status"] in ("queued", "running")

@@ -1,4 +1,4 @@
-"""Contract 000: progress and cancellation, on every connection that has them."""
+"""Contract 000: progress and cancellation on every transport."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ PAGES = 10
 LONG = 40_000
 
 
-def pages(shelf: Path, count: int = PAGES) -> Path:
-    path = shelf / f"{uuid4().hex}.pdf"
+def pages(files_folder: Path, count: int = PAGES) -> Path:
+    path = files_folder / f"{uuid4().hex}.pdf"
     write_pdf(path, *(f"Page {number} speaks of {uuid4().hex}" for number in range(1, count + 1)))
     return path
 
 
-def long_text(shelf: Path) -> Path:
-    """Far more work than a test will wait for."""
-    path = shelf / f"{uuid4().hex}.txt"
+def long_text(files_folder: Path) -> Path:
+    """Write a document that takes longer to process than a test waits."""
+    path = files_folder / f"{uuid4().hex}.txt"
     path.write_text(" ".join(f"word{number}" for number in range(LONG)))
     return path
 
@@ -54,8 +54,8 @@ WORDS = {f"Processing page {number} of {PAGES}" for number in range(1, PAGES + 1
 
 @pytest.mark.requirement("000.progress.sync")
 @pytest.mark.parametrize("mode", ["modern", "legacy"])
-async def test_a_synchronous_add_tells_the_official_client_how_far_it_is(
-    mode: str, product: Product, shelf: Path
+async def test_a_synchronous_add_sends_progress_to_the_official_client(
+    mode: str, product: Product, files_folder: Path
 ) -> None:
     reports: list[tuple[float, str]] = []
 
@@ -63,7 +63,7 @@ async def test_a_synchronous_add_tells_the_official_client_how_far_it_is(
         assert total == 1.0
         reports.append((progress, message or ""))
 
-    arguments = {"file_path": str(pages(shelf)), "async": False}
+    arguments = {"file_path": str(pages(files_folder)), "async": False}
     async with open_sdk_transport(f"{product.url}/mcp", mode) as there:
         answer = await there.client.call_tool("knowledge-add", arguments, progress_callback=hear)
     assert answer.structured_content is not None and answer.structured_content["success"] is True
@@ -71,10 +71,10 @@ async def test_a_synchronous_add_tells_the_official_client_how_far_it_is(
 
 
 @pytest.mark.requirement("000.progress.sync")
-async def test_a_synchronous_add_tells_a_websocket_how_far_it_is(product: Product, shelf: Path) -> None:
+async def test_a_synchronous_add_sends_progress_over_a_websocket(product: Product, files_folder: Path) -> None:
     async with websockets.connect(f"{product.url.replace('http', 'ws', 1)}/mcp") as connection:
         socket = WebSocketTransport(connection)
-        call = {"name": "knowledge-add", "arguments": {"file_path": str(pages(shelf)), "async": False}}
+        call = {"name": "knowledge-add", "arguments": {"file_path": str(pages(files_folder)), "async": False}}
         answer = await socket.rpc("tools/call", {**call, "_meta": {"progressToken": "mine"}})
     assert answer["result"]["structuredContent"]["success"] is True
     assert {message["method"] for message in socket.notifications} == {"notifications/progress"}
@@ -83,14 +83,14 @@ async def test_a_synchronous_add_tells_a_websocket_how_far_it_is(product: Produc
 
 
 @pytest.mark.requirement("000.progress.async")
-async def test_an_asynchronous_add_tells_the_websocket_that_started_it_and_no_other(
-    product: Product, shelf: Path
+async def test_an_asynchronous_add_sends_progress_only_to_the_websocket_that_started_it(
+    product: Product, files_folder: Path
 ) -> None:
     address = f"{product.url.replace('http', 'ws', 1)}/mcp"
     async with websockets.connect(address) as first, websockets.connect(address) as second:
         starter, other = WebSocketTransport(first), WebSocketTransport(second)
         await other.rpc("ping")
-        added = await starter.call("knowledge-add", file_path=str(pages(shelf)))
+        added = await starter.call("knowledge-add", file_path=str(pages(files_folder)))
         last: Body = {}
         while last.get("progress") != 1.0:
             last = (await starter.receive())["params"]
@@ -101,7 +101,7 @@ async def test_an_asynchronous_add_tells_the_websocket_that_started_it_and_no_ot
 
 
 @pytest.mark.requirement("000.progress.async")
-async def test_an_asynchronous_add_tells_a_session_of_the_older_era(product: Product, shelf: Path) -> None:
+async def test_an_asynchronous_add_sends_progress_to_its_session(product: Product, files_folder: Path) -> None:
     accept = {"accept": "application/json, text/event-stream"}
     opening = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
     async with httpx.AsyncClient(base_url=product.url, timeout=WAIT_SECONDS, headers=accept) as http:
@@ -109,7 +109,7 @@ async def test_an_asynchronous_add_tells_a_session_of_the_older_era(product: Pro
         session = {"mcp-session-id": hello.headers["mcp-session-id"]}
         await http.post("/mcp", json={"jsonrpc": "2.0", "method": "notifications/initialized"}, headers=session)
         async with http.stream("GET", "/mcp", headers=session) as stream:
-            call = {"name": "knowledge-add", "arguments": {"file_path": str(pages(shelf))}}
+            call = {"name": "knowledge-add", "arguments": {"file_path": str(pages(files_folder))}}
             message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
             answered = await http.post("/mcp", json=message, headers=session)
             data = next(line for line in answered.text.splitlines() if line.startswith("data: {"))
@@ -124,8 +124,8 @@ async def test_an_asynchronous_add_tells_a_session_of_the_older_era(product: Pro
 
 
 @pytest.mark.requirement("000.progress.async")
-async def test_an_asynchronous_add_tells_a_process_over_stdio(process: StdioTransport, shelf: Path) -> None:
-    added = await process.call("knowledge-add", file_path=str(pages(shelf)))
+async def test_an_asynchronous_add_sends_progress_over_stdio(process: StdioTransport, files_folder: Path) -> None:
+    added = await process.call("knowledge-add", file_path=str(pages(files_folder)))
     async with asyncio.timeout(WAIT_SECONDS):
         while not any(
             message["params"]["progressToken"] == added["task_id"] and message["params"]["progress"] == 1.0
@@ -135,8 +135,8 @@ async def test_an_asynchronous_add_tells_a_process_over_stdio(process: StdioTran
 
 
 @pytest.mark.requirement("000.progress.sync")
-async def test_a_synchronous_add_tells_a_process_over_stdio_how_far_it_is(process: StdioTransport, shelf: Path) -> None:
-    call = {"name": "knowledge-add", "arguments": {"file_path": str(pages(shelf)), "async": False}}
+async def test_a_synchronous_add_sends_progress_over_stdio(process: StdioTransport, files_folder: Path) -> None:
+    call = {"name": "knowledge-add", "arguments": {"file_path": str(pages(files_folder)), "async": False}}
     answer = await process.rpc("tools/call", {**call, "_meta": {"progressToken": "mine"}})
     assert answer["result"]["structuredContent"]["success"] is True
     told = [item["params"] for item in process.notifications if item["params"]["progressToken"] == "mine"]
@@ -144,8 +144,8 @@ async def test_a_synchronous_add_tells_a_process_over_stdio_how_far_it_is(proces
 
 
 @pytest.mark.requirement("000.task.running")
-async def test_a_running_task_says_how_far_it_is(client: Transport, shelf: Path) -> None:
-    added = await client.call("knowledge-add", file_path=str(long_text(shelf)))
+async def test_a_running_task_reports_its_progress(client: Transport, files_folder: Path) -> None:
+    added = await client.call("knowledge-add", file_path=str(long_text(files_folder)))
     async with asyncio.timeout(WAIT_SECONDS):
         while (status := await client.call("knowledge-task-status", task_id=added["task_id"]))["status"] != "running":
             pass
@@ -159,9 +159,9 @@ async def test_a_running_task_says_how_far_it_is(client: Transport, shelf: Path)
 
 
 async def nothing_left(client: Transport, product: Product) -> None:
-    """Neither in the store nor in the index nor on disk."""
+    """Check that store, index and disk are empty."""
     files = data_folder_of(client, product) / "files"
-    async with asyncio.timeout(WAIT_SECONDS):  # whoever reads the store may see the end before the file is gone
+    async with asyncio.timeout(WAIT_SECONDS):  # the job ends in the store before its file is deleted
         while any(path.is_file() for path in files.rglob("*")):
             await asyncio.sleep(0)
     base = (await client.call("knowledge-status"))["knowledge_base"]
@@ -182,9 +182,9 @@ async def ended(client: Transport, task: str) -> Body:
 
 @pytest.mark.requirement("000.cancel.request")
 async def test_a_cancelled_task_leaves_nothing_behind(
-    transport_client: Transport, product: Product, shelf: Path
+    transport_client: Transport, product: Product, files_folder: Path
 ) -> None:
-    task = (await transport_client.call("knowledge-add", file_path=str(long_text(shelf))))["task_id"]
+    task = (await transport_client.call("knowledge-add", file_path=str(long_text(files_folder))))["task_id"]
     answer = (await transport_client.rpc("tools/cancel", {"taskId": task}))["result"]
     assert answer["success"] is True
     assert (answer["task_id"], answer["status"]) == (task, "cancelled")
@@ -196,10 +196,10 @@ async def test_a_cancelled_task_leaves_nothing_behind(
 
 
 @pytest.mark.requirement("000.cancel.notification")
-async def test_a_task_is_cancelled_by_a_notification_too(
-    transport_client: Transport, product: Product, shelf: Path
+async def test_a_notification_also_cancels_a_task(
+    transport_client: Transport, product: Product, files_folder: Path
 ) -> None:
-    task = (await transport_client.call("knowledge-add", file_path=str(long_text(shelf))))["task_id"]
+    task = (await transport_client.call("knowledge-add", file_path=str(long_text(files_folder))))["task_id"]
     await transport_client.notify("tools/cancel", {"taskId": task})
     assert (await ended(transport_client, task))["status"] == "cancelled"
     await nothing_left(transport_client, product)
@@ -220,7 +220,7 @@ async def test_an_unknown_task_cannot_be_cancelled(product: Product) -> None:
 
 
 async def begun(product: Product) -> UUID:
-    """The job that somebody's call has started."""
+    """Wait for the job that a call has started."""
     from knowledge.model import JobFilter
 
     async with asyncio.timeout(WAIT_SECONDS):
@@ -234,8 +234,10 @@ async def begun(product: Product) -> UUID:
 
 @pytest.mark.requirement("000.cancel.hang_up")
 @pytest.mark.parametrize("way", ["modern", "legacy", "plain", "websocket"])
-async def test_a_client_that_leaves_takes_its_synchronous_add_back(way: str, product: Product, shelf: Path) -> None:
-    arguments = {"file_path": str(long_text(shelf)), "async": False}
+async def test_a_client_that_disconnects_cancels_its_synchronous_add(
+    way: str, product: Product, files_folder: Path
+) -> None:
+    arguments = {"file_path": str(long_text(files_folder)), "async": False}
     params = {"name": "knowledge-add", "arguments": arguments}
     async with httpx.AsyncClient(base_url=product.url, timeout=WAIT_SECONDS) as http:
         there = PlainTransport(http)
@@ -261,10 +263,10 @@ async def test_a_client_that_leaves_takes_its_synchronous_add_back(way: str, pro
 
 
 @pytest.mark.requirement("000.cancel.hang_up")
-async def test_a_process_whose_input_ends_takes_its_synchronous_add_back(shelf: Path, tmp_path: Path) -> None:
-    given = {"KNOWLEDGE_FILES": str(shelf), "KNOWLEDGE_TOOLSETS": "knowledge,kb", "KNOWLEDGE_EMBEDDING": "none"}
+async def test_the_end_of_stdin_cancels_a_synchronous_add(files_folder: Path, tmp_path: Path) -> None:
+    given = {"KNOWLEDGE_FILES": str(files_folder), "KNOWLEDGE_TOOLSETS": "knowledge,kb", "KNOWLEDGE_EMBEDDING": "none"}
     process = StdioTransport(tmp_path, **given)
-    params = {"name": "knowledge-add", "arguments": {"file_path": str(long_text(shelf)), "async": False}}
+    params = {"name": "knowledge-add", "arguments": {"file_path": str(long_text(files_folder)), "async": False}}
     process.write(json.dumps({"jsonrpc": "2.0", "id": "mine", "method": "tools/call", "params": params}))
     async with asyncio.timeout(START_SECONDS):
         while not (await process.call("kb_jobs"))["jobs"]:
@@ -278,11 +280,11 @@ async def test_a_process_whose_input_ends_takes_its_synchronous_add_back(shelf: 
 
 
 @pytest.mark.requirement("000.cancel.request_notification")
-async def test_a_cancelled_request_over_stdio_takes_its_synchronous_add_back(
-    process: StdioTransport, product: Product, shelf: Path
+async def test_a_cancelled_request_over_stdio_cancels_its_synchronous_add(
+    process: StdioTransport, product: Product, files_folder: Path
 ) -> None:
     await clear_knowledge_base(process)
-    arguments = {"file_path": str(long_text(shelf)), "async": False}
+    arguments = {"file_path": str(long_text(files_folder)), "async": False}
     call = {"name": "knowledge-add", "arguments": arguments, "_meta": {"progressToken": "taken back"}}
     process.write(json.dumps({"jsonrpc": "2.0", "id": "taken back", "method": "tools/call", "params": call}))
     async with asyncio.timeout(WAIT_SECONDS):
@@ -293,14 +295,14 @@ async def test_a_cancelled_request_over_stdio_takes_its_synchronous_add_back(
 
 
 @pytest.mark.requirement("000.cancel.request_notification")
-async def test_a_cancelled_request_takes_its_synchronous_add_back(product: Product, shelf: Path) -> None:
+async def test_a_cancelled_request_cancels_its_synchronous_add(product: Product, files_folder: Path) -> None:
     async with (
         httpx.AsyncClient(base_url=product.url, timeout=WAIT_SECONDS) as http,
         websockets.connect(f"{product.url.replace('http', 'ws', 1)}/mcp") as connection,
     ):
         await clear_knowledge_base(PlainTransport(http))
         socket = WebSocketTransport(connection)
-        arguments = {"file_path": str(long_text(shelf)), "async": False}
+        arguments = {"file_path": str(long_text(files_folder)), "async": False}
         await socket.send("tools/call", {"name": "knowledge-add", "arguments": arguments}, request_id=7)
         job = await begun(product)
         await socket.send("notifications/cancelled", {"requestId": 7, "reason": "enough"})

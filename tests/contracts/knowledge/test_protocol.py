@@ -58,7 +58,7 @@ async def test_the_seven_tools_are_registered_over_stdio(process: StdioTransport
 
 @pytest.mark.requirement("000.protocol.version")
 @pytest.mark.parametrize("version", [*VERSIONS, "1999-01-01"])
-def test_the_version_that_a_client_asks_for_is_spoken_where_it_is_known(version: str, product: Product) -> None:
+def test_a_supported_protocol_version_is_negotiated(version: str, product: Product) -> None:
     params = {"protocolVersion": version, "capabilities": {}, "clientInfo": CLIENT}
     answer = post(product, {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}).json()["result"]
     assert answer["protocolVersion"] == (version if version in VERSIONS else VERSIONS[-1])
@@ -69,7 +69,7 @@ def test_the_version_that_a_client_asks_for_is_spoken_where_it_is_known(version:
 
 
 @pytest.mark.requirement("000.protocol.http")
-def test_plain_http_needs_nothing_but_the_message(product: Product) -> None:
+def test_plain_http_needs_no_headers_or_handshake(product: Product) -> None:
     call = {"name": "knowledge-search", "arguments": {"query": "authentication", "top_k": 5}}
     response = post(product, {"jsonrpc": "2.0", "id": "1", "method": "tools/call", "params": call})
     assert response.status_code == 200
@@ -83,7 +83,7 @@ def test_plain_http_needs_nothing_but_the_message(product: Product) -> None:
 
 @pytest.mark.requirement("000.protocol.websocket")
 @pytest.mark.parametrize("opening", ["plain", "legacy", "modern"])
-async def test_a_websocket_speaks_every_era(opening: str, product: Product) -> None:
+async def test_a_websocket_serves_every_protocol_era(opening: str, product: Product) -> None:
     address = f"{product.url.replace('http', 'ws', 1)}/mcp"
     meta: Body = {}
     async with websockets.connect(address, subprotocols=[websockets.Subprotocol("mcp")]) as connection:
@@ -126,9 +126,7 @@ FAULTS = [
 
 @pytest.mark.requirement("000.protocol.faults")
 @pytest.mark.parametrize(("body", "code", "kind"), FAULTS)
-def test_a_fault_of_the_protocol_has_its_code_its_type_and_details(
-    body: bytes, code: int, kind: str, product: Product
-) -> None:
+def test_a_protocol_error_has_code_type_and_details(body: bytes, code: int, kind: str, product: Product) -> None:
     answer = post(product, body).json()
     assert answer["jsonrpc"] == "2.0"
     assert answer["error"]["code"] == code
@@ -139,7 +137,7 @@ def test_a_fault_of_the_protocol_has_its_code_its_type_and_details(
 
 @pytest.mark.requirement("000.protocol.faults")
 @pytest.mark.parametrize(("body", "code", "kind"), FAULTS)
-async def test_a_websocket_words_its_faults_alike_and_stays_open(
+async def test_a_websocket_sends_the_same_protocol_errors_and_stays_open(
     body: bytes, code: int, kind: str, product: Product
 ) -> None:
     async with websockets.connect(f"{product.url.replace('http', 'ws', 1)}/mcp") as connection:
@@ -153,7 +151,7 @@ async def test_a_websocket_words_its_faults_alike_and_stays_open(
 
 @pytest.mark.requirement("000.protocol.faults")
 @pytest.mark.parametrize(("body", "code", "kind"), FAULTS)
-async def test_stdio_words_its_faults_alike_and_goes_on(
+async def test_stdio_sends_the_same_protocol_errors_and_continues(
     body: bytes, code: int, kind: str, process: StdioTransport
 ) -> None:
     answer = await asyncio.to_thread(process.write_and_read_error, body.decode())
@@ -162,7 +160,7 @@ async def test_stdio_words_its_faults_alike_and_goes_on(
 
 
 @pytest.mark.requirement("000.protocol.faults")
-async def test_an_id_that_cannot_be_written_does_not_silence_stdio(process: StdioTransport) -> None:
+async def test_an_id_that_cannot_be_encoded_does_not_stop_stdio(process: StdioTransport) -> None:
     half = r'{"jsonrpc": "1.0", "id": "\ud800", "method": "ping"}'
     assert (await asyncio.to_thread(process.write_and_read_error, half))["error"]["code"] == -32600
     assert (await process.rpc("ping"))["result"] == {}
@@ -170,7 +168,7 @@ async def test_an_id_that_cannot_be_written_does_not_silence_stdio(process: Stdi
 
 @pytest.mark.requirement("000.protocol.faults")
 @pytest.mark.parametrize("session", [True, False])
-async def test_the_eras_of_the_protocol_carry_the_same_types_and_details(session: bool, product: Product) -> None:
+async def test_both_protocol_eras_have_the_same_error_types_and_details(session: bool, product: Product) -> None:
     from mcp import MCPError
 
     async with open_sdk_transport(f"{product.url}/mcp", "legacy" if session else "modern") as there:
@@ -182,7 +180,7 @@ async def test_the_eras_of_the_protocol_carry_the_same_types_and_details(session
 
 
 @pytest.mark.requirement("000.protocol.faults")
-def test_what_the_sdk_refuses_is_explained_too(product: Product) -> None:
+def test_errors_of_the_sdk_also_have_type_and_details(product: Product) -> None:
     modern = {"mcp_protocol_version": "2026-07-28", "accept": "application/json, text/event-stream"}
     gone = {"mcp_session_id": "gone", "accept": "application/json, text/event-stream"}
     ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
@@ -199,14 +197,14 @@ def test_a_notification_gets_no_answer(product: Product) -> None:
 
 
 @pytest.mark.requirement("000.protocol.contract_test")
-async def test_the_documents_own_contract_test_passes(product: Product, shelf: Any) -> None:
+async def test_the_test_in_the_contract_passes(product: Product, files_folder: Any) -> None:
     from tests.contracts.knowledge.samples import write_sample
 
     async with httpx.AsyncClient(base_url=product.url, timeout=WAIT_SECONDS) as http:
         call_tool = PlainTransport(http).call
 
         response = await call_tool(
-            "knowledge-add", file_path=str(write_sample(shelf / "doc.pdf", "words")), **{"async": True}
+            "knowledge-add", file_path=str(write_sample(files_folder / "doc.pdf", "words")), **{"async": True}
         )
         assert response["success"] is True
         assert "task_id" in response or response["duplicate"] is True
@@ -253,7 +251,7 @@ EXPECTED: dict[str, set[str | None]] = {
 
 @pytest.mark.requirement("000.protocol.examples")
 @pytest.mark.parametrize(("tool", "parameters"), EXAMPLES)
-async def test_each_example_of_the_document_is_understood(tool: str, parameters: Body, product: Product) -> None:
+async def test_each_example_of_the_contract_is_accepted(tool: str, parameters: Body, product: Product) -> None:
     async with httpx.AsyncClient(base_url=product.url, timeout=WAIT_SECONDS) as http:
         answer = await PlainTransport(http).call(tool, **parameters)
     assert answer.get("error") in EXPECTED.get(tool, {None}), answer

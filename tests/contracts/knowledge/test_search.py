@@ -12,16 +12,16 @@ from tests.contracts.knowledge.samples import write_sample
 from tests.contracts.transports import Body, Transport
 
 
-async def add(client: Transport, shelf: Path, text: str, suffix: str = ".md") -> Body:
-    path = write_sample(shelf / f"{uuid4().hex}{suffix}", text)
+async def add(client: Transport, files_folder: Path, text: str, suffix: str = ".md") -> Body:
+    path = write_sample(files_folder / f"{uuid4().hex}{suffix}", text)
     answer = await client.call("knowledge-add", file_path=str(path), **{"async": False})
     assert answer["success"] is True, answer
     return answer
 
 
 @pytest.mark.requirement("000.search.answer")
-async def test_a_search_answers_passages_with_where_they_came_from(client: Transport, shelf: Path) -> None:
-    added = await add(client, shelf, "# Setup\n\nTo configure authentication, first set up the OAuth2 provider.")
+async def test_a_search_returns_passages_with_their_sources(client: Transport, files_folder: Path) -> None:
+    added = await add(client, files_folder, "# Setup\n\nTo configure authentication, first set up the OAuth2 provider.")
     answer = await client.call("knowledge-search", query="How to configure authentication?")
     assert answer["success"] is True
     assert answer["query"] == "How to configure authentication?"
@@ -40,8 +40,8 @@ async def test_a_search_answers_passages_with_where_they_came_from(client: Trans
 
 
 @pytest.mark.requirement("000.search.page")
-async def test_a_hit_in_a_document_with_pages_says_on_which(client: Transport, shelf: Path) -> None:
-    await add(client, shelf, "The kettle is in the kitchen", ".pdf")
+async def test_a_hit_in_a_document_with_pages_has_its_page_number(client: Transport, files_folder: Path) -> None:
+    await add(client, files_folder, "The kettle is in the kitchen", ".pdf")
     [hit] = (await client.call("knowledge-search", query="where is the kettle"))["results"]
     assert hit["metadata"]["format"] == "pdf"
     assert hit["metadata"]["page_num"] == 1
@@ -64,17 +64,17 @@ async def test_a_search_without_a_query_is_refused(client: Transport) -> None:
 
 
 @pytest.mark.requirement("000.search.longest_query")
-async def test_a_query_of_500_characters_is_answered(client: Transport, shelf: Path) -> None:
-    await add(client, shelf, "The kettle is in the kitchen")
+async def test_a_query_of_500_characters_is_answered(client: Transport, files_folder: Path) -> None:
+    await add(client, files_folder, "The kettle is in the kitchen")
     answer = await client.call("knowledge-search", query=("kettle " * 100)[:500])
     assert answer["success"] is True
 
 
 @pytest.mark.requirement("000.search.top_k")
-async def test_top_k_is_10_unless_given_and_at_most_50(client: Transport, shelf: Path) -> None:
+async def test_top_k_is_10_unless_given_and_at_most_50(client: Transport, files_folder: Path) -> None:
     between = "# Boat\n\nA boat with two oars lies on the lake."  # neighbours that match are one passage
     text = "\n\n".join(f"# Kettle {number}\n\nKettle number {number}.\n\n{between}" for number in range(60))
-    await add(client, shelf, text)
+    await add(client, files_folder, text)
     assert len((await client.call("knowledge-search", query="kettle"))["results"]) == 10
     assert len((await client.call("knowledge-search", query="kettle", top_k=1))["results"]) == 1
     assert 10 < len((await client.call("knowledge-search", query="kettle", top_k=50))["results"]) <= 50
@@ -85,9 +85,9 @@ async def test_top_k_is_10_unless_given_and_at_most_50(client: Transport, shelf:
 
 
 @pytest.mark.requirement("000.search.min_relevance")
-async def test_min_relevance_drops_what_is_below(client: Transport, shelf: Path) -> None:
-    await add(client, shelf, "The kettle is in the kitchen")
-    await add(client, shelf, "A lamp stands beside the window of the library, where nobody reads any more")
+async def test_min_relevance_drops_lower_scores(client: Transport, files_folder: Path) -> None:
+    await add(client, files_folder, "The kettle is in the kitchen")
+    await add(client, files_folder, "A lamp stands beside the window of the library, where nobody reads any more")
     everything = (await client.call("knowledge-search", query="the kettle is in the kitchen"))["results"]
     best, worst = everything[0]["relevance_score"], everything[-1]["relevance_score"]
     assert best > worst
@@ -103,9 +103,9 @@ async def test_min_relevance_drops_what_is_below(client: Transport, shelf: Path)
 
 
 @pytest.mark.requirement("000.search.filter_format")
-async def test_a_format_filter_keeps_that_format_alone(client: Transport, shelf: Path) -> None:
-    await add(client, shelf, "The kettle is in the kitchen")
-    page = await add(client, shelf, "The kettle is in the garden", ".html")
+async def test_a_format_filter_keeps_only_that_format(client: Transport, files_folder: Path) -> None:
+    await add(client, files_folder, "The kettle is in the kitchen")
+    page = await add(client, files_folder, "The kettle is in the garden", ".html")
     for name in ("html", "HTML", ".htm"):
         answer = await client.call("knowledge-search", query="kettle", filters={"format": name})
         assert [hit["document_id"] for hit in answer["results"]] == [page["document_id"]]
@@ -115,8 +115,8 @@ async def test_a_format_filter_keeps_that_format_alone(client: Transport, shelf:
 
 
 @pytest.mark.requirement("000.search.filter_dates")
-async def test_a_date_range_is_utc_and_inclusive(client: Transport, shelf: Path) -> None:
-    await add(client, shelf, "The kettle is in the kitchen")
+async def test_a_date_range_is_utc_and_inclusive(client: Transport, files_folder: Path) -> None:
+    await add(client, files_folder, "The kettle is in the kitchen")
     today = datetime.now(UTC).date()
     day = timedelta(days=1)
 
@@ -147,7 +147,7 @@ async def test_a_date_range_is_utc_and_inclusive(client: Transport, shelf: Path)
         ({"date_range": {"from": "2025-12-31"}}, "filters.date_range.from"),
     ],
 )
-async def test_a_filter_that_is_none_is_refused_by_name(client: Transport, filters: object, parameter: str) -> None:
+async def test_an_invalid_filter_is_named_in_the_error(client: Transport, filters: object, parameter: str) -> None:
     answer = await client.call("knowledge-search", query="kettle", filters=filters)
     assert answer["success"] is False
     assert answer["error"] == "invalid_parameter"
@@ -155,8 +155,8 @@ async def test_a_filter_that_is_none_is_refused_by_name(client: Transport, filte
 
 
 @pytest.mark.requirement("000.search.no_results")
-async def test_a_search_that_finds_nothing_says_so(client: Transport, shelf: Path) -> None:
-    await add(client, shelf, "The kettle is in the kitchen")
+async def test_a_search_without_hits_has_a_message(client: Transport, files_folder: Path) -> None:
+    await add(client, files_folder, "The kettle is in the kitchen")
     answer = await client.call("knowledge-search", query="kettle", filters={"format": "pptx"})
     assert answer["success"] is True
     assert answer["query"] == "kettle"

@@ -14,9 +14,9 @@ from tests.contracts.transports import Transport
 
 
 @pytest.mark.requirement("000.status.answer")
-async def test_the_status_counts_and_says_what_is_configured(client: Transport, shelf: Path) -> None:
+async def test_the_status_has_counts_and_configuration(client: Transport, files_folder: Path) -> None:
     text = "The kettle is in the kitchen"
-    path = write_sample(shelf / "counted.md", text)
+    path = write_sample(files_folder / "counted.md", text)
     await client.call("knowledge-add", file_path=str(path), **{"async": False})
     answer = await client.call("knowledge-status")
     assert answer["success"] is True
@@ -44,7 +44,7 @@ async def test_a_healthy_status_has_no_issues(client: Transport) -> None:
 
 
 @pytest.mark.requirement("000.status.degraded")
-async def test_a_status_says_what_is_wrong(client: Transport, product: Product) -> None:
+async def test_a_degraded_status_lists_its_issues(client: Transport, product: Product) -> None:
     files = data_folder_of(client, product) / "files"
     away = files.with_name("away")
     files.rename(away)
@@ -64,8 +64,8 @@ async def test_the_status_takes_no_arguments(client: Transport) -> None:
 
 
 @pytest.mark.requirement("000.task.completed")
-async def test_a_completed_task_names_its_document(client: Transport, shelf: Path) -> None:
-    path = write_sample(shelf / f"{uuid4().hex}.md", "The kettle is in the kitchen")
+async def test_a_completed_task_names_its_document(client: Transport, files_folder: Path) -> None:
+    path = write_sample(files_folder / f"{uuid4().hex}.md", "The kettle is in the kitchen")
     added = await client.call("knowledge-add", file_path=str(path))
     status = await wait_for_task(client, added["task_id"])
     [document] = (await client.call("knowledge-show"))["documents"]
@@ -80,8 +80,8 @@ async def test_a_completed_task_names_its_document(client: Transport, shelf: Pat
 
 
 @pytest.mark.requirement("000.task.failed")
-async def test_a_failed_task_says_why(client: Transport, shelf: Path) -> None:
-    path = write_sample(shelf / f"{uuid4().hex}.md", " \n ")
+async def test_a_failed_task_reports_the_reason(client: Transport, files_folder: Path) -> None:
+    path = write_sample(files_folder / f"{uuid4().hex}.md", " \n ")
     added = await client.call("knowledge-add", file_path=str(path))
     status = await wait_for_task(client, added["task_id"])
     assert status["success"] is False

@@ -1,4 +1,4 @@
-"""Contract 000: each tool answers on each transport, with the same content as everywhere and with its errors."""
+"""Contract 000: each tool returns the same answers and errors on every transport."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tests.contracts.transports import Body, Transport
 TEXT = "The kettle is in the kitchen"
 
 
-async def add_document(client: Transport, shelf: Path, text: str = TEXT) -> Body:
-    path = write_sample(shelf / f"{uuid4().hex}.md", text)
+async def add_document(client: Transport, files_folder: Path, text: str = TEXT) -> Body:
+    path = write_sample(files_folder / f"{uuid4().hex}.md", text)
     answer = await client.call("knowledge-add", file_path=str(path), **{"async": False})
     assert answer.pop("processing_time_seconds") > 0
     expected = {
@@ -27,8 +27,8 @@ async def add_document(client: Transport, shelf: Path, text: str = TEXT) -> Body
 
 
 @pytest.mark.requirement("000.protocol.transports")
-async def test_knowledge_add_answers_on_every_transport(transport_client: Transport, shelf: Path) -> None:
-    added = await add_document(transport_client, shelf)
+async def test_knowledge_add_answers_on_every_transport(transport_client: Transport, files_folder: Path) -> None:
+    added = await add_document(transport_client, files_folder)
     [document] = (await transport_client.call("knowledge-show"))["documents"]
     assert (document["id"], document["filename"]) == (added["document_id"], added["filename"])
     refused = await transport_client.call("knowledge-add", file_path="/test/doc.xyz")
@@ -38,8 +38,8 @@ async def test_knowledge_add_answers_on_every_transport(transport_client: Transp
 
 
 @pytest.mark.requirement("000.protocol.transports")
-async def test_knowledge_search_answers_on_every_transport(transport_client: Transport, shelf: Path) -> None:
-    added = await add_document(transport_client, shelf, f"# Übersicht\n\n{TEXT}. Der Kessel kostet 5 € 🫖.")
+async def test_knowledge_search_answers_on_every_transport(transport_client: Transport, files_folder: Path) -> None:
+    added = await add_document(transport_client, files_folder, f"# Übersicht\n\n{TEXT}. Der Kessel kostet 5 € 🫖.")
     answer = await transport_client.call("knowledge-search", query="Where is the kettle?", top_k=3)
     assert (answer["success"], answer["query"], answer["total_results"]) == (True, "Where is the kettle?", 1)
     [hit] = answer["results"]
@@ -51,8 +51,8 @@ async def test_knowledge_search_answers_on_every_transport(transport_client: Tra
 
 
 @pytest.mark.requirement("000.protocol.transports")
-async def test_knowledge_remove_answers_on_every_transport(transport_client: Transport, shelf: Path) -> None:
-    added = await add_document(transport_client, shelf)
+async def test_knowledge_remove_answers_on_every_transport(transport_client: Transport, files_folder: Path) -> None:
+    added = await add_document(transport_client, files_folder)
     refused = await transport_client.call("knowledge-remove", document_id=added["document_id"])
     assert refused == {
         "success": False,
@@ -70,9 +70,12 @@ async def test_knowledge_remove_answers_on_every_transport(transport_client: Tra
 
 
 @pytest.mark.requirement("000.protocol.transports")
-async def test_knowledge_show_answers_on_every_transport(transport_client: Transport, shelf: Path) -> None:
+async def test_knowledge_show_answers_on_every_transport(transport_client: Transport, files_folder: Path) -> None:
     assert (await transport_client.call("knowledge-show"))["message"] == "Knowledge base is empty"
-    first, second = await add_document(transport_client, shelf), await add_document(transport_client, shelf, "A lamp")
+    first, second = (
+        await add_document(transport_client, files_folder),
+        await add_document(transport_client, files_folder, "A lamp"),
+    )
     answer = await transport_client.call("knowledge-show", limit=5, sort_order="asc")
     assert (answer["success"], answer["total_count"], answer["limit"], answer["offset"]) == (True, 2, 5, 0)
     assert [document["id"] for document in answer["documents"]] == [first["document_id"], second["document_id"]]
@@ -82,8 +85,8 @@ async def test_knowledge_show_answers_on_every_transport(transport_client: Trans
 
 
 @pytest.mark.requirement("000.protocol.transports")
-async def test_knowledge_clear_answers_on_every_transport(transport_client: Transport, shelf: Path) -> None:
-    await add_document(transport_client, shelf)
+async def test_knowledge_clear_answers_on_every_transport(transport_client: Transport, files_folder: Path) -> None:
+    await add_document(transport_client, files_folder)
     refused = await transport_client.call("knowledge-clear", confirm=True, confirmation_phrase="delete all")
     assert (refused["success"], refused["error"]) == (False, "confirmation_required")
     assert refused["current_document_count"] == 1
@@ -93,8 +96,8 @@ async def test_knowledge_clear_answers_on_every_transport(transport_client: Tran
 
 
 @pytest.mark.requirement("000.protocol.transports")
-async def test_knowledge_status_answers_on_every_transport(transport_client: Transport, shelf: Path) -> None:
-    await add_document(transport_client, shelf)
+async def test_knowledge_status_answers_on_every_transport(transport_client: Transport, files_folder: Path) -> None:
+    await add_document(transport_client, files_folder)
     answer = await transport_client.call("knowledge-status")
     assert (answer["success"], answer["health"]["status"]) == (True, "healthy")
     base = answer["knowledge_base"]
@@ -106,8 +109,10 @@ async def test_knowledge_status_answers_on_every_transport(transport_client: Tra
 
 
 @pytest.mark.requirement("000.protocol.transports")
-async def test_knowledge_task_status_answers_on_every_transport(transport_client: Transport, shelf: Path) -> None:
-    path = write_sample(shelf / f"{uuid4().hex}.md", TEXT)
+async def test_knowledge_task_status_answers_on_every_transport(
+    transport_client: Transport, files_folder: Path
+) -> None:
+    path = write_sample(files_folder / f"{uuid4().hex}.md", TEXT)
     added = await transport_client.call("knowledge-add", file_path=str(path))
     assert (added["success"], added["message"]) == (True, "Document queued for processing")
     status = await wait_for_task(transport_client, added["task_id"])

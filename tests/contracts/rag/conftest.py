@@ -1,4 +1,4 @@
-"""One server for all tests of this contract, a site to crawl, and an empty knowledge base for each test."""
+"""One server and one web site for all tests of contract 002; each test starts with an empty knowledge base."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from tests.support.web_site import WebSite, serve_site
 class Product:
     url: str
     engine: LocalEngine
-    shelf: Path
-    """The only folder below which files may be opened."""
+    files_folder: Path
+    """The only allowed folder for files."""
 
 
 @pytest.fixture(scope="module")
@@ -35,9 +35,9 @@ def product(parsers: SharedParsers, tmp_path_factory: pytest.TempPathFactory) ->
     crawl = replace(app.build_crawl_options(settings), retry_policy=RetryPolicy(attempts=1, first_wait_seconds=0.01))
     engine = make_test_engine(settings, parsers=parsers, crawl=crawl)
     engine.start()
-    shelf = tmp_path_factory.mktemp("shelf")
-    with serve_app_in_thread(make_app(engine, settings, shelf)) as url:
-        yield Product(url, engine, shelf)
+    files_folder = tmp_path_factory.mktemp("files")
+    with serve_app_in_thread(make_app(engine, settings, files_folder)) as url:
+        yield Product(url, engine, files_folder)
     engine.close()
 
 
@@ -50,7 +50,7 @@ async def empty(product: Product) -> AsyncIterator[None]:
 
 @pytest.fixture(params=["plain", "modern"])
 async def client(request: pytest.FixtureRequest, product: Product, empty: None) -> AsyncIterator[Transport]:
-    """The tools as curl reaches them, and as the official client does."""
+    """The tools over plain HTTP and over the official client."""
     if request.param == "plain":
         async with httpx.AsyncClient(base_url=product.url, timeout=WAIT_SECONDS) as http:
             yield PlainTransport(http, "/mcp/rag")
@@ -61,7 +61,7 @@ async def client(request: pytest.FixtureRequest, product: Product, empty: None) 
 
 @pytest.fixture
 async def tools(product: Product, empty: None) -> AsyncIterator[PlainTransport]:
-    """One road, for what cannot differ between them."""
+    """The tools over plain HTTP, for behaviour that is the same on every transport."""
     async with httpx.AsyncClient(base_url=product.url, timeout=WAIT_SECONDS) as http:
         yield PlainTransport(http, "/mcp/rag")
 
@@ -74,6 +74,6 @@ def site() -> Iterator[WebSite]:
 
 @pytest.fixture
 def paper(product: Product) -> Path:
-    path = product.shelf / "async.md"
+    path = product.files_folder / "async.md"
     path.write_text("# Async patterns\n\nA coroutine awaits its friends.\n\n## Pools\n\nConnections are pooled.\n")
     return path

@@ -15,7 +15,7 @@ LIMIT = 30.0
 
 
 async def ended(client: Transport, job_id: str) -> dict[str, Any]:
-    """The crawl job when it is over."""
+    """Wait until a crawl has ended and return its report."""
     async with asyncio.timeout(LIMIT):
         while True:
             answer: dict[str, Any] = await client.call("manage_crawl_job", action="get", job_id=job_id, per_page=20)
@@ -25,7 +25,7 @@ async def ended(client: Transport, job_id: str) -> dict[str, Any]:
 
 
 @pytest.mark.requirement("002.crawl.started")
-async def test_a_crawl_is_answered_at_once_with_its_job(client: Transport, site: WebSite) -> None:
+async def test_a_crawl_returns_its_job_immediately(client: Transport, site: WebSite) -> None:
     site.put_page("/docs/")
     answer = await client.call(
         "crawl_website", url=site.url + "/docs/", recursive=True, max_pages=50, title="Example Docs"
@@ -42,7 +42,7 @@ async def test_a_crawl_is_answered_at_once_with_its_job(client: Transport, site:
 
 
 @pytest.mark.requirement("002.crawl.completed")
-async def test_a_completed_crawl_tells_what_it_brought(client: Transport, site: WebSite) -> None:
+async def test_a_completed_crawl_reports_pages_and_documents(client: Transport, site: WebSite) -> None:
     site.put_page("/", "/a", "/gone", "/tag/x")
     site.put_page("/a", text="Async context managers close their doors behind them.")
     answer = await client.call("crawl_website", url=site.url + "/", recursive=True, exclude_patterns=["/tag/"])
@@ -60,9 +60,7 @@ async def test_a_completed_crawl_tells_what_it_brought(client: Transport, site: 
 
 @pytest.mark.requirement("002.crawl.max_pages")
 @pytest.mark.parametrize(("given", "used"), [(500, 100), (0, 1)])
-async def test_the_number_of_pages_is_brought_into_range_and_shown(
-    tools: PlainTransport, site: WebSite, given: int, used: int
-) -> None:
+async def test_max_pages_is_clamped_and_shown(tools: PlainTransport, site: WebSite, given: int, used: int) -> None:
     site.put_page("/")
     answer = await tools.call("crawl_website", url=site.url + "/", max_pages=given)
     assert answer["crawl_job"]["max_pages"] == used
@@ -89,7 +87,7 @@ async def test_a_new_source_is_named_after_the_site(tools: PlainTransport, site:
 
 
 @pytest.mark.requirement("002.crawl.nothing")
-async def test_a_crawl_that_brings_nothing_has_failed_and_says_why(tools: PlainTransport, site: WebSite) -> None:
+async def test_a_crawl_without_documents_fails_with_the_reason(tools: PlainTransport, site: WebSite) -> None:
     job = (await tools.call("crawl_website", url=site.url + "/missing"))["crawl_job"]
     done = await ended(tools, job["id"])
     assert done["crawl_job"]["status"] == "failed"
@@ -99,7 +97,7 @@ async def test_a_crawl_that_brings_nothing_has_failed_and_says_why(tools: PlainT
 
 @pytest.mark.requirement("002.crawl.url")
 @pytest.mark.parametrize("url", ["ftp://example.com", "example.com", "file:///etc/passwd", "javascript:alert(1)"])
-async def test_what_is_no_web_address_is_refused_in_the_contracts_words(tools: PlainTransport, url: str) -> None:
+async def test_other_url_schemes_are_refused_with_the_contracts_message(tools: PlainTransport, url: str) -> None:
     answer = await tools.call("crawl_website", url=url)
     assert answer["error"] == "Invalid URL: must start with http:// or https://"
     assert answer["suggestion"].startswith("Provide fully qualified URL")
@@ -107,13 +105,13 @@ async def test_what_is_no_web_address_is_refused_in_the_contracts_words(tools: P
 
 @pytest.mark.requirement("002.crawl.forbidden")
 @pytest.mark.parametrize("host", ["169.254.169.254", "10.1.2.3", "[::1]", "2852039166", "0x7f000002"])
-async def test_addresses_inside_are_refused_at_once(tools: PlainTransport, host: str) -> None:
+async def test_private_addresses_are_refused_immediately(tools: PlainTransport, host: str) -> None:
     answer = await tools.call("crawl_website", url=f"http://{host}/")
     assert "not a public address" in answer["error"]
 
 
 @pytest.mark.requirement("002.crawl_job.cancel")
-async def test_a_crawl_can_be_cancelled_and_not_twice(client: Transport, site: WebSite) -> None:
+async def test_a_crawl_can_be_cancelled_once(client: Transport, site: WebSite) -> None:
     reached, leave = threading.Event(), threading.Event()
 
     def slow(asked: ReceivedRequest) -> SiteReply:
@@ -128,7 +126,7 @@ async def test_a_crawl_can_be_cancelled_and_not_twice(client: Transport, site: W
     leave.set()
     assert stopped["crawl_job"]["status"] == "cancelled"
     again = await client.call("manage_crawl_job", action="cancel", job_id=job)
-    assert "already ended: it is cancelled" in again["error"]
+    assert "already ended with status cancelled" in again["error"]
     assert f"job_id='{job}'" in again["suggestion"]
 
 

@@ -12,7 +12,7 @@ from tests.contracts.transports import PlainTransport, Transport
 
 
 @pytest.mark.requirement("002.document.create")
-async def test_create_waits_and_answers_the_finished_document(client: Transport, paper: Path) -> None:
+async def test_create_waits_and_returns_the_finished_document(client: Transport, paper: Path) -> None:
     source = (await client.call("manage_source", action="create", title="Research"))["source"]
     answer = await client.call(
         "manage_document",
@@ -46,15 +46,15 @@ async def test_the_same_file_again_is_the_same_document(client: Transport, paper
 
 
 @pytest.mark.requirement("002.document.missing_path")
-async def test_create_without_a_file_is_refused_in_the_contracts_words(client: Transport) -> None:
+async def test_create_without_a_file_is_refused_with_the_contracts_message(client: Transport) -> None:
     answer = await client.call("manage_document", action="create")
     assert answer["error"] == "file_path required for create"
     assert answer["suggestion"].startswith("Provide file_path to upload document")
 
 
 @pytest.mark.requirement("002.document.failure")
-async def test_a_file_that_cannot_be_read_says_why(tools: PlainTransport, product: Product) -> None:
-    empty = product.shelf / "empty.html"
+async def test_a_file_without_text_is_refused_with_the_reason(tools: PlainTransport, product: Product) -> None:
+    empty = product.files_folder / "empty.html"
     empty.write_text("<html><body></body></html>")
     answer = await tools.call("manage_document", action="create", file_path=str(empty))
     assert not answer["success"]
@@ -86,10 +86,10 @@ async def test_get_update_and_delete_a_document(client: Transport, paper: Path) 
 
 
 @pytest.mark.requirement("002.document.list")
-async def test_lists_have_at_most_twenty_items_and_say_so(tools: PlainTransport, product: Product) -> None:
+async def test_lists_have_at_most_twenty_items_and_show_the_limit(tools: PlainTransport, product: Product) -> None:
     source = (await tools.call("manage_source", action="create", title="Many"))["source"]["id"]
     for number in range(22):
-        path = product.shelf / f"note{number}.txt"
+        path = product.files_folder / f"note{number}.txt"
         path.write_text(f"cup number {number}")
         await tools.call("manage_document", action="create", file_path=str(path), source_id=source)
     answer = await tools.call("manage_document", action="list", source_id=source, per_page=1000)
@@ -139,10 +139,10 @@ async def test_get_list_update_and_delete_a_source(client: Transport, paper: Pat
 
 
 @pytest.mark.requirement("002.source.delete_while_searching")
-async def test_a_source_is_deleted_whole_while_searches_run(tools: PlainTransport, product: Product) -> None:
+async def test_a_source_is_deleted_atomically_while_searches_run(tools: PlainTransport, product: Product) -> None:
     source = (await tools.call("manage_source", action="create", title="Short-lived"))["source"]["id"]
     for number in range(10):
-        path = product.shelf / f"cup{number}.txt"
+        path = product.files_folder / f"cup{number}.txt"
         path.write_text(f"kettle number {number} whistles")
         await tools.call("manage_document", action="create", file_path=str(path), source_id=source)
     searches = [asyncio.create_task(tools.call("search_knowledge_base", query="kettle whistles")) for _ in range(30)]
@@ -154,7 +154,7 @@ async def test_a_source_is_deleted_whole_while_searches_run(tools: PlainTranspor
 
 
 @pytest.mark.requirement("002.source.unknown")
-async def test_an_unknown_action_is_refused_with_the_actions_there_are(client: Transport) -> None:
+async def test_an_unknown_action_is_refused_with_the_valid_actions(client: Transport) -> None:
     answer = await client.call("manage_source", action="invalid_action")
     assert answer["error"] == "Unknown action: invalid_action"
     assert answer["suggestion"].startswith("Use 'create', 'get', 'list', 'update', or 'delete'")

@@ -18,7 +18,7 @@ async def added(client: Transport, path: Path, **facts: object) -> dict[str, obj
 
 @pytest.mark.requirement("002.search.answer")
 @pytest.mark.parametrize("kind", ["vector", "hybrid", "rerank"])
-async def test_each_kind_of_search_answers_in_the_contracts_shape(client: Transport, paper: Path, kind: str) -> None:
+async def test_each_search_type_returns_the_contracts_shape(client: Transport, paper: Path, kind: str) -> None:
     document = await added(client, paper)
     answer = await client.call("search_knowledge_base", query="coroutine friends", search_type=kind)
     assert (answer["success"], answer["search_type"], answer["query"]) == (True, kind, "coroutine friends")
@@ -55,15 +55,13 @@ async def test_an_unknown_source_is_refused_with_the_call_that_lists_them(client
 
 @pytest.mark.requirement("002.search.match_count")
 @pytest.mark.parametrize(("given", "used"), [(1000, 50), (0, 1), (-5, 1), (7, 7)])
-async def test_the_number_of_matches_is_brought_into_range_and_shown(
-    tools: PlainTransport, given: int, used: int
-) -> None:
+async def test_match_count_is_clamped_and_shown(tools: PlainTransport, given: int, used: int) -> None:
     answer = await tools.call("search_knowledge_base", query="tea", match_count=given)
     assert answer["match_count"] == used
 
 
 @pytest.mark.requirement("002.search.threshold")
-async def test_the_threshold_is_the_least_relevance(tools: PlainTransport, paper: Path) -> None:
+async def test_the_threshold_is_the_minimum_relevance(tools: PlainTransport, paper: Path) -> None:
     await added(tools, paper)
     everything = await tools.call("search_knowledge_base", query="coroutine", similarity_threshold=0)
     scores = [hit["score"] for hit in everything["results"]]
@@ -76,7 +74,7 @@ async def test_the_threshold_is_the_least_relevance(tools: PlainTransport, paper
 
 
 @pytest.mark.requirement("002.search.truncated")
-async def test_long_texts_and_titles_are_cut(tools: PlainTransport, paper: Path) -> None:
+async def test_long_texts_and_titles_are_truncated(tools: PlainTransport, paper: Path) -> None:
     paper.with_name("long.txt").write_text("kettle " + "responsibilities " * 150)
     document = await added(tools, paper.with_name("long.txt"), metadata={"abstract": "tea " * 500})
     updated = await tools.call("manage_document", action="update", document_id=document["id"], title="T" * 400)
@@ -88,14 +86,14 @@ async def test_long_texts_and_titles_are_cut(tools: PlainTransport, paper: Path)
 
 
 @pytest.mark.requirement("002.search.type")
-async def test_an_unknown_kind_of_search_is_refused_with_the_kinds_there_are(client: Transport) -> None:
+async def test_an_unknown_search_type_is_refused_with_the_valid_types(client: Transport) -> None:
     answer = await client.call("search_knowledge_base", query="tea", search_type="psychic")
     assert answer["error"] == "Invalid search_type: psychic"
     assert answer["suggestion"].startswith("Use 'vector', 'hybrid', or 'rerank'")
 
 
 @pytest.mark.requirement("002.search.empty")
-async def test_an_empty_knowledge_base_answers_no_results(client: Transport) -> None:
+async def test_an_empty_knowledge_base_returns_no_results(client: Transport) -> None:
     answer = await client.call("search_knowledge_base", query="tea")
     assert (answer["success"], answer["results"], answer["count"]) == (True, [], 0)
 

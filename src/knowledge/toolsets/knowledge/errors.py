@@ -1,4 +1,4 @@
-"""Contract 000's words: for what goes wrong, for times and names, and for the ids that callers write."""
+"""Error codes and refusals of contract 000."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ ERROR_CODES: dict[type[KnowledgeError], str] = {
 
 
 def refuse(error: KnowledgeError) -> Refusal:
-    """`success: false`, the contract's word, the sentence, and the facts beside them."""
-    word = find_nearest(type(error), ERROR_CODES)
+    """Format an error as contract 000 prints it: `success`, `error`, `message` and the details beside them."""
+    code = find_nearest(type(error), ERROR_CODES)
     facts = {key: value for key, value in error.details.items() if key not in ("success", "error", "message")}
     hint: Json = {"hint": error.hint} if error.hint else {}
-    return Refusal({"success": False, "error": word, "message": str(error), **facts, **hint}, code=word)
+    return Refusal({"success": False, "error": code, "message": str(error), **facts, **hint}, code=code)
 
 
-def dump_warnings(found: tuple[str, ...]) -> Json:
-    return {"warnings": list(found)} if found else {}
+def dump_warnings(warnings: tuple[str, ...]) -> Json:
+    return {"warnings": list(warnings)} if warnings else {}
 
 
 def to_ref(value: JsonValue) -> Ref:

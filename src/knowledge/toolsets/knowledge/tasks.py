@@ -1,4 +1,4 @@
-"""Contract 000's tasks: how a job is shown and cancelled, and an estimate of how long it takes."""
+"""Tasks of contract 000: format, cancellation and time estimates of jobs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from knowledge.errors import ERRORS_BY_CODE, KnowledgeError
 from knowledge.model import DocumentFilter, Job, JobFilter, JobKind, JobStatus, Json, now
 from knowledge.toolsets.base import Refusal, ToolCall, ToolResult, find_nearest
 from knowledge.toolsets.knowledge.errors import ERROR_CODES, dump_warnings, refuse
-from knowledge.toolsets.values import as_ref
+from knowledge.toolsets.values import parse_ref
 
 STATUS_WORDS = {JobStatus.PROCESSING: "running", JobStatus.PARTIAL: "completed"}
 
@@ -26,13 +26,13 @@ FAMILY_BY_TYPE = {
 }  # fmt: skip
 
 PRIOR_SECONDS_PER_MEGABYTE = {"text": 25.0, "pages": 4.0, "image": 6.0}
-"""Seconds a megabyte, before anything has been learnt on this machine."""
+"""Estimate before any document was processed on this machine."""
 PRIOR_BYTES = BYTES_PER_MEGABYTE // 4
 """Weight of the prior in bytes of evidence (shrinkage estimate)."""
 DEFAULT_SECONDS = 2.0
-"""Seconds that a document takes of which nothing is known."""
+"""Estimate for one queued document before any was processed."""
 MIN_SECONDS = 0.2
-"""Queueing, publishing and indexing take this long for the smallest document."""
+"""Time for queueing, publishing and indexing, which does not depend on the size."""
 
 
 def status_word(job: Job) -> str:
@@ -53,19 +53,19 @@ def dump_running(job: Job, seconds_left: float) -> Json:
 
 
 def dump_ended(job: Job) -> ToolResult:
-    came_to_nothing = job.error is not None or job.status is JobStatus.CANCELLED
-    return refuse_failed(job) if came_to_nothing else dump_completed(job)
+    failed = job.error is not None or job.status is JobStatus.CANCELLED
+    return refuse_failed(job) if failed else dump_completed(job)
 
 
 async def find_task(call: ToolCall, task_id: str) -> Job:
-    ref = as_ref(task_id)
+    ref = parse_ref(task_id)
     if ref is None:
         raise errors.InvalidParameter("Invalid value for 'task_id': must be a UUID", parameter="task_id")
     try:
         return await call.engine.job(ref)
     except errors.JobNotFound:
         raise errors.JobNotFound(
-            f"Task with ID '{task_id}' not found", hint="Use the task_id that knowledge-add answered.", task_id=task_id
+            f"Task with ID '{task_id}' not found", hint="Use the task_id that knowledge-add returned.", task_id=task_id
         ) from None
 
 
@@ -80,23 +80,23 @@ def dump_completed(job: Job) -> Json:
 
 
 def refuse_failed(job: Job) -> Refusal:
-    """A task that came to nothing, and why."""
+    """Return the refusal for a failed or cancelled task, with its reason."""
     if job.error is None:
-        word, message, facts = "cancelled", "The task was cancelled; nothing of it remains", {}
+        code, message, facts = "cancelled", "The task was cancelled and left nothing behind", {}
     else:
-        word = find_nearest(ERRORS_BY_CODE.get(job.error.code, errors.Internal), ERROR_CODES)
+        code = find_nearest(ERRORS_BY_CODE.get(job.error.code, errors.Internal), ERROR_CODES)
         message, facts = job.error.message, {"hint": job.error.hint} if job.error.hint else {}
     return Refusal(
         {
-            "success": False, "task_id": str(job.uid), "status": status_word(job), "error": word, "message": message,
+            "success": False, "task_id": str(job.uid), "status": status_word(job), "error": code, "message": message,
             "elapsed_time_seconds": elapsed_seconds(job), "filename": job.filename, **facts,
         },
-        code=word,
+        code=code,
     )  # fmt: skip
 
 
 async def cancel_task(call: ToolCall, task_id: str) -> ToolResult:
-    """`tools/cancel`: stop a task and take back what it had done."""
+    """Handle `tools/cancel`: cancel a task and roll back its changes."""
     try:
         job = await call.engine.cancel((await find_task(call, task_id)).uid)
     except KnowledgeError as error:
@@ -106,7 +106,7 @@ async def cancel_task(call: ToolCall, task_id: str) -> ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class TimingSample:
-    """One document that was added: its kind, its size, and the seconds it took."""
+    """Kind, size in bytes and processing time of one added document."""
 
     family: str
     size: int
@@ -118,7 +118,7 @@ def family_of(doc_type: str) -> str:
 
 
 def estimate_seconds(doc_type: str, size: int, samples: Sequence[TimingSample], waiting: int = 0) -> float:
-    """The time that a document of this size is likely to need, behind so many others."""
+    """Estimate the processing time of a document, with `waiting` jobs queued before it."""
     kind = family_of(doc_type)
     alike = [sample for sample in samples if sample.family == kind]
     spent = PRIOR_SECONDS_PER_MEGABYTE[kind] * PRIOR_BYTES / BYTES_PER_MEGABYTE + sum(
@@ -130,7 +130,7 @@ def estimate_seconds(doc_type: str, size: int, samples: Sequence[TimingSample], 
 
 
 async def load_samples(engine: Engine, count: int = 20) -> list[TimingSample]:
-    """The latest documents with the time that their jobs took."""
+    """Return the processing times of the latest documents."""
     done = await engine.jobs(JobFilter(status=JobStatus.COMPLETED, kind=JobKind.ADD, per_page=count))
     documents = await engine.documents(DocumentFilter(sort="updated_at", per_page=count))
     spent = {
@@ -146,13 +146,13 @@ async def load_samples(engine: Engine, count: int = 20) -> list[TimingSample]:
 
 
 async def estimate_new_document(engine: Engine, doc_type: str, size: int) -> float:
-    """How many seconds a document that was just accepted will take, those before it included."""
+    """Estimate the seconds until a document that was just queued is processed."""
     queued = await engine.jobs(JobFilter(status=JobStatus.QUEUED, per_page=1))
     return estimate_seconds(doc_type, size, await load_samples(engine), max(queued.total - 1, 0))
 
 
 async def estimate_time_left(engine: Engine, job: Job) -> float:
-    """The seconds that a job still needs: as its own pace foretells, or as the latest ones took before it has one."""
+    """Estimate the remaining seconds of a job from its progress, or from the latest jobs if it has none."""
     spent = (now() - job.started_at).total_seconds() if job.started_at else 0.0
     if job.progress > 0:
         return round(max(spent, 0.1) * (1 - job.progress) / job.progress, 1)

@@ -1,4 +1,4 @@
-"""Contract 000: one knowledge base, seven tools."""
+"""The seven tools of contract 000."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from knowledge.toolsets.knowledge.tasks import (
     estimate_time_left,
     find_task,
 )
-from knowledge.toolsets.values import as_ref, stamp
+from knowledge.toolsets.values import format_timestamp, parse_ref
 
 CONTRACT_FORMATS = ("pdf", "docx", "pptx", "xlsx", "html", "jpg", "png", "svg")
 
@@ -77,10 +77,10 @@ async def add(
 
 
 async def report_added(call: ToolCall, job: Job, seconds: float) -> ToolResult:
-    """What a synchronous add answers: the document, the reason why there is none, or that it goes on."""
+    """Return the answer of a synchronous add: the document, the failure, or the state of a job that still runs."""
     if not job.status.has_ended:
-        going_on = {"message": "Still processing; ask knowledge-task-status how it goes on"}
-        return {**dump_running(job, await estimate_time_left(call.engine, job)), **going_on}
+        message = {"message": "Still processing; call knowledge-task-status with this task_id"}
+        return {**dump_running(job, await estimate_time_left(call.engine, job)), **message}
     if was_unpacked(job):
         return {
             "success": True,
@@ -103,7 +103,7 @@ def report_duplicate(document: Document) -> Json:
     return {
         "success": True, "document_id": str(document.uid), "filename": name_of(document),
         "chunks_created": document.chunk_count, "processing_method": document.method.value,
-        "processing_time_seconds": 0.0, "duplicate": True, "message": "The same document is already there",
+        "processing_time_seconds": 0.0, "duplicate": True, "message": "The same document already exists",
     }  # fmt: skip
 
 
@@ -169,7 +169,7 @@ def build_filter(filters: Filters) -> SearchFilter:
 
 
 def parse_moment(text: str | None, end: str, of_day: clock) -> datetime | None:
-    """A day, or a time of day, in UTC; a day means the whole of it."""
+    """Parse an ISO date or time as UTC; a date is combined with `of_day`."""
     if text is None:
         return None
     try:
@@ -190,7 +190,7 @@ def dump_hit(hit: Hit) -> Json:
         "document_id": str(document.uid), "chunk_id": str(chunk.uid), "filename": name_of(document),
         "chunk_text": hit.text, "relevance_score": round(hit.score, 4),
         "metadata": {
-            "format": document.doc_type, "page_num": chunk.page, "date_added": stamp(document.created_at),
+            "format": document.doc_type, "page_num": chunk.page, "date_added": format_timestamp(document.created_at),
             "title": document.title, "section": list(chunk.section), "chunk_index": chunk.index,
             "chunk_indexes": [*hit.indexes],
             "source_path": document.source_path, "url": document.url,
@@ -217,7 +217,7 @@ async def remove(
 
 
 async def find_document(call: ToolCall, document_id: str) -> Document:
-    ref = as_ref(document_id)
+    ref = parse_ref(document_id)
     if ref is not None:
         try:
             return await call.engine.document(ref)
@@ -256,7 +256,7 @@ def dump_document(document: Document) -> Json:
     processing = document.status is DocumentStatus.PROCESSING
     facts: Json = {
         "id": str(document.uid), "filename": name_of(document), "format": document.doc_type,
-        "size_bytes": document.size_bytes, "date_added": stamp(document.created_at),
+        "size_bytes": document.size_bytes, "date_added": format_timestamp(document.created_at),
         "chunk_count": document.chunk_count, "processing_status": "processing" if processing else "completed",
         "processing_method": document.method.value, "title": document.title, "tags": list(document.tags),
         "metadata": document.metadata,
@@ -304,7 +304,7 @@ async def show_status(call: ToolCall) -> Json:
             "embedding_model": now.model.name, "chunk_size": now.chunk_size,
             "max_file_size_mb": to_megabytes(call.limits.max_file_bytes),
         },
-        "last_updated": stamp(now.last_change) if now.last_change else None,
+        "last_updated": format_timestamp(now.last_change) if now.last_change else None,
     }  # fmt: skip
 
 

@@ -1,1 +1,1 @@
-"""Contract 002: sources, documents, three kinds of search, and a crawler."""
+"""Contract 002: sources, documents, search and a web crawler."""

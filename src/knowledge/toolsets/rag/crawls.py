@@ -1,4 +1,4 @@
-"""crawl_website starts a crawl; manage_crawl_job tells how it goes and stops it."""
+"""The tools crawl_website and manage_crawl_job."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from knowledge.toolsets.rag.errors import (
     unknown_action_error,
 )
 from knowledge.toolsets.rag.sources import find_source
-from knowledge.toolsets.values import as_ref, stamp
+from knowledge.toolsets.values import format_timestamp, parse_ref
 
 ACTIONS = ("get", "list", "cancel")
 STATUS_WORDS = {JobStatus.PROCESSING: "running", JobStatus.PARTIAL: "completed"}
@@ -46,7 +46,7 @@ async def crawl_website(
         list[str] | None, Field(description='URL patterns to skip (e.g., ["/archive/", "/tag/"]); globs work too')
     ] = None,
 ) -> Json:
-    """Crawl a website and ingest content. Answers at once; manage_crawl_job tells how it goes on."""
+    """Crawl a website and ingest content. Returns immediately; use manage_crawl_job to check progress."""
     if not url.strip().lower().startswith(("http://", "https://")):
         raise InvalidParameter(
             "Invalid URL: must start with http:// or https://",
@@ -73,21 +73,21 @@ async def manage_crawl_job(
     call: ToolCall,
     action: Annotated[str, Field(description='Operation - "get", "list", "cancel"')],
     job_id: Annotated[Identifier | None, Field(description="Crawl job UUID for get/cancel")] = None,
-    page: Annotated[int, Field(description="Page number, of the jobs or of one job's addresses")] = 1,
+    page: Annotated[int, Field(description="Page number of the jobs, or of the URLs of one job")] = 1,
     per_page: Annotated[int, Field(description="Items per page (max 20)")] = 10,
 ) -> Json:
-    """Follow crawl jobs: get (progress, and the outcome and reason of each address), list, cancel."""
-    place, count = max(page, 1), clamp(per_page, MAX_ITEMS)
+    """Manage crawl jobs: get (progress, and outcome and reason for each URL), list, cancel."""
+    page, per_page = max(page, 1), clamp(per_page, MAX_ITEMS)
     match action:
         case "list":
-            return await _list_crawls(call.engine, place, count)
+            return await _list_crawls(call.engine, page, per_page)
         case "get" | "cancel" if not job_id:
             raise_missing_parameter(
                 "job_id", action, f"Provide job_id: manage_crawl_job(action='{action}', job_id='...')"
             )
         case "get":
             crawl = await find_crawl(call.engine, str(job_id))
-            return {"success": True, "crawl_job": dump_details(crawl, place, count), "message": describe_crawl(crawl)}
+            return {"success": True, "crawl_job": dump_details(crawl, page, per_page), "message": describe_crawl(crawl)}
         case "cancel":
             return await _cancel_crawl(call.engine, str(job_id))
     raise unknown_action_error(action, ACTIONS)
@@ -108,16 +108,15 @@ async def _cancel_crawl(engine: Engine, job_id: str) -> Json:
     except NotNow:
         ended = await engine.crawl_report(crawl.job.id)
         raise InvalidParameter(
-            f"Crawl job {job_id} has already ended: it is {status_word(ended)}",
-            hint=f"Use manage_crawl_job(action='get', job_id='{job_id}') to see what it brought", parameter="job_id",
+            f"Crawl job {job_id} has already ended with status {status_word(ended)}",
+            hint=f"Use manage_crawl_job(action='get', job_id='{job_id}') to see its result", parameter="job_id",
         ) from None  # fmt: skip
     stopped = await engine.crawl_report(crawl.job.id)
-    message = f"Crawl cancelled: {stopped.counts.crawled} pages that were already in stay"
-    return {"success": True, "crawl_job": dump_progress(stopped), "message": message}
+    return {"success": True, "crawl_job": dump_progress(stopped), "message": describe_cancelled(stopped)}
 
 
 async def find_crawl(engine: Engine, job_id: str) -> Crawl:
-    ref = as_ref(job_id)
+    ref = parse_ref(job_id)
     if ref is not None:
         try:
             return await engine.crawl_report(ref)
@@ -140,19 +139,19 @@ def dump_started(crawl: Crawl) -> Json:
         "pages_pending": crawl.counts.pending or int(not crawl.job.status.has_ended),
         "max_pages": crawl.max_pages,
         "recursive": crawl.recursive,
-        "created_at": stamp(crawl.job.created_at),
+        "created_at": format_timestamp(crawl.job.created_at),
     }
 
 
 def dump_progress(crawl: Crawl) -> Json:
-    """How far a crawl is, or what it has brought."""
+    """Return the progress and the counts of a crawl."""
     job, counts = crawl.job, crawl.counts
     body: Json = {
         **dump_started(crawl), "pages_pending": counts.pending, "pages_failed": counts.failed,
         "pages_skipped": counts.skipped, "pages_removed": counts.removed, "documents_created": counts.created,
         "documents_updated": counts.updated, "documents_unchanged": counts.unchanged, "total_chunks": counts.chunks,
-        "started_at": stamp(job.started_at) if job.started_at else None,
-        "completed_at": stamp(job.completed_at) if job.completed_at else None,
+        "started_at": format_timestamp(job.started_at) if job.started_at else None,
+        "completed_at": format_timestamp(job.completed_at) if job.completed_at else None,
     }  # fmt: skip
     if job.error is not None:
         body["error_message"] = job.error.message
@@ -160,7 +159,7 @@ def dump_progress(crawl: Crawl) -> Json:
 
 
 def dump_details(crawl: Crawl, page: int, per_page: int) -> Json:
-    """With each address: first what failed, then what was skipped, then what came in."""
+    """Return the progress of a crawl with one page of its URLs, failed ones first."""
     ordered = sorted(crawl.pages, key=lambda each: WORST_FIRST.index(each.outcome))
     shown: list[JsonValue] = [_dump_page(each) for each in ordered[(page - 1) * per_page :][:per_page]]
     counted = Counter(str(each.reason) for each in crawl.pages if each.reason)
@@ -196,15 +195,19 @@ def _dump_page(page: CrawledPage) -> Json:
     }  # fmt: skip
 
 
+def describe_cancelled(crawl: Crawl) -> str:
+    return f"Crawl cancelled: {crawl.counts.crawled} pages that were already ingested are kept"
+
+
 def describe_crawl(crawl: Crawl) -> str:
     counts = crawl.counts
     match status_word(crawl):
         case "completed":
             return f"Crawl completed: {counts.crawled} pages crawled, {counts.created} documents created"
         case "failed":
-            reason = crawl.job.error.message if crawl.job.error else "no reason was given"
+            reason = crawl.job.error.message if crawl.job.error else "unknown reason"
             return f"Crawl failed: {reason}"
         case "cancelled":
-            return f"Crawl cancelled: {counts.crawled} pages that were already in stay"
+            return describe_cancelled(crawl)
         case other:
             return f"Crawl {other}: {counts.crawled} of at most {crawl.max_pages} pages crawled"

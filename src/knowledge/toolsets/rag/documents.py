@@ -1,4 +1,4 @@
-"""manage_document: files in, and everything that can be done with them afterwards."""
+"""The tool manage_document."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ from knowledge.toolsets.rag.errors import (
     unknown_action_error,
 )
 from knowledge.toolsets.rag.sources import find_source
-from knowledge.toolsets.values import as_ref, stamp
+from knowledge.toolsets.values import format_timestamp, parse_ref
 
 ACTIONS = ("create", "get", "list", "update", "delete")
 FIRST_LISTED_FORMATS = ("pdf", "html", "txt", "md", "docx")
-"""The formats that a refusal names before the others."""
+"""Formats that an unsupported-format error lists first."""
 
 
 @tools.tool("manage_document", destructive=True, rate=RateClass.UPLOAD)
@@ -117,10 +117,10 @@ async def _create_document(
 
 
 async def _report_created(engine: Engine, job: Job) -> Json:
-    """The finished document, the reason why there is none, or that it goes on."""
+    """Return the answer of create: the document, or the job if it still runs; raise the error of a failed job."""
     if not job.status.has_ended:
         document: Json = {"id": None, "title": job.filename, "status": "processing", "chunks_created": 0}
-        message = f"Still processing as job {job.uid}; use manage_document(action='list') to see when it is there"
+        message = f"Still processing as job {job.uid}; call manage_document(action='list') to see when it is done"
         return {"success": True, "document": document, "job_id": str(job.uid), "message": message}
     if job.error is not None:
         raise load_job_error(job.error, about=job.filename)
@@ -140,7 +140,7 @@ async def _report_duplicate(engine: Engine, error: Duplicate) -> Json:
     document = await engine.document(int(str(error.details["document_id"])))
     return {
         "success": True, "document": dump_created(document, await find_source_id(engine, document)), "duplicate": True,
-        "message": f"The same document is already there with {document.chunk_count} chunks",
+        "message": f"The same document already exists with {document.chunk_count} chunks",
     }  # fmt: skip
 
 
@@ -167,7 +167,7 @@ async def _update_document(
     if title is None and url is None and metadata is None and source_id is None:
         raise_missing_parameter(
             "title, url or metadata", "update",
-            "Provide what is to change: manage_document(action='update', title='...')",
+            "Provide a field to change: manage_document(action='update', title='...')",
         )  # fmt: skip
     named, tags, rest = split_title_and_tags(metadata or {})
     if title is not None and not title.strip():
@@ -193,7 +193,7 @@ async def _delete_document(engine: Engine, document_id: str) -> Json:
 
 
 async def find_document(engine: Engine, document_id: str) -> Document:
-    ref = as_ref(document_id)
+    ref = parse_ref(document_id)
     if ref is not None:
         try:
             return await engine.document(ref)
@@ -222,14 +222,14 @@ def _dump_metadata(document: Document) -> Json:
 def dump_created(document: Document, source_id: UUID) -> Json:
     return {
         **_dump_facts(document, source_id), "chunks_created": document.chunk_count, "status": document.status.value,
-        "created_at": stamp(document.created_at), "metadata": _dump_metadata(document),
+        "created_at": format_timestamp(document.created_at), "metadata": _dump_metadata(document),
     }  # fmt: skip
 
 
 def dump_document(document: Document, source_id: UUID) -> Json:
     body: Json = {
         **_dump_facts(document, source_id), "chunks_count": document.chunk_count, "status": document.status.value,
-        "created_at": stamp(document.created_at), "updated_at": stamp(document.updated_at),
+        "created_at": format_timestamp(document.created_at), "updated_at": format_timestamp(document.updated_at),
         "metadata": _dump_metadata(document), "source_path": document.source_path, "size_bytes": document.size_bytes,
     }  # fmt: skip
     return {**body, "warnings": list(document.warnings)} if document.warnings else body
@@ -238,5 +238,5 @@ def dump_document(document: Document, source_id: UUID) -> Json:
 def dump_list_item(document: Document, source: Collection) -> Json:
     return {
         **_dump_facts(document, source.uid), "chunks_count": document.chunk_count, "status": document.status.value,
-        "created_at": stamp(document.created_at),
+        "created_at": format_timestamp(document.created_at),
     }  # fmt: skip

@@ -1,4 +1,4 @@
-"""How contract 002 speaks: its refusals, each with the next call to make, and its small forms."""
+"""Errors of contract 002, each with a suggestion that names the next call, and text limits."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from knowledge import errors
 from knowledge.errors import InvalidParameter, KnowledgeError, MissingParameter
 from knowledge.model import CollectionRef, Json, JsonValue
 from knowledge.toolsets.base import ErrorFormatter, Refusal, Toolset, find_nearest
-from knowledge.toolsets.values import as_ref
+from knowledge.toolsets.values import parse_ref
 
 MAX_TEXT_CHARS, MAX_TITLE_CHARS, MAX_ITEMS = 1000, 200, 20
 
@@ -25,15 +25,15 @@ SUGGESTIONS: dict[type[KnowledgeError], str] = {
     "KNOWLEDGE_CRAWL_ALLOW",
     errors.TooLarge: "Split the file, then call manage_document(action='create') for each part",
     errors.UnsupportedFormat: "Convert the file, then call manage_document(action='create') again",
-    errors.Unreadable: "Save the file again in its own program, then call manage_document(action='create') again",
+    errors.Unreadable: "Save the file again in its application, then call manage_document(action='create') again",
     errors.NeedsPassword: "Save a copy without the password, then call manage_document(action='create') with it",
-    errors.NameTaken: "Choose another title, or use manage_source(action='list') to find the one that is there",
-    errors.EmptyQuery: "Ask with at least one word: search_knowledge_base(query='...')",
-    errors.ModelUnavailable: "Use search_knowledge_base(search_type='hybrid'), which goes by words until the model is "
-    "there",
+    errors.NameTaken: "Choose another title, or use manage_source(action='list') to find the existing one",
+    errors.EmptyQuery: "Provide a query with at least one word: search_knowledge_base(query='...')",
+    errors.ModelUnavailable: "Use search_knowledge_base(search_type='hybrid'), which searches by keywords until the "
+    "model is loaded",
     errors.RateLimited: "Wait a moment and call again",
     errors.Unavailable: "Wait a moment and call again",
-    errors.Internal: "Try again; the server's log has the details",
+    errors.Internal: "Try again; see the server log for details",
 }
 
 
@@ -46,7 +46,7 @@ def make_refusal(message: str, suggestion: str, code: str) -> Refusal:
 
 
 def suggestion_for(error: KnowledgeError) -> str:
-    """What the error itself advises where the caller's own words were wrong; else the way back to what there is."""
+    """Return the hint of an error in the arguments, or the suggestion for its class."""
     if isinstance(error, errors.Invalid) and error.hint and not isinstance(error, errors.EmptyQuery):
         return error.hint
     suggestion = find_nearest(type(error), SUGGESTIONS)
@@ -56,25 +56,25 @@ def suggestion_for(error: KnowledgeError) -> str:
 
 
 def make_error_formatter(tool: str) -> ErrorFormatter:
-    """A voice whose every suggestion names a call: this tool's own where it would name none."""
+    """Return an error formatter whose suggestions always name a call, this tool by default."""
 
-    def voice(error: KnowledgeError) -> Refusal:
+    def format_error(error: KnowledgeError) -> Refusal:
         message = str(error)
-        if isinstance(error, MissingParameter) and error.hint.startswith("Give a value"):
+        if isinstance(error, MissingParameter) and "action" not in error.details:
             message = f"{error.details['parameter']} is required for this operation"
         suggestion = suggestion_for(error)
         if "(" not in suggestion:
             suggestion = f"{suggestion.rstrip('.')}: {tool}(...)"
         return make_refusal(message, suggestion, error.code)
 
-    return voice
+    return format_error
 
 
 tools = Toolset(name="rag", format_error=refuse)
 
 
 def raise_missing_parameter(name: str, action: str, suggestion: str) -> NoReturn:
-    raise MissingParameter(f"{name} required for {action}", hint=suggestion, parameter=name)
+    raise MissingParameter(f"{name} required for {action}", hint=suggestion, parameter=name, action=action)
 
 
 def unknown_action_error(action: str, valid: tuple[str, ...]) -> InvalidParameter:
@@ -85,7 +85,7 @@ def unknown_action_error(action: str, valid: tuple[str, ...]) -> InvalidParamete
 
 
 def clamp(value: int, maximum: int) -> int:
-    """A number brought into range; the answer shows it."""
+    """Limit a number to 1..maximum; contract 002 clamps instead of refusing."""
     return min(max(value, 1), maximum)
 
 
@@ -94,11 +94,11 @@ def truncate_text(text: str, max_chars: int = MAX_TEXT_CHARS) -> str:
 
 
 def truncate_values(value: Mapping[str, JsonValue]) -> Json:
-    """Metadata with its long texts cut."""
+    """Truncate the texts in metadata to MAX_TEXT_CHARS."""
     return {key: truncate_text(item) if isinstance(item, str) else item for key, item in value.items()}
 
 
 def parse_source_ref(text: str) -> CollectionRef:
-    """A source by its id, or by its name."""
-    ref = as_ref(text)
+    """Parse a source id; anything else is a name."""
+    ref = parse_ref(text)
     return text if ref is None else ref

@@ -1,4 +1,4 @@
-"""manage_source: the collections that documents stand in."""
+"""The tool manage_source; a source is a collection."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from knowledge.toolsets.rag.errors import (
     truncate_text,
     unknown_action_error,
 )
-from knowledge.toolsets.values import stamp
+from knowledge.toolsets.values import format_timestamp
 
 ACTIONS = ("create", "get", "list", "update", "delete")
 SOURCE_TYPES = ("upload", "crawl", "api")
@@ -92,7 +92,7 @@ async def _update_source(engine: Engine, source_id: str, title: str | None, url:
     source = await find_source(engine, source_id)
     if title is None and url is None:
         raise_missing_parameter(
-            "title or url", "update", "Provide what is to change: manage_source(action='update', title='...')"
+            "title or url", "update", "Provide a field to change: manage_source(action='update', title='...')"
         )
     if title is not None and not title.strip():
         raise InvalidParameter("Invalid title value", hint="Provide a title that is not empty", parameter="title")
@@ -127,7 +127,7 @@ def _check_url(url: str | None) -> None:
 def dump_list_item(source: Collection) -> Json:
     return {
         "id": str(source.uid), "title": truncate_text(source.title, MAX_TITLE_CHARS), "source_type": source.source_type,
-        "documents_count": source.document_count, "status": "active", "created_at": stamp(source.created_at),
+        "documents_count": source.document_count, "status": "active", "created_at": format_timestamp(source.created_at),
     }  # fmt: skip
 
 
@@ -135,7 +135,7 @@ def dump_source(source: Collection) -> Json:
     return {
         "id": str(source.uid), "title": truncate_text(source.title, MAX_TITLE_CHARS), "url": source.url,
         "source_type": source.source_type, "status": "active", "documents_count": source.document_count,
-        "created_at": stamp(source.created_at), "updated_at": stamp(source.updated_at),
+        "created_at": format_timestamp(source.created_at), "updated_at": format_timestamp(source.updated_at),
     }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""The tools of contract 002, in the contract's order, each with a voice that names the next call."""
+"""The tools of contract 002, in the contract's order."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ async def search_knowledge_base(
         Field(description='Search strategy - "vector" (fast), "hybrid" (better recall), "rerank" (highest quality)'),
     ] = "hybrid",
     similarity_threshold: Annotated[
-        float, Field(description="Minimum relevance (0.0-1.0): results below it are left out")
+        float, Field(description="Minimum relevance (0.0-1.0); results below it are dropped")
     ] = 0.05,
 ) -> Json:
     """Search documents with vector or hybrid search."""
     if not query.strip():
-        raise_missing_parameter("query", "search", "Provide what to look for: search_knowledge_base(query='...')")
+        raise_missing_parameter("query", "search", "Provide a search query: search_knowledge_base(query='...')")
     if search_type not in MODES:
         raise InvalidParameter(
             f"Invalid search_type: {search_type}", hint="Use 'vector', 'hybrid', or 'rerank'", parameter="search_type"
@@ -65,19 +65,19 @@ async def search_knowledge_base(
 
 
 async def _find_source_ids(engine: Engine, hits: tuple[Hit, ...]) -> dict[int, str]:
-    """The id of each hit's source, as the contract shows it."""
+    """Return the UUID of the source of each hit, by collection id."""
     found: dict[int, str] = {}
     for identity in {hit.document.collection_id for hit in hits}:
         try:
             found[identity] = str((await engine.collection(identity)).uid)
-        except CollectionNotFound:  # it was deleted a moment ago
+        except CollectionNotFound:  # deleted since the search
             found[identity] = ""
     return found
 
 
 def dump_hit(hit: Hit, search_type: str, source_id: str) -> Json:
     document, chunk = hit.document, hit.chunk
-    # What is joined is mostly longer than this contract lets through; the best part of it must not be cut off then.
+    # Joined chunks are often longer than MAX_TEXT_CHARS; the best chunk alone is better than a truncated join.
     text = hit.text if len(hit.text) <= MAX_TEXT_CHARS else chunk.text
     return {
         "chunk_id": str(chunk.uid),
@@ -103,7 +103,7 @@ __all__ = ["tools"]
 
 ORDER = ("search_knowledge_base", "manage_document", "manage_source", "crawl_website", "manage_crawl_job")
 MODULES = (documents, sources, crawls)
-"""Importing them registers their tools."""
+"""Imported because their import registers their tools."""
 
 tools.tools.sort(key=lambda tool: ORDER.index(tool.name))
 tools.tools[:] = [replace(tool, format_error=make_error_formatter(tool.name)) for tool in tools.tools]
