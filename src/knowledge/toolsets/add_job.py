@@ -17,7 +17,7 @@ CANCEL_SECONDS = 5.0
 
 async def add_document(engine: Engine, new: NewDocument) -> Job:
     """Add a document and return its job; cancel the job if the caller disconnects meanwhile."""
-    with anyio.CancelScope(shield=True):  # an interrupted add would leave a job that nobody knows
+    with anyio.CancelScope(shield=True):  # an interrupted add would leave a job whose id is lost
         job = await engine.add(new)
     try:
         await checkpoint()

@@ -12,9 +12,7 @@ from knowledge.errors import ERRORS_BY_CODE, KnowledgeError
 from knowledge.model import DocumentFilter, Job, JobFilter, JobKind, JobStatus, Json, now
 from knowledge.toolsets.base import Refusal, ToolCall, ToolResult, find_nearest
 from knowledge.toolsets.knowledge.errors import ERROR_CODES, dump_warnings, refuse
-from knowledge.toolsets.values import parse_ref
-
-STATUS_WORDS = {JobStatus.PROCESSING: "running", JobStatus.PARTIAL: "completed"}
+from knowledge.toolsets.values import format_status, parse_ref
 
 BYTES_PER_MEGABYTE = 1 << 20
 
@@ -35,10 +33,6 @@ MIN_SECONDS = 0.2
 """Time for queueing, publishing and indexing, which does not depend on the size."""
 
 
-def status_word(job: Job) -> str:
-    return STATUS_WORDS.get(job.status, job.status.value)
-
-
 def elapsed_seconds(job: Job) -> float:
     end = job.completed_at or datetime.now(UTC)
     return round(max((end - (job.started_at or job.created_at)).total_seconds(), 0.0), 2)
@@ -46,7 +40,7 @@ def elapsed_seconds(job: Job) -> float:
 
 def dump_running(job: Job, seconds_left: float) -> Json:
     return {
-        "success": True, "task_id": str(job.uid), "status": status_word(job), "progress": job.progress,
+        "success": True, "task_id": str(job.uid), "status": format_status(job.status), "progress": job.progress,
         "current_step": job.step or "Waiting", "completed_steps": job.done, "total_steps": job.total,
         "elapsed_time_seconds": elapsed_seconds(job), "estimated_remaining_seconds": seconds_left,
     }  # fmt: skip
@@ -88,8 +82,8 @@ def refuse_failed(job: Job) -> Refusal:
         message, facts = job.error.message, {"hint": job.error.hint} if job.error.hint else {}
     return Refusal(
         {
-            "success": False, "task_id": str(job.uid), "status": status_word(job), "error": code, "message": message,
-            "elapsed_time_seconds": elapsed_seconds(job), "filename": job.filename, **facts,
+            "success": False, "task_id": str(job.uid), "status": format_status(job.status), "error": code,
+            "message": message, "elapsed_time_seconds": elapsed_seconds(job), "filename": job.filename, **facts,
         },
         code=code,
     )  # fmt: skip
@@ -101,7 +95,7 @@ async def cancel_task(call: ToolCall, task_id: str) -> ToolResult:
         job = await call.engine.cancel((await find_task(call, task_id)).uid)
     except KnowledgeError as error:
         return refuse(error)
-    return {"success": True, "task_id": str(job.uid), "status": status_word(job), "message": "Task cancelled"}
+    return {"success": True, "task_id": str(job.uid), "status": format_status(job.status), "message": "Task cancelled"}
 
 
 @dataclass(frozen=True, slots=True)

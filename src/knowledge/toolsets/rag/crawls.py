@@ -9,7 +9,7 @@ from pydantic import Field
 
 from knowledge.engine.api import Engine
 from knowledge.errors import InvalidParameter, JobNotFound, NotNow
-from knowledge.model import CollectionRef, JobStatus, Json, JsonValue
+from knowledge.model import CollectionRef, Json, JsonValue
 from knowledge.model.crawls import MAX_CRAWL_PAGES, Crawl, CrawledPage, NewCrawl, PageOutcome
 from knowledge.toolsets.arguments import Identifier
 from knowledge.toolsets.base import RateClass, ToolCall
@@ -23,10 +23,9 @@ from knowledge.toolsets.rag.errors import (
     unknown_action_error,
 )
 from knowledge.toolsets.rag.sources import find_source
-from knowledge.toolsets.values import format_timestamp, parse_ref
+from knowledge.toolsets.values import format_status, format_timestamp, parse_ref
 
 ACTIONS = ("get", "list", "cancel")
-STATUS_WORDS = {JobStatus.PROCESSING: "running", JobStatus.PARTIAL: "completed"}
 
 
 @tools.tool("crawl_website", rate=RateClass.UPLOAD, open_world=True)
@@ -108,7 +107,7 @@ async def _cancel_crawl(engine: Engine, job_id: str) -> Json:
     except NotNow:
         ended = await engine.crawl_report(crawl.job.id)
         raise InvalidParameter(
-            f"Crawl job {job_id} has already ended with status {status_word(ended)}",
+            f"Crawl job {job_id} has already ended with status {format_status(ended.job.status)}",
             hint=f"Use manage_crawl_job(action='get', job_id='{job_id}') to see its result", parameter="job_id",
         ) from None  # fmt: skip
     stopped = await engine.crawl_report(crawl.job.id)
@@ -125,16 +124,12 @@ async def find_crawl(engine: Engine, job_id: str) -> Crawl:
     raise JobNotFound(f"Crawl job not found: {job_id}", job_id=job_id)
 
 
-def status_word(crawl: Crawl) -> str:
-    return STATUS_WORDS.get(crawl.job.status, crawl.job.status.value)
-
-
 def dump_started(crawl: Crawl) -> Json:
     return {
         "id": str(crawl.job.uid),
         "source_id": str(crawl.collection_uid),
         "url": crawl.url,
-        "status": status_word(crawl),
+        "status": format_status(crawl.job.status),
         "pages_crawled": crawl.counts.crawled,
         "pages_pending": crawl.counts.pending or int(not crawl.job.status.has_ended),
         "max_pages": crawl.max_pages,
@@ -201,7 +196,7 @@ def describe_cancelled(crawl: Crawl) -> str:
 
 def describe_crawl(crawl: Crawl) -> str:
     counts = crawl.counts
-    match status_word(crawl):
+    match format_status(crawl.job.status):
         case "completed":
             return f"Crawl completed: {counts.crawled} pages crawled, {counts.created} documents created"
         case "failed":
