@@ -1,4 +1,4 @@
-"""What the official suite asks a server for by name: every kind of content, logs, progress, resources and prompts."""
+"""The tools, resources and prompts that the official conformance suite expects by name."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ async def logging_tool(context: Context) -> types.CallToolResult:
     import warnings
 
     for words in ("Tool execution started", "Tool processing data", "Tool execution completed"):
-        with warnings.catch_warnings():  # the suite asks for what the newest revision only deprecates
+        with warnings.catch_warnings():  # the suite uses a feature that the newest revision deprecates
             warnings.simplefilter("ignore", MCPDeprecationWarning)
             await context.session.send_log_message(level="info", data=words, related_request_id=context.request_id)
     return make_result(make_text("done"))
@@ -140,7 +140,7 @@ TEMPLATE = types.ResourceTemplate(
 
 
 def read_resource(uri: str) -> types.ReadResourceResult | None:
-    """One of the suite's resources; None when it is not one of them."""
+    """Return a resource of the suite; None for any other URI."""
     if uri == "test://static-binary":
         blob = types.BlobResourceContents(uri=uri, mime_type="image/png", blob=PIXEL)
         return types.ReadResourceResult(contents=[blob])
@@ -172,7 +172,7 @@ PROMPTS = [
 
 
 def get_prompt(name: str, arguments: dict[str, str]) -> types.GetPromptResult | None:
-    """One of the suite's prompts; None when it is not one of them."""
+    """Return a prompt of the suite; None for any other name."""
     contents: dict[str, list[Any]] = {
         "test_simple_prompt": [make_text("This is a simple prompt for testing.")],
         "test_prompt_with_arguments": [

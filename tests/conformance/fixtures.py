@@ -1,4 +1,4 @@
-"""The toolset that only the official suite sees, laid beside the product's own handlers."""
+"""Adds the conformance suite's tools, resources and prompts to a server of the product."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Handle = Callable[[Context, Any], Awaitable[Any]]
 
 
 def install(server: KnowledgeServer) -> None:
-    """Teach a server the suite's names; whatever else is asked goes to the product."""
+    """Handle the suite's names and pass all other requests to the product's handlers."""
     bus = InMemorySubscriptionBus()
     asks = input_required.InputRequestingTools(bus)
     schemas = {**content.SCHEMAS, **asks.schemas}

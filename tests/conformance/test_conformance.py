@@ -1,4 +1,4 @@
-"""The official suite, both requirement sets, and the Inspector's strict look at every toolset."""
+"""Runs the official conformance suite with both requirement sets, and the Inspector on every toolset."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def official() -> NodeTools:
 
 
 @pytest.mark.parametrize("requirements", ["2025-11-25", "2026-07-28"])
-async def test_the_official_suite_finds_nothing_missing(
+async def test_the_official_conformance_suite_passes(
     requirements: str, official: NodeTools, local: LocalEngine, settings: Settings, tmp_path: Path
 ) -> None:
-    logging.getLogger("mcp").setLevel(logging.CRITICAL)  # the suite provokes what the SDK logs loudly
+    logging.getLogger("mcp").setLevel(logging.CRITICAL)  # the suite provokes errors that the SDK logs
     async with serve_app(make_app(local, settings, tmp_path, extend=install)) as url:
         code, printed = await official.run(
             official.conformance, "server", "--url", f"{url}/mcp", "--requirements", requirements,
@@ -35,7 +35,7 @@ async def test_the_official_suite_finds_nothing_missing(
 
 
 def _failures(folder: Path) -> str:
-    """What failed, and why, as the suite wrote it down."""
+    """Return the failures that the suite recorded."""
     checks = [
         (path.parent.name, check) for path in folder.rglob("checks.json") for check in json.loads(path.read_text())
     ]
@@ -45,7 +45,7 @@ def _failures(folder: Path) -> str:
 
 @pytest.mark.parametrize("era", ["legacy", "modern"])
 @pytest.mark.parametrize("toolset", make_registry().names)
-async def test_the_inspector_has_nothing_to_say_about_a_toolset(
+async def test_the_inspector_reports_no_problem_of_a_toolset(
     toolset: str, era: str, official: NodeTools, local: LocalEngine, settings: Settings, tmp_path: Path
 ) -> None:
     async with serve_app(make_app(local, settings, tmp_path)) as url:

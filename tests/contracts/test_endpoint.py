@@ -26,7 +26,7 @@ from tests.contracts.app_server import make_app, serve_app
 from tests.contracts.transports import WAIT_SECONDS
 
 READ_ONLY = ["knowledge-search", "knowledge-show", "knowledge-status", "knowledge-task-status"]
-BOTH = "application/json, text/event-stream"
+ACCEPT_BOTH = "application/json, text/event-stream"
 
 
 def other_tools() -> Toolset:
@@ -55,17 +55,17 @@ def other_tools() -> Toolset:
     return tools
 
 
-def two() -> Registry:
+def make_two_toolsets() -> Registry:
     return Registry([knowledge_tools.tools, other_tools()])
 
 
-async def names(http: httpx.AsyncClient, path: str = "/mcp", **headers: str) -> list[str]:
+async def list_tool_names(http: httpx.AsyncClient, path: str = "/mcp", **headers: str) -> list[str]:
     answer = await http.post(path, json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, headers=headers)
     assert answer.status_code == 200, answer.text
     return [tool["name"] for tool in answer.json()["result"]["tools"]]
 
 
-async def call(http: httpx.AsyncClient, tool: str, path: str = "/mcp", **headers: str) -> httpx.Response:
+async def call_tool(http: httpx.AsyncClient, tool: str, path: str = "/mcp", **headers: str) -> httpx.Response:
     params = {"name": tool, "arguments": {}}
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
     return await http.post(path, json=message, headers=headers)
@@ -77,36 +77,36 @@ async def call(http: httpx.AsyncClient, tool: str, path: str = "/mcp", **headers
 async def test_the_path_and_the_headers_choose_among_the_toolsets(
     local: LocalEngine, settings: Settings, tmp_path: Path
 ) -> None:
-    app = make_app(local, settings, tmp_path, tools=two())
+    app = make_app(local, settings, tmp_path, tools=make_two_toolsets())
     async with serve_app(app) as url, httpx.AsyncClient(base_url=url) as http:
-        seven = await names(http)
+        seven = await list_tool_names(http)
         assert len(seven) == 7 and all(name.startswith("knowledge-") for name in seven)
-        assert await names(http, "/mcp/knowledge") == await names(http, "/mcp/knowledge/") == seven
+        assert await list_tool_names(http, "/mcp/knowledge") == await list_tool_names(http, "/mcp/knowledge/") == seven
         others = ["other_look", "other_change", "other_refuse"]
-        assert await names(http, "/mcp/other") == others
-        assert await names(http, "/mcp/other/readonly") == ["other_look", "other_refuse"]
-        assert await names(http, "/mcp/readonly") == READ_ONLY
-        assert await names(http, **{"X-MCP-Toolsets": "other"}) == others
-        assert await names(http, **{"X-MCP-Toolsets": "other, knowledge"}) == [*seven, *others]
-        assert await names(http, **{"X-MCP-Toolsets": "all"}) == [*seven, *others]
-        assert await names(http, **{"X-MCP-Toolsets": "nobody"}) == []
-        assert await names(http, "/mcp/other", **{"X-MCP-Toolsets": "knowledge"}) == others
-        assert await names(http, **{"X-MCP-Readonly": "true"}) == READ_ONLY
-        assert await names(http, "/mcp/readonly", **{"X-MCP-Readonly": "false"}) == READ_ONLY
-        assert (await call(http, "x", "/mcp/nobody")).status_code == 404
+        assert await list_tool_names(http, "/mcp/other") == others
+        assert await list_tool_names(http, "/mcp/other/readonly") == ["other_look", "other_refuse"]
+        assert await list_tool_names(http, "/mcp/readonly") == READ_ONLY
+        assert await list_tool_names(http, **{"X-MCP-Toolsets": "other"}) == others
+        assert await list_tool_names(http, **{"X-MCP-Toolsets": "other, knowledge"}) == [*seven, *others]
+        assert await list_tool_names(http, **{"X-MCP-Toolsets": "all"}) == [*seven, *others]
+        assert await list_tool_names(http, **{"X-MCP-Toolsets": "nobody"}) == []
+        assert await list_tool_names(http, "/mcp/other", **{"X-MCP-Toolsets": "knowledge"}) == others
+        assert await list_tool_names(http, **{"X-MCP-Readonly": "true"}) == READ_ONLY
+        assert await list_tool_names(http, "/mcp/readonly", **{"X-MCP-Readonly": "false"}) == READ_ONLY
+        assert (await call_tool(http, "x", "/mcp/nobody")).status_code == 404
 
 
 async def test_a_request_can_only_narrow_what_the_operator_allowed(
     local: LocalEngine, settings: Settings, tmp_path: Path
 ) -> None:
     allowed = settings.model_copy(update={"toolsets": "other"})
-    app = make_app(local, allowed, tmp_path, tools=two())
+    app = make_app(local, allowed, tmp_path, tools=make_two_toolsets())
     async with serve_app(app) as url, httpx.AsyncClient(base_url=url) as http:
-        assert len(await names(http)) == 3
-        assert len(await names(http, **{"X-MCP-Toolsets": "all"})) == 3
-        assert await names(http, **{"X-MCP-Toolsets": "knowledge"}) == []
-        assert (await call(http, "x", "/mcp/knowledge")).status_code == 404
-        answer = (await call(http, "knowledge-status", **{"X-MCP-Toolsets": "knowledge"})).json()
+        assert len(await list_tool_names(http)) == 3
+        assert len(await list_tool_names(http, **{"X-MCP-Toolsets": "all"})) == 3
+        assert await list_tool_names(http, **{"X-MCP-Toolsets": "knowledge"}) == []
+        assert (await call_tool(http, "x", "/mcp/knowledge")).status_code == 404
+        answer = (await call_tool(http, "knowledge-status", **{"X-MCP-Toolsets": "knowledge"})).json()
         assert answer["error"]["data"]["error_type"] == "unknown_tool"
         cancel = {"jsonrpc": "2.0", "id": 1, "method": "tools/cancel", "params": {"taskId": "1"}}
         assert (await http.post("/mcp", json=cancel)).json()["error"]["code"] == -32601
@@ -115,9 +115,9 @@ async def test_a_request_can_only_narrow_what_the_operator_allowed(
 async def test_a_read_only_caller_cannot_call_what_it_does_not_see(
     local: LocalEngine, settings: Settings, tmp_path: Path
 ) -> None:
-    app = make_app(local, settings, tmp_path, tools=two())
+    app = make_app(local, settings, tmp_path, tools=make_two_toolsets())
     async with serve_app(app) as url, httpx.AsyncClient(base_url=url) as http:
-        answer = (await call(http, "knowledge-clear", "/mcp/readonly")).json()
+        answer = (await call_tool(http, "knowledge-clear", "/mcp/readonly")).json()
         assert answer["error"]["code"] == -32602
         async with Client(streamable_http_client(f"{url}/mcp/readonly")) as client:
             assert [tool.name for tool in (await client.list_tools()).tools] == READ_ONLY
@@ -138,9 +138,9 @@ def test_an_unknown_toolset_is_refused_at_the_start() -> None:
 async def test_a_crash_inside_a_tool_is_an_internal_error_that_shows_nothing(
     local: LocalEngine, settings: Settings, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    app = make_app(local, settings, tmp_path, tools=two())
+    app = make_app(local, settings, tmp_path, tools=make_two_toolsets())
     async with serve_app(app) as url, httpx.AsyncClient(base_url=url) as http:
-        answer = await call(http, "other_change", "/mcp/other")
+        answer = await call_tool(http, "other_change", "/mcp/other")
     result = answer.json()["result"]
     assert result["isError"] is True
     assert result["structuredContent"]["error"] == "internal_error"
@@ -151,9 +151,9 @@ async def test_a_crash_inside_a_tool_is_an_internal_error_that_shows_nothing(
 async def test_a_flat_contract_answers_plain_callers_at_the_top_of_the_result(
     local: LocalEngine, settings: Settings, tmp_path: Path
 ) -> None:
-    app = make_app(local, settings, tmp_path, tools=two())
+    app = make_app(local, settings, tmp_path, tools=make_two_toolsets())
     async with serve_app(app) as url, httpx.AsyncClient(base_url=url) as http:
-        result = (await call(http, "other_look", "/mcp/other")).json()["result"]
+        result = (await call_tool(http, "other_look", "/mcp/other")).json()["result"]
     assert result["seen"] is True
     assert json.loads(result["content"][0]["text"]) == {"seen": True}
 
@@ -161,9 +161,9 @@ async def test_a_flat_contract_answers_plain_callers_at_the_top_of_the_result(
 async def test_a_contract_may_refuse_on_the_json_rpc_plane(
     local: LocalEngine, settings: Settings, tmp_path: Path
 ) -> None:
-    app = make_app(local, settings, tmp_path, tools=two())
+    app = make_app(local, settings, tmp_path, tools=make_two_toolsets())
     async with serve_app(app) as url, httpx.AsyncClient(base_url=url) as http:
-        answer = await call(http, "other_refuse", "/mcp/other")
+        answer = await call_tool(http, "other_refuse", "/mcp/other")
         assert answer.status_code == 422
         assert answer.headers["x-mcp-error-code"] == "validation.empty_query"
         error = answer.json()["error"]
@@ -183,10 +183,10 @@ async def test_other_origins_and_host_names_are_rejected(
     path: str, local: LocalEngine, settings: Settings, tmp_path: Path
 ) -> None:
     ping = {"jsonrpc": "2.0", "id": 7, "method": "ping"}
-    modern = {"mcp-protocol-version": "2026-07-28", "accept": BOTH}
+    modern = {"mcp-protocol-version": "2026-07-28", "accept": ACCEPT_BOTH}
     async with serve_app(make_app(local, settings, tmp_path)) as url, httpx.AsyncClient(base_url=url) as http:
         for bad in ({"origin": "http://evil.example"}, {"host": "evil.example"}, {"origin": "null"}):
-            for more in ({}, modern, {"mcp-session-id": "x", "accept": BOTH}):
+            for more in ({}, modern, {"mcp-session-id": "x", "accept": ACCEPT_BOTH}):
                 answer = await http.post(path, json=ping, headers={**bad, **more})
                 assert answer.status_code == 403
                 assert answer.json()["id"] == 7
@@ -198,7 +198,7 @@ async def test_other_origins_and_host_names_are_rejected(
             pass
 
 
-def raw(headers: dict[str, str]) -> httpx.Headers:
+def encode_headers(headers: dict[str, str]) -> httpx.Headers:
     """Headers as bytes, for those that are not ASCII."""
     return httpx.Headers([(name.encode(), value.encode("latin-1")) for name, value in headers.items()])
 
@@ -208,7 +208,7 @@ async def test_a_key_is_required_on_every_transport(local: LocalEngine, settings
     async with serve_app(make_app(local, locked, tmp_path)) as url, httpx.AsyncClient(base_url=url) as http:
         ping = {"jsonrpc": "2.0", "id": 7, "method": "ping"}
         for head in ({}, {"authorization": "Bearer wrong"}, {"x-api-key": "wrong"}, {"x-api-key": "ünï"}):
-            answer = await http.post("/mcp", json=ping, headers=raw(head))
+            answer = await http.post("/mcp", json=ping, headers=encode_headers(head))
             assert answer.status_code == 401
             assert answer.headers["www-authenticate"] == "Bearer"
             assert answer.headers["x-mcp-error-code"] == ("invalid_key" if head else "missing_key")
@@ -272,7 +272,7 @@ async def test_blanks_around_header_values_do_not_matter(
         host, port = url.removeprefix("http://").split(":")
         reader, writer = await asyncio.open_connection(host, int(port))
         lines = [
-            "POST /mcp HTTP/1.1", f"host: {host}:{port}", "content-type: application/json", f"accept: {BOTH}",
+            "POST /mcp HTTP/1.1", f"host: {host}:{port}", "content-type: application/json", f"accept: {ACCEPT_BOTH}",
             "mcp-protocol-version:   2026-07-28 \t", "mcp-method: tools/call  ", "mcp-name: \tknowledge-status   ",
             f"content-length: {len(content)}", "connection: close", "", "",
         ]  # fmt: skip
@@ -285,8 +285,8 @@ async def test_blanks_around_header_values_do_not_matter(
 
 META: Json = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
 NAMED = {
-    "mcp-protocol-version": "2026-07-28", "mcp-method": "tools/call", "mcp-name": "knowledge-show", "accept": BOTH,
-    "content-type": "application/json",
+    "mcp-protocol-version": "2026-07-28", "mcp-method": "tools/call", "mcp-name": "knowledge-show",
+    "accept": ACCEPT_BOTH, "content-type": "application/json",
 }  # fmt: skip
 
 
@@ -337,14 +337,14 @@ async def test_a_restart_is_survived(local: LocalEngine, settings: Settings, tmp
     async with serve_app(make_app(local, settings, tmp_path)) as url:
         port = int(url.rsplit(":", 1)[1])
         opening = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
-        async with httpx.AsyncClient(base_url=url, headers={"accept": BOTH}) as http:
+        async with httpx.AsyncClient(base_url=url, headers={"accept": ACCEPT_BOTH}) as http:
             hello = await http.post(
                 "/mcp", json={"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": opening}
             )  # fmt: skip
         session = hello.headers["mcp-session-id"]
         modern = streamable_http_client(f"{url}/mcp")
     async with serve_app(make_app(local, settings, tmp_path), port) as url:
-        async with httpx.AsyncClient(base_url=url, headers={"accept": BOTH}) as http:
+        async with httpx.AsyncClient(base_url=url, headers={"accept": ACCEPT_BOTH}) as http:
             again = await http.post(
                 "/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, headers={"mcp-session-id": session}
             )
@@ -408,10 +408,10 @@ async def test_a_session_belongs_to_the_key_that_opened_it(
     opening = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
     message = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": opening}
     async with serve_app(make_app(local, locked, tmp_path)) as url, httpx.AsyncClient(base_url=url) as http:
-        hello = await http.post("/mcp", json=message, headers={"accept": BOTH, "x-api-key": "opensesame"})
+        hello = await http.post("/mcp", json=message, headers={"accept": ACCEPT_BOTH, "x-api-key": "opensesame"})
         session = hello.headers["mcp-session-id"]
         listing = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
-        with_session = {"accept": BOTH, "mcp-session-id": session}
+        with_session = {"accept": ACCEPT_BOTH, "mcp-session-id": session}
         assert (await http.post("/mcp", json=listing, headers=with_session)).status_code == 401
         mine = await http.post("/mcp", json=listing, headers={**with_session, "x-api-key": "opensesame"})
         assert mine.status_code == 200

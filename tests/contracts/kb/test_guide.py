@@ -25,13 +25,13 @@ BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SERVE = re.compile(r"^(?P<environment>(?:\w+=\S+ )*)knowledge (?P<arguments>serve .*)$")
 
 
-def blocks() -> Iterator[tuple[str, str]]:
+def read_blocks() -> Iterator[tuple[str, str]]:
     """Yield language and text of the code blocks before the section about containers."""
     page, _, _ = PAGE.read_text("utf-8").partition("## With containers")
     yield from BLOCK.findall(page)
 
 
-class Reader:
+class GuideRunner:
     """Executes the code blocks of the page, with free ports instead of those of the page."""
 
     def __init__(self, folder: Path, stack: ExitStack) -> None:
@@ -40,14 +40,14 @@ class Reader:
         self._addresses: dict[str, str] = {}
         self.seen: list[str] = []
 
-    def meant(self, text: str) -> str:
+    def replace_addresses(self, text: str) -> str:
         for written, real in self._addresses.items():
             text = text.replace(written, real)
         return text
 
-    def follow(self, language: str, text: str) -> None:
+    def run_block(self, language: str, text: str) -> None:
         if language == "python":
-            (self.folder / "send.py").write_text(self.meant(text))
+            (self.folder / "send.py").write_text(self.replace_addresses(text))
         elif text.startswith("export "):
             self.keys.update(line.removeprefix("export ").split("=", 1) for line in text.splitlines())  # type: ignore[misc]
         elif found := SERVE.match(text.strip()):
@@ -56,7 +56,7 @@ class Reader:
             self._run(text)
 
     def _start(self, environment: str, arguments: list[str]) -> None:
-        given = dict(pair.split("=", 1) for pair in self.meant(environment).split())
+        given = dict(pair.split("=", 1) for pair in self.replace_addresses(environment).split())
         place = arguments.index("--port")
         written = f"http://127.0.0.1:{arguments[place + 1]}"
         arguments[arguments.index("--data") + 1] = str(self.folder / arguments[arguments.index("--data") + 1])
@@ -67,8 +67,8 @@ class Reader:
     def _run(self, text: str) -> None:
         search = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         done = subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", self.meant(text)], cwd=self.folder, capture_output=True, text=True,
-            env={**os.environ, **self.keys, "PATH": search}, timeout=WAIT_SECONDS, check=False,
+            ["bash", "-euo", "pipefail", "-c", self.replace_addresses(text)], cwd=self.folder, capture_output=True,
+            text=True, env={**os.environ, **self.keys, "PATH": search}, timeout=WAIT_SECONDS, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         self.seen.append(done.stdout)
@@ -82,13 +82,13 @@ class Reader:
 @pytest.mark.skipif(not (shutil.which("curl") and shutil.which("bash")), reason="the page is written for bash and curl")
 async def test_the_page_can_be_followed_line_by_line(tmp_path: Path) -> None:
     with ExitStack() as stack:
-        reader = Reader(tmp_path, stack)
-        for language, text in blocks():
-            await asyncio.to_thread(reader.follow, language, text)
+        guide = GuideRunner(tmp_path, stack)
+        for language, text in read_blocks():
+            await asyncio.to_thread(guide.run_block, language, text)
             if "--toolsets" in text:  # a person types more slowly than the engine starts
-                engine = connect(reader.engine_url, reader.keys["KB_API_KEY"])
+                engine = connect(guide.engine_url, guide.keys["KB_API_KEY"])
                 await wait_for_engine(engine)
-        status, notes, sent = reader.seen
+        status, notes, sent = guide.seen
         assert json.loads(status)["result"]["structuredContent"]["version"]
         added, found = (json.loads(line) for line in re.sub(r"\}\s*\{", "}\n{", notes).splitlines())
         assert isinstance(added["result"]["structuredContent"]["job_id"], int)

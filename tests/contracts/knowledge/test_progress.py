@@ -26,30 +26,30 @@ from tests.contracts.transports import (
 )
 
 PAGES = 10
-LONG = 40_000
+LONG_TEXT_WORDS = 40_000
 
 
-def pages(files_folder: Path, count: int = PAGES) -> Path:
+def write_pages(files_folder: Path, count: int = PAGES) -> Path:
     path = files_folder / f"{uuid4().hex}.pdf"
     write_pdf(path, *(f"Page {number} speaks of {uuid4().hex}" for number in range(1, count + 1)))
     return path
 
 
-def long_text(files_folder: Path) -> Path:
+def write_long_text(files_folder: Path) -> Path:
     """Write a document that takes longer to process than a test waits."""
     path = files_folder / f"{uuid4().hex}.txt"
-    path.write_text(" ".join(f"word{number}" for number in range(LONG)))
+    path.write_text(" ".join(f"word{number}" for number in range(LONG_TEXT_WORDS)))
     return path
 
 
-def check_climb(reports: list[tuple[float, str]], wanted: set[str]) -> None:
+def check_progress(reports: list[tuple[float, str]], wanted: set[str]) -> None:
     shares = [share for share, _ in reports]
     assert shares == sorted(set(shares)), "progress must grow"
     assert all(0 <= share <= 1 for share in shares)
     assert {message for _, message in reports} & wanted, reports
 
 
-WORDS = {f"Processing page {number} of {PAGES}" for number in range(1, PAGES + 1)}
+PAGE_MESSAGES = {f"Processing page {number} of {PAGES}" for number in range(1, PAGES + 1)}
 
 
 @pytest.mark.requirement("000.progress.sync")
@@ -59,27 +59,29 @@ async def test_a_synchronous_add_sends_progress_to_the_official_client(
 ) -> None:
     reports: list[tuple[float, str]] = []
 
-    async def hear(progress: float, total: float | None, message: str | None) -> None:
+    async def record(progress: float, total: float | None, message: str | None) -> None:
         assert total == 1.0
         reports.append((progress, message or ""))
 
-    arguments = {"file_path": str(pages(files_folder)), "async": False}
+    arguments = {"file_path": str(write_pages(files_folder)), "async": False}
     async with open_sdk_transport(f"{product.url}/mcp", mode) as there:
-        answer = await there.client.call_tool("knowledge-add", arguments, progress_callback=hear)
+        answer = await there.client.call_tool("knowledge-add", arguments, progress_callback=record)
     assert answer.structured_content is not None and answer.structured_content["success"] is True
-    check_climb(reports, WORDS)
+    check_progress(reports, PAGE_MESSAGES)
 
 
 @pytest.mark.requirement("000.progress.sync")
 async def test_a_synchronous_add_sends_progress_over_a_websocket(product: Product, files_folder: Path) -> None:
     async with websockets.connect(f"{product.url.replace('http', 'ws', 1)}/mcp") as connection:
         socket = WebSocketTransport(connection)
-        call = {"name": "knowledge-add", "arguments": {"file_path": str(pages(files_folder)), "async": False}}
+        call = {"name": "knowledge-add", "arguments": {"file_path": str(write_pages(files_folder)), "async": False}}
         answer = await socket.rpc("tools/call", {**call, "_meta": {"progressToken": "mine"}})
     assert answer["result"]["structuredContent"]["success"] is True
     assert {message["method"] for message in socket.notifications} == {"notifications/progress"}
     assert {message["params"]["progressToken"] for message in socket.notifications} == {"mine"}
-    check_climb([(item["params"]["progress"], item["params"]["message"]) for item in socket.notifications], WORDS)
+    check_progress(
+        [(item["params"]["progress"], item["params"]["message"]) for item in socket.notifications], PAGE_MESSAGES
+    )
 
 
 @pytest.mark.requirement("000.progress.async")
@@ -90,7 +92,7 @@ async def test_an_asynchronous_add_sends_progress_only_to_the_websocket_that_sta
     async with websockets.connect(address) as first, websockets.connect(address) as second:
         starter, other = WebSocketTransport(first), WebSocketTransport(second)
         await other.rpc("ping")
-        added = await starter.call("knowledge-add", file_path=str(pages(files_folder)))
+        added = await starter.call("knowledge-add", file_path=str(write_pages(files_folder)))
         last: Body = {}
         while last.get("progress") != 1.0:
             last = (await starter.receive())["params"]
@@ -109,7 +111,7 @@ async def test_an_asynchronous_add_sends_progress_to_its_session(product: Produc
         session = {"mcp-session-id": hello.headers["mcp-session-id"]}
         await http.post("/mcp", json={"jsonrpc": "2.0", "method": "notifications/initialized"}, headers=session)
         async with http.stream("GET", "/mcp", headers=session) as stream:
-            call = {"name": "knowledge-add", "arguments": {"file_path": str(pages(files_folder))}}
+            call = {"name": "knowledge-add", "arguments": {"file_path": str(write_pages(files_folder))}}
             message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
             answered = await http.post("/mcp", json=message, headers=session)
             data = next(line for line in answered.text.splitlines() if line.startswith("data: {"))
@@ -125,7 +127,7 @@ async def test_an_asynchronous_add_sends_progress_to_its_session(product: Produc
 
 @pytest.mark.requirement("000.progress.async")
 async def test_an_asynchronous_add_sends_progress_over_stdio(process: StdioTransport, files_folder: Path) -> None:
-    added = await process.call("knowledge-add", file_path=str(pages(files_folder)))
+    added = await process.call("knowledge-add", file_path=str(write_pages(files_folder)))
     async with asyncio.timeout(WAIT_SECONDS):
         while not any(
             message["params"]["progressToken"] == added["task_id"] and message["params"]["progress"] == 1.0
@@ -136,16 +138,16 @@ async def test_an_asynchronous_add_sends_progress_over_stdio(process: StdioTrans
 
 @pytest.mark.requirement("000.progress.sync")
 async def test_a_synchronous_add_sends_progress_over_stdio(process: StdioTransport, files_folder: Path) -> None:
-    call = {"name": "knowledge-add", "arguments": {"file_path": str(pages(files_folder)), "async": False}}
+    call = {"name": "knowledge-add", "arguments": {"file_path": str(write_pages(files_folder)), "async": False}}
     answer = await process.rpc("tools/call", {**call, "_meta": {"progressToken": "mine"}})
     assert answer["result"]["structuredContent"]["success"] is True
     told = [item["params"] for item in process.notifications if item["params"]["progressToken"] == "mine"]
-    check_climb([(item["progress"], item["message"]) for item in told], WORDS)
+    check_progress([(item["progress"], item["message"]) for item in told], PAGE_MESSAGES)
 
 
 @pytest.mark.requirement("000.task.running")
 async def test_a_running_task_reports_its_progress(client: Transport, files_folder: Path) -> None:
-    added = await client.call("knowledge-add", file_path=str(long_text(files_folder)))
+    added = await client.call("knowledge-add", file_path=str(write_long_text(files_folder)))
     async with asyncio.timeout(WAIT_SECONDS):
         while (status := await client.call("knowledge-task-status", task_id=added["task_id"]))["status"] != "running":
             pass
@@ -158,7 +160,7 @@ async def test_a_running_task_reports_its_progress(client: Transport, files_fold
     await client.rpc("tools/cancel", {"taskId": added["task_id"]})
 
 
-async def nothing_left(client: Transport, product: Product) -> None:
+async def check_nothing_left(client: Transport, product: Product) -> None:
     """Check that store, index and disk are empty."""
     files = data_folder_of(client, product) / "files"
     async with asyncio.timeout(WAIT_SECONDS):  # the job ends in the store before its file is deleted
@@ -172,7 +174,7 @@ async def nothing_left(client: Transport, product: Product) -> None:
         assert await product.engine.verify() == []
 
 
-async def ended(client: Transport, task: str) -> Body:
+async def wait_until_ended(client: Transport, task: str) -> Body:
     async with asyncio.timeout(WAIT_SECONDS):
         while True:
             status = await client.call("knowledge-task-status", task_id=task)
@@ -184,7 +186,7 @@ async def ended(client: Transport, task: str) -> Body:
 async def test_a_cancelled_task_leaves_nothing_behind(
     transport_client: Transport, product: Product, files_folder: Path
 ) -> None:
-    task = (await transport_client.call("knowledge-add", file_path=str(long_text(files_folder))))["task_id"]
+    task = (await transport_client.call("knowledge-add", file_path=str(write_long_text(files_folder))))["task_id"]
     answer = (await transport_client.rpc("tools/cancel", {"taskId": task}))["result"]
     assert answer["success"] is True
     assert (answer["task_id"], answer["status"]) == (task, "cancelled")
@@ -192,17 +194,17 @@ async def test_a_cancelled_task_leaves_nothing_behind(
     assert (status["success"], status["status"], status["error"]) == (False, "cancelled", "cancelled")
     again = (await transport_client.rpc("tools/cancel", {"taskId": task}))["result"]
     assert (again["success"], again["error"]) == (False, "conflict")
-    await nothing_left(transport_client, product)
+    await check_nothing_left(transport_client, product)
 
 
 @pytest.mark.requirement("000.cancel.notification")
 async def test_a_notification_also_cancels_a_task(
     transport_client: Transport, product: Product, files_folder: Path
 ) -> None:
-    task = (await transport_client.call("knowledge-add", file_path=str(long_text(files_folder))))["task_id"]
+    task = (await transport_client.call("knowledge-add", file_path=str(write_long_text(files_folder))))["task_id"]
     await transport_client.notify("tools/cancel", {"taskId": task})
-    assert (await ended(transport_client, task))["status"] == "cancelled"
-    await nothing_left(transport_client, product)
+    assert (await wait_until_ended(transport_client, task))["status"] == "cancelled"
+    await check_nothing_left(transport_client, product)
 
 
 @pytest.mark.requirement("000.cancel.unknown")
@@ -219,7 +221,7 @@ async def test_an_unknown_task_cannot_be_cancelled(product: Product) -> None:
         }
 
 
-async def begun(product: Product) -> UUID:
+async def wait_for_started_job(product: Product) -> UUID:
     """Wait for the job that a call has started."""
     from knowledge.model import JobFilter
 
@@ -237,7 +239,7 @@ async def begun(product: Product) -> UUID:
 async def test_a_client_that_disconnects_cancels_its_synchronous_add(
     way: str, product: Product, files_folder: Path
 ) -> None:
-    arguments = {"file_path": str(long_text(files_folder)), "async": False}
+    arguments = {"file_path": str(write_long_text(files_folder)), "async": False}
     params = {"name": "knowledge-add", "arguments": arguments}
     async with httpx.AsyncClient(base_url=product.url, timeout=WAIT_SECONDS) as http:
         there = PlainTransport(http)
@@ -254,19 +256,19 @@ async def test_a_client_that_disconnects_cancels_its_synchronous_add(
                     await WebSocketTransport(connection).rpc("tools/call", params)
 
         task = asyncio.create_task(add())
-        job = await begun(product)
+        job = await wait_for_started_job(product)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
         assert (await product.engine.wait(job, WAIT_SECONDS)).status is JobStatus.CANCELLED
-        await nothing_left(there, product)
+        await check_nothing_left(there, product)
 
 
 @pytest.mark.requirement("000.cancel.hang_up")
 async def test_the_end_of_stdin_cancels_a_synchronous_add(files_folder: Path, tmp_path: Path) -> None:
     given = {"KNOWLEDGE_FILES": str(files_folder), "KNOWLEDGE_TOOLSETS": "knowledge,kb", "KNOWLEDGE_EMBEDDING": "none"}
     process = StdioTransport(tmp_path, **given)
-    params = {"name": "knowledge-add", "arguments": {"file_path": str(long_text(files_folder)), "async": False}}
+    params = {"name": "knowledge-add", "arguments": {"file_path": str(write_long_text(files_folder)), "async": False}}
     process.write(json.dumps({"jsonrpc": "2.0", "id": "mine", "method": "tools/call", "params": params}))
     async with asyncio.timeout(START_SECONDS):
         while not (await process.call("kb_jobs"))["jobs"]:
@@ -284,14 +286,14 @@ async def test_a_cancelled_request_over_stdio_cancels_its_synchronous_add(
     process: StdioTransport, product: Product, files_folder: Path
 ) -> None:
     await clear_knowledge_base(process)
-    arguments = {"file_path": str(long_text(files_folder)), "async": False}
-    call = {"name": "knowledge-add", "arguments": arguments, "_meta": {"progressToken": "taken back"}}
-    process.write(json.dumps({"jsonrpc": "2.0", "id": "taken back", "method": "tools/call", "params": call}))
+    arguments = {"file_path": str(write_long_text(files_folder)), "async": False}
+    call = {"name": "knowledge-add", "arguments": arguments, "_meta": {"progressToken": "cancelled"}}
+    process.write(json.dumps({"jsonrpc": "2.0", "id": "cancelled", "method": "tools/call", "params": call}))
     async with asyncio.timeout(WAIT_SECONDS):
-        while not any(item["params"]["progressToken"] == "taken back" for item in process.notifications):
+        while not any(item["params"]["progressToken"] == "cancelled" for item in process.notifications):
             await process.rpc("ping")
-    await process.notify("notifications/cancelled", {"requestId": "taken back", "reason": "enough"})
-    await nothing_left(process, product)
+    await process.notify("notifications/cancelled", {"requestId": "cancelled", "reason": "enough"})
+    await check_nothing_left(process, product)
 
 
 @pytest.mark.requirement("000.cancel.request_notification")
@@ -302,10 +304,10 @@ async def test_a_cancelled_request_cancels_its_synchronous_add(product: Product,
     ):
         await clear_knowledge_base(PlainTransport(http))
         socket = WebSocketTransport(connection)
-        arguments = {"file_path": str(long_text(files_folder)), "async": False}
+        arguments = {"file_path": str(write_long_text(files_folder)), "async": False}
         await socket.send("tools/call", {"name": "knowledge-add", "arguments": arguments}, request_id=7)
-        job = await begun(product)
+        job = await wait_for_started_job(product)
         await socket.send("notifications/cancelled", {"requestId": 7, "reason": "enough"})
         assert (await product.engine.wait(job, WAIT_SECONDS)).status is JobStatus.CANCELLED
         assert (await socket.rpc("ping"))["result"] == {}
-        await nothing_left(socket, product)
+        await check_nothing_left(socket, product)
