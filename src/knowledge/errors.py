@@ -8,7 +8,8 @@ KnowledgeError
 ├── Unauthenticated             401  MissingKey · InvalidKey · ExpiredKey · WrongPassword
 ├── Forbidden                   403  AccessDenied · AddressForbidden
 │   └── InsufficientPermissions · AdminRequired · CorpusNotApproved · QuotaExceeded
-├── NotFound                    404  DocumentNotFound · CollectionNotFound · JobNotFound · UploadNotFound · FileNotFound
+├── NotFound                    404  DocumentNotFound · CollectionNotFound · JobNotFound · UploadNotFound ·
+│                                    FileNotFound · McpSessionNotFound
 │   └── CorpusNotFound (a CollectionNotFound) · AccountNotFound · KeyNotFound
 ├── Conflict                    409  Duplicate · NameTaken · AccountTaken · NotNow · EmptyKnowledgeBase
 ├── UnsupportedFormat           415  WrongMime
@@ -191,6 +192,11 @@ class JobNotFound(NotFound):
 class UploadNotFound(NotFound):
     code = "upload_not_found"
     default_hint = "Start the upload again."
+
+
+class McpSessionNotFound(NotFound):
+    code = "session_not_found"
+    default_hint = "Send `initialize` again to open another session."
 
 
 class FileNotFound(NotFound):

@@ -245,6 +245,13 @@ async def test_a_body_over_four_mebibytes_is_refused_before_it_is_read(
             writer.close()
 
 
+async def open_session(http: httpx.AsyncClient) -> str:
+    opening = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    message = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": opening}
+    opened = await http.post("/mcp", json=message, headers={"accept": ACCEPT_BOTH})
+    return str(opened.headers["mcp-session-id"])
+
+
 async def test_a_body_without_a_length_is_cut_off_at_four_mebibytes(
     local: LocalEngine, settings: Settings, tmp_path: Path
 ) -> None:
@@ -253,7 +260,8 @@ async def test_a_body_without_a_length_is_cut_off_at_four_mebibytes(
             yield b" " * (1 << 20)
 
     async with serve_app(make_app(local, settings, tmp_path)) as url, httpx.AsyncClient(base_url=url) as http:
-        for leg in ({}, {"mcp-protocol-version": "2026-07-28"}, {"mcp-session-id": "x"}):
+        session = await open_session(http)
+        for leg in ({}, {"mcp-protocol-version": "2026-07-28"}, {"mcp-session-id": session}):
             answer = await http.post("/mcp", content=endless(), headers={"content-type": "application/json", **leg})
             assert answer.status_code == 413
             assert "error" in answer.json()
@@ -336,19 +344,15 @@ async def test_a_routing_header_that_is_given_twice_is_refused(
 async def test_a_restart_is_survived(local: LocalEngine, settings: Settings, tmp_path: Path) -> None:
     async with serve_app(make_app(local, settings, tmp_path)) as url:
         port = int(url.rsplit(":", 1)[1])
-        opening = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
-        async with httpx.AsyncClient(base_url=url, headers={"accept": ACCEPT_BOTH}) as http:
-            hello = await http.post(
-                "/mcp", json={"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": opening}
-            )  # fmt: skip
-        session = hello.headers["mcp-session-id"]
+        async with httpx.AsyncClient(base_url=url) as http:
+            session = await open_session(http)
         modern = streamable_http_client(f"{url}/mcp")
     async with serve_app(make_app(local, settings, tmp_path), port) as url:
         async with httpx.AsyncClient(base_url=url, headers={"accept": ACCEPT_BOTH}) as http:
             again = await http.post(
                 "/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, headers={"mcp-session-id": session}
             )
-            assert again.status_code == 404  # the sign for a client to initialise again
+            assert again.status_code == 200
         async with Client(modern) as client:
             assert len((await client.list_tools()).tools) == 7
 

@@ -126,12 +126,28 @@ class CorporaApi(Protocol):
     async def revoke_approval(self, ref: int) -> Collection: ...
 
 
+class McpSessionsApi(Protocol):
+    """Ids of MCP sessions that stay valid when the server restarts; for the operator alone."""
+
+    async def issue(self, owner: str, protocol_version: str) -> str:
+        """Return a new session id for a caller, as `format_caller_id` names it."""
+
+    async def find_version(self, session_id: str, owner: str) -> str | None:
+        """Return the protocol version of an id that was issued to this caller and not ended, otherwise None."""
+
+    async def end(self, session_id: str, owner: str) -> None:
+        """Refuse an id from now on; the id of another caller is ignored."""
+
+
 class Engine(Protocol):
     @property
     def accounts(self) -> AccountsApi: ...
 
     @property
     def corpora(self) -> CorporaApi: ...
+
+    @property
+    def mcp_sessions(self) -> McpSessionsApi: ...
 
     def as_caller(self, caller: Caller) -> Engine:
         """The same engine as one caller may use it: what is another's looks as if it were not there."""

@@ -17,6 +17,7 @@ from knowledge.engine.backup import BackupArchive
 from knowledge.engine.ingest import accept
 from knowledge.engine.local_accounts import LocalAccounts
 from knowledge.engine.local_corpora import LocalCorpora
+from knowledge.engine.local_mcp_sessions import LocalMcpSessions
 from knowledge.engine.permissions import check_verb, is_operator, summarize_findings
 from knowledge.engine.proxy import CallerProxy
 from knowledge.engine.runtime import Runtime
@@ -115,6 +116,10 @@ class LocalEngine:
     @property
     def corpora(self) -> LocalCorpora:
         return LocalCorpora(self._parts.threads, self._parts.corpora, self._scope, self.remove_collection)
+
+    @property
+    def mcp_sessions(self) -> LocalMcpSessions:
+        return LocalMcpSessions(self._parts.threads, self._parts.mcp_sessions)
 
     def start(self) -> None:
         self._parts.start()

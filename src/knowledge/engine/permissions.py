@@ -25,7 +25,10 @@ ADMINS = frozenset({
     "corpora.list_pending", "corpora.approve", "corpora.revoke_approval",
 })  # fmt: skip
 """For the operator and for accounts in ADMIN_USERS."""
-OPERATOR = frozenset({"backup", "accounts.issue_key", REINDEX_WITH_MODEL})
+OPERATOR = frozenset({
+    "backup", "accounts.issue_key", REINDEX_WITH_MODEL,
+    "mcp_sessions.issue", "mcp_sessions.find_version", "mcp_sessions.end",
+})  # fmt: skip
 """Not for admins either: these would show them what others own."""
 
 

@@ -42,6 +42,7 @@ from knowledge.store.files import FileStore
 from knowledge.store.jobs import recovery as job_recovery
 from knowledge.store.jobs.document_queue import DocumentQueue
 from knowledge.store.jobs.jobs import JobStore
+from knowledge.store.mcp_sessions import McpSessionStore
 from knowledge.store.models import ModelStore
 from knowledge.store.publish import Publisher
 from knowledge.store.row_mapping import make_timestamp
@@ -119,6 +120,7 @@ class Runtime:
         self.scopes = ScopeStore(self.database)
         self.accounts = AccountService(self.database, self.scopes, options.admins)
         self.passwords = PasswordService()
+        self.mcp_sessions = McpSessionStore(self.database)
         self.jobs = JobStore(self.database)
         self.crawls = CrawlStore(self.database)
         self.site_pages = SitePageStore(self.database)

@@ -13,7 +13,7 @@ from knowledge.errors import StorageFailed
 from knowledge.filesystem import file_modes
 from knowledge.store.schema import metadata
 
-SCHEMA_VERSION = "0005"
+SCHEMA_VERSION = "0006"
 """The newest migration; a test compares it with the files beside it."""
 COPY_KEEP_SECONDS = 7 * 24 * 3600.0
 """For so long the copy is kept for those who want to go back; it holds what is deleted meanwhile."""

@@ -293,6 +293,14 @@ crawl_pages = Table(
 )
 """The frontier of a crawl and what became of each address: enough to go on after a kill."""
 
+ended_mcp_sessions = Table(
+    "ended_mcp_sessions",
+    metadata,
+    Column("digest", LargeBinary(32), primary_key=True),
+    Column("ended_at", BigInteger, nullable=False, index=True),
+)
+"""SHA-256 of the MCP session ids that their clients ended."""
+
 site_pages = Table(
     "site_pages",
     metadata,

@@ -48,6 +48,7 @@ from knowledge.model.accounts import ACCOUNT_KEY_PREFIX
 from knowledge.model.crawls import Crawl, NewCrawl
 from knowledge.wire.accounts import AccountsShape, ApiKeysShape, IssuedKeyShape, dump_new_key
 from knowledge.wire.collections import CorpusesShape, CorpusShape, PermissionsShape, dump_corpus_edit, dump_new_corpus
+from knowledge.wire.mcp_sessions import IssuedMcpSession, McpSessionVersion
 
 if TYPE_CHECKING:
     import httpx
@@ -192,6 +193,25 @@ class RemoteCorpora:
         return found.to_collection()
 
 
+class RemoteMcpSessions:
+    def __init__(self, client: EngineClient) -> None:
+        self._client = client
+
+    async def issue(self, owner: str, protocol_version: str) -> str:
+        body: Json = {"owner": owner, "protocol_version": protocol_version}
+        found = await self._client.call(IssuedMcpSession, "POST", "/admin/mcp-sessions", json=body, idempotent=True)
+        return found.session_id
+
+    async def find_version(self, session_id: str, owner: str) -> str | None:
+        body: Json = {"session_id": session_id, "owner": owner}
+        path = "/admin/mcp-sessions/check"
+        return (await self._client.call(McpSessionVersion, "POST", path, json=body, idempotent=True)).protocol_version
+
+    async def end(self, session_id: str, owner: str) -> None:
+        body: Json = {"session_id": session_id, "owner": owner}
+        await self._client.call(object, "POST", "/admin/mcp-sessions/end", json=body, idempotent=True)
+
+
 FIRST_POLL_SECONDS, MAX_POLL_SECONDS = 0.02, 1.0
 
 
@@ -203,6 +223,7 @@ class RemoteEngine:
         self._client = EngineClient(http, key)
         self.accounts = RemoteAccounts(http, self._client)
         self.corpora = RemoteCorpora(self._client)
+        self.mcp_sessions = RemoteMcpSessions(self._client)
 
     def with_key(self, key: str) -> RemoteEngine:
         """The same engine over the same connections, asked with another key."""

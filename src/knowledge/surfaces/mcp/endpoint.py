@@ -15,7 +15,7 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.types import Message, Receive, Scope, Send
 
-from knowledge.errors import KnowledgeError, RateLimited, TooLarge, Unavailable, UnsupportedFormat
+from knowledge.errors import KnowledgeError, McpSessionNotFound, RateLimited, TooLarge, Unavailable, UnsupportedFormat
 from knowledge.model import CallerKind, Json, JsonValue
 from knowledge.surfaces.http.auth import format_caller_id
 from knowledge.surfaces.http.deadlines import cancel_on_disconnect
@@ -23,7 +23,7 @@ from knowledge.surfaces.http.responses import error_headers
 from knowledge.surfaces.mcp import errors as mcp_errors
 from knowledge.surfaces.mcp import jsonrpc
 from knowledge.surfaces.mcp.request_context import SCOPE_KEY, McpRequest
-from knowledge.surfaces.mcp.sessions import session_owner
+from knowledge.surfaces.mcp.sessions import find_session_owner
 from knowledge.surfaces.mcp.surface import MAX_BODY_BYTES, McpSurface
 from knowledge.toolsets.base import ErrorFormatter
 
@@ -73,31 +73,47 @@ class McpEndpoint:
                 await _send_json(reply.body or {}, reply.status, {}, send)
                 return
         if _is_handshake(message, headers) if plain else not jsonrpc.is_cancel_notification(message):
-            await self._delegate_to_sdk(mcp_request, version, scope, _replay_body(body, receive), send)
+            await self._delegate_to_sdk(mcp_request, version, scope, _replay_body(body, receive), send, message)
         else:
             await self._answer_plain(mcp_request, message, scope, receive, send)
 
     async def _delegate_to_sdk(
-        self, mcp_request: McpRequest, version: str, scope: Scope, receive: Receive, send: Send
+        self,
+        mcp_request: McpRequest,
+        version: str,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        message: JsonValue = None,
     ) -> None:
-        """Let the SDK answer: a request of a session, or one stateless exchange."""
+        """Let the SDK answer: a request of a session, or one stateless exchange; `message` is a parsed handshake."""
         if version in HANDSHAKE_PROTOCOL_VERSIONS:
             mcp_request.start_task = self._surface.start_task  # sessions receive progress of background tasks
         if mcp_request.tool_call.caller.kind is not CallerKind.LOCAL:  # the SDK binds sessions to this user
             token = AccessToken(token="-", client_id=format_caller_id(mcp_request.tool_call.caller), scopes=[])
             scope["user"] = AuthenticatedUser(token)
+        is_post = scope["method"] == "POST"
+        body = RequestBody(receive)
         answer = SdkResponseFilter(
-            mcp_request, send, defer_head=mcp_request.acquire is not None and scope["method"] == "POST"
+            mcp_request, send, defer_head=mcp_request.acquire is not None and is_post, body=body if is_post else None
         )
         if version not in HANDSHAKE_PROTOCOL_VERSIONS:
-            await self._surface.manager.handle_request(scope, receive, answer)
+            await self._surface.manager.handle_request(scope, body.receive, answer)
         else:
+            sessions, owner = self._surface.sessions, find_session_owner(mcp_request.tool_call.caller, scope)
             try:
-                await self._surface.sessions.serve(
-                    session_owner(mcp_request.tool_call.caller, scope), scope, receive, answer
-                )
+                if isinstance(message, dict) and message.get("method") == "initialize":
+                    await sessions.initialize(owner, _requested_version(message), scope, body.receive, answer)
+                else:
+                    await sessions.serve(owner, scope, body.receive, answer)
+            except McpSessionNotFound as error:  # the code and text of the SDK, which clients know
+                data = mcp_errors.format_error_data(error)
+                request_id = await body.read_request_id() if is_post else None
+                reply = mcp_errors.make_error_body(types.INVALID_REQUEST, str(error), data, request_id)
+                await _send_json(reply, error.status, error_headers(error), send)
+                return
             except (RateLimited, Unavailable) as error:
-                await refuse_request(error, receive, send, self._surface.find_error_formatter(self._toolset))
+                await refuse_request(error, body.receive, send, self._surface.find_error_formatter(self._toolset))
                 return
         await answer.finish()
 
@@ -122,8 +138,11 @@ class SdkResponseFilter:
     call is made.
     """
 
-    def __init__(self, mcp_request: McpRequest, send: Send, *, defer_head: bool) -> None:
+    def __init__(
+        self, mcp_request: McpRequest, send: Send, *, defer_head: bool, body: RequestBody | None = None
+    ) -> None:
         self._mcp_request, self._send, self._defer_head = mcp_request, send, defer_head
+        self._request_body = body
         self._start: Message | None = None
         self._body = b""
         self._streaming = False
@@ -160,18 +179,44 @@ class SdkResponseFilter:
         if message.get("more_body"):
             return
         start, self._start = self._add_headers(start), None
-        body = mcp_errors.explain_error_body(start["status"], self._body)
+        request_id = None if self._request_body is None else await self._request_body.read_request_id()
+        body = mcp_errors.explain_error_body(start["status"], self._body, request_id)
         kept = [pair for pair in start["headers"] if pair[0].lower() not in (b"content-length", b"content-type")]
         described = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
         await self._send({**start, "headers": [*kept, *described]})
         await self._send({"type": "http.response.body", "body": body})
 
 
+class RequestBody:
+    """Records the beginning of a request's body while the SDK reads it, so that an error can name the request's id."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._start = b""
+        self._complete = False
+
+    async def receive(self) -> Message:
+        message = await self._receive()
+        if message["type"] == "http.request":
+            if len(self._start) < MAX_ID_SEARCH_BYTES:
+                self._start += message.get("body", b"")
+            self._complete = not message.get("more_body", False)
+        else:
+            self._complete = True
+        return message
+
+    async def read_request_id(self) -> JsonValue:
+        """Return the id of the request, or None if it is malformed or its body too large."""
+        while not self._complete and len(self._start) < MAX_ID_SEARCH_BYTES:
+            await self.receive()
+        return _find_request_id(self._start)
+
+
 async def refuse_request(
     error: KnowledgeError, receive: Receive, send: Send, format_error: ErrorFormatter | None = None
 ) -> None:
     """Reject a request before dispatch with a JSON-RPC error, worded by the contract's formatter if there is one."""
-    request_id = None if isinstance(error, TooLarge) else await _read_request_id(receive)
+    request_id = None if isinstance(error, TooLarge) else await RequestBody(receive).read_request_id()
     body, headers = mcp_errors.format_error_body(error, request_id), error_headers(error)
     if format_error is not None:
         refusal = format_error(error)
@@ -220,13 +265,12 @@ async def _read_body(receive: Receive) -> bytes | None:
             return bytes(body)
 
 
-async def _read_request_id(receive: Receive) -> JsonValue:
-    """Return the id of a rejected request if its body fits into MAX_ID_SEARCH_BYTES."""
-    body, more = b"", True
-    while more and len(body) < MAX_ID_SEARCH_BYTES:
-        message = await receive()
-        body += message.get("body", b"")
-        more = bool(message.get("more_body"))
+def _requested_version(message: Json) -> JsonValue:
+    params = message.get("params")
+    return params.get("protocolVersion") if isinstance(params, dict) else None
+
+
+def _find_request_id(body: bytes) -> JsonValue:
     with suppress(ValueError):
         parsed = jsonrpc.parse(body)
         if isinstance(parsed, dict) and jsonrpc.is_valid_id(parsed.get("id")):

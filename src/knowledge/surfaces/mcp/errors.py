@@ -79,15 +79,17 @@ def _refusal_fields(refusal: Refusal) -> tuple[int, str, Json]:
     return refusal.status or INTERNAL_ERROR, message if isinstance(message, str) else refusal.code, data
 
 
-def explain_error_body(status: int, body: bytes) -> bytes:
-    """Add type and details to an error body of the SDK; convert a plain-text body to a JSON-RPC error."""
+def explain_error_body(status: int, body: bytes, request_id: JsonValue = None) -> bytes:
+    """Add the request's id, type and details to an error body of the SDK; convert plain text to a JSON-RPC error."""
     try:
         parsed = json.loads(body)
+        if parsed.get("id") is None:
+            parsed["id"] = request_id
         error = parsed["error"]
         error["data"] = add_error_type(error["code"], error.get("data"))
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, AttributeError):
         text = body.decode("utf-8", "replace").strip() or "Bad request"
         parsed = make_error_body(
-            INVALID_REQUEST, text, {"error_type": "invalid_request", "details": {"http_status": status}}
+            INVALID_REQUEST, text, {"error_type": "invalid_request", "details": {"http_status": status}}, request_id
         )
     return json.dumps(parsed).encode()

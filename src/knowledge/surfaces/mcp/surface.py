@@ -44,7 +44,9 @@ class McpSurface:
         self.manager = StreamableHTTPSessionManager(
             self.server, max_request_body_size=MAX_BODY_BYTES, max_sessions=MAX_SESSIONS
         )
-        self.sessions = McpSessions(self.manager.handle_request, per_caller=sessions_per_caller)
+        self.sessions = McpSessions(
+            self.manager.handle_request, engine_for(Caller()).mcp_sessions, per_caller=sessions_per_caller
+        )
         self._engine_for = engine_for
         self._limits, self._services = limits or CallLimits(), services or {}
         self._account_limits = account_limits or self._limits

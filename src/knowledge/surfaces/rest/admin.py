@@ -11,6 +11,13 @@ from knowledge.surfaces.rest.framework.dependencies import CallerEngine
 from knowledge.surfaces.rest.framework.openapi import CorpusId, ResponseModel, errors
 from knowledge.wire import AccountsShape, CorpusesShape, CorpusShape, IssuedKeyShape
 from knowledge.wire.accounts import AccountEditBody, NewAccountBody, NewKeyBody
+from knowledge.wire.mcp_sessions import (
+    EndedMcpSession,
+    IssuedMcpSession,
+    McpSessionBody,
+    McpSessionVersion,
+    NewMcpSessionBody,
+)
 
 router = APIRouter(tags=["admin"], prefix="/admin")
 
@@ -66,3 +73,22 @@ async def issue_key(
 ) -> ResponseModel[IssuedKeyShape]:
     """Make a key for an account; it is shown this once. For the operator alone."""
     return IssuedKeyShape.from_issued(await engine.accounts.issue_key(username, body.name, body.expires()))
+
+
+@router.post("/mcp-sessions", status_code=201, responses=errors(415))
+async def issue_mcp_session(body: NewMcpSessionBody, engine: CallerEngine) -> ResponseModel[IssuedMcpSession]:
+    """Issue an id for an MCP session. For the operator alone: a process that serves MCP for this engine calls it."""
+    return IssuedMcpSession(await engine.mcp_sessions.issue(body.owner, body.protocol_version))
+
+
+@router.post("/mcp-sessions/check", responses=errors(415))
+async def check_mcp_session(body: McpSessionBody, engine: CallerEngine) -> ResponseModel[McpSessionVersion]:
+    """Return the protocol version of an MCP session id that was issued to a caller. For the operator alone."""
+    return McpSessionVersion(await engine.mcp_sessions.find_version(body.session_id, body.owner))
+
+
+@router.post("/mcp-sessions/end", responses=errors(415))
+async def end_mcp_session(body: McpSessionBody, engine: CallerEngine) -> ResponseModel[EndedMcpSession]:
+    """Refuse an MCP session id from now on. For the operator alone."""
+    await engine.mcp_sessions.end(body.session_id, body.owner)
+    return EndedMcpSession()
