@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from knowledge.extract.office.docx_repairs import drop_repeated_edges
 from knowledge.extract.office.number_formats import format_time, is_time_format
 from tests.data.extract import documents
 from tests.data.extract.read_sample import join_text, read_pages
@@ -170,10 +169,32 @@ def test_a_text_box_within_a_text_box_is_read_once(tmp_path: Path) -> None:
     assert blocks(tmp_path, paragraph(box(outer))) == ["Outer", "inner", "more of it"]
 
 
-def test_the_edges_of_a_page_are_read_once_and_not_with_every_section() -> None:
-    text = "Gazette\n\nOne\n\nPage\n\n---\n\nGazette\n\nTwo\n\nPage\n\n---\n\nThree\n\nPage"
-    assert drop_repeated_edges(text) == "Gazette\n\nOne\n\n---\n\nTwo\n\n---\n\nThree\n\nPage"
-    assert drop_repeated_edges("# One\n\nx\n\n---\n\n# One\n\ny") == "# One\n\nx\n\n---\n\n# One\n\ny"
+def test_lines_that_repeat_at_a_page_break_are_kept(tmp_path: Path) -> None:
+    page_break = paragraph('<w:br w:type="page"/>')
+    body = styled("Text", "Handbook") + styled("Text", "Rules") + page_break + styled("Text", "Handbook")
+    text = join_text(read_pages(tmp_path, "a.docx", documents.make_docx(body, {}))[1])
+    assert text.split() == ["Handbook", "Rules", "---", "Handbook"]
+
+
+def test_headers_and_footers_of_word_are_read_once(tmp_path: Path) -> None:
+    section = (
+        f'<w:sectPr xmlns:r="{documents.RELATION}"><w:headerReference w:type="default" r:id="h"/>'
+        '<w:footerReference w:type="default" r:id="f"/></w:sectPr>'
+    )
+    body = styled("Text", "One") + f"<w:p><w:pPr>{section}</w:pPr></w:p>" + styled("Text", "Two") + section
+    kinds = {"h": ("header", "hdr", "Gazette"), "f": ("footer", "ftr", "Page")}
+    relations = "".join(
+        f'<Relationship Id="{key}" Type="{documents.RELATION}/{kind}" Target="{kind}1.xml"/>'
+        for key, (kind, *_) in kinds.items()
+    )
+    parts = {
+        f"word/{kind}1.xml": f'<w:{tag} xmlns:w="{documents.WORDS}">{styled("Text", words)}</w:{tag}>'
+        for kind, tag, words in kinds.values()
+    }
+    listed = f'<Relationships xmlns="{documents.PACKAGE}/relationships">{relations}</Relationships>'
+    made = documents.add_members(documents.make_docx(body, {}), {**parts, "word/_rels/document.xml.rels": listed})
+    text = join_text(read_pages(tmp_path, "a.docx", made)[1])
+    assert text.split() == ["Gazette", "One", "Two", "Page"]
 
 
 def test_cells_behind_a_wide_one_keep_their_columns(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import re
 import zipfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import pairwise, takewhile
+from itertools import pairwise
 from xml.etree.ElementTree import Element
 
 from knowledge import errors
@@ -20,10 +20,6 @@ BOX_START, BOX_END, PARAGRAPH_END = b"<w:txbxContent>", b"</w:txbxContent>", b"<
 FALLBACK_START, FALLBACK_END = b"<mc:Fallback>", b"</mc:Fallback>"
 """The same once more, for programs that do not know the newer kind of box."""
 BOX_BORDER = re.compile(b"(" + b"|".join((BOX_START, BOX_END, PARAGRAPH_END, FALLBACK_START, FALLBACK_END)) + b")")
-
-SECTION_BREAK, BLOCK_BREAK = "\n\n---\n\n", "\n\n"
-MAX_EDGE_BLOCKS = 4
-"""Blocks of a header or a footer."""
 
 TEXT_PARTS = re.compile(r"word/(?:document|footnotes|endnotes)\d*\.xml$")
 EDGE_PARTS, MIN_EDGE_BYTES = re.compile(r"word/(?:header|footer)\d*\.xml$"), 3 << 10
@@ -80,25 +76,6 @@ def _drop_fallbacks(pieces: Iterable[bytes]) -> Iterator[bytes]:
         if not depth:
             yield piece
         depth -= piece == FALLBACK_END and depth > 0
-
-
-def drop_repeated_edges(text: str) -> str:
-    """Without what each section has at its top like the first one, and at its bottom like the last one."""
-    if SECTION_BREAK not in text:
-        return text
-    sections = [section.strip("\n").split(BLOCK_BREAK) for section in text.split(SECTION_BREAK)]
-    first, last = sections[0], sections[-1]
-    for number, blocks in enumerate(sections):
-        top = _count_equal_blocks(blocks, first) if number else 0
-        bottom = _count_equal_blocks(blocks[:top:-1], last[::-1]) if blocks is not last else 0
-        sections[number] = blocks[top : len(blocks) - bottom]
-    return SECTION_BREAK.join(BLOCK_BREAK.join(blocks) for blocks in sections if blocks)
-
-
-def _count_equal_blocks(blocks: list[str], others: list[str]) -> int:
-    """How many blocks from the beginning on are the same; a heading or a table is no edge of a page."""
-    pairs = zip(blocks[:MAX_EDGE_BLOCKS], others, strict=False)
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1] and not pair[0].startswith(("#", "|")), pairs))
 
 
 def repair_docx(source: Source) -> Source:

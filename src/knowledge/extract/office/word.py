@@ -13,7 +13,6 @@ import olefile
 from knowledge.extract.base import Extraction, Source
 from knowledge.extract.office import docx_repairs
 from knowledge.extract.office.document import open_office_document, read_office_facts
-from knowledge.extract.office.docx_repairs import drop_repeated_edges
 from knowledge.extract.text.markdown import find_first_heading, replace_images
 from knowledge.extract.text.plain import to_pages
 
@@ -43,7 +42,7 @@ def extract(source: Source, doc_type: str) -> Extraction:
     with open_office_document(
         docx_repairs.repair_docx(source) if modern else blank_hidden_text(source), doc_type
     ) as document:
-        text = drop_repeated_edges(_tidy_markdown(document.to_markdown()))
+        text = _tidy_markdown(document.to_markdown())
     if modern:
         text = docx_repairs.mark_headings(source, text)
     facts = read_office_facts(source, doc_type)
