@@ -103,6 +103,11 @@ def test_a_style_that_is_named_like_a_heading_makes_one(tmp_path: Path) -> None:
     assert join_text(pages).strip().split("\n\n") == ["# Of tea & ships", "Words.", "## Rules", "More."]
 
 
+def test_a_heading_style_without_an_outline_level_makes_a_heading(tmp_path: Path) -> None:
+    document = documents.make_docx(styled("Heading1", "Rules") + styled("Text", "None."), {"Heading1": "heading 1"})
+    assert join_text(read_pages(tmp_path, "a.docx", document)[1]).strip().split("\n\n") == ["# Rules", "None."]
+
+
 def test_a_style_that_is_made_from_a_heading_makes_one(tmp_path: Path) -> None:
     def made(style: str, base: str) -> str:
         return f'<w:style w:styleId="{style}"><w:name w:val="{style}"/><w:basedOn w:val="{base}"/></w:style>'

@@ -33,7 +33,6 @@ EMPTY_CELL, MAX_COLUMNS = b"<w:tc><w:p/></w:tc>", 63
 
 STYLES, DOCUMENT = "word/styles.xml", "word/document.xml"
 HEADING_NAME = re.compile(r"(?i)^(?:title|heading (\d))$")
-OUTLINED_STYLE = re.compile(r"Heading\d$")
 TITLE_LEVEL = 1
 HEAD_BYTES = 256 << 10
 PARAGRAPH_END = b"</w:p>"
@@ -183,11 +182,7 @@ def _read_document(archive: zipfile.ZipFile, levels: dict[bytes, int]) -> bytes:
 def _find_heading_levels(styles: Element) -> dict[bytes, int]:
     """The level of every style that is named like a heading, or made from one, and has no level of its own."""
     known = {style.identifier: style for style in map(_parse_style, styles)}
-    levels = (
-        (identifier.encode(), _find_heading_level(identifier, known))
-        for identifier in known
-        if not OUTLINED_STYLE.match(identifier)
-    )
+    levels = ((identifier.encode(), _find_heading_level(identifier, known)) for identifier in known)
     return {identifier: level for identifier, level in levels if level}
 
 
