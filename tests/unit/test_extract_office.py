@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from knowledge.extract.office.number_formats import format_time, is_time_format
+from knowledge.extract.office.repairs.workbooks import format_time, is_time_format
 from tests.data.extract import documents
 from tests.data.extract.read_sample import join_text, read_pages
 
