@@ -484,7 +484,7 @@ def test_an_attachment_that_cannot_be_read_makes_the_mail_partial(tmp_path: Path
     mail = MAIL.replace("prices.csv", "prices.pdf").encode()
     _, pages = read_pages(tmp_path, "a.eml", mail)
     assert [page.warning for page in pages if page.warning] == [
-        "Attachment prices.pdf could not be read: It is named *.pdf but does not begin like one"
+        "Attachment prices.pdf could not be read: The file is named *.pdf but has no signature of that format"
     ]
 
 
