@@ -27,8 +27,8 @@ SURE_CONFIDENCE, NOISE_CONFIDENCE = 70, 30
 
 BLUR_RADIUS_PIXELS = 1.2
 """For pages with noise or strong JPEG artefacts; chosen by measurement."""
-GRAINY_DIFFERENCE, FEW_LETTERS = 8, 40
-"""Mean grey-level change by blurring from which a page counts as noisy; letters below which a page has no text."""
+MIN_NOISE_DIFFERENCE, MIN_TEXT_LETTERS = 8, 40
+"""Mean change of the grey level by blurring, and number of letters that any page of text has."""
 HYPHENATED_WORD = re.compile(r"([a-zà-ÿ])[-\u00ad]\n([a-zà-ÿ])")
 
 THUMBNAIL_PIXELS = 700
@@ -75,9 +75,9 @@ def recognise_text(image: Image.Image, languages: str) -> RecognisedText:
             best = max(best, _run_tesseract(candidate, languages), key=lambda read: read.confidence)
             if best.confidence >= SURE_CONFIDENCE:
                 break
-    if best.confidence < SURE_CONFIDENCE or best.letter_count < FEW_LETTERS:
+    if best.confidence < SURE_CONFIDENCE or best.letter_count < MIN_TEXT_LETTERS:
         soft = page.filter(ImageFilter.GaussianBlur(BLUR_RADIUS_PIXELS))
-        if best.letter_count >= FEW_LETTERS or _is_grainy(page, soft):
+        if best.letter_count >= MIN_TEXT_LETTERS or _is_noisy(page, soft):
             best = max(
                 best,
                 _run_tesseract(_turn_upright(soft), languages),
@@ -91,9 +91,9 @@ def _turn_upright(page: Image.Image) -> Image.Image:
     return straight.rotate(90, expand=True) if is_sideways(straight) else straight
 
 
-def _is_grainy(page: Image.Image, soft: Image.Image) -> bool:
+def _is_noisy(page: Image.Image, soft: Image.Image) -> bool:
     """Whether blurring changes the whole page and not only edges, which indicates noise."""
-    return ImageStat.Stat(ImageChops.difference(page, soft)).mean[0] > GRAINY_DIFFERENCE
+    return ImageStat.Stat(ImageChops.difference(page, soft)).mean[0] > MIN_NOISE_DIFFERENCE
 
 
 def _prepare_image(image: Image.Image) -> Image.Image:

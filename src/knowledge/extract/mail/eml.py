@@ -55,12 +55,7 @@ def read_header(message: EmailMessage, name: str) -> str | None:
     try:
         value = message.get(name)
         return " ".join(str(value).split()) or None if value is not None else None
-    except (
-        ValueError,
-        IndexError,
-        AttributeError,
-        TypeError,
-    ):  # email.policy.default raises these for some malformed headers
+    except (ValueError, IndexError, AttributeError, TypeError):  # email raises these for some malformed headers
         return None
 
 

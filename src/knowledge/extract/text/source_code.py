@@ -22,7 +22,6 @@ FENCE_LANGUAGES = {
 }  # fmt: skip
 """Markdown fence language by type."""
 SUFFIX_ALIASES = {
-    "c": ("c",),
     "cpp": ("cpp", "cc", "cxx", "hpp", "hh"),
     "js": ("js", "mjs", "cjs"),
     "py": ("py", "pyi"),
