@@ -93,7 +93,7 @@ def test_each_failure_is_named_with_what_to_do(shell: Shell, tmp_path: Path) -> 
     assert result.exit_code == cli_errors.FAILED
     assert "Added 1 document" in result.stdout and "3 files failed:" in result.stdout
     assert f"{empty}: The file is empty." in result.stdout
-    assert f"{strange}: Files named *.xyz are not read. Supported: " in result.stdout
+    assert f"{strange}: Files named *.xyz are not supported. Supported: " in result.stdout
     assert f"{tmp_path / 'gone.md'}: There is no such file. Check the path." in result.stdout
 
 

@@ -83,7 +83,7 @@ def test_the_directory_of_an_archive_is_counted_outside_the_server(server: Serve
     before = server.resident()
     with Pulse(server.url) as pulse:
         refused = server.add("many.zip", an_archive(300_000))
-    assert (refused.status_code, refused.json()["error"]["message"]) == (422, "It holds more than 20000 files")
+    assert (refused.status_code, refused.json()["error"]["message"]) == (422, "The archive holds more than 20000 files")
     assert pulse.failures == []
     assert server.peak() - before < 50 << 20
 

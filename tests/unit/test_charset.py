@@ -1,7 +1,7 @@
-"""Texts in the code pages of before Unicode, from natural paragraphs.
+"""Detection of legacy encodings, measured on natural paragraphs.
 
-A sample counts only if it has a byte outside ASCII, and is right only if it is decoded to the very text that it was
-made from. The paragraphs were written for this test; no frequencies come from them.
+A sample counts only if it has a non-ASCII byte, and is right only if the original text is restored exactly. The
+paragraphs were written for this test; no letter frequencies come from them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ RATES = {2000: 1.0, 200: 0.98, 50: 0.9}
 LATE = PARAGRAPHS.parent / "late"
 OTHERS = PARAGRAPHS.parent / "others"
 guess_once = cache(guess_encoding)
-"""The code pages of one language have most samples in common."""
+"""Cached, because the code pages of a language share most samples."""
 
 
 def rate(text: str, page: str, size: int) -> float:
@@ -96,7 +96,7 @@ def test_a_table_in_a_code_page_keeps_its_letters(tmp_path: Path) -> None:
     assert "| Ibáñez | Cádiz |" in read(tmp_path, "clientes.csv", rows.encode("cp1252"))
 
 
-def test_a_page_that_declares_its_encoding_is_believed_before_its_bytes(tmp_path: Path) -> None:
+def test_a_declared_encoding_takes_precedence_over_detection(tmp_path: Path) -> None:
     page = '<html><meta charset="windows-1251"><body><p>ïðèâåò</p></body></html>'
     assert "привет" in read(tmp_path, "a.html", page.encode("cp1252"))
 

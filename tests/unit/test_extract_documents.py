@@ -1,4 +1,4 @@
-"""Every kind of document that people have becomes text in reading order, with its pages, headings, tables and facts."""
+"""Every document format gives its text in reading order, with pages, headings, tables and metadata."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_a_scanned_page_is_recognised_and_says_so(tmp_path: Path) -> None:
     assert "quick brown fox jumps over the lazy dog" in pages[2].text
 
 
-def test_force_ocr_looks_at_every_page(tmp_path: Path) -> None:
+def test_force_ocr_recognises_every_page(tmp_path: Path) -> None:
     pdf = documents.Pdf()
     pdf.text(*((72, 760 - 30 * place, 14, line) for place, line in enumerate(SENTENCES)))
     _, pages = read_pages(tmp_path, "a.pdf", pdf.to_bytes(), force_ocr=True)
@@ -118,7 +118,7 @@ def test_a_blank_page_is_a_page(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("turned", [0, 6, 90, 180, 270])
-def test_a_picture_is_read_whichever_way_it_lies(tmp_path: Path, turned: int) -> None:
+def test_a_rotated_picture_is_read(tmp_path: Path, turned: int) -> None:
     facts, pages = read_pages(
         tmp_path, "a.png", documents.encode_image(documents.draw_picture(*SENTENCES, turned=turned), "PNG")
     )
@@ -135,13 +135,13 @@ def test_every_kind_of_picture_is_read(tmp_path: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize("ink", [0, 255])
-def test_words_on_nothing_are_read_whether_black_or_white(tmp_path: Path, ink: int) -> None:
+def test_black_and_white_text_on_a_transparent_background_is_read(tmp_path: Path, ink: int) -> None:
     words = documents.draw_picture(*SENTENCES[:2], size=(1300, 400))
     image = Image.merge("LA", (Image.new("L", words.size, ink), ImageOps.invert(words)))
     assert "lazy dog" in join_text(read_pages(tmp_path, "a.png", documents.encode_image(image, "PNG"))[1])
 
 
-def test_a_picture_in_the_colours_of_print_is_read(tmp_path: Path) -> None:
+def test_a_cmyk_picture_is_read(tmp_path: Path) -> None:
     image = documents.draw_picture(*SENTENCES[:2], size=(1300, 400)).convert("CMYK")
     assert "lazy dog" in join_text(read_pages(tmp_path, "a.jpg", documents.encode_image(image, "JPEG"))[1])
 
@@ -184,7 +184,7 @@ def test_lines_of_a_drawing_do_not_run_into_each_other(tmp_path: Path) -> None:
     ]
 
 
-def test_a_drawing_without_words_is_looked_at(tmp_path: Path) -> None:
+def test_a_drawing_without_text_elements_is_recognised_by_ocr(tmp_path: Path) -> None:
     import base64
 
     picture = base64.b64encode(documents.encode_image(documents.draw_picture(*SENTENCES), "PNG")).decode()
@@ -264,7 +264,7 @@ def test_every_piece_of_a_long_sheet_repeats_its_header(tmp_path: Path) -> None:
     assert sum(piece.count("Uji") for piece in pieces) == 6000
 
 
-def test_a_wrong_suffix_among_the_known_ones_is_no_obstacle(tmp_path: Path) -> None:
+def test_a_document_with_the_suffix_of_another_format_is_read(tmp_path: Path) -> None:
     facts, pages = read_pages(tmp_path, "a.pdf", office(tmp_path, "docx"))
     assert (facts.doc_type, "# Handbook" in join_text(pages)) == ("docx", True)
     facts, _ = read_pages(tmp_path, "a.docx", report().to_bytes())
@@ -434,7 +434,7 @@ def test_a_mail_with_html_alone_gives_its_words(tmp_path: Path) -> None:
 
 
 def multipart(kind: str, *parts: tuple[str, str]) -> bytes:
-    """A mail of several parts: the head and the words of each."""
+    """Return a multipart mail; each part has headers and a body."""
     bodies = "".join(f"--b\n{head}\n\n{words}\n" for head, words in parts)
     return (
         f"Subject: Harbour\nMIME-Version: 1.0\nContent-Type: multipart/{kind}; boundary=b\n\n{bodies}--b--\n".encode()
@@ -449,7 +449,7 @@ def test_a_plain_text_that_only_points_to_the_html_is_not_the_best_body(tmp_path
     assert ("surveyed in spring" in text, stub in text) == (True, False)
 
 
-def test_every_text_of_a_mail_in_parts_is_read(tmp_path: Path) -> None:
+def test_every_text_part_of_a_multipart_mail_is_read(tmp_path: Path) -> None:
     plain = "Content-Type: text/plain"
     text = join_text(
         read_pages(tmp_path, "a.eml", multipart("mixed", (plain, "First words"), (plain, "Second words")))[1]
@@ -457,7 +457,7 @@ def test_every_text_of_a_mail_in_parts_is_read(tmp_path: Path) -> None:
     assert ("First words" in text, text.count("Second words")) == (True, 1)
 
 
-def test_an_attached_mail_is_read_without_what_is_attached_to_it(tmp_path: Path) -> None:
+def test_an_attached_mail_is_read_without_its_own_attachments(tmp_path: Path) -> None:
     inner = multipart(
         "mixed",
         ("Content-Type: text/plain", "Forwarded words"),
@@ -471,7 +471,7 @@ def test_an_attached_mail_is_read_without_what_is_attached_to_it(tmp_path: Path)
     assert "Too deep" not in text
 
 
-def test_a_file_name_in_pieces_and_in_foreign_letters_is_put_together(tmp_path: Path) -> None:
+def test_an_rfc_2231_file_name_is_decoded(tmp_path: Path) -> None:
     name = "filename*0*=UTF-8''Preis%20;\n filename*1*=%C3%A4.txt"
     head = f"Content-Type: text/plain\nContent-Disposition: attachment;\n {name}"
     text = join_text(
@@ -484,7 +484,7 @@ def test_an_attachment_that_cannot_be_read_makes_the_mail_partial(tmp_path: Path
     mail = MAIL.replace("prices.csv", "prices.pdf").encode()
     _, pages = read_pages(tmp_path, "a.eml", mail)
     assert [page.warning for page in pages if page.warning] == [
-        "Attachment prices.pdf could not be read: It is named *.pdf but does not begin like one"
+        "Attachment prices.pdf could not be read: The file is named *.pdf but has no signature of that format"
     ]
 
 

@@ -1,4 +1,4 @@
-"""Files that want to do harm: each one ends with a sentence, at once, and without harm."""
+"""Hostile files (bombs, path traversal, XXE, truncation) end with a clear error and do no harm."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def read(parsers: Parsers, tmp_path: Path, filename: str, content: bytes) -> lis
 
 
 def bomb(name: str, members: dict[str, str]) -> bytes:
-    """An Office document or a book of which one part unpacks to more than is allowed."""
+    """Return a ZIP-based document with a member that unpacks to more than the limit."""
     buffer = io.BytesIO(documents.make_zip(members))
     with zipfile.ZipFile(buffer, "a", zipfile.ZIP_DEFLATED) as archive, archive.open(name, "w") as file:
         for _ in range(25):
@@ -62,7 +62,7 @@ def test_a_zip_bomb_is_measured_and_not_opened(
         read(parsers, tmp_path, filename, bomb(member, members))
 
 
-def test_a_member_that_lies_about_its_size_gives_no_more_than_it_said(parsers: Parsers, tmp_path: Path) -> None:
+def test_a_member_with_a_false_size_gives_no_more_bytes_than_declared(parsers: Parsers, tmp_path: Path) -> None:
     honest = documents.make_zip({"a.txt": "words " * 100_000})
     lie = (600).to_bytes(4, "little")
     lying = honest.replace((600_000).to_bytes(4, "little"), lie)
@@ -82,7 +82,7 @@ def test_nested_archives_stay_closed(parsers: Parsers, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["../../evil.txt", "/etc/evil.txt", "..\\..\\evil.txt", "C:\\evil.txt"])
-def test_names_that_lead_out_of_an_archive_lead_nowhere(parsers: Parsers, tmp_path: Path, name: str) -> None:
+def test_member_names_cannot_leave_the_archive_by_path_traversal(parsers: Parsers, tmp_path: Path, name: str) -> None:
     pages = read(parsers, tmp_path, "a.zip", documents.make_zip({name: "some words"}))
     assert "some words" in pages[0].text
     assert ".." not in pages[0].text
@@ -109,7 +109,7 @@ def test_xml_entities_are_refused(parsers: Parsers, tmp_path: Path, filename: st
         read(parsers, tmp_path, filename, content)
 
 
-def test_entities_in_a_word_document_do_not_unfold(parsers: Parsers, tmp_path: Path) -> None:
+def test_entities_in_a_word_document_are_not_expanded(parsers: Parsers, tmp_path: Path) -> None:
     body = (
         ENTITIES + '<w:document xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"><w:body>'
         "<w:p><w:r><w:t>Seen &b; &file;</w:t></w:r></w:p></w:body></w:document>"
@@ -168,7 +168,7 @@ def test_a_program_under_the_name_of_a_document_is_refused(parsers: Parsers, tmp
 
 
 @pytest.mark.parametrize("filename", ["a.pdf", "a.docx", "a.rtf", "a.png", "a.msg", "a.doc"])
-def test_a_document_that_is_none_is_damaged(parsers: Parsers, tmp_path: Path, filename: str) -> None:
+def test_a_file_without_the_signature_of_its_format_is_damaged(parsers: Parsers, tmp_path: Path, filename: str) -> None:
     with pytest.raises(errors.Damaged):
         read(parsers, tmp_path, filename, b"these are only words")
 
@@ -199,7 +199,9 @@ def _whole() -> dict[str, bytes]:
 
 @pytest.mark.parametrize("suffix", ["pdf", "epub", "odt", "png", "msg", "rtf"])
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
-def test_half_a_file_has_an_outcome(parsers: Parsers, tmp_path: Path, suffix: str, share: float) -> None:
+def test_a_truncated_file_is_read_or_refused_with_an_error(
+    parsers: Parsers, tmp_path: Path, suffix: str, share: float
+) -> None:
     whole = _whole()[suffix]
     try:
         read(parsers, tmp_path, f"a.{suffix}", whole[: int(len(whole) * share)])
@@ -208,7 +210,9 @@ def test_half_a_file_has_an_outcome(parsers: Parsers, tmp_path: Path, suffix: st
 
 
 @pytest.mark.parametrize("suffix", ["pdf", "epub", "odt", "png", "msg", "rtf"])
-def test_scrambled_bytes_have_an_outcome(parsers: Parsers, tmp_path: Path, suffix: str) -> None:
+def test_a_file_with_random_changes_is_read_or_refused_with_an_error(
+    parsers: Parsers, tmp_path: Path, suffix: str
+) -> None:
     scrambled = bytearray(_whole()[suffix])
     for place in range(40, len(scrambled), 37):
         scrambled[place] ^= place % 251
@@ -218,7 +222,7 @@ def test_scrambled_bytes_have_an_outcome(parsers: Parsers, tmp_path: Path, suffi
         assert str(error)
 
 
-def test_locked_documents_ask_for_their_password(parsers: Parsers, tmp_path: Path) -> None:
+def test_encrypted_documents_are_refused_with_needs_password(parsers: Parsers, tmp_path: Path) -> None:
     locked = documents.make_compound_file({"EncryptedPackage": b"x" * 100, "EncryptionInfo": b"y"})
     manifest = "<manifest><encryption-data/></manifest>"
     pdf = documents.Pdf()
@@ -232,7 +236,7 @@ def test_locked_documents_ask_for_their_password(parsers: Parsers, tmp_path: Pat
             read(parsers, tmp_path, filename, content)
 
 
-def test_a_pdf_that_is_locked_with_an_empty_password_opens(parsers: Parsers, tmp_path: Path) -> None:
+def test_a_pdf_that_is_encrypted_with_an_empty_password_opens(parsers: Parsers, tmp_path: Path) -> None:
     pdf = documents.Pdf()
     pdf.text((72, 720, 11, "Tea costs twelve in the harbour."))
     content = pdf.locked("")
@@ -245,7 +249,7 @@ def test_rtf_groups_without_end_are_damaged(parsers: Parsers, tmp_path: Path) ->
         read(parsers, tmp_path, "a.rtf", b"{\\rtf1" + b"{" * 100_000)
 
 
-def test_html_nested_without_end_has_an_outcome(parsers: Parsers, tmp_path: Path) -> None:
+def test_deeply_nested_html_is_read_or_refused_with_an_error(parsers: Parsers, tmp_path: Path) -> None:
     try:
         read(parsers, tmp_path, "a.html", b"<div>" * 20_000 + b"deep words")
     except errors.Unreadable as error:

@@ -1,4 +1,4 @@
-"""The server does not grow with the document: pages pass through it one by one."""
+"""The memory of the server does not grow with the document, because pages are streamed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def parsers() -> Iterator[Parsers]:
 
 
 def through(parsers: Parsers, source: Source) -> tuple[int, int]:
-    """How many pages came, and by how much this process grew while they did."""
+    """Return the number of pages and the growth of this process in bytes."""
     before = largest = read_resident_bytes(os.getpid())
     count = 0
     with parsers.parse(source) as parsing:

@@ -1,4 +1,4 @@
-"""Office documents, old and new, give what a reader of them sees: headings by style, times, sheets, facts."""
+"""Office, OpenDocument and RTF files give the text that their programs show."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from knowledge.extract.office.docx_repairs import drop_repeated_edges
-from knowledge.extract.office.number_formats import format_time, is_time_format
+from knowledge.extract.office.repairs.workbooks import format_time, is_time_format
 from tests.data.extract import documents
 from tests.data.extract.read_sample import join_text, read_pages
 
@@ -24,13 +23,13 @@ def harbour(kind: str) -> bytes:
 
 
 @pytest.mark.parametrize("kind", ["doc", "xls", "ppt"])
-def test_a_document_of_1997_says_who_wrote_it_and_when(tmp_path: Path, kind: str) -> None:
+def test_an_old_office_document_has_an_author_and_dates(tmp_path: Path, kind: str) -> None:
     facts, _ = read_pages(tmp_path, f"a.{kind}", harbour(kind))
     assert (facts.doc_type, facts.title, facts.author) == (kind, "Harbour handbook", "Ada Lovelace")
     assert (facts.metadata["created"], facts.metadata["modified"]) == ("2024-03-01T10:00:00", "2024-03-02T11:00:00")
 
 
-def test_a_word_document_of_1997_keeps_its_structure(tmp_path: Path) -> None:
+def test_doc_keeps_its_structure(tmp_path: Path) -> None:
     text = join_text(read_pages(tmp_path, "a.doc", harbour("doc"))[1])
     for line in (
         "# Harbour rules",
@@ -44,13 +43,13 @@ def test_a_word_document_of_1997_keeps_its_structure(tmp_path: Path) -> None:
     assert "Größe zählt." in text
 
 
-def test_a_word_document_of_1997_shows_no_words_that_were_deleted_or_hidden(tmp_path: Path) -> None:
+def test_doc_shows_no_deleted_or_hidden_text(tmp_path: Path) -> None:
     text = join_text(read_pages(tmp_path, "a.doc", sample("changed.doc"))[1])
     assert (text.count("nine"), text.count("unseen")) == (0, 0)
     assert text.split("\n\n")[4:6] == ["Ware 5 costs twelve crowns in Tōkyō.", "Ware 6 costs twelve crowns in all."]
 
 
-def test_a_workbook_of_1997_shows_dates_shares_and_sums(tmp_path: Path) -> None:
+def test_xls_shows_dates_percentages_and_sums(tmp_path: Path) -> None:
     facts, pages = read_pages(tmp_path, "a.xls", harbour("xls"))
     assert (facts.page_count, [page.number for page in pages]) == (2, [1, 2])
     assert pages[0].text.splitlines()[2:] == [
@@ -62,24 +61,24 @@ def test_a_workbook_of_1997_shows_dates_shares_and_sums(tmp_path: Path) -> None:
     ]
 
 
-def test_a_presentation_of_1997_has_pages_and_notes(tmp_path: Path) -> None:
+def test_ppt_has_pages_and_notes(tmp_path: Path) -> None:
     facts, pages = read_pages(tmp_path, "a.ppt", harbour("ppt"))
     assert facts.page_count == 2
     assert pages[1].text == "# The prices\n\nTea costs twelve\n\nNotes: Mention winter"
 
 
-def test_a_table_in_a_presentation_of_1997_has_rows(tmp_path: Path) -> None:
+def test_a_table_in_ppt_has_rows(tmp_path: Path) -> None:
     _, [page] = read_pages(tmp_path, "a.ppt", sample("prices.ppt"))
     rows = ["| Ware | Year | Price |", "| --- | --- | --- |", "| Tea from Assam | 1899 | 12 |", "| Sum |  | 25 |"]
     assert page.text.splitlines() == ["# The prices", "", *rows, "", "In crowns"]
 
 
 @pytest.mark.parametrize("kind", ["doc", "xls", "ppt"])
-def test_the_suffix_of_another_office_program_is_no_obstacle(tmp_path: Path, kind: str) -> None:
+def test_an_old_office_document_with_the_suffix_of_another_program_is_read(tmp_path: Path, kind: str) -> None:
     assert read_pages(tmp_path, "a.docx", harbour(kind))[0].doc_type == kind
 
 
-def test_times_of_day_in_a_workbook_of_1997_are_times(tmp_path: Path) -> None:
+def test_times_of_day_in_xls_are_times(tmp_path: Path) -> None:
     rows = [[(0, 0.5), (1, 0.5), (2, 1.25)], [(1, 0.75), (0, 0.75), (0, 3)]]
     _, [page] = read_pages(tmp_path, "a.xls", documents.make_xls(["h:mm", "[h]:mm:ss"], rows))
     assert page.text.splitlines()[2:] == ["| 0.5 | 12:00 | 30:00:00 |", "| --- | --- | --- |", "| 18:00 | 0.75 | 3 |"]
@@ -92,7 +91,7 @@ def styled(style: str, words: str) -> str:
     return f'<w:p><w:pPr><w:pStyle w:val="{style}"/></w:pPr><w:r><w:t>{words}</w:t></w:r></w:p>'
 
 
-def test_a_style_that_is_named_like_a_heading_makes_one(tmp_path: Path) -> None:
+def test_a_style_with_the_name_of_a_heading_makes_a_heading(tmp_path: Path) -> None:
     body = (
         styled("Titel", "Of tea &amp; ships")
         + styled("Text", "Words.")
@@ -104,7 +103,12 @@ def test_a_style_that_is_named_like_a_heading_makes_one(tmp_path: Path) -> None:
     assert join_text(pages).strip().split("\n\n") == ["# Of tea & ships", "Words.", "## Rules", "More."]
 
 
-def test_a_style_that_is_made_from_a_heading_makes_one(tmp_path: Path) -> None:
+def test_a_heading_style_without_an_outline_level_makes_a_heading(tmp_path: Path) -> None:
+    document = documents.make_docx(styled("Heading1", "Rules") + styled("Text", "None."), {"Heading1": "heading 1"})
+    assert join_text(read_pages(tmp_path, "a.docx", document)[1]).strip().split("\n\n") == ["# Rules", "None."]
+
+
+def test_a_style_based_on_a_heading_makes_a_heading(tmp_path: Path) -> None:
     def made(style: str, base: str) -> str:
         return f'<w:style w:styleId="{style}"><w:name w:val="{style}"/><w:basedOn w:val="{base}"/></w:style>'
 
@@ -120,7 +124,7 @@ def test_words_between_brackets_are_no_link(tmp_path: Path) -> None:
     assert join_text(pages).replace("\\", "").strip() == "as in [1](below) of it"
 
 
-def test_a_table_within_a_cell_stays_in_its_row(tmp_path: Path) -> None:
+def test_a_table_within_a_cell_is_kept_in_its_row(tmp_path: Path) -> None:
     def table(*cells: str) -> str:
         return f"<w:tbl><w:tr>{''.join(f'<w:tc>{cell}<w:p/></w:tc>' for cell in cells)}</w:tr></w:tbl>"
 
@@ -138,7 +142,7 @@ def old_box(inner: str) -> str:
 
 
 def box(inner: str) -> str:
-    """As Word writes it: once for itself, and once for programs older than 2010."""
+    """Return a text box as Word writes it: in DrawingML, and in VML as a fallback for Word 2007."""
     shape = "http://schemas.microsoft.com/office/word/2010/wordprocessingShape"
     new = (
         '<w:drawing><a:graphic xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main">'
@@ -159,7 +163,7 @@ def blocks(tmp_path: Path, body: str) -> list[str]:
     return join_text(read_pages(tmp_path, "a.docx", documents.make_docx(body, {}))[1]).strip().split("\n\n")
 
 
-def test_a_text_box_is_a_paragraph_behind_the_one_that_holds_it(tmp_path: Path) -> None:
+def test_a_text_box_follows_its_paragraph(tmp_path: Path) -> None:
     first, second = box(styled("Text", "In a box") + styled("Text", "more")), old_box(styled("Text", "An old one"))
     body = paragraph("<w:t>Before</w:t>", first, second, "<w:t> and after.</w:t>") + styled("Text", "Next")
     assert blocks(tmp_path, body) == ["Before and after.", "In a box", "more", "An old one", "Next"]
@@ -170,13 +174,35 @@ def test_a_text_box_within_a_text_box_is_read_once(tmp_path: Path) -> None:
     assert blocks(tmp_path, paragraph(box(outer))) == ["Outer", "inner", "more of it"]
 
 
-def test_the_edges_of_a_page_are_read_once_and_not_with_every_section() -> None:
-    text = "Gazette\n\nOne\n\nPage\n\n---\n\nGazette\n\nTwo\n\nPage\n\n---\n\nThree\n\nPage"
-    assert drop_repeated_edges(text) == "Gazette\n\nOne\n\n---\n\nTwo\n\n---\n\nThree\n\nPage"
-    assert drop_repeated_edges("# One\n\nx\n\n---\n\n# One\n\ny") == "# One\n\nx\n\n---\n\n# One\n\ny"
+def test_lines_that_repeat_at_a_page_break_are_kept(tmp_path: Path) -> None:
+    page_break = paragraph('<w:br w:type="page"/>')
+    body = styled("Text", "Handbook") + styled("Text", "Rules") + page_break + styled("Text", "Handbook")
+    text = join_text(read_pages(tmp_path, "a.docx", documents.make_docx(body, {}))[1])
+    assert text.split() == ["Handbook", "Rules", "---", "Handbook"]
 
 
-def test_cells_behind_a_wide_one_keep_their_columns(tmp_path: Path) -> None:
+def test_headers_and_footers_of_word_are_read_once(tmp_path: Path) -> None:
+    section = (
+        f'<w:sectPr xmlns:r="{documents.RELATION}"><w:headerReference w:type="default" r:id="h"/>'
+        '<w:footerReference w:type="default" r:id="f"/></w:sectPr>'
+    )
+    body = styled("Text", "One") + f"<w:p><w:pPr>{section}</w:pPr></w:p>" + styled("Text", "Two") + section
+    kinds = {"h": ("header", "hdr", "Gazette"), "f": ("footer", "ftr", "Page")}
+    relations = "".join(
+        f'<Relationship Id="{key}" Type="{documents.RELATION}/{kind}" Target="{kind}1.xml"/>'
+        for key, (kind, *_) in kinds.items()
+    )
+    parts = {
+        f"word/{kind}1.xml": f'<w:{tag} xmlns:w="{documents.WORDS}">{styled("Text", words)}</w:{tag}>'
+        for kind, tag, words in kinds.values()
+    }
+    listed = f'<Relationships xmlns="{documents.PACKAGE}/relationships">{relations}</Relationships>'
+    made = documents.add_members(documents.make_docx(body, {}), {**parts, "word/_rels/document.xml.rels": listed})
+    text = join_text(read_pages(tmp_path, "a.docx", made)[1])
+    assert text.split() == ["Gazette", "One", "Two", "Page"]
+
+
+def test_cells_after_a_spanning_cell_keep_their_columns(tmp_path: Path) -> None:
     def row(*cells: str) -> str:
         return f"<w:tr>{''.join(f'<w:tc>{cell}</w:tc>' for cell in cells)}</w:tr>"
 
@@ -187,7 +213,7 @@ def test_cells_behind_a_wide_one_keep_their_columns(tmp_path: Path) -> None:
     assert table.splitlines()[2].split("|")[-3:] == ["  ", " 12 ", ""]
 
 
-def test_words_with_their_sound_above_them_are_read(tmp_path: Path) -> None:
+def test_ruby_base_text_is_read(tmp_path: Path) -> None:
     base = "<w:rubyBase><w:r><w:t>東京</w:t></w:r></w:rubyBase>"
     ruby = f"<w:ruby><w:rt><w:r><w:t>とうきょう</w:t></w:r></w:rt>{base}</w:ruby>"
     assert blocks(tmp_path, paragraph(ruby, "<w:t>へ</w:t>")) == ["東京へ"]
@@ -207,7 +233,7 @@ def test_times_of_day_are_times(tmp_path: Path) -> None:
     assert pages[0].text.splitlines()[2:] == ["| Opens | 13:45 |", "| --- | --- |", "| Worked | 42:00:00 |"]
 
 
-def test_a_formula_that_nobody_has_calculated_is_shown_itself(tmp_path: Path) -> None:
+def test_a_formula_without_a_cached_value_is_shown(tmp_path: Path) -> None:
     rows = (
         f'<row r="1">{cell("A1", "Total")}<c r="B1"><f>SUM(B2:B3)</f><v></v></c><c r="C1"><f>1+1</f><v>2</v></c></row>'
     )
@@ -229,7 +255,7 @@ def test_numbers_look_as_a_workbook_shows_them(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("code", "time"), [("h:mm", True), ("mm:ss.0", True), ("d.m.yy h:mm", False), ("0.0", False)])
-def test_a_format_is_one_of_time_when_it_counts_hours_and_no_days(code: str, time: bool) -> None:
+def test_a_time_format_has_hours_or_seconds_and_no_days(code: str, time: bool) -> None:
     assert is_time_format(code) is time
 
 
@@ -253,7 +279,7 @@ def test_an_empty_sheet_counts_among_the_others(tmp_path: Path) -> None:
     assert [(page.number, page.text.splitlines()[0]) for page in pages] == [(1, "## One"), (3, "## Three")]
 
 
-def test_a_cell_far_out_does_not_widen_every_row(tmp_path: Path) -> None:
+def test_a_cell_far_to_the_right_does_not_widen_every_row(tmp_path: Path) -> None:
     rows = f'<row r="1">{cell("A1", "Name")}{cell("B1", "Price")}</row>'
     rows += f'<row r="2">{cell("A2", "Tea")}{cell("ZZ2", "far")}</row>'
     _, pages = read_pages(tmp_path, "a.xlsx", documents.make_xlsx({"One": rows}, []))
@@ -263,7 +289,7 @@ def test_a_cell_far_out_does_not_widen_every_row(tmp_path: Path) -> None:
 # -- PowerPoint -----------------------------------------------------------------------------------
 
 
-def test_the_body_of_a_slide_stands_between_its_title_and_its_boxes(tmp_path: Path) -> None:
+def test_the_body_of_a_slide_is_between_its_title_and_its_boxes(tmp_path: Path) -> None:
     title, body = (
         documents.make_shape("The prices", 'type="title"'),
         documents.make_shape("Tea costs twelve", 'idx="1"'),
@@ -273,7 +299,7 @@ def test_the_body_of_a_slide_stands_between_its_title_and_its_boxes(tmp_path: Pa
     assert page.text.split("\n\n") == ["## The prices", "Beside the title", "Tea costs twelve", "Below"]
 
 
-def test_what_stands_on_every_slide_is_read_once(tmp_path: Path) -> None:
+def test_the_footer_of_every_slide_is_read_once(tmp_path: Path) -> None:
     edge = documents.make_shape("Harbour Gazette", 'type="ftr" idx="11"') + documents.make_shape(
         "7", 'type="sldNum" idx="12"'
     )
@@ -282,7 +308,7 @@ def test_what_stands_on_every_slide_is_read_once(tmp_path: Path) -> None:
     assert [page.text for page in pages] == ["## One\n\nHarbour Gazette", "## Two"]
 
 
-def test_cells_below_a_tall_one_and_behind_a_wide_one_keep_their_columns(tmp_path: Path) -> None:
+def test_cells_beside_spanning_cells_of_a_slide_keep_their_columns(tmp_path: Path) -> None:
     def cell(words: str, span: str = "") -> str:
         return f"<a:tc {span}><a:txBody><a:bodyPr/><a:p><a:r><a:t>{words}</a:t></a:r></a:p></a:txBody></a:tc>"
 
@@ -312,7 +338,7 @@ def item(words: str, more: str = "") -> str:
     return f"<text:list-item><text:p>{words}</text:p>{more}</text:list-item>"
 
 
-def test_an_opendocument_list_counts_where_its_style_does(tmp_path: Path) -> None:
+def test_an_opendocument_list_is_numbered_by_its_style(tmp_path: Path) -> None:
     inner = f"<text:list>{item('deep')}{item('deeper')}</text:list>"
     body = (
         numbered(item("one", inner) + item("two"))
@@ -331,7 +357,7 @@ def test_an_opendocument_list_counts_where_its_style_does(tmp_path: Path) -> Non
     ]  # fmt: skip
 
 
-def test_a_chapter_that_is_numbered_like_a_list_is_a_heading(tmp_path: Path) -> None:
+def test_a_numbered_opendocument_chapter_is_a_heading(tmp_path: Path) -> None:
     body = numbered('<text:list-item><text:h text:outline-level="2">Rules</text:h></text:list-item>')
     content = documents.make_opendocument("text", f"<office:text>{body}<text:p>None.</text:p></office:text>")
     assert "## Rules" in join_text(read_pages(tmp_path, "a.odt", content)[1]).splitlines()
@@ -368,7 +394,7 @@ def test_a_title_above_the_columns_of_an_opendocument_sheet_is_not_its_header(tm
     )
 
 
-def test_an_opendocument_text_gives_its_title_its_boxes_and_its_edges_once(tmp_path: Path) -> None:
+def test_an_opendocument_text_has_its_title_boxes_header_and_footer_once(tmp_path: Path) -> None:
     body = (
         '<office:automatic-styles><style:style style:name="P1" style:parent-style-name="Title"/><style:style '
         'style:name="T1"><style:text-properties text:display="none"/></style:style></office:automatic-styles>'
@@ -416,7 +442,7 @@ def test_a_table_within_a_table_is_read_once(tmp_path: Path) -> None:
     assert join_text(read_pages(tmp_path, "a.odt", documents.make_opendocument("text", body))[1]).count("inner") == 1
 
 
-def test_rtf_tells_when_it_was_written_and_what_its_title_is(tmp_path: Path) -> None:
+def test_rtf_has_a_creation_date_and_a_title(tmp_path: Path) -> None:
     rtf = (
         r"{\rtf1\ansi{\stylesheet{\s0 Normal;}{\s5 Title;}}{\info{\author Ada}{\creatim\yr2023\mo4\dy5\hr6\min7}}"
         r"\pard\s5 Of ships\par\pard\s0 Words.\par}"
@@ -433,7 +459,7 @@ def test_a_cell_of_an_rtf_table_may_hold_several_paragraphs(tmp_path: Path) -> N
     assert text.strip().splitlines()[1:] == ["| --- | --- |", "| Tea from Assam | 12 |", "", "After"]
 
 
-def test_rtf_gives_the_edges_of_its_pages_once_and_what_was_remarked(tmp_path: Path) -> None:
+def test_rtf_has_headers_and_footers_once_and_comments(tmp_path: Path) -> None:
     rtf = (
         r"{\rtf1{\stylesheet{\s1 heading 1;}{\s7\sbasedon1 Firm;}{\s8\sbasedon0 Small;}}"
         r"{\header \pard Harbour {\b Gazette}\par}{\footerl page {\field{\*\fldinst PAGE}{\fldrslt 1}}\par}{\footer 2}"

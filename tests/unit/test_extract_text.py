@@ -1,4 +1,4 @@
-"""Texts of every kind become Markdown that can be cut, found and quoted."""
+"""Text formats, web pages and source code become Markdown."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_plain_text_is_read_in_any_common_encoding(tmp_path: Path, encoding: str
     assert read(tmp_path, "a.txt", text.encode(encoding))[1].lstrip("\ufeff") == text
 
 
-def test_an_odd_letter_far_into_a_long_text_decides_its_encoding(tmp_path: Path) -> None:
+def test_a_non_ascii_letter_far_into_a_long_text_decides_its_encoding(tmp_path: Path) -> None:
     text = "plain words\n" * 40_000 + "und dann größer"
     assert read(tmp_path, "a.txt", text.encode("latin-1"))[1].endswith("größer")
 
@@ -103,7 +103,7 @@ def test_a_long_text_comes_in_pieces_that_end_where_paragraphs_do(tmp_path: Path
     assert "".join(pieces) == paragraph * 1500
 
 
-def test_a_long_text_never_stands_in_memory_as_a_whole(tmp_path: Path) -> None:
+def test_a_long_text_is_never_in_memory_as_a_whole(tmp_path: Path) -> None:
     document = source(tmp_path, "a.txt", b"a line of words\n" * 1_000_000)
     extract(document)
     tracemalloc.start()
@@ -161,7 +161,7 @@ def test_a_page_in_the_encoding_it_declares(tmp_path: Path) -> None:
     assert (facts.title, text.strip()) == ("猫", "吾輩は猫である")
 
 
-def test_a_table_of_values_becomes_a_markdown_table(tmp_path: Path) -> None:
+def test_csv_becomes_a_markdown_table(tmp_path: Path) -> None:
     _, text = read(tmp_path, "a.csv", 'Name;Betrag\n"Müller;\nKöln";1.234,50\nMeier|Sohn;2\n'.encode("cp1252"))
     assert text.splitlines() == [
         "| Name | Betrag |",
@@ -172,7 +172,7 @@ def test_a_table_of_values_becomes_a_markdown_table(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
-def test_the_delimiter_is_told_from_the_rows(tmp_path: Path, delimiter: str) -> None:
+def test_the_delimiter_is_detected_from_the_rows(tmp_path: Path, delimiter: str) -> None:
     rows = [["city", "note"], ["Oslo", "cold"], ["Rome", "warm"]]
     _, text = read(tmp_path, "a.csv", "\n".join(delimiter.join(row) for row in rows))
     assert "| Rome | warm |" in text
@@ -203,11 +203,11 @@ def test_each_line_of_json_lines_is_a_block(tmp_path: Path) -> None:
     assert text == "a: 1\n\nnot json\n\nb:\n  c: null\n\n"
 
 
-def test_broken_json_is_passed_on_as_it_stands(tmp_path: Path) -> None:
+def test_invalid_json_is_passed_on_unchanged(tmp_path: Path) -> None:
     assert "unfinished" in read(tmp_path, "a.json", '{"unfinished": ')[1]
 
 
-def test_json_that_is_nested_without_end_is_no_obstacle(tmp_path: Path) -> None:
+def test_deeply_nested_json_is_read_as_text(tmp_path: Path) -> None:
     assert "[" in read(tmp_path, "a.json", '["x",' + "[" * 100_000)[1]
 
 

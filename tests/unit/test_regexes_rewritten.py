@@ -11,7 +11,7 @@ import pytest
 from knowledge.config import RATE_LIMIT_PATTERN
 from knowledge.extract import identify
 from knowledge.extract.odf import reader as odf_sheets
-from knowledge.extract.office import docx_repairs, number_formats
+from knowledge.extract.office.repairs import docx, workbooks
 from knowledge.extract.pdf import choose_reading, liteparse_pages, outline, text_repairs
 from knowledge.extract.text import markdown, markup
 from knowledge.extract.web import html
@@ -199,27 +199,27 @@ CASES: dict[str, tuple[Reading, Reading, tuple[str, ...]]] = {
     ),
     "number formats": (
         replacing(r'"[^"]*"|\\.|\[(?!h+\]|m+\]|s+\])[^\]]*\]', ""),
-        lambda text: number_formats.LITERAL_PART.sub("", text),
+        lambda text: workbooks.LITERAL_PART.sub("", text),
         ('"', "\\", "[", "]", "h", "mm", "Red", "0"),
     ),
     "cells": (
         lambda text: re.findall(CELL, text.encode()),
-        lambda text: number_formats.NUMBER_CELL.findall(text.encode()),
+        lambda text: workbooks.NUMBER_CELL.findall(text.encode()),
         ("<c ", 'r="A1" ', 's="3"', ">", "<f/>", "<f>A1</f>", '<f t="x">', "<v>", "1.5", "</v></c>", "E-2", "a"),
     ),
     "ruby": (
         slow_sounds,
-        lambda text: docx_repairs._unwrap_ruby(text.encode()),
+        lambda text: docx.unwrap_ruby(text.encode()),
         ("<w:ruby>", "<w:rubyBase>", "</w:rubyBase>", "</w:ruby>", " ", "a", "</w:rubyBase></w:ruby>"),
     ),
     "wide cells": (
         slow_gaps,
-        lambda text: sorted(docx_repairs._find_spans(text.encode())),
+        lambda text: sorted(docx._find_spans(text.encode())),
         ("<w:tc>", "</w:tc>", '<w:gridSpan w:val="2"/>', '<w:gridSpan w:val="3"/>', "a"),
     ),
     "words of Word": (
         lambda text: re.findall(rb"<w:t(?: [^>]*)?>([^<]*)</w:t>", text.encode()),
-        lambda text: docx_repairs.RUN_TEXT.findall(text.encode()),
+        lambda text: docx.RUN_TEXT.findall(text.encode()),
         ("<w:t>", '<w:t xml:space="preserve">', "a", "</w:t>", " ", "<w:r/>"),
     ),
     "headings": (slow_heading, heading, ("#", "# ", " ", "\t", "a", "##", "*", "C#")),

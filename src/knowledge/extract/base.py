@@ -1,4 +1,4 @@
-"""What a format hands over: facts about the document first, then its pages one by one."""
+"""Input and output of every extractor: the source, the facts about the document, and its pages."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from knowledge.model import ExtractionMethod, Json
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The bytes of one document, on disk, and the name they came with."""
+    """The bytes of one document and its file name."""
 
     path: Path
     filename: str
-    """Only its suffix is of use; it is never a path that is opened."""
+    """Used for its suffix and in messages; never opened as a path."""
     force_ocr: bool = False
     ocr_languages: str = "eng"
     max_unpacked_bytes: int = 200 << 20
     content: bytes | None = None
-    """The bytes themselves where no file holds them: an attachment, a member of an archive."""
+    """The bytes of an attachment or archive member; None: they are in the file at path."""
 
     @property
     def suffix(self) -> str:
@@ -40,38 +40,38 @@ class Source:
         return self.path.open("rb") if self.content is None else io.BytesIO(self.content)
 
     def read(self, size: int = -1) -> bytes:
-        """Its first bytes, or all of them."""
+        """Read the first size bytes, or all."""
         with self.open() as file:
             return file.read(size)
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is known before the first page is read."""
+    """Metadata that is known before the first page is read."""
 
     doc_type: str
     title: str | None = None
     author: str | None = None
     language: str | None = None
     page_count: int | None = None
-    """Pages, slides, sheets or chapters; None where there is no such thing."""
+    """Number of pages, slides, sheets or chapters; None for formats without pages."""
     tags: tuple[str, ...] = ()
     metadata: Json = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class PageText:
-    """The Markdown of one page (or slide, sheet, chapter); long texts without pages come in pieces, number None."""
+    """Markdown of a page, slide, sheet or chapter, or a piece of a format without pages (number None)."""
 
     text: str
     number: int | None = None
     method: ExtractionMethod = ExtractionMethod.TEXT_EXTRACTION
     warning: str | None = None
-    """Why this page failed, in words; the document is then partial."""
+    """Reason why the page could not be read; the document is then partial."""
 
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
     facts: Facts
     pages: Iterator[PageText]
-    """Read lazily, so that a document never stands in memory as a whole."""
+    """Lazy, so that a document is never in memory as a whole."""

@@ -1,4 +1,7 @@
-"""Which encoding a text is in, told by its bytes."""
+"""Detects the encoding of a text: byte order mark, UTF-8, UTF-16, East Asian encodings, then code pages.
+
+Why our rules and chardet share the work: docs/decisions/0012.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,8 @@ from knowledge.extract.code_pages import guess_code_page, is_better_in_code_page
 
 READ_BLOCK_BYTES = 64 << 10
 SAMPLE_BYTES = 32 << 10
-"""How many bytes of a text are judged."""
 SHORT_TEXT_BYTES = 4 << 10
-"""A text that is shorter is judged as a whole."""
+"""Shorter texts are examined as a whole; of longer ones, only the lines that are not ASCII."""
 BOMS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -29,11 +31,11 @@ BOMS = (
 CONTROL_BYTES = bytes(set(range(32)) - set(b"\t\n\r\x0c\x1b\x08\x1a"))
 HIGH_RUNS = re.compile(rb"[\x80-\xff]+")
 UNLIKELY_CATEGORIES = ("Cn", "Co", "Cs")
-"""Unassigned, private, surrogate."""
+"""Unicode general categories: unassigned, private use, surrogate."""
 
 
 def read_text_blocks(source: Source) -> Iterator[str]:
-    """The text of a file, block by block, so that it never stands in memory as a whole."""
+    """Decode a file block by block, so that it is never in memory as a whole."""
     decoder = codecs.getincrementaldecoder(detect_encoding(source))(errors="replace")
     with source.open() as file:
         while block := file.read(READ_BLOCK_BYTES):
@@ -46,7 +48,7 @@ def read_text(source: Source) -> str:
 
 
 def decode_text(data: bytes) -> str:
-    """A text that is small enough to be in memory already."""
+    """Decode bytes that are already in memory."""
     head = data[:SAMPLE_BYTES]
     name = _find_bom_encoding(head) or _find_utf16_or_utf32(head) or _find_iso2022(head) or _find_utf8(data, whole=True)
     return data.decode(name or _guess_legacy_encoding(io.BytesIO(data)), errors="replace")
@@ -58,7 +60,7 @@ def detect_encoding(source: Source) -> str:
     if name is not None:
         return name
     if b"\0" in head or looks_binary(head):
-        raise Damaged("It is named like a text but holds binary data", filename=source.filename)
+        raise Damaged("The file is named like a text file but contains binary data", filename=source.filename)
     if _is_utf8_file(source):
         return "utf-8"
     with source.open() as file:
@@ -76,18 +78,18 @@ def guess_encoding(sample: bytes) -> str:
 
 
 def _guess_legacy_encoding(file: BinaryIO) -> str:
-    """The encoding of a text that is not in Unicode, judged by a bounded number of its lines that are not ASCII."""
+    """Guess the encoding of a text that is not Unicode from a bounded number of lines that are not ASCII."""
     head = file.read(SHORT_TEXT_BYTES)
     if len(head) < SHORT_TEXT_BYTES:
         return _find_cjk_encoding(head) or guess_code_page(head)
     sample = b"\n".join(_read_non_ascii_lines(head, file))
-    if head.isascii():  # its words still tell the language
+    if head.isascii():  # its ASCII words help chardet to find the language
         sample = head + b"\n" + sample
     return _find_cjk_encoding(sample) or guess_code_page(sample)
 
 
 def _read_non_ascii_lines(start: bytes, file: BinaryIO) -> Iterator[bytes]:
-    """Up to SAMPLE bytes of lines that have a byte outside ASCII; a line without an end counts as several."""
+    """Yield up to SAMPLE_BYTES of lines with non-ASCII bytes; an endless line is cut into blocks."""
     size, rest = 0, start
     while size < SAMPLE_BYTES and (block := file.read(READ_BLOCK_BYTES)):
         *lines, rest = (rest + block).split(b"\n")
@@ -111,7 +113,7 @@ def _find_bom_encoding(sample: bytes) -> str | None:
 
 
 def _find_utf16_or_utf32(sample: bytes) -> str | None:
-    """UTF-16 and UTF-32 without a mark show NULs at regular places where text is mostly Latin."""
+    """Detect UTF-16 and UTF-32 without a byte order mark by the positions of NUL bytes."""
     sample = sample[:4096]
     if len(sample) < 4 or b"\0" not in sample:
         return None
@@ -129,7 +131,7 @@ def _find_utf16_or_utf32(sample: bytes) -> str | None:
 
 
 def _has_few_scripts(sample: bytes, encoding: str) -> bool:
-    """Read the wrong way round, a text would draw its letters from all over Unicode."""
+    """Check a candidate: with the wrong byte order, the characters would come from many Unicode blocks."""
     try:
         text = codecs.getincrementaldecoder(encoding)().decode(sample)
     except UnicodeDecodeError:
@@ -170,7 +172,7 @@ def _find_iso2022(sample: bytes) -> str | None:
 
 
 def _find_cjk_encoding(sample: bytes) -> str | None:
-    """Japanese, Korean and Chinese: what the text would consist of tells which."""
+    """Detect Japanese, Korean and Chinese encodings by the script of the decoded text."""
     if _measure_script_share(sample, "cp932", JAPANESE) > 0.95 and _measure_script_share(sample, "cp932", KANA) > 0.05:
         return "cp932"
     if _measure_script_share(sample, "euc_jp", JAPANESE) > 0.95 and _measure_script_share(sample, "euc_jp", KANA) > 0.1:
@@ -201,7 +203,7 @@ def _find_cjk_encoding_without_kana(sample: bytes) -> str | None:
 
 
 def _measure_script_share(sample: bytes, encoding: str, wanted: re.Pattern[str]) -> float:
-    """How much of what is not ASCII belongs to a script; 0 when the bytes are not in this encoding at all."""
+    """Return the share of non-ASCII characters in the script, or 0 if the bytes do not decode."""
     try:
         text = codecs.getincrementaldecoder(encoding)().decode(sample)
     except UnicodeDecodeError:
@@ -216,7 +218,7 @@ SHORT_RUN = re.compile("(?<![^\x00-\x7f])[^\x00-\x7f]{1,3}(?![^\x00-\x7f])")
 
 
 def _count_inside_latin_words(text: str, encoding: str) -> int:
-    """How many characters are rather accented Latin letters, each taken together with the letter after it."""
+    """Count characters that are probably an accented Latin letter and its successor read as one double byte."""
     count = 0
     for run in SHORT_RUN.finditer(text):
         around = text[max(0, run.start() - 1) : run.start()] + text[run.end() : run.end() + 1]
@@ -230,7 +232,7 @@ KANA = re.compile("[\u3040-\u30ff]")
 HANGUL = re.compile("[\uac00-\ud7a3\u3000-\u303f\uff01-\uff5e]")
 HAN = re.compile("[\u4e00-\u9fff\u3000-\u303f\uff01-\uff5e\u2010-\u2026]")
 COMMON_LEAD_BYTES = {"gb18030": (0xA1, 0xD7), "big5": (0xA1, 0xC6)}
-"""The first bytes of everyday characters; the rare ones follow after."""
+"""Range of the lead bytes of frequent characters; rare characters have higher ones."""
 
 
 def _measure_common_share(sample: bytes, encoding: str) -> float:

@@ -1,4 +1,7 @@
-"""Which one-byte code page a text is in: chardet ranks the pages, what the decoded words look like decides."""
+"""Guesses the single-byte code page of a text: chardet ranks them, the plausibility of the words decides.
+
+Weights and measurements: docs/decisions/0012.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ CODE_PAGE_WEIGHTS = {
     "cp852": 0.88,
     "mac-roman": 0.88,
 }
-"""The pages to choose from, each with the weight that decides between pages of nearly equal score.
+"""Candidates, each with the weight that decides between nearly equal scores.
 
 ISO 8859-1 and 8859-9 are missing because cp1252 and cp1254 decode the same bytes to the same text."""
 WESTERN_ALPHABETS = {
@@ -79,7 +82,7 @@ ALPHABETS = {
     "cp852": CENTRAL_EUROPEAN_ALPHABETS,
     "mac-roman": WESTERN_ALPHABETS,
 }
-"""The letters outside ASCII of the languages that a Latin page was made for."""
+"""Non-ASCII letters of the languages that each Latin page was designed for."""
 RARE_LANGUAGE_WEIGHTS = {
     "is": 0.93,
     "br": 0.85,
@@ -91,29 +94,29 @@ RARE_LANGUAGE_WEIGHTS = {
     "ms": 0.9,
     "mt": 0.9,
 }
-"""Few texts are in these languages, so that a narrow result for one of them is usually chance."""
+"""Rare languages, for which a narrow win of chardet is usually wrong."""
 CASED_NON_LATIN_PAGES = ("cp1251", "koi8-r", "koi8-u", "iso8859-5", "cp866", "cp1253", "iso8859-7")
-"""The pages of scripts with capitals, none of which is in ASCII."""
+"""Pages of Cyrillic and Greek: scripts with capitals and without ASCII letters."""
 CAPITALS_WEIGHT = 0.9
 SAMPLE_CHARS = 2_000
 MIN_SCORE = 0.003
-"""Added to chardet's confidence, which is close to 0 where a text has hardly any letters outside ASCII."""
+"""Added to chardet's confidence, which is near 0 for a text with few non-ASCII letters."""
 MAX_WORD_BYTES = 64
 MAX_JUDGED_BYTES = 4_000
 BYTE_WORDS = re.compile(rb"[A-Za-z'\x80-\xff]+")
 WORDS = re.compile("[^ \xa0\u2010-\u2015\u2026]+")
 WORD_INNER_SIGNS = frozenset("'’·\xad\u200c\u200d\u200e\u200f")
 DETACHED_SIGNS = frozenset("¦¨¯´¶¸¼½¾ˇ˘˙˛˝÷×¬")
-"""Signs that do not touch a word; other pages have letters in their places."""
+"""Signs that never touch a word; in other pages their bytes are letters."""
 
 
 def guess_code_page(sample: bytes) -> str:
-    """Return the Python name of the code page; cp1252 where nothing speaks for any."""
+    """Return the Python name of the code page, cp1252 by default."""
     foreign, latin_words = _split_words(sample)
     ranking = [*_rank_code_pages(sample), *_rank_code_pages_in_capitals(sample)]
     best, best_score = "cp1252", 0.0
     for score, page, language in sorted(map(_weigh_result, ranking), reverse=True):
-        if score <= best_score:  # what follows can only be lower: looking at the words never raises a score
+        if score <= best_score:  # the word check only lowers scores, so no later candidate can win
             break
         text = foreign.decode(page, errors="replace")
         likely = (1 - measure_fault_share(text, latin_words)) * measure_alphabet_share(text, page, language)
@@ -135,7 +138,7 @@ def _rank_code_pages(sample: bytes) -> list[DetectionDict]:
 
 
 def _rank_code_pages_in_capitals(sample: bytes) -> Iterator[DetectionDict]:
-    """The pages in which this is a text in capitals, which chardet has not learnt: it sees the small letters."""
+    """Rank the pages that make this an upper-case text by its lower-case form, which chardet recognises better."""
     for page in CASED_NON_LATIN_PAGES:
         text = sample.decode(page, errors="replace")
         letters = [letter for letter in text[:SAMPLE_CHARS] if letter > "\x7f" and letter.isalpha()]
@@ -153,7 +156,7 @@ def _weigh_result(result: DetectionDict) -> tuple[float, str, str]:
 
 
 def is_better_in_code_page(sample: bytes, rival: str) -> bool:
-    """Whether chardet finds a code page likelier than an encoding of two bytes, and the page makes words of it."""
+    """Whether chardet prefers a code page to a double-byte encoding and the page yields plausible words."""
     import chardet
 
     best = chardet.detect(
@@ -169,7 +172,7 @@ def is_better_in_code_page(sample: bytes, rival: str) -> bool:
 
 
 def _split_words(sample: bytes) -> tuple[bytes, int]:
-    """The first words with bytes outside ASCII, joined by spaces; and how many words have none."""
+    """Return the first non-ASCII words, joined by spaces, and the number of ASCII words."""
     foreign, size, latin_words = [], 0, 0
     for word in BYTE_WORDS.findall(sample):
         if word.isascii():
@@ -181,7 +184,7 @@ def _split_words(sample: bytes) -> tuple[bytes, int]:
 
 
 def measure_fault_share(text: str, latin_words: int) -> float:
-    """How many of the words look like those of a wrong code page, from 0 to 1."""
+    """Return the share of non-ASCII words that are implausible, as in a wrong code page."""
     verdicts = [_judge_word(word) for word in WORDS.findall(text) if not word.isascii()]
     faults, good, alone = (verdicts.count(verdict) for verdict in ("fault", "good", "alone"))
     if latin_words > 3 * good:  # an "è" or "à" between Latin words, not a Cyrillic or Hebrew word of one letter
@@ -192,7 +195,7 @@ def measure_fault_share(text: str, latin_words: int) -> float:
 
 def _judge_word(word: str) -> str:
     kinds = [_classify_letter(letter) for letter in word]
-    if "none" in kinds or "¤" in word:  # hardly anybody ever wrote the sign that the euro took the place of
+    if "none" in kinds or "¤" in word:  # ISO 8859-15 has the euro at the byte of the generic currency sign
         return "fault"
     start, end = 0, len(word)
     while start < end and kinds[start] in ("sign", "inside"):
@@ -209,7 +212,7 @@ def _judge_word(word: str) -> str:
     core = word[start:end].replace("ß", "ss")
     latin = scripts == {"LATIN"}
     if latin and len(core) > 3 and sum(letter > "\x7f" for letter in core) > 0.75 * len(core):
-        return "fault"  # no language that is written in Latin letters accents nearly all of them
+        return "fault"  # no Latin-script language accents nearly every letter
     if any(not part.isupper() and part[1:] != part[1:].lower() for part in APOSTROPHES.split(core)):
         return "unknown" if CAMEL_CASE.search(core) else "fault"
     return "alone" if len(core) == 1 and not latin else "good"
@@ -221,7 +224,7 @@ CAMEL_CASE = re.compile("[a-z][A-Z]")
 
 @lru_cache(maxsize=1024)
 def _classify_letter(letter: str) -> str:
-    """The script of a letter; "inside" for what may stand between letters; "none" for what no text has."""
+    """Return the script of a letter, "inside" for signs within words, "sign", or "none" for invalid characters."""
     category = unicodedata.category(letter)
     if letter in WORD_INNER_SIGNS:
         return "inside"
@@ -232,7 +235,7 @@ def _classify_letter(letter: str) -> str:
 
 
 def measure_alphabet_share(text: str, page: str, language: str) -> float:
-    """How many of the letters outside ASCII belong to one language of the page, best to the one that chardet found."""
+    """Return the share of non-ASCII letters in the alphabet of chardet's language, or of the best one of the page."""
     alphabets = ALPHABETS.get(page)
     letters = [letter for letter in text.lower() if letter > "\x7f" and letter.isalpha() and letter not in "ªºµ"]
     if alphabets is None or not letters:

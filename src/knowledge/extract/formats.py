@@ -1,4 +1,4 @@
-"""Every format we read: its type, its suffixes, and the module that reads it."""
+"""The table of supported formats, and the entry point that reads a document."""
 
 from __future__ import annotations
 
@@ -74,24 +74,23 @@ SUFFIXES = tuple(FORMATS_BY_SUFFIX)
 
 
 class FormatModule(Protocol):
-    """What every module of a format offers."""
+    """Interface of the module of a format."""
 
     def extract(self, source: Source, doc_type: str) -> Extraction: ...
 
 
 def is_supported(filename: str) -> bool:
-    """Whether the name ends in a suffix that we know."""
     return Path(filename).suffix.lower() in FORMATS_BY_SUFFIX
 
 
 def check_suffix(filename: str) -> Format:
-    """The format that the name promises; UnsupportedFormat says which there are."""
+    """Return the format of a file name, or raise UnsupportedFormat with the list of formats."""
     suffix = Path(filename).suffix.lower()
     if suffix in FORMATS_BY_SUFFIX:
         return FORMATS_BY_SUFFIX[suffix]
-    called = f"Files named *{suffix}" if suffix else "Files without a suffix"
+    named = f"Files named *{suffix}" if suffix else "Files without a suffix"
     raise errors.UnsupportedFormat(
-        f"{called} are not read",
+        f"{named} are not supported",
         hint=f"Supported: {', '.join(suffix.lstrip('.') for suffix in SUFFIXES)}.",
         suffix=suffix,
         supported=[suffix.lstrip(".") for suffix in SUFFIXES],
@@ -99,18 +98,17 @@ def check_suffix(filename: str) -> Format:
 
 
 def identify_by_first_bytes(source: Source) -> str | None:
-    """The type of a file, as far as its first bytes tell; None for a container, which has to be opened to know."""
+    """Identify a file by its first bytes and its suffix, or return None for a container that must be opened."""
     return identify_by_head(source, check_suffix(source.filename).doc_type)
 
 
 def identify_source(source: Source) -> str:
-    """The type of a file: by its content where that has a signature, else by its name. It opens archives, so it is for
-    children."""
+    """Identify a file by its content or its suffix; opens archives, so it runs only in the sandboxed child."""
     return identify_by_first_bytes(source) or identify_container(source)
 
 
 def extract(source: Source) -> Extraction:
-    """Read one document in this process. Servers go through `Parsers`, which runs this in a child."""
+    """Read one document in this process; servers use `Parsers`, which runs this in a sandboxed child."""
     doc_type = identify_source(source)
     module = cast(FormatModule, importlib.import_module(f"knowledge.extract.{FORMATS_BY_TYPE[doc_type].module}"))
     extracted = module.extract(source, doc_type)
@@ -118,7 +116,7 @@ def extract(source: Source) -> Extraction:
 
 
 def _require_text(pages: Iterator[PageText], source: Source) -> Iterator[PageText]:
-    """A document without any text is refused, with the reasons of its pages if they gave some."""
+    """Pass pages on, and raise Damaged or NoText at the end if none had text."""
     found = False
     warnings: list[JsonValue] = []
     for page in pages:
@@ -129,4 +127,4 @@ def _require_text(pages: Iterator[PageText], source: Source) -> Iterator[PageTex
     if not found and warnings:
         raise errors.Damaged(f"No page could be read: {warnings[0]}", filename=source.filename, warnings=warnings[:20])
     if not found:
-        raise errors.NoText("There is no text in it", filename=source.filename)
+        raise errors.NoText("The document contains no text", filename=source.filename)

@@ -1,7 +1,6 @@
-"""What a file is: among the formats we know, its content decides before its name does.
+"""Identifies the format of a file by content sniffing: a magic number decides, otherwise the suffix.
 
-A signature in the content is believed. Without one the name decides, and has to be plausible: a format that always
-begins with a signature is damaged without it, and a text must not hold binary data.
+A suffix must be plausible: a format that always has a magic number is damaged without it.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ TYPES_WITH_SIGNATURE = {
     "webp",
     "bmp",
 }
-"""Without their signature these are damaged."""
+"""Formats that are damaged without their magic number."""
 OLE_TYPES_BY_SUFFIX = {"doc": "doc", "dot": "doc", "xls": "xls", "ppt": "ppt", "msg": "msg"}
 OLE_STREAMS = (
     ("WordDocument", "doc"),
@@ -65,11 +64,11 @@ MARKUP_PROLOG = re.compile(rb"(?:\xef\xbb\xbf)?\s*+(?:<\?xml[^>]*+>\s*+)?+", re.
 MARKUP = re.compile(rb"<(?:!doctype\s++)?(html|svg)\b", re.IGNORECASE)
 SPACE = re.compile(rb"\s*+")
 MARKUP_TYPES = {"html", "svg", "xml", "md", "vue", "php"}
-"""Types whose files may begin like a web page without being one by mistake."""
+"""Formats that can start with `<html` or `<svg` and keep the type of their suffix."""
 
 
 def identify_by_head(source: Source, suffix_type: str) -> str | None:
-    """Identifies a file by its magic number, then by its suffix (content sniffing)."""
+    """Return the type by magic number or suffix, or None for a ZIP or OLE container."""
     head = source.read(HEAD_BYTES)
     if not head:
         raise errors.NoText("The file is empty", filename=source.filename)
@@ -83,7 +82,7 @@ def identify_by_head(source: Source, suffix_type: str) -> str | None:
 
 
 def identify_container(source: Source) -> str:
-    """By what an archive or a compound file holds."""
+    """Return the type of a ZIP or OLE container by its members."""
     return _identify_ole(source) if source.read(len(OLE_SIGNATURE)) == OLE_SIGNATURE else _identify_zip(source)
 
 
@@ -94,7 +93,7 @@ def _match_signature(head: bytes) -> str | None:
 
 
 def _match_markup(head: bytes, suffix_type: str) -> str | None:
-    """A web page or a drawing under the name of something else, such as a report saved as .xls."""
+    """Detect HTML and SVG under another suffix, such as a report saved as .xls."""
     found = MARKUP.match(head, _skip_comments(head))
     if not found or suffix_type in MARKUP_TYPES - {"html", "svg"}:
         return None
@@ -102,8 +101,8 @@ def _match_markup(head: bytes, suffix_type: str) -> str | None:
 
 
 def _skip_comments(head: bytes) -> int:
-    """Skips XML comments in linear time; a regular expression backtracks (ReDoS)."""
-    place = MARKUP_PROLOG.match(head).end()  # type: ignore[union-attr]  # it matches nothing, too
+    """Skip XML comments in linear time; a regular expression backtracks (ReDoS)."""
+    place = MARKUP_PROLOG.match(head).end()  # type: ignore[union-attr]  # it can match the empty string
     while head.startswith(b"<!--", place):
         end = head.find(b"-->", place + 4)
         if end < 0:
@@ -114,13 +113,18 @@ def _skip_comments(head: bytes) -> int:
 
 def _refuse_wrong_suffix(source: Source, head: bytes, suffix_type: str) -> None:
     if head.startswith(PROGRAM_SIGNATURES) and looks_binary(head):
-        raise errors.Damaged(f"It is named *.{suffix_type} but is a program", filename=source.filename)
+        raise errors.Damaged(
+            f"The file is named *.{suffix_type} but is an executable program", filename=source.filename
+        )
     if suffix_type in TYPES_WITH_SIGNATURE or suffix_type in OLE_TYPES_BY_SUFFIX or suffix_type == "rtf":
-        raise errors.Damaged(f"It is named *.{suffix_type} but does not begin like one", filename=source.filename)
+        raise errors.Damaged(
+            f"The file is named *.{suffix_type} but has no signature of that format",
+            filename=source.filename,
+        )
 
 
 def _identify_zip(source: Source) -> str:
-    """Office, OpenDocument and EPUB are zip archives; their members tell which."""
+    """Tell OOXML, OpenDocument, EPUB and plain ZIP apart by their members."""
     with open_archive(source) as archive:
         names = set(archive.namelist())
         kind = _read_mimetype(archive, source) if "mimetype" in names else ""
@@ -139,15 +143,15 @@ def _read_mimetype(archive: zipfile.ZipFile, source: Source) -> str:
         with archive.open("mimetype") as file:
             return file.read(100).decode("latin-1").strip()
     except MEMBER_ERRORS as error:
-        raise errors.Damaged(f"Its container is damaged: {error}", filename=source.filename) from error
+        raise errors.Damaged(f"The ZIP container is damaged: {error}", filename=source.filename) from error
 
 
 def _identify_ole(source: Source) -> str:
-    """The older Office formats and Outlook's messages share a container; the streams inside it tell which."""
+    """Tell Office 97 to 2003 formats and Outlook messages apart by the names of their streams."""
     data = source.read()
     if "EncryptedPackage".encode("utf-16-le") in data:
-        raise errors.NeedsPassword("It is protected with a password", filename=source.filename)
+        raise errors.NeedsPassword("The document is protected with a password", filename=source.filename)
     for stream, doc_type in OLE_STREAMS:
         if stream.encode("utf-16-le") in data:
             return doc_type
-    raise errors.Damaged("It is a container without a document in it", filename=source.filename)
+    raise errors.Damaged("The OLE container holds no Office document or Outlook message", filename=source.filename)

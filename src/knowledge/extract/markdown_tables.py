@@ -1,4 +1,4 @@
-"""Rows as a Markdown table, in pieces that each repeat the header, so that every passage makes sense on its own."""
+"""Formats rows as Markdown tables; long tables are cut into pieces that repeat the header."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 
 MAX_TABLE_CHARS = 64 << 10
-"""Characters in one piece of a table."""
 MAX_ROWS_ABOVE_HEADER = 8
-"""Rows above the header of a sheet that may hold a title or a note."""
+"""Number of rows among which the header of a sheet is searched; those above it are a title or a note."""
 
 
 def format_cell(value: object) -> str:
@@ -21,12 +20,12 @@ def format_row(values: Iterable[object]) -> str:
 
 
 def format_table(rows: Iterable[Sequence[object]]) -> str:
-    """A whole table at once, for those that are small; its first row is the header."""
+    """Format a small table as a whole; its first row is the header."""
     return "\n\n".join(format_table_pieces(rows, max_chars=1 << 30))
 
 
 def format_table_pieces(rows: Iterable[Sequence[object]], max_chars: int = MAX_TABLE_CHARS) -> Iterator[str]:
-    """The header is the first row with something in it; a row that is longer than the header widens what follows."""
+    """Yield pieces of a table; the first non-empty row is the header, and a longer row widens the rest."""
     iterator = (values for values in rows if any(str(value).strip() for value in values))
     header = next(iterator, None)
     if header is None:
@@ -42,8 +41,7 @@ def format_table_pieces(rows: Iterable[Sequence[object]], max_chars: int = MAX_T
             yield _format_piece(header, width, lines)
             lines, size = [], 0
     if lines or size == 0:
-        piece = _format_piece(header, width, lines)
-        yield piece
+        yield _format_piece(header, width, lines)
 
 
 def _format_piece(header: Sequence[object], width: int, lines: list[str]) -> str:
@@ -52,13 +50,13 @@ def _format_piece(header: Sequence[object], width: int, lines: list[str]) -> str
 
 
 def find_header_row(filled: Sequence[int]) -> int:
-    """The first row that fills at least half as many cells as the fullest of the first rows."""
+    """Return the index of the first row with at least half as many filled cells as the fullest row."""
     fullest = max(filled[:MAX_ROWS_ABOVE_HEADER], default=0)
     return next((place for place, count in enumerate(filled[:MAX_ROWS_ABOVE_HEADER]) if 2 * count >= fullest), 0)
 
 
 def split_at_header(rows: Iterable[Sequence[str]]) -> tuple[str, Iterator[Sequence[str]]]:
-    """What stands above the header of a sheet, as lines of text, and the rows from the header on."""
+    """Split a sheet into the lines of text above its header and the rows from the header on."""
     iterator = (values for values in rows if any(values))
     first = list(islice(iterator, MAX_ROWS_ABOVE_HEADER))
     place = find_header_row([sum(map(bool, values)) for values in first])

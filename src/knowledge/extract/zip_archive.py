@@ -1,4 +1,4 @@
-"""Zip archives are measured before they are opened: what they declare to hold, and how strongly it is packed."""
+"""Opens ZIP archives after checking the number of members, the unpacked size and the compression ratio."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from knowledge.extract.base import Source
 
 
 def replace_members(source: Source, changed: Mapping[str, bytes]) -> Source:
-    """The document with those parts new behind all others, which stay as they are packed."""
+    """Return the archive with changed members appended; the others are not recompressed."""
     buffer = io.BytesIO(source.read())
     with zipfile.ZipFile(buffer, "a") as archive:
         archive.filelist = [part for part in archive.filelist if part.filename not in changed]
@@ -28,28 +28,27 @@ def replace_members(source: Source, changed: Mapping[str, bytes]) -> Source:
 
 MAX_MEMBERS = 20_000
 MAX_COMPRESSION_RATIO = 400
-"""Times smaller than what comes out; more is a bomb."""
 RATIO_CHECK_BYTES = 32 << 20
-"""Below this size nobody counts how strongly something is packed."""
+"""Unpacked size from which the ratio of a member is checked."""
 MEMBER_ERRORS = (
     zipfile.BadZipFile,
     zlib.error,
     lzma.LZMAError,
     OSError,
     EOFError,
-    RuntimeError,  # it needs a password
-    NotImplementedError,  # it is packed in a way that zipfile does not know
+    RuntimeError,  # encrypted
+    NotImplementedError,  # unknown compression method
     ValueError,
     struct.error,
 )
-"""What zipfile raises for a member that is damaged or that it cannot unpack."""
+"""Exceptions of zipfile for a damaged, encrypted or unsupported member."""
 END_SIGNATURE, END_SIGNATURE_64, ENTRY_SIGNATURE = b"PK\x05\x06", b"PK\x06\x06", b"PK\x01\x02"
 END_RECORD, END_RECORD_64 = struct.Struct("<4s8xL6x"), struct.Struct("<4s36xQ8x")
-"""What ends an archive, and what stands before that in one of many files: of both, how long the directory is."""
+"""End of central directory record and its ZIP64 form, each with the size of the directory."""
 LOCATOR_64_BYTES = 20
 MAX_COMMENT_BYTES = 1 << 16
 ENTRY = struct.Struct("<4s24xHHH12x")
-"""An entry of the directory: its signature, and how long its name, its extra field and its comment are."""
+"""Central directory header: signature, and the lengths of name, extra field and comment."""
 
 
 def open_archive(source: Source) -> zipfile.ZipFile:
@@ -58,7 +57,7 @@ def open_archive(source: Source) -> zipfile.ZipFile:
     try:
         archive = zipfile.ZipFile(source.path if source.content is None else io.BytesIO(source.content))
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
-        raise errors.Damaged(f"Its container is damaged: {error}", filename=source.filename) from error
+        raise errors.Damaged(f"The ZIP container is damaged: {error}", filename=source.filename) from error
     try:
         refuse_zip_bomb(archive, source)
     except errors.KnowledgeError:
@@ -68,8 +67,7 @@ def open_archive(source: Source) -> zipfile.ZipFile:
 
 
 def refuse_many_members(file: BinaryIO) -> None:
-    """Counts directory entries before zipfile builds an object for each, so that a zip bomb of empty members costs
-    nothing."""
+    """Raise ParserTooBig by counting directory entries, before zipfile creates an object for each of them."""
     size = file.seek(0, io.SEEK_END)
     tail_start = max(0, size - END_RECORD.size - MAX_COMMENT_BYTES - END_RECORD_64.size - LOCATOR_64_BYTES)
     file.seek(tail_start)
@@ -87,7 +85,7 @@ def refuse_many_members(file: BinaryIO) -> None:
 
 
 def _count_entries(file: BinaryIO, start: int, length: int) -> int:
-    """How many entries follow each other here; no more are looked at than one above what is allowed."""
+    """Count consecutive directory entries, stopping at MAX_MEMBERS + 1."""
     count = place = 0
     while place < length and count <= MAX_MEMBERS:
         file.seek(start + place)
@@ -101,7 +99,7 @@ def _count_entries(file: BinaryIO, start: int, length: int) -> int:
 
 
 def _make_too_many_error() -> errors.ParserTooBig:
-    return errors.ParserTooBig(f"It holds more than {MAX_MEMBERS} files", limit=MAX_MEMBERS)
+    return errors.ParserTooBig(f"The archive holds more than {MAX_MEMBERS} files", limit=MAX_MEMBERS)
 
 
 def refuse_zip_bomb(archive: zipfile.ZipFile, source: Source) -> None:
@@ -111,7 +109,7 @@ def refuse_zip_bomb(archive: zipfile.ZipFile, source: Source) -> None:
         raise _make_too_many_error()
     if unpacked > source.max_unpacked_bytes:
         raise errors.ParserTooBig(
-            f"It unpacks to {unpacked >> 20} MB",
+            f"The archive unpacks to {unpacked >> 20} MB; the limit is {source.max_unpacked_bytes >> 20} MB",
             unpacked_bytes=unpacked,
             limit_bytes=source.max_unpacked_bytes,
         )
@@ -120,5 +118,7 @@ def refuse_zip_bomb(archive: zipfile.ZipFile, source: Source) -> None:
             1, member.compress_size
         ):
             raise errors.ParserTooBig(
-                "It is packed as only a bomb is", member=member.filename[:200], unpacked_bytes=member.file_size
+                f"A member of the archive is compressed more than {MAX_COMPRESSION_RATIO}:1, like a zip bomb",
+                member=member.filename[:200],
+                unpacked_bytes=member.file_size,
             )

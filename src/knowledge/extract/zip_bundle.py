@@ -1,4 +1,4 @@
-"""A zip of documents: many documents, which the engine adds one by one; read as one it has a part for each."""
+"""ZIP archives of documents: lists and unpacks members for the engine, or reads them as the parts of one document."""
 
 from __future__ import annotations
 
@@ -12,13 +12,11 @@ from knowledge.extract.base import Extraction, Facts, PageText, Source
 from knowledge.extract.zip_archive import MEMBER_ERRORS, open_archive
 
 MAX_DOCUMENTS = 1000
-"""Documents in one archive."""
 IGNORED_PREFIXES = ("__MACOSX/", ".")
 READ_CHUNK_BYTES = 1 << 20
 MAX_NAME_CHARS = 4096
-"""Characters of a member's path: no operating system has longer ones."""
+"""PATH_MAX of Linux."""
 ENCRYPTED_FLAG = 0x1
-"""The flag of a member that needs a password."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +24,7 @@ class BundleMember:
     """One document inside an archive."""
 
     name: str
-    """Its path inside, with forward slashes and nothing that leads out; it is never opened."""
+    """Sanitised path (see to_safe_name); never opened."""
     info: zipfile.ZipInfo
 
 
@@ -34,11 +32,11 @@ class BundleMember:
 class BundleContents:
     members: tuple[BundleMember, ...]
     skipped: tuple[str, ...]
-    """Files of kinds that are not read, and archives within the archive."""
+    """Names of unsupported files, of nested archives, and of documents beyond MAX_DOCUMENTS."""
 
 
 def list_contents(archive: zipfile.ZipFile) -> BundleContents:
-    """What an archive holds that can be read; NoText when that is nothing, NeedsPassword when it is locked."""
+    """List the supported documents of an archive; raises NoText if it has none, NeedsPassword if it is encrypted."""
     members: list[BundleMember] = []
     skipped: list[str] = []
     for info in archive.infolist():
@@ -52,19 +50,19 @@ def list_contents(archive: zipfile.ZipFile) -> BundleContents:
         else:
             skipped.append(name)
     if not members:
-        raise errors.NoText("The archive holds no document that can be read", skipped=[*skipped[:20]])
+        raise errors.NoText("The archive contains no document in a supported format", skipped=[*skipped[:20]])
     return BundleContents(tuple(members), tuple(skipped))
 
 
 def read_members(source: Source) -> Iterator[tuple[str, Iterator[bytes]]]:
-    """Each document of an archive: its name, and its bytes piece by piece, to be read before the next is asked for."""
+    """Yield the name and the byte chunks of each document; the chunks must be consumed before the next document."""
     with open_archive(source) as archive:
         for member in list_contents(archive).members:
             yield member.name, _read_chunks(archive, member)
 
 
 def _read_chunks(archive: zipfile.ZipFile, member: BundleMember) -> Iterator[bytes]:
-    """Never more than the archive declared."""
+    """Yield the bytes of a member, at most its declared size."""
     left = member.info.file_size
     try:
         with archive.open(member.info) as file:
@@ -76,8 +74,7 @@ def _read_chunks(archive: zipfile.ZipFile, member: BundleMember) -> Iterator[byt
 
 
 def to_safe_name(name: str) -> str | None:
-    """Protects against path traversal (Zip Slip): drops `..`, roots and drive separators, or returns None for hidden
-    files."""
+    """Return the path without `..` and roots (protects against Zip Slip), or None for hidden files."""
     if len(name) > MAX_NAME_CHARS:
         return None
     parts = [part for part in PurePosixPath(name.replace("\\", "/")).parts if part not in ("/", "..", ".")]

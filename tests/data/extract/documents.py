@@ -1,4 +1,4 @@
-"""Documents made by hand, good and hostile, for the tests of the extractors."""
+"""Builders of small documents, valid and hostile, for the tests of the extractors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from PIL import Image, ImageDraw, ImageFont
 A4 = (595, 842)
 END_OF_STREAM = b"\nendstream"
 PADDING = bytes.fromhex("28BF4E5E4E758A4164004E56FFFA01082E2E00B6D0683E802F0CA9FE6453697A")
-"""What the format adds to a password that is too short."""
+"""Password padding of the standard security handler (ISO 32000-1, 7.6.3.3)."""
 
 
 def make_zip(members: Mapping[str, str | bytes], *, stored: Sequence[str] = ()) -> bytes:
@@ -33,7 +33,7 @@ def make_zip(members: Mapping[str, str | bytes], *, stored: Sequence[str] = ()) 
 
 
 class Pdf:
-    """Just enough of the format: pages of Helvetica, an outline, pictures, document information."""
+    """A minimal PDF writer: pages of Helvetica, an outline, images, document information."""
 
     def __init__(self) -> None:
         self._objects: list[bytes] = []
@@ -53,7 +53,7 @@ class Pdf:
         return self.add(head + b"\nstream\n" + content + b"\nendstream")
 
     def text(self, *lines: tuple[int, int, int, str], rotate: int = 0) -> None:
-        """A page with lines of text: x, y from the bottom, size, words."""
+        """Add a page with lines of text, each as x, y from the bottom, font size and text."""
         drawn = [b"BT /F1 %d Tf %d %d Td (%s) Tj ET" % (size, x, y, _escaped(words)) for x, y, size, words in lines]
         self.page(b"\n".join(drawn), rotate=rotate)
 
@@ -68,7 +68,7 @@ class Pdf:
         )
 
     def picture(self, image: Image.Image, size: tuple[int, int] = A4) -> None:
-        """A page that is one picture and nothing else, as a scanner makes it."""
+        """Add a page that is one image, like a scan."""
         grey = image.convert("L")
         data = zlib.compress(grey.tobytes())
         number = self.stream(
@@ -90,7 +90,7 @@ class Pdf:
         self.extra += b" /Outlines %d 0 R" % root
 
     def locked(self, password: str) -> bytes:
-        """The file, encrypted as Acrobat did first: forty bits from a password that opens it, which may be empty."""
+        """Return the file encrypted with 40-bit RC4 and a user password, which may be empty."""
         spoken = (password.encode() + PADDING)[:32]
         owner = _rc4(hashlib.md5(PADDING).digest()[:5], spoken)
         key = hashlib.md5(spoken + owner + struct.pack("<i", -4) + b"harbour").digest()[:5]
@@ -104,7 +104,7 @@ class Pdf:
         return self.to_bytes()
 
     def to_bytes(self, count: int | None = None) -> bytes:
-        """The file; a count makes the page tree list its pages that often."""
+        """Return the file; count repeats the pages in the page tree."""
         kids = self._pages * (count or 1)
         listed = b" ".join(b"%d 0 R" % number for number in kids)
         self._objects[self.tree - 1] = b"<< /Type /Pages /Count %d /Kids [%s] >>" % (len(kids), listed)
@@ -155,7 +155,7 @@ def _escaped(words: str) -> bytes:
 
 
 def draw_picture(*lines: str, size: tuple[int, int] = (1654, 1000), turned: float = 0) -> Image.Image:
-    """Black words on white, as a scanner would see them."""
+    """Return an image of black text on white."""
     image = Image.new("L", size, 255)
     draw = ImageDraw.Draw(image)
     font = ImageFont.load_default(size=38)
@@ -171,7 +171,7 @@ def encode_image(image: Image.Image, kind: str, **options: object) -> bytes:
 
 
 def png_claiming(width: int, height: int) -> bytes:
-    """A few bytes that claim to be a picture of any size."""
+    """Return a small PNG whose header claims the given size."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack("!I", len(data)) + kind + data + struct.pack("!I", zlib.crc32(kind + data))
@@ -192,7 +192,7 @@ KIND = "application/vnd.openxmlformats-officedocument"
 
 
 def _office(main: str, kind: str, members: Mapping[str, str], relations: Mapping[str, str]) -> bytes:
-    """A package with its main part, which names the others."""
+    """Return an OOXML package with a main part and its relations."""
     folder, _, name = main.rpartition("/")
 
     def related(targets: Mapping[str, str]) -> str:
@@ -212,7 +212,7 @@ def _office(main: str, kind: str, members: Mapping[str, str], relations: Mapping
 
 
 def describe_package(package: bytes) -> bytes:
-    """The same Office document with the part that says what it is called, who wrote it, and when."""
+    """Add docProps/core.xml with title, author and date to an OOXML package."""
     about = (
         f'<cp:coreProperties xmlns:cp="{PACKAGE}/metadata/core-properties" xmlns:dc="http://purl.org/dc/elements/1.1/" '
         'xmlns:dcterms="http://purl.org/dc/terms/"><dc:title>Harbour handbook</dc:title><dc:creator>Ada</dc:creator>'
@@ -222,14 +222,14 @@ def describe_package(package: bytes) -> bytes:
 
 
 def add_members(package: bytes, more: Mapping[str, str]) -> bytes:
-    """The same document with more parts."""
+    """Return the package with more members."""
     with zipfile.ZipFile(io.BytesIO(package)) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
     return make_zip({**members, **more})
 
 
 def make_docx(body: str, styles: Mapping[str, str], more: str = "") -> bytes:
-    """A Word document; its styles by what paragraphs call them, with the name of each, and further styles as XML."""
+    """Return a DOCX with the body XML, the names of styles by their identifiers, and further style XML."""
     named = more + "".join(
         f'<w:style w:type="paragraph" w:styleId="{style}"><w:name w:val="{name}"/></w:style>'
         for style, name in styles.items()
@@ -242,7 +242,7 @@ def make_docx(body: str, styles: Mapping[str, str], more: str = "") -> bytes:
 
 
 def make_xlsx(sheets: Mapping[str, str], formats: Sequence[str], more: str = "") -> bytes:
-    """A workbook; the rows of each sheet, number formats that cells name from 1 on, and more of the book as XML."""
+    """Return an XLSX with the row XML of each sheet, number formats (style 1 and up), and further workbook XML."""
     codes = "".join(
         f'<numFmt numFmtId="{place}" formatCode="{code}"/>' for place, code in enumerate(formats, start=200)
     )
@@ -265,7 +265,7 @@ def make_xlsx(sheets: Mapping[str, str], formats: Sequence[str], more: str = "")
 
 
 def make_shape(text: str, place: str, top: float | None = None) -> str:
-    """A shape of a slide: with words, in a place of the layout, or where it is said (in inches from the top)."""
+    """Return a shape with text, positioned by a layout placeholder or in inches from the top."""
     frame = f'<a:xfrm><a:off x="914400" y="{round((top or 0) * 914400)}"/><a:ext cx="914400" cy="914400"/></a:xfrm>'
     role = f'<p:nvSpPr><p:cNvPr id="1" name=""/><p:cNvSpPr/><p:nvPr>{place and f"<p:ph {place}/>"}</p:nvPr></p:nvSpPr>'
     words = f"<p:txBody><a:bodyPr/><a:p><a:r><a:t>{text}</a:t></a:r></a:p></p:txBody>"
@@ -273,7 +273,7 @@ def make_shape(text: str, place: str, top: float | None = None) -> str:
 
 
 def make_pptx(*slides: str) -> bytes:
-    """A presentation; the shapes of each slide."""
+    """Return a PPTX with the shape XML of each slide."""
     main, shapes = (f"http://schemas.openxmlformats.org/{kind}/2006/main" for kind in ("presentationml", "drawingml"))
     spaces = f'xmlns:p="{main}" xmlns:a="{shapes}" xmlns:r="{RELATION}"'
     listed = "".join(f'<p:sldId id="{255 + place}" r:id="r{place}"/>' for place in range(1, len(slides) + 1))
@@ -343,7 +343,7 @@ Folder = Mapping[str, "bytes | Folder"]
 
 @dataclass
 class Entry:
-    """One line of the directory."""
+    """Directory entry of a compound file."""
 
     name: str
     kind: int
@@ -359,7 +359,7 @@ class Entry:
 
 
 def make_compound_file(root: Folder) -> bytes:
-    """A compound file with streams and folders, all of them small enough for the part for small streams."""
+    """Return an OLE compound file with small streams only (mini FAT)."""
     entries = [Entry("Root Entry", 5)]
     small = bytearray()
     chain: list[int] = []
@@ -407,7 +407,7 @@ def _compound(entries: list[Entry], small: bytes, chain: list[int]) -> bytes:
 
 
 def make_xls(formats: Sequence[str], rows: Sequence[Sequence[tuple[int, float]]]) -> bytes:
-    """A workbook of 1997 with one sheet of numbers, each with the place of its format; 0 is a plain number."""
+    """Return an XLS with one sheet of numbers, each with the index of its format; 0 is the general format."""
 
     def record(kind: int, body: bytes = b"") -> bytes:
         return struct.pack("<HH", kind, len(body)) + body

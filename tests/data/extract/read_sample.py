@@ -1,4 +1,4 @@
-"""How the tests of the extractors read what they made."""
+"""Reads the documents that the tests make."""
 
 from __future__ import annotations
 

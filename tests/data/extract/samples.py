@@ -1,4 +1,4 @@
-"""One small document of every format, all of them about the harbour, where tea costs twelve."""
+"""One small document of every format, with the same text."""
 
 from __future__ import annotations
 

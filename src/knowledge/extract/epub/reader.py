@@ -1,4 +1,4 @@
-"""Electronic books: each chapter a page, in the order of the book, with a heading from its table of contents."""
+"""EPUB: one page per chapter in spine order, with headings from the table of contents."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NCX_MEDIA_TYPE = "application/x-dtbncx+xml"
 
 
 def read_table_of_contents(archive: zipfile.ZipFile, package: Element, folder: str) -> dict[str, str]:
-    """The title of each chapter, by its member; a book whose contents are missing or broken has none."""
+    """Return chapter titles by archive member, from the EPUB 3 navigation document or the EPUB 2 NCX."""
     titles: dict[str, str] = {}
     for item in package.iter():
         new = local_name(item.tag) == "item" and "nav" in item.get("properties", "").split()
@@ -50,7 +50,7 @@ def _read_entries(archive: zipfile.ZipFile, path: str, new: bool) -> Iterator[tu
 
 
 def _read_nav_point(element: Element) -> Iterator[tuple[str, str]]:
-    """One entry of EPUB 2; those below it are found by themselves."""
+    """Yield one navPoint of an NCX; nested ones are visited by the caller."""
     parts = {local_name(child.tag): child for child in element}
     title = safe_xml.read_words(parts.get("navLabel"))
     if title and "content" in parts:
@@ -67,17 +67,19 @@ class EpubBook:
     package: Element
     folder: str
     chapters: list[str]
-    """The members that hold the text, in reading order."""
+    """Archive members in reading order."""
 
 
 def extract(source: Source, doc_type: str) -> Extraction:
     archive = open_archive(source)
     names = set(archive.namelist())
     if ENCRYPTION in names and CIPHER_NAMESPACE in read_member(archive, ENCRYPTION):
-        raise errors.NeedsPassword("It is protected against copying", filename=source.filename)
+        raise errors.NeedsPassword(
+            "The book is protected by DRM", hint="Add a copy without DRM.", filename=source.filename
+        )
     book = _open_book(archive, names)
     if not book.chapters:
-        raise errors.Damaged("None of its chapters is there", filename=source.filename)
+        raise errors.Damaged("The book contains none of the chapters that it lists", filename=source.filename)
     return Extraction(_read_facts(book, doc_type), _read_pages(archive, book))
 
 
@@ -87,7 +89,7 @@ def _open_book(archive: zipfile.ZipFile, names: set[str]) -> EpubBook:
         (element.get("full-path", "") for element in container.iter() if local_name(element.tag) == "rootfile"), ""
     )
     if path not in names:
-        raise errors.Damaged("The list of its chapters is missing")
+        raise errors.Damaged("The package document (OPF) of the EPUB is missing")
     package = safe_xml.parse_xml(read_member(archive, path))
     folder = posixpath.dirname(path)
     found = (posixpath.normpath(posixpath.join(folder, href)) for href in _read_spine(package))
@@ -95,7 +97,7 @@ def _open_book(archive: zipfile.ZipFile, names: set[str]) -> EpubBook:
 
 
 def _read_spine(package: Element) -> Iterator[str]:
-    """The chapters' addresses in reading order."""
+    """Yield the hrefs of the chapters in reading order."""
     items = {
         element.get("id"): unquote(element.get("href", ""))
         for element in package.iter()
@@ -118,7 +120,7 @@ def _read_pages(archive: zipfile.ZipFile, book: EpubBook) -> Iterator[PageText]:
 
 
 def _add_heading(text: str, title: str | None) -> str:
-    """A chapter whose own text has no heading gets the one from the table of contents."""
+    """Add the title from the table of contents to a chapter without a heading."""
     if not title or not any(map(str.isalnum, text)) or any(line.startswith("#") for line in text.split("\n")):
         return text
     return f"# {title}\n\n{text}"

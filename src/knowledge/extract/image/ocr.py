@@ -1,4 +1,4 @@
-"""OCR: tesseract on a page that is deskewed and turned upright first."""
+"""OCR with tesseract, after deskewing the page and turning it upright."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
     import tesserocr
 
 RESOLUTION_DPI = 200
-"""Dots per inch; measured: more costs time and finds nothing."""
+"""A higher resolution took more time and found no more text."""
 MIN_SIDE_PIXELS, MAX_SIDE_PIXELS = 1500, 5000
-"""Pixels on the longer side between which recognition works well."""
+"""Range of the longer side in which recognition works well; images are scaled into it."""
 SURE_CONFIDENCE, NOISE_CONFIDENCE = 70, 30
-"""Mean confidence from which no other direction is tried, and below which what was read is noise."""
+"""Mean confidence (0 to 100) from which no other orientation is tried, and below which the text is noise."""
 
 BLUR_RADIUS_PIXELS = 1.2
-"""How far a page is blurred, in pixels, where noise or a strong JPEG stands between the letters; measured."""
-GRAINY_DIFFERENCE, FEW_LETTERS = 8, 40
-"""The mean difference that blurring makes to a noisy page, and letters that are fewer than those of any text."""
+"""For pages with noise or strong JPEG artefacts; chosen by measurement."""
+MIN_NOISE_DIFFERENCE, MIN_TEXT_LETTERS = 8, 40
+"""Mean change of the grey level by blurring, and number of letters that any page of text has."""
 HYPHENATED_WORD = re.compile(r"([a-zà-ÿ])[-\u00ad]\n([a-zà-ÿ])")
 
 THUMBNAIL_PIXELS = 700
-"""Pixels are enough to see bands, and few enough to turn the page many times."""
+"""Longer side for angle detection, which rotates the page about 80 times."""
 MAX_ANGLE_DEGREES = 15
 MIN_ANGLE_DEGREES = 0.6
-"""Degrees below which straightening costs more sharpness than it gives."""
+"""Below this, rotating blurs the letters more than it helps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class RecognisedText:
 
 
 def check_languages(languages: str) -> None:
-    """Refuse with the line that installs what is missing."""
+    """Raise OcrLanguageMissing with the install command if language data is missing."""
     for language in languages.split("+"):
         if not (find_data_folder() / f"{language}.traineddata").exists():
             raise errors.OcrLanguageMissing(
@@ -66,7 +66,7 @@ def find_data_folder() -> Path:
 
 
 def recognise_text(image: Image.Image, languages: str) -> RecognisedText:
-    """The text of a page, in reading order; empty where there is none that deserves the name."""
+    """Recognise the text of a page in reading order; empty if the confidence is that of noise."""
     page = _prepare_image(image)
     upright = _turn_upright(page)
     best = _run_tesseract(upright, languages)
@@ -75,9 +75,9 @@ def recognise_text(image: Image.Image, languages: str) -> RecognisedText:
             best = max(best, _run_tesseract(candidate, languages), key=lambda read: read.confidence)
             if best.confidence >= SURE_CONFIDENCE:
                 break
-    if best.confidence < SURE_CONFIDENCE or best.letter_count < FEW_LETTERS:
+    if best.confidence < SURE_CONFIDENCE or best.letter_count < MIN_TEXT_LETTERS:
         soft = page.filter(ImageFilter.GaussianBlur(BLUR_RADIUS_PIXELS))
-        if best.letter_count >= FEW_LETTERS or _is_grainy(page, soft):
+        if best.letter_count >= MIN_TEXT_LETTERS or _is_noisy(page, soft):
             best = max(
                 best,
                 _run_tesseract(_turn_upright(soft), languages),
@@ -91,13 +91,13 @@ def _turn_upright(page: Image.Image) -> Image.Image:
     return straight.rotate(90, expand=True) if is_sideways(straight) else straight
 
 
-def _is_grainy(page: Image.Image, soft: Image.Image) -> bool:
-    """Whether noise may hide the letters: every point differs from those around it, not only at the edges of things."""
-    return ImageStat.Stat(ImageChops.difference(page, soft)).mean[0] > GRAINY_DIFFERENCE
+def _is_noisy(page: Image.Image, soft: Image.Image) -> bool:
+    """Whether blurring changes the whole page and not only edges, which indicates noise."""
+    return ImageStat.Stat(ImageChops.difference(page, soft)).mean[0] > MIN_NOISE_DIFFERENCE
 
 
 def _prepare_image(image: Image.Image) -> Image.Image:
-    """Grey on white, at a size that tesseract was trained for."""
+    """Convert to grey on an opaque background, scaled to the size that tesseract reads well."""
     if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
         rgba = image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", rgba.size, _choose_background(rgba)), rgba)
@@ -109,13 +109,13 @@ def _prepare_image(image: Image.Image) -> Image.Image:
 
 
 def _choose_background(image: Image.Image) -> str:
-    """White below what is drawn on nothing, or black where that itself is white."""
+    """Return the background for a transparent image: black below light drawings, otherwise white."""
     lightness = ImageStat.Stat(image.convert("L"), image.getchannel("A").point(lambda value: 255 if value > 127 else 0))
     return "black" if lightness.count[0] and lightness.mean[0] > 200 else "white"
 
 
 def _list_other_orientations(page: Image.Image) -> list[Image.Image]:
-    """The direction that the shapes of the letters suggest; upside down where they suggest none."""
+    """Rotate as tesseract's orientation detection suggests, or by 180 degrees if it is unsure."""
     detector = _load_tesseract("osd")
     detector.SetImage(page)
     found = detector.DetectOrientationScript()
@@ -136,7 +136,7 @@ def _run_tesseract(page: Image.Image, languages: str) -> RecognisedText:
 
 
 def _tidy_text(text: str) -> str:
-    """Without the page's end, and with words whole that a line's end had parted."""
+    """Remove form feeds and join words that are hyphenated at a line end."""
     lines = (line.rstrip() for line in text.replace("\x0c", "").split("\n"))
     return HYPHENATED_WORD.sub(r"\1\2", "\n".join(lines)).strip()
 
@@ -148,12 +148,12 @@ def _load_tesseract(languages: str) -> tesserocr.PyTessBaseAPI:
 
     mode = tesserocr.PSM.OSD_ONLY if languages == "osd" else tesserocr.PSM.AUTO
     api = tesserocr.PyTessBaseAPI(path=str(find_data_folder()), lang=languages, psm=mode)
-    api.SetVariable("debug_file", "")  # else it writes to /dev/null, which a confined child may not open
+    api.SetVariable("debug_file", "")  # the default opens /dev/null, which the sandbox forbids
     return api
 
 
 def deskew_image(image: Image.Image) -> tuple[Image.Image, float]:
-    """The page with its lines level or upright, and by how many degrees it was turned."""
+    """Rotate the page so that its lines are horizontal or vertical, and return the angle in degrees."""
     small = _make_thumbnail(image)
     if small is None:
         return image, 0.0
@@ -166,13 +166,13 @@ def deskew_image(image: Image.Image) -> tuple[Image.Image, float]:
 
 
 def is_sideways(image: Image.Image) -> bool:
-    """Whether the lines of a straightened page run from bottom to top or from top to bottom."""
+    """Whether the lines of a deskewed page are vertical."""
     small = _make_thumbnail(image)
     return small is not None and _measure_bands(small.rotate(90, expand=True)) > 1.3 * _measure_bands(small)
 
 
 def _make_thumbnail(image: Image.Image) -> Image.Image | None:
-    """Small, dark text on black: where nothing stands, turning the page brings nothing in."""
+    """Return a small inverted copy, so that the corners which rotation adds are background."""
     if min(image.size) < 100:
         return None
     small = image.convert("L")
@@ -181,7 +181,7 @@ def _make_thumbnail(image: Image.Image) -> Image.Image | None:
 
 
 def _find_angle(small: Image.Image) -> tuple[float, float]:
-    """The sharpest bands and the angle that gives them, first in whole degrees, then in quarters."""
+    """Return the highest band contrast and its angle, searched in whole degrees and then in quarters."""
     coarse = _find_sharpest(small, range(-MAX_ANGLE_DEGREES, MAX_ANGLE_DEGREES + 1))
     return _find_sharpest(small, (coarse[1] + step / 4 for step in range(-3, 4)))
 
@@ -193,5 +193,6 @@ def _find_sharpest(small: Image.Image, angles: Iterable[float]) -> tuple[float, 
 
 
 def _measure_bands(small: Image.Image) -> float:
+    """Return the contrast between neighbouring pixel rows, which is highest when lines of text are horizontal."""
     rows = list(small.resize((1, small.height), Image.Resampling.BOX).tobytes())
     return float(sum((above - below) ** 2 for above, below in pairwise(rows)))

@@ -1,4 +1,4 @@
-"""Images: the text that can be recognised on them. A TIFF may hold many pages."""
+"""Images: OCR of one page, or of each frame of a TIFF."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from knowledge.model import ExtractionMethod, Json
 MAX_PIXELS = 100_000_000
 MAX_PAGES = 5_000
 EXIF_DATE, EXIF_AUTHOR, EXIF_TITLE = 306, 315, 270
-Image.MAX_IMAGE_PIXELS = None  # we measure ourselves, and refuse with a sentence
+Image.MAX_IMAGE_PIXELS = None  # check_pixel_count checks this with an error of ours
 
 
 def extract(source: Source, doc_type: str) -> Extraction:
@@ -27,13 +27,13 @@ def extract(source: Source, doc_type: str) -> Extraction:
 
 
 def open_image(source: Source) -> Image.Image:
-    """The image with its size looked at and its pixels not yet unpacked."""
+    """Open an image and check its size before the pixels are decoded."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             image = Image.open(source.path if source.content is None else io.BytesIO(source.content))
     except (UnidentifiedImageError, OSError, ValueError, SyntaxError) as error:
-        raise errors.Damaged(f"It is no image that can be opened: {error}", filename=source.filename) from error
+        raise errors.Damaged(f"The image cannot be opened: {error}", filename=source.filename) from error
     try:
         check_pixel_count(image)
     except errors.ParserTooBig:
@@ -45,8 +45,8 @@ def open_image(source: Source) -> Image.Image:
 def check_pixel_count(image: Image.Image) -> None:
     if image.width * image.height > MAX_PIXELS:
         raise errors.ParserTooBig(
-            f"The image has {image.width} x {image.height} pixels",
-            hint="Make it smaller and add that.",
+            f"The image has {image.width} x {image.height} pixels; the limit is {MAX_PIXELS:,} pixels",
+            hint="Scale the image down and add it again.",
             pixels=image.width * image.height,
             limit=MAX_PIXELS,
         )

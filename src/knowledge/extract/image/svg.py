@@ -1,4 +1,4 @@
-"""Drawings: their words in the order they were written; what is drawn without words is recognised like an image."""
+"""SVG: its text elements in document order, or OCR of the rendered drawing if it has none."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ TEXT_TAGS = ("title", "desc", "text", "foreignObject")
 BLOCK_TAGS = {"p", "div", "li", "br", "td", "h1", "h2", "h3"}
 POSITION_ATTRIBUTES = {"x", "y", "dx", "dy"}
 RENDER_WIDTH_PIXELS = 2000
-"""Pixels across a drawing that is recognised."""
 EXTERNAL_REFERENCE = re.compile(r"""(?i)\s(?:xlink:)?href\s*=\s*(["'])(?!#|data:).*?\1""")
 
 
@@ -30,9 +29,9 @@ def extract(source: Source, doc_type: str) -> Extraction:
     data = source.read()
     root = safe_xml.parse_xml(data)
     title = next((safe_xml.read_words(child) for child in root if local_name(child.tag) == "title"), None)
-    spoken = list(_read_text_lines(root))
-    if any(spoken):
-        return Extraction(Facts(doc_type, title=title), to_pages(f"{line}\n" for line in spoken))
+    lines = list(_read_text_lines(root))
+    if any(lines):
+        return Extraction(Facts(doc_type, title=title), to_pages(f"{line}\n" for line in lines))
     return Extraction(Facts(doc_type, title=title), iter([_recognise_drawing(data, source)]))
 
 
@@ -47,24 +46,25 @@ def _read_text_lines(root: Element) -> Iterator[str]:
 
 
 def _read_element_text(element: Element) -> Iterator[str]:
-    """The words of an element; a part that has a place of its own stands apart."""
+    """Yield the text of an element, with spaces around children that have their own position."""
     yield element.text or ""
     for child in element:
-        apart = " " if POSITION_ATTRIBUTES.intersection(child.keys()) or local_name(child.tag) in BLOCK_TAGS else ""
-        yield from (apart, *_read_element_text(child), apart, child.tail or "")
+        gap = " " if POSITION_ATTRIBUTES.intersection(child.keys()) or local_name(child.tag) in BLOCK_TAGS else ""
+        yield from (gap, *_read_element_text(child), gap, child.tail or "")
 
 
 def _recognise_drawing(data: bytes, source: Source) -> PageText:
     import resvg_py
 
     ocr.check_languages(source.ocr_languages)
-    drawing = EXTERNAL_REFERENCE.sub("", data.decode("utf-8", errors="replace"))  # it shall fetch and open nothing
+    # Protects against SSRF and local file access by external references.
+    drawing = EXTERNAL_REFERENCE.sub("", data.decode("utf-8", errors="replace"))
     try:
         png = resvg_py.svg_to_bytes(
             svg_string=drawing, width=RENDER_WIDTH_PIXELS, background="white", skip_system_fonts=True
         )
     except ValueError as error:
-        raise errors.Damaged(f"It cannot be drawn: {error}", filename=source.filename) from error
+        raise errors.Damaged(f"The SVG cannot be rendered: {error}", filename=source.filename) from error
     picture = Image.open(io.BytesIO(png))
     image_reader.check_pixel_count(picture)
     return PageText(ocr.recognise_text(picture, source.ocr_languages).text, method=ExtractionMethod.IMAGE_ANALYSIS)

@@ -1,4 +1,4 @@
-"""What is attached to a mail, read like any other document, one level deep."""
+"""Reads the attachments of a mail like other documents, one level deep."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from knowledge.extract.base import PageText, Source
 
 MAX_ATTACHMENTS = 100
 CONTAINER_TYPES = {"eml", "msg", "zip"}
-"""An attached mail is read without its own attachments, an archive is named: one level is enough, also for bombs."""
+"""Not unpacked: an attached mail is read without its attachments, an archive only named (limits nested bombs)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ def read_attachments(attachments: list[Attachment], source: Source) -> Iterator[
     for attachment in attachments[:MAX_ATTACHMENTS]:
         name = PurePosixPath(attachment.filename.replace("\\", "/")).name or "attachment"
         yield PageText(f"## Attachment: {name}\n\n")
-        yield from _read_attachment(replace(source, path=source.path, filename=name, content=attachment.content))
+        yield from _read_attachment(replace(source, filename=name, content=attachment.content))
 
 
 def _read_attachment(source: Source) -> Iterator[PageText]:

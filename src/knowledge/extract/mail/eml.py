@@ -1,4 +1,4 @@
-"""Mail: who wrote to whom and when, the best of its bodies, and what is attached."""
+"""Mail (EML): headers, the best body, and the attachments."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from knowledge.model import Json
 
 SHOWN_HEADERS = ("From", "To", "Cc", "Date")
 MAX_STUB_CHARS = 200
-"""Characters: a plain text below this may only say that the mail is in HTML."""
+"""Plain text bodies below this length can be a mere hint that the mail is HTML."""
 
 
 def extract(source: Source, doc_type: str) -> Extraction:
@@ -27,7 +27,7 @@ def extract(source: Source, doc_type: str) -> Extraction:
 
 
 def parse_message(data: bytes) -> EmailMessage:
-    if data.startswith(b"From "):  # the line with which a mailbox opens each of its mails
+    if data.startswith(b"From "):  # separator line of the mbox format
         data = data.partition(b"\n")[2]
     return email.message_from_bytes(data, policy=policy.default)
 
@@ -55,7 +55,7 @@ def read_header(message: EmailMessage, name: str) -> str | None:
     try:
         value = message.get(name)
         return " ".join(str(value).split()) or None if value is not None else None
-    except (ValueError, IndexError, AttributeError, TypeError):  # the parser of headers trips over some broken ones
+    except (ValueError, IndexError, AttributeError, TypeError):  # email raises these for some malformed headers
         return None
 
 
@@ -65,7 +65,7 @@ def _read_pages(message: EmailMessage, source: Source) -> Iterator[PageText]:
 
 
 def render_message(message: EmailMessage) -> str:
-    """A mail without its attachments: subject, headers, body."""
+    """Render subject, headers and body, without attachments."""
     values = {name: read_header(message, name) for name in SHOWN_HEADERS}
     lines = [f"{name}: {value}" for name, value in values.items() if value]
     subject = read_header(message, "Subject")
@@ -73,7 +73,7 @@ def render_message(message: EmailMessage) -> str:
 
 
 def render_body(message: EmailMessage) -> str:
-    """The plain text, unless it only says that there is HTML; and whatever else is to be read in its place."""
+    """Render the plain text, or the HTML if the plain text is a stub, followed by further inline texts."""
     chosen = {kind: message.get_body((kind,)) for kind in ("plain", "html")}
     texts = {kind: _decode_part(part, kind).strip() if part is not None else "" for kind, part in chosen.items()}
     best = "html" if len(texts["plain"]) < MAX_STUB_CHARS and len(texts["html"]) > 4 * len(texts["plain"]) else "plain"
@@ -85,7 +85,7 @@ def render_body(message: EmailMessage) -> str:
 
 
 def _find_further_texts(message: EmailMessage, known: list[object]) -> Iterator[EmailMessage]:
-    """Texts that stand beside the body, as programs make them that cut a mail into parts."""
+    """Yield unnamed text parts beside the body, as some mail programs and list servers create them."""
     if message.get_content_type() != "multipart/mixed":
         return
     for part in cast(Iterator[EmailMessage], message.iter_parts()):
@@ -118,7 +118,7 @@ def _list_attachments(message: EmailMessage) -> Iterator[Attachment]:
 
 
 def _walk_parts(message: EmailMessage) -> Iterator[EmailMessage]:
-    """Every part but those inside a mail that is itself attached."""
+    """Yield all leaf parts, without those of an attached mail."""
     if message.get_content_type() == "message/rfc822" or not message.is_multipart():
         yield message
     else:

@@ -1,4 +1,4 @@
-"""Outlook's own messages, read with python-oxmsg like any other mail."""
+"""Outlook messages (MSG), read with python-oxmsg."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def open_message(source: Source) -> Message:
 
 
 def _make_damaged_error(source: Source, error: Exception) -> errors.Damaged:
-    return errors.Damaged(f"It is no message that can be opened: {error}", filename=source.filename)
+    return errors.Damaged(f"The Outlook message cannot be opened: {error}", filename=source.filename)
 
 
 def _format_recipients(message: Message) -> str:
@@ -56,7 +56,7 @@ def _read_pages(message: Message, source: Source) -> Iterator[PageText]:
 
 
 def render_message(message: Message) -> str:
-    """A message without its attachments: subject, headers, body."""
+    """Render subject, headers and body, without attachments."""
     values = {
         "From": message.sender,
         "To": _format_recipients(message),

@@ -1,4 +1,4 @@
-"""OpenDocument texts, presentations and spreadsheets, read from their XML."""
+"""OpenDocument texts, presentations and spreadsheets (ODT, ODP, ODS), read from their XML."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ METADATA_NAMES = {"creation-date": "created", "date": "modified", "subject": "su
 
 MAX_COLUMNS, MAX_REPEATS = 1000, 100
 CELL_REFERENCE = re.compile(r"\[\.?([^\]]*+)(\]|\Z)")
-"""A cell in a formula, as in `of:=[.B2]*2`; or a bracket that nothing closes, with the rest of the formula."""
+"""Cell reference in a formula such as `of:=[.B2]*2`, or an unclosed bracket with the rest of the formula."""
 VALUE_ATTRIBUTES = ("value", "string-value", "boolean-value", "time-value")
 
 
 def inline_objects(root: Element, archive: zipfile.ZipFile) -> None:
-    """A formula becomes words of its paragraph, a chart a box with its title and its figures."""
+    """Replace embedded formulas by their text, and charts by a text box with their titles and data."""
     frames = [element for element in root.iter() if local_name(element.tag) == "frame"]
     names = set(archive.namelist())
     for frame in frames[:MAX_OBJECTS]:
@@ -43,7 +43,7 @@ def inline_objects(root: Element, archive: zipfile.ZipFile) -> None:
 def _inline_object(frame: Element, archive: zipfile.ZipFile, name: str) -> None:
     try:
         inner = safe_xml.parse_xml(safe_xml.read_member(archive, name))
-    except errors.Damaged:  # the document can be read without it
+    except errors.Damaged:  # the rest of the document is still readable
         return
     if local_name(inner.tag) == "math":
         _inline_formula(frame, inner)
@@ -52,11 +52,11 @@ def _inline_object(frame: Element, archive: zipfile.ZipFile, name: str) -> None:
 
 
 def _inline_formula(frame: Element, formula: Element) -> None:
-    """As its author wrote it, where that is kept."""
-    written = next((element for element in formula.iter() if local_name(element.tag) == "annotation"), formula)
+    """Replace a formula by its StarMath annotation, or by the text of its MathML."""
+    source_text = next((element for element in formula.iter() if local_name(element.tag) == "annotation"), formula)
     space, tail = frame.tag.removesuffix("frame"), frame.tail
     frame.clear()
-    frame.tag, frame.text, frame.tail = f"{space}span", read_words(written), tail
+    frame.tag, frame.text, frame.tail = f"{space}span", read_words(source_text), tail
 
 
 def _inline_chart(frame: Element, chart: Element) -> None:
@@ -72,7 +72,7 @@ def extract(source: Source, doc_type: str) -> Extraction:
     with open_archive(source) as archive:
         names = set(archive.namelist())
         if MANIFEST in names and b"encryption-data" in safe_xml.read_member(archive, MANIFEST):
-            raise errors.NeedsPassword("It is protected with a password", filename=source.filename)
+            raise errors.NeedsPassword("The document is protected with a password", filename=source.filename)
         root = safe_xml.parse_xml(safe_xml.read_member(archive, CONTENT))
         inline_objects(root, archive)
         about = _parse_part(archive, META, names)
@@ -95,7 +95,7 @@ def extract(source: Source, doc_type: str) -> Extraction:
 
 
 def _parse_part(archive: zipfile.ZipFile, name: str, names: set[str]) -> Element:
-    """Facts and styles may be missing."""
+    """Parse an optional part, or return an empty element."""
     return safe_xml.parse_xml(safe_xml.read_member(archive, name)) if name in names else Element("none")
 
 
@@ -159,14 +159,13 @@ def _read_value(cell: Element) -> str:
     date = read_attribute(cell, "date-value")
     if date:
         return date.replace("T", " ")
-    in_order = sorted(
-        render_blocks(cell), key=lambda block: block.startswith(COMMENT_PREFIX)
-    )  # which stands before the value there
-    return " ".join(" ".join(in_order).split()) or _read_stored_value(cell)
+    # A comment precedes the value in the XML; show it after the value.
+    blocks = sorted(render_blocks(cell), key=lambda block: block.startswith(COMMENT_PREFIX))
+    return " ".join(" ".join(blocks).split()) or _read_stored_value(cell)
 
 
 def _read_stored_value(cell: Element) -> str:
-    """The value where no words show it, or what was to be calculated where no program has done so yet."""
+    """Return the value attribute of a cell without text, or the formula if no program has calculated it yet."""
     if read_attribute(cell, "value-type"):
         return next((value for name in VALUE_ATTRIBUTES if (value := read_attribute(cell, name))), "")
     _, sign, words = (read_attribute(cell, "formula") or "").partition("=")

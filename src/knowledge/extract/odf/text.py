@@ -1,4 +1,4 @@
-"""The text of an OpenDocument as blocks of Markdown, with what its styles say about paragraphs and lists."""
+"""Renders the text of an OpenDocument as Markdown blocks, using its paragraph and list styles."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TITLE_CLASSES = {"title", "subtitle"}
 BOX_TAGS = {"text-box", "custom-shape"}
 COMMENT_PREFIX = "**Comment ("
 FIRST_NUMBER_ATTRIBUTE = "counted"
-"""The mark of a list whose items have numbers: the first of them."""
+"""Attribute that number_lists adds to numbered lists: the number of the first item."""
 ROW_GROUP_TAGS = {"table-rows", "table-header-rows", "table-row-group"}
 
 ListLevel = tuple[str | None, int]
@@ -63,7 +63,7 @@ def _render_block(element: Element) -> Iterator[str]:
 
 
 def _render_anchored(element: Element) -> Iterator[str]:
-    """Text boxes, shapes with words and comments that are anchored in a paragraph follow it."""
+    """Render the text boxes, shapes and comments that are anchored in a paragraph, to follow it."""
     for child in element.iter():
         if local_name(child.tag) in BOX_TAGS:
             yield from render_blocks(child)
@@ -108,7 +108,7 @@ def _render_items(element: Element, depth: int) -> Iterator[str]:
         for child in item:
             if local_name(child.tag) == "list":
                 yield from _render_items(child, depth + 1)
-            elif local_name(child.tag) == "h":  # a chapter that is numbered like a list
+            elif local_name(child.tag) == "h":  # a numbered heading
                 yield f"\n{' '.join(_render_block(child))}\n"
             elif text := " ".join(" ".join(_render_block(child)).split()):
                 yield f"{'  ' * depth}{mark} {text}"
@@ -116,7 +116,7 @@ def _render_items(element: Element, depth: int) -> Iterator[str]:
 
 
 def read_rows(element: Element) -> Iterator[list[str]]:
-    """The rows of a table, without those of a table that stands in one of its cells."""
+    """Yield the rows of a table, without those of nested tables."""
     for child in element:
         if local_name(child.tag) in ROW_GROUP_TAGS:
             yield from read_rows(child)
@@ -133,17 +133,17 @@ def _render_cell(cell: Element) -> str:
 
 
 def read_attribute(element: Element, name: str) -> str | None:
-    """An attribute by its name alone; no two namespaces of OpenDocument use one name for different things."""
+    """Return an attribute by its local name, which is unambiguous in OpenDocument."""
     return next((value for key, value in element.items() if local_name(key) == name), None)
 
 
 def number_lists(body: Element, *styles: Element) -> None:
-    """Mark every list that counts with the number of its first item."""
+    """Set FIRST_NUMBER_ATTRIBUTE on every numbered list."""
     _mark_lists(body, (None, 0), _find_list_starts(styles), {})
 
 
 def _find_list_starts(styles: Iterable[Element]) -> dict[ListLevel, int]:
-    """The first number of every level that counts."""
+    """Return the start number of each numbered list level."""
     starts: dict[ListLevel, int] = {}
     for style in (style for root in styles for style in root.iter() if local_name(style.tag) == "list-style"):
         for level in style:
@@ -160,10 +160,10 @@ def _mark_lists(
     if local_name(element.tag) == "list":
         level = read_attribute(element, "style-name") or above[0], above[1] + 1
         if level in starts:
-            goes_on = read_attribute(element, "continue-numbering") == "true" or read_attribute(
+            continues = read_attribute(element, "continue-numbering") == "true" or read_attribute(
                 element, "continue-list"
             )
-            first = reached.get(level, starts[level]) if goes_on else starts[level]
+            first = reached.get(level, starts[level]) if continues else starts[level]
             element.set(FIRST_NUMBER_ATTRIBUTE, str(first))
             reached[level] = first + sum(local_name(item.tag) == "list-item" for item in element)
     elif local_name(element.tag) != "list-item":
@@ -172,12 +172,12 @@ def _mark_lists(
         _mark_lists(child, level, starts, reached)
 
 
-def _to_int(text: str | None, otherwise: int) -> int:
-    return int(text) if text and text.isdigit() and len(text) < 9 else otherwise
+def _to_int(text: str | None, default: int) -> int:
+    return int(text) if text and text.isdigit() and len(text) < 9 else default
 
 
 def apply_styles(root: Element) -> None:
-    """Make headings of the paragraphs that are titles by their style, and take out what is hidden."""
+    """Turn paragraphs in a title style into headings, and remove hidden text."""
     styles = [element for element in root.iter() if local_name(element.tag) == "style"]
     titles = TITLE_STYLES | {
         read_attribute(style, "name") for style in styles if read_attribute(style, "parent-style-name") in TITLE_STYLES
@@ -198,7 +198,7 @@ def apply_styles(root: Element) -> None:
 
 
 def read_headers_or_footers(styles: Element, name: str) -> Iterator[str]:
-    """The headers or the footers of the pages, each once."""
+    """Yield the distinct page headers or footers."""
     found = (element for element in styles.iter() if local_name(element.tag) in (name, f"{name}-first"))
     lines = (" ".join(" ".join(render_blocks(element)).split()) for element in found)
     yield from (line for line in dict.fromkeys(lines) if any(map(str.isalpha, line)))

@@ -1,4 +1,4 @@
-"""What an Office document says about itself, in a small XML file beside its text."""
+"""Opens Office documents with office-oxide and reads their metadata."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def open_office_document(source: Source, doc_type: str) -> office_oxide.Document
         return office_oxide.Document.from_bytes(source.read(), doc_type)
     except office_oxide.OfficeOxideError as error:
         if PASSWORD_ERROR.search(str(error)):
-            raise errors.NeedsPassword("It is protected with a password", filename=source.filename) from error
-        raise errors.Damaged(f"It cannot be opened: {error}", filename=source.filename) from error
+            raise errors.NeedsPassword("The document is protected with a password", filename=source.filename) from error
+        raise errors.Damaged(f"The document cannot be opened: {error}", filename=source.filename) from error
 
 
 EARLIEST_YEAR = 1980
-"""Programs that know no date write the beginning of their calendar."""
+"""Programs without a date write the first day of their calendar: 1601 (FILETIME), 1970 or 1980."""
 CORE_PROPERTIES = "docProps/core.xml"
 METADATA_NAMES = {"created": "created", "modified": "modified", "subject": "subject", "keywords": "keywords"}
 
@@ -50,7 +50,7 @@ def _select_metadata(values: dict[str, str]) -> Json:
 
 
 def _read_summary_stream(source: Source) -> dict[str, str]:
-    """The older formats keep a stream with the same facts."""
+    """Read the SummaryInformation stream of DOC, XLS and PPT."""
     try:
         with olefile.OleFileIO(source.read()) as container:
             found = container.get_metadata()
@@ -58,13 +58,13 @@ def _read_summary_stream(source: Source) -> dict[str, str]:
         return {}
     times = {"created": found.create_time, "modified": found.last_saved_time}
     texts = {"title": found.title, "creator": found.author, "subject": found.subject, "keywords": found.keywords}
-    spoken = {name: decode_text(value).strip("\0 ") for name, value in texts.items() if isinstance(value, bytes)}
+    decoded = {name: decode_text(value).strip("\0 ") for name, value in texts.items() if isinstance(value, bytes)}
     dated = {name: value.isoformat() for name, value in times.items() if value and value.year > EARLIEST_YEAR}
-    return {name: value for name, value in (spoken | dated).items() if value}
+    return {name: value for name, value in (decoded | dated).items() if value}
 
 
 def _read_core_properties(source: Source) -> dict[str, str]:
-    """Missing or broken properties are no reason to refuse a document."""
+    """Read docProps/core.xml, or return nothing if it is missing or damaged."""
     with open_archive(source) as archive:
         if CORE_PROPERTIES not in archive.namelist():
             return {}

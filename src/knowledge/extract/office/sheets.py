@@ -1,4 +1,4 @@
-"""Spreadsheets: each sheet a page, its rows a table in pieces that repeat the header; dates are dates."""
+"""Excel workbooks (XLSX, XLS): one page per sheet, its rows as Markdown tables that each repeat the header."""
 
 from __future__ import annotations
 
@@ -10,15 +10,12 @@ from knowledge.extract import safe_xml
 from knowledge.extract.base import Extraction, PageText, Source
 from knowledge.extract.markdown_tables import MAX_ROWS_ABOVE_HEADER, MAX_TABLE_CHARS, find_header_row
 from knowledge.extract.office.document import open_office_document, read_office_facts
-from knowledge.extract.office.number_formats import WORKBOOK, apply_number_formats, read_xls_times, replace_times
+from knowledge.extract.office.repairs import workbooks
 from knowledge.extract.zip_archive import open_archive
 
 CELL_BORDER = re.compile(r"(?<!\\)\|")
 HEADER_RULE = re.compile(r"^\|(?: --- \|)+$")
 WIDE_GAP = "|" + "  |" * 8
-RESIDUE_DIGITS = ("0000000", "9999999")
-ROUNDING_RESIDUE = re.compile(rf"(?<=\| )-?\d+\.\d*(?:{'|'.join(RESIDUE_DIGITS)})\d+(?= \|)")
-"""What is left in the last digits of a sum of fractions, such as 1.7000000000000002; Excel shows fifteen digits."""
 
 
 @dataclass(slots=True)
@@ -30,32 +27,24 @@ class Sheet:
 
 def extract(source: Source, doc_type: str) -> Extraction:
     modern = doc_type == "xlsx"
-    with open_office_document(apply_number_formats(source) if modern else source, doc_type) as document:
-        text = _round_residues(document.to_markdown().replace("<br>", " "))
+    with open_office_document(workbooks.repair_xlsx(source) if modern else source, doc_type) as document:
+        text = workbooks.round_residues(document.to_markdown().replace("<br>", " "))
     names = _read_sheet_names(source) if modern else None
     sheets = split_sheets(text, names)
-    for sheet, times in zip(sheets, () if modern else read_xls_times(source), strict=False):
-        sheet.lines = replace_times(sheet.lines, times)
+    for sheet, times in zip(sheets, () if modern else workbooks.read_xls_times(source), strict=False):
+        sheet.lines = workbooks.replace_times(sheet.lines, times)
     return Extraction(read_office_facts(source, doc_type, len(names or sheets)), _render_pages(sheets))
-
-
-def _round_residues(text: str) -> str:
-    if not any(residue in text for residue in RESIDUE_DIGITS):
-        return text
-    return ROUNDING_RESIDUE.sub(lambda number: f"{float(number[0]):.15g}", text)
 
 
 def _read_sheet_names(source: Source) -> list[str]:
     with open_archive(source) as archive:
-        root = safe_xml.parse_xml(safe_xml.read_member(archive, WORKBOOK))
+        root = safe_xml.parse_xml(safe_xml.read_member(archive, workbooks.WORKBOOK))
     return [element.get("name", "") for element in root.iter() if safe_xml.local_name(element.tag) == "sheet"]
 
 
 def split_sheets(text: str, names: list[str] | None) -> list[Sheet]:
-    """A line that names a sheet opens it. Without a list of names every heading does; cells stand between bars.
-
-    Sheets without cells are left out of the text, so their names are what counts the others.
-    """
+    """Split office-oxide's Markdown at the headings that name a sheet, or at every heading if names is None."""
+    # office-oxide leaves out empty sheets, so the number of a sheet is its position in the list of names.
     sheets: list[Sheet] = []
     passed = 0
     for line in text.split("\n"):
@@ -92,7 +81,7 @@ def _split_rows(lines: list[str]) -> Iterator[str]:
     size = 0
     header: list[str] = []
     for row in rows[place:]:
-        if not row.startswith("|"):  # a chart, or a note below the cells
+        if not row.startswith("|"):  # a chart or a comment below the cells
             gathered.append(row)
             header = []
         elif not header:
@@ -109,7 +98,7 @@ def _split_rows(lines: list[str]) -> Iterator[str]:
 
 
 def _drop_empty_columns(rows: list[str]) -> list[str]:
-    """A cell far out makes every row as wide; columns in which nothing stands are left out then."""
+    """Drop the empty columns of a sheet with a wide gap, because one cell far to the right widens every row."""
     if not any(WIDE_GAP in row for row in rows[:MAX_ROWS_ABOVE_HEADER]):
         return rows
     cells = {place: CELL_BORDER.split(row)[1:-1] for place, row in enumerate(rows) if row.startswith("|")}
@@ -124,5 +113,4 @@ def _drop_empty_columns(rows: list[str]) -> list[str]:
 
 
 def _join_cells(row: str) -> str:
-    """What stands in a row, without its bars."""
     return " ".join(cell.strip() for cell in CELL_BORDER.split(row) if cell.strip())

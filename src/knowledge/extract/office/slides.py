@@ -1,35 +1,29 @@
-"""Presentations: each slide a page, with its tables, lists and notes; tables of PPT are read from its records."""
+"""PowerPoint presentations (PPTX, PPT): one page per slide, with its tables, lists and notes."""
 
 from __future__ import annotations
 
-import struct
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from itertools import count, takewhile
-
-import olefile
 
 from knowledge.extract import markdown_tables
 from knowledge.extract.base import Extraction, PageText, Source
 from knowledge.extract.office.document import open_office_document, read_office_facts
+from knowledge.extract.office.repairs.presentations import (
+    SlideTableCell,
+    insert_tables,
+    order_elements,
+    read_ppt_tables,
+)
 from knowledge.model import Json, JsonValue
 
 MAX_COLUMNS = 1000
 
 EDGE_ROLES, NUMBER_ROLE = ("dt", "ftr"), "sldNum"
-TITLE_HEIGHT_EMU = 1_000_000
-"""In units of which 914,400 are an inch, from the top; slides are 5.6 or 7.5 inches high."""
-
-STREAM = "PowerPoint Document"
-GROUP_RECORD, SHAPE_RECORD, ANCHOR_RECORD, TEXT_BOX_RECORD = 0xF003, 0xF004, 0xF00F, 0xF00D
-UTF16_TEXT_RECORD, LATIN1_TEXT_RECORD = 0x0FA0, 0x0FA8
-PROPERTY_RECORDS, TABLE_PROPERTY = (0xF121, 0xF122), 0x039F
-CONTAINER_VERSION = 0x0F
 
 
 def render_elements(elements: JsonValue) -> Iterator[str]:
-    """Each element as one block."""
+    """Yield the Markdown blocks of the elements of office-oxide's tree."""
     for element in elements if isinstance(elements, list) else []:
         if isinstance(element, dict):
             yield from (block for block in _render_element(element) if block.strip())
@@ -78,7 +72,7 @@ def _render_items(element: Json, depth: int) -> Iterator[str]:
 
 
 def _render_rows(element: Json) -> Iterator[list[str]]:
-    """Each row with an empty cell wherever a wide or a tall one covers its place."""
+    """Yield the rows with an empty cell for each position that a spanning cell covers."""
     rows = element.get("rows")
     covered: Counter[int] = Counter()
     for row in rows if isinstance(rows, list) else []:
@@ -109,19 +103,19 @@ def extract(source: Source, doc_type: str) -> Extraction:
         tree: Json = document.to_ir()
     sections = tree.get("sections")
     slides = sections if isinstance(sections, list) else []
-    found = read_ppt_tables(source) if doc_type == "ppt" else []
-    return Extraction(read_office_facts(source, doc_type, len(slides)), _render_pages(slides, found))
+    tables = read_ppt_tables(source) if doc_type == "ppt" else []
+    return Extraction(read_office_facts(source, doc_type, len(slides)), _render_pages(slides, tables))
 
 
-def _render_pages(slides: list[JsonValue], found: list[list[SlideTableCell]]) -> Iterator[PageText]:
+def _render_pages(slides: list[JsonValue], tables: list[list[SlideTableCell]]) -> Iterator[PageText]:
     shown: set[str] = set()
     for number, slide in enumerate(slides, start=1):
-        yield PageText(_render_slide(slide, number, shown, found) if isinstance(slide, dict) else "", number)
+        yield PageText(_render_slide(slide, number, shown, tables) if isinstance(slide, dict) else "", number)
 
 
-def _render_slide(slide: Json, number: int, shown: set[str], found: list[list[SlideTableCell]]) -> str:
+def _render_slide(slide: Json, number: int, shown: set[str], tables: list[list[SlideTableCell]]) -> str:
     edges, elements = _split_off_edges(slide.get("elements"))
-    body = "\n\n".join(insert_tables([*render_elements(_order_elements(elements))], found))
+    body = "\n\n".join(insert_tables([*render_elements(order_elements(elements))], tables))
     if not body.lstrip().startswith("#"):
         title = slide.get("title")
         body = f"## {title if isinstance(title, str) and title.strip() else f'Slide {number}'}\n\n{body}"
@@ -133,7 +127,7 @@ def _render_slide(slide: Json, number: int, shown: set[str], found: list[list[Sl
 
 
 def _split_off_edges(elements: JsonValue) -> tuple[list[JsonValue], list[Json]]:
-    """The date and the footer, which stand on every slide and are read on the first; and the rest, without numbers."""
+    """Split off the date and the footer, which every slide repeats, and drop the slide number."""
     edges: list[JsonValue] = []
     rest = []
     for element in elements if isinstance(elements, list) else []:
@@ -150,124 +144,3 @@ def _find_role(element: Json) -> JsonValue:
     content = element.get("content")
     inner = content[0] if element.get("type") == "text_box" and isinstance(content, list) and content else element
     return inner.get("placeholder_role") if isinstance(inner, dict) else None
-
-
-def _order_elements(elements: list[Json]) -> list[JsonValue]:
-    """office-oxide goes by height, and puts last what has none of its own because it stands where the layout says.
-
-    That is the body of the slide: it belongs below the title, and above all but what stands beside the title.
-    """
-    return [*sorted(elements, key=_rank_element)]
-
-
-def _rank_element(element: Json) -> int:
-    height = element.get("y_emu")
-    if element.get("type") == "heading" or (isinstance(height, int) and height < TITLE_HEIGHT_EMU):
-        return 0
-    return 2 if isinstance(height, int) else 1
-
-
-@dataclass(frozen=True, slots=True)
-class SlideTableCell:
-    left: int
-    top: int
-    words: str
-
-    @property
-    def paragraphs(self) -> list[str]:
-        return [line for line in map(_join_spaces, self.words.split("\r")) if line]
-
-
-class PptRecord:
-    """One record of the stream: what it is, how many properties it has, and where its body lies."""
-
-    __slots__ = ("count", "end", "holds", "kind", "start")
-
-    def __init__(self, data: bytes, place: int, border: int) -> None:
-        flags, self.kind, length = struct.unpack_from("<HHI", data, place)
-        self.holds, self.count = flags & 0x0F == CONTAINER_VERSION, flags >> 4
-        self.start, self.end = place + 8, min(border, place + 8 + length)
-
-
-def read_ppt_tables(source: Source) -> list[list[SlideTableCell]]:
-    """The cells of every table, in the order in which they are kept."""
-    try:
-        with olefile.OleFileIO(source.read()) as container:
-            data = container.openstream(STREAM).read()
-        return list(_find_tables(data))
-    except (OSError, ValueError, IndexError, KeyError, TypeError, struct.error):
-        return []
-
-
-def insert_tables(blocks: Sequence[str], found: Sequence[list[SlideTableCell]]) -> list[str]:
-    """The blocks of a slide; where they are the cells of a table, one after the other, the table stands instead."""
-    result, plain = list(blocks), [_join_spaces(block) for block in blocks]
-    for cells in found:
-        wanted = [line for cell in cells for line in cell.paragraphs]
-        places = range(len(plain) - len(wanted) + 1) if wanted else ()
-        place = next((place for place in places if plain[place : place + len(wanted)] == wanted), None)
-        if place is not None:
-            table = markdown_tables.format_table(_arrange_rows(cells))
-            result[place : place + len(wanted)] = [table]
-            plain[place : place + len(wanted)] = [table]
-    return result
-
-
-def _arrange_rows(cells: list[SlideTableCell]) -> Iterator[list[str]]:
-    columns = sorted({cell.left for cell in cells})
-    for top in sorted({cell.top for cell in cells}):
-        row = {cell.left: " ".join(cell.paragraphs) for cell in cells if cell.top == top}
-        yield [row.get(column, "") for column in columns]
-
-
-def _find_tables(data: bytes) -> Iterator[list[SlideTableCell]]:
-    waiting = [(0, len(data))]
-    while waiting:
-        inner = [record for record in _read_records(data, *waiting.pop()) if record.holds]
-        for record in inner:
-            if record.kind == GROUP_RECORD and _is_table(data, record):
-                yield [
-                    cell for shape in _read_records(data, record.start, record.end) for cell in _read_cells(data, shape)
-                ]
-        waiting += [(record.start, record.end) for record in reversed(inner)]
-
-
-def _read_records(data: bytes, place: int, border: int) -> Iterator[PptRecord]:
-    while place + 8 <= border:
-        record = PptRecord(data, place, border)
-        yield record
-        place = record.end
-
-
-def _is_table(data: bytes, group: PptRecord) -> bool:
-    head = next(_read_records(data, group.start, group.end), None)
-    return head is not None and any(
-        struct.unpack_from("<H", data, record.start + 6 * number)[0] & 0x3FFF == TABLE_PROPERTY
-        for record in _read_records(data, head.start, head.end)
-        if record.kind in PROPERTY_RECORDS
-        for number in range(record.count)
-    )
-
-
-def _read_cells(data: bytes, shape: PptRecord) -> Iterator[SlideTableCell]:
-    """A shape with an extent; those without are the lines between the cells."""
-    parts = (
-        {record.kind: record for record in _read_records(data, shape.start, shape.end)}
-        if shape.kind == SHAPE_RECORD
-        else {}
-    )
-    if ANCHOR_RECORD in parts:
-        left, top, right, bottom = struct.unpack_from("<4i", data, parts[ANCHOR_RECORD].start)
-        if right > left and bottom > top:
-            words = parts.get(TEXT_BOX_RECORD)
-            yield SlideTableCell(left, top, _read_text(data, words) if words else "")
-
-
-def _read_text(data: bytes, box: PptRecord) -> str:
-    encodings = {UTF16_TEXT_RECORD: "utf-16-le", LATIN1_TEXT_RECORD: "latin-1"}
-    atoms = (record for record in _read_records(data, box.start, box.end) if record.kind in encodings)
-    return "\r".join(data[atom.start : atom.end].decode(encodings[atom.kind], "replace") for atom in atoms)
-
-
-def _join_spaces(words: str) -> str:
-    return " ".join(words.split())

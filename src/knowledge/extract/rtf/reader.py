@@ -1,4 +1,7 @@
-"""Rich Text Format: headings, lists, tables and footnotes, in whatever code pages its fonts ask for."""
+"""Rich Text Format: headings, lists, tables and footnotes, decoded by the code pages of the fonts.
+
+Why this is not striprtf: docs/decisions/0015.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ FONT_CHARSETS = {
     238: "cp1250", 255: "cp850",
 }  # fmt: skip
 TEXT_DESTINATIONS = {
-    "shpinst": "silent",
+    "shpinst": "skipped",
     "shptxt": "text",
     "footnote": "footnote",
     "annotation": "footnote",
@@ -33,8 +36,17 @@ TEXT_DESTINATIONS = {
     "footerr": "footer",
     "footerf": "footer",
 }
-INFO_DESTINATIONS = {"fonttbl": "fonts", "stylesheet": "styles", "info": "silent", "title": "title", "author": "author",
-        "subject": "subject", "keywords": "keywords", "creatim": "created", "revtim": "modified"}  # fmt: skip
+INFO_DESTINATIONS = {
+    "fonttbl": "fonts",
+    "stylesheet": "styles",
+    "info": "skipped",
+    "title": "title",
+    "author": "author",
+    "subject": "subject",
+    "keywords": "keywords",
+    "creatim": "created",
+    "revtim": "modified",
+}
 SKIPPED_DESTINATIONS = {
     "colortbl", "pict", "objdata", "themedata", "datastore", "colorschememapping", "latentstyles", "listtable",
     "listoverridetable", "rsidtbl", "generator", "xmlnstbl", "mmathPr", "fldinst", "shprslt", "nonshppict",
@@ -50,7 +62,6 @@ SYMBOLS = {"~": "\u00a0", "_": "-", "-": "", "{": "{", "}": "}", "\\": "\\"}
 EDGE_DESTINATIONS, PARAGRAPH_END_WORDS = ("header", "footer"), ("par", "cell", "row", "sect")
 FACT_DESTINATIONS, DATE_DESTINATIONS = ("title", "author", "subject", "keywords"), ("created", "modified")
 READ_INSIDE_SKIPPED = {"shptxt", "creatim", "revtim", *FACT_DESTINATIONS}
-"""What is heard inside a destination that is silent itself."""
 TITLE_STYLE = re.compile(r"(?i)^(?:title|titel|titre|título|titolo);")
 HEADING_STYLE = re.compile(r"(?i)(?:heading|überschrift|titre|título|titolo|kop|rubrik)\s*(\d)")
 
@@ -65,12 +76,12 @@ BODY_TEXT_LEVEL = 9
 
 @dataclass(frozen=True, slots=True)
 class GroupState:
-    """What a group inherits and forgets when it closes."""
+    """Formatting state that a group inherits and drops when it closes."""
 
     destination: str = "text"
     encoding: str = "cp1252"
     skip: int = 1
-    """How many characters stand after each Unicode one, for readers that do not know it."""
+    """Value of \\uc: number of fallback characters after each \\u."""
     hidden: bool = False
 
 
@@ -114,7 +125,7 @@ class RtfInterpreter:
 
     def _end_destination(self, destination: str) -> None:
         text = self._destination_text.strip()
-        if destination == "footnote" and self._state.destination != "silent":
+        if destination == "footnote" and self._state.destination != "skipped":
             self.paragraphs.add_footnote(text)
         elif destination == "mark":
             self.paragraphs.set_list_mark(text)
@@ -124,7 +135,7 @@ class RtfInterpreter:
             self.info |= {destination: date} if (date := _format_date(text)) else {}
         elif destination in FACT_DESTINATIONS and text:
             self.info.setdefault(destination, text)
-        if destination not in ("text", "silent"):
+        if destination not in ("text", "skipped"):
             self._destination_text = ""
 
     def handle_word(self, word: str, number: int | None) -> None:
@@ -135,18 +146,18 @@ class RtfInterpreter:
         elif word in TEXT_DESTINATIONS or word in INFO_DESTINATIONS or word in SKIPPED_DESTINATIONS:
             self._enter_destination(word)
         elif ignorable:
-            self._change_state(destination="silent")
+            self._change_state(destination="skipped")
         elif word in CHARACTER_WORDS:
             self._write_text(CHARACTER_WORDS[word])
         else:
             self._handle_formatting(word, number)
 
     def _enter_destination(self, word: str) -> None:
-        """A destination; inside one that is silent only a text box speaks again."""
-        if self._state.destination == "silent" and word not in READ_INSIDE_SKIPPED:
+        """Switch to a destination; inside a skipped one, only those in READ_INSIDE_SKIPPED are entered."""
+        if self._state.destination == "skipped" and word not in READ_INSIDE_SKIPPED:
             return
-        self._change_state(destination=TEXT_DESTINATIONS.get(word) or INFO_DESTINATIONS.get(word) or "silent")
-        if self._state.destination not in ("text", "silent"):
+        self._change_state(destination=TEXT_DESTINATIONS.get(word) or INFO_DESTINATIONS.get(word) or "skipped")
+        if self._state.destination not in ("text", "skipped"):
             self._destination_text = ""
 
     def _handle_formatting(self, word: str, number: int | None) -> None:
@@ -176,7 +187,7 @@ class RtfInterpreter:
             self.paragraphs.handle_word(word, number)
 
     def _define_style(self, word: str, number: int) -> None:
-        """Its own number, or that of the style it is made from, which may be a heading."""
+        """Record the number of a style (\\s), or inherit the heading level of its base (\\sbasedon)."""
         if word == "s":
             self._style = number
         elif number in self.paragraphs.heading_levels:
@@ -207,7 +218,7 @@ class RtfInterpreter:
         self._bytes += text[skipped:].encode("latin-1", errors="replace")
 
     def flush(self) -> None:
-        """Bytes gather until something else comes, because a character may be made of two."""
+        """Decode the collected bytes; they are collected because a character can take two."""
         if self._bytes:
             data = bytes(self._bytes)
             self._bytes.clear()
@@ -215,7 +226,7 @@ class RtfInterpreter:
 
     def _write_text(self, text: str) -> None:
         state = self._state
-        if state.hidden or state.destination == "silent":
+        if state.hidden or state.destination == "skipped":
             return
         if state.destination == "text":
             self.paragraphs.add_text(text)
@@ -229,7 +240,7 @@ class RtfInterpreter:
 
 
 def _format_date(numbers: str) -> str | None:
-    """Year, month, day, hour and minute, as they stand in the file."""
+    """Format year, month, day, hour and minute as an ISO 8601 date, or return None for a date before 1980."""
     parts = [*numbers.split(), "00", "00"]
     if len(parts) < 5 or int(parts[0]) < 1980:
         return None
@@ -244,45 +255,45 @@ def _decode_bytes(data: bytes, encoding: str) -> str:
 
 
 def extract(source: Source, doc_type: str) -> Extraction:
-    groups = parse_rtf(source.read().decode("latin-1"))
-    info = groups.info
+    document = parse_rtf(source.read().decode("latin-1"))
+    info = document.info
     metadata: Json = {name: info[name] for name in ("subject", "keywords", "created", "modified") if name in info}
     facts = Facts(doc_type, title=info.get("title"), author=info.get("author"), metadata=metadata)
-    return Extraction(facts, to_pages(f"{block}\n\n" for block in groups.paragraphs.finish_blocks()))
+    return Extraction(facts, to_pages(f"{block}\n\n" for block in document.paragraphs.finish_blocks()))
 
 
 def parse_rtf(text: str) -> RtfInterpreter:
-    groups = RtfInterpreter()
+    interpreter = RtfInterpreter()
     position = 0
     while (found := TOKEN.match(text, position)) is not None:
         position = found.end()
         word, number, code, symbol, brace, plain = found.groups()
         if brace == "{":
-            if groups.depth > MAX_GROUP_DEPTH:
-                raise errors.Damaged("Its groups are nested deeper than any document needs")
-            groups.open_group()
+            if interpreter.depth > MAX_GROUP_DEPTH:
+                raise errors.Damaged(f"RTF groups are nested deeper than {MAX_GROUP_DEPTH} levels")
+            interpreter.open_group()
         elif brace == "}":
-            groups.close_group()
-        elif word == "bin":  # so many raw bytes follow
+            interpreter.close_group()
+        elif word == "bin":  # followed by that many raw bytes
             position += max(0, int(number or 0))
         elif word:
-            groups.handle_word(word, int(number) if number is not None else None)
+            interpreter.handle_word(word, int(number) if number is not None else None)
         elif code:
-            groups.add_byte(int(code, 16))
+            interpreter.add_byte(int(code, 16))
         elif symbol:
-            groups.handle_symbol(symbol)
+            interpreter.handle_symbol(symbol)
         elif plain:
-            groups.add_text(plain)
-    groups.flush()
-    return groups
+            interpreter.add_text(plain)
+    interpreter.flush()
+    return interpreter
 
 
 class ParagraphBuilder:
     def __init__(self) -> None:
         self.heading_levels: dict[int, int] = {}
-        """Which of the document's styles are headings, and of which level."""
+        """Heading level by style number."""
         self._page_edges: dict[tuple[str, str], None] = {}
-        """The headers and footers of the pages, each once."""
+        """Distinct page headers and footers in order; a dict as an ordered set."""
         self._blocks: list[str] = []
         self._text = ""
         self._mark = ""
@@ -302,7 +313,7 @@ class ParagraphBuilder:
             self._page_edges[name, " ".join(text.split())] = None
 
     def set_list_mark(self, text: str) -> None:
-        """What stands before a list item: a bullet or a number."""
+        """Set the marker of the current list item from its \\listtext: a number or a bullet."""
         found = LIST_NUMBER.match(text.strip())
         self._mark = f"{found[1]}. " if found else "- "
 
@@ -329,7 +340,7 @@ class ParagraphBuilder:
         return text
 
     def _end_paragraph(self) -> None:
-        if self._cells or self._in_cell:  # a paragraph that does not end its cell
+        if self._cells or self._in_cell:  # a paragraph inside a cell
             self._text += " "
             return
         text = self._take_text()

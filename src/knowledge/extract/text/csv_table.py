@@ -1,16 +1,18 @@
-"""CSV and TSV: a Markdown table in pieces, each with its header, so that a passage makes sense on its own."""
+"""CSV and TSV as Markdown tables, in pieces that each repeat the header."""
 
 from __future__ import annotations
 
 import csv
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain, islice
 
 from knowledge.extract import markdown_tables
 from knowledge.extract.base import Extraction, Facts, PageText, Source
 from knowledge.extract.charset import read_text_blocks
 
 DELIMITERS = ",;\t|"
+SNIFFED_LINES = 50
 MAX_FIELD_CHARS = 1 << 20
 
 
@@ -28,20 +30,15 @@ def _read_pages(source: Source) -> Iterator[PageText]:
 def _read_rows(source: Source) -> Iterator[list[str]]:
     csv.field_size_limit(MAX_FIELD_CHARS)
     lines = _read_lines(source)
-    head = [line for _, line in zip(range(50), lines, strict=False)]
+    head = list(islice(lines, SNIFFED_LINES))
     delimiter = sniff_delimiter(head)
     if head and head[0].lower().startswith("sep="):
         delimiter, head = head[0][4:5] or delimiter, head[1:]
-
-    def all_lines() -> Iterator[str]:
-        yield from head
-        yield from lines
-
-    yield from csv.reader(all_lines(), delimiter=delimiter, skipinitialspace=True)
+    yield from csv.reader(chain(head, lines), delimiter=delimiter, skipinitialspace=True)
 
 
 def _read_lines(source: Source) -> Iterator[str]:
-    """Lines with their ends, because a quoted cell may hold some; NULs, which the reader refuses, are dropped."""
+    """Yield lines with their ends, which quoted cells can contain, and without NULs, which csv.reader rejects."""
     rest = ""
     for block in read_text_blocks(source):
         parts = (rest + block.replace("\0", "")).splitlines(keepends=True)
@@ -52,7 +49,7 @@ def _read_lines(source: Source) -> Iterator[str]:
 
 
 def sniff_delimiter(lines: list[str]) -> str:
-    """The delimiter that splits most lines into the same number of cells, and into more than one."""
+    """Return the delimiter that splits most lines into the same number of cells, by default a comma."""
     scores = {delimiter: _score_delimiter(lines, delimiter) for delimiter in DELIMITERS}
     best = max(DELIMITERS, key=lambda delimiter: scores[delimiter])
     return best if scores[best] > 0 else ","

@@ -1,4 +1,4 @@
-"""JSON and JSON Lines: names and values as indented lines, one block for each record."""
+"""JSON and JSON Lines: keys and values as indented lines, one block per record."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from knowledge.extract.text.plain import read_lines, to_pages
 from knowledge.model import JsonValue
 
 MAX_JSON_BYTES = 64 << 20
-"""Bytes of JSON that are understood as a whole; more is passed on as it stands."""
+"""Larger files are not parsed but passed on as text."""
 MAX_DEPTH = 60
 
 
@@ -32,7 +32,7 @@ def extract(source: Source, doc_type: str) -> Extraction:
 
 
 def _render_records(source: Source) -> Iterator[str]:
-    """Each line a record; a line that is none is passed on as it stands."""
+    """Render each line as a record; a line that is not JSON is passed on unchanged."""
     for line in read_lines(source):
         try:
             yield "\n".join(render_value(json.loads(line)))
@@ -41,7 +41,7 @@ def _render_records(source: Source) -> Iterator[str]:
 
 
 def _render_blocks(value: JsonValue) -> Iterator[str]:
-    """The items of a list, or the entries of an object, with room between them where they are large."""
+    """Yield one block per item of a list, with a blank line after items of several lines."""
     parts: Iterable[JsonValue] = value if isinstance(value, list) else [value]
     for part in parts:
         lines = list(render_value(part))
@@ -49,7 +49,7 @@ def _render_blocks(value: JsonValue) -> Iterator[str]:
 
 
 def render_value(value: JsonValue, indent: int = 0) -> Iterator[str]:
-    """Like YAML, without its quotes: what a person would write down."""
+    """Render a value as lines that look like YAML without quotes."""
     pad = "  " * indent
     if indent > MAX_DEPTH:
         yield pad + json.dumps(value, ensure_ascii=False)

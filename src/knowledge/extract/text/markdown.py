@@ -1,4 +1,4 @@
-"""Markdown: passed on as it is, its front matter becomes facts; also finds links and images in Markdown."""
+"""Markdown: reads the front matter and passes the text on; also finds links, images and headings."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import date, datetime, time
+from itertools import chain
 
 import yaml
 
@@ -31,15 +32,15 @@ class FrontMatter:
     tags: tuple[str, ...] = ()
     metadata: Json = field(default_factory=dict)
     length: int = 0
-    """How many characters it takes at the start of the text."""
+    """Characters of the front matter, fences included."""
 
 
 class _AliasFreeLoader(yaml.SafeLoader):
-    """Refuses YAML aliases, which expand exponentially (billion laughs)."""
+    """YAML loader that rejects aliases, which expand exponentially (billion laughs)."""
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
-            raise yaml.YAMLError("aliases are not read")
+            raise yaml.YAMLError("aliases are not allowed")
         return super().compose_node(parent, index)
 
 
@@ -52,7 +53,7 @@ def read_front_matter(text: str) -> FrontMatter:
 
 
 def _parse_values(fence: str, body: str) -> Json | None:
-    """Its keys and values, or None where it is no front matter after all but a text between two rules."""
+    """Parse the keys and values, or return None for a text between two horizontal rules."""
     try:
         values = yaml.load(body, _AliasFreeLoader) if fence == "---" else tomllib.loads(body)
     except (yaml.YAMLError, tomllib.TOMLDecodeError, ValueError, RecursionError):
@@ -63,7 +64,7 @@ def _parse_values(fence: str, body: str) -> Json | None:
 
 
 def to_json(value: object, depth: int = 4) -> JsonValue:
-    """What YAML and TOML know and JSON does not becomes text."""
+    """Convert a YAML or TOML value to JSON; types that JSON lacks become strings."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, datetime | date | time):
@@ -97,7 +98,7 @@ def _to_text(value: JsonValue) -> str | None:
 
 
 def _to_names(value: JsonValue) -> list[str]:
-    """Tags and authors are written as a list, as a list of mappings with a name, or as one text with commas."""
+    """Return names from a list, a list of mappings with a name, or a comma-separated string."""
     if isinstance(value, str):
         return [part.strip() for part in re.split("[,;]", value) if part.strip()]
     if isinstance(value, dict):
@@ -122,11 +123,11 @@ def extract(source: Source, doc_type: str) -> Extraction:
         tags=matter.tags,
         metadata=matter.metadata,
     )
-    return Extraction(facts, to_pages(_chain_blocks(body, blocks)))
+    return Extraction(facts, to_pages(chain([body], blocks)))
 
 
 def find_first_heading(text: str) -> str | None:
-    """The first heading of the highest kind, as plain words."""
+    """Return the first level 1 heading as plain text."""
     found = FIRST_HEADING.search(FENCED_CODE.sub("", text[:20000]))
     if not found:
         return None
@@ -138,7 +139,7 @@ def _strip_closing_hashes(heading: str) -> str:
 
 
 def _strip_inline_markup(text: str) -> str:
-    """Without emphasis, and links with their words only."""
+    """Remove emphasis and replace links by their text."""
     links = [(link.start, link.end, link.text) for link in find_links(text)]
     marks = [(mark.start(), mark.end(), "") for mark in EMPHASIS.finditer(text)]
     pieces, done = [], 0
@@ -160,24 +161,15 @@ def _read_head(blocks: Iterator[str]) -> str:
     return head
 
 
-def _chain_blocks(head: str, rest: Iterator[str]) -> Iterator[str]:
-    yield head
-    yield from rest
-
-
 @dataclass(frozen=True, slots=True)
 class MarkdownLink:
     start: int
     end: int
     text: str
-    """What stands between the square brackets."""
 
 
 def find_links(text: str, opening: str = "[") -> Iterator[MarkdownLink]:
-    """Finds Markdown links in linear time; a regular expression is quadratic on many opening brackets (ReDoS).
-
-    A regular expression would look for the same closing bracket from every opening one.
-    """
+    """Find Markdown links in linear time; a regular expression is quadratic on many opening brackets (ReDoS)."""
     start = text.find(opening)
     while start >= 0:
         inside = start + len(opening)
@@ -185,7 +177,7 @@ def find_links(text: str, opening: str = "[") -> Iterator[MarkdownLink]:
         if closing < 0:
             return
         if not text.startswith("(", closing + 1):
-            start = text.find(opening, closing)  # what opens before shares this closing bracket
+            start = text.find(opening, closing)  # earlier opening brackets share this closing bracket
             continue
         end = text.find(")", closing + 2) + 1
         if not end:
@@ -195,7 +187,7 @@ def find_links(text: str, opening: str = "[") -> Iterator[MarkdownLink]:
 
 
 def replace_images(text: str) -> str:
-    """The text with the description of each `![image](address)` in its place."""
+    """Replace each `![description](address)` by its description."""
     pieces, done = [], 0
     for image in find_links(text, "!["):
         pieces += [text[done : image.start], image.text]

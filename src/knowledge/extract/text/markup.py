@@ -1,9 +1,10 @@
-"""reStructuredText, AsciiDoc, Org and TeX: headings and code become Markdown's, all else stays as it is."""
+"""reStructuredText, AsciiDoc, Org and TeX: converts headings and code to Markdown and keeps the rest."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from itertools import chain, islice
 
 from knowledge.extract.base import Extraction, Facts, Source
 from knowledge.extract.text.markdown import find_first_heading
@@ -50,7 +51,7 @@ def convert_rst(lines: Iterator[str]) -> Iterator[str]:
 
 
 class _LookaheadLines:
-    """Lines with a look ahead."""
+    """Iterator over lines that can be peeked at."""
 
     def __init__(self, lines: Iterator[str]) -> None:
         self._lines = lines
@@ -83,7 +84,7 @@ def _convert_heading(title: str, style: str, styles: list[str]) -> str:
 
 
 def _convert_code(reader: _LookaheadLines, indent: int, language: str) -> Iterator[str]:
-    """The block that is indented deeper than what opened it."""
+    """Yield the following block that is indented deeper than indent as fenced code."""
     block: list[str] = []
     while (line := reader.peek()) is not None and (not line.strip() or len(line) - len(line.lstrip()) > indent):
         reader.skip(1)
@@ -120,19 +121,14 @@ TEX_HEADING = re.compile(r"\\(part|chapter|section|subsection|subsubsection|para
 TEX_LEVELS = {"part": 1, "chapter": 1, "section": 2, "subsection": 3, "subsubsection": 4, "paragraph": 5}
 TEX_TITLE = re.compile(r"\\title\{")
 TEX_COMMENT = re.compile(r"(?<!\\)%.*")
+TITLE_SEARCH_LINES = 200
 
 
 def extract(source: Source, doc_type: str) -> Extraction:
     converted = CONVERTERS[doc_type](read_lines(source))
-    head = [line for _, line in zip(range(200), converted, strict=False)]
-
-    def blocks() -> Lines:
-        for line in (*head, *()):
-            yield f"{line}\n"
-        for line in converted:
-            yield f"{line}\n"
-
-    return Extraction(Facts(doc_type, title=find_first_heading("\n".join(head))), to_pages(blocks()))
+    head = list(islice(converted, TITLE_SEARCH_LINES))
+    facts = Facts(doc_type, title=find_first_heading("\n".join(head)))
+    return Extraction(facts, to_pages(f"{line}\n" for line in chain(head, converted)))
 
 
 def convert_asciidoc(lines: Lines) -> Lines:
@@ -166,7 +162,7 @@ def convert_org(lines: Lines) -> Lines:
 
 
 def _strip_org_tags(heading: str) -> str:
-    """An Org heading without the tags at its end, as in `Prices :tea:coffee:`."""
+    """Remove the tags at the end of an Org heading, as in `Prices :tea:coffee:`."""
     words, *tags = heading.rsplit(None, 1)
     has_tags = bool(tags) and heading.endswith(tags[0]) and re.fullmatch(r":[\w@:]+:", tags[0]) is not None
     return words if has_tags else heading
@@ -184,7 +180,7 @@ def convert_tex(lines: Lines) -> Lines:
 
 
 def _read_braced(line: str, start: int) -> str:
-    """What stands in braces that were opened right before; at least one character."""
+    """Return the text up to the closing brace, or "" if there is none."""
     end = line.find("}", start + 1)
     return line[start:end] if end > 0 else ""
 

@@ -1,4 +1,4 @@
-"""Jupyter notebooks: their prose as Markdown, their code fenced, their printed results below it."""
+"""Jupyter notebooks: Markdown cells, fenced code cells, and the text of their outputs."""
 
 from __future__ import annotations
 

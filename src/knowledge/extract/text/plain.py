@@ -1,4 +1,4 @@
-"""Plain text, logs and subtitles: passed on as they are, in any common encoding, however long."""
+"""Plain text, logs and subtitles, passed on unchanged block by block."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def to_pages(blocks: Iterable[str]) -> Iterator[PageText]:
 
 
 def read_lines(source: Source) -> Iterator[str]:
-    """The lines of a text, without their ends, read as they are needed."""
+    """Yield the lines of a text lazily, without line ends."""
     rest = ""
     for block in read_text_blocks(source):
         *whole, rest = (rest + block).replace("\r\n", "\n").split("\n")

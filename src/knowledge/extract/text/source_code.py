@@ -1,4 +1,4 @@
-"""Source code and configuration: fenced with its language, cut between definitions where it is long."""
+"""Source code and configuration as fenced code blocks; long files are cut at blank lines."""
 
 from __future__ import annotations
 
@@ -20,9 +20,8 @@ FENCE_LANGUAGES = {
     "sol": "solidity", "sql": "sql", "swift": "swift", "tf": "hcl", "toml": "toml", "ts": "typescript", "tsx": "tsx",
     "vb": "vbnet", "vue": "vue", "xml": "xml", "yaml": "yaml", "zig": "zig", "zsh": "bash",
 }  # fmt: skip
-"""What stands behind the fence, by type."""
+"""Markdown fence language by type."""
 SUFFIX_ALIASES = {
-    "c": ("c",),
     "cpp": ("cpp", "cc", "cxx", "hpp", "hh"),
     "js": ("js", "mjs", "cjs"),
     "py": ("py", "pyi"),
@@ -36,7 +35,7 @@ SUFFIX_ALIASES = {
     "ts": ("ts", "mts"),
     "xml": ("xml", "xsd", "xsl"),
 }
-"""Further suffixes of the same type."""
+"""All suffixes of types that have several."""
 BACKTICKS = re.compile("`{3,}")
 
 
@@ -51,7 +50,7 @@ def _read_pages(source: Source, language: str) -> Iterator[PageText]:
 
 
 def fence_code(text: str, language: str = "") -> str:
-    """A fenced block; the fence is longer than any that the text itself holds."""
+    """Return a fenced block whose fence is longer than any run of backticks in the text."""
     longest = max((len(run) for run in BACKTICKS.findall(text)), default=2)
     mark = "`" * (longest + 1)
     return f"{mark}{language}\n{text.strip(chr(10))}\n{mark}"

@@ -1,4 +1,4 @@
-"""HTML: the main text as Markdown, with headings, tables and code; menus, banners and other furniture are dropped."""
+"""HTML: the main content as Markdown, without navigation, banners and other boilerplate."""
 
 from __future__ import annotations
 
@@ -80,14 +80,14 @@ BOILERPLATE_SELECTOR = ", ".join(
 CONSENT_NAME = re.compile(r"(?i)(cookie|consent|gdpr)")
 HEADER_FOOTER_SELECTOR = "header, footer"
 CONTENT_TAGS = ("article", "main", "section")
-"""What has a header of its own that belongs to the text."""
+"""Tags whose `header` belongs to the content."""
 MAIN_SELECTORS = ("main", "[role=main]", "article", "#content", "#main", "#main-content", ".content")
 SKIP_LINK_PREFIXES = ("skip to", "jump to")
 MAX_MENU_CHECKS = 300
-"""Each look weighs all that is inside, so that many of them would be slow on a page that is nested deeply."""
+"""Each check reads the whole subtree, which is quadratic on deeply nested pages."""
 HEADING_LINE = re.compile(r"(?m)^(#{1,6} )(.*)$")
 ANCHOR_MARKS, BLANK_CHARS = ("¶", "§", "🔗", " #", "\u200b#"), " \u200b"
-"""The mark behind a heading that links to itself."""
+"""Permalink signs behind headings, and the blanks around them."""
 BLANK_LINES = re.compile(r"\n{3,}")
 
 
@@ -99,7 +99,7 @@ def extract(source: Source, doc_type: str) -> Extraction:
 
 
 def read_html(source: Source) -> str:
-    """What the page declares wins over what its bytes look like, if the bytes agree."""
+    """Decode by the declared charset, or detect it if the declaration is missing or wrong."""
     declared = DECLARED_CHARSET.search(source.read(2048))
     if declared:
         name = (declared[1] or declared[2]).decode("ascii", "replace").lower()
@@ -111,7 +111,7 @@ def read_html(source: Source) -> str:
 
 
 def convert_fragment(html: str | bytes) -> str:
-    """All of it, without looking for a main part: the body of a mail, a chapter of a book."""
+    """Convert a mail body or a chapter as a whole, without searching for the main content."""
     tree = LexborHTMLParser(html if isinstance(html, str) else decode_text(html))
     for node in tree.css(NON_TEXT_SELECTOR):
         node.decompose()
@@ -137,14 +137,14 @@ def convert_main_part(tree: LexborHTMLParser) -> str:
 
 
 def _render_title_above(tree: LexborHTMLParser, main: LexborNode) -> str:
-    """The only title of the page, where it stands outside of the main part."""
+    """Return the only h1 of the page as a heading if it is outside the main content."""
     titles = tree.css("h1")
     words = " ".join(titles[0].text().split()) if len(titles) == 1 and main.css_first("h1") is None else ""
     return f"# {words}\n\n" if words else ""
 
 
 def _introduces_text(edge: LexborNode) -> bool:
-    """Whether it says what the text is about: a title above everything, or the head of one part."""
+    """Whether a header or footer has the page title or is the header of an article or section."""
     within = edge.parent is not None and edge.parent.tag in CONTENT_TAGS
     return edge.css_first("h1") is not None or (within and edge.tag == "header")
 
@@ -157,14 +157,14 @@ def _find_consent_banners(tree: LexborHTMLParser) -> list[LexborNode]:
 
 
 def _drop_menus(body: LexborNode) -> None:
-    """What stands above the first heading and consists of links is a menu, whatever its author called it."""
+    """Remove elements above the first heading that consist mostly of links."""
     unwanted: list[LexborNode] = []
-    looked_at = 0
+    checks = 0
     for node in body.traverse():
-        if node.tag in ("h1", "h2", "h3") or looked_at > MAX_MENU_CHECKS:
+        if node.tag in ("h1", "h2", "h3") or checks > MAX_MENU_CHECKS:
             break
         if node.tag in ("ul", "ol", "table", "div", "p", "a"):
-            looked_at += 1
+            checks += 1
             if _is_menu(node):
                 unwanted.append(node)
     for node in unwanted:
@@ -182,7 +182,7 @@ def _is_menu(node: LexborNode) -> bool:
 
 
 def _find_main_part(tree: LexborHTMLParser, body: LexborNode) -> LexborNode:
-    """The one element that says it is the content, if it holds most of what is left."""
+    """Return the only element that is marked as main content if it has most of the text, otherwise the body."""
     weight = _count_chars(body)
     for selector in MAIN_SELECTORS:
         found = tree.css(selector)
@@ -196,7 +196,7 @@ def _count_chars(node: LexborNode) -> int:
 
 
 def node_to_markdown(node: LexborNode) -> str:
-    """Links keep their words only: addresses would drown the text that is to be found."""
+    """Convert a node to Markdown; links are reduced to their text, because URLs would dominate the index."""
     import html_to_markdown
 
     node.unwrap_tags(["a", "font", "span"])
@@ -206,7 +206,7 @@ def node_to_markdown(node: LexborNode) -> str:
         skip_images=True,
         escape_misc=False,
         bullets="-",
-        preprocessing=html_to_markdown.PreprocessingOptions(enabled=False),  # it drops every header
+        preprocessing=html_to_markdown.PreprocessingOptions(enabled=False),  # it removes every header element
     )
     text = html_to_markdown.convert(html, options).content or ""
     return BLANK_LINES.sub("\n\n", HEADING_LINE.sub(_strip_anchor, text)).strip() + "\n"

@@ -1,4 +1,4 @@
-"""Repairs Word documents where office-oxide would misplace or lose text, and finds headings by style name."""
+"""Repairs of DOCX: XML that office-oxide misreads is rewritten before, headings are marked in its Markdown after."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 import zipfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import pairwise, takewhile
+from itertools import pairwise
 from xml.etree.ElementTree import Element
 
 from knowledge import errors
@@ -16,48 +16,84 @@ from knowledge.extract.base import Source
 from knowledge.extract.safe_xml import local_name
 from knowledge.extract.zip_archive import open_archive, replace_members
 
+TEXT_PARTS = re.compile(r"word/(?:document|footnotes|endnotes)\d*\.xml$")
+EDGE_PARTS = re.compile(r"word/(?:header|footer)\d*\.xml$")
+MIN_EDGE_BYTES = 3 << 10
+"""Smaller headers and footers hold no text box; a document can have a hundred of them."""
+
 BOX_START, BOX_END, PARAGRAPH_END = b"<w:txbxContent>", b"</w:txbxContent>", b"</w:p>"
 FALLBACK_START, FALLBACK_END = b"<mc:Fallback>", b"</mc:Fallback>"
-"""The same once more, for programs that do not know the newer kind of box."""
 BOX_BORDER = re.compile(b"(" + b"|".join((BOX_START, BOX_END, PARAGRAPH_END, FALLBACK_START, FALLBACK_END)) + b")")
 
-SECTION_BREAK, BLOCK_BREAK = "\n\n---\n\n", "\n\n"
-MAX_EDGE_BLOCKS = 4
-"""Blocks of a header or a footer."""
+RUBY_START, RUBY_BASE_START = b"<w:ruby>", b"<w:rubyBase>"
+RUBY_END = re.compile(rb"</w:rubyBase>\s*+</w:ruby>")
 
-TEXT_PARTS = re.compile(r"word/(?:document|footnotes|endnotes)\d*\.xml$")
-EDGE_PARTS, MIN_EDGE_BYTES = re.compile(r"word/(?:header|footer)\d*\.xml$"), 3 << 10
-"""A document may have a hundred of these; without a box they are smaller than so many bytes."""
-RUBY_START, RUBY_BASE_START, RUBY_END = b"<w:ruby>", b"<w:rubyBase>", re.compile(rb"</w:rubyBase>\s*+</w:ruby>")
-"""Words with their sound in small letters above them, in a run; the words are runs themselves."""
 GRID_SPAN = b"<w:gridSpan "
 CELL_TAG = re.compile(rb'<w:tc[ >]|(</w:tc>)|<w:gridSpan w:val=["\']([1-9]\d{0,4})')
-EMPTY_CELL, MAX_COLUMNS = b"<w:tc><w:p/></w:tc>", 63
-"""The columns that Word allows."""
+EMPTY_CELL = b"<w:tc><w:p/></w:tc>"
+MAX_COLUMNS = 63
+"""Limit of Word."""
 
 STYLES, DOCUMENT = "word/styles.xml", "word/document.xml"
 HEADING_NAME = re.compile(r"(?i)^(?:title|heading (\d))$")
-OUTLINED_STYLE = re.compile(r"Heading\d$")
 TITLE_LEVEL = 1
-HEAD_BYTES = 256 << 10
-PARAGRAPH_END = b"</w:p>"
+TITLE_SEARCH_BYTES = 256 << 10
 RUN_TEXT = re.compile(rb"<w:t(?: [^<>]*+)?>([^<]*+)</w:t>")
 USED_STYLE = re.compile(rb'<w:pStyle w:val="([^"<]*+)"')
 MAX_HEADINGS = 2000
 MAX_STYLE_CHAIN = 20
-"""Styles in a chain of which each is made from the next; a chain may be a ring."""
+"""Limit for w:basedOn, which can be circular."""
+
+NESTED_TABLE_RULE = re.compile(r"<br>\|(?: --- \|)+")
+EMPTY_HEADING = re.compile(r"\n#{1,6}[ \t*_]*(?=\n)")
+
+
+def repair_docx(source: Source) -> Source:
+    """Return the document with repaired XML parts, or the source itself if no part needs a repair."""
+    with open_archive(source) as archive:
+        names = [part.filename for part in archive.infolist() if _may_need_repair(part)]
+        try:
+            parts = {name: safe_xml.read_member(archive, name) for name in names}
+        except errors.Damaged:  # office-oxide reads the intact parts or reports the damage
+            return source
+    changed = {name: new for name, part in parts.items() if (new := _repair_part(part)) is not part}
+    return replace_members(source, changed) if changed else source
+
+
+def _may_need_repair(part: zipfile.ZipInfo) -> bool:
+    edge = EDGE_PARTS.match(part.filename) is not None and part.file_size > MIN_EDGE_BYTES
+    return edge or TEXT_PARTS.match(part.filename) is not None
+
+
+def _repair_part(part: bytes) -> bytes:
+    part = unwrap_ruby(part) if RUBY_START in part else part
+    part = move_text_boxes(part) if BOX_END in part else part
+    return fill_spanned_cells(part) if GRID_SPAN in part else part
+
+
+def unwrap_ruby(part: bytes) -> bytes:
+    """Replace ruby annotations by their base text: office-oxide 0.1.15 drops everything inside `w:ruby`."""
+    pieces, done = [], 0
+    while (start := part.find(RUBY_START, done)) >= 0:
+        base = part.find(RUBY_BASE_START, start + len(RUBY_START))
+        end = RUBY_END.search(part, base + len(RUBY_BASE_START)) if base >= 0 else None
+        if end is None:
+            break
+        pieces += [part[done:start], b"</w:r>", part[base + len(RUBY_BASE_START) : end.start()], b"<w:r>"]
+        done = end.end()
+    return b"".join(pieces) + part[done:] if pieces else part
 
 
 @dataclass(slots=True)
 class TextBoxLayer:
-    """What has been written so far, of the page or of one box, and the boxes that wait for its paragraph to end."""
+    """XML of the page or of one text box, and the boxes that follow its current paragraph."""
 
     written: list[bytes] = field(default_factory=list)
     pending: list[bytes] = field(default_factory=list)
 
 
 def move_text_boxes(part: bytes) -> bytes:
-    """One part of a document, with nothing left out but what stands there twice."""
+    """Move text boxes behind their paragraph: office-oxide 0.1.15 inserts their text into the sentence around them."""
     layers = [TextBoxLayer()]
     for piece in _drop_fallbacks(BOX_BORDER.split(part)):
         if piece == BOX_START:
@@ -74,6 +110,7 @@ def move_text_boxes(part: bytes) -> bytes:
 
 
 def _drop_fallbacks(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Drop `mc:Fallback`, which repeats a text box for Word 2007 and older."""
     depth = 0
     for piece in pieces:
         depth += piece == FALLBACK_START
@@ -82,63 +119,8 @@ def _drop_fallbacks(pieces: Iterable[bytes]) -> Iterator[bytes]:
         depth -= piece == FALLBACK_END and depth > 0
 
 
-def drop_repeated_edges(text: str) -> str:
-    """Without what each section has at its top like the first one, and at its bottom like the last one."""
-    if SECTION_BREAK not in text:
-        return text
-    sections = [section.strip("\n").split(BLOCK_BREAK) for section in text.split(SECTION_BREAK)]
-    first, last = sections[0], sections[-1]
-    for number, blocks in enumerate(sections):
-        top = _count_equal_blocks(blocks, first) if number else 0
-        bottom = _count_equal_blocks(blocks[:top:-1], last[::-1]) if blocks is not last else 0
-        sections[number] = blocks[top : len(blocks) - bottom]
-    return SECTION_BREAK.join(BLOCK_BREAK.join(blocks) for blocks in sections if blocks)
-
-
-def _count_equal_blocks(blocks: list[str], others: list[str]) -> int:
-    """How many blocks from the beginning on are the same; a heading or a table is no edge of a page."""
-    pairs = zip(blocks[:MAX_EDGE_BLOCKS], others, strict=False)
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1] and not pair[0].startswith(("#", "|")), pairs))
-
-
-def repair_docx(source: Source) -> Source:
-    """The document in other words, or as it is where that changes nothing."""
-    with open_archive(source) as archive:
-        names = [part.filename for part in archive.infolist() if _may_need_repair(part)]
-        try:
-            parts = {name: safe_xml.read_member(archive, name) for name in names}
-        except errors.Damaged:  # office-oxide reads what can be read, or says why not
-            return source
-    changed = {name: new for name, part in parts.items() if (new := _repair_part(part)) is not part}
-    return replace_members(source, changed) if changed else source
-
-
-def _may_need_repair(part: zipfile.ZipInfo) -> bool:
-    edge = EDGE_PARTS.match(part.filename) is not None and part.file_size > MIN_EDGE_BYTES
-    return edge or TEXT_PARTS.match(part.filename) is not None
-
-
-def _repair_part(part: bytes) -> bytes:
-    if RUBY_START in part:
-        part = _unwrap_ruby(part)
-    part = move_text_boxes(part) if BOX_END in part else part
-    return fill_spanned_cells(part) if GRID_SPAN in part else part
-
-
-def _unwrap_ruby(part: bytes) -> bytes:
-    pieces, done = [], 0
-    while (start := part.find(RUBY_START, done)) >= 0:
-        base = part.find(RUBY_BASE_START, start + len(RUBY_START))
-        end = RUBY_END.search(part, base + len(RUBY_BASE_START)) if base >= 0 else None
-        if end is None:
-            break
-        pieces += [part[done:start], b"</w:r>", part[base + len(RUBY_BASE_START) : end.start()], b"<w:r>"]
-        done = end.end()
-    return b"".join(pieces) + part[done:] if pieces else part
-
-
 def fill_spanned_cells(part: bytes) -> bytes:
-    """With empty cells behind one that is as wide as several, so that those after it stay in their columns."""
+    """Add empty cells behind a cell with `w:gridSpan`: office-oxide 0.1.15 moves the cells after it to the left."""
     places = sorted(_find_spans(part))
     borders = [0, *(place for place, _ in places), len(part)]
     fillings = [*(EMPTY_CELL * count for _, count in places), b""]
@@ -147,17 +129,27 @@ def fill_spanned_cells(part: bytes) -> bytes:
 
 
 def _find_spans(part: bytes) -> Iterator[tuple[int, int]]:
-    """Where a wide cell ends, and how many others it stands for; one look at the part, however its cells are nested."""
-    around: list[list[int]] = [[]]
-    for border in CELL_TAG.finditer(part):
-        if border[2]:
-            around[-1].append(min(MAX_COLUMNS, int(border[2])) - 1)
-        elif border[1]:
-            for count in around.pop():
-                yield border.end(), count
-            around = around or [[]]
+    """Yield the end offset of each spanning cell and the number of columns it covers beyond its first."""
+    open_cells: list[list[int]] = [[]]
+    for tag in CELL_TAG.finditer(part):
+        if tag[2]:
+            open_cells[-1].append(min(MAX_COLUMNS, int(tag[2])) - 1)
+        elif tag[1]:
+            for count in open_cells.pop():
+                yield tag.end(), count
+            open_cells = open_cells or [[]]
         else:
-            around.append([])
+            open_cells.append([])
+
+
+def drop_nested_table_rules(text: str) -> str:
+    """Remove header rules inside cells: office-oxide 0.1.15 writes a nested table as `<br>| --- |` in its cell."""
+    return NESTED_TABLE_RULE.sub("", text)
+
+
+def drop_empty_headings(text: str) -> str:
+    """Remove headings without text: office-oxide 0.1.15 writes `# ` for an empty paragraph in a heading style."""
+    return EMPTY_HEADING.sub("", text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +161,7 @@ class DocxStyle:
 
 
 def mark_headings(source: Source, text: str) -> str:
-    """The Markdown of the document with those lines as headings that it lacks."""
+    """Mark headings by style name: office-oxide 0.1.15 knows only styles with an outline level, not `Title`."""
     text, place = f"\n{text}", 0
     for level, words in _find_headings(source):
         for form in (words, f"**{words}**"):
@@ -197,25 +189,20 @@ def _find_headings(source: Source) -> Iterator[tuple[int, str]]:
 
 
 def _read_document(archive: zipfile.ZipFile, levels: dict[bytes, int]) -> bytes:
-    """All of its text, or the beginning where only a title is looked for."""
+    """Read the main part, or only its beginning if a title is the only heading to find."""
     if set(levels.values()) - {TITLE_LEVEL}:
         return safe_xml.read_member(archive, DOCUMENT)
-    return safe_xml.read_member(archive, DOCUMENT, HEAD_BYTES) if levels else b""
+    return safe_xml.read_member(archive, DOCUMENT, TITLE_SEARCH_BYTES) if levels else b""
 
 
 def _find_heading_levels(styles: Element) -> dict[bytes, int]:
-    """The level of every style that is named like a heading, or made from one, and has no level of its own."""
     known = {style.identifier: style for style in map(_parse_style, styles)}
-    levels = (
-        (identifier.encode(), _find_heading_level(identifier, known))
-        for identifier in known
-        if not OUTLINED_STYLE.match(identifier)
-    )
+    levels = ((identifier.encode(), _find_heading_level(identifier, known)) for identifier in known)
     return {identifier: level for identifier, level in levels if level}
 
 
 def _find_heading_level(identifier: str, known: dict[str, DocxStyle]) -> int | None:
-    """What the nearest style that it is made from is named; where one of them has a level, office-oxide knows."""
+    """Return the level by the name of the style or its ancestors, or None if one of them has an outline level."""
     level = None
     for _ in range(MAX_STYLE_CHAIN):
         style = known.get(identifier)
