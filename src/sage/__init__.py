@@ -1,1 +1,1 @@
-"""The name under which contract 003 is started."""
+"""Entry points of contract 003: the command `sage` and `python -m sage.services.mcp_server`."""

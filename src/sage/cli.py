@@ -1,4 +1,4 @@
-"""The command `sage`: serve the layers, or read them from the shell. Every command also speaks `--json`."""
+"""The command `sage`: serve the knowledge layers over MCP, or read them in the shell."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ LAYERS = ("core", "guidelines", "frameworks", "practices", "all")
 TASKS = ("coding", "debugging", "reviewing", "planning", "documenting")
 EXIT_CODES = {"INTERNAL": 1, "INVALID_INPUT": 2, "NOT_FOUND": 3, "TIMEOUT": 4}
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, "-V", "--version", message="%(prog)s %(version)s")
 def cli() -> None:
-    """Layered knowledge for people and their agents. SAGE_CONFIG names a YAML file with the settings."""
+    """Layered knowledge base for coding agents. SAGE_CONFIG is the path of a YAML configuration file."""
 
 
 @cli.command()
@@ -37,7 +37,7 @@ def cli() -> None:
 @click.option("--port", type=click.IntRange(0, 65535), help="Serve HTTP on this port.  [default: mcp.port]")
 @click.option("--json", "as_json", is_flag=True, help="Write each log line as JSON.")
 def serve(host: str | None, port: int | None, as_json: bool) -> None:
-    """Serve MCP: over standard input and output, or over HTTP when an address or a port is given."""
+    """Serve MCP over stdio, or over HTTP if --host or --port is given."""
     import os
     from dataclasses import replace
 
@@ -60,7 +60,9 @@ def serve(host: str | None, port: int | None, as_json: bool) -> None:
 @cli.command()
 @click.argument("layer", type=click.Choice(LAYERS))
 @click.argument("topic", required=False)
-@click.option("--timeout-ms", type=click.IntRange(1, 600_000), default=2000, show_default=True, help="The time it has.")
+@click.option(
+    "--timeout-ms", type=click.IntRange(1, 600_000), default=2000, show_default=True, help="Timeout in milliseconds."
+)
 @json_option
 def get(layer: str, topic: str | None, timeout_ms: int, as_json: bool) -> None:
     """Print a LAYER, or one TOPIC of it."""
@@ -72,25 +74,25 @@ def get(layer: str, topic: str | None, timeout_ms: int, as_json: bool) -> None:
 
 @cli.command()
 @click.argument("query")
-@click.option("--limit", type=click.IntRange(1, 100), default=10, show_default=True, help="How many results at most.")
-@click.option("--layer", type=click.Choice(LAYERS), default="all", show_default=True, help="Where to look.")
+@click.option("--limit", type=click.IntRange(1, 100), default=10, show_default=True, help="Maximum number of results.")
+@click.option("--layer", type=click.Choice(LAYERS), default="all", show_default=True, help="Layer to search in.")
 @json_option
 def search(query: str, limit: int, layer: str, as_json: bool) -> None:
-    """Find the pages that answer QUERY."""
+    """Search the pages for QUERY."""
     answer = _run_tool_or_exit("sage_search", {"query": query, "limit": limit, "layer": layer}, as_json)
     for result in _as_objects(answer["results"]):
         click.echo(f"{result['score']:.2f}  {result['path']}  {result['title']}\n      {result['snippet']}")
     if not answer["total"]:
-        click.echo("Nothing was found.", err=True)
+        click.echo("No results.", err=True)
 
 
 @cli.command()
 @click.argument("task", type=click.Choice(TASKS))
-@click.option("--language", default="python", show_default=True, help="The programming language.")
-@click.option("--budget", type=click.IntRange(1, 100_000), default=4000, show_default=True, help="Tokens at most.")
+@click.option("--language", default="python", show_default=True, help="Programming language.")
+@click.option("--budget", type=click.IntRange(1, 100_000), default=4000, show_default=True, help="Maximum tokens.")
 @json_option
 def context(task: str, language: str, budget: int, as_json: bool) -> None:
-    """Print what a TASK needs, within a budget of tokens."""
+    """Print the sections most relevant to a TASK within a token budget."""
     wanted: Json = {"task_type": task, "language": language, "token_budget": budget}
     answer = _run_tool_or_exit("sage_get_context", wanted, as_json)
     click.echo(answer["context"])
@@ -100,7 +102,7 @@ def context(task: str, language: str, budget: int, as_json: bool) -> None:
 @cli.command()
 @json_option
 def info(as_json: bool) -> None:
-    """Print what there is, and how it is doing."""
+    """Print status, page counts and topics."""
     answer = _run_tool_or_exit("sage_info", {}, as_json)
     base = answer["knowledge_base"]
     assert isinstance(base, dict)
@@ -114,7 +116,7 @@ def info(as_json: bool) -> None:
 
 
 def _run_tool_or_exit(tool: str, arguments: Json, as_json: bool) -> Json:
-    """Run a tool as a client would; a refusal ends the program with its reason."""
+    """Run a tool and return its answer; on errors print the message and exit."""
     from knowledge.toolsets.base import Refusal
 
     answer = _run_async(_call_tool(tool, arguments))
@@ -136,7 +138,7 @@ async def _call_tool(tool: str, arguments: Json) -> ToolResult:
     configuration = _load_configuration()
     found = make_sage_registry(configuration).by_name.get(tool)
     if found is None:
-        raise click.ClickException(f"{tool} is switched off by mcp.capabilities in the configuration.")
+        raise click.ClickException(f"{tool} is disabled by mcp.capabilities in the configuration file.")
     call = ToolCall(engine=make_missing_engine(), services={SageService: open_sage(configuration)})
     return await found.run(call, arguments)
 

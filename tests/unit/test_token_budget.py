@@ -1,4 +1,4 @@
-"""Choosing sections within a budget of tokens."""
+"""Choose sections within a token budget."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def part(name: str, words: int, weight: float = 1.0, order: int = 0, page: str =
     return CandidateSection(page, "Title", name, text, order, weight, count(text))
 
 
-def test_what_fits_is_there_as_a_whole_and_in_the_order_of_the_page() -> None:
+def test_sections_that_fit_are_complete_and_in_page_order() -> None:
     parts = [part("second", 5, weight=2.0, order=1), part("first", 5, weight=1.0, order=0)]
     chosen = choose_sections(parts, 100, count)
     assert chosen.text.index("first.") < chosen.text.index("second.")
@@ -26,33 +26,33 @@ def test_what_fits_is_there_as_a_whole_and_in_the_order_of_the_page() -> None:
     assert (chosen.cut, chosen.left_out) == ((), 0)
 
 
-def test_a_smaller_whole_section_comes_before_half_of_a_weightier_one() -> None:
+def test_a_smaller_whole_section_is_preferred_to_a_truncated_heavier_one() -> None:
     parts = [part("large", 500, weight=3.0), part("small", 10, weight=1.0, page="core/b")]
     chosen = choose_sections(parts, 20, count)
     assert chosen.sections == ("core/b",)
     assert "large." not in chosen.text
 
 
-def test_room_that_is_left_takes_the_beginning_of_the_best_section_that_did_not_fit() -> None:
+def test_the_best_section_that_does_not_fit_is_truncated_to_fill_the_budget() -> None:
     long = CandidateSection("core/a", "Title", "long", "One two three four. Five six. " + "seven " * 200, 0, 1.0, 206)
     chosen = choose_sections([long], 30, count)
     assert chosen.text == "# Title\n\nOne two three four. Five six. …"
     assert chosen.sections == chosen.cut == ("core/a#long",)
 
 
-def test_half_a_block_of_code_is_never_given() -> None:
+def test_a_code_block_is_never_truncated() -> None:
     code = "```\n" + "\n\n".join(f"line {number}" for number in range(50)) + "\n```"
     text = f"## Use\n\nLike this.\n\n{code}\n\nAnd that is all."
     chosen = choose_sections([CandidateSection("core/a", "Title", "Use", text, 0, 1.0, count(text))], 30, count)
     assert chosen.text.count("```") % 2 == 0
 
 
-def test_a_page_of_which_a_part_is_missing_is_named_by_its_sections() -> None:
+def test_an_incomplete_page_is_named_by_its_sections() -> None:
     parts = [part("kept", 5, weight=2.0, order=0), part("dropped", 500, weight=1.0, order=1)]
     assert choose_sections(parts, 18, count).sections == ("core/a#kept",)
 
 
-def test_a_budget_that_nothing_fits_into_gives_nothing() -> None:
+def test_a_budget_that_fits_nothing_returns_nothing() -> None:
     assert choose_sections([part("a", 50)], 1, count).text == ""
     assert choose_sections([], 1000, count).tokens == 0
 
@@ -64,7 +64,7 @@ PARTS = st.lists(
 
 
 @given(PARTS, st.integers(1, 400))
-def test_no_choice_is_ever_over_its_budget_or_untrue_about_itself(parts: list[CandidateSection], budget: int) -> None:
+def test_a_choice_respects_its_budget_and_names_its_sections(parts: list[CandidateSection], budget: int) -> None:
     chosen = choose_sections(parts, budget, count)
     assert chosen.tokens == count(chosen.text) <= budget
     named = {name.partition("#")[0] for name in chosen.sections}
@@ -74,7 +74,7 @@ def test_no_choice_is_ever_over_its_budget_or_untrue_about_itself(parts: list[Ca
 
 
 @given(PARTS)
-def test_a_budget_for_everything_gives_everything(parts: list[CandidateSection]) -> None:
+def test_a_sufficient_budget_returns_everything(parts: list[CandidateSection]) -> None:
     chosen = choose_sections(parts, 100_000, count)
     ranked = sorted(parts, key=lambda found: (-found.weight, found.page, found.order))
     assert chosen.text == render_sections(ranked)

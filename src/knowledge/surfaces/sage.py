@@ -65,7 +65,7 @@ def open_sage(configuration: SageConfiguration, open_layers: OpenLayers | None =
     """The service; without shelves it searches by words alone."""
     library = Library(ContentFolder(configuration.content))
     shelves = LayerIndex(library, open_layers) if open_layers is not None else None
-    return SageService(library, load_token_counter, shelves=shelves, ceiling_ms=configuration.timeout_ms)
+    return SageService(library, load_token_counter, layer_index=shelves, ceiling_ms=configuration.timeout_ms)
 
 
 def load_token_counter() -> CountTokens:

@@ -1,4 +1,4 @@
-"""The layers that ship with the product, served over HTTP; one server for all tests of this contract."""
+"""One HTTP server with the shipped layers for all tests of contract 003."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def count() -> CountTokens:
-    """The model's own tokenizer, loaded once more, so that the server's word is not taken for it."""
+    """Load the tokenizer a second time, to check the server's token counts independently."""
     return load_token_counter()
 
 
@@ -39,7 +39,7 @@ class Tools:
     client: Client
 
     async def call(self, tool: str, /, **arguments: Any) -> Body:
-        """What a tool answers, having looked at how it is wrapped."""
+        """Call a tool and check that text, structured content and isError agree."""
         result = (await self.client.call_tool(tool, arguments)).model_dump(by_alias=True, mode="json")
         [block] = result["content"]
         body: Body = json.loads(block["text"])
@@ -56,7 +56,7 @@ async def open_tools(url: str, mode: str) -> AsyncIterator[Tools]:
 
 @pytest.fixture(params=["modern", "legacy"])
 async def tools(request: pytest.FixtureRequest, url: str) -> AsyncIterator[Tools]:
-    """The tools, in both eras of the protocol."""
+    """The tools over both generations of the protocol."""
     async with hold_open(open_tools(url, request.param)) as there:
         assert isinstance(there, Tools)
         yield there

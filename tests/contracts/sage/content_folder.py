@@ -1,4 +1,4 @@
-"""A content folder for tests, a disk that takes its time, and the service over them."""
+"""A content folder for tests, a slow variant of it, and the service over them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import ClassVar
 
 from knowledge.toolsets.sage.content_folder import ContentFolder, PageStamp
-from knowledge.toolsets.sage.layer_index import LayerIndex
 from knowledge.toolsets.sage.library import Library
 from knowledge.toolsets.sage.service import SageService
 from knowledge.toolsets.sage.token_budget import CountTokens
@@ -31,7 +30,7 @@ def write_pages(folder: Path, pages: dict[str, str] | None = None) -> Path:
 
 
 class SlowContentFolder(ContentFolder):
-    """Every read and every walk takes its time, except of the files that are named as quick."""
+    """A content folder that delays walks and the reads of all files not listed as quick."""
 
     made: ClassVar[list[SlowContentFolder]] = []
 
@@ -44,7 +43,7 @@ class SlowContentFolder(ContentFolder):
 
     @classmethod
     def release_all(cls) -> None:
-        """Let every read that still waits come to its end."""
+        """Let all delayed reads return."""
         while cls.made:
             cls.made.pop()._released.set()
 
@@ -60,16 +59,16 @@ class SlowContentFolder(ContentFolder):
 
 
 async def wait_until(true: Callable[[], bool], seconds: float = 60.0) -> None:
-    """Wait for something that tells nobody when it happens."""
+    """Poll a condition until it is true."""
     async with asyncio.timeout(seconds):
         while not true():
             await asyncio.sleep(0.01)
 
 
 def make_word_counter() -> CountTokens:
-    """A tokenizer that is small: a token a word."""
+    """Return a tokenizer that counts words."""
     return lambda text: len(text.split())
 
 
-def make_sage(disk: ContentFolder, shelves: LayerIndex | None = None, ceiling_ms: int | None = None) -> SageService:
-    return SageService(Library(disk), make_word_counter, shelves=shelves, ceiling_ms=ceiling_ms)
+def make_sage(folder: ContentFolder, ceiling_ms: int | None = None) -> SageService:
+    return SageService(Library(folder), make_word_counter, ceiling_ms=ceiling_ms)

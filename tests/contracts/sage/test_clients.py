@@ -1,4 +1,4 @@
-"""Contract 003: the two clients that it shows, against real processes; and what the first answer costs."""
+"""Contract 003: the two client examples against real processes, and the cost of the first answer."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SAGE = shutil.which("sage", path=str(Path(sys.executable).parent)) or "sage"
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    """A configuration and a data folder of its own, and no model to wait for."""
+    """Environment with a separate configuration and data folder and no embedding model."""
     write_pages(tmp_path / "content")
     config = tmp_path / "config" / "sage.yaml"
     (config.parent / "services").mkdir(parents=True)
@@ -47,8 +47,8 @@ async def test_claude_desktops_configuration_starts_the_server(environment: dict
 
 
 @contextmanager
-def listening(command: list[str], environment: dict[str, str]) -> Iterator[str]:
-    """A server process; gives the address that it says it listens on."""
+def run_server(command: list[str], environment: dict[str, str]) -> Iterator[str]:
+    """Run a server process and yield the address that it prints."""
     process = subprocess.Popen(command, env={**os.environ, **environment}, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     try:
@@ -67,7 +67,7 @@ def listening(command: list[str], environment: dict[str, str]) -> Iterator[str]:
     ids=["module", "command"],
 )
 async def test_a_generic_client_reaches_it_over_http(environment: dict[str, str], command: list[str]) -> None:
-    with listening(command, environment) as address:
+    with run_server(command, environment) as address:
         assert address.endswith("/mcp")
         async with Client(address) as client:
             result: Any = await client.call_tool("sage_get_knowledge", {"layer": "core"})
@@ -76,19 +76,19 @@ async def test_a_generic_client_reaches_it_over_http(environment: dict[str, str]
             assert results.structured_content["results"][0]["title"] == "Timeout Patterns"
 
 
-def spent() -> float:
-    """The CPU seconds of all child processes that have ended."""
+def measure_child_cpu() -> float:
+    """Return the CPU seconds of all child processes that have ended."""
     if sys.platform == "win32":
-        pytest.skip("this system does not tell what a child process cost")
+        pytest.skip("resource usage of child processes is not available")
     import resource
 
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 
 
-def first_answer() -> tuple[float, Body]:
-    """The CPU seconds of a `sage serve` that answers once and ends."""
-    before = spent()
+def measure_first_answer() -> tuple[float, Body]:
+    """Return the CPU seconds and the answer of a `sage serve` that handles one call."""
+    before = measure_child_cpu()
     process = subprocess.Popen(
         [sys.executable, "-m", "sage", "serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
@@ -108,24 +108,24 @@ def first_answer() -> tuple[float, Body]:
         process.stdin.close()
         process.wait(60)
         process.stdout.close()
-    return spent() - before, answer
+    return measure_child_cpu() - before, answer
 
 
-def import_of_the_sdk() -> float:
-    before = spent()
+def measure_sdk_import() -> float:
+    before = measure_child_cpu()
     subprocess.run([sys.executable, "-c", "import mcp"], check=True)
-    return spent() - before
+    return measure_child_cpu() - before
 
 
 @pytest.mark.requirement("003.serve.start")
 def test_the_first_answer_costs_little_more_than_importing_the_sdk() -> None:
-    import_of_the_sdk()  # once for the disk
+    measure_sdk_import()  # fills the disk cache
     ours, theirs = [], []
-    for _ in range(3):  # in turn, so that a busy machine slows both
-        seconds, answer = first_answer()
+    for _ in range(3):  # alternating, so that load on the machine slows both
+        seconds, answer = measure_first_answer()
         assert answer["result"]["structuredContent"]["metadata"]["files_loaded"] == 4
         ours.append(seconds)
-        theirs.append(import_of_the_sdk())
+        theirs.append(measure_sdk_import())
     assert min(ours) / min(theirs) <= 1.5
 
 

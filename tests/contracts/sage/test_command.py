@@ -26,7 +26,7 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(cli, list(arguments))
 
 
-def asked(*arguments: str) -> Any:
+def run_json(*arguments: str) -> Any:
     return json.loads(run(*arguments, "--json").stdout)
 
 
@@ -34,52 +34,52 @@ def asked(*arguments: str) -> Any:
 def test_get_prints_a_topic_or_a_layer() -> None:
     assert run("get", "core", "principles").stdout.startswith("# Core Principles\n")
     assert "# Defaults" in run("get", "core").stdout
-    assert asked("get", "frameworks", "timeout")["metadata"]["files_loaded"] == 1
+    assert run_json("get", "frameworks", "timeout")["metadata"]["files_loaded"] == 1
 
 
 @pytest.mark.requirement("003.command.search")
-def test_search_prints_the_pages_that_answer() -> None:
+def test_search_prints_the_matching_pages() -> None:
     assert "content/frameworks/resilience/timeout_patterns.md  Timeout Patterns" in run("search", "deadline").stdout
-    assert asked("search", "deadline", "--limit", "1")["total"] == 1
-    assert "Nothing was found" in run("search", "xylophone").stderr
+    assert run_json("search", "deadline", "--limit", "1")["total"] == 1
+    assert "No results." in run("search", "xylophone").stderr
 
 
 @pytest.mark.requirement("003.command.context")
-def test_context_prints_what_a_task_needs() -> None:
+def test_context_prints_relevant_sections_within_the_budget() -> None:
     assert "# Python" in run("context", "coding").stdout
-    answer = asked("context", "coding", "--language", "rust", "--budget", "50")
+    answer = run_json("context", "coding", "--language", "rust", "--budget", "50")
     assert answer["token_count"] <= 50
     assert "guidelines/python" not in answer["sections"]
 
 
 @pytest.mark.requirement("003.command.info")
-def test_info_prints_what_there_is() -> None:
+def test_info_prints_the_number_of_pages() -> None:
     assert "5 pages" in run("info").stdout
-    assert asked("info")["knowledge_base"]["content_files"] == 5
+    assert run_json("info")["knowledge_base"]["content_files"] == 5
 
 
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [(("get", "core", "nonsense"), 3), (("get", "secret"), 2), (("search", "?!"), 2), (("context", "sleeping"), 2)],
 )
-def test_a_refusal_is_a_sentence_and_an_exit_code(arguments: tuple[str, ...], code: int) -> None:
+def test_an_error_prints_a_message_and_sets_the_exit_code(arguments: tuple[str, ...], code: int) -> None:
     result = run(*arguments)
     assert result.exit_code == code
     assert result.stderr and not result.stdout
     assert "Traceback" not in result.stderr
 
 
-def test_a_refusal_in_json_is_the_contracts_body() -> None:
-    assert asked("get", "core", "principels")["error"]["details"]["near"] == ["core/principles"]
+def test_an_error_in_json_has_the_contracts_format() -> None:
+    assert run_json("get", "core", "principels")["error"]["details"]["near"] == ["core/principles"]
 
 
-def test_a_wrong_configuration_is_a_sentence(configuration: Path) -> None:
+def test_an_invalid_configuration_prints_the_key(configuration: Path) -> None:
     configuration.write_text("mcp:\n  port: http\n", "utf-8")
     result = run("info")
     assert result.exit_code == 1
     assert "mcp.port" in result.stderr
 
 
-def test_a_tool_that_is_switched_off_says_so(configuration: Path) -> None:
+def test_a_disabled_tool_reports_that_it_is_disabled(configuration: Path) -> None:
     configuration.write_text("mcp:\n  capabilities: [search]\n", "utf-8")
-    assert "switched off" in run("get", "core").stderr
+    assert "is disabled" in run("get", "core").stderr

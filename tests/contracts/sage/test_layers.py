@@ -1,4 +1,4 @@
-"""The content folder as it changes: what is edited, added, renamed, broken or gone, and what is in memory."""
+"""The content folder while files are edited, added, renamed, broken or deleted, and the page cache."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def body(library: Library, path: str) -> str:
 
 
 @pytest.mark.requirement("003.watch.edited")
-async def test_whatever_happens_to_a_file_is_seen_by_itself(folder: Path) -> None:
+async def test_edited_added_renamed_and_deleted_files_are_detected(folder: Path) -> None:
     sage = make_sage(ContentFolder(folder))
     async with sage.run():
         await sage.get_knowledge("core", None, 5000)
@@ -48,14 +48,16 @@ async def test_whatever_happens_to_a_file_is_seen_by_itself(folder: Path) -> Non
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (b"\xff\xfe broken", "not UTF-8: byte 0"),
-        (b"---\ntitle: [\n---\n# A\n", "its front matter is not YAML in line 3"),
-        (b"---\ntitle: open\n# A\n", "its front matter does not end"),
-        (b"a\x00b", "not a text: it holds a zero byte"),
-        (b"  \n", "no text in it"),
+        (b"\xff\xfe broken", "invalid UTF-8 at byte 0"),
+        (b"---\ntitle: [\n---\n# A\n", "the front matter is not valid YAML in line 3"),
+        (b"---\ntitle: open\n# A\n", "the front matter is not closed"),
+        (b"a\x00b", "the file contains a NUL byte"),
+        (b"  \n", "the page has no text"),
     ],
 )
-async def test_a_broken_file_keeps_its_last_good_version_and_is_named(folder: Path, data: bytes, reason: str) -> None:
+async def test_a_broken_file_is_reported_and_its_last_good_version_is_served(
+    folder: Path, data: bytes, reason: str
+) -> None:
     sage = make_sage(ContentFolder(folder))
     await sage.get_knowledge("core", None, 5000)
     (folder / PRINCIPLES).write_bytes(data)
@@ -65,14 +67,14 @@ async def test_a_broken_file_keeps_its_last_good_version_and_is_named(folder: Pa
     info: Any = await sage.info()
     assert info["status"] == "degraded"
     assert info["knowledge_base"]["broken_files"] == [{"path": f"content/{PRINCIPLES}", "reason": reason}]
-    (folder / PRINCIPLES).write_text("# Core Principles\n\nMended.\n", "utf-8")
+    (folder / PRINCIPLES).write_text("# Core Principles\n\nRepaired.\n", "utf-8")
     sage.library.refresh()
     info = await sage.info()
     assert info["status"] == "healthy"
-    assert "Mended." in body(sage.library, PRINCIPLES)
+    assert "Repaired." in body(sage.library, PRINCIPLES)
 
 
-async def test_a_file_that_was_always_broken_is_left_out_of_its_layer(folder: Path) -> None:
+async def test_a_file_that_was_never_readable_is_omitted_from_its_layer(folder: Path) -> None:
     (folder / "core" / "bad.md").write_bytes(b"\xff")
     sage = make_sage(ContentFolder(folder))
     answer: Any = await sage.get_knowledge("core", None, 5000)
@@ -82,7 +84,7 @@ async def test_a_file_that_was_always_broken_is_left_out_of_its_layer(folder: Pa
 
 
 @pytest.mark.requirement("003.cache.hit_rate")
-async def test_the_hit_rate_is_what_really_came_from_memory(folder: Path) -> None:
+async def test_the_hit_rate_counts_pages_from_the_cache(folder: Path) -> None:
     sage = make_sage(ContentFolder(folder))
     first: Any = await sage.get_knowledge("core", None, 5000)
     second: Any = await sage.get_knowledge("core", None, 5000)
@@ -100,7 +102,7 @@ async def test_info_counts_the_files_and_their_size(folder: Path) -> None:
     assert info["uptime_seconds"] >= 0
 
 
-async def test_a_folder_that_vanishes_and_returns_is_watched_again(folder: Path) -> None:
+async def test_a_folder_that_disappears_and_comes_back_is_watched_again(folder: Path) -> None:
     sage = make_sage(ContentFolder(folder))
     async with sage.run():
         await wait_until(lambda: sage.library.known_paths() is not None, 10)
@@ -111,7 +113,7 @@ async def test_a_folder_that_vanishes_and_returns_is_watched_again(folder: Path)
         await wait_until(lambda: "Back." in body(sage.library, PRINCIPLES), 20)
 
 
-def test_a_page_is_cut_at_its_second_level_headings_and_not_inside_code() -> None:
+def test_a_page_is_split_at_second_level_headings_but_not_inside_code() -> None:
     text = "# T\n\nIntro.\n\n## One\n\n```\n## not a heading\n```\n\n## Empty\n\n## Two\n\nText.\n"
     found = split_sections(parse_page("core/t.md", text.encode()))
     assert [section.heading for section in found] == [None, "One", "Two"]
@@ -119,7 +121,7 @@ def test_a_page_is_cut_at_its_second_level_headings_and_not_inside_code() -> Non
     assert "## not a heading" in found[1].text
 
 
-def test_front_matter_becomes_facts_and_a_page_without_it_is_named_after_its_file() -> None:
+def test_front_matter_is_parsed_and_a_page_without_title_is_named_after_its_file() -> None:
     page = parse_page(
         "core/a.md", b"---\ntitle: A\nsummary: S\ntasks: [Coding]\nlanguages: python\npriority: 99\n---\nx"
     )

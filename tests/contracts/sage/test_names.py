@@ -1,4 +1,4 @@
-"""Loose names, and that none of them leads out of the content folder."""
+"""Inexact topic names, and path traversal out of the content folder."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ PATHS = (
     ],
 )
 @pytest.mark.requirement("003.names.loose")
-def test_a_loose_name_finds_the_one_right_file(wanted: str, path: str) -> None:
+def test_an_inexact_name_resolves_to_one_file(wanted: str, path: str) -> None:
     assert resolve_topic(wanted, PATHS) == (path,)
 
 
-def test_the_name_of_a_folder_means_everything_in_it() -> None:
+def test_the_name_of_a_folder_resolves_to_all_its_pages() -> None:
     assert resolve_topic("resilience", PATHS) == (
         "frameworks/resilience/retries.md",
         "frameworks/resilience/timeout_patterns.md",
@@ -59,13 +59,13 @@ def test_the_name_of_a_folder_means_everything_in_it() -> None:
 
 
 @pytest.mark.requirement("003.names.near")
-def test_a_mistyped_name_is_told_what_comes_near() -> None:
+def test_a_mistyped_name_suggests_similar_names() -> None:
     with pytest.raises(NotFound) as refused:
         resolve_topic("autonmy", PATHS)
     assert refused.value.details["near"] == ["frameworks/autonomy"]
 
 
-def test_a_name_that_could_mean_two_files_means_none_and_both_are_named() -> None:
+def test_an_ambiguous_name_is_rejected_with_suggestions() -> None:
     with pytest.raises(NotFound) as refused:
         resolve_topic("p", ("core/plan.md", "core/python.md"))
     assert refused.value.details["near"]
@@ -93,7 +93,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.requirement("003.names.inside")
 @pytest.mark.parametrize("wanted", ESCAPES)
-def test_no_spelling_reads_a_file_outside_the_folder(folder: Path, wanted: str) -> None:
+def test_path_traversal_is_rejected(folder: Path, wanted: str) -> None:
     library = Library(ContentFolder(folder))
     assert library.list_paths() == ("core/inside.md", "core/open.md")
     with pytest.raises(NotFound):
@@ -101,14 +101,14 @@ def test_no_spelling_reads_a_file_outside_the_folder(folder: Path, wanted: str) 
 
 
 @given(st.text(max_size=60))
-def test_whatever_is_asked_for_only_names_that_exist_are_answered(wanted: str) -> None:
+def test_only_existing_paths_are_returned(wanted: str) -> None:
     try:
         assert set(resolve_topic(wanted, PATHS)) <= set(PATHS)
     except NotFound as refused:
         assert refused.details["near"] is not None
 
 
-def test_a_file_that_turns_into_a_link_after_it_was_found_is_not_read(folder: Path) -> None:
+def test_a_file_replaced_by_a_link_after_listing_is_not_read(folder: Path) -> None:
     library = Library(ContentFolder(folder))
     library.list_paths()
     (folder / "core" / "open.md").unlink()
@@ -118,12 +118,12 @@ def test_a_file_that_turns_into_a_link_after_it_was_found_is_not_read(folder: Pa
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
-def test_a_named_pipe_holds_nobody_up(folder: Path) -> None:
+def test_a_named_pipe_is_ignored(folder: Path) -> None:
     os.mkfifo(folder / "core" / "pipe.md")
     assert "core/pipe.md" not in Library(ContentFolder(folder)).list_paths()
 
 
-def test_a_page_that_is_too_large_is_broken(folder: Path) -> None:
+def test_a_page_that_is_too_large_is_reported_as_broken(folder: Path) -> None:
     (folder / "core" / "large.md").write_bytes(b"x" * (MAX_PAGE_BYTES + 1))
     library = Library(ContentFolder(folder))
     with pytest.raises(Damaged):
@@ -140,13 +140,13 @@ def test_a_page_that_is_too_large_is_broken(folder: Path) -> None:
         ("practices", "documentation"),
     ],
 )  # fmt: skip
-def test_the_topics_that_the_contract_names_ship_with_the_product(layer: str, topic: str) -> None:
+def test_the_topics_of_the_contract_are_shipped(layer: str, topic: str) -> None:
     library = Library(ContentFolder(SHIPPED_CONTENT))
     [path] = resolve_topic(topic, library.list_paths(layer))
     assert len(library.get_page(path).body) > 500
 
 
-def test_every_shipped_page_is_sound_and_says_what_it_is_for() -> None:
+def test_every_shipped_page_is_valid_and_declares_summary_and_tasks() -> None:
     library = Library(ContentFolder(SHIPPED_CONTENT))
     pages = list(library.load_pages())
     assert len(pages) >= 30

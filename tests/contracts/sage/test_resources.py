@@ -18,7 +18,7 @@ async def read(tools: Tools, uri: str) -> str:
 
 
 @pytest.mark.requirement("003.resources.list")
-async def test_layers_and_pages_are_listed_and_as_templates(tools: Tools) -> None:
+async def test_layers_and_pages_are_listed_with_templates(tools: Tools) -> None:
     listed = [str(found.uri) for found in (await tools.client.list_resources()).resources]
     assert listed[:4] == [f"knowledge://{layer}" for layer in LAYERS]
     assert "knowledge://frameworks/resilience/timeout_patterns" in listed
@@ -52,7 +52,7 @@ async def test_layers_and_pages_are_listed_and_as_templates(tools: Tools) -> Non
         ("knowledge://guidelines/ai%20collaboration", "# Working with AI"),
     ],
 )
-async def test_the_addresses_that_the_contract_shows_can_be_read(tools: Tools, uri: str, title: str) -> None:
+async def test_the_uris_of_the_contract_can_be_read(tools: Tools, uri: str, title: str) -> None:
     assert (await read(tools, uri)).startswith(title)
 
 
@@ -64,7 +64,7 @@ async def test_the_addresses_that_the_contract_shows_can_be_read(tools: Tools, u
         "knowledge://core/%2e%2e/%2e%2e/pyproject", "knowledge://../core",
     ],
 )  # fmt: skip
-async def test_nothing_else_can_be_read(tools: Tools, uri: str) -> None:
+async def test_other_uris_are_rejected(tools: Tools, uri: str) -> None:
     with pytest.raises(MCPError):
         await tools.client.read_resource(uri)
 
@@ -83,6 +83,6 @@ async def test_the_prompt_names_the_task_its_guidelines_and_the_layers(tools: To
     assert "Available knowledge layers:\n- core: Core principles\n- guidelines: Coding standards" in text
 
 
-async def test_a_prompt_for_an_unknown_task_is_refused(tools: Tools) -> None:
+async def test_a_prompt_for_an_unknown_task_is_rejected(tools: Tools) -> None:
     with pytest.raises(MCPError, match="task_type"):
         await tools.client.get_prompt("sage_task_prompt", {"task_type": "sleeping"})

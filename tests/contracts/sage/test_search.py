@@ -1,4 +1,4 @@
-"""The layers in the engine: hybrid search over them, fed with what changed only, and seen by nobody else."""
+"""Hybrid search over the layers: incremental indexing, keyword fallback, and isolation from other contracts."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ def folder(tmp_path: Path) -> Path:
 
 
 @asynccontextmanager
-async def filled(folder: Path, engine: Engine) -> AsyncIterator[tuple[SageService, LayerIndex]]:
+async def open_indexed(folder: Path, engine: Engine) -> AsyncIterator[tuple[SageService, LayerIndex]]:
     library = Library(ContentFolder(folder))
-    shelves = LayerIndex(library, share_engine(engine))
-    sage = SageService(library, make_word_counter, shelves=shelves)
+    layer_index = LayerIndex(library, share_engine(engine))
+    sage = SageService(library, make_word_counter, layer_index=layer_index)
     async with sage.run(search_soon=True):
-        await wait_until(lambda: shelves.is_ready)
-        yield sage, shelves
+        await wait_until(lambda: layer_index.is_ready)
+        yield sage, layer_index
 
 
 @pytest.mark.requirement("003.search.hybrid")
-async def test_a_search_goes_by_words_and_meaning_once_the_layers_are_indexed(folder: Path, local: LocalEngine) -> None:
-    async with filled(folder, local) as (sage, _):
+async def test_search_is_hybrid_after_the_layers_are_indexed(folder: Path, local: LocalEngine) -> None:
+    async with open_indexed(folder, local) as (sage, _):
         answer: Any = await sage_search.search_pages(sage, "pass the deadline on", 5)
     assert answer["mode"] == "hybrid"
     assert answer["complete"] is True
@@ -53,14 +53,14 @@ async def test_a_search_goes_by_words_and_meaning_once_the_layers_are_indexed(fo
     assert answer["total"] >= len(answer["results"])
 
 
-async def test_a_search_in_a_layer_stays_there(folder: Path, local: LocalEngine) -> None:
-    async with filled(folder, local) as (sage, _):
+async def test_a_search_in_a_layer_returns_only_its_pages(folder: Path, local: LocalEngine) -> None:
+    async with open_indexed(folder, local) as (sage, _):
         answer: Any = await sage_search.search_pages(sage, "deadline", 5, "core")
         assert all(result["path"].startswith("content/core/") for result in answer["results"])
 
 
 @pytest.mark.requirement("003.search.words")
-async def test_until_then_words_are_searched_in_memory(folder: Path) -> None:
+async def test_search_uses_keywords_until_the_index_is_ready(folder: Path) -> None:
     answer: Any = await sage_search.search_pages(make_sage(ContentFolder(folder)), "deadline", 5)
     assert answer["mode"] == "words"
     assert [result["path"] for result in answer["results"]] == [TIMEOUTS]
@@ -71,8 +71,8 @@ async def test_until_then_words_are_searched_in_memory(folder: Path) -> None:
 
 
 @pytest.mark.requirement("003.search.own")
-async def test_no_other_contract_sees_the_layers(folder: Path, local: LocalEngine) -> None:
-    async with filled(folder, local):
+async def test_the_layers_are_invisible_to_other_contracts(folder: Path, local: LocalEngine) -> None:
+    async with open_indexed(folder, local):
         assert (await local.documents(DocumentFilter())).total == 0
         assert (await local.search(Query(text="deadline"))).hits == ()
         assert (await local.collections()).items == ()
@@ -83,9 +83,9 @@ async def test_no_other_contract_sees_the_layers(folder: Path, local: LocalEngin
 
 
 @pytest.mark.requirement("003.watch.embedded")
-async def test_only_what_changed_is_embedded_again(folder: Path, local: LocalEngine) -> None:
-    async with filled(folder, local) as (sage, shelves):
-        assert shelves.embedded_pages == 5
+async def test_only_changed_pages_are_embedded_again(folder: Path, local: LocalEngine) -> None:
+    async with open_indexed(folder, local) as (sage, layer_index):
+        assert layer_index.embedded_pages == 5
         (folder / "core" / "defaults.md").write_text("# Defaults\n\nZebras graze at noon.\n", "utf-8")
         (folder / "practices" / "engineering.md").unlink()
 
@@ -93,21 +93,21 @@ async def test_only_what_changed_is_embedded_again(folder: Path, local: LocalEng
             answer: Any = await sage_search.search_pages(sage, text, 5)
             return [result["path"] for result in answer["results"] if result["matched_by"] != "meaning"]
 
-        await wait_until(lambda: shelves.embedded_pages == 6)
+        await wait_until(lambda: layer_index.embedded_pages == 6)
         layers = scope_to_layers(local)
         assert layers is not None
         while (await layers.documents(DocumentFilter())).total != 4 or not await found("zebras"):
-            await wait_until(lambda: shelves.is_ready)
+            await wait_until(lambda: layer_index.is_ready)
         assert await found("zebras") == ["content/core/defaults.md"]
-    async with filled(folder, local) as (_, again):
+    async with open_indexed(folder, local) as (_, again):
         assert again.embedded_pages == 0
 
 
-async def test_a_renamed_page_is_found_at_its_new_place(folder: Path, local: LocalEngine) -> None:
-    async with filled(folder, local) as (_, shelves):
+async def test_a_renamed_page_is_found_under_its_new_path(folder: Path, local: LocalEngine) -> None:
+    async with open_indexed(folder, local) as (_, layer_index):
         (folder / "core" / "defaults.md").rename(folder / "core" / "standards.md")
-        await wait_until(lambda: shelves.embedded_pages == 6)
-        await wait_until(lambda: shelves.is_ready)
+        await wait_until(lambda: layer_index.embedded_pages == 6)
+        await wait_until(lambda: layer_index.is_ready)
         layers = scope_to_layers(local)
         assert layers is not None
         paths: set[str | None] = set()
@@ -116,36 +116,36 @@ async def test_a_renamed_page_is_found_at_its_new_place(folder: Path, local: Loc
         assert "core/defaults.md" not in paths
 
 
-async def test_an_engine_of_another_process_leaves_words(folder: Path, engine: Engine) -> None:
+async def test_an_engine_in_another_process_falls_back_to_keyword_search(folder: Path, engine: Engine) -> None:
     library = Library(ContentFolder(folder))
-    shelves = LayerIndex(library, share_engine(engine))
-    async with SageService(library, make_word_counter, shelves=shelves).run(search_soon=True):
-        await wait_until(lambda: shelves.state in ("ready", "words alone"))
-        assert shelves.is_ready is isinstance(engine, LocalEngine)
+    layer_index = LayerIndex(library, share_engine(engine))
+    async with SageService(library, make_word_counter, layer_index=layer_index).run(search_soon=True):
+        await wait_until(lambda: layer_index.state in ("ready", "words alone"))
+        assert layer_index.is_ready is isinstance(engine, LocalEngine)
 
 
-async def test_an_index_that_fails_is_replaced_by_words(folder: Path, local: LocalEngine) -> None:
-    async with filled(folder, local) as (sage, shelves):
+async def test_a_failing_index_falls_back_to_keyword_search(folder: Path, local: LocalEngine) -> None:
+    async with open_indexed(folder, local) as (sage, layer_index):
 
-        async def fails(text: str, layer: str) -> Any:
+        async def raise_unavailable(text: str, layer: str) -> Any:
             raise Unavailable("not now")
 
-        shelves.search = fails  # type: ignore[method-assign]
+        layer_index.search = raise_unavailable  # type: ignore[method-assign]
         answer: Any = await sage_search.search_pages(sage, "deadline", 5)
     assert answer["mode"] == "words"
     assert answer["results"][0]["path"] == TIMEOUTS
 
 
-async def test_an_engine_that_cannot_be_opened_leaves_words(folder: Path) -> None:
+async def test_an_engine_that_cannot_be_opened_falls_back_to_keyword_search(folder: Path) -> None:
     @asynccontextmanager
-    async def nothing() -> AsyncIterator[Engine | None]:
+    async def fail_to_open() -> AsyncIterator[Engine | None]:
         raise Unavailable("the data folder is in use")
         yield None
 
     library = Library(ContentFolder(folder))
-    shelves = LayerIndex(library, nothing)
-    sage = SageService(library, make_word_counter, shelves=shelves)
+    layer_index = LayerIndex(library, fail_to_open)
+    sage = SageService(library, make_word_counter, layer_index=layer_index)
     async with sage.run():
         answer: Any = await sage_search.search_pages(sage, "deadline", 5)
-        await wait_until(lambda: shelves.state == "words alone")
+        await wait_until(lambda: layer_index.state == "words alone")
     assert answer["results"][0]["path"] == TIMEOUTS

@@ -1,4 +1,4 @@
-"""Contract 003: the configuration, and what the operator switches and limits by it."""
+"""Contract 003: the configuration file, capabilities and limits of the server."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_the_shipped_configuration_has_every_key_of_the_contract() -> None:
 
 
 @pytest.mark.requirement("003.config.content")
-def test_another_folder_is_named_relative_to_the_file(tmp_path: Path) -> None:
+def test_the_content_folder_is_relative_to_the_configuration_file(tmp_path: Path) -> None:
     write_pages(tmp_path / "mine")
     file = tmp_path / "sage.yaml"
     file.write_text("sage:\n  content: mine\nsomething_else: 1\n", "utf-8")
@@ -49,12 +49,13 @@ def test_another_folder_is_named_relative_to_the_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "named"),
     [
-        ("mcp: [", "not YAML"), ("- a", "sections"), ("mcp:\n  prot: 1", "mcp.prot"), ("mcp:\n  port: x", "mcp.port"),
+        ("mcp: [", "not valid YAML"), ("- a", "sections"),
+        ("mcp:\n  prot: 1", "mcp.prot"), ("mcp:\n  port: x", "mcp.port"),
         ("mcp:\n  max_connections: 0", "max_connections"), ("mcp:\n  timeout_ms: true", "timeout_ms"),
         ("mcp:\n  capabilities: [fly]", "capabilities"), ("sage:\n  content: nowhere", "sage.content"),
     ],
 )  # fmt: skip
-def test_a_wrong_configuration_is_refused_with_the_key_at_fault(tmp_path: Path, text: str, named: str) -> None:
+def test_an_invalid_configuration_is_rejected_with_the_key(tmp_path: Path, text: str, named: str) -> None:
     (tmp_path / "sage.yaml").write_text(text, "utf-8")
     with pytest.raises(InvalidParameter, match=named):
         read_configuration(tmp_path / "sage.yaml")
@@ -71,7 +72,7 @@ def test_a_wrong_configuration_is_refused_with_the_key_at_fault(tmp_path: Path, 
         ("context_management", "sage_get_context", 1, False),
     ],
 )
-def test_capabilities_switch_tools_on_and_off(capability: str, tool: str, prompts: int, resources: bool) -> None:
+def test_capabilities_enable_and_disable_tools(capability: str, tool: str, prompts: int, resources: bool) -> None:
     registry = make_sage_registry(SageConfiguration(capabilities=(capability,)))
     assert list(registry.by_name) == [tool, "sage_info"]
     toolset = registry.toolsets["sage"]
@@ -99,7 +100,7 @@ async def test_more_requests_than_allowed_are_answered_with_503(tmp_path: Path) 
 
 
 @pytest.mark.requirement("003.errors.timeout")
-async def test_a_missed_deadline_is_answered_in_the_contracts_form(tmp_path: Path) -> None:
+async def test_a_missed_deadline_has_the_contracts_error_format(tmp_path: Path) -> None:
     sage = make_sage(SlowContentFolder(write_pages(tmp_path), 30.0, quick=("core/defaults.md",)))
     tool = make_sage_registry(SageConfiguration()).by_name["sage_get_knowledge"]
     call = ToolCall(engine=make_missing_engine(), services={SageService: sage})
@@ -113,7 +114,7 @@ async def test_a_missed_deadline_is_answered_in_the_contracts_form(tmp_path: Pat
     assert answer.body["fallback"]["complete"] is False
 
 
-async def test_a_page_from_elsewhere_may_not_use_it(tmp_path: Path) -> None:
+async def test_a_request_from_a_foreign_origin_is_rejected(tmp_path: Path) -> None:
     app = make_sage_app(open_sage(SageConfiguration()), SageConfiguration(), Settings(data=tmp_path / "data"))
     async with serve_app(app) as url, httpx.AsyncClient(base_url=url) as http:
         body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
@@ -122,7 +123,7 @@ async def test_a_page_from_elsewhere_may_not_use_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("003.serve.beside")
-async def test_the_layers_stand_beside_the_other_contracts(
+async def test_the_layers_are_served_next_to_the_other_contracts(
     tmp_path: Path, local: LocalEngine, settings: Settings
 ) -> None:
     async with serve_app(make_app(local, settings, tmp_path)) as url, httpx.AsyncClient(base_url=url) as http:
@@ -139,7 +140,7 @@ async def test_the_layers_stand_beside_the_other_contracts(
 
 
 @pytest.mark.requirement("003.errors.internal")
-async def test_a_fault_of_ours_is_internal_and_its_text_is_not_shown(tmp_path: Path) -> None:
+async def test_an_unexpected_error_is_internal_and_its_text_is_hidden(tmp_path: Path) -> None:
     class Faulty(SlowContentFolder):
         def read(self, path: str) -> bytes:
             raise RuntimeError("the inside of the program")

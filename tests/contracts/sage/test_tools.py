@@ -43,7 +43,7 @@ SCHEMAS: dict[str, tuple[dict[str, dict[str, Any]], list[str]]] = {
 
 
 @pytest.mark.requirement("003.tools.schemas")
-def test_the_schemas_are_the_contracts() -> None:
+def test_the_schemas_match_the_contract() -> None:
     assert [tool.name for tool in toolset.tools] == list(SCHEMAS)
     for tool in toolset.tools:
         properties, required = SCHEMAS[tool.name]
@@ -56,7 +56,7 @@ def test_the_schemas_are_the_contracts() -> None:
 
 
 @pytest.mark.requirement("003.get.layer")
-async def test_a_layer_comes_as_one_text(tools: Tools) -> None:
+async def test_a_layer_is_returned_as_one_text(tools: Tools) -> None:
     answer = await tools.call("sage_get_knowledge", layer="core", timeout_ms=2000)
     assert answer["content"].startswith("# Core Principles")
     assert "# Default Values" in answer["content"]
@@ -70,21 +70,21 @@ async def test_a_layer_comes_as_one_text(tools: Tools) -> None:
 
 
 @pytest.mark.requirement("003.get.all")
-async def test_all_is_every_layer(tools: Tools) -> None:
+async def test_all_returns_every_layer(tools: Tools) -> None:
     answer = await tools.call("sage_get_knowledge", layer="all")
     info = await tools.call("sage_info")
     assert answer["metadata"]["files_loaded"] == info["knowledge_base"]["content_files"]
 
 
 @pytest.mark.requirement("003.get.topic")
-async def test_a_topic_comes_alone(tools: Tools) -> None:
+async def test_a_topic_returns_one_page(tools: Tools) -> None:
     answer = await tools.call("sage_get_knowledge", layer="frameworks", topic="timeout")
     assert answer["metadata"]["files"] == ["content/frameworks/resilience/timeout_patterns.md"]
     assert answer["content"].startswith("# Timeout Patterns")
 
 
 @pytest.mark.requirement("003.errors.not_found")
-async def test_a_topic_that_is_not_there_names_near_ones(tools: Tools) -> None:
+async def test_an_unknown_topic_suggests_similar_ones(tools: Tools) -> None:
     error = (await tools.call("sage_get_knowledge", layer="core", topic="princples"))["error"]
     assert error["code"] == "NOT_FOUND"
     assert error["details"]["near"] == ["core/principles"]
@@ -108,7 +108,7 @@ async def test_a_topic_that_is_not_there_names_near_ones(tools: Tools) -> None:
         ("sage_get_context", {"task_type": "coding", "token_budget": "many"}, "token_budget"),
     ],
 )
-async def test_wrong_arguments_are_refused_in_the_contracts_words(
+async def test_invalid_arguments_are_rejected_with_the_contracts_code(
     tools: Tools, tool: str, arguments: dict[str, Any], named: str
 ) -> None:
     error = (await tools.call(tool, **arguments))["error"]
@@ -118,7 +118,7 @@ async def test_wrong_arguments_are_refused_in_the_contracts_words(
 
 
 @pytest.mark.requirement("003.search.answer")
-async def test_a_search_answers_pages_best_first(tools: Tools) -> None:
+async def test_search_returns_pages_best_first(tools: Tools) -> None:
     answer = await tools.call("sage_search", query="timeout", limit=5)
     assert 0 < len(answer["results"]) <= 5
     assert answer["total"] >= len(answer["results"])
@@ -133,7 +133,7 @@ async def test_a_search_answers_pages_best_first(tools: Tools) -> None:
 
 
 @pytest.mark.requirement("003.search.layer")
-async def test_a_search_can_be_kept_to_a_layer(tools: Tools) -> None:
+async def test_search_can_be_limited_to_a_layer(tools: Tools) -> None:
     answer = await tools.call("sage_search", query="timeout", layer="core")
     assert {result["path"].split("/")[1] for result in answer["results"]} == {"core"}
     nothing = await tools.call("sage_search", query="xylophone zeppelin")
@@ -149,7 +149,7 @@ async def test_a_search_can_be_kept_to_a_layer(tools: Tools) -> None:
         ("documenting", "practices/documentation"),
     ],
 )  # fmt: skip
-async def test_each_kind_of_task_gets_what_was_written_for_it(
+async def test_each_task_type_gets_the_pages_written_for_it(
     tools: Tools, count: CountTokens, task: str, first: str
 ) -> None:
     answer = await tools.call("sage_get_context", task_type=task)
@@ -161,7 +161,7 @@ async def test_each_kind_of_task_gets_what_was_written_for_it(
 
 @pytest.mark.requirement("003.context.budget")
 @pytest.mark.parametrize("budget", [1, 2, 15, 16, 40, 100, 333, 1000, 5000, 20_000, 100_000])
-async def test_no_context_is_over_its_budget_and_its_count_is_exact(
+async def test_a_context_respects_its_budget_and_its_token_count_is_exact(
     tools: Tools, count: CountTokens, budget: int
 ) -> None:
     answer = await tools.call("sage_get_context", task_type="coding", token_budget=budget)
@@ -174,7 +174,7 @@ async def test_no_context_is_over_its_budget_and_its_count_is_exact(
 
 
 @pytest.mark.requirement("003.context.language")
-async def test_a_context_is_about_the_language_that_was_asked_for(tools: Tools) -> None:
+async def test_a_context_contains_the_requested_language(tools: Tools) -> None:
     by_language = {
         language: (await tools.call("sage_get_context", task_type="coding", language=language))["sections"]
         for language in ("python", "TypeScript", "js", "rust")
@@ -186,7 +186,7 @@ async def test_a_context_is_about_the_language_that_was_asked_for(tools: Tools) 
 
 
 @pytest.mark.requirement("003.info.answer")
-async def test_info_says_what_there_is(tools: Tools) -> None:
+async def test_info_reports_version_status_and_counts(tools: Tools) -> None:
     info = await tools.call("sage_info")
     assert info["status"] == "healthy"
     assert info["version"].count(".") == 2

@@ -1,1 +1,1 @@
-"""Contract 003. `tools.py` has what clients see, `service.py` what it does."""
+"""Contract 003: `tools.py` declares tools, resources and the prompt; `service.py` implements them."""

@@ -1,4 +1,4 @@
-"""The settings of contract 003: a YAML file that `SAGE_CONFIG` names, with the sections `sage` and `mcp`."""
+"""Read the configuration of contract 003: the YAML file in `SAGE_CONFIG`, with the sections `sage` and `mcp`."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pathlib import Path
 from knowledge.errors import InvalidParameter
 
 SHIPPED_CONTENT = Path(__file__).parents[2] / "content"
-"""The pages that come with the product."""
+"""Pages shipped with the product."""
 CONFIG_VARIABLE = "SAGE_CONFIG"
 CAPABILITIES = ("knowledge_retrieval", "search", "context_management")
 KNOWN_KEYS = {"sage": ("content",), "mcp": ("host", "port", "timeout_ms", "max_connections", "capabilities")}
 MCP_SECTION_FILE = Path("services") / "mcp.yaml"
-"""Where the section `mcp` may stand in a file of its own."""
+"""Separate file for the section `mcp`, relative to the folder of the main file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,14 +24,14 @@ class SageConfiguration:
     host: str = "localhost"
     port: int = 8000
     timeout_ms: int | None = None
-    """The longest that any call may take; None leaves each to its level."""
+    """Maximum for any call; None applies only the limit of each timeout level."""
     max_connections: int = 10
-    """How many requests may be under way at once over HTTP."""
+    """Concurrent HTTP requests; more are answered with status 503."""
     capabilities: tuple[str, ...] = CAPABILITIES
 
 
 def load_configuration(environment: Mapping[str, str] | None = None) -> SageConfiguration:
-    """What `SAGE_CONFIG` says, or how it is when nothing is said."""
+    """Read the file named by `SAGE_CONFIG`, or return the defaults if it is unset."""
     named = (os.environ if environment is None else environment).get(CONFIG_VARIABLE, "").strip()
     return read_configuration(Path(named).expanduser()) if named else SageConfiguration()
 
@@ -67,24 +67,24 @@ def _read_sections(path: Path) -> dict[str, object]:
         raise _configuration_error(path, f"cannot be read: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         place = getattr(error, "problem_mark", None)
-        raise _configuration_error(path, f"is not YAML{f' in line {place.line + 1}' if place else ''}") from error
+        raise _configuration_error(path, f"not valid YAML{f' in line {place.line + 1}' if place else ''}") from error
     if values is None:
         return {}
     if not isinstance(values, dict):
-        raise _configuration_error(path, "must hold the sections 'sage' and 'mcp'")
+        raise _configuration_error(path, "expected a mapping with the sections 'sage' and 'mcp'")
     return {str(key): value for key, value in values.items()}
 
 
 def _check_keys(path: Path, section: str, values: object) -> dict[str, object]:
-    """The values of a section; a key that nobody reads is a mistake somebody should hear of."""
+    """Return the values of a section and reject unknown keys."""
     if values is None:
         return {}
     if not isinstance(values, dict):
-        raise _configuration_error(path, f"'{section}' must hold keys and values")
+        raise _configuration_error(path, f"'{section}' must be a mapping")
     unknown = [str(key) for key in values if key not in KNOWN_KEYS[section]]
     if unknown:
         raise _configuration_error(
-            path, f"'{section}.{unknown[0]}' is not known; there are {', '.join(KNOWN_KEYS[section])}"
+            path, f"unknown key '{section}.{unknown[0]}'; known keys: {', '.join(KNOWN_KEYS[section])}"
         )
     return {str(key): value for key, value in values.items()}
 
@@ -92,32 +92,32 @@ def _check_keys(path: Path, section: str, values: object) -> dict[str, object]:
 def _parse_folder(path: Path, value: object) -> Path:
     folder = (path.parent / Path(_parse_text(path, "sage.content", value)).expanduser()).resolve()
     if not folder.is_dir():
-        raise _configuration_error(path, f"'sage.content' must name a folder, and {folder} is none")
+        raise _configuration_error(path, f"'sage.content' is not a folder: {folder}")
     return folder
 
 
 def _parse_text(path: Path, name: str, value: object) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise _configuration_error(path, f"'{name}' must be a text")
+        raise _configuration_error(path, f"'{name}' must be a non-empty string")
     return value.strip()
 
 
-def _parse_number(path: Path, name: str, value: object, least: int, most: int = 2**31 - 1) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        raise _configuration_error(path, f"'{name}' must be a whole number from {least} to {most}")
+def _parse_number(path: Path, name: str, value: object, minimum: int, maximum: int = 2**31 - 1) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not minimum <= value <= maximum:
+        raise _configuration_error(path, f"'{name}' must be an integer from {minimum} to {maximum}")
     return value
 
 
 def _parse_capabilities(path: Path, value: object) -> tuple[str, ...]:
     names = value if isinstance(value, list) else [None]
     if any(name not in CAPABILITIES for name in names):
-        raise _configuration_error(path, f"'mcp.capabilities' must be a list out of {', '.join(CAPABILITIES)}")
+        raise _configuration_error(path, f"'mcp.capabilities' must be a list of {', '.join(CAPABILITIES)}")
     return tuple(name for name in CAPABILITIES if name in names)
 
 
-def _configuration_error(path: Path, what: str) -> InvalidParameter:
+def _configuration_error(path: Path, reason: str) -> InvalidParameter:
     return InvalidParameter(
-        f"The configuration {path} is wrong: it {what}" if not what.startswith("'") else f"In {path}, {what}",
-        hint=f"Correct it, or unset {CONFIG_VARIABLE}.",
+        f"Invalid configuration file {path}: {reason}",
+        hint=f"Correct the file, or unset {CONFIG_VARIABLE} to use the defaults.",
         parameter=CONFIG_VARIABLE,
     )

@@ -1,4 +1,4 @@
-"""The Markdown files below one folder: found by walking it, never by joining what somebody wrote to a path."""
+"""List and read the Markdown files below the content folder, protected against path traversal."""
 
 from __future__ import annotations
 
@@ -21,39 +21,43 @@ MAX_FOLDER_DEPTH = 12
 
 @dataclass(frozen=True, slots=True)
 class PageStamp:
-    """What tells a changed file from the one that was read."""
+    """Modification time, size and inode of a file, for change detection."""
 
     modified_ns: int
     size: int
     inode: int
 
     @classmethod
-    def from_stat(cls, found: os.stat_result) -> PageStamp:
-        return cls(found.st_mtime_ns, found.st_size, found.st_ino)
+    def from_stat(cls, status: os.stat_result) -> PageStamp:
+        return cls(status.st_mtime_ns, status.st_size, status.st_ino)
 
 
 class ContentFolder:
-    """Everything that touches the content folder; blocking."""
+    """Blocking file access to the content folder."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder
 
     def walk(self) -> Iterator[tuple[str, PageStamp]]:
-        """Each file by its path below the folder, with slashes."""
+        """Yield each page by its relative POSIX path, sorted by name."""
         yield from self._walk_folder(self.path, "", 0)
 
     def read(self, path: str) -> bytes:
-        """Reads only files that `walk` has listed; a link that leads out of the folder (path traversal) is refused."""
+        """Read a page listed by `walk`; symbolic links that leave the folder are rejected."""
         real, root = (self.path / path).resolve(strict=True), self.path.resolve()
         if not real.is_relative_to(root):
-            raise FileNotFoundError(f"{path} leads out of the content folder")
+            raise FileNotFoundError(f"{path} is outside the content folder")
         descriptor = open_beneath(root, real, lambda found: found.is_relative_to(root))
         with os.fdopen(descriptor, "rb") as file:
             found = os.fstat(descriptor)
             if not stat.S_ISREG(found.st_mode):
-                raise FileNotFoundError(f"{path} is not a file")
+                raise FileNotFoundError(f"{path} is not a regular file")
             if found.st_size > MAX_PAGE_BYTES:
-                raise Damaged(f"larger than {MAX_PAGE_BYTES >> 20} MiB", hint="Split the page.", size=found.st_size)
+                raise Damaged(
+                    f"larger than {MAX_PAGE_BYTES >> 20} MiB",
+                    hint="Split the page into smaller files.",
+                    size=found.st_size,
+                )
             return file.read(MAX_PAGE_BYTES)
 
     def _walk_folder(self, folder: Path, prefix: str, depth: int) -> Iterator[tuple[str, PageStamp]]:
@@ -62,7 +66,7 @@ class ContentFolder:
         except OSError as error:
             if depth == 0:
                 raise
-            log.warning("the folder %s cannot be read: %s", folder, error.strerror)
+            log.warning("cannot read folder %s: %s", folder, error.strerror)
             return
         for entry in entries:
             if entry.name.startswith("."):
@@ -75,7 +79,7 @@ class ContentFolder:
                 yield path, PageStamp.from_stat(found)
 
     def _stat_regular(self, entry: os.DirEntry[str]) -> os.stat_result | None:
-        """The facts of a file that really lies in the folder; links may lead about in it, but not out."""
+        """Return the status of a regular file, or None for other types and links that leave the folder."""
         try:
             if entry.is_symlink() and not Path(entry.path).resolve(strict=True).is_relative_to(self.path.resolve()):
                 return None

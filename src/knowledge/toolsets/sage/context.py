@@ -1,4 +1,4 @@
-"""sage_get_context and the prompt: weighs sections for a task and fits them into a token budget."""
+"""`sage_get_context` and `sage_task_prompt`: rank sections for a task and fit them into a token budget."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from knowledge.toolsets.sage.timeouts import CONTEXT, STANDARD, collect_within
 from knowledge.toolsets.sage.token_budget import CandidateSection, ChosenSections, CountTokens, choose_sections
 
 READING_SHARE, CHOOSING_SHARE = 0.7, 0.95
+"""Shares of the deadline after which reading and choosing stop."""
 MAX_BUDGET_MULTIPLE = 4
-"""Of sections that weigh little, no more are counted than would fill the budget so many times."""
+"""Token counting stops after candidates worth this many budgets, because they are sorted by weight."""
 MAX_GUIDELINES = 8
 
 LAYER_TITLES = {
     "core": "Core principles",
     "guidelines": "Coding standards",
-    "frameworks": "Ways of thinking, and patterns",
+    "frameworks": "Conceptual frameworks and patterns",
     "practices": "Best practices",
 }
 
@@ -35,7 +36,7 @@ TASK_TERMS = {
     "planning": "plan scope design decision estimate risk milestone requirement trade-off",
     "documenting": "document write readme explain example reader docstring changelog reference",
 }
-"""Pages that do not say what they are for are chosen by these."""
+"""Search terms that rank the sections of pages for a task."""
 
 LANGUAGE_ALIASES = {
     "py": "python", "python3": "python", "ts": "typescript", "tsx": "typescript", "js": "javascript",
@@ -46,11 +47,11 @@ LANGUAGE_ALIASES = {
 TASK_WEIGHT, ANY_TASK_WEIGHT, ONLY_TASK_WEIGHT = 1.0, 0.4, 0.4
 RELEVANCE_WEIGHT, LANGUAGE_WEIGHT, PRIORITY_WEIGHT = 0.4, 0.2, 0.2
 MIN_WEIGHT = 0.35
-"""What weighs less than this is about something else."""
+"""Sections below this weight are not relevant to the task."""
 
 
 async def build_context(sage: SageService, task: str, language: str, budget: int) -> Json:
-    """Whole sections for a task, best first, in at most `budget` tokens."""
+    """Return the sections most relevant to a task, in at most `budget` tokens."""
     deadline = sage.make_deadline(CONTEXT)
     read = await collect_within(_read_pages(sage), deadline.seconds_left(READING_SHARE))
     pages = read.items
@@ -92,8 +93,9 @@ def _choose_within_budget(
 
 
 def _choose_by_bytes(pages: Sequence[LayerPage], task: str, language: str, budget: int) -> ChosenSections:
-    """No token is shorter than a byte, so bytes keep the promise when there is no time to count."""
+    """Choose sections by byte length when there is no time to tokenize."""
 
+    # A token is at least one byte, so the byte count is an upper bound for the token count.
     def count(text: str) -> int:
         return len(text.encode())
 
@@ -103,7 +105,7 @@ def _choose_by_bytes(pages: Sequence[LayerPage], task: str, language: str, budge
 def weigh_sections(
     pages: Sequence[LayerPage], task: str, language: str, relevances: dict[tuple[str, int], float]
 ) -> list[CandidateSection]:
-    """The sections that have a place in the task's context, best first, not yet counted."""
+    """Return the sections relevant to a task, best first, without token counts."""
     found: list[CandidateSection] = []
     for page in pages:
         for order, section in enumerate(split_sections(page)):
@@ -125,8 +127,8 @@ def _count_tokens(parts: Sequence[CandidateSection], budget: int, count: CountTo
     return found
 
 
-async def build_prompt(sage: SageService, task: str, given: str) -> str:
-    """A system prompt for a task, with the lines that matter most for it."""
+async def build_prompt(sage: SageService, task: str, extra: str) -> str:
+    """Return a system prompt with the most relevant guidelines for a task."""
     deadline = sage.make_deadline(STANDARD)
     read = await collect_within(_read_pages(sage), deadline.seconds_left(CHOOSING_SHARE))
     best = {part.page: part for part in reversed(weigh_sections(read.items, task, "", {}))}
@@ -134,7 +136,7 @@ async def build_prompt(sage: SageService, task: str, given: str) -> str:
     ranked = sorted(best.values(), key=lambda part: -part.weight)
     lines = [f"- {summaries[part.page]}" for part in ranked[:MAX_GUIDELINES]]
     layers = [f"- {layer}: {LAYER_TITLES[layer]}" for layer in LAYERS if sage.library.known_paths(layer)]
-    more = ["", "Additional context:", given.strip()] if given.strip() else []
+    more = ["", "Additional context:", extra.strip()] if extra.strip() else []
     return "\n".join(
         [
             "You are an AI assistant with access to the SAGE Knowledge Base.", "",
@@ -152,7 +154,7 @@ def normalize_language(language: str) -> str:
 
 
 def weigh_section(page: LayerPage, order: int, relevance: float, task: str, language: str) -> float | None:
-    """How much a section of this page weighs; None where it has no place in the task's context."""
+    """Return the weight of a section for a task, or None if it is not relevant."""
     if page.languages and language not in page.languages:
         return None
     purpose = 0.0 if page.tasks else ANY_TASK_WEIGHT

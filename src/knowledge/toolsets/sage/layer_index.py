@@ -1,4 +1,4 @@
-"""The layers as collections of the engine, which nobody else sees: fed from the folder, and only with what changed."""
+"""Index the layers as private collections of the engine, updated incrementally from the content folder."""
 
 from __future__ import annotations
 
@@ -29,62 +29,62 @@ from knowledge.toolsets.sage.timeouts import collect_within
 log = logging.getLogger(__name__)
 
 OpenLayers: TypeAlias = Callable[[], AbstractAsyncContextManager[Engine | None]]
-"""Opens the engine in the scope of the layers; None where the engine at hand cannot give it."""
+"""Opens the engine in the scope of the layers, or None if the engine does not support scopes."""
 
 PER_PAGE = 500
 READING_SECONDS = 60.0
 RETRY_SECONDS = 60.0
 EMBEDDING_SECONDS = 600.0
-SEARCH_DEPTH = 40
-"""How many passages are looked at for the pages that a search answers."""
+CHUNKS_PER_SEARCH = 40
+"""Chunks retrieved per search, grouped into pages afterwards."""
 
 
 class LayerIndex:
-    """One task feeds them (`run`); searches are answered by words elsewhere until they are filled."""
+    """Hybrid search over the layers, available after the background task `run` has indexed them."""
 
     def __init__(self, library: Library, open_layers: OpenLayers) -> None:
         self._library, self._open = library, open_layers
         self._wanted, self._changed = asyncio.Event(), asyncio.Event()
         self._engine: Engine | None = None
         self.state = "not asked for"
-        """not asked for, opening, filling, ready, or words alone."""
+        """One of: not asked for, opening, filling, ready, words alone (shown by sage_info)."""
         self.embedded_pages = 0
-        """How many pages were given to the engine since the start."""
+        """Pages added to the engine since the start."""
 
     @property
     def is_ready(self) -> bool:
         return self.state == "ready"
 
     def request_engine(self) -> None:
-        """Somebody searches, so that the engine is worth its start."""
+        """Open the engine if it is not open yet."""
         self._wanted.set()
 
     def mark_changed(self) -> None:
         self._changed.set()
 
     async def search(self, text: str, layer: str) -> SearchAnswer:
-        """By words and meaning; an empty answer for a layer without pages."""
+        """Return hybrid search results, empty for a layer without pages."""
         assert self._engine is not None
         wanted = SearchFilter() if layer == ALL_LAYERS else SearchFilter(collections=(layer,))
         try:
-            return await self._engine.search(Query(text=text, limit=SEARCH_DEPTH, filter=wanted))
+            return await self._engine.search(Query(text=text, limit=CHUNKS_PER_SEARCH, filter=wanted))
         except CollectionNotFound:
             return SearchAnswer((), 0, SearchMode.HYBRID)
 
-    # -- feeding --------------------------------------------------------------------------------
+    # -- indexing -------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Open the engine when it is wanted, and keep its collections as the folder is."""
+        """Open the engine on request and synchronize its collections with the folder until cancelled."""
         await self._wanted.wait()
         while True:
             try:
                 await self._open_and_feed()
             except KnowledgeError as error:
-                log.warning("the layers are searched by words alone: %s", error)
+                log.warning("layer index unavailable, searching keywords only: %s", error)
             except Exception:
-                log.exception("the layers are searched by words alone")
+                log.exception("layer index failed, searching keywords only")
             self._engine, self.state = None, "words alone"
-            await asyncio.sleep(RETRY_SECONDS)  # whoever holds the engine may be gone by then
+            await asyncio.sleep(RETRY_SECONDS)  # another process may hold the data folder until then
 
     async def _open_and_feed(self) -> None:
         if self.state != "words alone":
@@ -116,7 +116,7 @@ class LayerIndex:
                 await _wait_for_job(engine, job)
 
     async def _add_page(self, engine: Engine, page: LayerPage, held: Document | None) -> Job | None:
-        """Give the engine a page that it does not have like this; another title alone is no other text."""
+        """Add a new or changed page; if only the title changed, edit it without embedding again."""
         if held is not None and held.sha256 == hashlib.sha256(page.body.encode()).hexdigest():
             if held.title != page.title:
                 await engine.edit(held.id, DocumentEdit(title=page.title))
@@ -124,7 +124,7 @@ class LayerIndex:
         new = NewNote(text=page.body, title=page.title, collection=page.layer, source_path=page.path)
         try:
             job = await engine.add(new)
-        except Duplicate:  # the same text stands in this layer under another name
+        except Duplicate:  # the layer has another page with the same text
             return None
         self.embedded_pages += 1
         return job
@@ -155,4 +155,4 @@ async def _remove_document(engine: Engine, document: Document) -> None:
 async def _wait_for_job(engine: Engine, job: Job) -> None:
     ended = await engine.wait(job.id, EMBEDDING_SECONDS)
     if ended.error is not None:
-        log.warning("the page %s is not in the index: %s", ended.filename, ended.error.message)
+        log.warning("page %s was not indexed: %s", ended.filename, ended.error.message)

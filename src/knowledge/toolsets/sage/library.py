@@ -1,4 +1,4 @@
-"""A folder of Markdown as layers: pages cached in memory, refreshed on demand and when the folder changes."""
+"""Cache the pages of the content folder in memory and refresh them when files change."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ log = logging.getLogger(__name__)
 
 DEBOUNCE_MS, STEP_MS = 100, 50
 POLL_MS = 1000
-"""So often the folder is looked at even when the system reports nothing, as it does for network disks."""
+"""Polling interval, because network file systems do not report changes."""
 REST_FACTOR = 50
-"""Looking takes at most one part in fifty of the time."""
+"""Pause between polls as a multiple of the last walk: at most 2 % of the time is spent walking."""
 
 
 @dataclass(frozen=True, slots=True)
 class FolderChanges:
-    """What a look at the folder found."""
+    """Paths that changed or disappeared since the last refresh."""
 
     changed: frozenset[str]
     gone: frozenset[str]
@@ -38,22 +38,22 @@ class FolderChanges:
 
 @dataclass(slots=True)
 class CacheStatistics:
-    """How often a page that somebody asked for was in memory."""
+    """Hits and misses of the page cache."""
 
     hits: int = 0
     misses: int = 0
 
     @property
     def hit_rate(self) -> float:
-        asked = self.hits + self.misses
-        return round(self.hits / asked, 4) if asked else 0.0
+        lookups = self.hits + self.misses
+        return round(self.hits / lookups, 4) if lookups else 0.0
 
 
 class Library:
-    """Thread-safe; nothing is locked while the disk works, so a slow disk delays only who waits for it."""
+    """Thread-safe cache of pages; the lock is never held during disk I/O."""
 
-    def __init__(self, disk: ContentFolder) -> None:
-        self.content_folder = disk
+    def __init__(self, content_folder: ContentFolder) -> None:
+        self.content_folder = content_folder
         self.cache_statistics = CacheStatistics()
         self._lock = threading.Lock()
         self._stamps: dict[str, PageStamp] | None = None
@@ -63,7 +63,7 @@ class Library:
     # -- from memory ----------------------------------------------------------------------------
 
     def known_paths(self, layer: str = ALL_LAYERS) -> tuple[str, ...] | None:
-        """The paths of a layer, as they were found last; None before the first look."""
+        """Return the paths of a layer at the last refresh, or None before the first one."""
         with self._lock:
             stamps = self._stamps
         return (
@@ -76,7 +76,7 @@ class Library:
         return held[1] if held else None
 
     def look_up(self, path: str) -> LayerPage | None:
-        """A page from memory, on somebody's behalf: this is what the hit rate counts."""
+        """Return a cached page and count the lookup in the hit rate."""
         held = self.find_cached(path)
         with self._lock:
             if held is None:
@@ -86,12 +86,12 @@ class Library:
         return held
 
     def list_cached(self) -> Iterator[LayerPage]:
-        """Everything that has been read, in the order of the paths."""
+        """Yield the cached pages in path order."""
         return (page for path in self.known_paths() or () if (page := self.find_cached(path)) is not None)
 
     @property
     def broken(self) -> dict[str, str]:
-        """The files that cannot be used as they are now, and why."""
+        """Unreadable files with the reason."""
         with self._lock:
             return dict(sorted(self._broken.items()))
 
@@ -103,7 +103,7 @@ class Library:
     # -- from the disk --------------------------------------------------------------------------
 
     def list_paths(self, layer: str = ALL_LAYERS) -> tuple[str, ...]:
-        """The paths of a layer; the folder is walked the first time."""
+        """Return the paths of a layer, walking the folder on the first call."""
         found = self.known_paths(layer)
         if found is None:
             self.refresh()
@@ -111,11 +111,11 @@ class Library:
         return found or ()
 
     def get_page(self, path: str) -> LayerPage:
-        """A page from memory, or else from the disk; Damaged when it cannot be read and never could be."""
+        """Return a page from the cache or from disk; raises Damaged if no version was ever readable."""
         return self.look_up(path) or self._load_page(path)
 
     def load_pages(self) -> Iterator[LayerPage]:
-        """Every page, one at a time, those in memory first of all from there; what is broken is left out."""
+        """Yield every readable page, from the cache where possible."""
         for path in self.list_paths():
             try:
                 yield self.find_cached(path) or self._load_page(path)
@@ -123,7 +123,7 @@ class Library:
                 continue
 
     def refresh(self) -> FolderChanges:
-        """Look at the folder: forget what is gone, read again what was read and has changed."""
+        """Walk the folder, drop deleted pages and reload cached pages that changed."""
         stamps = {path: stamp for path, stamp in self.content_folder.walk() if path.partition("/")[0] in LAYERS}
         with self._lock:
             before, self._stamps = self._stamps or {}, stamps
@@ -142,22 +142,22 @@ class Library:
         try:
             self._load_page(path)
         except (Unreadable, NotFound):
-            return  # the last good version stays, and `broken` says why
+            return  # keep serving the last good version; `broken` has the reason
 
     def _load_page(self, path: str) -> LayerPage:
         with self._lock:
             stamp = (self._stamps or {}).get(path)
         if stamp is None:
-            raise NotFound(f"There is no page '{path}'", path=path)
+            raise NotFound(f"Page '{path}' not found", path=path)
         try:
             page = parse_page(path, self.content_folder.read(path))
         except FileNotFoundError as error:
-            raise NotFound(f"There is no page '{path}' any more", path=path) from error
+            raise NotFound(f"Page '{path}' was deleted", path=path) from error
         except (OSError, Damaged) as error:
             reason = str(error) if isinstance(error, Damaged) else (error.strerror or type(error).__name__)
             with self._lock:
                 self._broken[path] = reason
-            raise Damaged(f"The page '{path}' cannot be read: {reason}", path=path) from error
+            raise Damaged(f"Cannot read page '{path}': {reason}", path=path) from error
         with self._lock:
             if (self._stamps or {}).get(path) == stamp:
                 self._pages[path] = (stamp, page)
@@ -166,14 +166,14 @@ class Library:
 
 
 async def watch_folder(library: Library, on_change: Callable[[FolderChanges], None]) -> None:
-    """Until it is cancelled: bring the library up to date, and say what changed."""
+    """Refresh the library when the folder changes, and report the changes, until cancelled."""
     while True:
         try:
             await _watch_until_error(library, on_change)
-        except OSError as error:  # the folder itself went away; it may come back
-            log.warning("the content folder cannot be watched: %s", error)
-        except Exception:  # pages are still read, only not by themselves
-            log.exception("the content folder is no longer watched")
+        except OSError as error:  # the folder itself was removed or unmounted; it may come back
+            log.warning("cannot watch the content folder, retrying: %s", error)
+        except Exception:  # without the watcher, pages are still read on request
+            log.exception("watching the content folder failed, retrying")
         await asyncio.sleep(POLL_MS / 1000)
 
 

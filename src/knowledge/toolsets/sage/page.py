@@ -1,4 +1,4 @@
-"""A page of a layer: Markdown with front matter in, a noun out; and the sections it is made of."""
+"""Parse a page (Markdown with YAML front matter) and split it into sections."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ MIDDLE_PRIORITY = 5
 @dataclass(frozen=True, slots=True)
 class LayerPage:
     path: str
-    """Below the content folder, with slashes: `core/principles.md`."""
+    """Relative to the content folder, with slashes: `core/principles.md`."""
     title: str
     summary: str
     body: str
     """The Markdown without its front matter."""
     tasks: frozenset[str]
-    """The kinds of task that it was written for; empty where it does not say."""
+    """Task types from the front matter; empty if not declared."""
     languages: frozenset[str]
-    """The programming languages that it is about; empty where it holds for all."""
+    """Programming languages from the front matter; empty for all languages."""
     priority: int
     size: int
 
@@ -44,18 +44,18 @@ class LayerPage:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """What stands under one heading of a page, the heading included; None is what stands before the first."""
+    """Text under one second-level heading, including the heading; None for text before the first."""
 
     heading: str | None
     text: str
 
 
 def parse_page(path: str, data: bytes) -> LayerPage:
-    """The page in these bytes; Damaged says why there is none."""
+    """Parse a page; raises Damaged with the reason if the file is invalid."""
     text = _decode_text(data)
     values, body = _split_front_matter(text)
     if not body.strip():
-        raise Damaged("no text in it", hint="Write the page, or delete the file.")
+        raise Damaged("the page has no text", hint="Add text, or delete the file.")
     found = TITLE.search(body)
     return LayerPage(
         path=path,
@@ -70,7 +70,7 @@ def parse_page(path: str, data: bytes) -> LayerPage:
 
 
 def split_sections(page: LayerPage) -> tuple[Section, ...]:
-    """The page in whole pieces, each of which can be read alone; its title is left to whoever prints it."""
+    """Split a page at its second-level headings, without the title line."""
     found: list[tuple[str | None, list[str]]] = [(None, [])]
     fence = ""
     for line in page.body.splitlines():
@@ -89,9 +89,9 @@ def _decode_text(data: bytes) -> str:
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise Damaged(f"not UTF-8: byte {error.start}", hint="Save the page as UTF-8.") from error
+        raise Damaged(f"invalid UTF-8 at byte {error.start}", hint="Save the page as UTF-8.") from error
     if "\x00" in text:
-        raise Damaged("not a text: it holds a zero byte", hint="Save the page as UTF-8.")
+        raise Damaged("the file contains a NUL byte", hint="Save the page as UTF-8.")
     return text.replace("\r\n", "\n")
 
 
@@ -99,17 +99,17 @@ def _split_front_matter(text: str) -> tuple[dict[str, object], str]:
     fenced = FRONT_MATTER.match(text)
     if fenced is None:
         if UNCLOSED_FRONT_MATTER.match(text):
-            raise Damaged("its front matter does not end", hint="Close it with a line of '---'.")
+            raise Damaged("the front matter is not closed", hint="Close it with a line '---'.")
         return {}, text
     try:
         values = yaml.safe_load(fenced[1])
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         place = getattr(error, "problem_mark", None)
         where = f" in line {place.line + 2}" if place is not None else ""
-        raise Damaged(f"its front matter is not YAML{where}", hint="Correct the front matter.") from error
+        raise Damaged(f"the front matter is not valid YAML{where}", hint="Correct the front matter.") from error
     if values is None:
         values = {}
-    if not isinstance(values, dict):  # two rules with a text between them
+    if not isinstance(values, dict):  # two thematic breaks (---) with text between them
         return {}, text
     return {str(key).lower(): value for key, value in values.items()}, text[fenced.end() :]
 

@@ -1,4 +1,4 @@
-"""The pages in memory as passages, one a section, for a search by words."""
+"""Keyword search over the sections of the cached pages."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ class PageHit:
 
 
 class PageSearch:
-    """Follows the pages as they are read; the scan itself is made when the first question comes."""
+    """In-memory index of the pages read so far, one entry per section."""
 
     def __init__(self) -> None:
-        self._scan: MemorySearch[tuple[str, int]] | None = None
+        self._memory_search: MemorySearch[tuple[str, int]] | None = None
         self._pages: dict[str, LayerPage] = {}
         self._lock = threading.Lock()
 
     def add_pages(self, pages: Iterable[LayerPage]) -> Iterator[LayerPage]:
-        """Take in page by page what is new or has changed."""
+        """Index new and changed pages and yield every page."""
         for page in pages:
             with self._lock:
                 self._add_page(page)
@@ -45,7 +45,7 @@ class PageSearch:
             return
         self._remove_page(page.path)
         for order, section in enumerate(split_sections(page)):
-            self.scan.put((page.path, order), f"{page.title}\n{page.summary}\n{section.text}")
+            self.memory_search.put((page.path, order), f"{page.title}\n{page.summary}\n{section.text}")
         self._pages[page.path] = page
 
     def keep_only(self, paths: Iterable[str]) -> None:
@@ -54,9 +54,9 @@ class PageSearch:
                 self._remove_page(path)
 
     def search(self, question: str, layer: str = ALL_LAYERS) -> list[PageHit]:
-        """The best section of each page that holds a word of the question."""
+        """Return the best matching section of each page, best first."""
         found: dict[str, PageHit] = {}
-        for (path, order), score in self.scan.search(question):
+        for (path, order), score in self.memory_search.search(question):
             page = self._pages.get(path)
             if page is None or path in found or layer not in (ALL_LAYERS, page.layer):
                 continue
@@ -65,24 +65,24 @@ class PageSearch:
         return list(found.values())
 
     def score_sections(self, question: str) -> dict[tuple[str, int], float]:
-        return dict(self.scan.search(question))
+        return dict(self.memory_search.search(question))
 
     @property
-    def scan(self) -> MemorySearch[tuple[str, int]]:
-        if self._scan is None:
+    def memory_search(self) -> MemorySearch[tuple[str, int]]:
+        if self._memory_search is None:
             from knowledge.toolsets.sage.memory_search import MemorySearch
 
-            self._scan = MemorySearch()
-        return self._scan
+            self._memory_search = MemorySearch()
+        return self._memory_search
 
     def _remove_page(self, path: str) -> None:
         page = self._pages.pop(path, None)
         for order in range(len(split_sections(page)) if page else 0):
-            self.scan.drop((path, order))
+            self.memory_search.remove((path, order))
 
 
 def make_snippet(text: str, question: str) -> str:
-    """A few lines of a passage, from where the question's words stand."""
+    """Return an excerpt of at most SNIPPET_CHARS around the first query word."""
     plain = " ".join(re.sub(r"^#+ .*$", "", text, flags=re.MULTILINE).split()) or " ".join(text.split())
     if len(plain) <= SNIPPET_CHARS:
         return plain

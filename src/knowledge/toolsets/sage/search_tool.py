@@ -1,4 +1,4 @@
-"""`sage_search`: by words and meaning where the layers are in the index, by words in memory until then."""
+"""`sage_search`: hybrid search in the layer index, or keyword search in memory until the index is ready."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from knowledge.toolsets.sage.topic_names import CONTENT_PREFIX
 log = logging.getLogger(__name__)
 
 INDEX_SHARE = 0.75
-"""What is left of the time is for a search by words, should the index not answer."""
+"""Share of the deadline for the index; the rest is for the keyword search if the index does not answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +32,11 @@ class PageResult:
 
 
 async def search_pages(sage: SageService, query: str, limit: int, layer: str = ALL_LAYERS) -> Json:
-    """The pages that answer a question, best first, each with its best passage."""
+    """Return the matching pages, best first, each with its best passage."""
     try:
         return await _search_before_deadline(sage, query, limit, layer)
     finally:
-        if sage.layer_index is not None:  # after the answer, which should not have to share the processor with a start
+        if sage.layer_index is not None:  # afterwards, so that opening the engine does not delay this answer
             sage.layer_index.request_engine()
 
 
@@ -61,23 +61,23 @@ async def _search_before_deadline(sage: SageService, query: str, limit: int, lay
 async def _search_index(
     sage: SageService, query: str, layer: str, deadline: Deadline
 ) -> tuple[list[PageResult] | None, bool]:
-    """None where the index cannot be asked; and whether it was asked and did not answer in time."""
+    """Return the results, or None if the index is not available, and whether it timed out."""
     if sage.layer_index is None or not sage.layer_index.is_ready:
         return None, False
     try:
         async with asyncio.timeout(deadline.seconds_left(INDEX_SHARE)):
-            return _best_passages(sage, await sage.layer_index.search(query, layer)), False
+            return _group_by_page(sage, await sage.layer_index.search(query, layer)), False
     except TimeoutError:
         return None, True
     except Invalid:
         raise
     except KnowledgeError as error:
-        log.warning("the index did not answer, so the words do: %s", error)
+        log.warning("layer index failed, searching keywords only: %s", error)
         return None, False
 
 
-def _best_passages(sage: SageService, answer: SearchAnswer) -> list[PageResult]:
-    """The best passage of each page that is still there."""
+def _group_by_page(sage: SageService, answer: SearchAnswer) -> list[PageResult]:
+    """Return the best hit of each page that still exists."""
     found: dict[str, PageResult] = {}
     known = frozenset(sage.library.known_paths() or ())
     for hit in answer.hits:
@@ -91,21 +91,21 @@ def _best_passages(sage: SageService, answer: SearchAnswer) -> list[PageResult]:
 async def _search_memory(
     sage: SageService, query: str, layer: str, deadline: Deadline
 ) -> tuple[list[PageResult], bool]:
-    """Over the pages in memory, and those that can be read in time; whether that was all of them."""
+    """Search the pages that are read before the deadline, and return whether these were all pages."""
     complete = True
     if not deadline.is_memory_only:
         read = await collect_within(sage.page_search.add_pages(sage.library.load_pages()), deadline.seconds_left(0.9))
         complete = read.complete
-    looked = await collect_within(_query_memory(sage, query, layer), max(deadline.seconds_left(), 0.01))
-    found = looked.items[0] if looked.items else []
-    return [_to_result(item) for item in found], complete and looked.complete
+    searched = await collect_within(_query_memory(sage, query, layer), max(deadline.seconds_left(), 0.01))
+    found = searched.items[0] if searched.items else []
+    return [_to_result(item) for item in found], complete and searched.complete
 
 
 def _query_memory(sage: SageService, query: str, layer: str) -> Iterator[list[PageHit]]:
-    from knowledge.text import analyzer  # here, since it brings the stemmer
+    from knowledge.text import analyzer  # imported here because it loads the stemmer
 
     if not analyzer.analyse_question(query, ()).terms:
-        raise EmptyQuery("The query holds no word to search for", parameter="query")
+        raise EmptyQuery("The query contains no searchable word", parameter="query")
     yield sage.page_search.search(query, layer)
 
 

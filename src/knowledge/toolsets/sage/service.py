@@ -1,4 +1,4 @@
-"""What contract 003 does: pages, searches and contexts out of a content folder, each against its own clock."""
+"""The service behind contract 003: pages, search and status of a content folder, with deadlines."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ PAGE_SEPARATOR = "\n\n---\n\n"
 
 @dataclass(frozen=True, slots=True)
 class ReadPage:
-    """A page, and whether it was in memory already."""
+    """A page and whether it came from the cache."""
 
     page: LayerPage
     from_memory: bool
 
 
 class SageService:
-    """Lives as long as the server; `running` watches the folder and feeds the search meanwhile."""
+    """The pages, search and deadlines of one content folder; `run` keeps them up to date."""
 
     def __init__(
         self,
         library: Library,
         load_token_counter: Callable[[], CountTokens],
         *,
-        shelves: LayerIndex | None = None,
+        layer_index: LayerIndex | None = None,
         ceiling_ms: int | None = None,
     ) -> None:
-        self.library, self.layer_index = library, shelves
+        self.library, self.layer_index = library, layer_index
         self.page_search, self.timeouts = PageSearch(), TimeoutCounter()
         self._load_token_counter = load_token_counter
         self._token_counter: CountTokens | None = None
@@ -56,7 +56,7 @@ class SageService:
 
     @asynccontextmanager
     async def run(self, *, search_soon: bool = False) -> AsyncIterator[None]:
-        """Keep up with the folder; `search_soon` opens the engine now instead of at the first search."""
+        """Watch the folder; `search_soon` opens the engine now instead of at the first search."""
         if search_soon and self.layer_index is not None:
             self.layer_index.request_engine()
         async with anyio.create_task_group() as group:
@@ -70,11 +70,11 @@ class SageService:
                 group.cancel_scope.cancel()
 
     async def _warm_up(self) -> None:
-        """Bring the pages into memory, so that T1 can answer from it; a large folder is read as it is used."""
+        """Load a small folder into the cache, because T1 calls are answered only from it."""
         try:
             await collect_within(self._load_if_small(), WARM_UP_SECONDS)
-        except (OSError, KnowledgeError) as error:  # whoever asks for a page will hear of it
-            log.warning("the pages could not be read beforehand: %s", error)
+        except (OSError, KnowledgeError) as error:  # a later request reports the error to its caller
+            log.warning("preloading the pages failed: %s", error)
 
     def _load_if_small(self) -> Iterator[LayerPage]:
         self.library.list_paths()
@@ -92,7 +92,7 @@ class SageService:
     # -- pages ----------------------------------------------------------------------------------
 
     async def get_knowledge(self, layer: str, topic: str | None, timeout_ms: int | None = None) -> Json:
-        """A topic, or everything in a layer."""
+        """Return one topic, or all pages of a layer."""
         deadline = self.make_deadline(TOPIC if topic else LAYER, timeout_ms)
         if deadline.is_memory_only:
             read, complete = self._read_from_memory(layer, topic)
@@ -105,7 +105,9 @@ class SageService:
                 deadline, "sage_get_knowledge", {"content": body, "files": _list_files(read)}
             )
         if not read:
-            raise NotFound(f"The layer '{layer}' has no pages", hint="Add Markdown files to its folder.", layer=layer)
+            raise NotFound(
+                f"Layer '{layer}' has no pages", hint="Add Markdown files to the folder of the layer.", layer=layer
+            )
         return {
             "content": body,
             "metadata": {
@@ -116,7 +118,7 @@ class SageService:
         }  # fmt: skip
 
     def _read_topic(self, layer: str, topic: str | None) -> Iterator[ReadPage]:
-        """One page a step."""
+        """Yield the pages one by one."""
         paths = self.library.list_paths(layer)
         wanted = topic_names.resolve_topic(topic, paths) if topic else paths
         for path in wanted:
@@ -128,7 +130,7 @@ class SageService:
                     raise
 
     def _read_from_memory(self, layer: str, topic: str | None) -> tuple[list[ReadPage], bool]:
-        """What can be had without touching the disk, and whether that is all of it."""
+        """Return the cached pages without disk access, and whether they are complete."""
         paths = self.library.known_paths(layer)
         if paths is None:
             return [], False
@@ -137,10 +139,10 @@ class SageService:
         missing = len(wanted) - len(found) - len(self.library.broken.keys() & set(wanted))
         return [ReadPage(page, True) for page in found], missing <= 0
 
-    # -- the rest -------------------------------------------------------------------------------
+    # -- tokens and status ----------------------------------------------------------------------
 
     def get_token_counter(self) -> CountTokens:
-        """The tokenizer's count, remembered by text; reading the tokenizer takes a moment."""
+        """Return a cached token counter; the tokenizer is loaded on the first call."""
         if self._token_counter is None:
             self._token_counter = lru_cache(maxsize=8192)(self._load_token_counter())
         return self._token_counter
@@ -153,7 +155,8 @@ class SageService:
             {"path": f"{topic_names.CONTENT_PREFIX}{path}", "reason": why} for path, why in broken.items()
         ]
         layers: Json = {
-            layer: [topic_names.topic_of(path) for path in self.library.known_paths(layer) or ()] for layer in LAYERS
+            layer: [topic_names.format_topic(path) for path in self.library.known_paths(layer) or ()]
+            for layer in LAYERS
         }
         healthy = look.complete and not broken and bool(paths)
         return {
@@ -177,7 +180,7 @@ class SageService:
 
 
 def _join_pages(read: list[ReadPage]) -> str:
-    """The pages as one text: layers in their order, in each the most important first."""
+    """Join the pages by layer, priority and path."""
 
     def place(page: LayerPage) -> tuple[int, int, str]:
         return LAYERS.index(page.layer), page.priority, page.path

@@ -1,4 +1,4 @@
-"""The five levels of patience of contract 003, as deadlines that a clock enforces."""
+"""Deadlines for the five timeout levels of contract 003."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ from knowledge.model import Json
 
 T = TypeVar("T")
 
+log = logging.getLogger(__name__)
+
 MAX_THREADS = 64
-"""A disk that hangs keeps its threads for ever; somebody has to stop adding to them."""
+"""Limit of concurrent reads, because a read from a hanging disk blocks its thread forever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +41,10 @@ class _BackgroundSteps(Generic[T]):
 
     def start(self) -> None:
         if not self.running.acquire(blocking=False):
-            raise Unavailable("Too many reads are waiting for the disk", hint="Look at the disk of the content folder.")
-        # A daemon, since a read that hangs must not keep the program from ending.
+            raise Unavailable(
+                f"{MAX_THREADS} reads are waiting for the disk", hint="Check the disk of the content folder."
+            )
+        # A daemon thread, because a hanging read must not block the exit of the process.
         threading.Thread(target=self._run, name="gather", daemon=True).start()
 
     def _run(self) -> None:
@@ -54,7 +58,7 @@ class _BackgroundSteps(Generic[T]):
             failure = error
         finally:
             self.running.release()
-            with suppress(RuntimeError):  # the loop has ended, and nobody waits any more
+            with suppress(RuntimeError):  # the event loop is closed
                 self._loop.call_soon_threadsafe(self._resolve, failure)
 
     def _resolve(self, failure: Exception | None) -> None:
@@ -67,14 +71,14 @@ class _BackgroundSteps(Generic[T]):
 
 
 async def collect_within(steps: Iterable[T], seconds: float) -> PartialResult[T]:
-    """Everything that the steps yield, or what they have yielded when the seconds are over; the rest is cancelled."""
+    """Run an iterator in a thread and return its items, or those ready when the time is up."""
     work = _BackgroundSteps(steps)
     work.start()
     try:
         async with asyncio.timeout(seconds) as clock:
             await work.ended
     except TimeoutError:
-        if not clock.expired():  # the disk's own, not ours
+        if not clock.expired():  # raised by a step, not by our deadline
             raise
         return PartialResult(tuple(work.ready), complete=False)
     finally:
@@ -82,15 +86,13 @@ async def collect_within(steps: Iterable[T], seconds: float) -> PartialResult[T]
     return PartialResult(tuple(work.ready), complete=True)
 
 
-log = logging.getLogger(__name__)
-
 LEVEL_MS = {"T1": 100, "T2": 500, "T3": 2_000, "T4": 5_000, "T5": 10_000}
-"""Milliseconds; T1 is only for what lies in memory."""
+"""Timeout per level; T1 is answered only from memory."""
 TOPIC, STANDARD, LAYER, CONTEXT = "T2", "T3", "T4", "T5"
 
 
-def level_of(milliseconds: int) -> str:
-    """The level that a time belongs to: the first that is not shorter."""
+def find_level(milliseconds: int) -> str:
+    """Return the first level whose timeout is not shorter."""
     return next((name for name, limit in LEVEL_MS.items() if milliseconds <= limit), "T5")
 
 
@@ -101,12 +103,12 @@ class Deadline:
 
     @classmethod
     def for_level(cls, level: str, *ceilings: int | None) -> Deadline:
-        """The level's own time, or less where the caller or the operator allows less."""
+        """Return the timeout of the level, reduced to the lowest ceiling."""
         return cls(min([LEVEL_MS[level], *(ceiling for ceiling in ceilings if ceiling is not None)]))
 
     @property
     def level(self) -> str:
-        return level_of(self.milliseconds)
+        return find_level(self.milliseconds)
 
     @property
     def is_memory_only(self) -> bool:
@@ -117,12 +119,12 @@ class Deadline:
         return round((time.monotonic() - self.began) * 1000)
 
     def seconds_left(self, share: float = 1.0) -> float:
-        """The seconds until the deadline, or until this share of it."""
+        """Return the seconds until the deadline, or until a share of it."""
         return max(self.began + share * self.milliseconds / 1000 - time.monotonic(), 0.0)
 
 
 class TimeoutCounter:
-    """Counts and logs every deadline that was missed."""
+    """Counts and logs missed deadlines by level."""
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
@@ -132,14 +134,14 @@ class TimeoutCounter:
         return {"total": self._counts.total(), **{level: self._counts[level] for level in LEVEL_MS}}
 
     def record_miss(self, deadline: Deadline, what: str, fallback: Json) -> DeadlineExceeded:
-        """The refusal, with what was ready in it."""
+        """Count and log a missed deadline, and return the error with the partial result."""
         self._counts[deadline.level] += 1
         elapsed = deadline.elapsed_ms
         facts = {"what": what, "level": deadline.level, "timeout_ms": deadline.milliseconds, "elapsed_ms": elapsed}
-        log.warning("a deadline was missed", extra={"facts": facts})
+        log.warning("deadline exceeded", extra={"facts": facts})
         return DeadlineExceeded(
             f"Operation exceeded {deadline.level} timeout ({deadline.milliseconds}ms)",
-            hint="Use what is in 'fallback', or ask again: more of it will be in memory by then.",
+            hint="Use the partial result in 'fallback', or retry: more pages are cached then.",
             timeout_level=deadline.level, timeout_ms=deadline.milliseconds, elapsed_ms=elapsed,
             fallback={**fallback, "complete": False},
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What goes into an agent's context: whole sections by weight, never more tokens than allowed. Pure."""
+"""Choose whole sections by weight within a token budget."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from typing import TypeAlias
 CountTokens: TypeAlias = Callable[[str], int]
 
 MIN_CUT_TOKENS = 16
-"""With less room than this, the beginning of a section says nothing."""
+"""Minimum of remaining tokens for a truncated section; less is not useful to read."""
 CUT_MARK = "…"
 SENTENCE_BREAK = re.compile(r"(?<=[.!?])\s+(?=\S)")
 
 
 @dataclass(frozen=True, slots=True)
 class CandidateSection:
-    """One section of a page that could go in."""
+    """A section of a page with its weight and token count."""
 
     page: str
     title: str
     heading: str | None
     text: str
     order: int
-    """Where it stands in its page."""
+    """Position in the page."""
     weight: float
     tokens: int
 
@@ -41,19 +41,19 @@ class CandidateSection:
 class ChosenSections:
     text: str
     sections: tuple[str, ...]
-    """What is in the text: a page where all of it is, otherwise its sections."""
+    """Names of complete pages and of single sections."""
     tokens: int
     cut: tuple[str, ...] = ()
-    """Of these sections only the beginning is there."""
+    """Names of truncated sections."""
     left_out: int = 0
 
 
 def choose_sections(parts: Sequence[CandidateSection], budget: int, count: CountTokens) -> ChosenSections:
-    """The best sections that fit, whole; then, where room is left, the beginning of the best one that did not."""
+    """Choose the best whole sections that fit, then truncate the next best to fill the budget."""
     ranked = sorted(parts, key=lambda part: (-part.weight, part.page, part.order))
     taken = _take_fitting(ranked, budget, count)
     text = render_sections(taken)
-    while taken and count(text) > budget:  # tokens of the whole are not quite the sum of the parts
+    while taken and count(text) > budget:  # the tokens of the joined text can exceed the sum of its parts
         taken = taken[:-1]
         text = render_sections(taken)
     there = {part.place for part in taken}
@@ -66,13 +66,13 @@ def choose_sections(parts: Sequence[CandidateSection], budget: int, count: Count
 
 
 def render_sections(parts: Sequence[CandidateSection]) -> str:
-    """The sections under the titles of their pages, in the order of the pages' best ones."""
+    """Join the sections under the titles of their pages, pages in order of their best section."""
     blocks = ("\n\n".join([f"# {found[0].title}", *(part.text for part in found)]) for found in group_by_page(parts))
     return "\n\n".join(blocks)
 
 
 def group_by_page(parts: Sequence[CandidateSection]) -> list[list[CandidateSection]]:
-    """The pages in the order in which they first appear, the sections of each as they stand there."""
+    """Group sections by page in order of first appearance, each group in page order."""
     pages: dict[str, list[CandidateSection]] = {}
     for part in parts:
         pages.setdefault(part.page, []).append(part)
@@ -82,30 +82,30 @@ def group_by_page(parts: Sequence[CandidateSection]) -> list[list[CandidateSecti
 def name_sections(
     taken: Sequence[CandidateSection], parts: Sequence[CandidateSection], cut: Sequence[str]
 ) -> tuple[str, ...]:
-    """What was taken, by name; a page that is there as a whole is one name."""
+    """Return the names of complete pages and of single sections."""
     there = {part.place for part in taken if part.name not in cut}
-    torn = {part.page for part in parts if part.place not in there}
-    found = (part.name if part.page in torn else part.page for page in group_by_page(taken) for part in page)
+    incomplete = {part.page for part in parts if part.place not in there}
+    found = (part.name if part.page in incomplete else part.page for page in group_by_page(taken) for part in page)
     return tuple(dict.fromkeys(found))
 
 
 def _take_fitting(ranked: Sequence[CandidateSection], budget: int, count: CountTokens) -> list[CandidateSection]:
     taken: list[CandidateSection] = []
     titled: set[str] = set()
-    room = budget
+    remaining = budget
     for part in ranked:
         cost = part.tokens + count("\n\n") + (0 if part.page in titled else count(f"# {part.title}\n\n"))
-        if cost <= room:
+        if cost <= remaining:
             taken.append(part)
             titled.add(part.page)
-            room -= cost
+            remaining -= cost
     return taken
 
 
 def _cut_to_fit(
     part: CandidateSection, taken: list[CandidateSection], budget: int, count: CountTokens
 ) -> CandidateSection | None:
-    """As many paragraphs, and then sentences, of a section as there is room for."""
+    """Truncate a section to the paragraphs and sentences that fit the budget."""
     kept = ""
     for longer in _list_prefixes(part.text):
         half = _replace_text(part, f"{longer} {CUT_MARK}")
@@ -116,7 +116,7 @@ def _cut_to_fit(
 
 
 def _list_prefixes(text: str) -> Iterator[str]:
-    """Ever longer beginnings; a heading alone, or half a block of code, is none."""
+    """Yield prefixes in growing length, never a heading alone or part of a code block."""
     blocks = _split_blocks(text)
     done = ""
     for place, block in enumerate(blocks):
@@ -133,7 +133,7 @@ def _list_prefixes(text: str) -> Iterator[str]:
 
 
 def _split_blocks(text: str) -> list[str]:
-    """Paragraphs and whole blocks of code."""
+    """Split text into paragraphs and whole code blocks."""
     found: list[str] = []
     fenced = False
     for block in re.split(r"\n{2,}", text):

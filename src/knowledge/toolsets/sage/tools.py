@@ -1,4 +1,4 @@
-"""Contract 003: the tools and resources of layered knowledge for coding agents."""
+"""Contract 003: the tools, resources and prompt of the layered knowledge base."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from knowledge.toolsets.sage.context import TASKS, Task
 from knowledge.toolsets.sage.library import ALL_LAYERS, LAYERS
 from knowledge.toolsets.sage.service import SageService
 from knowledge.toolsets.sage.timeouts import TOPIC, collect_within
-from knowledge.toolsets.sage.topic_names import topic_of
+from knowledge.toolsets.sage.topic_names import format_topic
 
 LayerName: TypeAlias = Literal["core", "guidelines", "frameworks", "practices", "all"]
 
@@ -44,7 +44,7 @@ CAPABILITY_BY_NAME = {
     "sage_get_context": "context_management",
     "sage_task_prompt": "context_management",
 }
-"""What a capability switches on; sage_info is always there."""
+"""Capability that enables a tool or prompt; sage_info is always enabled."""
 
 SCHEME = "knowledge://"
 LAYER_DESCRIPTIONS = {
@@ -56,15 +56,15 @@ LAYER_DESCRIPTIONS = {
 
 
 def refuse(error: KnowledgeError) -> Refusal:
-    """`error{code, message, details}`, and beside it what was ready when the time was up."""
-    word = find_nearest(type(error), ERROR_CODES)
+    """Format an error as `error{code, message, details}`, with the partial result in `fallback`."""
+    code = find_nearest(type(error), ERROR_CODES)
     details: Json = {key: value for key, value in error.details.items() if key != "fallback"}
     if error.hint:
         details["hint"] = error.hint
-    body: Json = {"error": {"code": word, "message": str(error), "details": details}}
+    body: Json = {"error": {"code": code, "message": str(error), "details": details}}
     if "fallback" in error.details:
         body["fallback"] = error.details["fallback"]
-    return Refusal(body, code=word)
+    return Refusal(body, code=code)
 
 
 class LayerResources:
@@ -74,7 +74,7 @@ class LayerResources:
     )
 
     async def list(self, call: ToolCall) -> list[Resource]:
-        """The four layers, and every page of theirs."""
+        """List the four layers and all their pages."""
         sage = call.service(SageService)
         found = await collect_within(_list_paths(sage), sage.make_deadline(TOPIC).seconds_left())
         layers = [
@@ -90,7 +90,7 @@ class LayerResources:
         if layer not in (*LAYERS, ALL_LAYERS):
             known: list[JsonValue] = [*LAYERS]
             raise NotFound(
-                f"There is no layer '{layer[:50]}'; there are {', '.join(LAYERS)}", layer=layer[:50], layers=known
+                f"Unknown layer '{layer[:50]}'; known layers: {', '.join(LAYERS)}", layer=layer[:50], layers=known
             )
         answer = await call.service(SageService).get_knowledge(layer, topic.strip("/ ") or None)
         return ResourceText(uri, str(answer["content"]))
@@ -101,7 +101,7 @@ def _list_paths(sage: SageService) -> Iterator[tuple[str, ...]]:
 
 
 def _make_resource(sage: SageService, path: str) -> Resource:
-    name = topic_of(path)
+    name = format_topic(path)
     page = sage.library.find_cached(path)
     about = (page.summary or page.title) if page is not None else name
     return Resource(SCHEME + quote(name), name, about)
@@ -159,15 +159,15 @@ async def show_info(call: ToolCall) -> Json:
     return await call.service(SageService).info()
 
 
-async def render_task_prompt(call: ToolCall, given: Mapping[str, str]) -> str:
+async def render_task_prompt(call: ToolCall, arguments: Mapping[str, str]) -> str:
     from knowledge.toolsets.sage import context as sage_context
 
-    task = given.get("task_type", "").strip().lower()
+    task = arguments.get("task_type", "").strip().lower()
     if task not in TASKS:
         raise InvalidParameter(
             f"Invalid value for 'task_type': must be one of {', '.join(TASKS)}", parameter="task_type"
         )
-    return await sage_context.build_prompt(call.service(SageService), task, given.get("context", ""))
+    return await sage_context.build_prompt(call.service(SageService), task, arguments.get("context", ""))
 
 
 tools.prompts.append(
@@ -184,7 +184,7 @@ tools.prompts.append(
 
 
 def select_capabilities(capabilities: Collection[str]) -> Toolset:
-    """The toolset with only what the operator has switched on."""
+    """Return the toolset with the tools of the configured capabilities."""
     off = set(CAPABILITIES) - set(capabilities)
     return Toolset(
         name=tools.name,

@@ -1,4 +1,4 @@
-"""Loose names: what somebody calls a topic, and the page that is meant. Only names that exist are ever answered."""
+"""Resolve an inexact topic name to the paths of existing pages."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ PathWords: TypeAlias = tuple[tuple[str, ...], ...]
 
 @dataclass(frozen=True, slots=True)
 class TopicName:
-    """A path cut into what can be compared."""
+    """A page path split into words for comparison."""
 
     path: str
     words: PathWords
-    """The words of each part of the path, without layer and suffix."""
+    """Words of each path segment, without layer and suffix."""
 
     @property
     def layer(self) -> str:
@@ -37,24 +37,24 @@ class TopicName:
 
 
 def resolve_topic(wanted: str, paths: Sequence[str]) -> tuple[str, ...]:
-    """The one page that is meant, or the pages of the folder that is; otherwise NotFound, which names near ones."""
+    """Return the one matching page or the pages of a matching folder; NotFound suggests similar names."""
     asked, names = _split_words(wanted), [TopicName(path, _split_path_words(path)) for path in paths]
     if len(asked) > 1 and (inside := [name for name in names if _split_words(name.layer) == asked[:1]]):
         asked, names = asked[1:], inside
     if asked and not _has_parent_segment(wanted):
-        for rung in _make_matchers(asked):
-            found = tuple(name.path for name in names if rung(name))
+        for matches in _make_matchers(asked):
+            found = tuple(name.path for name in names if matches(name))
             if len(found) == 1:
                 return found
             if found:
-                break  # more than one could be meant, and a looser look would only find more
+                break  # ambiguous: looser matchers would only find more
             if folder := tuple(name.path for name in names if _is_in_folder(name, asked)):
                 return folder
     raise _topic_not_found_error(wanted, paths)
 
 
 def _make_matchers(asked: PathWords) -> tuple[Callable[[TopicName], bool], ...]:
-    """From strict to loose: the whole path, its end, its words, the beginnings of its words."""
+    """Return matchers from strict to loose: whole path, last segments, words, word prefixes."""
     flat = [word for part in asked for word in part]
     return (
         lambda name: name.words == asked,
@@ -66,7 +66,7 @@ def _make_matchers(asked: PathWords) -> tuple[Callable[[TopicName], bool], ...]:
 
 
 def suggest_topics(wanted: str, paths: Sequence[str]) -> list[str]:
-    """The names that come closest, for whoever has mistyped one."""
+    """Return existing topics with similar names, most similar first."""
     flat = " ".join(word for part in _split_words(wanted) for word in part)[:200]
 
     def likeness(path: str) -> float:
@@ -75,19 +75,19 @@ def suggest_topics(wanted: str, paths: Sequence[str]) -> list[str]:
         return max([whole, *(difflib.SequenceMatcher(None, flat, word).ratio() for word in words)])
 
     ranked = sorted(((likeness(path), path) for path in paths), key=lambda pair: (-pair[0], pair[1]))
-    return [topic_of(path) for score, path in ranked[:MAX_SUGGESTIONS] if score >= MIN_SIMILARITY]
+    return [format_topic(path) for score, path in ranked[:MAX_SUGGESTIONS] if score >= MIN_SIMILARITY]
 
 
-def topic_of(path: str) -> str:
-    """`frameworks/resilience/timeout_patterns`: a path as it can be asked for."""
+def format_topic(path: str) -> str:
+    """Return a path without its suffix: `frameworks/resilience/timeout_patterns`."""
     return path.rpartition(".")[0]
 
 
 def _topic_not_found_error(wanted: str, paths: Sequence[str]) -> NotFound:
     close: list[JsonValue] = [*suggest_topics(wanted, paths)]
-    known: list[JsonValue] = [topic_of(path) for path in paths]
-    hint = f"Did you mean {' or '.join(map(str, close))}?" if close else "sage_info lists the topics that there are."
-    return NotFound(f"There is no topic '{wanted[:100]}'", hint=hint, topic=wanted[:100], near=close or known[:20])
+    known: list[JsonValue] = [format_topic(path) for path in paths]
+    hint = f"Did you mean {' or '.join(map(str, close))}?" if close else "Call sage_info for a list of all topics."
+    return NotFound(f"Topic '{wanted[:100]}' not found", hint=hint, topic=wanted[:100], near=close or known[:20])
 
 
 def _has_parent_segment(wanted: str) -> bool:
