@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections import Counter
-from collections.abc import Collection, Hashable
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -41,10 +41,7 @@ class MemorySearch(Generic[Key]):
         with self._lock:
             self._entries.pop(key, None)
 
-    def __contains__(self, key: Key) -> bool:
-        return key in self._entries
-
-    def search(self, question: str, among: Collection[Key] | None = None) -> list[tuple[Key, float]]:
+    def search(self, question: str) -> list[tuple[Key, float]]:
         """Return the keys of matching texts with their relevance from 0 to 1, best first."""
         with self._lock:
             held = dict(self._entries)
@@ -57,7 +54,7 @@ class MemorySearch(Generic[Key]):
             score = sum(
                 weights[forms] * repeats * _score_term(entry, forms, average) for forms, repeats in words.items()
             )
-            if score > 0 and (among is None or key in among):
+            if score > 0:
                 found.append((key, to_relevance(score / ceiling)))
         return sorted(found, key=lambda pair: -pair[1])
 
