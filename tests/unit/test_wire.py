@@ -50,8 +50,8 @@ from knowledge.model import (
     SearchMode,
 )
 from knowledge.wire import documents as documents_on_the_wire
-from knowledge.wire.requests import form_tags
-from knowledge.wire.values import load_bound
+from knowledge.wire.requests import parse_form_tags
+from knowledge.wire.values import load_date
 
 texts = st.text(st.characters(codec="utf-8"), max_size=30)
 words = st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=20).filter(str.strip)
@@ -150,7 +150,7 @@ def test_small_answers_survive_the_journey() -> None:
 
 
 def test_the_wire_shows_every_field_of_a_document() -> None:
-    assert ("id", "uid", *documents_on_the_wire.FACTS) == tuple(field.name for field in fields(Document))
+    assert ("id", "uid", *documents_on_the_wire.DOCUMENT_FIELDS) == tuple(field.name for field in fields(Document))
 
 
 def test_a_job_shows_its_fields_in_their_order_with_the_progress_after_the_status() -> None:
@@ -254,7 +254,7 @@ def test_the_fields_beside_a_file_survive_the_journey(tags: tuple[str, ...]) -> 
         filename='a "b".txt', content=Content.from_bytes(b""), collection="2024", tags=tags, metadata={"a": [1]}
     )
     form: dict[str, Any] = wire.dump_file_fields(new)
-    form["tags"] = form_tags(form["tags"])
+    form["tags"] = parse_form_tags(form["tags"])
     form["metadata"] = json.loads(form["metadata"])
     again = wire.FileFields.model_validate(form, strict=False).to_file(form["filename"], new.content)
     assert again == new
@@ -329,15 +329,15 @@ def test_words_alone_and_meaning_alone_can_be_asked_for_either_way() -> None:
 
 
 def test_a_last_day_is_meant_to_its_end() -> None:
-    assert load_bound("2026-01-31", "date_to", end=True) == datetime(2026, 1, 31, 23, 59, 59, 999999, UTC)
-    assert load_bound("2026-01-31", "date_from") == datetime(2026, 1, 31, tzinfo=UTC)
-    assert load_bound("2026-01-31T01:00:00+02:00", "date_from") == datetime(2026, 1, 30, 23, tzinfo=UTC)
+    assert load_date("2026-01-31", "date_to", end=True) == datetime(2026, 1, 31, 23, 59, 59, 999999, UTC)
+    assert load_date("2026-01-31", "date_from") == datetime(2026, 1, 31, tzinfo=UTC)
+    assert load_date("2026-01-31T01:00:00+02:00", "date_from") == datetime(2026, 1, 30, 23, tzinfo=UTC)
 
 
 @pytest.mark.parametrize("text", ["", "soon", "2026-13-01", "0001-01-01T00:00:00+14:00", "9999-12-31T23:00:00-14:00"])
 def test_a_date_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(InvalidParameter, match="not a date"):
-        load_bound(text, "date_from")
+        load_date(text, "date_from")
 
 
 @pytest.mark.parametrize("text", ["", "abc", "-1", "1.5", "99999999999999999999", "٣", " 1", "1\n"])
@@ -363,12 +363,12 @@ def test_a_collection_without_any_name_is_refused() -> None:
     [(["a, b,,"], ["a", "b"]), (["a,b", "c"], ["a,b", "c"]), (['["a,b"]'], ["a,b"]), ([""], [])],
 )
 def test_tags_of_a_form_are_repeated_or_separated_by_commas(given: list[str], tags: list[str]) -> None:
-    assert form_tags(given) == tags
+    assert parse_form_tags(given) == tags
 
 
 def _document(tags: tuple[str, ...] = (), collection: str = "documents") -> Document:
     moment = "2026-01-31T12:00:00Z"
-    shape: Any = dict.fromkeys(documents_on_the_wire.FACTS) | {"title": "", "doc_type": "", "sha256": ""}
+    shape: Any = dict.fromkeys(documents_on_the_wire.DOCUMENT_FIELDS) | {"title": "", "doc_type": "", "sha256": ""}
     shape |= {"id": 1, "uid": str(UUID(int=1)), "kind": "note", "collection_id": 1, "owner": 0, "metadata": {}}
     shape |= {
         "size_bytes": 1,

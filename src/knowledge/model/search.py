@@ -11,7 +11,7 @@ from knowledge.model.documents import Chunk, Document
 from knowledge.model.jobs import JobKind, JobStatus
 from knowledge.model.values import CollectionRef, Json, Ref
 
-WORDS_ALONE_CURVE = (-2.08, 7.88)
+KEYWORD_RELEVANCE_CURVE = (-2.08, 7.88)
 """Offset and slope of the logistic curve from a BM25 score, as a share of the best possible, to a relevance."""
 
 

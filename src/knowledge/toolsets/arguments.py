@@ -16,7 +16,7 @@ from pydantic_core import ErrorDetails
 from knowledge.engine.api import find_doc_type, list_doc_types
 from knowledge.errors import InvalidParameter, KnowledgeError, MissingParameter, UnknownParameter, UnsupportedFormat
 from knowledge.model import Json, JsonValue
-from knowledge.wire.errors import TOOL_WORDS, describe_problem
+from knowledge.wire.errors import TOOL_MESSAGES, describe_problem
 
 
 def normalize_format(name: str) -> str:
@@ -150,7 +150,7 @@ def _argument_error(model: type[Arguments], problems: list[ErrorDetails]) -> Kno
             f"Unknown parameter: {path}. Valid parameters: {listed}",
             hint="Remove it or use one of the valid names.", parameter=path, valid_parameters=valid,
         )  # fmt: skip
-    message = f"Invalid value for '{path}': {describe_problem(first, TOOL_WORDS)}"
+    message = f"Invalid value for '{path}': {describe_problem(first, TOOL_MESSAGES)}"
     return InvalidParameter(message, hint=f"Correct '{path}' and call again.", parameter=path)
 
 

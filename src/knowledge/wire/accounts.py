@@ -11,7 +11,7 @@ from pydantic import Field
 from knowledge.errors import InvalidParameter
 from knowledge.model import Account, ApiKey, IssuedKey, Json
 from knowledge.wire.requests import Body
-from knowledge.wire.values import dump_moment_or_none, load_bound, load_ref
+from knowledge.wire.values import dump_timestamp_or_none, load_date, load_ref
 
 
 class CredentialsBody(Body):
@@ -32,8 +32,8 @@ class NewKeyBody(Body):
     name: str = Field("key", description="What it is for.")
     expires_at: str | None = Field(None, description="A day or a moment (UTC); without one it does not expire.")
 
-    def expires(self) -> datetime | None:
-        return None if self.expires_at is None else load_bound(self.expires_at, "expires_at", end=True)
+    def parse_expiry(self) -> datetime | None:
+        return None if self.expires_at is None else load_date(self.expires_at, "expires_at", end=True)
 
 
 class PasswordBody(Body):
@@ -41,7 +41,7 @@ class PasswordBody(Body):
     new_password: str = Field(description="8 to 1024 characters.")
 
 
-class LeavingBody(Body):
+class DeleteAccountBody(Body):
     password: str
 
 
@@ -85,4 +85,4 @@ _KEY_VALUES = attrgetter(*(each.name for each in fields(ApiKey)))
 
 
 def dump_new_key(name: str, expires_at: datetime | None) -> Json:
-    return {"name": name, "expires_at": dump_moment_or_none(expires_at)}
+    return {"name": name, "expires_at": dump_timestamp_or_none(expires_at)}

@@ -24,11 +24,11 @@ from knowledge.model import (
     new_uid,
 )
 from knowledge.wire.requests import Body, BodyUuid, Listing, Metadata
-from knowledge.wire.values import LARGEST_ID
+from knowledge.wire.values import MAX_ID
 
 _NUMBER = re.compile(r"[0-9]{1,19}")
 
-_SHARED = (
+_SHARED_FIELDS = (
     *("id", "uid", "name", "description", "document_count", "chunk_count"),
     *("source_type", "url", "metadata", "created_at", "updated_at"),
 )
@@ -89,7 +89,7 @@ class GrantBody(Body):
 
 
 def load_corpus_id(text: str) -> int:
-    if not _NUMBER.fullmatch(text) or not 0 < int(text) <= LARGEST_ID:
+    if not _NUMBER.fullmatch(text) or not 0 < int(text) <= MAX_ID:
         raise InvalidCorpusId(f"'{text[:40]}' is not the number of a corpus", parameter="corpus_id")
     return int(text)
 
@@ -128,7 +128,7 @@ class CorpusShape:
             is_approved=curation.is_approved,
             owner=curation.owner_name,
             owner_id=corpus.owner,
-            **{name: getattr(corpus, name) for name in _SHARED},
+            **{name: getattr(corpus, name) for name in _SHARED_FIELDS},
         )
 
     def to_collection(self) -> Collection:
@@ -136,7 +136,7 @@ class CorpusShape:
             title=self.display_name,
             owner=self.owner_id,
             curation=Curation(self.category, self.version, self.is_public, self.is_approved, self.owner),
-            **{name: getattr(self, name) for name in _SHARED},
+            **{name: getattr(self, name) for name in _SHARED_FIELDS},
         )
 
 

@@ -32,23 +32,23 @@ from knowledge.model import (
 )
 from knowledge.model.documents import DESCRIPTION_FIELDS
 from knowledge.wire.requests import (
-    FURTHEST,
+    MAX_OFFSET,
     Body,
     BodyUuid,
     Listing,
     Metadata,
     Reference,
     dump_form_tags,
-    leave_out_usual,
+    omit_defaults,
 )
 from knowledge.wire.values import (
-    carried,
+    add_collection_tag,
+    choose_collection,
+    dump_collection,
     dump_collection_ref,
     load_collection_ref,
-    one_collection,
-    part_tags,
-    with_collection,
-    without_collection,
+    remove_collection_tag,
+    split_tags,
 )
 
 SECTION_SEPARATOR = " > "
@@ -57,7 +57,7 @@ SECTION_SEPARATOR = " > "
 
 
 @dataclass(frozen=True)
-class DocumentFacts:
+class DocumentFields:
     """What a document and a hit both say about the document; the collection is the first of the tags."""
 
     title: str
@@ -83,21 +83,21 @@ class DocumentFacts:
     updated_at: datetime
 
 
-FACTS = tuple(each.name for each in fields(DocumentFacts))
-_facts_of = attrgetter(*FACTS)
-_TAGS = FACTS.index("tags")
+DOCUMENT_FIELDS = tuple(each.name for each in fields(DocumentFields))
+_get_document_fields = attrgetter(*DOCUMENT_FIELDS)
+_TAGS = DOCUMENT_FIELDS.index("tags")
 
 
-def list_facts(document: Document) -> list[Any]:
-    """The values of DocumentFacts in their order."""
-    values = list(_facts_of(document))
-    values[_TAGS] = with_collection(document.tags, document.collection)
+def list_document_fields(document: Document) -> list[Any]:
+    """The values of DocumentFields in their order."""
+    values = list(_get_document_fields(document))
+    values[_TAGS] = add_collection_tag(document.tags, document.collection)
     return values
 
 
-def load_facts(facts: DocumentFacts, number: int, uid: UUID) -> Document:
-    values = dict(zip(FACTS, _facts_of(facts), strict=True))
-    return Document(number, uid, **{**values, "tags": without_collection(facts.tags, facts.collection)})
+def load_document(facts: DocumentFields, number: int, uid: UUID) -> Document:
+    values = dict(zip(DOCUMENT_FIELDS, _get_document_fields(facts), strict=True))
+    return Document(number, uid, **{**values, "tags": remove_collection_tag(facts.tags, facts.collection)})
 
 
 @dataclass(frozen=True)
@@ -109,15 +109,15 @@ class _DocumentId:
 
 
 @dataclass(frozen=True)
-class DocumentShape(DocumentFacts, _DocumentId):
+class DocumentShape(DocumentFields, _DocumentId):
     """A document with its collection among the tags."""
 
     @classmethod
     def from_document(cls, document: Document) -> DocumentShape:
-        return cls(document.id, document.uid, *list_facts(document))
+        return cls(document.id, document.uid, *list_document_fields(document))
 
     def to_document(self) -> Document:
-        return load_facts(self, self.id, self.uid)
+        return load_document(self, self.id, self.uid)
 
 
 @dataclass(frozen=True)
@@ -134,13 +134,13 @@ class ChunkShape:
 
     @classmethod
     def from_chunk(cls, chunk: Chunk) -> ChunkShape:
-        return cls(chunk.id, chunk.uid, chunk.index, chunk.text, chunk.page, section_header(chunk), chunk.section)
+        return cls(chunk.id, chunk.uid, chunk.index, chunk.text, chunk.page, join_section(chunk), chunk.section)
 
     def to_chunk(self, document_id: int) -> Chunk:
         return Chunk(self.id, self.uid, document_id, self.index, self.text, self.page, self.section)
 
 
-def section_header(chunk: Chunk) -> str | None:
+def join_section(chunk: Chunk) -> str | None:
     return SECTION_SEPARATOR.join(chunk.section) or None
 
 
@@ -152,7 +152,7 @@ class DocumentWithChunksShape(DocumentShape):
 
     @classmethod
     def from_chunks(cls, document: Document, chunks: Sequence[Chunk]) -> DocumentWithChunksShape:
-        values = [*list_facts(document), tuple(map(ChunkShape.from_chunk, chunks))]
+        values = [*list_document_fields(document), tuple(map(ChunkShape.from_chunk, chunks))]
         return cls(document.id, document.uid, *values)
 
     def to_chunks(self) -> list[Chunk]:
@@ -197,9 +197,9 @@ class AddBody(Body):
 
     def _describe(self) -> dict[str, Any]:
         """What notes and files have in common."""
-        free, tagged = part_tags(self.tags)
+        free, tagged = split_tags(self.tags)
         named = None if self.collection is None else load_collection_ref(self.collection)
-        collection = one_collection(named, tagged)
+        collection = choose_collection(named, tagged)
         return {
             **{name: getattr(self, name) for name in DESCRIPTION_FIELDS},
             "tags": free,
@@ -215,9 +215,9 @@ class FileFields(AddBody):
     filename: str | None = Field(None, description="Instead of the name that the file was sent with.")
     kind: Literal["file", "page"] = Field("file", description="file, or page for one that came from the web.")
 
-    def going_into(self, collection: int) -> FileFields:
+    def for_collection(self, collection: int) -> FileFields:
         """The same for one collection; a form that names another contradicts itself."""
-        if self.collection is not None or part_tags(self.tags)[1]:
+        if self.collection is not None or split_tags(self.tags)[1]:
             raise InvalidParameter("The address names the collection", parameter="collection")
         return self.model_copy(update={"collection": collection})
 
@@ -227,14 +227,14 @@ class FileFields(AddBody):
 
 
 def dump_note(new: NewNote) -> Json:
-    tags, collection = carried(new.tags, new.collection)
+    tags, collection = dump_collection(new.tags, new.collection)
     described = new.dump_description()
     return {"note": new.text, **described, "tags": [*tags], "collection": collection, "job_uid": str(new.job_uid)}
 
 
 def dump_file_fields(new: NewFile) -> dict[str, str | list[str]]:
     """The form beside the file; what is not given is left out."""
-    tags, collection = carried(new.tags, new.collection)
+    tags, collection = dump_collection(new.tags, new.collection)
     fields = {
         **new.dump_description(),
         "filename": new.filename,
@@ -267,12 +267,12 @@ class DocumentEditBody(Body):
     remove_tags: list[str] = Field([])
 
     def to_edit(self) -> DocumentEdit:
-        add, tagged = part_tags(self.add_tags)
-        remove, left = part_tags(self.remove_tags)
+        add, tagged = split_tags(self.add_tags)
+        remove, left = split_tags(self.remove_tags)
         if left:
             raise Invalid("A document cannot be without a collection", hint="Name the new one as collection.")
         named = None if self.collection is None else load_collection_ref(self.collection)
-        moved = {"collection": one_collection(named, tagged), "add_tags": add, "remove_tags": remove}
+        moved = {"collection": choose_collection(named, tagged), "add_tags": add, "remove_tags": remove}
         return DocumentEdit(**{**dict(self), **moved})
 
 
@@ -280,14 +280,14 @@ class TagsBody(Body):
     add: list[str] = Field([], description="`collection:NAME` moves the document.")
     remove: list[str] = Field([], description="Its own `collection:NAME` moves it to the default collection.")
 
-    def moves_to(self) -> CollectionRef | None:
-        return one_collection(None, part_tags(self.add)[1])
+    def find_new_collection(self) -> CollectionRef | None:
+        return choose_collection(None, split_tags(self.add)[1])
 
-    def leaves(self) -> tuple[str, ...]:
-        return part_tags(self.remove)[1]
+    def find_removed_collections(self) -> tuple[str, ...]:
+        return split_tags(self.remove)[1]
 
     def to_edit(self, collection: CollectionRef | None) -> DocumentEdit:
-        add, remove = part_tags(self.add)[0], part_tags(self.remove)[0]
+        add, remove = split_tags(self.add)[0], split_tags(self.remove)[0]
         return DocumentEdit(add_tags=add, remove_tags=remove, collection=collection)
 
 
@@ -301,8 +301,8 @@ def dump_move(edit: DocumentEdit) -> Json | None:
     if edit.moved_from is None or not isinstance(edit.collection, str) or edit.changed_fields():
         return None
     return {
-        "remove": [*with_collection(edit.remove_tags, edit.moved_from)],
-        "add": [*with_collection(edit.add_tags, edit.collection)],
+        "remove": [*add_collection_tag(edit.remove_tags, edit.moved_from)],
+        "add": [*add_collection_tag(edit.add_tags, edit.collection)],
     }
 
 
@@ -316,13 +316,13 @@ class DocumentListing(Listing):
     source_path: str | None = None
     sort: Literal["created_at", "updated_at", "title", "filename", "size_bytes"] = "created_at"
     order: Literal["asc", "desc"] = "desc"
-    offset: int | None = Field(None, ge=0, le=FURTHEST, description="Instead of a page.")
+    offset: int | None = Field(None, ge=0, le=MAX_OFFSET, description="Instead of a page.")
 
     def to_filter(self) -> DocumentFilter:
-        free, tagged = part_tags([] if self.tag is None else [self.tag])
+        free, tagged = split_tags([] if self.tag is None else [self.tag])
         named = None if self.collection is None else load_collection_ref(self.collection)
         return DocumentFilter(
-            collection=one_collection(named, tagged),
+            collection=choose_collection(named, tagged),
             tag=free[0] if free else None,
             doc_type=self.type,
             source_path=self.source_path,
@@ -337,8 +337,8 @@ class DocumentListing(Listing):
 class ChunkRange(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    chunk_offset: int = Field(0, ge=0, le=FURTHEST, description="The first passage to show.")
-    chunk_limit: int | None = Field(None, ge=0, le=FURTHEST, description="How many; all when it is not given.")
+    chunk_offset: int = Field(0, ge=0, le=MAX_OFFSET, description="The first passage to show.")
+    chunk_limit: int | None = Field(None, ge=0, le=MAX_OFFSET, description="How many; all when it is not given.")
 
 
 def dump_document_filter(wanted: DocumentFilter) -> dict[str, str]:
@@ -354,4 +354,4 @@ def dump_document_filter(wanted: DocumentFilter) -> dict[str, str]:
         "per_page": str(wanted.per_page),
         "offset": None if wanted.offset is None else str(wanted.offset),
     }
-    return leave_out_usual(fields)
+    return omit_defaults(fields)

@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 from knowledge.errors import ERRORS_BY_CODE, KnowledgeError, walk_error_classes
 from knowledge.model import Json
 
-REST_WORDS = {
+REST_MESSAGES = {
     "int_type": "must be a whole number",
     "int_parsing": "must be a whole number",
     "int_from_float": "must be a whole number",
@@ -37,7 +37,7 @@ REST_WORDS = {
 }
 """By pydantic's type of error; the last is for all others."""
 
-TOOL_WORDS = {
+TOOL_MESSAGES = {
     "string_type": "must be a string",
     "int_type": "must be an integer",
     "int_from_float": "must be an integer",
@@ -86,13 +86,15 @@ def load_error(status: int, body: object) -> KnowledgeError | None:
     code, message, hint = facts.get("code"), facts.get("message"), facts.get("hint")
     if not (isinstance(code, str) and isinstance(message, str)):
         return None
-    error = (ERRORS_BY_CODE.get(code) or _nearest(status))(message, hint=hint if isinstance(hint, str) else None)
+    error = (ERRORS_BY_CODE.get(code) or _find_nearest_class(status))(
+        message, hint=hint if isinstance(hint, str) else None
+    )
     details = facts.get("details")
     error.details = cast(Json, details) if isinstance(details, dict) else {}
     return error
 
 
-def _nearest(status: int) -> type[KnowledgeError]:
+def _find_nearest_class(status: int) -> type[KnowledgeError]:
     """For a code of a later version: the first class with the same HTTP status."""
     return next((error for error in walk_error_classes() if error.status == status), KnowledgeError)
 

@@ -10,10 +10,10 @@ from pydantic import Field
 
 from knowledge.model import Collection, Job, JobFilter, JobKind, JobStatus, Json, ResultPage
 from knowledge.model.crawls import MAX_CRAWL_PAGES, Crawl, CrawlCounts, CrawledPage, NewCrawl
-from knowledge.wire.requests import Body, BodyUuid, Listing, leave_out_usual
+from knowledge.wire.requests import Body, BodyUuid, Listing, omit_defaults
 from knowledge.wire.values import dump_collection_ref, load_collection_ref
 
-STATES = {JobStatus.PROCESSING: "running", JobStatus.PARTIAL: "completed"}
+CONTRACT_002_STATES = {JobStatus.PROCESSING: "running", JobStatus.PARTIAL: "completed"}
 """Where contract 002 has another word for a job's state."""
 
 _JOB_FIELDS = tuple(each.name for each in fields(Job) if each.init)
@@ -91,7 +91,7 @@ class CrawlShape:
             uid=job.uid,
             source_id=crawl.collection_uid,
             url=crawl.url,
-            status=STATES.get(job.status, job.status.value),
+            status=CONTRACT_002_STATES.get(job.status, job.status.value),
             recursive=crawl.recursive,
             max_pages=crawl.max_pages,
             exclude_patterns=crawl.exclude,
@@ -202,4 +202,4 @@ def dump_job_filter(wanted: JobFilter) -> dict[str, str]:
         "page": str(wanted.page),
         "per_page": str(wanted.per_page),
     }
-    return leave_out_usual(fields)
+    return omit_defaults(fields)

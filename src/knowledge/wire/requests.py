@@ -14,9 +14,9 @@ from knowledge.errors import InvalidParameter
 Reference: TypeAlias = int | str
 BodyUuid: TypeAlias = Annotated[UUID, Field(strict=False)]
 """A UUID in a strict body: JSON has it as text."""
-FURTHEST = 10**9
+MAX_OFFSET = 10**9
 """Pages beyond this are nobody's; it keeps page times per_page far inside 64 bit."""
-USUAL = {"page": "1", "per_page": "50", "sort": "created_at", "order": "desc"}
+LISTING_DEFAULTS = {"page": "1", "per_page": "50", "sort": "created_at", "order": "desc"}
 """What a list goes by when its query string is empty."""
 
 
@@ -29,16 +29,16 @@ class Body(BaseModel):
 class Listing(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    page: int = Field(1, ge=1, le=FURTHEST)
+    page: int = Field(1, ge=1, le=MAX_OFFSET)
     per_page: int = Field(50, ge=1, le=200)
 
 
-def leave_out_usual(given: Mapping[str, str | None]) -> dict[str, str]:
+def omit_defaults(given: Mapping[str, str | None]) -> dict[str, str]:
     """The query string of a list without what it would mean anyhow."""
-    return {name: value for name, value in given.items() if value is not None and USUAL.get(name) != value}
+    return {name: value for name, value in given.items() if value is not None and LISTING_DEFAULTS.get(name) != value}
 
 
-def writable(value: object) -> object:
+def check_json(value: object) -> object:
     """Metadata that can be written down as JSON again; a number without end or half a surrogate pair cannot."""
     try:
         json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
@@ -47,25 +47,25 @@ def writable(value: object) -> object:
     return value
 
 
-Metadata = Annotated[dict[str, JsonValue], BeforeValidator(writable)]
+Metadata = Annotated[dict[str, JsonValue], BeforeValidator(check_json)]
 
 
 def dump_form_tags(tags: list[str]) -> list[str] | None:
     """Repeated, or as one JSON list where a comma or a blank would be read as something else."""
     if not tags:
         return None
-    return tags if form_tags(tags) == tags else [json.dumps(tags, ensure_ascii=False)]
+    return tags if parse_form_tags(tags) == tags else [json.dumps(tags, ensure_ascii=False)]
 
 
-def form_tags(values: list[str]) -> list[str]:
+def parse_form_tags(values: list[str]) -> list[str]:
     """Tags of a form: repeated, one field with commas, or a JSON list."""
     if len(values) == 1 and values[0].lstrip().startswith("["):
-        return _json_list(values[0])
+        return _parse_json_list(values[0])
     parts = values[0].split(",") if len(values) == 1 else values
     return [part.strip() for part in parts if part.strip()]
 
 
-def form_metadata(text: str) -> JsonValue:
+def parse_form_metadata(text: str) -> JsonValue:
     try:
         value: JsonValue = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -75,7 +75,7 @@ def form_metadata(text: str) -> JsonValue:
     return value
 
 
-def _json_list(text: str) -> list[str]:
+def _parse_json_list(text: str) -> list[str]:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):

@@ -20,18 +20,18 @@ from knowledge.model import (
     SearchFilter,
     SearchMode,
 )
-from knowledge.wire.documents import DocumentFacts, list_facts, load_facts, section_header
+from knowledge.wire.documents import DocumentFields, join_section, list_document_fields, load_document
 from knowledge.wire.requests import Body, Reference
 from knowledge.wire.values import (
     COLLECTION_TAG,
+    choose_collection,
     dump_collection_ref,
-    dump_moment_or_none,
     dump_ref,
-    load_bound,
+    dump_timestamp_or_none,
     load_collection_ref,
+    load_date,
     load_ref,
-    one_collection,
-    part_tags,
+    split_tags,
 )
 
 
@@ -45,7 +45,7 @@ class ChunkMetadataShape:
 
 
 @dataclass(frozen=True)
-class _HitFacts:
+class _HitFields:
     """What a hit says beside the facts of its document."""
 
     chunk_id: int
@@ -63,7 +63,7 @@ class _HitFacts:
 
 
 @dataclass(frozen=True)
-class HitShape(DocumentFacts, _HitFacts):
+class HitShape(DocumentFields, _HitFields):
     """A passage that answers a question, with its document."""
 
     @classmethod
@@ -80,13 +80,13 @@ class HitShape(DocumentFacts, _HitFacts):
             chunk.index,
             hit.indexes,
             chunk.text if first < last else None,
-            ChunkMetadataShape(chunk.page, section_header(chunk), chunk.section),
+            ChunkMetadataShape(chunk.page, join_section(chunk), chunk.section),
             hit.explanation,
-            *list_facts(document),
+            *list_document_fields(document),
         )
 
     def to_hit(self) -> Hit:
-        document = load_facts(self, self.document_id, self.document_uid)
+        document = load_document(self, self.document_id, self.document_uid)
         found = self.score, self.matched_by, self.text, self.chunk_indexes
         return Hit(self._to_chunk(), document, *found, self.explanation)
 
@@ -164,7 +164,7 @@ class SearchBody(Body):
         )
 
     def _filter(self) -> SearchFilter:
-        tags, tagged = part_tags(self.tags)
+        tags, tagged = split_tags(self.tags)
         single = [] if self.document_id is None else [self.document_id]
         doc_type = [] if self.doc_type is None else [self.doc_type]
         return SearchFilter(
@@ -172,13 +172,13 @@ class SearchBody(Body):
             tags=tags,
             doc_types=(*doc_type, *self.doc_types),
             documents=tuple(load_ref(ref, "document_id") for ref in (*single, *self.document_ids)),
-            date_from=None if self.date_from is None else load_bound(self.date_from, "date_from"),
-            date_to=None if self.date_to is None else load_bound(self.date_to, "date_to", end=True),
+            date_from=None if self.date_from is None else load_date(self.date_from, "date_from"),
+            date_to=None if self.date_to is None else load_date(self.date_to, "date_to", end=True),
         )
 
     def _collections(self, tagged: tuple[str, ...]) -> tuple[CollectionRef, ...]:
         named = None if self.collection is None else load_collection_ref(self.collection)
-        one = one_collection(named, tagged)
+        one = choose_collection(named, tagged)
         if one is None:
             return tuple(load_collection_ref(ref) for ref in self.collections)
         if self.collections:
@@ -207,8 +207,8 @@ def dump_query(query: Query) -> Json:
         "collections": collections,
         "document_ids": documents,
         "doc_types": list(wanted.doc_types),
-        "date_from": dump_moment_or_none(wanted.date_from),
-        "date_to": dump_moment_or_none(wanted.date_to),
+        "date_from": dump_timestamp_or_none(wanted.date_from),
+        "date_to": dump_timestamp_or_none(wanted.date_to),
         "mode": query.mode.value,
         "fts_only": query.mode is SearchMode.TEXT,
         "vec_only": query.mode is SearchMode.VECTOR,

@@ -12,23 +12,23 @@ from knowledge.model import CollectionRef, Ref
 
 COLLECTION_TAG = "collection:"
 """How a document's collection looks among its tags."""
-LARGEST_ID = 2**63 - 1
+MAX_ID = 2**63 - 1
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 _NUMBER = re.compile(r"[0-9]{1,19}")
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
-def dump_moment(moment: datetime) -> str:
+def dump_timestamp(moment: datetime) -> str:
     """RFC 3339 in UTC, with a Z."""
     return moment.astimezone(UTC).replace(tzinfo=None).isoformat() + "Z"
 
 
-def dump_moment_or_none(moment: datetime | None) -> str | None:
-    return None if moment is None else dump_moment(moment)
+def dump_timestamp_or_none(moment: datetime | None) -> str | None:
+    return None if moment is None else dump_timestamp(moment)
 
 
-def load_bound(text: str, name: str, *, end: bool = False) -> datetime:
+def load_date(text: str, name: str, *, end: bool = False) -> datetime:
     """One end of a range of dates: a day alone means all of it, a moment without a zone is UTC."""
     try:
         if _DAY.fullmatch(text):
@@ -45,7 +45,7 @@ def load_bound(text: str, name: str, *, end: bool = False) -> datetime:
 
 def load_ref(value: int | str, name: str = "id") -> Ref:
     """A document's or a job's number or UUID."""
-    ref = _number_or_uuid(value)
+    ref = _parse_number_or_uuid(value)
     if ref is None:
         raise InvalidParameter(
             f"'{name}' is neither a number nor a UUID: {str(value)[:40]!r}",
@@ -62,13 +62,13 @@ def dump_ref(ref: Ref) -> int | str:
 def load_collection_ref(value: int | str) -> CollectionRef:
     """A number, a UUID or a name; `collection:NAME` is a name whatever it looks like."""
     if isinstance(value, str) and value.startswith(COLLECTION_TAG):
-        return _collection_name(value.removeprefix(COLLECTION_TAG))
-    ref = _number_or_uuid(value)
+        return _check_collection_name(value.removeprefix(COLLECTION_TAG))
+    ref = _parse_number_or_uuid(value)
     if ref is not None:
         return ref
     if isinstance(value, int):
         raise InvalidParameter(f"No collection has the number {value}", parameter="collection")
-    return _collection_name(value)
+    return _check_collection_name(value)
 
 
 def dump_collection_ref(ref: CollectionRef) -> int | str:
@@ -77,52 +77,52 @@ def dump_collection_ref(ref: CollectionRef) -> int | str:
         return ref
     if isinstance(ref, UUID):
         return str(ref)
-    ambiguous = _number_or_uuid(ref) is not None or ref.startswith(COLLECTION_TAG)
+    ambiguous = _parse_number_or_uuid(ref) is not None or ref.startswith(COLLECTION_TAG)
     return COLLECTION_TAG + ref if ambiguous else ref
 
 
-def _collection_name(name: str) -> str:
+def _check_collection_name(name: str) -> str:
     if not name.strip():
         raise InvalidParameter("The name of the collection is empty", parameter="collection")
     return name
 
 
-def _number_or_uuid(value: int | str) -> Ref | None:
+def _parse_number_or_uuid(value: int | str) -> Ref | None:
     text = str(value)
     if _NUMBER.fullmatch(text):
         number = int(text)
-        return number if number <= LARGEST_ID else None
+        return number if number <= MAX_ID else None
     return UUID(text) if _UUID.fullmatch(text) else None
 
 
-def with_collection(tags: Iterable[str], collection: str) -> tuple[str, ...]:
+def add_collection_tag(tags: Iterable[str], collection: str) -> tuple[str, ...]:
     """The tags as they travel, the collection first."""
     return (COLLECTION_TAG + collection, *tags)
 
 
-def without_collection(tags: Iterable[str], collection: str) -> tuple[str, ...]:
+def remove_collection_tag(tags: Iterable[str], collection: str) -> tuple[str, ...]:
     return tuple(tag for tag in tags if tag != COLLECTION_TAG + collection)
 
 
-def carried(tags: Iterable[str], collection: CollectionRef) -> tuple[list[str], int | str | None]:
+def dump_collection(tags: Iterable[str], collection: CollectionRef) -> tuple[list[str], int | str | None]:
     """How a document's collection travels: by name as its tag, before the others; by number or UUID as a field."""
     if isinstance(collection, str):
-        return [*with_collection(tags, collection)], None
+        return [*add_collection_tag(tags, collection)], None
     return [*tags], dump_collection_ref(collection)
 
 
-def part_tags(tags: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def split_tags(tags: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The free tags, and the names of the collections that stood among them."""
     free, collections = [], []
     for tag in tags:
         if tag.startswith(COLLECTION_TAG):
-            collections.append(_collection_name(tag.removeprefix(COLLECTION_TAG)))
+            collections.append(_check_collection_name(tag.removeprefix(COLLECTION_TAG)))
         else:
             free.append(tag)
     return tuple(free), tuple(dict.fromkeys(collections))
 
 
-def one_collection(named: CollectionRef | None, tagged: tuple[str, ...]) -> CollectionRef | None:
+def choose_collection(named: CollectionRef | None, tagged: tuple[str, ...]) -> CollectionRef | None:
     """The single collection that a request names, by its field, by a tag, or twice the same."""
     wanted = list(dict.fromkeys(([] if named is None else [named]) + list(tagged)))
     if len(wanted) > 1:

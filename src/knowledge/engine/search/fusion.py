@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from knowledge.index.api import Candidates
-from knowledge.model.search import WORDS_ALONE_CURVE
+from knowledge.model.search import KEYWORD_RELEVANCE_CURVE
 
 Numbers: TypeAlias = NDArray[np.float64]
 
@@ -34,7 +34,7 @@ class LogisticCurve:
         return relevance
 
 
-WORDS_RELEVANCE = LogisticCurve(*WORDS_ALONE_CURVE)
+WORDS_RELEVANCE = LogisticCurve(*KEYWORD_RELEVANCE_CURVE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,7 +72,7 @@ async def issue_key(
     username: Username, engine: CallerEngine, body: Annotated[NewKeyBody, Body(default_factory=NewKeyBody)]
 ) -> ResponseModel[IssuedKeyShape]:
     """Make a key for an account; it is shown this once. For the operator alone."""
-    return IssuedKeyShape.from_issued(await engine.accounts.issue_key(username, body.name, body.expires()))
+    return IssuedKeyShape.from_issued(await engine.accounts.issue_key(username, body.name, body.parse_expiry()))
 
 
 @router.post("/mcp-sessions", status_code=201, responses=errors(415))

@@ -84,11 +84,11 @@ async def tags(
 
 async def _destination(engine: Engine, ref: Ref, body: TagsBody) -> CollectionRef | None:
     """Where the tags move the document; one that only loses its collection goes to the default."""
-    target = body.moves_to()
-    if target is not None or not body.leaves():
+    target = body.find_new_collection()
+    if target is not None or not body.find_removed_collections():
         return target
     document = await engine.document(ref)
-    return DEFAULT_COLLECTION if document.collection in body.leaves() else None
+    return DEFAULT_COLLECTION if document.collection in body.find_removed_collections() else None
 
 
 @router.delete("/documents/{id}", tags=["documents"], responses=errors(404))

@@ -12,7 +12,7 @@ from knowledge.surfaces.rest.framework.dependencies import AppContext, CallerEng
 from knowledge.surfaces.rest.framework.middleware import charge_username
 from knowledge.surfaces.rest.framework.openapi import KeyId, ResponseModel, errors
 from knowledge.wire import ApiKeysShape, DoneShape, IssuedKeyShape
-from knowledge.wire.accounts import CredentialsBody, LeavingBody, NewKeyBody, PasswordBody
+from knowledge.wire.accounts import CredentialsBody, DeleteAccountBody, NewKeyBody, PasswordBody
 
 router = APIRouter(tags=["accounts"], prefix="/user")
 
@@ -39,7 +39,7 @@ async def account(engine: CallerEngine) -> ResponseModel[Account]:
 
 
 @router.delete("", responses=errors(404, 415))
-async def leave(body: LeavingBody, engine: CallerEngine) -> ResponseModel[RemovalResult]:
+async def leave(body: DeleteAccountBody, engine: CallerEngine) -> ResponseModel[RemovalResult]:
     """Delete the account with everything that it owns; the password says that this is meant."""
     return await engine.accounts.delete_me(body.password)
 
@@ -62,7 +62,7 @@ async def create_key(
     engine: CallerEngine, body: Annotated[NewKeyBody, Body(default_factory=NewKeyBody)]
 ) -> ResponseModel[IssuedKeyShape]:
     """Make another key; it is shown this once."""
-    return IssuedKeyShape.from_issued(await engine.accounts.create_key(body.name, body.expires()))
+    return IssuedKeyShape.from_issued(await engine.accounts.create_key(body.name, body.parse_expiry()))
 
 
 @router.delete("/api-keys/{id}", responses=errors(404))

@@ -11,8 +11,8 @@ from knowledge import errors
 from knowledge.errors import InvalidParameter, KnowledgeError
 from knowledge.model import DEFAULT_COLLECTION, Chunk, Document, Job, Json
 from knowledge.toolsets.base import Refusal, Toolset
-from knowledge.wire.documents import section_header
-from knowledge.wire.values import COLLECTION_TAG, dump_moment, dump_moment_or_none, one_collection, part_tags
+from knowledge.wire.documents import join_section
+from knowledge.wire.values import COLLECTION_TAG, choose_collection, dump_timestamp, dump_timestamp_or_none, split_tags
 
 HINTS: dict[type[KnowledgeError], str] = {
     errors.DocumentNotFound: "Use a document_id that kb_search or kb_get returned.",
@@ -61,12 +61,12 @@ SourcePath: TypeAlias = Annotated[
 
 def resolve_collection(collection: str | None, tags: Iterable[str]) -> tuple[str | None, tuple[str, ...]]:
     """Return the collection that a call names as argument or as `collection:*` tag, and the other tags."""
-    free, tagged = part_tags(tags)
+    free, tagged = split_tags(tags)
     if collection is not None:
         collection = collection.strip().removeprefix(COLLECTION_TAG)
         if not collection:
             raise InvalidParameter("Invalid value for 'collection': must not be empty", parameter="collection")
-    named = one_collection(collection, tagged)
+    named = choose_collection(collection, tagged)
     return (None if named is None else str(named)), tuple(dict.fromkeys(tag.strip() for tag in free))
 
 
@@ -89,15 +89,15 @@ def dump_document(document: Document) -> Json:
         "metadata": document.metadata, "filename": document.filename, "source_path": document.source_path,
         "url": document.url, "status": document.status, "method": document.method,
         "warnings": [*document.warnings], "size_bytes": document.size_bytes, "page_count": document.page_count,
-        "chunk_count": document.chunk_count, "created_at": dump_moment(document.created_at),
-        "updated_at": dump_moment(document.updated_at),
+        "chunk_count": document.chunk_count, "created_at": dump_timestamp(document.created_at),
+        "updated_at": dump_timestamp(document.updated_at),
     }  # fmt: skip
 
 
 def dump_chunk(chunk: Chunk) -> Json:
     return {
         "id": chunk.id, "index": chunk.index, "text": chunk.text, "page": chunk.page,
-        "section_header": section_header(chunk),
+        "section_header": join_section(chunk),
     }  # fmt: skip
 
 
@@ -108,6 +108,6 @@ def dump_job(job: Job) -> Json:
     return {
         "id": job.id, "uid": str(job.uid), "kind": job.kind, "filename": job.filename, "status": job.status,
         "progress": job.progress, "step": job.step, "error": error, "warnings": [*job.warnings],
-        "document_id": job.document_id, "chunk_count": job.chunk_count, "created_at": dump_moment(job.created_at),
-        "started_at": dump_moment_or_none(job.started_at), "completed_at": dump_moment_or_none(job.completed_at),
+        "document_id": job.document_id, "chunk_count": job.chunk_count, "created_at": dump_timestamp(job.created_at),
+        "started_at": dump_timestamp_or_none(job.started_at), "completed_at": dump_timestamp_or_none(job.completed_at),
     }  # fmt: skip

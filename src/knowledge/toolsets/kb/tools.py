@@ -53,8 +53,8 @@ from knowledge.toolsets.kb.errors import (
 )
 from knowledge.toolsets.staged_uploads import MAX_PARTS, Owner, StagedUpload, StagedUploads, UploadDetails
 from knowledge.wire import load_ref
-from knowledge.wire.documents import section_header
-from knowledge.wire.values import dump_moment
+from knowledge.wire.documents import join_section
+from knowledge.wire.values import dump_timestamp
 
 
 async def add_document(engine: Engine, new: NewDocument) -> Json:
@@ -108,10 +108,10 @@ def dump_hit(hit: Hit) -> Json:
     return {
         "chunk_id": chunk.id, "document_id": document.id, "score": round(hit.score, 4), "matched_by": hit.matched_by,
         "text": hit.text, "chunk_index": chunk.index, "chunk_indexes": [*hit.indexes],
-        "chunk_metadata": {"page": chunk.page, "section_header": section_header(chunk)},
+        "chunk_metadata": {"page": chunk.page, "section_header": join_section(chunk)},
         "title": document.title, "doc_type": document.doc_type, "collection": document.collection,
         "tags": [*list_free_tags(document)], "metadata": document.metadata, "source_path": document.source_path,
-        "url": document.url, "created_at": dump_moment(document.created_at),
+        "url": document.url, "created_at": dump_timestamp(document.created_at),
     }  # fmt: skip
 
 

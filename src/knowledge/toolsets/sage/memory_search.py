@@ -9,7 +9,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from knowledge.model.search import WORDS_ALONE_CURVE
+from knowledge.model.search import KEYWORD_RELEVANCE_CURVE
 from knowledge.text import analyzer
 
 K1, B = 1.2, 0.75
@@ -65,7 +65,7 @@ class MemorySearch(Generic[Key]):
 
 def to_relevance(score: float) -> float:
     """Map a normalized BM25 score to a relevance with the calibration of the engine's keyword search."""
-    offset, slope = WORDS_ALONE_CURVE
+    offset, slope = KEYWORD_RELEVANCE_CURVE
     return 1 / (1 + math.exp(-(offset + slope * score)))
 
 

@@ -63,15 +63,15 @@ class FilterOptions:
     date_to: str | None
 
     async def to_filter(self, engine: Engine) -> SearchFilter:
-        from knowledge.wire.values import load_bound
+        from knowledge.wire.values import load_date
 
         return SearchFilter(
             collections=tuple(parse_collection_ref(name) for name in self.collections),
             tags=self.tags,
             doc_types=tuple(kind.lower().removeprefix(".") for kind in self.types),
             documents=tuple([(await find_document(engine, document)).id for document in self.documents]),
-            date_from=None if self.date_from is None else load_bound(self.date_from, "--from"),
-            date_to=None if self.date_to is None else load_bound(self.date_to, "--to", end=True),
+            date_from=None if self.date_from is None else load_date(self.date_from, "--from"),
+            date_to=None if self.date_to is None else load_date(self.date_to, "--to", end=True),
         )
 
 

@@ -41,7 +41,7 @@ from knowledge.surfaces.rest.framework.middleware import DRAIN_SECONDS, MAX_JSON
 from knowledge.surfaces.rest.framework.openapi import CorpusId
 from knowledge.surfaces.rest.framework.validation import refuse
 from knowledge.wire import AddBody, FileFields
-from knowledge.wire.requests import form_metadata, form_tags
+from knowledge.wire.requests import parse_form_metadata, parse_form_tags
 
 FORM_TYPES = ("multipart/form-data", "application/x-www-form-urlencoded")
 MAX_FIELDS = 250
@@ -95,7 +95,7 @@ def read_new(form: FormData, into: int | None = None) -> NewNote | NewFile:
     """What a form holds, for the collection that the path names or, without one, that the form does."""
     fields, file = _fields(form), file_of(form)
     if into is not None:
-        fields = fields.going_into(into)
+        fields = fields.for_collection(into)
     has_note = bool(texts(form).get("note"))
     if file is None:
         if not has_note:
@@ -113,12 +113,12 @@ def _fields(form: FormData) -> FileFields:
     values: dict[str, JsonValue] = {}
     for name, given in texts(form).items():
         if name == "tags":
-            values[name] = [*form_tags(given)]
+            values[name] = [*parse_form_tags(given)]
         elif len(given) > 1:
             name = name[:MAX_ECHO_CHARS]
             raise InvalidParameter(f"'{name}' is given more than once", parameter=name)
         elif given[0] or name == "note":
-            values[name] = form_metadata(given[0]) if name == "metadata" else given[0]
+            values[name] = parse_form_metadata(given[0]) if name == "metadata" else given[0]
         elif name not in FileFields.model_fields:
             values[name] = ""
     try:

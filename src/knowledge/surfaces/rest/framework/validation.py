@@ -9,7 +9,7 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel
 
 from knowledge.errors import Invalid, InvalidParameter, KnowledgeError, Malformed, MissingParameter, UnknownParameter
-from knowledge.wire.errors import REST_WORDS, describe_problem
+from knowledge.wire.errors import REST_MESSAGES, describe_problem
 
 Problem = Mapping[str, Any]
 """One entry of pydantic's list: type, loc, msg, input and ctx."""
@@ -27,7 +27,9 @@ def refuse(problems: Sequence[Problem], valid: Iterable[str] = ()) -> KnowledgeE
         return MissingParameter(f"'{name}' is missing", hint=f"Add '{name}' to the request.", parameter=name)
     if first["type"] == "extra_forbidden":
         return unknown(name, valid)
-    listed = [{"parameter": _name(problem), "problem": describe_problem(problem, REST_WORDS)} for problem in problems]
+    listed = [
+        {"parameter": _name(problem), "problem": describe_problem(problem, REST_MESSAGES)} for problem in problems
+    ]
     message = f"'{name}' {listed[0]['problem']}"
     return InvalidParameter(message, parameter=name, problems=[dict(entry) for entry in listed])
 
