@@ -1,4 +1,4 @@
-"""What goes over the wire comes back as it was."""
+"""Round trips of the JSON format of /api/v1, and its parsers."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ from knowledge.model import (
     SearchFilter,
     SearchMode,
 )
-from knowledge.wire import documents as documents_on_the_wire
+from knowledge.wire import documents as wire_documents
 from knowledge.wire.requests import parse_form_tags
 from knowledge.wire.values import load_date
 
 texts = st.text(st.characters(codec="utf-8"), max_size=30)
 words = st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=20).filter(str.strip)
 numbers = st.integers(0, 2**63 - 1)
-moments = st.datetimes(datetime(1970, 1, 1), datetime(2200, 1, 1), timezones=st.just(UTC))
+timestamps = st.datetimes(datetime(1970, 1, 1), datetime(2200, 1, 1), timezones=st.just(UTC))
 metadata = st.dictionaries(words, st.none() | st.booleans() | st.integers() | texts | st.lists(texts), max_size=3)
 free_tags = words.filter(lambda tag: not tag.startswith("collection:"))
 tag_tuples = st.lists(free_tags, max_size=3, unique=True).map(tuple)
@@ -64,103 +64,105 @@ refs = numbers | st.uuids()
 collection_refs = refs | words | st.just("2024") | st.just(str(UUID(int=7))) | st.just("collection:x")
 
 
-def built(noun: type[Any], **fixed: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """Any such noun; the alias that refers to itself is nothing that could be looked up."""
-    hints = get_type_hints(noun, localns={"JsonValue": object})
+def build_strategy(domain_type: type[Any], **fixed: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """Return a strategy for a dataclass, with `fixed` strategies for some fields."""
+    hints = get_type_hints(domain_type, localns={"JsonValue": object})  # the recursive alias cannot be resolved
     free = {
-        field.name: st.from_type(hints[field.name]) for field in fields(noun) if field.init and field.name not in fixed
+        field.name: st.from_type(hints[field.name])
+        for field in fields(domain_type)
+        if field.init and field.name not in fixed
     }
-    return st.builds(noun, **free, **fixed)
+    return st.builds(domain_type, **free, **fixed)
 
 
-common: dict[str, st.SearchStrategy[Any]] = {"metadata": metadata, "created_at": moments, "updated_at": moments}
-documents = built(Document, tags=tag_tuples, collection=words, title=texts, **common)
-chunks = built(Chunk, text=texts, section=st.lists(texts, max_size=3).map(tuple))
-collections = built(Collection, name=words, curation=st.none() | st.builds(Curation), **common)
-jobs = built(
+common: dict[str, st.SearchStrategy[Any]] = {"metadata": metadata, "created_at": timestamps, "updated_at": timestamps}
+documents = build_strategy(Document, tags=tag_tuples, collection=words, title=texts, **common)
+chunks = build_strategy(Chunk, text=texts, section=st.lists(texts, max_size=3).map(tuple))
+collections = build_strategy(Collection, name=words, curation=st.none() | st.builds(Curation), **common)
+jobs = build_strategy(
     Job,
-    created_at=moments,
-    started_at=st.none() | moments,
-    completed_at=st.none() | moments,
+    created_at=timestamps,
+    started_at=st.none() | timestamps,
+    completed_at=st.none() | timestamps,
     error=st.none(),
 )
-statuses = built(EngineStatus, last_change=st.none() | moments, uptime_seconds=st.floats(0, 1e9))
+statuses = build_strategy(EngineStatus, last_change=st.none() | timestamps, uptime_seconds=st.floats(0, 1e9))
 
 
-def added(**fields: object) -> wire.AddBody:
+def make_add_body(**fields: object) -> wire.AddBody:
     return wire.AddBody.model_validate(fields)
 
 
-def asked(**fields: object) -> wire.SearchBody:
+def make_search_body(**fields: object) -> wire.SearchBody:
     return wire.SearchBody.model_validate(fields)
 
 
-def sent(value: object) -> Any:
-    """Through real JSON, as on the wire."""
+def to_json(value: object) -> Any:
+    """Return the JSON of a value, parsed."""
     return json.loads(wire.dump_json(value))
 
 
 @given(documents)
-def test_a_document_survives_the_journey(document: Document) -> None:
+def test_a_document_survives_a_round_trip(document: Document) -> None:
     shape = wire.DocumentShape.from_document(document)
-    assert wire.load(wire.DocumentShape, sent(shape)).to_document() == document
+    assert wire.load(wire.DocumentShape, to_json(shape)).to_document() == document
 
 
 @given(documents, chunks, st.floats(0, 1), st.none() | metadata)
-def test_a_hit_survives_the_journey(document: Document, chunk: Chunk, score: float, explanation: Any) -> None:
+def test_a_hit_survives_a_round_trip(document: Document, chunk: Chunk, score: float, explanation: Any) -> None:
     placed = Chunk(chunk.id, chunk.uid, document.id, chunk.index, chunk.text, chunk.page, chunk.section)
     hit = Hit(placed, document, score, "both", chunk.text, (chunk.index, chunk.index), explanation)
     answer = SearchAnswer((hit,), 7, SearchMode.RERANK, ("The budget ran out.",), explanation)
-    assert wire.load(wire.HitShape, sent(wire.HitShape.from_hit(hit))).to_hit() == hit
-    assert wire.load(wire.AnswerShape, sent(wire.AnswerShape.from_answer(answer, "why"))).to_answer() == answer
+    assert wire.load(wire.HitShape, to_json(wire.HitShape.from_hit(hit))).to_hit() == hit
+    assert wire.load(wire.AnswerShape, to_json(wire.AnswerShape.from_answer(answer, "why"))).to_answer() == answer
 
 
 @given(documents, st.lists(chunks, max_size=3))
-def test_passages_survive_the_journey(document: Document, found: list[Chunk]) -> None:
+def test_chunks_survive_a_round_trip(document: Document, found: list[Chunk]) -> None:
     placed = [Chunk(c.id, c.uid, document.id, c.index, c.text, c.page, c.section) for c in found]
     shape = wire.DocumentWithChunksShape.from_chunks(document, placed)
-    assert wire.load(wire.DocumentWithChunksShape, sent(shape)).to_chunks() == placed
+    assert wire.load(wire.DocumentWithChunksShape, to_json(shape)).to_chunks() == placed
 
 
 @given(jobs)
-def test_a_job_survives_the_journey(job: Job) -> None:
+def test_a_job_survives_a_round_trip(job: Job) -> None:
     page = ResultPage((job,), 9, 2, 5)
-    assert wire.load(Job, sent(job)) == job
-    assert wire.load(Job, sent(wire.AcceptedShape.from_job(job))) == job
-    assert wire.load(wire.JobsShape, sent(wire.JobsShape.from_page(page))).to_page() == page
+    assert wire.load(Job, to_json(job)) == job
+    assert wire.load(Job, to_json(wire.AcceptedShape.from_job(job))) == job
+    assert wire.load(wire.JobsShape, to_json(wire.JobsShape.from_page(page))).to_page() == page
 
 
 @given(collections)
-def test_a_collection_survives_the_journey(collection: Collection) -> None:
-    assert wire.load(Collection, sent(collection)) == collection
+def test_a_collection_survives_a_round_trip(collection: Collection) -> None:
+    assert wire.load(Collection, to_json(collection)) == collection
     page = ResultPage((collection,), 1)
-    assert wire.load(wire.CollectionsShape, sent(wire.CollectionsShape.from_page(page))).to_page() == page
+    assert wire.load(wire.CollectionsShape, to_json(wire.CollectionsShape.from_page(page))).to_page() == page
 
 
 @given(statuses)
-def test_a_status_survives_the_journey(status: EngineStatus) -> None:
-    assert wire.load(wire.StatusShape, sent(wire.StatusShape.from_status(status))).to_status() == status
+def test_a_status_survives_a_round_trip(status: EngineStatus) -> None:
+    assert wire.load(wire.StatusShape, to_json(wire.StatusShape.from_status(status))).to_status() == status
 
 
-def test_small_answers_survive_the_journey() -> None:
+def test_small_answers_survive_a_round_trip() -> None:
     findings = [Finding("index", "Passage 7 is missing")]
-    report = wire.load(wire.FindingsShape, sent(wire.FindingsShape.from_findings(findings)))
+    report = wire.load(wire.FindingsShape, to_json(wire.FindingsShape.from_findings(findings)))
     assert (list(report.findings), report.clean) == (findings, False)
-    assert wire.load(RemovalResult, sent(RemovalResult(1, 2, 3))) == RemovalResult(1, 2, 3)
+    assert wire.load(RemovalResult, to_json(RemovalResult(1, 2, 3))) == RemovalResult(1, 2, 3)
 
 
-def test_the_wire_shows_every_field_of_a_document() -> None:
-    assert ("id", "uid", *documents_on_the_wire.DOCUMENT_FIELDS) == tuple(field.name for field in fields(Document))
+def test_a_document_shape_has_every_field_of_a_document() -> None:
+    assert ("id", "uid", *wire_documents.DOCUMENT_FIELDS) == tuple(field.name for field in fields(Document))
 
 
-def test_a_job_shows_its_fields_in_their_order_with_the_progress_after_the_status() -> None:
-    names = list(sent(_job(done=1, total=4)))
+def test_a_job_is_serialized_in_field_order_with_the_progress_after_the_status() -> None:
+    names = list(to_json(_job(done=1, total=4)))
     assert names[:8] == ["id", "uid", "kind", "owner", "filename", "status", "progress", "step"]
-    assert sent(_job(done=1, total=4))["progress"] == 0.25
-    assert list(sent(wire.AcceptedShape.from_job(_job())))[:2] == ["job_id", "id"]
+    assert to_json(_job(done=1, total=4))["progress"] == 0.25
+    assert list(to_json(wire.AcceptedShape.from_job(_job())))[:2] == ["job_id", "id"]
 
 
-def test_half_a_surrogate_pair_does_not_break_an_answer() -> None:
+def test_a_lone_surrogate_becomes_a_question_mark() -> None:
     assert json.loads(wire.dump_json(Finding("store", "half \ud800 pair")))["message"] == "half ? pair"
 
 
@@ -178,12 +180,12 @@ def test_half_a_surrogate_pair_does_not_break_an_answer() -> None:
             tags=tag_tuples,
             doc_types=st.lists(words, max_size=2).map(tuple),
             documents=st.lists(refs, max_size=2).map(tuple),
-            date_from=st.none() | moments,
-            date_to=st.none() | moments,
+            date_from=st.none() | timestamps,
+            date_to=st.none() | timestamps,
         ),
     )
 )
-def test_a_question_survives_the_journey(query: Query) -> None:
+def test_a_query_survives_a_round_trip(query: Query) -> None:
     assert wire.SearchBody.model_validate_json(json.dumps(wire.dump_query(query))).to_query() == query
 
 
@@ -199,7 +201,7 @@ def test_a_question_survives_the_journey(query: Query) -> None:
         url=st.none() | words,
     )
 )
-def test_a_note_survives_the_journey(new: NewNote) -> None:
+def test_a_note_survives_a_round_trip(new: NewNote) -> None:
     assert wire.AddBody.model_validate_json(json.dumps(wire.dump_note(new))).to_note() == new
 
 
@@ -214,12 +216,12 @@ def test_a_note_survives_the_journey(new: NewNote) -> None:
         remove_tags=tag_tuples,
     )
 )
-def test_a_change_survives_the_journey(edit: DocumentEdit) -> None:
+def test_an_edit_survives_a_round_trip(edit: DocumentEdit) -> None:
     body = json.dumps(wire.dump_document_edit(edit))
     assert wire.DocumentEditBody.model_validate_json(body).to_edit() == edit
 
 
-def test_changes_to_collections_survive_the_journey() -> None:
+def test_collection_edits_survive_a_round_trip() -> None:
     edit = CollectionEdit(title="Tea", metadata={"a": None})
     assert wire.CollectionEditBody.model_validate(wire.dump(edit, exclude_none=True)).to_edit() == edit
     new = NewCollection(title="Tea and Milk", description="hot", url="http://tea.example", metadata={"a": 1})
@@ -239,17 +241,17 @@ def test_changes_to_collections_survive_the_journey() -> None:
         offset=st.none() | st.integers(0, 99),
     )
 )
-def test_what_a_list_is_narrowed_by_survives_the_journey(wanted: DocumentFilter) -> None:
+def test_a_document_filter_survives_a_round_trip(wanted: DocumentFilter) -> None:
     assert wire.DocumentListing.model_validate(wire.dump_document_filter(wanted)).to_filter() == wanted
 
 
-def test_what_jobs_are_narrowed_by_survives_the_journey() -> None:
+def test_a_job_filter_survives_a_round_trip() -> None:
     wanted = JobFilter(status=JobStatus.FAILED, page=3, per_page=7)
     assert wire.JobListing.model_validate(wire.dump_job_filter(wanted)).to_filter() == wanted
 
 
 @given(tag_tuples)
-def test_the_fields_beside_a_file_survive_the_journey(tags: tuple[str, ...]) -> None:
+def test_the_form_fields_of_a_file_survive_a_round_trip(tags: tuple[str, ...]) -> None:
     new = NewFile(
         filename='a "b".txt', content=Content.from_bytes(b""), collection="2024", tags=tags, metadata={"a": [1]}
     )
@@ -261,7 +263,7 @@ def test_the_fields_beside_a_file_survive_the_journey(tags: tuple[str, ...]) -> 
 
 
 @pytest.mark.parametrize("kind", ERRORS_BY_CODE.values(), ids=lambda kind: kind.code)
-def test_an_error_comes_back_as_the_class_that_was_raised(kind: type[KnowledgeError]) -> None:
+def test_an_error_is_loaded_as_the_class_that_was_raised(kind: type[KnowledgeError]) -> None:
     error = kind("It went wrong", hint="Do better.")
     error.details = {"document_id": 7, "message": "not the message", "hint": None}
     back = wire.load_error(error.status, json.loads(json.dumps(wire.dump_error(error))))
@@ -270,88 +272,88 @@ def test_an_error_comes_back_as_the_class_that_was_raised(kind: type[KnowledgeEr
     assert (str(back), back.hint, back.details) == (str(error), error.hint, error.details)
 
 
-def test_a_code_of_a_later_version_becomes_the_nearest_error() -> None:
+def test_an_unknown_error_code_becomes_the_class_with_the_same_status() -> None:
     body = {"error": {"code": "not_invented_yet", "message": "What?"}}
     assert type(wire.load_error(409, body)) is ERRORS_BY_CODE["conflict"]
     assert isinstance(wire.load_error(500, body), KnowledgeError)
 
 
 @pytest.mark.parametrize("body", [None, [], "no", {}, {"error": "no"}, {"error": {"code": 7}}, {"detail": "no"}])
-def test_what_is_not_one_of_our_errors_is_not_taken_for_one(body: object) -> None:
+def test_a_body_in_another_format_is_not_loaded_as_an_error(body: object) -> None:
     assert wire.load_error(500, body) is None
 
 
-def test_the_collection_travels_as_the_first_tag() -> None:
+def test_the_collection_is_the_first_tag() -> None:
     document = _document(tags=("email",), collection="memory")
-    shape = sent(wire.DocumentShape.from_document(document))
+    shape = to_json(wire.DocumentShape.from_document(document))
     assert shape["tags"] == ["collection:memory", "email"]
     assert shape["collection"] == "memory"
 
 
-def test_moments_are_utc_and_say_so() -> None:
-    assert sent(wire.DocumentShape.from_document(_document()))["created_at"] == "2026-01-31T12:00:00Z"
+def test_timestamps_are_utc_with_z() -> None:
+    assert to_json(wire.DocumentShape.from_document(_document()))["created_at"] == "2026-01-31T12:00:00Z"
 
 
-def test_a_tag_names_the_collection_of_a_note() -> None:
-    note = added(note="tea", tags=["collection:memory", "hot"]).to_note()
+def test_a_tag_selects_the_collection_of_a_note() -> None:
+    note = make_add_body(note="tea", tags=["collection:memory", "hot"]).to_note()
     assert (note.collection, note.tags) == ("memory", ("hot",))
 
 
 def test_the_same_collection_named_twice_is_one() -> None:
-    assert added(note="tea", tags=["collection:memory"], collection="memory").to_note().collection == "memory"
+    assert make_add_body(note="tea", tags=["collection:memory"], collection="memory").to_note().collection == "memory"
 
 
 @pytest.mark.parametrize(
     "body",
     [
-        added(note="tea", tags=["collection:a", "collection:b"]),
-        added(note="tea", tags=["collection:a"], collection="b"),
+        make_add_body(note="tea", tags=["collection:a", "collection:b"]),
+        make_add_body(note="tea", tags=["collection:a"], collection="b"),
     ],
 )
-def test_two_collections_for_one_document_are_refused(body: wire.AddBody) -> None:
+def test_two_collections_for_one_document_are_rejected(body: wire.AddBody) -> None:
     with pytest.raises(Invalid, match="several"):
         body.to_note()
 
 
-def test_a_search_that_contradicts_itself_is_refused() -> None:
+def test_a_contradictory_search_is_rejected() -> None:
     with pytest.raises(Invalid, match="contradict"):
-        asked(query="tea", fts_only=True, vec_only=True).to_query()
+        make_search_body(query="tea", fts_only=True, vec_only=True).to_query()
     with pytest.raises(Invalid, match="contradict"):
-        asked(query="tea", fts_only=True, mode="vector").to_query()
+        make_search_body(query="tea", fts_only=True, mode="vector").to_query()
     with pytest.raises(Invalid, match="collection"):
-        asked(query="tea", collection="a", collections=["b"]).to_query()
+        make_search_body(query="tea", collection="a", collections=["b"]).to_query()
 
 
-def test_words_alone_and_meaning_alone_can_be_asked_for_either_way() -> None:
-    assert asked(query="tea", fts_only=True).to_query().mode is SearchMode.TEXT
-    assert asked(query="tea", vec_only=True, mode="vector").to_query().mode is SearchMode.VECTOR
-    assert asked(query="tea").to_query().mode is SearchMode.HYBRID
+def test_keyword_and_vector_search_can_be_selected_by_mode_or_by_flag() -> None:
+    assert make_search_body(query="tea", fts_only=True).to_query().mode is SearchMode.TEXT
+    assert make_search_body(query="tea", vec_only=True, mode="vector").to_query().mode is SearchMode.VECTOR
+    assert make_search_body(query="tea").to_query().mode is SearchMode.HYBRID
 
 
-def test_a_last_day_is_meant_to_its_end() -> None:
+def test_an_end_date_covers_the_whole_day() -> None:
     assert load_date("2026-01-31", "date_to", end=True) == datetime(2026, 1, 31, 23, 59, 59, 999999, UTC)
     assert load_date("2026-01-31", "date_from") == datetime(2026, 1, 31, tzinfo=UTC)
     assert load_date("2026-01-31T01:00:00+02:00", "date_from") == datetime(2026, 1, 30, 23, tzinfo=UTC)
 
 
 @pytest.mark.parametrize("text", ["", "soon", "2026-13-01", "0001-01-01T00:00:00+14:00", "9999-12-31T23:00:00-14:00"])
-def test_a_date_that_is_none_is_refused(text: str) -> None:
+def test_an_invalid_date_is_rejected(text: str) -> None:
     with pytest.raises(InvalidParameter, match="not a date"):
         load_date(text, "date_from")
 
 
 @pytest.mark.parametrize("text", ["", "abc", "-1", "1.5", "99999999999999999999", "٣", " 1", "1\n"])
-def test_what_names_no_document_is_refused(text: str) -> None:
+def test_an_invalid_reference_is_rejected(text: str) -> None:
     with pytest.raises(InvalidParameter, match="neither"):
         wire.load_ref(text)
 
 
-def test_a_document_is_named_by_number_or_uuid() -> None:
+def test_a_reference_is_a_number_or_a_uuid() -> None:
     assert wire.load_ref("42") == 42
     assert wire.load_ref(str(UUID(int=42))) == UUID(int=42)
 
 
-def test_a_collection_without_any_name_is_refused() -> None:
+def test_a_collection_without_a_name_is_rejected() -> None:
     with pytest.raises(MissingParameter):
         wire.NewCollectionBody.model_validate({}).to_new()
     with pytest.raises(InvalidParameter):
@@ -362,13 +364,13 @@ def test_a_collection_without_any_name_is_refused() -> None:
     ("given", "tags"),
     [(["a, b,,"], ["a", "b"]), (["a,b", "c"], ["a,b", "c"]), (['["a,b"]'], ["a,b"]), ([""], [])],
 )
-def test_tags_of_a_form_are_repeated_or_separated_by_commas(given: list[str], tags: list[str]) -> None:
+def test_form_tags_are_repeated_or_comma_separated(given: list[str], tags: list[str]) -> None:
     assert parse_form_tags(given) == tags
 
 
 def _document(tags: tuple[str, ...] = (), collection: str = "documents") -> Document:
     moment = "2026-01-31T12:00:00Z"
-    shape: Any = dict.fromkeys(documents_on_the_wire.DOCUMENT_FIELDS) | {"title": "", "doc_type": "", "sha256": ""}
+    shape: Any = dict.fromkeys(wire_documents.DOCUMENT_FIELDS) | {"title": "", "doc_type": "", "sha256": ""}
     shape |= {"id": 1, "uid": str(UUID(int=1)), "kind": "note", "collection_id": 1, "owner": 0, "metadata": {}}
     shape |= {
         "size_bytes": 1,
@@ -389,7 +391,7 @@ def _job(done: int = 0, total: int = 0) -> Job:
     return Job(**{**facts, "created_at": datetime(2026, 1, 31, 12, tzinfo=UTC)})
 
 
-def test_an_internal_error_keeps_its_hint() -> None:
+def test_errors_keep_hint_details_and_status() -> None:
     assert wire.dump_error(Internal("x"))["error"]["hint"]
     assert wire.dump_error(Duplicate("x", document_id=3))["error"]["details"] == {"document_id": 3}
     assert DocumentNotFound("x").status == 404

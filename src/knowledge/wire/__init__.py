@@ -1,7 +1,7 @@
-"""How the nouns look as JSON on /api/v1. REST and the remote engine share it, so the two cannot differ.
+"""The JSON format of /api/v1, shared by the REST surface and the remote engine.
 
-A noun that looks the same outside (Job, Collection, Account, Removed, ...) is dumped and loaded as it is, by the
-adapters of pydantic; one that differs has a shape here, made by `from_*` and read by `to_*`.
+Domain types with the same fields in JSON (Job, Collection, Account, ...) are serialized by a pydantic TypeAdapter;
+the others have a shape here, converted by `from_*` and `to_*`.
 """
 
 from knowledge.wire.accounts import AccountsShape, ApiKeysShape, IssuedKeyShape

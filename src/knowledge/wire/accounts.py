@@ -1,4 +1,4 @@
-"""Accounts and their keys; the secret of a key travels once, with its making."""
+"""JSON of accounts and API keys; the secret of a key is sent only in the answer that creates it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class CredentialsBody(Body):
 
 class NewAccountBody(Body):
     username: str = Field(description="3 to 64 letters, digits, dots, dashes or underscores; case does not matter.")
-    password: str | None = Field(None, description="Without one the account lives by its keys alone.")
+    password: str | None = Field(None, description="Without a password the account can sign in only with API keys.")
 
 
 class AccountEditBody(Body):
@@ -29,8 +29,8 @@ class AccountEditBody(Body):
 
 
 class NewKeyBody(Body):
-    name: str = Field("key", description="What it is for.")
-    expires_at: str | None = Field(None, description="A day or a moment (UTC); without one it does not expire.")
+    name: str = Field("key", description="Purpose of the key, shown in lists.")
+    expires_at: str | None = Field(None, description="Expiry date or time (UTC); without it the key does not expire.")
 
     def parse_expiry(self) -> datetime | None:
         return None if self.expires_at is None else load_date(self.expires_at, "expires_at", end=True)
@@ -48,7 +48,7 @@ class DeleteAccountBody(Body):
 def load_key_id(text: str) -> int:
     ref = load_ref(text)
     if not isinstance(ref, int):
-        raise InvalidParameter("'id' is not the number of a key", parameter="id")
+        raise InvalidParameter(f"'id' is not a key number: {text[:40]!r}", parameter="id")
     return ref
 
 
@@ -61,14 +61,14 @@ class AccountsShape:
 
 @dataclass(frozen=True)
 class ApiKeysShape:
-    """An account's keys, without their secrets."""
+    """The API keys of an account, without secrets."""
 
     api_keys: tuple[ApiKey, ...]
 
 
 @dataclass(frozen=True)
 class IssuedKeyShape(ApiKey):
-    """The only time that `api_key` is shown."""
+    """A new API key; `api_key` is the secret and is not shown again."""
 
     username: str
     api_key: str

@@ -1,4 +1,4 @@
-"""JSON from values and values from JSON: one pydantic TypeAdapter for each type, built when it is first used."""
+"""Serialize and parse dataclasses with one cached pydantic TypeAdapter per type."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from knowledge.model import Json
 
 T = TypeVar("T")
 
-
 _ADAPTERS: dict[type, TypeAdapter[Any]] = {}
 
 
@@ -24,13 +23,13 @@ def adapter(shape: type[T]) -> TypeAdapter[T]:
 
 
 def dump(value: object, *, exclude_none: bool = False) -> Json:
-    """A dataclass as what JSON can carry: UUIDs, times and enums as text, tuples as lists."""
+    """Return a dataclass as JSON-compatible values: UUIDs, times and enums as strings, tuples as lists."""
     dumped: Json = adapter(type(value)).dump_python(value, mode="json", exclude_none=exclude_none)
     return dumped
 
 
 def dump_json(value: object) -> bytes:
-    """A dataclass as JSON in UTF-8; a lone surrogate, which UTF-8 cannot carry, becomes a question mark."""
+    """Serialize a dataclass to UTF-8 JSON; lone surrogates become question marks."""
     try:
         return adapter(type(value)).dump_json(value)
     except PydanticSerializationError:
@@ -38,15 +37,15 @@ def dump_json(value: object) -> bytes:
 
 
 def load(shape: type[T], data: object) -> T:
-    """A value of that type from what JSON held; anything else is a ValueError."""
+    """Parse decoded JSON into a type; raises ValueError if it does not match."""
     return adapter(shape).validate_python(data)
 
 
 def load_json(shape: type[T], data: bytes) -> T:
-    """A value of that type from JSON; anything else is a ValueError."""
+    """Parse JSON into a type; raises ValueError if it does not match."""
     return adapter(shape).validate_json(data)
 
 
 def json_schema(shape: type, ref_template: str) -> dict[str, Any]:
-    """How the JSON of a type looks, for the OpenAPI document."""
+    """Return the JSON schema of a type for the OpenAPI document."""
     return adapter(shape).json_schema(mode="serialization", ref_template=ref_template)

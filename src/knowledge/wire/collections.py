@@ -1,4 +1,4 @@
-"""Collections and corpora as JSON: how they are listed, made, changed and shared."""
+"""JSON of collections and corpora: lists, creation, edits and grants."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _SHARED_FIELDS = (
     *("id", "uid", "name", "description", "document_count", "chunk_count"),
     *("source_type", "url", "metadata", "created_at", "updated_at"),
 )
-"""What a corpus and a collection call by the same name."""
+"""Fields with the same name in CorpusShape and Collection."""
 
 
 class CorpusListing(Listing):
@@ -41,18 +41,18 @@ class CorpusListing(Listing):
 
 
 class NewCorpusBody(Body):
-    name: str | None = Field(None, description="How it is called; made from the display name when it is not given.")
-    display_name: str | None = Field(None, description="Free text; the name when it is not given.")
+    name: str | None = Field(None, description="Unique name; derived from the display name if omitted.")
+    display_name: str | None = Field(None, description="Free text; defaults to the name.")
     description: str = ""
     category: str = Field("general", description="legal, medical, research, general or technical.")
     version: str = ""
-    is_public: bool = Field(False, description="Readable by everybody, once an admin has approved it.")
-    uid: BodyUuid | None = Field(None, description="Made by the caller, so that to ask twice makes one corpus.")
+    is_public: bool = Field(False, description="Readable by everyone after an admin has approved it.")
+    uid: BodyUuid | None = Field(None, description="Idempotency key: a repeated request creates one corpus.")
 
     def to_new(self) -> NewCorpus:
         title = self.name if self.display_name is None else self.display_name
         if title is None or not title.strip():
-            raise MissingParameter("A corpus needs a name", parameter="name")
+            raise MissingParameter("'name' or 'display_name' is required", parameter="name")
         return NewCorpus(
             title=title,
             name=self.name,
@@ -65,7 +65,7 @@ class NewCorpusBody(Body):
 
 
 class CorpusEditBody(Body):
-    """What is not given stays as it is."""
+    """Omitted fields are not changed."""
 
     display_name: str | None = None
     description: str | None = None
@@ -90,13 +90,13 @@ class GrantBody(Body):
 
 def load_corpus_id(text: str) -> int:
     if not _NUMBER.fullmatch(text) or not 0 < int(text) <= MAX_ID:
-        raise InvalidCorpusId(f"'{text[:40]}' is not the number of a corpus", parameter="corpus_id")
+        raise InvalidCorpusId(f"'{text[:40]}' is not a corpus number", parameter="corpus_id")
     return int(text)
 
 
 @dataclass(frozen=True)
 class CorpusShape:
-    """A collection in the words of contract 001."""
+    """A curated collection with the field names of contract 001."""
 
     id: int
     uid: UUID
@@ -161,7 +161,7 @@ class CorpusesShape:
 
 @dataclass(frozen=True)
 class PermissionsShape:
-    """Whom the owner of a corpus has let in."""
+    """The accounts that may access a corpus."""
 
     permissions: tuple[Grant, ...]
 
@@ -207,29 +207,29 @@ class CollectionsShape:
 
 
 class NewCollectionBody(Body):
-    title: str | None = Field(None, description="Free text; the name is made from it when that is not given.")
+    title: str | None = Field(None, description="Free text; the name is derived from it if omitted.")
     name: str | None = None
     description: str = ""
     source_type: str = "upload"
     url: str | None = None
     metadata: Metadata = Field({})
-    uid: BodyUuid | None = Field(None, description="Made by the caller, so that to ask twice makes one collection.")
+    uid: BodyUuid | None = Field(None, description="Idempotency key: a repeated request creates one collection.")
 
     def to_new(self) -> NewCollection:
         title = self.name if self.title is None else self.title
         if title is None:
-            raise MissingParameter("A collection needs a title", parameter="title")
+            raise MissingParameter("'title' or 'name' is required", parameter="title")
         return NewCollection(**{**dict(self), "title": title, "uid": self.uid or new_uid()})
 
 
 class CollectionEditBody(Body):
-    """What is not given stays as it is."""
+    """Omitted fields are not changed."""
 
     title: str | None = None
     description: str | None = None
     url: str | None = None
     source_type: str | None = None
-    metadata: Metadata | None = Field(None, description="Merged; a null takes a key out.")
+    metadata: Metadata | None = Field(None, description="Merged with the existing metadata; null removes a key.")
 
     def to_edit(self) -> CollectionEdit:
         return CollectionEdit(**dict(self))

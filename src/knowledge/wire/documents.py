@@ -1,4 +1,4 @@
-"""Documents and their passages, and how they are added, changed and listed."""
+"""JSON of documents and chunks: answers, uploads, edits and lists."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ SECTION_SEPARATOR = " > "
 
 @dataclass(frozen=True)
 class DocumentFields:
-    """What a document and a hit both say about the document; the collection is the first of the tags."""
+    """Document fields shared by DocumentShape and HitShape; the first tag is the collection."""
 
     title: str
     kind: DocumentKind
@@ -89,7 +89,7 @@ _TAGS = DOCUMENT_FIELDS.index("tags")
 
 
 def list_document_fields(document: Document) -> list[Any]:
-    """The values of DocumentFields in their order."""
+    """Return the values of DocumentFields in field order."""
     values = list(_get_document_fields(document))
     values[_TAGS] = add_collection_tag(document.tags, document.collection)
     return values
@@ -102,7 +102,7 @@ def load_document(facts: DocumentFields, number: int, uid: UUID) -> Document:
 
 @dataclass(frozen=True)
 class _DocumentId:
-    """The first fields of DocumentShape."""
+    """First fields of DocumentShape."""
 
     id: int
     uid: UUID
@@ -110,7 +110,7 @@ class _DocumentId:
 
 @dataclass(frozen=True)
 class DocumentShape(DocumentFields, _DocumentId):
-    """A document with its collection among the tags."""
+    """A document; its collection is also the first tag."""
 
     @classmethod
     def from_document(cls, document: Document) -> DocumentShape:
@@ -122,7 +122,7 @@ class DocumentShape(DocumentFields, _DocumentId):
 
 @dataclass(frozen=True)
 class ChunkShape:
-    """A passage of a document."""
+    """A chunk of a document."""
 
     id: int
     uid: UUID
@@ -146,7 +146,7 @@ def join_section(chunk: Chunk) -> str | None:
 
 @dataclass(frozen=True)
 class DocumentWithChunksShape(DocumentShape):
-    """A document with its passages."""
+    """A document with its chunks."""
 
     chunks: tuple[ChunkShape, ...]
 
@@ -182,21 +182,23 @@ class DocumentsShape:
 
 
 class AddBody(Body):
-    note: str = Field(description="The text of the note.")
-    title: str | None = Field(None, description="Made from the text when it is not given.")
-    tags: list[str] = Field([], description="Free labels; `collection:NAME` names the collection.")
+    note: str = Field(description="Text of the note.")
+    title: str | None = Field(None, description="Derived from the text if omitted.")
+    tags: list[str] = Field([], description="Free labels; `collection:NAME` selects the collection.")
     collection: Reference | None = Field(None, description="A collection by name, number or UUID.")
-    metadata: Metadata = Field({}, description="Whatever should be kept beside the document.")
-    force_ocr: bool = Field(False, description="Read the pages as pictures even where they hold text.")
-    source_path: str | None = Field(None, description="Where it came from; the same path again replaces it.")
-    url: str | None = Field(None, description="Its address on the web.")
-    job_uid: BodyUuid | None = Field(None, description="Makes it safe to send the same request twice.")
+    metadata: Metadata = Field({}, description="Any JSON values to store with the document.")
+    force_ocr: bool = Field(False, description="Run OCR even on pages that contain text.")
+    source_path: str | None = Field(
+        None, description="Path of origin; adding the same path again replaces the document."
+    )
+    url: str | None = Field(None, description="Web address of the document.")
+    job_uid: BodyUuid | None = Field(None, description="Idempotency key: a repeated request starts one job.")
 
     def to_note(self) -> NewNote:
         return NewNote(text=self.note, **self._describe())
 
     def _describe(self) -> dict[str, Any]:
-        """What notes and files have in common."""
+        """Return the arguments that NewNote and NewFile share."""
         free, tagged = split_tags(self.tags)
         named = None if self.collection is None else load_collection_ref(self.collection)
         collection = choose_collection(named, tagged)
@@ -209,16 +211,20 @@ class AddBody(Body):
 
 
 class FileFields(AddBody):
-    """What a form says beside its file."""
+    """Form fields sent with a file."""
 
     note: str = ""
-    filename: str | None = Field(None, description="Instead of the name that the file was sent with.")
-    kind: Literal["file", "page"] = Field("file", description="file, or page for one that came from the web.")
+    filename: str | None = Field(None, description="Overrides the file name of the upload.")
+    kind: Literal["file", "page"] = Field("file", description="file, or page for a web page.")
 
     def for_collection(self, collection: int) -> FileFields:
-        """The same for one collection; a form that names another contradicts itself."""
+        """Return the fields for the collection in the URL; rejects a form that also names one."""
         if self.collection is not None or split_tags(self.tags)[1]:
-            raise InvalidParameter("The address names the collection", parameter="collection")
+            raise InvalidParameter(
+                "The form names a collection, but the URL already selects one",
+                hint="Remove collection and collection:NAME tags from the form.",
+                parameter="collection",
+            )
         return self.model_copy(update={"collection": collection})
 
     def to_file(self, filename: str, content: Content) -> NewFile:
@@ -233,7 +239,7 @@ def dump_note(new: NewNote) -> Json:
 
 
 def dump_file_fields(new: NewFile) -> dict[str, str | list[str]]:
-    """The form beside the file; what is not given is left out."""
+    """Return the form fields sent with a file, without empty ones."""
     tags, collection = dump_collection(new.tags, new.collection)
     fields = {
         **new.dump_description(),
@@ -249,19 +255,21 @@ def dump_file_fields(new: NewFile) -> dict[str, str | list[str]]:
 
 
 class NoteBody(Body):
-    text: str = Field(description="The note's new text.")
+    text: str = Field(description="New text of the note.")
 
 
 # -- changing -------------------------------------------------------------------------------------
 
 
 class DocumentEditBody(Body):
-    """What is not given stays as it is."""
+    """Omitted fields are not changed."""
 
     title: str | None = None
     url: str | None = None
-    source_path: str | None = Field(None, min_length=1, description="Where its file lies now; nothing is read again.")
-    metadata: Metadata | None = Field(None, description="Merged; a null takes a key out.")
+    source_path: str | None = Field(
+        None, min_length=1, description="New path of the file; the content is not read again."
+    )
+    metadata: Metadata | None = Field(None, description="Merged with the existing metadata; null removes a key.")
     collection: Reference | None = Field(None, description="Moves the document.")
     add_tags: list[str] = Field([], description="`collection:NAME` moves the document.")
     remove_tags: list[str] = Field([])
@@ -270,7 +278,10 @@ class DocumentEditBody(Body):
         add, tagged = split_tags(self.add_tags)
         remove, left = split_tags(self.remove_tags)
         if left:
-            raise Invalid("A document cannot be without a collection", hint="Name the new one as collection.")
+            raise Invalid(
+                "The collection tag of a document cannot be removed",
+                hint="Move the document: set collection to another.",
+            )
         named = None if self.collection is None else load_collection_ref(self.collection)
         moved = {"collection": choose_collection(named, tagged), "add_tags": add, "remove_tags": remove}
         return DocumentEdit(**{**dict(self), **moved})
@@ -278,7 +289,9 @@ class DocumentEditBody(Body):
 
 class TagsBody(Body):
     add: list[str] = Field([], description="`collection:NAME` moves the document.")
-    remove: list[str] = Field([], description="Its own `collection:NAME` moves it to the default collection.")
+    remove: list[str] = Field(
+        [], description="Removing its `collection:NAME` moves the document to the default collection."
+    )
 
     def find_new_collection(self) -> CollectionRef | None:
         return choose_collection(None, split_tags(self.add)[1])
@@ -297,7 +310,7 @@ def dump_document_edit(edit: DocumentEdit) -> Json:
 
 
 def dump_move(edit: DocumentEdit) -> Json | None:
-    """The tags of an edit that only moves and tags, the old collection's out and the new one's in; None for others."""
+    """Return the tag changes of an edit that only moves and tags a document, or None for other edits."""
     if edit.moved_from is None or not isinstance(edit.collection, str) or edit.changed_fields():
         return None
     return {
@@ -310,13 +323,13 @@ def dump_move(edit: DocumentEdit) -> Json | None:
 
 
 class DocumentListing(Listing):
-    type: str | None = Field(None, description="pdf, md, note and so on.")
-    tag: str | None = Field(None, description="`collection:NAME` narrows to a collection.")
-    collection: str | None = Field(None, description="By name, number or UUID.")
+    type: str | None = Field(None, description="Document type, for example pdf, md or note.")
+    tag: str | None = Field(None, description="A tag; `collection:NAME` selects a collection.")
+    collection: str | None = Field(None, description="Collection by name, number or UUID.")
     source_path: str | None = None
     sort: Literal["created_at", "updated_at", "title", "filename", "size_bytes"] = "created_at"
     order: Literal["asc", "desc"] = "desc"
-    offset: int | None = Field(None, ge=0, le=MAX_OFFSET, description="Instead of a page.")
+    offset: int | None = Field(None, ge=0, le=MAX_OFFSET, description="Number of documents to skip; replaces page.")
 
     def to_filter(self) -> DocumentFilter:
         free, tagged = split_tags([] if self.tag is None else [self.tag])
@@ -337,8 +350,8 @@ class DocumentListing(Listing):
 class ChunkRange(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    chunk_offset: int = Field(0, ge=0, le=MAX_OFFSET, description="The first passage to show.")
-    chunk_limit: int | None = Field(None, ge=0, le=MAX_OFFSET, description="How many; all when it is not given.")
+    chunk_offset: int = Field(0, ge=0, le=MAX_OFFSET, description="Index of the first passage.")
+    chunk_limit: int | None = Field(None, ge=0, le=MAX_OFFSET, description="Number of passages; all if omitted.")
 
 
 def dump_document_filter(wanted: DocumentFilter) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Errors as JSON, both ways, and validation errors of pydantic in the words of REST and of the tools."""
+"""Convert errors to and from JSON, and describe pydantic validation errors for REST and for tools."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ REST_MESSAGES = {
     "int_type": "must be a whole number",
     "int_parsing": "must be a whole number",
     "int_from_float": "must be a whole number",
-    "int_parsing_size": "is a number beyond all measure",
+    "int_parsing_size": "is out of range",
     "float_type": "must be a number",
     "float_parsing": "must be a number",
     "finite_number": "must be a finite number",
@@ -33,9 +33,9 @@ REST_MESSAGES = {
     "literal_error": "must be one of {expected}",
     "enum": "must be one of {expected}",
     "value_error": "{error}",
-    "": "has a value that does not fit",
+    "": "is not valid",
 }
-"""By pydantic's type of error; the last is for all others."""
+"""REST messages by pydantic error type; the empty key is the default."""
 
 TOOL_MESSAGES = {
     "string_type": "must be a string",
@@ -59,7 +59,7 @@ TOOL_MESSAGES = {
     "value_error": "{error}",
     "": "is not valid",
 }
-"""By pydantic's type of error, as tools say it; the last is for all others."""
+"""Tool messages by pydantic error type; the empty key is the default."""
 
 
 class ErrorFacts(TypedDict):
@@ -79,7 +79,7 @@ def dump_error(error: KnowledgeError) -> ErrorShape:
 
 
 def load_error(status: int, body: object) -> KnowledgeError | None:
-    """The error that a reply carries, or None when it is not one of ours."""
+    """Return the error in a response body, or None if it is not in our format."""
     facts = body.get("error") if isinstance(body, dict) else None
     if not isinstance(facts, dict):
         return None
@@ -95,12 +95,12 @@ def load_error(status: int, body: object) -> KnowledgeError | None:
 
 
 def _find_nearest_class(status: int) -> type[KnowledgeError]:
-    """For a code of a later version: the first class with the same HTTP status."""
+    """Return the first class with this HTTP status, for an unknown code from a newer server."""
     return next((error for error in walk_error_classes() if error.status == status), KnowledgeError)
 
 
-def describe_problem(problem: Mapping[str, Any], words: Mapping[str, str]) -> str:
-    """What is wrong with one value; `problem` is an entry of pydantic's list: type, loc, msg, input and ctx."""
+def describe_problem(problem: Mapping[str, Any], messages: Mapping[str, str]) -> str:
+    """Describe one entry of pydantic's `ValidationError.errors()`."""
     context = dict(problem.get("ctx", {}))
     context["choices"] = str(context.get("expected", "")).replace(" or ", ", ")
-    return words.get(problem["type"], words[""]).format(**context)
+    return messages.get(problem["type"], messages[""]).format(**context)

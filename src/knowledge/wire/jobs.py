@@ -1,4 +1,4 @@
-"""Jobs and crawls as JSON: their lists, what answers an add, what a crawl asks for, and its report."""
+"""JSON of jobs and crawls: requests, lists, and the crawl report."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from knowledge.wire.requests import Body, BodyUuid, Listing, omit_defaults
 from knowledge.wire.values import dump_collection_ref, load_collection_ref
 
 CONTRACT_002_STATES = {JobStatus.PROCESSING: "running", JobStatus.PARTIAL: "completed"}
-"""Where contract 002 has another word for a job's state."""
+"""Job states with a different name in contract 002."""
 
 _JOB_FIELDS = tuple(each.name for each in fields(Job) if each.init)
 
 
 class CrawlBody(Body):
-    url: str = Field(description="Where to begin: http or https.")
+    url: str = Field(description="Start address, http or https.")
     recursive: bool = Field(False, description="Follow links to other pages of the same site.")
     max_pages: int = Field(10, ge=1, le=MAX_CRAWL_PAGES)
-    source_id: int | str | None = Field(
-        None, description="The collection that takes the pages; a new one if not given."
+    source_id: int | str | None = Field(None, description="Collection for the pages; a new one is created if omitted.")
+    title: str | None = Field(
+        None, max_length=200, description="Title of the new collection; defaults to the site name."
     )
-    title: str | None = Field(None, max_length=200, description="The title of a new collection; else the site's name.")
-    exclude_patterns: list[str] = Field(default_factory=list, description="Addresses to leave out: parts, or globs.")
-    job_uid: BodyUuid | None = Field(None, description="Made by the caller, so that the call may be repeated.")
+    exclude_patterns: list[str] = Field(default_factory=list, description="Addresses to exclude: substrings or globs.")
+    job_uid: BodyUuid | None = Field(None, description="Idempotency key: a repeated request starts one crawl.")
 
     def to_new(self) -> NewCrawl:
         return NewCrawl(
@@ -56,7 +56,7 @@ def dump_new_crawl(new: NewCrawl) -> Json:
 
 @dataclass(frozen=True)
 class CrawlShape:
-    """A crawl in the words of contract 002; its job and its source are beside it as the other calls have them."""
+    """A crawl with the field names of contract 002, plus its job and collection."""
 
     id: int
     uid: UUID
@@ -156,14 +156,14 @@ class CrawlsShape:
 
 @dataclass(frozen=True)
 class _JobId:
-    """The first field of AcceptedShape."""
+    """First field of AcceptedShape."""
 
     job_id: int
 
 
 @dataclass(frozen=True)
 class AcceptedShape(Job, _JobId):
-    """The job that an add started, with its id first under the name that contract 004 has for it."""
+    """The job started by an upload, with its id also as `job_id` (contract 004)."""
 
     @classmethod
     def from_job(cls, job: Job) -> AcceptedShape:

@@ -1,4 +1,4 @@
-"""A question on its way in, and the answer with its hits."""
+"""JSON of search queries, hits and answers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from knowledge.wire.values import (
 
 @dataclass(frozen=True)
 class ChunkMetadataShape:
-    """Where a passage stands in its document."""
+    """Position of a chunk in its document."""
 
     page: int | None
     section_header: str | None
@@ -46,7 +46,7 @@ class ChunkMetadataShape:
 
 @dataclass(frozen=True)
 class _HitFields:
-    """What a hit says beside the facts of its document."""
+    """Fields of a hit other than those of its document."""
 
     chunk_id: int
     chunk_uid: UUID
@@ -64,7 +64,7 @@ class _HitFields:
 
 @dataclass(frozen=True)
 class HitShape(DocumentFields, _HitFields):
-    """A passage that answers a question, with its document."""
+    """A search hit: a passage and its document."""
 
     @classmethod
     def from_hit(cls, hit: Hit) -> HitShape:
@@ -104,7 +104,7 @@ class HitShape(DocumentFields, _HitFields):
 
 @dataclass(frozen=True)
 class AnswerShape:
-    """The answer to a question."""
+    """The answer to a search query."""
 
     query: str
     results: tuple[HitShape, ...]
@@ -130,25 +130,27 @@ MAX_QUESTION_CHARS = 100_000
 
 
 class SearchBody(Body):
-    query: str = Field(max_length=MAX_QUESTION_CHARS, description="The question, in words.")
-    top: int = Field(10, ge=1, le=100, description="How many passages to answer.")
-    offset: int = Field(0, ge=0, le=1000, description="How many to leave out first.")
-    tags: list[str] = Field([], description="Tags that a document must all have; `collection:NAME` names a collection.")
+    query: str = Field(max_length=MAX_QUESTION_CHARS, description="The search query.")
+    top: int = Field(10, ge=1, le=100, description="Maximum number of passages.")
+    offset: int = Field(0, ge=0, le=1000, description="Number of passages to skip.")
+    tags: list[str] = Field(
+        [], description="Tags that a document must all have; `collection:NAME` selects a collection."
+    )
     collection: Reference | None = Field(None, description="A collection by name, number or UUID.")
-    collections: list[Reference] = Field([], description="Several collections, any of them.")
+    collections: list[Reference] = Field([], description="Any of these collections.")
     document_id: Reference | None = Field(None, description="Only this document, by number or UUID.")
     document_ids: list[Reference] = Field([], description="Only these documents.")
-    doc_type: str | None = Field(None, description="Only this type, such as pdf, md or note.")
-    doc_types: list[str] = Field([], description="Only these types.")
+    doc_type: str | None = Field(None, description="Only this document type, for example pdf, md or note.")
+    doc_types: list[str] = Field([], description="Only these document types.")
     date_from: str | None = Field(None, description="Added on this day or later (UTC).")
     date_to: str | None = Field(None, description="Added on this day or earlier (UTC).")
-    mode: ModeName | None = Field(None, description="Words and meaning together unless given.")
-    fts_only: bool = Field(False, description="Words alone.")
-    vec_only: bool = Field(False, description="Meaning alone.")
-    threshold: float = Field(0.0, ge=0, le=1, description="Leave out passages of less relevance than this.")
-    budget_ms: int | None = Field(None, ge=1, le=600_000, description="How long reranking may take.")
-    explain: bool = Field(False, description="Say what each step contributed.")
-    fallback: bool = Field(True, description="Go by words alone where an embedding service fails.")
+    mode: ModeName | None = Field(None, description="Defaults to hybrid (keywords and vectors).")
+    fts_only: bool = Field(False, description="Keyword search only; the same as mode text.")
+    vec_only: bool = Field(False, description="Vector search only; the same as mode vector.")
+    threshold: float = Field(0.0, ge=0, le=1, description="Minimum relevance of a passage.")
+    budget_ms: int | None = Field(None, ge=1, le=600_000, description="Time limit for reranking in milliseconds.")
+    explain: bool = Field(False, description="Return the contribution of each search step.")
+    fallback: bool = Field(True, description="Fall back to keyword search if the embedding service fails.")
 
     def to_query(self) -> Query:
         return Query(
@@ -182,7 +184,7 @@ class SearchBody(Body):
         if one is None:
             return tuple(load_collection_ref(ref) for ref in self.collections)
         if self.collections:
-            raise Invalid("The request names one collection and several", hint="Use collection or collections.")
+            raise Invalid("'collection' and 'collections' cannot be combined", hint="Use one of them.")
         return (one,)
 
     def _mode(self) -> SearchMode:

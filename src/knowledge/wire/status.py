@@ -1,4 +1,4 @@
-"""What the engine says about itself: its status, and what `verify` found."""
+"""JSON of the engine status, health checks and `verify` findings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from knowledge.wire.requests import Body
 
 class ReindexBody(Body):
     model: str | None = Field(
-        None, min_length=1, description="Another model to move to: default, dir:PATH, hf:NAME or openai:URL#MODEL."
+        None, min_length=1, description="New embedding model: default, dir:PATH, hf:NAME or openai:URL#MODEL."
     )
 
 
@@ -30,7 +30,7 @@ class HealthShape(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class QueueShape:
-    """How many jobs wait, run and have failed."""
+    """Number of jobs by state."""
 
     queued: int
     processing: int
@@ -39,7 +39,7 @@ class QueueShape:
 
 @dataclass(frozen=True)
 class StorageShape:
-    """What lies on disk."""
+    """Disk usage."""
 
     database_bytes: int
     files_bytes: int
@@ -48,7 +48,7 @@ class StorageShape:
 
 @dataclass(frozen=True)
 class HealthReportShape:
-    """What is wrong with the engine."""
+    """Health of the engine with its open issues."""
 
     status: str
     issues: tuple[str, ...]
@@ -58,7 +58,7 @@ class HealthReportShape:
 
 @dataclass(frozen=True)
 class StatusShape:
-    """What the engine holds and does."""
+    """Contents, model, queue, storage and health of the engine."""
 
     version: str
     uptime_seconds: float
@@ -115,7 +115,7 @@ class StatusShape:
 
 @dataclass(frozen=True)
 class FindingsShape:
-    """What `verify` found."""
+    """The result of `verify`."""
 
     clean: bool
     findings: tuple[Finding, ...]

@@ -1,4 +1,4 @@
-"""The small values: moments, references, tags and the collection among them."""
+"""Parse and format timestamps, references and collection tags."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from knowledge.errors import Invalid, InvalidParameter
 from knowledge.model import CollectionRef, Ref
 
 COLLECTION_TAG = "collection:"
-"""How a document's collection looks among its tags."""
+"""Prefix of the tag that holds the collection of a document."""
 MAX_ID = 2**63 - 1
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
@@ -19,17 +19,17 @@ _NUMBER = re.compile(r"[0-9]{1,19}")
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
-def dump_timestamp(moment: datetime) -> str:
-    """RFC 3339 in UTC, with a Z."""
-    return moment.astimezone(UTC).replace(tzinfo=None).isoformat() + "Z"
+def dump_timestamp(timestamp: datetime) -> str:
+    """Format a time as RFC 3339 in UTC, with Z."""
+    return timestamp.astimezone(UTC).replace(tzinfo=None).isoformat() + "Z"
 
 
-def dump_timestamp_or_none(moment: datetime | None) -> str | None:
-    return None if moment is None else dump_timestamp(moment)
+def dump_timestamp_or_none(timestamp: datetime | None) -> str | None:
+    return None if timestamp is None else dump_timestamp(timestamp)
 
 
 def load_date(text: str, name: str, *, end: bool = False) -> datetime:
-    """One end of a range of dates: a day alone means all of it, a moment without a zone is UTC."""
+    """Parse one end of a date range; a date covers the whole day, a time without zone is UTC."""
     try:
         if _DAY.fullmatch(text):
             return datetime.combine(date.fromisoformat(text), time.max if end else time.min, UTC)
@@ -44,12 +44,12 @@ def load_date(text: str, name: str, *, end: bool = False) -> datetime:
 
 
 def load_ref(value: int | str, name: str = "id") -> Ref:
-    """A document's or a job's number or UUID."""
+    """Parse the number or UUID of a document or job."""
     ref = _parse_number_or_uuid(value)
     if ref is None:
         raise InvalidParameter(
             f"'{name}' is neither a number nor a UUID: {str(value)[:40]!r}",
-            hint="Use the id or the uid that an earlier answer showed.",
+            hint="Use the id or uid of a previous response.",
             parameter=name,
         )
     return ref
@@ -60,19 +60,19 @@ def dump_ref(ref: Ref) -> int | str:
 
 
 def load_collection_ref(value: int | str) -> CollectionRef:
-    """A number, a UUID or a name; `collection:NAME` is a name whatever it looks like."""
+    """Parse a collection number, UUID or name; `collection:NAME` is always a name."""
     if isinstance(value, str) and value.startswith(COLLECTION_TAG):
         return _check_collection_name(value.removeprefix(COLLECTION_TAG))
     ref = _parse_number_or_uuid(value)
     if ref is not None:
         return ref
     if isinstance(value, int):
-        raise InvalidParameter(f"No collection has the number {value}", parameter="collection")
+        raise InvalidParameter(f"'collection' is not a valid number: {value}", parameter="collection")
     return _check_collection_name(value)
 
 
 def dump_collection_ref(ref: CollectionRef) -> int | str:
-    """What `load_collection_ref` reads back as the same reference."""
+    """Format a reference so that `load_collection_ref` returns the same one."""
     if isinstance(ref, int):
         return ref
     if isinstance(ref, UUID):
@@ -83,7 +83,7 @@ def dump_collection_ref(ref: CollectionRef) -> int | str:
 
 def _check_collection_name(name: str) -> str:
     if not name.strip():
-        raise InvalidParameter("The name of the collection is empty", parameter="collection")
+        raise InvalidParameter("The collection name is empty", parameter="collection")
     return name
 
 
@@ -96,7 +96,7 @@ def _parse_number_or_uuid(value: int | str) -> Ref | None:
 
 
 def add_collection_tag(tags: Iterable[str], collection: str) -> tuple[str, ...]:
-    """The tags as they travel, the collection first."""
+    """Return the tags with the collection as first tag."""
     return (COLLECTION_TAG + collection, *tags)
 
 
@@ -105,14 +105,14 @@ def remove_collection_tag(tags: Iterable[str], collection: str) -> tuple[str, ..
 
 
 def dump_collection(tags: Iterable[str], collection: CollectionRef) -> tuple[list[str], int | str | None]:
-    """How a document's collection travels: by name as its tag, before the others; by number or UUID as a field."""
+    """Return the tags and the collection field; a collection given by name becomes the first tag instead."""
     if isinstance(collection, str):
         return [*add_collection_tag(tags, collection)], None
     return [*tags], dump_collection_ref(collection)
 
 
 def split_tags(tags: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The free tags, and the names of the collections that stood among them."""
+    """Split tags into free tags and collection names."""
     free, collections = [], []
     for tag in tags:
         if tag.startswith(COLLECTION_TAG):
@@ -123,12 +123,12 @@ def split_tags(tags: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def choose_collection(named: CollectionRef | None, tagged: tuple[str, ...]) -> CollectionRef | None:
-    """The single collection that a request names, by its field, by a tag, or twice the same."""
+    """Return the one collection named by the field and the tags of a request."""
     wanted = list(dict.fromkeys(([] if named is None else [named]) + list(tagged)))
     if len(wanted) > 1:
         raise Invalid(
-            "A document stands in one collection, and the request names several",
-            hint="Name one collection, as a field or as a tag.",
+            f"The request names several collections: {', '.join(str(ref) for ref in wanted)}",
+            hint="Name one collection, as the field collection or as a tag collection:NAME.",
             collections=[str(ref) for ref in wanted],
         )
     return wanted[0] if wanted else None
