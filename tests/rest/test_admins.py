@@ -96,7 +96,7 @@ async def test_an_admin_may_verify_but_learns_no_names(engine: Engine, local: Lo
     note = await add_note(ada, "the plan", title="A title that is nobody's business")
     assert await root.verify() == []
     await root.reindex()
-    local._parts.files.path_of(note.sha256).unlink()
+    local._parts.files.get_path(note.sha256).unlink()
     (finding,) = await root.verify()
     assert finding.part == "files" and "1 finding" in finding.message
     assert note.sha256 not in finding.message and "nobody's business" not in finding.message

@@ -22,7 +22,7 @@ def test_a_file_lies_under_its_hash(tmp_path: Path) -> None:
     files = FileStore(tmp_path)
     sha256 = keep(files, b"hello")
     assert sha256 == hashlib.sha256(b"hello").hexdigest()
-    assert files.path_of(sha256).read_bytes() == b"hello"
+    assert files.get_path(sha256).read_bytes() == b"hello"
     assert keep(files, b"hello") == sha256
     assert [path.name for path in files.iter_files()] == [sha256]
 
@@ -32,7 +32,7 @@ def test_what_no_row_names_is_discarded(tmp_path: Path) -> None:
     sha256 = keep(files, b"hello")
     assert files.discard(sha256, lambda _: True) == 0
     assert files.discard(sha256, lambda _: False) == 5
-    assert not files.path_of(sha256).exists()
+    assert not files.get_path(sha256).exists()
 
 
 def test_a_file_that_is_about_to_be_named_is_not_taken_away(tmp_path: Path) -> None:
@@ -41,7 +41,7 @@ def test_a_file_that_is_about_to_be_named_is_not_taken_away(tmp_path: Path) -> N
     incoming.write(b"pinned")
     with files.adopt_incoming(incoming, lambda _: True) as received:
         assert files.discard(received.sha256, lambda _: False) == 0
-        assert files.path_of(received.sha256).exists()
+        assert files.get_path(received.sha256).exists()
 
 
 def test_a_file_whose_row_was_refused_goes_again(tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ class BackupArchive:
         self._database.copy_to(copy)
         verify.require_undamaged(copy, self._files.root, "Nothing was backed up", stop=stop)
         named |= self._list_originals()  # what was added while the copy was made may be in it
-        originals = [path for path in map(self._files.path_of, sorted(named)) if path.exists()]
+        originals = [path for path in map(self._files.get_path, sorted(named)) if path.exists()]
         manifest = _make_manifest(copy, len(originals))
         yield MANIFEST_MEMBER, manifest, len(manifest)
         yield DATABASE_MEMBER, copy, copy.stat().st_size

@@ -299,7 +299,7 @@ class LocalEngine:
 
     async def original(self, ref: Ref) -> Original:
         document = await self.document(ref)
-        path = self._parts.files.path_of(document.sha256)
+        path = self._parts.files.get_path(document.sha256)
         if not await self._run_in_thread(path.exists):
             raise StorageFailed(
                 f"The original of document {document.id} is missing",

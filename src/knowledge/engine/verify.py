@@ -99,7 +99,7 @@ def require_undamaged(
 def _find_document_damage(connection: Reader, document_id: int) -> str | None:
     """What is wrong with the passages of a document, if anything is."""
     try:
-        altered, total = integrity.count_altered_passages(connection, document_id)
+        altered, total = integrity.count_altered_chunks(connection, document_id)
     except (ReadError, ValueError) as error:
         return f"its passages cannot be read: {error}"
     return f"{altered} of its {total} passages are not what was stored" if altered else None
@@ -179,7 +179,7 @@ def _has_different_vector(row: IndexableChunk, index: IndexSnapshot) -> bool:
 
 def _check_files(documents: DocumentStore, files: FileStore) -> Iterator[Finding]:
     for sha256, size in documents.list_originals().items():
-        wrong = _find_file_damage(files.path_of(sha256), sha256, size)
+        wrong = _find_file_damage(files.get_path(sha256), sha256, size)
         if wrong is not None and documents.list_with_file(sha256):  # it may have been removed meanwhile
             yield Finding("files", f"The original {_describe_original(documents, sha256)} {wrong}", RESTORE_FILE_HINT)
     stray = [path for path in files.iter_files() if not documents.is_file_referenced(path.name)]

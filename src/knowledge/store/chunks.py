@@ -13,7 +13,7 @@ from knowledge.model import Chunk, new_uid
 from knowledge.store import changes, schema
 from knowledge.store.database import Database
 from knowledge.store.prepared_statements import PreparedStatement, upsert
-from knowledge.store.row_mapping import chunk_of
+from knowledge.store.row_mapping import make_chunk
 
 H, V, K, D, C = (
     schema.chunks.c,
@@ -68,7 +68,7 @@ _SELECT_INDEXABLE = (
     .order_by(D.id, H.position)  # the index takes the passages of a document together, in reading order
 )
 _SELECT_DOCUMENTS_TO_INDEX = _SELECT_INDEXABLE.where(D.id.in_(bindparam("ids", expanding=True)))
-_SELECT_PASSAGES_TO_INDEX = _SELECT_INDEXABLE.where(H.id.in_(bindparam("ids", expanding=True)))
+_SELECT_CHUNKS_TO_INDEX = _SELECT_INDEXABLE.where(H.id.in_(bindparam("ids", expanding=True)))
 _SELECT_WITHOUT_VECTOR = (
     select(H.id, H.text, H.section, D.title, D.id.label("document_id"), D.language)
     .join_from(schema.documents, schema.chunks, H.content_id == D.content_id)
@@ -129,7 +129,7 @@ class ChunkStore:
         )
         with self._database.read() as connection:
             rows = connection.execute(wanted, {"document_id": document_id}).all()
-        return [chunk_of(row, document_id) for row in rows]
+        return [make_chunk(row, document_id) for row in rows]
 
     # -- on the way in --------------------------------------------------------------------------
 
@@ -180,13 +180,13 @@ class ChunkStore:
         """Everything the index should say about these documents, passage by passage."""
         with self._database.read() as connection:
             rows = connection.execute(_SELECT_DOCUMENTS_TO_INDEX, {"ids": document_ids, "model_id": model_id})
-            yield from map(_indexable_of, rows)
+            yield from map(_make_indexable, rows)
 
-    def read_indexable_passages(self, chunk_ids: Sequence[int], model_id: int) -> Iterator[IndexableChunk]:
+    def read_indexable_chunks(self, chunk_ids: Sequence[int], model_id: int) -> Iterator[IndexableChunk]:
         """The same about single passages; those that no document has any more are left out."""
         with self._database.read() as connection:
-            rows = connection.execute(_SELECT_PASSAGES_TO_INDEX, {"ids": chunk_ids, "model_id": model_id})
-            yield from map(_indexable_of, rows)
+            rows = connection.execute(_SELECT_CHUNKS_TO_INDEX, {"ids": chunk_ids, "model_id": model_id})
+            yield from map(_make_indexable, rows)
 
     def list_without_vector(self, model_id: int, after: int, limit: int) -> list[UnembeddedChunk]:
         with self._database.read() as connection:
@@ -289,7 +289,7 @@ def _chunk_row(content_id: int, position: int, chunk: StagedChunk) -> dict[str, 
     }
 
 
-def _indexable_of(row: Any) -> IndexableChunk:
+def _make_indexable(row: Any) -> IndexableChunk:
     return IndexableChunk(
         chunk_id=row.id,
         document_id=row.document_id,

@@ -23,7 +23,7 @@ from knowledge.model import (
 )
 from knowledge.store import schema
 from knowledge.store.accounts.accounts import require_owner
-from knowledge.store.database import Database, inserted_id
+from knowledge.store.database import Database, get_inserted_id
 from knowledge.store.prepared_statements import PreparedStatement
 from knowledge.store.row_mapping import make_timestamp, parse_timestamp
 
@@ -68,8 +68,8 @@ class CollectionStore:
                 SELECT_COLLECTIONS.where(_matches_ref(ref, scope)).order_by(*_order_own_first(scope)).limit(1)
             ).first()
         if row is None:
-            raise not_found(ref)
-        return collection_of(row)
+            raise not_found_error(ref)
+        return make_collection(row)
 
     def page(self, scope: Scope, page: int, per_page: int) -> ResultPage[Collection]:
         seen = visible_to(scope)
@@ -77,7 +77,7 @@ class CollectionStore:
             total = connection.execute(select(func.count()).select_from(schema.collections).where(seen)).scalar_one()
             wanted = SELECT_COLLECTIONS.where(seen).order_by(C.name, C.id).limit(per_page).offset((page - 1) * per_page)
             rows = connection.execute(wanted).all()
-        return ResultPage(tuple(map(collection_of, rows)), total, page, per_page)
+        return ResultPage(tuple(map(make_collection, rows)), total, page, per_page)
 
     def count(self, scope: Scope) -> int:
         with self._database.read() as connection:
@@ -140,7 +140,7 @@ def delete_collection(connection: Connection, identity: int) -> None:
     connection.execute(delete(schema.collections).where(C.id == identity))
 
 
-def not_found(ref: CollectionRef) -> CollectionNotFound:
+def not_found_error(ref: CollectionRef) -> CollectionNotFound:
     return CollectionNotFound(f"Collection '{ref}' not found", collection=str(ref))
 
 
@@ -210,7 +210,7 @@ def _find_id_and_owner(connection: Connection, ref: CollectionRef, scope: Scope)
     wanted = select(C.id, C.owner_id).where(_matches_ref(ref, scope)).order_by(*_order_own_first(scope)).limit(1)
     row = connection.execute(wanted).first()
     if row is None:
-        raise not_found(ref)
+        raise not_found_error(ref)
     return int(row.id), int(row.owner_id)
 
 
@@ -244,7 +244,7 @@ def create_collection(connection: Connection, new: NewCollection, owner: int) ->
     name = check_name(new.name) if new.name is not None else _find_free_name(connection, owner, new.title)
     if new.name is not None and _is_taken(connection, owner, name):
         raise NameTaken(f"There is already a collection named '{name}'", name=name)
-    moment_made = make_timestamp()
+    created_at = make_timestamp()
     result = connection.execute(
         insert(schema.collections).values(
             uid=new.uid,
@@ -255,11 +255,11 @@ def create_collection(connection: Connection, new: NewCollection, owner: int) ->
             source_type=new.source_type,
             url=new.url,
             metadata=new.metadata,
-            created_at=moment_made,
-            updated_at=moment_made,
+            created_at=created_at,
+            updated_at=created_at,
         )
     )
-    return inserted_id(result)
+    return get_inserted_id(result)
 
 
 def update_collection(connection: Connection, identity: int, edit: CollectionEdit) -> None:
@@ -281,7 +281,7 @@ def merge_metadata(before: dict[str, Any], edit: dict[str, Any]) -> dict[str, An
     return {key: value for key, value in {**before, **edit}.items() if value is not None}
 
 
-def collection_of(row: Any) -> Collection:
+def make_collection(row: Any) -> Collection:
     return Collection(
         id=row.id,
         uid=row.uid,
@@ -296,11 +296,11 @@ def collection_of(row: Any) -> Collection:
         chunk_count=row.chunk_count,
         created_at=parse_timestamp(row.created_at),
         updated_at=parse_timestamp(row.updated_at),
-        curation=_curation_of(row),
+        curation=_make_curation(row),
     )
 
 
-def _curation_of(row: Any) -> Curation | None:
+def _make_curation(row: Any) -> Curation | None:
     if row.category is None:
         return None
     return Curation(row.category, row.version, row.is_public, row.is_approved, row.owner_name or "")

@@ -21,7 +21,7 @@ from knowledge.model import (
 )
 from knowledge.store import collections, schema
 from knowledge.store.accounts import accounts
-from knowledge.store.collections import SELECT_COLLECTIONS, collection_of, visible_to
+from knowledge.store.collections import SELECT_COLLECTIONS, make_collection, visible_to
 from knowledge.store.database import Database
 
 A, C, R, U = schema.accounts.c, schema.collections.c, schema.grants.c, schema.curations.c
@@ -45,16 +45,16 @@ class CorpusStore:
             total = connection.execute(joined.where(*conditions)).scalar_one()
             wanted = _SELECT_CORPORA.where(*conditions).order_by(C.id).limit(per_page).offset((page - 1) * per_page)
             rows = connection.execute(wanted).all()
-        return ResultPage(tuple(map(collection_of, rows)), total, page, per_page)
+        return ResultPage(tuple(map(make_collection, rows)), total, page, per_page)
 
     def find(self, ref: int, scope: Scope) -> Collection:
         with self._database.read() as connection:
-            return collection_of(_require_visible(connection, ref, scope))
+            return make_collection(_require_visible(connection, ref, scope))
 
     def list_pending(self) -> list[Collection]:
         waiting = _SELECT_CORPORA.where(U.is_public, ~U.is_approved).order_by(C.id)
         with self._database.read() as connection:
-            return [collection_of(row) for row in connection.execute(waiting)]
+            return [make_collection(row) for row in connection.execute(waiting)]
 
     # -- changing -------------------------------------------------------------------------------
 
@@ -91,9 +91,9 @@ class CorpusStore:
         def work(connection: Connection) -> Collection:
             known = U.is_public if approved else U.is_public | U.is_approved
             if connection.execute(_SELECT_CORPORA.where(C.id == ref, known)).first() is None:
-                raise not_found(ref)
+                raise not_found_error(ref)
             connection.execute(update(schema.curations).where(U.collection_id == ref).values(is_approved=approved))
-            return collection_of(connection.execute(_SELECT_CORPORA.where(C.id == ref)).one())
+            return make_collection(connection.execute(_SELECT_CORPORA.where(C.id == ref)).one())
 
         return self._database.write(work)
 
@@ -124,7 +124,7 @@ class CorpusStore:
         self._database.write(work)
 
 
-def not_found(ref: int) -> CorpusNotFound:
+def not_found_error(ref: int) -> CorpusNotFound:
     return CorpusNotFound(f"Corpus {ref} not found", corpus_id=ref)
 
 
@@ -149,7 +149,7 @@ def _require_visible(connection: Connection, ref: int, scope: Scope) -> Row[Any]
     """A corpus that the scope sees. What waits for approval says so; what is private was never there."""
     row = connection.execute(_SELECT_CORPORA.where(C.id == ref)).first()
     if row is None or not (row.owner_id == scope.owner or ref in scope.collections or row.is_public):
-        raise not_found(ref)
+        raise not_found_error(ref)
     if row.owner_id != scope.owner and ref not in scope.collections:
         raise CorpusNotApproved(f"Corpus {ref} is not approved yet", corpus_id=ref)
     return row
@@ -163,7 +163,7 @@ def _require_own(connection: Connection, ref: int, scope: Scope) -> None:
 def _find_account_id(connection: Connection, username: str) -> int:
     identity = connection.execute(select(A.id).where(A.folded == accounts.fold_username(username))).scalar()
     if identity is None:
-        raise accounts.not_found(username)
+        raise accounts.not_found_error(username)
     return int(identity)
 
 

@@ -48,7 +48,7 @@ class Database(Protocol):
     def close(self) -> None: ...
 
 
-def inserted_id(result: CursorResult[Any]) -> int:
+def get_inserted_id(result: CursorResult[Any]) -> int:
     """The number that the database gave to an inserted row."""
     key = result.inserted_primary_key
     assert key is not None

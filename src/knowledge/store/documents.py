@@ -30,7 +30,7 @@ from knowledge.store.chunks import CHUNK_COLUMNS, drop_contents
 from knowledge.store.crawls import site_pages
 from knowledge.store.database import Database
 from knowledge.store.prepared_statements import PreparedStatement
-from knowledge.store.row_mapping import chunk_of, document_of, make_timestamp, parse_optional_timestamp
+from knowledge.store.row_mapping import make_chunk, make_document, make_timestamp, parse_optional_timestamp
 
 D, H, K, J, C, G = (
     schema.documents.c,
@@ -81,8 +81,8 @@ class DocumentStore:
         with self._database.read() as connection:
             row = connection.execute(_SELECT_DOCUMENTS.where(matches_ref(ref), visible_to(scope))).first()
         if row is None:
-            raise not_found(ref)
-        return document_of(row)
+            raise not_found_error(ref)
+        return make_document(row)
 
     def get(self, identity: int) -> Document:
         """A document for work that was allowed when it was accepted, whoever owns it."""
@@ -101,7 +101,7 @@ class DocumentStore:
             rows = connection.execute(
                 _SELECT_DOCUMENTS.where(*conditions).order_by(*order).limit(wanted.per_page).offset(offset)
             ).all()
-        return ResultPage(tuple(map(document_of, rows)), total, wanted.page, wanted.per_page)
+        return ResultPage(tuple(map(make_document, rows)), total, wanted.page, wanted.per_page)
 
     def find_ids(self, refs: Sequence[Ref], scope: Scope) -> tuple[int, ...]:
         """The numbers of documents; one that is not there is an error."""
@@ -115,8 +115,8 @@ class DocumentStore:
         found: dict[int, Document] = {}
         for row in rows:
             if row.id not in found:
-                found[row.id] = document_of(row)
-        return {row.chunk_id: (chunk_of(row, row.id), found[row.id]) for row in rows}
+                found[row.id] = make_document(row)
+        return {row.chunk_id: (make_chunk(row, row.id), found[row.id]) for row in rows}
 
     def count(self, scope: Scope) -> tuple[int, int]:
         """How many documents and passages a scope sees."""
@@ -203,15 +203,15 @@ def visible_to(scope: Scope) -> Any:
     return or_(D.owner_id == scope.owner, D.collection_id.in_(sorted(scope.collections)))
 
 
-def not_found(ref: Ref) -> DocumentNotFound:
+def not_found_error(ref: Ref) -> DocumentNotFound:
     return DocumentNotFound(f"Document with ID '{ref}' not found", document_id=str(ref))
 
 
 def require_document(connection: Connection, ref: Ref, scope: Scope) -> Document:
     row = connection.execute(_SELECT_DOCUMENTS.where(matches_ref(ref), visible_to(scope))).first()
     if row is None:
-        raise not_found(ref)
-    return document_of(row)
+        raise not_found_error(ref)
+    return make_document(row)
 
 
 def require_writable(connection: Connection, ref: Ref, scope: Scope) -> Document:
@@ -230,8 +230,8 @@ def check_writable(document: Document, scope: Scope) -> None:
 def get_document(connection: Connection, identity: int) -> Document:
     row = connection.execute(_SELECT_DOCUMENTS.where(D.id == identity)).first()
     if row is None:
-        raise not_found(identity)
-    return document_of(row)
+        raise not_found_error(identity)
+    return make_document(row)
 
 
 def remove_collection(connection: Connection, identity: int) -> tuple[RemovalResult, list[str]]:
@@ -277,12 +277,12 @@ def _changed_values(connection: Connection, before: Document, edit: DocumentEdit
         values["collection_id"] = target
         values["owner_id"] = find_owner_for_writer(connection, target, scope.owner)
     if edit.source_path is not None:
-        _refuse_taken_path(connection, before, edit.source_path, values.get("collection_id", before.collection_id))
+        _reject_taken_path(connection, before, edit.source_path, values.get("collection_id", before.collection_id))
         values["filename"] = PureWindowsPath(PurePosixPath(edit.source_path).name).name or before.filename
     return values
 
 
-def _refuse_taken_path(connection: Connection, before: Document, path: str, collection_id: int) -> None:
+def _reject_taken_path(connection: Connection, before: Document, path: str, collection_id: int) -> None:
     here = select(D.id).where(D.collection_id == collection_id, D.source_path == path, D.id != before.id)
     other = connection.execute(here).scalar()
     if other is not None:
@@ -290,7 +290,7 @@ def _refuse_taken_path(connection: Connection, before: Document, path: str, coll
 
 
 def _list_documents(connection: Connection, condition: Any) -> list[Document]:
-    return [document_of(row) for row in connection.execute(_SELECT_DOCUMENTS.where(condition))]
+    return [make_document(row) for row in connection.execute(_SELECT_DOCUMENTS.where(condition))]
 
 
 def _remove_documents(connection: Connection, gone: Sequence[Document]) -> tuple[RemovalResult, list[str]]:

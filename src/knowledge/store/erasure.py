@@ -38,7 +38,7 @@ _CLEARED_JOB: dict[str, Any] = {"filename": REMOVED_PLACEHOLDER, "payload": {}, 
 _CLEARED_PAGE: dict[str, Any] = {"url": REMOVED_PLACEHOLDER, "known_as": None, "detail": ""}
 
 
-def values_kept_after_end(kind: JobKind, filename: str, payload: Json) -> dict[str, Any]:
+def make_kept_values(kind: JobKind, filename: str, payload: Json) -> dict[str, Any]:
     """What remains in a job that ended without a document and whose original is not kept."""
     if kind in REPEATABLE_KINDS:
         return {}

@@ -87,7 +87,7 @@ class FileStore:
             for sha256 in gone:
                 self.discard(sha256, is_referenced)
 
-    def path_of(self, sha256: str) -> Path:
+    def get_path(self, sha256: str) -> Path:
         return original_path(self.root, sha256)
 
     def open_incoming(self, limit: int) -> IncomingFile:
@@ -130,7 +130,7 @@ class FileStore:
     def discard(self, sha256: str, is_referenced: Callable[[str], bool]) -> int:
         """Remove a file that no row names any more; answers the bytes that this freed."""
         with self._lock:
-            path = self.path_of(sha256)
+            path = self.get_path(sha256)
             if self._pins[sha256] or is_referenced(sha256) or not path.exists():
                 return 0
             if self._holders:
@@ -156,7 +156,7 @@ class FileStore:
 
     def _move_into_place(self, incoming: Path, sha256: str) -> bool:
         """Whether it was put there; what lies there already is the same and only counts as new."""
-        path = self.path_of(sha256)
+        path = self.get_path(sha256)
         try:
             os.utime(path)
             return False

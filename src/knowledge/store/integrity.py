@@ -21,7 +21,7 @@ MAX_PROBLEMS = 100
 STEPS_BETWEEN_STOP_CHECKS = 1_000_000
 """After so many steps of SQLite's machine it is asked whether to stop."""
 TREE_PAGE_PATTERN = re.compile(r"^(?:On tree page |Tree )(\d+)\b")
-_SELECT_PASSAGES = """
+_SELECT_CHUNKS = """
     SELECT c.position, c.text, c.section, c.checksum
     FROM documents d JOIN chunks c ON c.content_id = d.content_id
     WHERE d.id = ? ORDER BY c.position
@@ -100,11 +100,11 @@ def has_checksums(connection: Reader) -> bool:
     return any(row[1] == "checksum" for row in connection.execute("PRAGMA table_info(chunks)"))
 
 
-def count_altered_passages(connection: Reader, document_id: int) -> tuple[int, int]:
+def count_altered_chunks(connection: Reader, document_id: int) -> tuple[int, int]:
     """How many passages of a document are not what was stored, of how many; raises what SQLite raises, and ValueError
     where a value is of another kind."""
     altered = total = 0
-    for position, text, section, stored in connection.execute(_SELECT_PASSAGES, (document_id,)):
+    for position, text, section, stored in connection.execute(_SELECT_CHUNKS, (document_id,)):
         names = json.loads(section)
         if not isinstance(text, str) or not isinstance(names, list):
             raise ValueError(f"passage {position} holds values of another kind")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, delete, insert, select, update
 
 from knowledge.store import schema
-from knowledge.store.database import Database, inserted_id
+from knowledge.store.database import Database, get_inserted_id
 
 M, S = schema.models.c, schema.settings.c
 CURRENT_SPEC_NAME, NEXT_SPEC_NAME = "embedding", "embedding_next"
@@ -39,7 +39,7 @@ class ModelStore:
             if known is not None:
                 return int(known)
             row = insert(schema.models).values(fingerprint=fingerprint, name=name, dimension=dimension, active=False)
-            return inserted_id(connection.execute(row))
+            return get_inserted_id(connection.execute(row))
 
         return StoredModel(self._database.write(work), fingerprint, name, dimension)
 

@@ -75,7 +75,7 @@ class Publisher:
             assert claim.collection_id is not None
             owner = find_owner_for_writer(connection, claim.collection_id, claim.owner)
             old = find_at_path(connection, claim.collection_id, publication.source_path)
-            refuse_duplicate(connection, claim.collection_id, publication.sha256, old)
+            reject_duplicate(connection, claim.collection_id, publication.sha256, old)
             if old is None:
                 return _insert_document(connection, claim, owner, publication)
             return _replace_document(connection, claim, publication, old)
@@ -102,7 +102,7 @@ def find_at_path(connection: Connection, collection_id: int, source_path: str | 
     return None if identity is None else documents.get_document(connection, identity)
 
 
-def refuse_duplicate(connection: Connection, collection_id: int, sha256: str, old: Document | None) -> None:
+def reject_duplicate(connection: Connection, collection_id: int, sha256: str, old: Document | None) -> None:
     """The same bytes in the same collection are there already; another version of a path is never a duplicate."""
     if old is not None and old.sha256 != sha256:
         return

@@ -30,7 +30,7 @@ def parse_optional_timestamp(value: int | None) -> datetime | None:
     return None if value is None else parse_timestamp(value)
 
 
-def document_of(row: Any) -> Document:
+def make_document(row: Any) -> Document:
     return Document(
         collection=row.collection_name,
         owner=row.owner_id,
@@ -45,7 +45,7 @@ def document_of(row: Any) -> Document:
     )
 
 
-def chunk_of(row: Any, document_id: int) -> Chunk:
+def make_chunk(row: Any, document_id: int) -> Chunk:
     return Chunk(
         id=row.chunk_id,
         uid=row.chunk_uid,

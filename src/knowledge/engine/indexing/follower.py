@@ -308,7 +308,7 @@ class IndexFollower:
         return map(entry_of, self._chunks.read_indexable(document_ids, model.id if model else 0))
 
     def _read_passage_entries(self, chunk_ids: Sequence[int]) -> Iterator[IndexEntry]:
-        return map(entry_of, self._chunks.read_indexable_passages(chunk_ids, self.model.id if self.model else 0))
+        return map(entry_of, self._chunks.read_indexable_chunks(chunk_ids, self.model.id if self.model else 0))
 
     def _read_all_entries(self, identities: Sequence[int], model: StoredModel | None) -> Iterator[IndexEntry]:
         for first in range(0, len(identities), DOCUMENTS_PER_REBUILD_BATCH):

@@ -134,11 +134,11 @@ class Acceptor:
         """What is to be done with the bytes; a file whose content is not what its name says is refused here."""
         if isinstance(new, NewNote):
             return JobKind.ADD
-        source = Source(self._files.path_of(received.sha256), clean_filename(new.filename))
+        source = Source(self._files.get_path(received.sha256), clean_filename(new.filename))
         return JobKind.UNPACK if self._parsers.identify(source) == "zip" else JobKind.ADD
 
     def _is_titled_after_text(self, note: Document) -> bool:
-        path = self._files.path_of(note.sha256)
+        path = self._files.get_path(note.sha256)
         if not path.exists():
             return False
         with path.open(encoding="utf-8", newline="") as file:

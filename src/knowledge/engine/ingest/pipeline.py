@@ -183,7 +183,7 @@ class IngestPipeline:
         self, claim: JobClaim, origin: DocumentOrigin, report: ReportProgress, stop: ShouldStop
     ) -> Publication:
         assert claim.sha256 is not None
-        path = self.files.path_of(claim.sha256)
+        path = self.files.get_path(claim.sha256)
         report("Reading", 0, 0)
         source = Source(path, claim.filename, origin.force_ocr, self.ocr_languages)
         given = origin.title or origin.metadata.get("title")

@@ -37,7 +37,7 @@ def unpack_archive(
     origin = DocumentOrigin.load(claim.payload)
     queued = 0
     told: list[str] = []
-    source = Source(files.path_of(claim.sha256), claim.filename, max_unpacked_bytes=MAX_UNPACKED_BYTES)
+    source = Source(files.get_path(claim.sha256), claim.filename, max_unpacked_bytes=MAX_UNPACKED_BYTES)
     with parsers.unpack(source, cancelled=stop) as unpacking:
         for name, pieces in unpacking:
             incoming = files.open_incoming(MAX_UNPACKED_BYTES)

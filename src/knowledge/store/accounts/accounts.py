@@ -12,7 +12,7 @@ from sqlalchemy import Connection, bindparam, insert, select, update
 from knowledge.errors import AccountNotFound, AccountTaken, InvalidKey
 from knowledge.model import new_uid
 from knowledge.store import schema
-from knowledge.store.database import Database, inserted_id
+from knowledge.store.database import Database, get_inserted_id
 from knowledge.store.row_mapping import make_timestamp, parse_timestamp
 
 A = schema.accounts.c
@@ -41,7 +41,7 @@ class AccountStore:
                 raise AccountTaken(f"The username '{username}' is taken", username=username)
             values = {"uid": new_uid(), "username": username, "folded": fold_username(username), "password": password}
             made = insert(schema.accounts).values(**values, is_disabled=False, created_at=make_timestamp())
-            return _get_account(connection, inserted_id(connection.execute(made)))
+            return _get_account(connection, get_inserted_id(connection.execute(made)))
 
         return self._database.write(work)
 
@@ -52,17 +52,17 @@ class AccountStore:
     def require(self, username: str) -> StoredAccount:
         found = self.find(username)
         if found is None:
-            raise not_found(username)
+            raise not_found_error(username)
         return found
 
     def get(self, identity: int) -> StoredAccount | None:
         with self._database.read() as connection:
             row = connection.execute(_SELECT_ACCOUNTS.where(A.id == identity)).first()
-        return account_of(row) if row else None
+        return make_account(row) if row else None
 
     def list_all(self) -> list[StoredAccount]:
         with self._database.read() as connection:
-            return [account_of(row) for row in connection.execute(_SELECT_ACCOUNTS.order_by(A.id))]
+            return [make_account(row) for row in connection.execute(_SELECT_ACCOUNTS.order_by(A.id))]
 
     def set_disabled(self, identity: int, disabled: bool) -> StoredAccount:
         return self._update_account(identity, is_disabled=disabled)
@@ -80,7 +80,7 @@ def fold_username(username: str) -> str:
     return username.casefold()
 
 
-def not_found(username: str) -> AccountNotFound:
+def not_found_error(username: str) -> AccountNotFound:
     return AccountNotFound(f"There is no account named '{username[:64]}'", username=username[:64])
 
 
@@ -90,17 +90,17 @@ def require_owner(connection: Connection, owner: int) -> None:
         raise InvalidKey("The account of this key is gone")
 
 
-def account_of(row: Any) -> StoredAccount:
+def make_account(row: Any) -> StoredAccount:
     return StoredAccount(row.id, row.uid, row.username, row.password, row.is_disabled, parse_timestamp(row.created_at))
 
 
 def _find_by_username(connection: Connection, username: str) -> StoredAccount | None:
     row = connection.execute(_SELECT_ACCOUNTS.where(A.folded == fold_username(username))).first()
-    return account_of(row) if row else None
+    return make_account(row) if row else None
 
 
 def _get_account(connection: Connection, identity: int) -> StoredAccount:
     row = connection.execute(_SELECT_ACCOUNTS.where(A.id == identity)).first()
     if row is None:
         raise AccountNotFound("The account is gone")
-    return account_of(row)
+    return make_account(row)

@@ -11,8 +11,8 @@ from sqlalchemy import ColumnElement, Connection, delete, insert, select, update
 from knowledge.errors import KeyNotFound, WrongPassword
 from knowledge.model import ApiKey
 from knowledge.store import schema
-from knowledge.store.accounts.accounts import StoredAccount, account_of, require_owner
-from knowledge.store.database import Database, inserted_id
+from knowledge.store.accounts.accounts import StoredAccount, make_account, require_owner
+from knowledge.store.database import Database, get_inserted_id
 from knowledge.store.row_mapping import make_timestamp, parse_optional_timestamp, parse_timestamp
 
 A, X = schema.accounts.c, schema.api_keys.c
@@ -77,7 +77,7 @@ class KeyStore:
     def list_of_account(self, account_id: int) -> list[ApiKey]:
         with self._database.read() as connection:
             return [
-                _key_of(row)
+                _make_key(row)
                 for row in connection.execute(_SELECT_KEYS.where(X.account_id == account_id).order_by(X.id))
             ]
 
@@ -87,7 +87,7 @@ class KeyStore:
         if row is None:
             return None
         expires, used = parse_optional_timestamp(row.expires_at), parse_optional_timestamp(row.last_used_at)
-        return KeyWithAccount(row.key_id, row.digest, expires, used, account_of(row))
+        return KeyWithAccount(row.key_id, row.digest, expires, used, make_account(row))
 
     def mark_used(self, key_id: int) -> None:
         now = update(schema.api_keys).where(X.id == key_id).values(last_used_at=make_timestamp())
@@ -122,10 +122,10 @@ def _insert_key(connection: Connection, new: NewKey, *, is_login: bool) -> ApiKe
         expires_at=None if new.expires_at is None else make_timestamp(new.expires_at),
         is_login=is_login,
     )
-    return _key_of(connection.execute(_SELECT_KEYS.where(X.id == inserted_id(connection.execute(made)))).one())
+    return _make_key(connection.execute(_SELECT_KEYS.where(X.id == get_inserted_id(connection.execute(made)))).one())
 
 
-def _key_of(row: Any) -> ApiKey:
+def _make_key(row: Any) -> ApiKey:
     return ApiKey(
         id=row.id,
         name=row.name,

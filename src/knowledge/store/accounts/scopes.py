@@ -67,7 +67,7 @@ def find_owner_for_writer(connection: Connection, collection_id: int, starter: i
     """Who will own what somebody puts into a collection; whoever may not any more is refused, however late."""
     row = _SELECT_WRITER.fetch_first(connection, {"collection": collection_id, "starter": starter})
     if row is None:
-        raise collections.not_found(collection_id)
+        raise collections.not_found_error(collection_id)
     if row.owner_id != starter and row.permission != Permission.WRITE:
         raise InsufficientPermissions("The collection may not be written to any more", collection_id=collection_id)
     return int(row.owner_id)

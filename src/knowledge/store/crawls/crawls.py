@@ -117,7 +117,7 @@ class CrawlStore:
                 raise JobNotFound(f"Job '{ref}' is not a crawl", job_id=str(ref))
             pages = connection.execute(_SELECT_DONE, {"job_id": job.id}).all()
             counts = _count_pages(connection, [job.id])
-        return _crawl_of(job, row, self._find_collection(row, scope), counts[job.id], tuple(map(_page_of, pages)))
+        return _make_crawl(job, row, self._find_collection(row, scope), counts[job.id], tuple(map(_make_page, pages)))
 
     def page(self, page: int, per_page: int, scope: Scope) -> ResultPage[Crawl]:
         listed = self._jobs.page(JobFilter(kind=JobKind.CRAWL, page=page, per_page=per_page), scope)
@@ -127,7 +127,7 @@ class CrawlStore:
             rows = {row.job_id: row for row in found}
             counts = _count_pages(connection, identities)
         items = [
-            _crawl_of(job, rows[job.id], self._find_collection(rows[job.id], scope), counts[job.id])
+            _make_crawl(job, rows[job.id], self._find_collection(rows[job.id], scope), counts[job.id])
             for job in listed.items
             if job.id in rows
         ]
@@ -136,7 +136,7 @@ class CrawlStore:
     def list_pages(self, job_id: int) -> tuple[CrawledPage, ...]:
         """What became of each address so far."""
         with self._database.read() as connection:
-            return tuple(map(_page_of, connection.execute(_SELECT_DONE, {"job_id": job_id})))
+            return tuple(map(_make_page, connection.execute(_SELECT_DONE, {"job_id": job_id})))
 
     def count_pages(self, job_id: int) -> CrawlCounts:
         with self._database.read() as connection:
@@ -162,23 +162,23 @@ class CrawlStore:
                 _add_entries(connection, job_id, [first_entry])
             return connection.execute(select(schema.crawls).where(W.job_id == job_id)).one()
 
-        return _plan_of(self._database.write(work))
+        return _make_plan(self._database.write(work))
 
     def next_entry(self, job_id: int) -> FrontierEntry | None:
         with self._database.read() as connection:
             row = connection.execute(_SELECT_NEXT, {"job_id": job_id}).first()
-        return _entry_of(row) if row else None
+        return _make_entry(row) if row else None
 
     def find_entry(self, job_id: int, name: str) -> FrontierEntry | None:
         with self._database.read() as connection:
             row = connection.execute(select(schema.crawl_pages).where(P.job_id == job_id, P.name == name)).first()
-        return _entry_of(row) if row else None
+        return _make_entry(row) if row else None
 
     def list_ingesting(self, job_id: int) -> list[FrontierEntry]:
         """The pages that were handed to a job of their own and have not come back."""
         wanted = select(schema.crawl_pages).where(P.job_id == job_id, P.state == STATE_TAKING).order_by(P.id)
         with self._database.read() as connection:
-            return [_entry_of(row) for row in connection.execute(wanted)]
+            return [_make_entry(row) for row in connection.execute(wanted)]
 
     def add_entries(self, job_id: int, entries: Sequence[NewFrontierEntry]) -> list[NewFrontierEntry]:
         """Put new addresses on the frontier; answers those that were not there yet."""
@@ -321,7 +321,7 @@ def _count_pages(connection: Connection, job_ids: Sequence[int]) -> dict[int, Cr
     return {job_id: CrawlCounts(**counts) for job_id, counts in found.items()}
 
 
-def _plan_of(row: Any) -> CrawlPlan:
+def _make_plan(row: Any) -> CrawlPlan:
     return CrawlPlan(
         job_id=row.job_id,
         collection_id=row.collection_id,
@@ -334,11 +334,11 @@ def _plan_of(row: Any) -> CrawlPlan:
     )
 
 
-def _entry_of(row: Any) -> FrontierEntry:
+def _make_entry(row: Any) -> FrontierEntry:
     return FrontierEntry(row.id, row.name, row.url, row.depth, row.known_as, row.page_job_uid)
 
 
-def _page_of(row: Any) -> CrawledPage:
+def _make_page(row: Any) -> CrawledPage:
     return CrawledPage(
         url=row.url,
         outcome=PageOutcome(row.outcome),
@@ -351,7 +351,7 @@ def _page_of(row: Any) -> CrawledPage:
     )
 
 
-def _crawl_of(
+def _make_crawl(
     job: Job, row: Any, collection: Collection | None, counts: CrawlCounts, pages: tuple[CrawledPage, ...] = ()
 ) -> Crawl:
     return Crawl(

@@ -34,13 +34,13 @@ class SitePageStore:
     def find(self, collection_id: int, name: str) -> SitePage | None:
         with self._database.read() as connection:
             row = connection.execute(_select_pages(collection_id).where(S.name == name)).first()
-        return _site_page_of(row) if row else None
+        return _make_site_page(row) if row else None
 
     def list_pages(self, collection_id: int) -> list[SitePage]:
         """Every page of a collection that still has its document."""
         wanted = _select_pages(collection_id).where(D.id.is_not(None)).order_by(S.seen_at)
         with self._database.read() as connection:
-            return [_site_page_of(row) for row in connection.execute(wanted)]
+            return [_make_site_page(row) for row in connection.execute(wanted)]
 
     def find_document_id(self, collection_id: int, name: str) -> int | None:
         """The document that stands at this name now."""
@@ -110,5 +110,5 @@ def _select_pages(collection_id: int) -> Any:
     )
 
 
-def _site_page_of(row: Any) -> SitePage:
+def _make_site_page(row: Any) -> SitePage:
     return SitePage(row.name, row.url, row.etag, row.last_modified, tuple(row.links), row.gone, row.document_id)

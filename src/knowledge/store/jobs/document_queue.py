@@ -40,7 +40,7 @@ class DocumentQueue:
                 return known
             collection_id = collections.require_target(connection, collection, scope)
             old = publish.find_at_path(connection, collection_id, source_path)
-            publish.refuse_duplicate(connection, collection_id, str(new.sha256), old)
+            publish.reject_duplicate(connection, collection_id, str(new.sha256), old)
             quotas.check_quota(connection, quota, collection_id, size, old)
             return jobs.queue_job(connection, replace(new, collection_id=collection_id))
 
@@ -54,7 +54,7 @@ class DocumentQueue:
         def work(connection: Connection) -> None:
             jobs.require_claim(connection, archive)
             old = publish.find_at_path(connection, collection_id, source_path)
-            publish.refuse_duplicate(connection, collection_id, str(new.sha256), old)
+            publish.reject_duplicate(connection, collection_id, str(new.sha256), old)
             if jobs.find_by_uid(connection, new.uid, Scope(archive.owner)) is None:
                 quotas.check_quota(connection, quota, collection_id, size, old)
                 jobs.queue_job(connection, new)

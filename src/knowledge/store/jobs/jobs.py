@@ -21,8 +21,8 @@ from knowledge.store.jobs.rows import (
     FinishedJob,
     JobClaim,
     NewJob,
-    claim_of,
-    job_of,
+    make_claim,
+    make_job,
     make_queued_job,
 )
 from knowledge.store.prepared_statements import PreparedStatement
@@ -99,8 +99,8 @@ class JobStore:
         with self._database.read() as connection:
             row = _find_row(connection, ref, scope)
         if row is None:
-            raise not_found(ref)
-        return job_of(row)
+            raise not_found_error(ref)
+        return make_job(row)
 
     def page(self, wanted: JobFilter, scope: Scope) -> ResultPage[Job]:
         conditions = [J.owner_id == scope.owner]
@@ -116,7 +116,7 @@ class JobStore:
                 .limit(wanted.per_page)
                 .offset((wanted.page - 1) * wanted.per_page)
             ).all()
-        return ResultPage(tuple(map(job_of, rows)), total, wanted.page, wanted.per_page)
+        return ResultPage(tuple(map(make_job, rows)), total, wanted.page, wanted.per_page)
 
     def count_by_status(self, scope: Scope) -> dict[str, int]:
         with self._database.read() as connection:
@@ -169,16 +169,16 @@ class JobStore:
             queue.first, which
         ):  # an arrival wakes more than one worker; to look costs a tenth of a commit
             return None
-        moment_now = make_timestamp()
+        now = make_timestamp()
         values = {
             "status": JobStatus.PROCESSING,
             "token": secrets.token_hex(16),
-            "lease_until": moment_now + LEASE_MICROSECONDS,
-            "started_at": moment_now,
+            "lease_until": now + LEASE_MICROSECONDS,
+            "started_at": now,
             "step": "Starting",
         }
         row = self._database.write(lambda connection: queue.claim.fetch_first(connection, {**which, **values}))
-        return claim_of(row) if row else None
+        return make_claim(row) if row else None
 
     def _exists(self, wanted: PreparedStatement, values_of: dict[str, int]) -> bool:
         with self._database.read() as connection:
@@ -205,12 +205,12 @@ class JobStore:
             **(
                 {}
                 if keep_original
-                else {"sha256": None, **erasure.values_kept_after_end(claim.kind, claim.filename, claim.payload)}
+                else {"sha256": None, **erasure.make_kept_values(claim.kind, claim.filename, claim.payload)}
             ),
         )
 
     def mark_cancelled(self, claim: JobClaim) -> None:
-        kept = erasure.values_kept_after_end(claim.kind, claim.filename, claim.payload)
+        kept = erasure.make_kept_values(claim.kind, claim.filename, claim.payload)
         values = {"status": JobStatus.CANCELLED, "token": None, "step": "Cancelled", "sha256": None}
         self._update_claimed(claim, completed_at=make_timestamp(), **values, **kept)
 
@@ -275,7 +275,7 @@ class JobStore:
             row = connection.execute(_SELECT_BY_ID, {"job_id": identity}).first()
             if row is None or row.status != JobStatus.QUEUED:
                 return False
-            kept = erasure.values_kept_after_end(JobKind(row.kind), row.filename, row.payload)
+            kept = erasure.make_kept_values(JobKind(row.kind), row.filename, row.payload)
             values = {
                 "status": JobStatus.CANCELLED,
                 "step": "Cancelled",
@@ -291,7 +291,7 @@ class JobStore:
         def work(connection: Connection) -> Any:
             row = _find_row(connection, ref, scope)
             if row is None:
-                raise not_found(ref)
+                raise not_found_error(ref)
             if row.status not in (JobStatus.FAILED, JobStatus.CANCELLED):
                 raise NotNow(f"Job {ref} is {row.status}; only failed jobs can be retried", status=row.status)
             if row.sha256 is None and row.kind not in erasure.REPEATABLE_KINDS:
@@ -308,7 +308,7 @@ class JobStore:
             connection.execute(_UPDATE_JOB, {"job_id": row.id, **values})
             return connection.execute(_SELECT_BY_ID, {"job_id": row.id}).one()
 
-        return job_of(self._database.write(work))
+        return make_job(self._database.write(work))
 
     def forget_originals(self, before: int) -> int:
         """Let go of the files of jobs that failed long ago, and of what their callers said about them."""
@@ -317,7 +317,7 @@ class JobStore:
         def work(connection: Connection) -> int:
             rows = connection.execute(select(schema.jobs).where(old)).all()
             for row in rows:
-                kept = erasure.values_kept_after_end(JobKind(row.kind), row.filename, row.payload)
+                kept = erasure.make_kept_values(JobKind(row.kind), row.filename, row.payload)
                 connection.execute(_UPDATE_JOB, {"job_id": row.id, "sha256": None, **kept})
             return len(rows)
 
@@ -363,7 +363,7 @@ def mark_published(connection: Connection, claim: JobClaim, **values: Any) -> No
 
 def find_by_uid(connection: Connection, uid: UUID, scope: Scope) -> Job | None:
     row = _SELECT_BY_UID.fetch_first(connection, {"job_uid": uid, "owner": scope.owner})
-    return job_of(row) if row else None
+    return make_job(row) if row else None
 
 
 def _find_row(connection: Connection, ref: Ref, scope: Scope) -> Any | None:
@@ -373,7 +373,7 @@ def _find_row(connection: Connection, ref: Ref, scope: Scope) -> Any | None:
     return row if row is not None and row.owner_id == scope.owner else None
 
 
-def not_found(ref: Ref) -> JobNotFound:
+def not_found_error(ref: Ref) -> JobNotFound:
     return JobNotFound(f"Job '{ref}' not found", job_id=str(ref))
 
 

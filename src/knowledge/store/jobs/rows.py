@@ -64,7 +64,7 @@ class FinishedJob:
     """The file that it let go, where no document has it."""
 
 
-def claim_of(row: Any) -> JobClaim:
+def make_claim(row: Any) -> JobClaim:
     return JobClaim(
         id=row.id,
         uid=row.uid,
@@ -103,7 +103,7 @@ def make_queued_job(identity: int, new: NewJob, created_at: int) -> Job:
     )
 
 
-def job_of(row: Any) -> Job:
+def make_job(row: Any) -> Job:
     error = JobError(**row.error) if row.error else None
     return Job(
         id=row.id,
