@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Connection, bindparam, func, insert, literal_column, select, update
 
 from knowledge.errors import Cancelled, JobNotFound, NotNow
-from knowledge.model import Job, JobError, JobFilter, JobKind, JobStatus, Ref, ResultPage, Scope
+from knowledge.model import Job, JobError, JobFilter, JobKind, JobStatus, Json, Ref, ResultPage, Scope
 from knowledge.store import erasure, schema
 from knowledge.store.accounts.accounts import require_owner
 from knowledge.store.database import Database
@@ -195,64 +196,37 @@ class JobStore:
         self._update_claimed(claim, status=JobStatus.QUEUED, token=None, step="Queued", started_at=None)
 
     def mark_failed(self, claim: JobClaim, error: JobError, keep_original: bool) -> None:
-        self._update_claimed(
-            claim,
-            status=JobStatus.FAILED,
-            token=None,
-            step="Failed",
-            completed_at=make_timestamp(),
-            error={"code": error.code, "message": error.message, "hint": error.hint, "details": error.details},
-            **(
-                {}
-                if keep_original
-                else {"sha256": None, **erasure.make_kept_values(claim.kind, claim.filename, claim.payload)}
-            ),
-        )
+        kept = {} if keep_original else _drop_original(claim.kind, claim.filename, claim.payload)
+        self._end_claimed(claim, JobStatus.FAILED, "Failed", error=asdict(error), **kept)
 
     def mark_cancelled(self, claim: JobClaim) -> None:
-        kept = erasure.make_kept_values(claim.kind, claim.filename, claim.payload)
-        values = {"status": JobStatus.CANCELLED, "token": None, "step": "Cancelled", "sha256": None}
-        self._update_claimed(claim, completed_at=make_timestamp(), **values, **kept)
+        kept = _drop_original(claim.kind, claim.filename, claim.payload)
+        self._end_claimed(claim, JobStatus.CANCELLED, "Cancelled", **kept)
 
     def mark_ended(self, claim: JobClaim, status: JobStatus, warnings: tuple[str, ...], chunk_count: int) -> None:
-        """A job that made no document of its own has done its work."""
-        self._update_claimed(
-            claim,
-            status=status,
-            token=None,
-            step="Completed",
-            completed_at=make_timestamp(),
-            warnings=list(warnings),
-            chunk_count=chunk_count,
-        )
+        """End a job that published no document itself, such as a crawl."""
+        self._end_claimed(claim, status, "Completed", warnings=list(warnings), chunk_count=chunk_count)
 
     def mark_duplicate(self, claim: JobClaim, document_id: int, document_uid: UUID, chunk_count: int) -> None:
-        """The same bytes were finished by another job meanwhile: this one has the same result."""
-        self._update_claimed(
+        """End a job whose bytes another job has published meanwhile, with the same document as result."""
+        self._end_claimed(
             claim,
-            status=JobStatus.COMPLETED,
-            token=None,
-            step="Completed",
-            completed_at=make_timestamp(),
+            JobStatus.COMPLETED,
+            "Completed",
             sha256=None,
             payload={},
             document_id=document_id,
             document_uid=document_uid,
             chunk_count=chunk_count,
-            warnings=["The same bytes were already there; nothing was added."],
+            warnings=["The same content already exists; nothing was added."],
         )
 
     def mark_unpacked(self, claim: JobClaim, warnings: Sequence[str]) -> None:
-        """An archive has become so many jobs of its own; whose names it holds is known by its path alone."""
-        self._update_claimed(
-            claim,
-            status=JobStatus.COMPLETED,
-            token=None,
-            step="Completed",
-            completed_at=make_timestamp(),
-            sha256=None,
-            payload={"archive": claim.payload["source_path"] or claim.filename},
-            warnings=list(warnings),
+        """End the job of an archive after each document in it has got a job."""
+        # `erasure` needs the path of the archive to clear this job when its last document is removed.
+        payload = {"archive": claim.payload["source_path"] or claim.filename}
+        self._end_claimed(
+            claim, JobStatus.COMPLETED, "Completed", sha256=None, payload=payload, warnings=list(warnings)
         )
 
     def finish_indexed(self, seq: int) -> list[FinishedJob]:
@@ -275,13 +249,8 @@ class JobStore:
             row = connection.execute(_SELECT_BY_ID, {"job_id": identity}).first()
             if row is None or row.status != JobStatus.QUEUED:
                 return False
-            kept = erasure.make_kept_values(JobKind(row.kind), row.filename, row.payload)
-            values = {
-                "status": JobStatus.CANCELLED,
-                "step": "Cancelled",
-                "completed_at": make_timestamp(),
-                "sha256": None,
-            }
+            kept = _drop_original(JobKind(row.kind), row.filename, row.payload)
+            values = _make_end_values(JobStatus.CANCELLED, "Cancelled")
             connection.execute(_UPDATE_JOB, {"job_id": identity, **values, **kept})
             return True
 
@@ -317,15 +286,27 @@ class JobStore:
         def work(connection: Connection) -> int:
             rows = connection.execute(select(schema.jobs).where(old)).all()
             for row in rows:
-                kept = erasure.make_kept_values(JobKind(row.kind), row.filename, row.payload)
-                connection.execute(_UPDATE_JOB, {"job_id": row.id, "sha256": None, **kept})
+                kept = _drop_original(JobKind(row.kind), row.filename, row.payload)
+                connection.execute(_UPDATE_JOB, {"job_id": row.id, **kept})
             return len(rows)
 
         return self._database.write(work)
 
+    def _end_claimed(self, claim: JobClaim, status: JobStatus, step: str, **values: Any) -> None:
+        self._update_claimed(claim, **_make_end_values(status, step), **values)
+
     def _update_claimed(self, claim: JobClaim, **values: Any) -> None:
         mine = {"job_id": claim.id, "mine": claim.token, **values}
         self._database.write(lambda connection: connection.execute(_UPDATE_CLAIMED, mine))
+
+
+def _make_end_values(status: JobStatus, step: str) -> dict[str, Any]:
+    return {"status": status, "step": step, "token": None, "completed_at": make_timestamp()}
+
+
+def _drop_original(kind: JobKind, filename: str, payload: Json) -> dict[str, Any]:
+    """Return the values of an ended job whose original is not kept."""
+    return {"sha256": None, **erasure.make_kept_values(kind, filename, payload)}
 
 
 def queue_job(connection: Connection, new: NewJob) -> Job:
