@@ -1,4 +1,4 @@
-"""Words as people expect them to be found."""
+"""The analyzer: terms of documents and queries, phrases, languages, and misspelt words."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from knowledge.text import analyzer
 
 
-def finds(question: str, text: str, language: str | None = None, languages: tuple[str, ...] = ()) -> bool:
-    """Every word of the question stands in the text, in one of its forms."""
+def matches(question: str, text: str, language: str | None = None, languages: tuple[str, ...] = ()) -> bool:
+    """Return whether every query term matches a term of the text."""
     held = set(analyzer.extract_terms(text, language))
     asked = analyzer.analyse_question(question, languages or (language or "en",)).terms
     return bool(asked) and all(any(form in held for form in forms) for forms in asked)
@@ -62,16 +62,16 @@ def finds(question: str, text: str, language: str | None = None, languages: tupl
         ("7", "chapter 7"),
     ],
 )
-def test_a_question_finds_what_people_expect(question: str, text: str) -> None:
-    assert finds(question, text)
+def test_a_query_matches_word_variants(question: str, text: str) -> None:
+    assert matches(question, text)
 
 
 @pytest.mark.parametrize(
     ("question", "text"),
     [("1.2.3", "version 1.2.4"), ("c++", "the letter C"), ("2024-05-01", "2024-05-02"), ("京東", "東京都")],
 )
-def test_a_question_does_not_find_what_only_looks_alike(question: str, text: str) -> None:
-    assert not finds(question, text)
+def test_a_query_does_not_match_similar_words(question: str, text: str) -> None:
+    assert not matches(question, text)
 
 
 def test_an_identifier_is_kept_whole_and_in_parts() -> None:
@@ -91,25 +91,25 @@ def test_an_identifier_is_kept_whole_and_in_parts() -> None:
     ],
 )
 def test_words_are_stemmed_by_the_language_of_the_document(language: str, question: str, text: str) -> None:
-    assert finds(question, text, language)
+    assert matches(question, text, language)
 
 
-def test_a_question_finds_documents_of_every_language_that_the_index_holds() -> None:
+def test_a_query_matches_documents_of_every_indexed_language() -> None:
     both = ("en", "de")
-    assert finds("running", "he runs every day", "en", both)
-    assert finds("Häuser", "ein Haus", "de", both)
+    assert matches("running", "he runs every day", "en", both)
+    assert matches("Häuser", "ein Haus", "de", both)
 
 
-def test_words_in_another_script_get_that_scripts_stems() -> None:
-    assert finds("книга running", "много книг and runs", None)
-    assert finds("running книги", "runs книга", "ru")
+def test_words_in_another_script_are_stemmed_by_that_script() -> None:
+    assert matches("книга running", "много книг and runs", None)
+    assert matches("running книги", "runs книга", "ru")
 
 
-def test_repeats_in_a_question_are_kept() -> None:
+def test_repeated_query_words_are_kept() -> None:
     assert analyzer.analyse_question("tea tea pot", ("en",)).terms == (("tea",), ("tea",), ("pot",))
 
 
-def test_small_words_go_only_where_others_remain() -> None:
+def test_stop_words_are_dropped_only_if_other_words_remain() -> None:
     assert analyzer.analyse_question("what is the tea", ("en",)).terms == (("tea",),)
     assert analyzer.analyse_question("to be or not to be", ("en",)).terms == (
         ("to",),
@@ -121,7 +121,7 @@ def test_small_words_go_only_where_others_remain() -> None:
     )
 
 
-def test_small_words_are_those_of_the_language_that_is_asked_in() -> None:
+def test_stop_words_are_those_of_the_query_language() -> None:
     assert ("die",) in analyzer.analyse_question("how did he die", ("de", "en")).terms
     assert analyzer.analyse_question("was ist die Temperatur", ("de", "en")).terms == (("temperatur",),)
 
@@ -142,15 +142,15 @@ def test_quoted_words_are_a_phrase(text: str) -> None:
         ("green tea", False),
     ],
 )
-def test_a_question_may_be_nothing_but_quotations(text: str, exact: bool) -> None:
+def test_a_query_of_only_quotations_is_exact(text: str, exact: bool) -> None:
     assert analyzer.analyse_question(text, ("en",)).exact is exact
 
 
-def test_a_single_quotation_mark_is_no_phrase() -> None:
+def test_an_unmatched_quotation_mark_is_not_a_phrase() -> None:
     assert analyzer.analyse_question('a 19" screen', ("en",)).phrases == ()
 
 
-def test_a_phrase_stands_in_the_text_as_it_is_asked_for() -> None:
+def test_a_phrase_has_the_same_terms_as_in_the_text() -> None:
     text, asked = "see the parse_http_header function of 東京都庁", '"the parse_http_header function"'
     terms = analyzer.extract_terms(text, None)
     ((phrase,),) = analyzer.analyse_question(asked, ("en",)).phrases
@@ -160,11 +160,11 @@ def test_a_phrase_stands_in_the_text_as_it_is_asked_for() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "   ", "?!…", "😀 🎉"])
-def test_a_question_without_words_has_no_terms(text: str) -> None:
+def test_a_query_without_words_has_no_terms(text: str) -> None:
     assert analyzer.analyse_question(text, ("en",)).terms == ()
 
 
-def test_a_very_long_question_is_cut_to_its_first_words() -> None:
+def test_a_very_long_query_is_truncated() -> None:
     asked = analyzer.analyse_question(" ".join(f"word{number}" for number in range(5000)), ("en",))
     assert len(set(asked.terms)) == analyzer.MAX_QUESTION_TERMS
 
@@ -175,7 +175,7 @@ def test_any_text_gives_terms_without_spaces(text: str) -> None:
 
 
 @given(st.text(max_size=100))
-def test_a_text_finds_itself(text: str) -> None:
+def test_a_text_matches_itself(text: str) -> None:
     held = set(analyzer.extract_terms(text, "de"))
     assert all(any(form in held for form in forms) for forms in analyzer.analyse_question(text, ("de", "en")).terms)
 
@@ -190,7 +190,7 @@ def test_a_text_finds_itself(text: str) -> None:
         ("Москва является столицей России.", "ru"),
     ],
 )
-def test_the_language_of_a_text_is_told(text: str, code: str) -> None:
+def test_the_language_of_a_text_is_detected(text: str, code: str) -> None:
     assert analyzer.detect_language(text) == code
 
 
@@ -218,30 +218,29 @@ def test_short_mixed_texts_and_code_have_no_language(text: str) -> None:
         ("карабль", "корабль", "ru"),
     ],
 )
-def test_words_one_letter_away_are_nearby(typed: str, meant: str, language: str) -> None:
+def test_words_at_edit_distance_one_are_found(typed: str, meant: str, language: str) -> None:
     (term,) = analyzer.extract_terms(meant, language)
     assert analyzer.find_nearby_terms(typed, (language,))[term] == meant
 
 
-def test_only_plain_words_may_be_misspelt() -> None:
+def test_only_plain_words_are_corrected() -> None:
     text = 'the Retreival-augmented "quoted words" of parseHTTP v1.2 sha257 NASAA 東京タワー tea'
     assert list(analyzer.find_possible_misspellings(text, ["en"])) == ["Retreival", "augmented"]
 
 
-def test_a_word_of_numbers_within_numbers_has_terms() -> None:
+def test_a_token_of_many_numbers_has_terms() -> None:
     assert "3.11" in analyzer.extract_terms("3.11'2.0", "en") and "2.0" in analyzer.extract_terms("3.11'2.0", "en")
-    assert analyzer.extract_terms("1.1'" * 4_000, "en")  # it was deeper than Python's stack
+    assert analyzer.extract_terms("1.1'" * 4_000, "en")  # once exceeded the recursion limit
 
 
 @pytest.mark.parametrize("text", ["1.1." * 15_000, "1-1" * 20_000, "a" + "\u0301\u0323" * 30_000], ids=ascii)
-def test_one_endless_word_costs_little_time(text: str) -> None:
+def test_a_very_long_word_takes_linear_time(text: str) -> None:
     start = time.process_time()
     assert analyzer.extract_terms(text, "en")
-    assert (
-        time.process_time() - start < 2
-    )  # each took at least ten seconds of CPU time when prefixes and marks were endless
+    # Each took at least 10 s of CPU time before prefixes and combining marks were limited.
+    assert time.process_time() - start < 2
 
 
-def test_long_texts_are_composed_like_short_ones() -> None:
+def test_long_texts_are_normalized_like_short_ones() -> None:
     text = "Cafe\u0301 und Mu\u0308hle, ﬁne Kra\u0308fte; \u304b\u3099 " * 200
     assert analyzer.normalise_nfkc(text) == unicodedata.normalize("NFKC", text)

@@ -1,7 +1,7 @@
-"""Text into terms, for documents and for questions alike, so that every index behind `index/api.py` finds the same.
+"""The analyzer: convert documents and queries into the same terms for every index behind `index/api.py`.
 
-A word is folded (case, accents), stemmed by the language of its document, and cut where it is made of several:
-`parseHTTPHeader` is found whole and by its parts. docs/explanation/search.md has the rules and their reasons.
+Words are case-folded, stripped of accents, stemmed by the language of the document, and split into parts:
+`parseHTTPHeader` matches as a whole and by its parts. The rules are in docs/explanation/search.md.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ __all__ = [
 
 DEFAULT_LANGUAGE = "en"
 MAX_TERM_CHARS = 128
-"""Longer ones are cut: keys and hashes stay findable, and nothing can swell the dictionary."""
+"""Longer terms are truncated, which limits the size of the term dictionary."""
 MAX_QUESTION_TERMS = 256
-"""How many different words of a question are asked for."""
+"""Limit of distinct query terms."""
 _MAX_NUMBERS_PER_TOKEN = 32
-"""Numbers at the beginning of one token, as in 3.11'2.0'1.1, of which each is a term."""
+"""Limit of numbers at the start of a token such as 3.11'2.0'1.1."""
 
 _OPENING_QUOTE = re.compile('["“„«]')
 _CLOSING_QUOTES = {'"': re.compile('"'), "“": re.compile('[”"]'), "„": re.compile('[“”"]'), "«": re.compile("»")}
 _PIECE_CHARS = 512
 
-# -- scanning in linear time --------------------------------------------------------------------
+# -- normalization and quotations in linear time ------------------------------------------------
 
 
 def normalise_nfkc(text: str) -> str:
-    """The text in normal form (NFKC), piece by piece: Python sorts a run of marks in quadratic time."""
+    """Normalize text to NFKC in pieces, because Python sorts a run of combining marks in quadratic time."""
     pieces, start = [], 0
     while len(text) - start > _PIECE_CHARS:
         limit = start + _PIECE_CHARS
@@ -58,8 +58,8 @@ def normalise_nfkc(text: str) -> str:
 
 
 def split_quoted(text: str) -> tuple[list[str], str]:
-    """What stands between quotation marks, and the text with a space in place of each; a regular expression takes
-    quadratic time."""
+    """Return the quoted phrases, and the text with a space in place of each."""
+    # A single regular expression would take quadratic time on unmatched quotation marks.
     quoted: list[str] = []
     rest: list[str] = []
     never_closed: set[str] = set()
@@ -76,15 +76,15 @@ def split_quoted(text: str) -> tuple[list[str], str]:
     return quoted, " ".join([*rest, text[done:]])
 
 
-# -- cutting ------------------------------------------------------------------------------------
+# -- tokens -------------------------------------------------------------------------------------
 
-# Python's \w leaves out the vowel signs that Indic and South-East Asian scripts write inside words.
+# Python's \w does not match the vowel signs of Indic and South-East Asian scripts.
 _LETTER = (
     r"\w\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u0900-\u0963\u0966-\u0dff"
     r"\u0e31\u0e34-\u0e3a\u0e47-\u0e4e\u0eb1\u0eb4-\u0ebc\u0ec8-\u0ecd\u0f71-\u0f84\u102b-\u103e\u17b4-\u17d3\u200c\u200d"
 )
 _TOKEN = re.compile(
-    r"\d{1,3}(?:,\d{3}){1,40}+(?![\d,])"  # 1,000,000; a longer one would be looked at again from each of its parts
+    r"\d{1,3}(?:,\d{3}){1,40}+(?![\d,])"  # 1,000,000; a longer number would be rescanned from each group
     r"|[A-Za-z](?:\+\+|#)(?![\w+#])"  # C++ and C#
     rf"|[{_LETTER}]+(?:[.\-'’][{_LETTER}]+)*"
 )
@@ -92,7 +92,7 @@ _UNSPACED_SCRIPTS = (
     r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
     r"\uf900-\ufaff\U00020000-\U0003ffff"
 )
-"""Scripts whose words are not set apart by spaces, and Korean, whose words carry their particles with them."""
+"""Scripts without spaces between words, and Korean, whose particles are attached to words."""
 _UNSPACED_RUN = re.compile(rf"([{_UNSPACED_SCRIPTS}]+)")
 _DOTTED_NUMBER = re.compile(r"[vV]?(\d+(?:[.\-]\d+)+)(?!\d)")
 _PIECE_SEPARATOR = re.compile(r"[._\-]+")
@@ -102,7 +102,7 @@ _WORD = re.compile(r"[^\W\d_]+")
 
 
 def extract_terms(text: str, language: str | None) -> list[str]:
-    """The terms of a passage in reading order; single characters of unspaced scripts follow at the end."""
+    """Return the terms of a text in reading order, then the single characters of unspaced scripts."""
     code = language or DEFAULT_LANGUAGE
     found: list[str] = []
     singles: list[str] = []
@@ -110,7 +110,7 @@ def extract_terms(text: str, language: str | None) -> list[str]:
         whole, single = _extract_token_terms(token, code)
         found += whole
         singles += single
-    # At the end, since between the pairs they would tear phrases apart.
+    # Single characters between the bigrams would break phrase matches.
     return found + singles
 
 
@@ -120,7 +120,7 @@ def _tokenize(text: str) -> list[str]:
 
 @lru_cache(maxsize=1 << 15)
 def _extract_token_terms(token: str, language: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Changing this changes the terms of every index: bump the index version, so that indexes are rebuilt."""
+    # A change here changes the terms of every index: increase the index version, so that indexes are rebuilt.
     if _PLAIN_WORD.fullmatch(token):
         return (_stem_word(token, language)[:MAX_TERM_CHARS],), ()
     found: list[str] = []
@@ -139,7 +139,7 @@ def _split_bigrams(run: str) -> list[str]:
 
 
 def _split_words(token: str) -> Iterator[str]:
-    """The words of one token, not yet folded: the whole first where it is one name, then its parts."""
+    """Yield the words of a token before folding: the whole identifier, then its parts."""
     if token[-1] in "+#":
         yield token
     elif "," in token:
@@ -152,7 +152,7 @@ def _split_words(token: str) -> Iterator[str]:
 
 
 def _split_after_numbers(token: str, number: re.Match[str]) -> Iterator[str]:
-    """The words of a token that begins with a number: the token, those of the rest, and those of the number."""
+    """Yield the words of a token that starts with a number: the token, the rest, and the number."""
     numbers = [number[1]]
     while number.end() < len(token):
         yield token
@@ -168,7 +168,7 @@ def _split_after_numbers(token: str, number: re.Match[str]) -> Iterator[str]:
 
 
 def _split_number(number: str) -> Iterator[str]:
-    """A version or a date, whole and by what it begins with: 3.11.7 is a 3.11, 2024-05-01 is in 2024."""
+    """Yield a version or date and its prefixes: 3.11.7 and 3.11, 2024-05-01 and 2024."""
     yield number
     ends = [found.start() for found in re.finditer(r"[.\-]", number)]
     yield from (number[:end] for end in reversed(ends[1:]) if end <= MAX_TERM_CHARS)
@@ -179,7 +179,7 @@ def _split_number(number: str) -> Iterator[str]:
 
 
 def _split_apostrophes(token: str) -> Iterator[str]:
-    """don't is dont, the cat's is cat, l'homme is l and homme."""
+    """Split at apostrophes: don't is dont, cat's is cat, l'homme is l and homme."""
     head, *tails = re.split("['’]", token)
     for tail in tails:
         if tail.lower() in _CONTRACTIONS:
@@ -191,12 +191,12 @@ def _split_apostrophes(token: str) -> Iterator[str]:
 
 
 def _split_name(word: str) -> Iterator[str]:
-    """An identifier joined and in parts; a hyphened word in parts, and joined where a part is short or has digits."""
+    """Yield an identifier joined and in parts; a hyphenated word is joined only if a part is short or has digits."""
     pieces = [piece for piece in _PIECE_SEPARATOR.split(word) if piece]
     if len(pieces) > 1 and not (_has_only_hyphens(word) and all(len(p) > 1 and p.isalpha() for p in pieces)):
         yield "".join(pieces)
     for piece in pieces:
-        if _is_plural_of_capitals(piece):  # a stemmer sees no vowel in "pdfs" and leaves it
+        if _is_plural_of_capitals(piece):  # the stemmer does not change "pdfs" because it has no vowel
             yield piece[:-1]
             continue
         yield piece
@@ -210,7 +210,7 @@ def _has_only_hyphens(word: str) -> bool:
 
 
 def _split_camel_case(name: str) -> list[str]:
-    """parseHTTPHeader in three, sha256 in two; Words and PDF stay whole."""
+    """Split parseHTTPHeader into three parts and sha256 into two, but not Words and PDF."""
     if name.isalpha() and (name[1:].islower() or name.isupper()):
         return [name]
     parts: list[str] = []
@@ -228,7 +228,7 @@ def _is_plural_of_capitals(name: str) -> bool:
     return name[-1:] == "s" and len(name) > 2 and name[:-1].isupper()
 
 
-# -- folding and stems --------------------------------------------------------------------------
+# -- folding and stemming -----------------------------------------------------------------------
 
 _STEMMER_NAMES = {
     "ar": "arabic", "ca": "catalan", "da": "danish", "de": "german", "el": "greek", "en": "english", "es": "spanish",
@@ -245,13 +245,13 @@ _SCRIPTS = (
     ("\u0900", "\u097f", "hi", ("hi", "ne")),
     ("\u0b80", "\u0bff", "ta", ("ta",)),
 )
-"""From, to, whose stems its words get, and the languages that bring their own."""
+"""First and last character, default stemmer language, and languages with their own stemmer."""
 _NON_LATIN_LANGUAGES = frozenset(code for *_, codes in _SCRIPTS for code in codes) - {"sr"}
 _COMBINING_MARKS = re.compile("[\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670\u200c\u200d]+")
 _LETTERS_WITHOUT_ACCENT = str.maketrans(
     {"ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ı": "i", "ħ": "h"}
 )
-_STEMMER_LOCK = threading.Lock()  # a Stemmer keeps state while it works
+_STEMMER_LOCK = threading.Lock()  # a Stemmer is not thread-safe
 
 
 @cache
@@ -275,7 +275,7 @@ def _stem_word(word: str, language: str) -> str:
 
 
 def _choose_stem_language(word: str, language: str) -> str:
-    """The document's language for words in its own script, and the script's usual one for the others."""
+    """Return the document language for words in its script, otherwise the default language of the word's script."""
     first = word[:1]
     if first < "\u0370":
         return DEFAULT_LANGUAGE if language in _NON_LATIN_LANGUAGES else language
@@ -286,18 +286,18 @@ def _choose_stem_language(word: str, language: str) -> str:
 
 
 def _fold_accents(word: str) -> str:
-    """Folds accents and vowel points after stemming (Unicode NFD without combining marks)."""
+    """Remove accents and vowel points after stemming (Unicode NFD without combining marks)."""
     if word.isascii():
         return word
     plain = _COMBINING_MARKS.sub("", unicodedata.normalize("NFD", word.translate(_LETTERS_WITHOUT_ACCENT)))
     return unicodedata.normalize("NFC", plain)
 
 
-# -- questions ----------------------------------------------------------------------------------
+# -- queries ------------------------------------------------------------------------------------
 
 
 def analyse_question(text: str, languages: Collection[str]) -> QueryTerms:
-    """A question as terms, each in every form that documents of these languages may hold it."""
+    """Return the terms of a query, each with its stems in these languages, and its phrases."""
     codes = tuple(dict.fromkeys(languages)) or (DEFAULT_LANGUAGE,)
     forms = [form for token in _drop_stop_words(text, codes) for form in _find_forms(token, codes)]
     quoted, rest = split_quoted(text)
@@ -313,7 +313,7 @@ def _has_only_stop_words(text: str, codes: tuple[str, ...]) -> bool:
 
 
 def _find_forms(token: str, codes: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """Each term of the token with its forms; the languages agree about where it is cut."""
+    """Return each term of a token with its stems; tokens are split the same way in all languages."""
     if len(codes) == 1:
         return [(term,) for term in _extract_token_terms(token, codes[0])[0]]
     by_language = [_extract_token_terms(token, code)[0] for code in codes]
@@ -326,9 +326,9 @@ def _find_phrase_forms(text: str, codes: tuple[str, ...]) -> tuple[tuple[str, ..
     return tuple(dict.fromkeys(phrase for phrase in found if phrase))
 
 
-@lru_cache(maxsize=64)  # a search asks twice
+@lru_cache(maxsize=64)  # a search calls this twice
 def _drop_stop_words(text: str, codes: tuple[str, ...]) -> tuple[str, ...]:
-    """Without the small words of the one language that the question seems to be in, unless nothing else is left."""
+    """Return the tokens without the stop words of the most likely language, or all if only stop words remain."""
     tokens = _tokenize(text)
     plain = [token.replace("'", "").replace("’", "").casefold() for token in tokens]
     lists = [STOP_WORDS[code] for code in codes if code in STOP_WORDS]
@@ -339,13 +339,12 @@ def _drop_stop_words(text: str, codes: tuple[str, ...]) -> tuple[str, ...]:
 # -- misspelt words -----------------------------------------------------------------------------
 
 _MIN_MISSPELT_CHARS, _MAX_MISSPELT_CHARS = 5, 32
-"""Letters: nearly every shorter word has another one beside it, and a longer one is none."""
+"""Shorter words nearly all have a neighbour at edit distance 1, and longer tokens are not words."""
 _ALPHABETS = ("abcdefghijklmnopqrstuvwxyz", "абвгдежзийклмнопрстуфхцчшщъыьэюяё", "αβγδεζηθικλμνξοπρστυφχψως")
 
 
 def find_possible_misspellings(text: str, languages: Collection[str]) -> dict[str, tuple[str, ...]]:
-    """The words of a question that may be misspelt, with the forms that `question` gives them: no names, no numbers, no
-    short words, and none in quotation marks."""
+    """Return the query words that may be misspelt with their terms, without names, numbers, short and quoted words."""
     codes = tuple(dict.fromkeys(languages)) or (DEFAULT_LANGUAGE,)
     words = (word for token in _drop_stop_words(split_quoted(text)[1], codes) for word in token.split("-"))
     return {word: _find_forms(word, codes)[0] for word in words if _may_be_misspelt(word)}
@@ -359,10 +358,10 @@ def _may_be_misspelt(word: str) -> bool:
 
 @lru_cache(maxsize=256)
 def find_nearby_terms(word: str, languages: tuple[str, ...]) -> dict[str, str]:
-    """The terms of all words that are one letter away (two that changed places are one), each with its word."""
+    """Return the terms of all words at Damerau-Levenshtein distance 1, each with its word."""
     typed = word.casefold()
     edits = [edit for edit in dict.fromkeys(_list_edits(typed)) if edit != typed]
-    edits.reverse()  # of two with one stem, the likelier is kept
+    edits.reverse()  # of two edits with the same stem, the likelier one wins
     stems = (_stem_words(edits, _choose_stem_language(typed, code)) for code in languages or (DEFAULT_LANGUAGE,))
     return {_fold_accents(stem): edit for found in stems for stem, edit in zip(found, edits, strict=True)}
 
@@ -376,7 +375,7 @@ def _stem_words(words: list[str], language: str) -> list[str]:
 
 
 def _list_edits(word: str) -> Iterator[str]:
-    """Lists all words at Damerau-Levenshtein distance 1, likeliest first."""
+    """Yield all words at Damerau-Levenshtein distance 1, likeliest first."""
     letters = next((alphabet for alphabet in _ALPHABETS if any(letter in alphabet for letter in word)), "")
     cuts = [(word[:at], word[at:]) for at in range(len(word) + 1)]
     yield from (head + tail[1] + tail[0] + tail[2:] for head, tail in cuts if len(tail) > 1)
@@ -394,13 +393,13 @@ def _limit_terms(forms: list[tuple[str, ...]]) -> tuple[tuple[str, ...], ...]:
 
 _MIN_PROBABILITY = 0.95
 _MIN_LATIN_LETTERS, _MIN_LETTERS = 60, 12
-"""Latin letters say less about a language than others do."""
+"""Minimum letters for a detection; Latin letters are shared by many languages and need more."""
 _LANGUAGE_ALIASES = {"iw": "he", "fil": "tl", "nb": "no", "nn": "no"}
 _DETECTOR_LOCK = threading.Lock()
 
 
 def detect_language(text: str) -> str | None:
-    """The language of a text (ISO 639-1), or None when it is short, mixed or code."""
+    """Return the language of a text (ISO 639-1), or None if it is short, mixed or code."""
     sample = text[:4000]
     letters = "".join(filter(str.isalpha, sample))
     latin = len(letters) if letters.isascii() else sum(letter < "\u0370" for letter in letters)
@@ -416,7 +415,7 @@ def detect_language(text: str) -> str | None:
 
 
 def _reads_like_english(sample: str, detected: str) -> bool:
-    """Code with English comments looks like many a language; its small words tell."""
+    """Return whether English stop words prevail, because code with English comments is detected as other languages."""
     words = [word.casefold() for word in _WORD.findall(sample)]
     english = sum(word in STOP_WORDS[DEFAULT_LANGUAGE] for word in words)
     own = sum(word in STOP_WORDS.get(detected, frozenset()) for word in words)
@@ -432,6 +431,6 @@ def _detect_if_sure(text: str) -> str | None:
 
 @lru_cache(maxsize=1)
 def _load_detector() -> gcld3.NNetLanguageIdentifier:
-    import gcld3  # here, since only adding documents needs it
+    import gcld3  # imported here because only ingestion needs it
 
     return gcld3.NNetLanguageIdentifier(min_num_bytes=0, max_num_bytes=16000)

@@ -1,4 +1,4 @@
-"""The small words of each language: they carry the grammar of a question and say nothing about its subject."""
+"""Stop words by language (ISO 639-1)."""
 
 from __future__ import annotations
 
