@@ -171,7 +171,7 @@ def test_a_broken_database_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "knowledge.db").write_bytes(b"this is no database " * 100)
     result = Shell({"KNOWLEDGE_EMBEDDING": "none"}).run("status", "--data", tmp_path)
     assert result.exit_code == cli_errors.FAILED
-    assert result.stderr.startswith("The database could not be used") and len(result.stderr.splitlines()) == 1
+    assert result.stderr.startswith("Database error") and len(result.stderr.splitlines()) == 1
 
 
 def test_the_doctor_looks_at_a_knowledge_base_that_is_in_use(shell: Shell) -> None:

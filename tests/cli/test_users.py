@@ -101,4 +101,4 @@ def test_a_name_that_is_taken_is_said_to_be(shell: Shell) -> None:
     shell.run_ok("user", "add", "ada")
     taken = shell.run("user", "add", "ADA")
     assert taken.exit_code == cli_errors.FAILED
-    assert "is taken" in taken.stderr
+    assert "is already taken" in taken.stderr

@@ -141,7 +141,7 @@ async def test_a_file_with_another_suffix_is_read_anew(local: LocalEngine, folde
 async def test_a_path_has_one_document(engine: Engine) -> None:
     one = await add_file(engine, "a.md", "Tea at four.", source_path="/a.md")
     two = await add_file(engine, "b.md", "Milk at five.", source_path="/b.md")
-    with pytest.raises(NameTaken, match=r"came from /a\.md"):
+    with pytest.raises(NameTaken, match=r"already has the path /a\.md"):
         await engine.edit(two.id, DocumentEdit(source_path="/a.md"))
     moved = await engine.edit(one.id, DocumentEdit(source_path="/c/a2.md"))
     assert (moved.source_path, moved.filename, moved.title) == ("/c/a2.md", "a2.md", one.title)

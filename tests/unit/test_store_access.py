@@ -1,4 +1,4 @@
-"""Who sees what is remembered, and forgotten with the commit that changes it."""
+"""Scopes are cached and invalidated by the commit that changes them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def database(tmp_path: Path) -> Iterator[SqliteDatabase]:
     opened.close()
 
 
-def test_what_an_owner_sees_is_known_without_the_database_until_it_changes(database: SqliteDatabase) -> None:
+def test_a_scope_is_cached_until_it_changes(database: SqliteDatabase) -> None:
     access = ScopeStore(database)
     assert access.get_cached_scope(LOCAL_OWNER) is None
     assert access.get_scope(LOCAL_OWNER) == access.get_cached_scope(LOCAL_OWNER) == Scope(LOCAL_OWNER)
@@ -31,7 +31,7 @@ def test_what_an_owner_sees_is_known_without_the_database_until_it_changes(datab
     assert access.get_cached_scope(LOCAL_OWNER) == Scope(LOCAL_OWNER)
 
 
-def test_every_way_to_change_it_is_seen_at_once(database: SqliteDatabase) -> None:
+def test_every_change_invalidates_the_cache(database: SqliteDatabase) -> None:
     access = ScopeStore(database)
     curations = schema.curations
     given = insert(schema.grants).values(collection_id=7, account_id=LOCAL_OWNER, permission="write")
@@ -49,7 +49,7 @@ def test_every_way_to_change_it_is_seen_at_once(database: SqliteDatabase) -> Non
         assert access.get_scope(LOCAL_OWNER) == Scope(LOCAL_OWNER, frozenset(sees), frozenset(writes))
 
 
-def test_what_was_read_before_a_commit_is_not_taken_for_what_stands_after_it(database: SqliteDatabase) -> None:
+def test_a_scope_read_before_a_commit_is_not_cached_beyond_it(database: SqliteDatabase) -> None:
     access = ScopeStore(database)
     seen: list[Scope] = []
 

@@ -1,4 +1,4 @@
-"""Databases of earlier versions are brought forward, with nothing lost."""
+"""Databases of earlier versions are migrated without loss."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ VERSIONS = sorted(path.name[:4] for path in (migrate.MIGRATIONS_FOLDER / "versio
 every_dump = pytest.mark.parametrize("dump", DUMPS, ids=lambda path: path.stem)
 
 
-def test_the_newest_migration_is_the_schema_of_the_program() -> None:
+def test_the_newest_migration_is_the_schema_version() -> None:
     assert VERSIONS[-1] == migrate.SCHEMA_VERSION
 
 
-def test_a_folder_of_every_earlier_schema_is_kept() -> None:
+def test_there_is_a_dump_of_every_earlier_schema() -> None:
     assert {schema_of(dump) for dump in DUMPS} >= set(VERSIONS[:-1])
 
 
 @every_dump
-def test_an_old_database_opens_with_all_that_it_held(dump: Path, tmp_path: Path) -> None:
+def test_an_old_database_is_migrated_with_its_documents_after_a_copy(dump: Path, tmp_path: Path) -> None:
     database = SqliteDatabase(restore_dump(dump, tmp_path))
     document = DocumentStore(database).find(1, Scope())
     database.close()
@@ -42,18 +42,18 @@ def test_an_old_database_opens_with_all_that_it_held(dump: Path, tmp_path: Path)
 
 
 @every_dump
-def test_a_database_brought_forward_is_the_same_as_a_new_one(dump: Path, tmp_path: Path) -> None:
+def test_a_migrated_database_has_the_schema_of_a_new_one(dump: Path, tmp_path: Path) -> None:
     old, new = restore_dump(dump, tmp_path / "old"), tmp_path / "new.db"
     for path in (old, new):
         SqliteDatabase(path).close()
-    assert shape(old) == shape(new)
-    assert set(shape(new)) == {*schema.metadata.tables, "alembic_version"}
+    assert inspect_schema(old) == inspect_schema(new)
+    assert set(inspect_schema(new)) == {*schema.metadata.tables, "alembic_version"}
 
 
 BEFORE_LOGIN_KEYS = next(dump for dump in DUMPS if schema_of(dump) == "0004")
 
 
-def test_keys_of_logins_from_before_they_expired_end_in_90_days(tmp_path: Path) -> None:
+def test_login_keys_without_expiry_expire_in_90_days(tmp_path: Path) -> None:
     path = restore_dump(BEFORE_LOGIN_KEYS, tmp_path)
     keys = {"login": None, "laptop": None, "nightly": 4_000_000_000_000_000}
     with sqlite3.connect(path) as old:
@@ -73,7 +73,7 @@ def test_keys_of_logins_from_before_they_expired_end_in_90_days(tmp_path: Path) 
     new.close()
 
 
-def test_jobs_keep_their_numbers_when_their_table_is_built_anew(tmp_path: Path) -> None:
+def test_jobs_keep_their_ids_when_their_table_is_recreated(tmp_path: Path) -> None:
     path = restore_dump(BEFORE_LOGIN_KEYS, tmp_path)
     values = (
         "'add', 0, 1, 'a.txt', '{}', NULL, 0, 'completed', NULL, NULL, '', 0, NULL, NULL, NULL, '[]', NULL, NULL, 0"
@@ -90,17 +90,17 @@ def test_jobs_keep_their_numbers_when_their_table_is_built_anew(tmp_path: Path) 
         assert kept == before
         another = values.replace("0, 1", "1, 1", 1)
         twin = new.execute(f"INSERT INTO jobs VALUES (NULL, '{3:032x}', {another}, 1, 2, 3, 0)")
-        assert twin.lastrowid == 8, "a number is never given twice, and another owner may use the same uid"
+        assert twin.lastrowid == 8, "ids are never reused, and another owner may use the same uid"
         with pytest.raises(sqlite3.IntegrityError):
             new.execute(f"INSERT INTO jobs VALUES (NULL, '{3:032x}', {values}, 1, 2, 3, 0)")
     new.close()
 
 
-def shape(path: Path) -> dict[str, object]:
-    """Tables with their columns, keys and indexes, as the database itself tells them."""
+def inspect_schema(path: Path) -> dict[str, object]:
+    """Return the tables of a database with their columns, keys and indexes."""
     engine = create_engine(f"sqlite:///{path}")
     found = inspect(engine)
-    told: dict[str, object] = {
+    tables: dict[str, object] = {
         table: (
             [(column["name"], str(column["type"]), column["nullable"]) for column in found.get_columns(table)],
             found.get_pk_constraint(table)["constrained_columns"],
@@ -110,4 +110,4 @@ def shape(path: Path) -> dict[str, object]:
         for table in found.get_table_names()
     }
     engine.dispose()
-    return told
+    return tables

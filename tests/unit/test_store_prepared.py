@@ -1,4 +1,4 @@
-"""A prepared statement says what the library would say, and what goes wrong in it is told in the same words."""
+"""Prepared statements return the same rows and errors as SQLAlchemy."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from knowledge.store.prepared_statements import PreparedStatement, upsert
 from knowledge.store.sqlite import SqliteDatabase
 
 C = schema.collections.c
-ADD = PreparedStatement(insert(schema.collections))
+INSERT = PreparedStatement(insert(schema.collections))
 BY_NAME = select(schema.collections).where(C.name == bindparam("named"), C.owner_id == 0).order_by(C.id)
 RENAME = PreparedStatement(
     update(schema.collections).where(C.name == bindparam("old")).returning(C.id, C.uid, C.metadata)
@@ -31,16 +31,16 @@ def database(tmp_path: Path) -> Iterator[SqliteDatabase]:
     opened.close()
 
 
-def shelf(name: str) -> dict[str, Any]:
+def make_row(name: str) -> dict[str, Any]:
     return {
         "uid": new_uid(), "owner_id": 0, "name": name, "title": "Ein Regal", "description": "", "source_type": "",
         "url": None, "metadata": {"größe": [1, None, 2.5]}, "created_at": 1, "updated_at": 2,
     }  # fmt: skip
 
 
-def test_values_go_in_and_come_out_as_they_do_through_the_library(database: SqliteDatabase) -> None:
-    given = shelf("one")
-    number = database.write(lambda connection: ADD.insert(connection, given))
+def test_rows_are_the_same_as_through_sqlalchemy(database: SqliteDatabase) -> None:
+    given = make_row("one")
+    number = database.write(lambda connection: INSERT.insert(connection, given))
     with database.read() as connection:
         theirs = connection.execute(BY_NAME, {"named": "one"}).one()
         ours = PreparedStatement(BY_NAME).fetch_first(connection, {"named": "one"})
@@ -51,10 +51,10 @@ def test_values_go_in_and_come_out_as_they_do_through_the_library(database: Sqli
     assert tuple(ours) == tuple(theirs)
 
 
-def test_many_go_in_at_once_and_what_is_changed_comes_back(database: SqliteDatabase) -> None:
+def test_run_many_inserts_rows_and_returning_returns_them(database: SqliteDatabase) -> None:
     def work(connection: Connection) -> list[Any]:
-        ADD.run_many(connection, [shelf("a"), shelf("b")])
-        ADD.run_many(connection, [])
+        INSERT.run_many(connection, [make_row("a"), make_row("b")])
+        INSERT.run_many(connection, [])
         return RENAME.fetch_all(connection, {"old": "b", "name": "c"})
 
     assert [(row.id, row.metadata) for row in database.write(work)] == [(2, {"größe": [1, None, 2.5]})]
@@ -65,26 +65,26 @@ def test_many_go_in_at_once_and_what_is_changed_comes_back(database: SqliteDatab
         ]
 
 
-def test_a_value_too_many_is_refused_rather_than_forgotten(database: SqliteDatabase) -> None:
-    database.write(lambda connection: ADD.insert(connection, shelf("a")))
-    with pytest.raises(TypeError, match="values are wanted"):
-        database.write(lambda connection: ADD.insert(connection, {**shelf("b"), "colour": "red"}))
+def test_an_unknown_value_is_rejected(database: SqliteDatabase) -> None:
+    database.write(lambda connection: INSERT.insert(connection, make_row("a")))
+    with pytest.raises(TypeError, match="expected 10 values"):
+        database.write(lambda connection: INSERT.insert(connection, {**make_row("b"), "colour": "red"}))
 
 
-def test_a_statement_that_fails_undoes_its_piece_and_says_so(database: SqliteDatabase) -> None:
+def test_a_failing_statement_is_rolled_back_and_raises_a_database_error(database: SqliteDatabase) -> None:
     def twice(connection: Connection) -> None:
-        ADD.insert(connection, shelf("a"))
-        ADD.insert(connection, shelf("a"))
+        INSERT.insert(connection, make_row("a"))
+        INSERT.insert(connection, make_row("a"))
 
     with pytest.raises(DatabaseFailed, match="UNIQUE"):
         database.write(twice)
     with pytest.raises(DatabaseFailed), database.read() as connection:
-        ADD.insert(connection, {**shelf("a"), "title": None})
+        INSERT.insert(connection, {**make_row("a"), "title": None})
     with database.read() as connection:
         assert PreparedStatement(select(C.id)).fetch_all(connection, {}) == []
 
 
-def test_an_upsert_replaces_the_values_of_a_row_that_is_there(database: SqliteDatabase) -> None:
+def test_an_upsert_updates_existing_rows(database: SqliteDatabase) -> None:
     settings = upsert(schema.settings, "sqlite")
     for rows in ([("a", "1"), ("b", "2")], [("b", "3"), ("c", "4")]):
         given = [{"name": name, "value": value} for name, value in rows]
@@ -94,7 +94,7 @@ def test_an_upsert_replaces_the_values_of_a_row_that_is_there(database: SqliteDa
     assert [tuple(row) for row in found if len(row.name) == 1] == [("a", "1"), ("b", "3"), ("c", "4")]
 
 
-def test_an_upsert_says_the_same_to_postgresql() -> None:
+def test_an_upsert_compiles_for_postgresql() -> None:
     dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
     sql = str(upsert(schema.vectors, "postgresql").compile(dialect=dialect))
     assert "ON CONFLICT (chunk_id, model_id) DO UPDATE SET data = excluded.data" in sql

@@ -1,4 +1,4 @@
-"""The change log: ordered list of changed documents that the index follower applies."""
+"""The change log: the ordered list of changed documents that the index follower applies."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _SEQUENCE = "sqlite_sequence"
 
 @dataclass(frozen=True, slots=True)
 class ChangeBatch:
-    """The documents that changed, each once, and the last change among them."""
+    """Distinct changed documents and the sequence number of the last change."""
 
     seq: int
     documents: tuple[int, ...]
 
 
 def record_change(connection: Connection, document_id: int) -> int:
-    """Note that a document is no longer what it was; answers the number of the change."""
+    """Append a change of a document and return its sequence number."""
     return _INSERT_CHANGE.insert(connection, {"document_id": document_id, "at": make_timestamp()})
 
 
@@ -43,7 +43,7 @@ class ChangeLog:
         return ChangeBatch(rows[-1].seq, tuple(dict.fromkeys(row.document_id for row in rows))) if rows else None
 
     def newest_seq(self) -> int:
-        """The number of the last change ever, also when the log has been cut since; 0 before the first."""
+        """Return the last sequence number ever assigned, even if the log was trimmed; 0 before the first change."""
         with self._database.read() as connection:
             last = connection.execute(select(func.max(L.seq))).scalar()
             if last is None:
@@ -51,7 +51,7 @@ class ChangeLog:
         return int(last or 0)
 
     def oldest_seq(self) -> int | None:
-        """The first change that is still here."""
+        """Return the first sequence number in the log."""
         with self._database.read() as connection:
             first: int | None = connection.execute(select(func.min(L.seq))).scalar()
         return first
@@ -62,7 +62,7 @@ class ChangeLog:
         return None if last is None else parse_timestamp(last)
 
     def trim(self, seq: int) -> None:
-        """Drop what every part of the index has seen, but for the newest, which tells when something last changed."""
+        """Delete changes that the whole index has applied, except the newest, which has the time of the last change."""
         newest = self.newest_seq()
         self._database.write(
             lambda connection: connection.execute(delete(schema.changes).where(L.seq <= min(seq, newest - 1)))

@@ -1,4 +1,4 @@
-"""Passages and their vectors. They are staged under a content that no document points at, until it is published."""
+"""Chunks and their vectors, staged under a content row that no document references until it is published."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ _SELECT_INDEXABLE = (
     )
     .join_from(schema.documents, schema.chunks, H.content_id == D.content_id)
     .join(schema.vectors, (V.chunk_id == H.id) & (V.model_id == bindparam("model_id")), isouter=True)
-    .order_by(D.id, H.position)  # the index takes the passages of a document together, in reading order
+    .order_by(D.id, H.position)  # the index expects the chunks of a document together, in reading order
 )
 _SELECT_DOCUMENTS_TO_INDEX = _SELECT_INDEXABLE.where(D.id.in_(bindparam("ids", expanding=True)))
 _SELECT_CHUNKS_TO_INDEX = _SELECT_INDEXABLE.where(H.id.in_(bindparam("ids", expanding=True)))
@@ -86,13 +86,13 @@ class StagedChunk:
     page: int | None
     section: tuple[str, ...]
     digest: bytes
-    """Of the text that was embedded: equal digests share a vector."""
+    """Hash of the embedded text; chunks with equal digests share a vector."""
     vector: bytes | None
 
 
 @dataclass(frozen=True, slots=True)
 class IndexableChunk:
-    """A passage with all that the index keeps of it."""
+    """A chunk with the fields that the index stores."""
 
     chunk_id: int
     document_id: int
@@ -131,10 +131,10 @@ class ChunkStore:
             rows = connection.execute(wanted, {"document_id": document_id}).all()
         return [make_chunk(row, document_id) for row in rows]
 
-    # -- on the way in --------------------------------------------------------------------------
+    # -- staging --------------------------------------------------------------------------------
 
     def begin_content(self, job_id: int) -> int:
-        """A new content for a job; whatever an earlier attempt had staged is dropped."""
+        """Insert a content row for a job and delete what an earlier attempt staged."""
 
         def work(connection: Connection) -> int:
             drop_contents(connection, _find_stale(connection, job_id))
@@ -146,7 +146,7 @@ class ChunkStore:
         self._database.write(lambda connection: stage_chunks(connection, content_id, first, staged, model_id))
 
     def find_known_vectors(self, model_id: int, digests: Sequence[bytes]) -> dict[bytes, bytes]:
-        """Vectors that were made for the same text before."""
+        """Return existing vectors for texts with these digests."""
         with self._database.read() as connection:
             rows = connection.execute(_SELECT_BY_DIGEST, {"model_id": model_id, "digests": digests})
             return {row.digest: row.data for row in rows}
@@ -155,19 +155,19 @@ class ChunkStore:
         self._database.write(lambda connection: drop_contents(connection, [content_id]))
 
     def drop_stale(self) -> int:
-        """Drop what was staged by jobs that are no longer at work."""
+        """Delete staged contents of jobs that are not running; return their number."""
         J = schema.jobs.c
 
         def work(connection: Connection) -> int:
-            at_work = exists().where(J.id == K.job_id, J.status == "processing", J.change_seq.is_(None))
-            stale = list(connection.execute(select(K.id).where(~at_work, K.document_id.is_(None))).scalars())
+            is_running = exists().where(J.id == K.job_id, J.status == "processing", J.change_seq.is_(None))
+            stale = list(connection.execute(select(K.id).where(~is_running, K.document_id.is_(None))).scalars())
             drop_contents(connection, stale)
             return len(stale)
 
         return self._database.write(work)
 
     def drop_retired(self, seq: int) -> None:
-        """Drop the contents whose replacement the index has seen."""
+        """Delete contents whose replacement the index has applied."""
         retired = select(K.id).where(K.retired_seq <= seq)
         with self._database.read() as connection:
             gone = list(connection.execute(retired).scalars())
@@ -177,13 +177,13 @@ class ChunkStore:
     # -- for the index --------------------------------------------------------------------------
 
     def read_indexable(self, document_ids: Sequence[int], model_id: int) -> Iterator[IndexableChunk]:
-        """Everything the index should say about these documents, passage by passage."""
+        """Yield the chunks of these documents for the index."""
         with self._database.read() as connection:
             rows = connection.execute(_SELECT_DOCUMENTS_TO_INDEX, {"ids": document_ids, "model_id": model_id})
             yield from map(_make_indexable, rows)
 
     def read_indexable_chunks(self, chunk_ids: Sequence[int], model_id: int) -> Iterator[IndexableChunk]:
-        """The same about single passages; those that no document has any more are left out."""
+        """Yield single chunks for the index, without those that no document references."""
         with self._database.read() as connection:
             rows = connection.execute(_SELECT_CHUNKS_TO_INDEX, {"ids": chunk_ids, "model_id": model_id})
             yield from map(_make_indexable, rows)
@@ -201,13 +201,11 @@ class ChunkStore:
             return connection.execute(_COUNT_WITHOUT_VECTOR, {"model_id": model_id, "after": 0}).scalar_one()
 
     def add_vectors(self, model_id: int, vectors: Sequence[tuple[int, bytes]], changed: Iterable[int]) -> None:
-        """Vectors for passages that are there already; one deleted meanwhile is passed over.
-
-        `changed` are the documents that the index has to look at again.
-        """
+        """Store vectors of existing chunks and record a change for each document in `changed`."""
 
         def work(connection: Connection) -> None:
             wanted = [chunk_id for chunk_id, _ in vectors]
+            # Chunks may have been deleted while their vectors were computed.
             present = set(connection.execute(select(H.id).where(H.id.in_(wanted))).scalars())
             rows = [
                 {"chunk_id": chunk_id, "model_id": model_id, "data": data}
@@ -222,7 +220,7 @@ class ChunkStore:
         self._database.write(work)
 
     def count_by_document(self) -> dict[int, int]:
-        """How many passages of each document are really there."""
+        """Return the number of stored chunks by document."""
         counted = (
             select(D.id, func.count(H.id).label("chunks"))
             .join_from(schema.documents, schema.chunks, H.content_id == D.content_id, isouter=True)
@@ -239,7 +237,7 @@ def insert_content(connection: Connection, job_id: int) -> int:
 def stage_chunks(
     connection: Connection, content_id: int, first: int, staged: Sequence[StagedChunk], model_id: int | None
 ) -> None:
-    """Put passages and their vectors under a content, from position `first` on."""
+    """Insert chunks and vectors under a content, starting at position `first`."""
     vectors = []
     for number, chunk in enumerate(staged):
         identity = _INSERT_CHUNK.insert(connection, _chunk_row(content_id, first + number, chunk))
@@ -253,12 +251,12 @@ def publish_content(connection: Connection, content_id: int, document_id: int) -
 
 
 def retire_content(connection: Connection, content_id: int, seq: int) -> None:
-    """Replaced by this change; searches may still find it until the index has seen that."""
+    """Mark a content as replaced by a change; it stays readable until the index has applied it."""
     _RETIRE_CONTENT.run(connection, {"content_id": content_id, "retired_seq": seq})
 
 
 def drop_contents(connection: Connection, content_ids: Sequence[int]) -> None:
-    """Passages, vectors and the content itself, for good."""
+    """Delete contents with their chunks and vectors."""
     for content_id in content_ids:
         mine = select(H.id).where(H.content_id == content_id)
         connection.execute(delete(schema.vectors).where(V.chunk_id.in_(mine)))
@@ -267,7 +265,7 @@ def drop_contents(connection: Connection, content_ids: Sequence[int]) -> None:
 
 
 def compute_checksum(section: Sequence[str], text: str) -> bytes:
-    """What a stored passage is compared with; migration 0005 has the same for older rows."""
+    """Return the checksum that `verify` compares; migration 0005 computes the same for older rows."""
     joined = "\x1f".join((*section, text))
     return hashlib.blake2b(joined.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 

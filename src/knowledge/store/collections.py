@@ -1,4 +1,4 @@
-"""Collections: named shelves, each with one owner."""
+"""The collections table: named sets of documents, each with one owner."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class CollectionStore:
             return int(connection.execute(counted).scalar_one())
 
     def find_ids(self, refs: Sequence[CollectionRef], scope: Scope) -> tuple[int, ...]:
-        """The numbers behind names; one that is not there is an error."""
+        """Return the ids of collections; raises CollectionNotFound for an unknown one."""
         with self._database.read() as connection:
             return tuple(require_existing(connection, ref, scope) for ref in refs)
 
@@ -103,18 +103,16 @@ class CollectionStore:
 
 
 def visible_to(scope: Scope) -> Any:
-    """The condition under which a scope sees a collection."""
+    """Return the SQL condition for collections visible in a scope."""
     if not scope.collections:
         return C.owner_id == scope.owner
     return or_(C.owner_id == scope.owner, C.id.in_(sorted(scope.collections)))
 
 
 def require_target(connection: Connection, ref: CollectionRef, scope: Scope) -> int:
-    """The number of a collection that documents go into.
-
-    A name is always one's own, and made on the spot: else whoever shares a collection could choose its name so that
-    others write into it unawares. Another's is written to by its number or UUID.
-    """
+    """Return the id of the collection for new documents, creating an own collection by name if needed."""
+    # A name never selects a shared collection: its owner could choose a name that others use, and receive
+    # their documents. Shared ones are addressed by number or UUID: docs/decisions/0007-who-may-read-and-write.md
     if isinstance(ref, str):
         own = _SELECT_OWN.fetch_scalar(connection, {"owner": scope.owner, "named": ref.strip()})
         return (
@@ -126,7 +124,7 @@ def require_target(connection: Connection, ref: CollectionRef, scope: Scope) -> 
 
 
 def require_writable(connection: Connection, ref: CollectionRef, scope: Scope) -> int:
-    """The number of a collection that is there, and whose documents may be changed."""
+    """Return the id of an existing collection with write permission."""
     identity, owner = _find_id_and_owner(connection, ref, scope)
     if not scope.may_write(owner, identity):
         raise read_only_error(ref)
@@ -134,7 +132,7 @@ def require_writable(connection: Connection, ref: CollectionRef, scope: Scope) -
 
 
 def delete_collection(connection: Connection, identity: int) -> None:
-    """Take out an empty collection."""
+    """Delete an empty collection with its curation and grants."""
     connection.execute(delete(schema.curations).where(U.collection_id == identity))
     connection.execute(delete(schema.grants).where(schema.grants.c.collection_id == identity))
     connection.execute(delete(schema.collections).where(C.id == identity))
@@ -145,27 +143,27 @@ def not_found_error(ref: CollectionRef) -> CollectionNotFound:
 
 
 def read_only_error(ref: CollectionRef) -> InsufficientPermissions:
-    return InsufficientPermissions(f"You may read collection '{ref}', and not change it", collection=str(ref))
+    return InsufficientPermissions(f"No write permission for collection '{ref}'", collection=str(ref))
 
 
 def make_slug(title: str) -> str:
-    """The name a title gives: letters and digits of any script, joined by dashes."""
+    """Derive a name from a title: letters and digits of any script, joined by dashes."""
     folded = unicodedata.normalize("NFKC", title[: 4 * MAX_NAME_CHARS]).casefold()
     return re.sub(r"[^\w.]+", "-", folded).strip("-.")[:MAX_NAME_CHARS].strip("-.") or DEFAULT_COLLECTION
 
 
 def check_name(name: str) -> str:
-    """A name is short, printable, and cannot be taken for a number or a path."""
+    """Validate a name: short, printable, and not a number, UUID or path."""
     name = name.strip()
     if not name or len(name) > MAX_NAME_CHARS or not name.isprintable() or set(name) & set("/\\,:"):
         raise InvalidName(
             f"Invalid collection name '{name[:MAX_NAME_CHARS]}'",
-            hint=f"Use 1 to {MAX_NAME_CHARS} printable characters without / \\ , or a colon.",
+            hint=f"Use 1 to {MAX_NAME_CHARS} printable characters without / \\ , and colon.",
             parameter="collection",
         )
     if name.isdecimal() or _is_uuid(name):
         raise InvalidName(
-            f"Invalid collection name '{name}': it reads like an id", hint="Add a letter.", parameter="collection"
+            f"Invalid collection name '{name}': looks like an id", hint="Add a letter.", parameter="collection"
         )
     return name
 
@@ -189,7 +187,7 @@ def _matches_ref(ref: CollectionRef, scope: Scope) -> Any:
 
 
 def _order_own_first(scope: Scope) -> tuple[Any, Any]:
-    """A name means the owner's own collection, and only then another's."""
+    """Return the order that prefers own collections over shared ones of the same name."""
     return (C.owner_id != scope.owner, C.id)
 
 
@@ -198,7 +196,7 @@ def require_existing(connection: Connection, ref: CollectionRef, scope: Scope) -
 
 
 def require_own(connection: Connection, ref: CollectionRef, scope: Scope) -> int:
-    """The number of a collection that is to be changed itself, or removed: its owner's to do."""
+    """Return the id of an own collection; only owners may edit or delete a collection."""
     identity, owner = _find_id_and_owner(connection, ref, scope)
     if owner != scope.owner:
         raise read_only_error(ref)
@@ -206,7 +204,6 @@ def require_own(connection: Connection, ref: CollectionRef, scope: Scope) -> int
 
 
 def _find_id_and_owner(connection: Connection, ref: CollectionRef, scope: Scope) -> tuple[int, int]:
-    """The number of a collection, and its owner's."""
     wanted = select(C.id, C.owner_id).where(_matches_ref(ref, scope)).order_by(*_order_own_first(scope)).limit(1)
     row = connection.execute(wanted).first()
     if row is None:
@@ -234,16 +231,18 @@ def _find_free_name(connection: Connection, owner: int, title: str) -> str:
 
 
 def create_collection(connection: Connection, new: NewCollection, owner: int) -> int:
-    """A new collection; without a name it gets a free one from its title."""
+    """Insert a collection, or return the existing one with the same uid; derives a missing name from the title."""
     require_owner(connection, owner)
     known = connection.execute(select(C.id, C.owner_id).where(C.uid == new.uid)).first()
     if known is not None:
         if known.owner_id != owner:
-            raise NameTaken(f"The uid {new.uid} is in use", hint="Leave it out, or send a new one.", uid=str(new.uid))
+            raise NameTaken(
+                f"The uid {new.uid} is already in use", hint="Omit it, or send a new one.", uid=str(new.uid)
+            )
         return int(known.id)
     name = check_name(new.name) if new.name is not None else _find_free_name(connection, owner, new.title)
     if new.name is not None and _is_taken(connection, owner, name):
-        raise NameTaken(f"There is already a collection named '{name}'", name=name)
+        raise NameTaken(f"Collection '{name}' already exists", name=name)
     created_at = make_timestamp()
     result = connection.execute(
         insert(schema.collections).values(
@@ -277,7 +276,7 @@ def _changed_values(connection: Connection, identity: int, edit: CollectionEdit)
 
 
 def merge_metadata(before: dict[str, Any], edit: dict[str, Any]) -> dict[str, Any]:
-    """Metadata with an edit laid over it; a null takes a key out."""
+    """Merge an edit into metadata; null removes a key."""
     return {key: value for key, value in {**before, **edit}.items() if value is not None}
 
 

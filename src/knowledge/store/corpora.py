@@ -1,4 +1,4 @@
-"""Corpora: collections with a curation, found by their number, and whom their owners let in."""
+"""Corpora: curated collections with category, approval and grants."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class CorpusStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    # -- looking --------------------------------------------------------------------------------
+    # -- queries --------------------------------------------------------------------------------
 
     def page(
         self, scope: Scope, category: str | None, approved_only: bool, page: int, per_page: int
@@ -56,15 +56,15 @@ class CorpusStore:
         with self._database.read() as connection:
             return [make_collection(row) for row in connection.execute(waiting)]
 
-    # -- changing -------------------------------------------------------------------------------
+    # -- edits ----------------------------------------------------------------------------------
 
     def create(self, new: NewCorpus, scope: Scope) -> Collection:
         check_category(new.category)
         check_version(new.version)
 
         def work(connection: Connection) -> int:
-            shelf = NewCollection(title=new.title, name=new.name, description=new.description, uid=new.uid)
-            identity = collections.create_collection(connection, shelf, scope.owner)
+            collection = NewCollection(title=new.title, name=new.name, description=new.description, uid=new.uid)
+            identity = collections.create_collection(connection, collection, scope.owner)
             if connection.execute(select(U.category).where(U.collection_id == identity)).first() is None:
                 values = {"category": new.category, "version": new.version, "is_public": new.is_public}
                 connection.execute(insert(schema.curations).values(collection_id=identity, **values, is_approved=False))
@@ -86,11 +86,11 @@ class CorpusStore:
         return self.find(ref, scope)
 
     def set_approved(self, ref: int, approved: bool) -> Collection:
-        """Only what is public can be approved: what is private is nobody's but its owner's to know of."""
+        """Approve a public corpus or withdraw its approval; private corpora are reported as not found."""
 
         def work(connection: Connection) -> Collection:
-            known = U.is_public if approved else U.is_public | U.is_approved
-            if connection.execute(_SELECT_CORPORA.where(C.id == ref, known)).first() is None:
+            visible = U.is_public if approved else U.is_public | U.is_approved
+            if connection.execute(_SELECT_CORPORA.where(C.id == ref, visible)).first() is None:
                 raise not_found_error(ref)
             connection.execute(update(schema.curations).where(U.collection_id == ref).values(is_approved=approved))
             return make_collection(connection.execute(_SELECT_CORPORA.where(C.id == ref)).one())
@@ -131,8 +131,8 @@ def not_found_error(ref: int) -> CorpusNotFound:
 def check_category(category: str) -> str:
     if category not in CATEGORIES:
         raise InvalidParameter(
-            f"There is no category '{category[:40]}'",
-            hint=f"Choose from {', '.join(CATEGORIES)}.",
+            f"Unknown category '{category[:40]}'",
+            hint=f"Use one of {', '.join(CATEGORIES)}.",
             parameter="category",
             valid=list(CATEGORIES),
         )
@@ -141,12 +141,14 @@ def check_category(category: str) -> str:
 
 def check_version(version: str) -> str:
     if len(version) > MAX_VERSION_CHARS or not (version == "" or version.isprintable()):
-        raise InvalidParameter(f"A version has at most {MAX_VERSION_CHARS} characters", parameter="version")
+        raise InvalidParameter(
+            f"'version' must have at most {MAX_VERSION_CHARS} printable characters", parameter="version"
+        )
     return version
 
 
 def _require_visible(connection: Connection, ref: int, scope: Scope) -> Row[Any]:
-    """A corpus that the scope sees. What waits for approval says so; what is private was never there."""
+    """Return a visible corpus; raises CorpusNotApproved for a pending one and CorpusNotFound for a private one."""
     row = connection.execute(_SELECT_CORPORA.where(C.id == ref)).first()
     if row is None or not (row.owner_id == scope.owner or ref in scope.collections or row.is_public):
         raise not_found_error(ref)

@@ -1,4 +1,4 @@
-"""The database as the stores use it: closures that write run in transactions, readers never wait for them."""
+"""The Database protocol: serialized write transactions, and reads that never wait for them."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ DAMAGED_HINT = (
 class TableVersion(Protocol):
     @property
     def version(self) -> int:
-        """Another number after every commit that changed one of the tables, before any other thread learns of it."""
+        """Increases with every commit to the watched tables, before `write` returns."""
 
 
 class Database(Protocol):
     def read(self) -> AbstractContextManager[Connection]:
-        """A connection for reading; each statement sees the newest commit."""
+        """Open a connection for reading; each statement sees the newest commit."""
 
     def snapshot(self) -> AbstractContextManager[Connection]:
-        """A connection for reading whose statements all see the same moment."""
+        """Open a connection for reading whose statements all see the same commit."""
 
     def write(self, work: Work[T]) -> T:
-        """Run `work` in a transaction and wait until it is durable; an error in it rolls back nothing but itself."""
+        """Run `work` in a transaction and wait until it is durable; an error rolls back only this work."""
 
     def watch_tables(self, *tables: Table) -> TableVersion:
         """Count the commits that change these tables."""
@@ -43,13 +43,13 @@ class Database(Protocol):
         """Write a consistent copy into a new file while others read and write."""
 
     def sweep_copies(self) -> None:
-        """Remove copies made before migrations that are old enough, and partial ones."""
+        """Delete expired and partial copies made before migrations."""
 
     def close(self) -> None: ...
 
 
 def get_inserted_id(result: CursorResult[Any]) -> int:
-    """The number that the database gave to an inserted row."""
+    """Return the primary key of an inserted row."""
     key = result.inserted_primary_key
     assert key is not None
     return int(key[0])

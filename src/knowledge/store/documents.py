@@ -1,4 +1,4 @@
-"""Documents: found, listed, changed and removed. `publish.py` beside it puts them in."""
+"""Find, list, edit and delete documents; `publish.py` inserts them."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ _FILE_IS_REFERENCED = PreparedStatement(
 _DELETE_TAGS = PreparedStatement(delete(schema.document_tags).where(G.document_id == bindparam("document_id")))
 _INSERT_TAGS = PreparedStatement(insert(schema.document_tags))
 IDS_PER_STATEMENT = 500
-"""How many ids go into one statement; databases have a limit."""
+"""Ids per statement, because databases limit the number of parameters."""
 _SORT_COLUMNS: dict[str, ColumnElement[Any]] = {
     "created_at": D.created_at,
     "updated_at": D.updated_at,
@@ -75,7 +75,7 @@ class DocumentStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    # -- looking --------------------------------------------------------------------------------
+    # -- queries --------------------------------------------------------------------------------
 
     def find(self, ref: Ref, scope: Scope) -> Document:
         with self._database.read() as connection:
@@ -85,7 +85,7 @@ class DocumentStore:
         return make_document(row)
 
     def get(self, identity: int) -> Document:
-        """A document for work that was allowed when it was accepted, whoever owns it."""
+        """Return a document of any owner, for jobs whose permission was checked when they were queued."""
         with self._database.read() as connection:
             return get_document(connection, identity)
 
@@ -104,12 +104,12 @@ class DocumentStore:
         return ResultPage(tuple(map(make_document, rows)), total, wanted.page, wanted.per_page)
 
     def find_ids(self, refs: Sequence[Ref], scope: Scope) -> tuple[int, ...]:
-        """The numbers of documents; one that is not there is an error."""
+        """Return the ids of documents; raises DocumentNotFound for an unknown one."""
         with self._database.read() as connection:
             return tuple(require_document(connection, ref, scope).id for ref in refs)
 
     def hits(self, chunk_ids: Sequence[int]) -> dict[int, tuple[Chunk, Document]]:
-        """Passages with their documents. What was deleted or replaced is not among them, however old the index is."""
+        """Return chunks with their documents (hydration), without those deleted or replaced since indexing."""
         with self._database.read() as connection:
             rows = connection.execute(_SELECT_HITS, {"ids": chunk_ids}).all()
         found: dict[int, Document] = {}
@@ -119,29 +119,29 @@ class DocumentStore:
         return {row.chunk_id: (make_chunk(row, row.id), found[row.id]) for row in rows}
 
     def count(self, scope: Scope) -> tuple[int, int]:
-        """How many documents and passages a scope sees."""
+        """Return the number of documents and chunks in a scope."""
         counts = select(func.count(), func.coalesce(func.sum(D.chunk_count), 0)).where(visible_to(scope))
         with self._database.read() as connection:
             documents, chunks = connection.execute(counts).one()
         return int(documents), int(chunks)
 
     def list_chunk_counts(self) -> dict[int, int]:
-        """How many passages each document says it has."""
+        """Return the chunk count recorded in each document."""
         with self._database.read() as connection:
             return {row.id: row.chunk_count for row in connection.execute(select(D.id, D.chunk_count))}
 
     def list_originals(self) -> dict[str, int]:
-        """Every file that a document names, with its size."""
+        """Return the SHA-256 and size of every original."""
         with self._database.read() as connection:
             return {row.sha256: row.size_bytes for row in connection.execute(select(D.sha256, D.size_bytes))}
 
     def list_with_file(self, sha256: str) -> list[Document]:
-        """Whose original this is."""
+        """Return the documents with this original."""
         with self._database.read() as connection:
             return _list_documents(connection, D.sha256 == sha256)
 
     def sum_file_bytes(self, owner: int | None = None) -> int:
-        """The size of all originals, or of one owner's; equal ones lie on disk once."""
+        """Return the size of all originals or of one owner's, counting equal files once."""
         sizes = select(func.max(D.size_bytes).label("size")).group_by(D.sha256)
         each = (sizes if owner is None else sizes.where(D.owner_id == owner)).subquery()
         with self._database.read() as connection:
@@ -153,11 +153,11 @@ class DocumentStore:
             return parse_optional_timestamp(connection.execute(newest).scalar())
 
     def is_file_referenced(self, sha256: str) -> bool:
-        """Whether any row still needs a file."""
+        """Return whether a document or job references an original."""
         with self._database.read() as connection:
             return bool(_FILE_IS_REFERENCED.fetch_scalar(connection, {"sha256": sha256}))
 
-    # -- changing -------------------------------------------------------------------------------
+    # -- edits ----------------------------------------------------------------------------------
 
     def edit(self, ref: Ref, edit: DocumentEdit, scope: Scope, quota: Quota) -> Document:
         def work(connection: Connection) -> Document:
@@ -173,7 +173,7 @@ class DocumentStore:
         return self._database.write(work)
 
     def remove(self, ref: Ref, scope: Scope) -> tuple[RemovalResult, list[str]]:
-        """Take out one document; answers what went, and the files that may be free now."""
+        """Delete a document; return the counts and the originals that may be unreferenced now."""
         return self._database.write(
             lambda connection: _remove_documents(connection, [require_writable(connection, ref, scope)])
         )
@@ -222,9 +222,7 @@ def require_writable(connection: Connection, ref: Ref, scope: Scope) -> Document
 
 def check_writable(document: Document, scope: Scope) -> None:
     if not scope.may_write(document.owner, document.collection_id):
-        raise InsufficientPermissions(
-            f"You may read document {document.id}, and not change it", document_id=document.id
-        )
+        raise InsufficientPermissions(f"No write permission for document {document.id}", document_id=document.id)
 
 
 def get_document(connection: Connection, identity: int) -> Document:
@@ -235,7 +233,7 @@ def get_document(connection: Connection, identity: int) -> Document:
 
 
 def remove_collection(connection: Connection, identity: int) -> tuple[RemovalResult, list[str]]:
-    """Take out a collection with everything in it."""
+    """Delete a collection with its documents."""
     gone = _remove_documents(connection, _list_documents(connection, D.collection_id == identity))
     site_pages.forget_pages(connection, identity)
     erasure.clear_collection(connection, identity)
@@ -269,7 +267,7 @@ def _edited_tags(before: Document, edit: DocumentEdit) -> tuple[str, ...]:
 def _changed_values(connection: Connection, before: Document, edit: DocumentEdit, scope: Scope) -> dict[str, Any]:
     values: dict[str, Any] = {"updated_at": make_timestamp(), "tags": list(_edited_tags(before, edit))}
     for name, value in edit.changed_fields().items():
-        values[name] = value or None if D[name].nullable else value  # an empty text clears what may be missing
+        values[name] = value or None if D[name].nullable else value  # an empty string clears a nullable column
     if edit.metadata is not None:
         values["metadata"] = collections.merge_metadata(before.metadata, edit.metadata)
     if edit.collection is not None:
@@ -286,7 +284,7 @@ def _reject_taken_path(connection: Connection, before: Document, path: str, coll
     here = select(D.id).where(D.collection_id == collection_id, D.source_path == path, D.id != before.id)
     other = connection.execute(here).scalar()
     if other is not None:
-        raise NameTaken(f"Document {other} came from {path} already", source_path=path, document_id=other)
+        raise NameTaken(f"Document {other} already has the path {path}", source_path=path, document_id=other)
 
 
 def _list_documents(connection: Connection, condition: Any) -> list[Document]:

@@ -1,5 +1,7 @@
-"""What jobs and crawls keep of a document beside it (names, addresses, payloads), and how it is cleared when that
-document is removed or replaced. The rows stay, with their ids, outcomes and times."""
+"""Clear personal data (names, addresses, payloads) from jobs and crawls when a document is removed or replaced.
+
+The rows stay, with their ids, outcomes and times: docs/decisions/0013-deleted-from-the-disk.md.
+"""
 
 from __future__ import annotations
 
@@ -22,31 +24,31 @@ J, D, P, W, S = (
 )
 
 REMOVED_PLACEHOLDER = "(removed)"
-"""What a job or a crawl shows in place of a name that is gone."""
+"""Shown instead of a cleared name or address."""
 NOTE_PLACEHOLDER = "Note"
-"""What a job shows in place of the beginning of a note that is not kept."""
+"""Job name of a note whose text is not kept."""
 ARCHIVE_SEPARATOR = "!/"
-"""Between an archive and the name of a document in it."""
+"""Separates the archive path from the name of a member."""
 ENDED_STATUSES = (JobStatus.COMPLETED, JobStatus.PARTIAL, JobStatus.FAILED, JobStatus.CANCELLED)
 REPEATABLE_KINDS = (JobKind.EMBED, JobKind.CRAWL)
-"""What can be retried without an original: its payload says only which document or which address."""
+"""Job kinds that can be retried without an original, because the payload holds only an id or address."""
 
 MAX_SWEPT_ROWS = 10_000
-"""So many rows are cleared by one sweep; the next one goes on."""
+"""Rows per sweep; the next sweep continues."""
 
 _CLEARED_JOB: dict[str, Any] = {"filename": REMOVED_PLACEHOLDER, "payload": {}, "warnings": [], "error": null()}
 _CLEARED_PAGE: dict[str, Any] = {"url": REMOVED_PLACEHOLDER, "known_as": None, "detail": ""}
 
 
 def make_kept_values(kind: JobKind, filename: str, payload: Json) -> dict[str, Any]:
-    """What remains in a job that ended without a document and whose original is not kept."""
+    """Return filename and payload of a job that ended without a document and without its original."""
     if kind in REPEATABLE_KINDS:
         return {}
     return {"payload": {}, "filename": NOTE_PLACEHOLDER if payload.get("kind") == "note" else filename}
 
 
 def clear_removed(connection: Connection, documents: Sequence[Document]) -> None:
-    """The traces of documents that have just been removed."""
+    """Clear the traces of removed documents."""
     identities = [document.id for document in documents]
     meant = func.json_extract(J.payload, "$.document_id").in_(identities)
     without = J.status.in_((JobStatus.FAILED, JobStatus.CANCELLED)) & J.kind.in_((JobKind.UPDATE, JobKind.EMBED))
@@ -60,7 +62,7 @@ def clear_removed(connection: Connection, documents: Sequence[Document]) -> None
 
 
 def clear_replaced(connection: Connection, document_id: int, claim: JobClaim) -> None:
-    """What earlier jobs of a document still say about the version, or about the title, that this job replaces."""
+    """Clear the previous title or version of a document from its earlier jobs."""
     earlier = update(schema.jobs).where(J.document_id == document_id, J.id != claim.id)
     if claim.kind is JobKind.EMBED:
         connection.execute(earlier.where(J.kind == JobKind.EMBED).values(filename=claim.filename))
@@ -69,25 +71,25 @@ def clear_replaced(connection: Connection, document_id: int, claim: JobClaim) ->
 
 
 def clear_collection(connection: Connection, collection_id: int) -> None:
-    """A collection is removed: its jobs and crawls keep nothing of it."""
+    """Clear the ended jobs and crawls of a removed collection."""
     _clear_jobs(connection, (J.collection_id == collection_id) & J.status.in_(ENDED_STATUSES))
     _clear_crawls(connection, W.collection_id == collection_id)
 
 
 def clear_owner(connection: Connection, owner: int) -> None:
-    """Everything of an owner is removed."""
+    """Clear all ended jobs and crawls of an owner."""
     mine = (J.owner_id == owner) & J.status.in_(ENDED_STATUSES)
     _clear_crawls(connection, W.job_id.in_(select(J.id).where(mine)))
     _clear_jobs(connection, mine)
 
 
 def sweep_traces(database: Database) -> None:
-    """What was still needed when its document was removed, such as the pages of a crawl that was under way."""
+    """Clear traces that were still in use when their document was removed, such as pages of a running crawl."""
     gone = J.document_id.is_not(None) & J.status.in_(ENDED_STATUSES) & (J.filename != REMOVED_PLACEHOLDER)
     gone &= ~exists().where(D.id == J.document_id)
     lost = P.document_id.is_not(None) & (P.url != REMOVED_PLACEHOLDER) & ~exists().where(D.id == P.document_id)
     lost &= _has_ended(P.job_id)
-    with database.read() as connection:  # to look takes long where there are many jobs, and must not hold up the writer
+    with database.read() as connection:  # a slow scan on large tables, which must not block the writer
         jobs = list(connection.execute(select(J.id).where(gone).limit(MAX_SWEPT_ROWS)).scalars())
         pages = list(connection.execute(select(P.id).where(lost).limit(MAX_SWEPT_ROWS)).scalars())
 
@@ -115,7 +117,7 @@ def _clear_crawls(connection: Connection, condition: Any) -> None:
 
 
 def _clear_archives(connection: Connection, condition: Any) -> None:
-    """The names in an archive, once no document of it is left and none is on its way."""
+    """Clear the jobs of archives that have no documents left and none queued."""
     archive = func.json_extract(J.payload, "$.archive")
     jobs = schema.jobs.alias().c
     inside = func.substr(D.source_path, 1, func.length(archive) + len(ARCHIVE_SEPARATOR)) == archive.op("||")(

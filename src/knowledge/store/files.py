@@ -28,12 +28,12 @@ class ReceivedFile:
 
 
 class IncomingFile:
-    """A file on its way in."""
+    """An upload being written to the incoming folder."""
 
     def __init__(self, path: Path, limit: int) -> None:
         self.path = path
         self._limit, self._size, self._hash = limit, 0, hashlib.sha256()
-        self._file = path.open("xb", buffering=0)  # the pieces are as large as they come
+        self._file = path.open("xb", buffering=0)  # unbuffered: the pieces are large
 
     def write(self, piece: bytes) -> None:
         self._size += len(piece)
@@ -46,7 +46,7 @@ class IncomingFile:
         self._hash.update(piece)
         rest = memoryview(piece)
         try:
-            while rest:  # a disk that has room for half of it takes half
+            while rest:  # a raw write may be partial, for example on a full disk
                 rest = rest[self._file.write(rest) or 0 :]
         except OSError as error:
             raise wrap_os_error(error) from error
@@ -62,7 +62,7 @@ class IncomingFile:
 
 
 class FileStore:
-    """The folder of originals. What a row is about to name is pinned, so that no deletion takes it away meanwhile."""
+    """The folder of originals; a file is pinned until the row that references it is committed."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -75,7 +75,7 @@ class FileStore:
 
     @contextmanager
     def hold_deletions(self, is_referenced: Callable[[str], bool]) -> Iterator[None]:
-        """Let nothing be taken away meanwhile; what was to go goes afterwards."""
+        """Defer all deletions until the block ends."""
         with self._lock:
             self._holders += 1
         try:
@@ -98,7 +98,7 @@ class FileStore:
 
     @contextmanager
     def adopt_incoming(self, incoming: IncomingFile, is_referenced: Callable[[str], bool]) -> Iterator[ReceivedFile]:
-        """Put a finished file in its place and hold it there until its row is written; without a row it goes again."""
+        """Move a finished upload into place and pin it while its row is written; discard it if that fails."""
         try:
             received = incoming.finish()
             with self._lock:
@@ -128,7 +128,7 @@ class FileStore:
                 del self._pins[sha256]
 
     def discard(self, sha256: str, is_referenced: Callable[[str], bool]) -> int:
-        """Remove a file that no row names any more; answers the bytes that this freed."""
+        """Delete an unreferenced original and return the bytes freed."""
         with self._lock:
             path = self.get_path(sha256)
             if self._pins[sha256] or is_referenced(sha256) or not path.exists():
@@ -141,7 +141,7 @@ class FileStore:
             return size
 
     def sweep_unreferenced(self, is_referenced: Callable[[str], bool], older_than: float = 3600.0) -> int:
-        """Remove what no row names; answers how many files that was."""
+        """Delete unreferenced originals and abandoned uploads; return their number."""
         horizon = time.time() - older_than
         stray = [path for path in self._incoming.iterdir() if path.stat().st_mtime <= horizon]
         for path in stray:
@@ -155,7 +155,7 @@ class FileStore:
                 yield from sorted(folder.iterdir())
 
     def _move_into_place(self, incoming: Path, sha256: str) -> bool:
-        """Whether it was put there; what lies there already is the same and only counts as new."""
+        """Move an upload to its final path; return False if the same content exists, which gets a new mtime."""
         path = self.get_path(sha256)
         try:
             os.utime(path)
@@ -164,7 +164,7 @@ class FileStore:
             pass
         try:
             incoming.replace(path)
-        except FileNotFoundError:  # the first of its folder
+        except FileNotFoundError:  # the first file with this prefix
             path.parent.mkdir(exist_ok=True)
             sync_folder(self.root)
             incoming.replace(path)
@@ -177,7 +177,7 @@ def original_path(root: Path, sha256: str) -> Path:
 
 
 def digest_file(path: Path) -> str:
-    """The SHA-256 of a file."""
+    """Return the SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -185,7 +185,7 @@ def digest_file(path: Path) -> str:
 def wrap_os_error(error: OSError) -> StorageFailed:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return DiskFull("The disk of the data folder is full", reason=str(error))
-    return StorageFailed(f"The file could not be kept: {error.strerror or error}", reason=str(error))
+    return StorageFailed(f"Cannot store the file: {error.strerror or error}", reason=str(error))
 
 
 async def read_pieces(path: Path) -> AsyncIterator[bytes]:

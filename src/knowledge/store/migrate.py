@@ -1,4 +1,4 @@
-"""Brings a database forward to this program's schema, after making a copy of it."""
+"""Create or migrate the database schema, with a copy before each migration."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from knowledge.filesystem import file_modes
 from knowledge.store.schema import metadata
 
 SCHEMA_VERSION = "0006"
-"""The newest migration; a test compares it with the files beside it."""
+"""Newest migration; a test compares it with the files in `migrations/versions`."""
 COPY_KEEP_SECONDS = 7 * 24 * 3600.0
-"""For so long the copy is kept for those who want to go back; it holds what is deleted meanwhile."""
+"""Copies allow a downgrade; they are deleted because they contain documents that are removed later."""
 MIGRATIONS_FOLDER = Path(__file__).parent / "migrations"
 
 
 def upgrade_database(engine: Engine, path: Path) -> None:
-    """Leave the database at SCHEMA; one made by a newer program is refused and left untouched."""
+    """Migrate the database to SCHEMA_VERSION; a newer schema is rejected and left unchanged."""
     with engine.connect() as connection:
         found = read_schema_version(connection)
     if found == SCHEMA_VERSION:
@@ -31,9 +31,9 @@ def upgrade_database(engine: Engine, path: Path) -> None:
         return
     if found > SCHEMA_VERSION:
         raise StorageFailed(
-            f"The database was made by a newer version of this program (schema {found}, "
-            f"this one knows {SCHEMA_VERSION})",
-            hint="Install the newer version of knowledge-server again, or choose another data folder.",
+            f"The database was created by a newer version of this program (schema {found}, "
+            f"this version supports up to {SCHEMA_VERSION})",
+            hint="Upgrade knowledge-server, or use another data folder.",
             schema=found,
         )
     _copy_database(path, found)
@@ -43,21 +43,21 @@ def upgrade_database(engine: Engine, path: Path) -> None:
 
 
 def delete_old_copies(path: Path) -> None:
-    """Remove copies that are old enough, and half ones."""
+    """Delete expired and partial copies."""
     for copy in path.parent.glob(f"{path.stem}-before-*"):
         if copy.suffix == ".part" or time.time() - copy.stat().st_mtime > COPY_KEEP_SECONDS:
             copy.unlink(missing_ok=True)
 
 
 def read_schema_version(connection: Connection) -> str | None:
-    """The schema a database has; None for an empty one."""
+    """Return the schema version, or None for an empty database."""
     if not inspect(connection).has_table("alembic_version"):
         return None
     return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
 
 
 def _create_schema(engine: Engine) -> None:
-    """A new database is made as a whole, without importing the migration machinery."""
+    """Create all tables of a new database without importing Alembic."""
     with engine.begin() as connection:
         metadata.create_all(connection)
         connection.execute(text("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"))
@@ -65,7 +65,7 @@ def _create_schema(engine: Engine) -> None:
 
 
 def _copy_database(path: Path, found: str) -> None:
-    """Whole or not there: a half copy would be worth nothing, and look like one that is."""
+    """Copy the database atomically: a partial copy keeps the suffix .part."""
     target = path.with_name(f"{path.stem}-before-{SCHEMA_VERSION}-from-{found}{path.suffix}")
     draft = target.with_name(f"{target.name}.part")
     draft.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Which models made the vectors, which one answers questions now, and which one is to follow it."""
+"""Embedding models: the active one, the next one, and those with stored vectors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from knowledge.store.database import Database, get_inserted_id
 
 M, S = schema.models.c, schema.settings.c
 CURRENT_SPEC_NAME, NEXT_SPEC_NAME = "embedding", "embedding_next"
-"""The names under which the two choices of a data folder are kept."""
+"""Names in the settings table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class ModelStore:
         return StoredModel(row.id, row.fingerprint, row.name, row.dimension) if row else None
 
     def register(self, fingerprint: str, name: str, dimension: int) -> StoredModel:
-        """The number of a model, whether it was known or not."""
+        """Return the model with this fingerprint, inserting it if needed."""
 
         def work(connection: Connection) -> int:
             known = connection.execute(select(M.id).where(M.fingerprint == fingerprint)).scalar()
@@ -44,11 +44,9 @@ class ModelStore:
         return StoredModel(self._database.write(work), fingerprint, name, dimension)
 
     def activate(self, model: StoredModel, spec: str) -> None:
-        """From now on this model answers; the vectors of the others are dropped.
+        """Make a model the active one and delete the vectors of all others."""
 
-        Their names stay: a job that began under one of them may still be writing.
-        """
-
+        # The rows of other models stay, because a running job may still write vectors for them.
         def work(connection: Connection) -> None:
             connection.execute(update(schema.models).values(active=False))
             connection.execute(update(schema.models).where(M.id == model.id).values(active=True))
@@ -58,22 +56,22 @@ class ModelStore:
 
         self._database.write(work)
 
-    # -- what the data folder has chosen ---------------------------------------------------------
+    # -- model specifications --------------------------------------------------------------------
 
     def get_spec(self) -> str | None:
-        """How the model that made the vectors is loaded; None while there are none."""
+        """Return the specification of the model of the stored vectors, or None without vectors."""
         with self._database.read() as connection:
             if connection.execute(select(schema.vectors.c.model_id).limit(1)).first() is None:
                 return None
             return connection.execute(select(S.value).where(S.name == CURRENT_SPEC_NAME)).scalar()
 
     def set_spec(self, spec: str) -> None:
-        """Write down how the model in use is loaded, when it is not known yet."""
+        """Store the specification of the active model if it changed."""
         if self._get_setting(CURRENT_SPEC_NAME) != spec:
             self._database.write(lambda connection: _set_setting(connection, CURRENT_SPEC_NAME, spec))
 
     def get_next_spec(self) -> str | None:
-        """How the model is loaded whose vectors are being made."""
+        """Return the specification of the model whose vectors are being computed."""
         return self._get_setting(NEXT_SPEC_NAME)
 
     def set_next_spec(self, spec: str) -> None:

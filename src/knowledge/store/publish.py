@@ -1,4 +1,4 @@
-"""The one small transaction that turns prepared passages into a document, or into the next version of one."""
+"""Publish staged chunks as a new document or a new version in one short transaction."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _INSERT_DOCUMENT = PreparedStatement(insert(schema.documents))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Publication(Description):
-    """A document as it shall be, and the content that was prepared for it."""
+    """The fields of a document to publish and its staged content."""
 
     content_id: int | None
-    """None where everything fits into this one transaction."""
+    """Staged content; None for a small document whose chunks are all in `unstaged`."""
     unstaged: tuple[StagedChunk, ...]
-    """The passages that were not staged before."""
+    """Chunks that are inserted by the publishing transaction."""
     model_id: int | None
     title: str
     kind: DocumentKind
@@ -51,9 +51,9 @@ class Publication(Description):
 
 
 DOCUMENT_FIELDS = tuple(each.name for each in fields(Publication) if each.name in Document.__slots__)
-"""What of a publication is kept with the document."""
+"""Fields of a publication that are columns of the document."""
 KEPT_ON_REPLACE = tuple(name for name in DESCRIPTION_FIELDS if name != "title")
-"""What the caller said stays as it is now when a document gets another content."""
+"""Fields given by the caller that stay unchanged when the content is replaced."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Publisher:
         self._database = database
 
     def add(self, claim: JobClaim, publication: Publication) -> PublishResult:
-        """Publish something new, or in place of what stood at the same path."""
+        """Publish a new document, or replace the one with the same source path."""
 
         def work(connection: Connection) -> PublishResult:
             jobs.require_claim(connection, claim)
@@ -83,7 +83,7 @@ class Publisher:
         return self._database.write(work)
 
     def replace(self, claim: JobClaim, document_id: int, publication: Publication) -> PublishResult:
-        """Give a document another content; its id, collection and tags stay as they are now."""
+        """Replace the content of a document; its id, collection and tags stay unchanged."""
 
         def work(connection: Connection) -> PublishResult:
             jobs.require_claim(connection, claim)
@@ -95,7 +95,7 @@ class Publisher:
 
 
 def find_at_path(connection: Connection, collection_id: int, source_path: str | None) -> Document | None:
-    """The document that stands at a path; without a path nothing is ever replaced."""
+    """Return the document with a source path, or None without a path."""
     if source_path is None:
         return None
     identity = _FIND_AT_PATH.fetch_scalar(connection, {"collection_id": collection_id, "source_path": source_path})
@@ -103,7 +103,7 @@ def find_at_path(connection: Connection, collection_id: int, source_path: str | 
 
 
 def reject_duplicate(connection: Connection, collection_id: int, sha256: str, old: Document | None) -> None:
-    """The same bytes in the same collection are there already; another version of a path is never a duplicate."""
+    """Raise Duplicate if the collection has the same content, unless this is a new version of `old`."""
     if old is not None and old.sha256 != sha256:
         return
     identity = _FIND_SAME_BYTES.fetch_scalar(connection, {"collection_id": collection_id, "sha256": sha256})
@@ -113,7 +113,7 @@ def reject_duplicate(connection: Connection, collection_id: int, sha256: str, ol
 
 def make_duplicate_error(document: Document) -> Duplicate:
     return Duplicate(
-        f"The same content is already there as '{document.title}'",
+        f"The same content already exists as '{document.title}'",
         document_id=document.id,
         document_uid=str(document.uid),
         title=document.title,
@@ -122,7 +122,7 @@ def make_duplicate_error(document: Document) -> Duplicate:
 
 
 def _complete_content(connection: Connection, claim: JobClaim, publication: Publication) -> int:
-    """The content of the document, complete."""
+    """Insert the unstaged chunks and return the id of the complete content."""
     content_id = publication.content_id or insert_content(connection, claim.id)
     staged = publication.chunk_count - len(publication.unstaged)
     stage_chunks(connection, content_id, staged, publication.unstaged, publication.model_id)
@@ -170,7 +170,7 @@ def _replace_document(
 def _log_change_and_job(
     connection: Connection, claim: JobClaim, publication: Publication, result: PublishResult
 ) -> int:
-    """Log the change and tell the job; answers the number of the change."""
+    """Record the change, mark the job as published, and return the sequence number."""
     seq = changes.record_change(connection, result.document_id)
     jobs.mark_published(
         connection,

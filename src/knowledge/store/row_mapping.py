@@ -1,4 +1,4 @@
-"""Rows of documents and chunks as domain types, and moments as the database keeps them."""
+"""Convert rows to documents and chunks, and times to integers."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
 _CONVERTED = ("collection", "owner", "kind", "tags", "status", "method", "warnings", "created_at", "updated_at")
 _PLAIN_FIELDS = tuple(each.name for each in fields(Document) if each.name not in _CONVERTED)
-"""What a document and its row call by the same name and hold as the same value."""
+"""Fields with the same name and value in a document and its row."""
 _plain_values = attrgetter(*_PLAIN_FIELDS)
 
 
-def make_timestamp(moment: datetime | None = None) -> int:
-    """Microseconds since 1970, UTC."""
-    return ((moment or now()) - EPOCH) // MICROSECOND
+def make_timestamp(time: datetime | None = None) -> int:
+    """Return microseconds since 1970 (UTC), by default of now."""
+    return ((time or now()) - EPOCH) // MICROSECOND
 
 
 def parse_timestamp(value: int) -> datetime:

@@ -1,8 +1,8 @@
-"""The tables. SQLAlchemy Core, so that PostgreSQL is another URL and not another program.
+"""The database tables (SQLAlchemy Core).
 
-A document points at its current content; chunks belong to a content. So a document of any size is published, or
-replaced, by one small update, and what is being prepared is invisible until then. Tables with `sqlite_autoincrement`
-never give a number away twice: an old id can never name another thing.
+A document references its current content, and chunks belong to a content. A document of any size is therefore
+published or replaced by one small update, and staged chunks are invisible until then. Tables with
+`sqlite_autoincrement` never reuse an id.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ metadata = MetaData(
 )
 
 BigId = BigInteger().with_variant(Integer, "sqlite")
-"""SQLite numbers rows by itself only for a column that is called INTEGER."""
+"""SQLite assigns ids only to columns of type INTEGER."""
 
 settings = Table(
     "settings",
@@ -83,7 +83,7 @@ curations = Table(
     Column("is_approved", Boolean, nullable=False),
     Index("ix_curations_is_public", "is_public", "is_approved"),
 )
-"""What makes a collection a corpus."""
+"""Curated collections (corpora)."""
 
 accounts = Table(
     "accounts",
@@ -97,7 +97,7 @@ accounts = Table(
     Column("created_at", BigInteger, nullable=False),
     sqlite_autoincrement=True,
 )
-"""`folded` is the username as it is compared; `password` is a hash, and missing where only keys let in."""
+"""`folded` is the case-insensitive username; `password` is a hash, or NULL for sign-in with API keys only."""
 
 api_keys = Table(
     "api_keys",
@@ -113,7 +113,7 @@ api_keys = Table(
     Column("is_login", Boolean, nullable=False, server_default=false()),
     sqlite_autoincrement=True,
 )
-"""The digest is SHA-256 of the whole key, which is kept nowhere; `is_login` tells the keys that logins have made."""
+"""`digest` is the SHA-256 of the key, which is not stored; `is_login` marks keys created by a login."""
 
 grants = Table(
     "grants",
@@ -159,7 +159,7 @@ jobs = Table(
     UniqueConstraint("owner_id", "uid"),
     sqlite_autoincrement=True,
 )
-"""Callers choose a job's uid, so it is unique for its owner: somebody else's looks unused."""
+"""`uid` is chosen by the caller and unique per owner, so that it reveals nothing about jobs of others."""
 
 contents = Table(
     "contents",
@@ -170,9 +170,8 @@ contents = Table(
     Column("retired_seq", BigInteger, index=True),
     sqlite_autoincrement=True,
 )
-
-"""One reading of a document: staged without a document, then published, then retired by the change that replaced it.
-What is retired stays until the index has seen that change, so that a search finds the old passages or the new ones."""
+"""One version of a document's chunks: staged (no document), published, then retired by the change that replaced it.
+Retired contents stay until the index has applied that change, so that a search finds either the old or new chunks."""
 
 documents = Table(
     "documents",
@@ -214,7 +213,7 @@ document_tags = Table(
     Column("tag", String(200), primary_key=True),
     Index("ix_document_tags_tag", "tag", "document_id"),
 )
-"""The tags once more, to find documents by; the document itself keeps them in the order given."""
+"""Tags for lookup; `documents.tags` keeps their order."""
 
 chunks = Table(
     "chunks",
@@ -232,9 +231,8 @@ chunks = Table(
     Index("ix_chunks_digest", "digest"),
     sqlite_autoincrement=True,
 )
-
-"""`digest` is of what was embedded, title and all, so that equal passages share a vector; `checksum` is of what stands
-in this row alone, and is what `verify` compares."""
+"""`digest` is of the embedded text including the title, so that equal chunks share a vector; `checksum` is of section
+and text of this row, for `verify`."""
 
 vectors = Table(
     "vectors",
@@ -252,7 +250,7 @@ changes = Table(
     Column("at", BigInteger, nullable=False),
     sqlite_autoincrement=True,
 )
-"""Which documents have become something else, in order. The index follows this log."""
+"""The change log that the index follows."""
 
 crawls = Table(
     "crawls",
@@ -291,7 +289,7 @@ crawl_pages = Table(
     Index("ix_crawl_pages_frontier", "job_id", "state", "depth", "id"),
     Index("ix_crawl_pages_document_id", "document_id"),
 )
-"""The frontier of a crawl and what became of each address: enough to go on after a kill."""
+"""Frontier and outcomes of a crawl, from which it resumes after a crash."""
 
 ended_mcp_sessions = Table(
     "ended_mcp_sessions",
@@ -313,4 +311,4 @@ site_pages = Table(
     Column("gone", Integer, nullable=False),
     Column("seen_at", BigInteger, nullable=False),
 )
-"""What is remembered of a page between two crawls into the same collection."""
+"""State of a page between crawls into the same collection."""

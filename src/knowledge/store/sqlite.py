@@ -1,4 +1,4 @@
-"""SQLite in one file: one writer thread that commits for many, and readers that never wait for it."""
+"""SQLite database with one writer thread (group commit) and concurrent readers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TRIGGER_EVENTS = ("INSERT", "UPDATE", "DELETE")
 
 
 class SqliteTableVersion:
-    """`version` is another number after every commit that touched one of the tables, before anybody hears of it."""
+    """Counts the commits that changed one of the tables, before their `write` calls return."""
 
     def __init__(self, tables: Sequence[Table]) -> None:
         self.version = 0
@@ -34,7 +34,7 @@ class SqliteTableVersion:
         self._tables = tables
 
     def create_triggers(self, connection: Connection) -> None:
-        """Temporary ones: they live as long as the writer's connection, and nowhere in the file."""
+        """Create temporary triggers, which exist only on the writer's connection."""
         driver = connection.connection.driver_connection
         assert driver is not None
         driver.create_function("watched", 0, self._mark_touched)
@@ -56,7 +56,7 @@ class SqliteTableVersion:
 
 PRAGMAS = (
     "PRAGMA journal_mode=WAL",
-    "PRAGMA synchronous=FULL",  # whoever was told "accepted" may pull the plug
+    "PRAGMA synchronous=FULL",  # an accepted document survives a power failure
     "PRAGMA foreign_keys=ON",
     "PRAGMA secure_delete=ON",  # freed pages are overwritten: docs/decisions/0013-deleted-from-the-disk.md
     "PRAGMA busy_timeout=10000",
@@ -65,14 +65,13 @@ PRAGMAS = (
 )
 MAX_WRITES_PER_COMMIT = 200
 TRUNCATE_IDLE_SECONDS, TRUNCATE_BUSY_SECONDS = 2.0, 30.0
-"""The write-ahead log is emptied after so long without a write, or since the first of writes that never pause: until
-then it holds pages as they were before a deletion."""
+"""The WAL is truncated after this long without writes, or this long after the first of continuous writes, because
+it contains pages from before a deletion."""
 TRUNCATE_AGAIN_SECONDS = 5.0
-"""When it is tried again while somebody still reads from the log."""
-
+"""Delay before the next attempt if a reader still uses the WAL."""
 
 DRIVER_ERRORS = (DBAPIError, sqlite3.Error)
-"""What goes wrong below the library arrives as its own error or, from prepared statements, as the driver's."""
+"""Errors of SQLAlchemy and, from prepared statements, of the driver."""
 
 
 def wrap_driver_error(error: DBAPIError | sqlite3.Error) -> StorageFailed:
@@ -80,13 +79,16 @@ def wrap_driver_error(error: DBAPIError | sqlite3.Error) -> StorageFailed:
     code = getattr(cause, "sqlite_errorcode", None)
     if code == sqlite3.SQLITE_FULL:
         return DiskFull("The disk of the data folder is full", reason=str(cause))
-    if code is not None and code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):  # extended codes too
-        return DatabaseFailed(f"The database could not be used: {cause}", hint=DAMAGED_HINT, reason=str(cause))
-    return DatabaseFailed(f"The database could not be used: {cause}", reason=str(cause))
+    if code is not None and code & 0xFF in (
+        sqlite3.SQLITE_CORRUPT,
+        sqlite3.SQLITE_NOTADB,
+    ):  # the low byte of an extended code
+        return DatabaseFailed(f"Database error: {cause}", hint=DAMAGED_HINT, reason=str(cause))
+    return DatabaseFailed(f"Database error: {cause}", reason=str(cause))
 
 
 class SqliteDatabase:
-    """A Database in which the closures of `write` run one at a time, in order."""
+    """A Database whose writes run one at a time, in order, on a writer thread."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -97,7 +99,7 @@ class SqliteDatabase:
         self._queue: queue.SimpleQueue[tuple[Work[Any], Future[Any]] | None] = queue.SimpleQueue()
         self._closed = False
         self.after_commit: list[Callable[[], None]] = []
-        """Called by the writer after each commit, before those who wait for it are told."""
+        """Called by the writer after each commit, before the `write` calls return."""
         try:
             migrate.upgrade_database(self._writer, path)
         except DBAPIError as error:
@@ -147,7 +149,7 @@ class SqliteDatabase:
         source, copy = sqlite3.connect(self.path), sqlite3.connect(target)
         try:
             source.backup(copy, pages=2000)
-            copy.execute("PRAGMA journal_mode=DELETE")  # one file, that no write-ahead log belongs to
+            copy.execute("PRAGMA journal_mode=DELETE")  # a single file without a WAL
         except sqlite3.Error as error:
             raise wrap_driver_error(error) from error
         finally:
@@ -178,7 +180,7 @@ class SqliteDatabase:
     def _next_batch(
         self, connection: Connection, truncation: _WalTruncation
     ) -> list[tuple[Work[Any], Future[Any]]] | None:
-        """Group commit: takes all waiting writes up to a limit, so that they share one fsync."""
+        """Take all waiting writes up to a limit, so that they share one fsync (group commit)."""
         while True:
             try:
                 first = self._queue.get(timeout=truncation.wait_seconds())
@@ -204,8 +206,8 @@ class SqliteDatabase:
                     outcomes.append((future, *_run_in_savepoint(connection, work)))
                 failpoints.trigger("store.uncommitted")
             failpoints.trigger("store.committed")
-            for told in self.after_commit:
-                told()
+            for callback in self.after_commit:
+                callback()
         except Exception as error:
             failure = wrap_driver_error(error) if isinstance(error, DRIVER_ERRORS) else error
             for _, future in batch:
@@ -216,10 +218,10 @@ class SqliteDatabase:
 
 
 class _WalTruncation:
-    """Decides when the write-ahead log is checkpointed and truncated."""
+    """Decides when the WAL is checkpointed and truncated."""
 
     def __init__(self) -> None:
-        self._pending_since: float | None = 0.0  # what the last process left may be in the log
+        self._pending_since: float | None = 0.0  # the last process may have left pages in the WAL
         self._pause_seconds = TRUNCATE_IDLE_SECONDS
 
     def record_write(self) -> None:
@@ -233,12 +235,12 @@ class _WalTruncation:
         return None if self._pending_since is None else self._pause_seconds
 
     def truncate_log(self, connection: Connection) -> None:
-        """Without waiting for readers: the writer has others to serve."""
+        """Checkpoint and truncate the WAL without waiting for readers, because writes are queued behind it."""
         driver = connection.connection.cursor()
         try:
             driver.execute("PRAGMA busy_timeout=0")
             busy = bool(driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0])
-        except sqlite3.Error:  # such as a full disk; the log stays as it is and loses nothing
+        except sqlite3.Error:  # for example a full disk; the WAL stays unchanged
             busy = True
         finally:
             driver.execute("PRAGMA busy_timeout=10000")
@@ -247,8 +249,8 @@ class _WalTruncation:
 
 
 def _run_in_savepoint(connection: Connection, work: Work[Any]) -> tuple[Any, BaseException | None]:
-    """Run one piece of a batch so that its failure undoes nothing but itself."""
-    driver = connection.connection.cursor()  # the library's own way to a savepoint costs ten times as much
+    """Run one write of a batch in a savepoint, so that its failure does not roll back the others."""
+    driver = connection.connection.cursor()  # SQLAlchemy's begin_nested costs ten times as much
     driver.execute("SAVEPOINT piece")
     try:
         value = work(connection)
@@ -261,15 +263,15 @@ def _run_in_savepoint(connection: Connection, work: Work[Any]) -> tuple[Any, Bas
 
 
 def create_database_file(path: Path) -> None:
-    """SQLite gives its log the mode of the database, so this decides for both."""
+    """Create the database file with restricted permissions, which SQLite also gives to its WAL."""
     try:
         file_modes.create_file(path)
     except OSError as error:
-        raise DatabaseFailed(f"The database could not be used: {error.strerror or error}", reason=str(error)) from error
+        raise DatabaseFailed(f"Cannot create the database: {error.strerror or error}", reason=str(error)) from error
 
 
 def open_sqlite_engine(path: Path, transactions: str | None) -> Engine:
-    """An engine on one file; we say BEGIN ourselves, since the driver's own idea of it breaks savepoints."""
+    """Open a SQLAlchemy engine with explicit BEGIN, because the driver's implicit transactions break savepoints."""
     pool = (
         {"poolclass": QueuePool, "pool_size": 8, "max_overflow": 64}
         if transactions is None

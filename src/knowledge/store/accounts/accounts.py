@@ -1,4 +1,4 @@
-"""Accounts, as the database keeps them."""
+"""The accounts table."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class StoredAccount:
     uid: UUID
     username: str
     password: str | None = field(repr=False)
-    """A hash; None where only keys let in."""
+    """Password hash; None if the account signs in only with API keys."""
     is_disabled: bool
     created_at: datetime
 
@@ -38,7 +38,7 @@ class AccountStore:
     def create(self, username: str, password: str | None) -> StoredAccount:
         def work(connection: Connection) -> StoredAccount:
             if _find_by_username(connection, username) is not None:
-                raise AccountTaken(f"The username '{username}' is taken", username=username)
+                raise AccountTaken(f"Username '{username}' is already taken", username=username)
             values = {"uid": new_uid(), "username": username, "folded": fold_username(username), "password": password}
             made = insert(schema.accounts).values(**values, is_disabled=False, created_at=make_timestamp())
             return _get_account(connection, get_inserted_id(connection.execute(made)))
@@ -76,18 +76,18 @@ class AccountStore:
 
 
 def fold_username(username: str) -> str:
-    """A username as it is compared: case does not tell two people apart."""
+    """Return the case-insensitive form of a username for comparison."""
     return username.casefold()
 
 
 def not_found_error(username: str) -> AccountNotFound:
-    return AccountNotFound(f"There is no account named '{username[:64]}'", username=username[:64])
+    return AccountNotFound(f"Account '{username[:64]}' not found", username=username[:64])
 
 
 def require_owner(connection: Connection, owner: int) -> None:
-    """Refuse to give anything to an account that was deleted a moment ago: nobody could ever remove it."""
+    """Reject rows for an account that was deleted meanwhile, because nobody could remove them."""
     if owner > 0 and connection.execute(_ACCOUNT_EXISTS, {"owner": owner}).first() is None:
-        raise InvalidKey("The account of this key is gone")
+        raise InvalidKey("The account of this key was deleted")
 
 
 def make_account(row: Any) -> StoredAccount:
@@ -102,5 +102,5 @@ def _find_by_username(connection: Connection, username: str) -> StoredAccount | 
 def _get_account(connection: Connection, identity: int) -> StoredAccount:
     row = connection.execute(_SELECT_ACCOUNTS.where(A.id == identity)).first()
     if row is None:
-        raise AccountNotFound("The account is gone")
+        raise AccountNotFound(f"Account {identity} was deleted")
     return make_account(row)

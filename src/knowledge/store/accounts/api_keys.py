@@ -1,4 +1,4 @@
-"""Keys of accounts: what is shown of them, and a digest of the rest."""
+"""The API keys of accounts, stored as prefix and SHA-256 digest."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SELECT_WITH_ACCOUNT = select(
 
 @dataclass(frozen=True, slots=True)
 class KeyWithAccount:
-    """A key by its prefix, with the account that it belongs to."""
+    """A key and its account, found by the prefix of the key."""
 
     key_id: int
     digest: bytes
@@ -58,12 +58,10 @@ class KeyStore:
         return self._database.write(work)
 
     def create_at_login(self, account: StoredAccount, new: NewKey, limit: int) -> ApiKey:
-        """The oldest login keys go where there are more than `limit`.
-
-        Whoever logs in with a password that is changed in this moment is refused, so that no key outlives the change.
-        """
+        """Create a login key and delete the oldest login keys beyond `limit`."""
 
         def work(connection: Connection) -> ApiKey:
+            # The password may have changed since it was verified; no login key may survive that change.
             row = connection.execute(select(A.password, A.is_disabled).where(A.id == account.id)).first()
             if row is None or row.is_disabled or row.password != account.password:
                 raise WrongPassword("The username or the password is wrong")
@@ -99,7 +97,7 @@ class KeyStore:
             raise KeyNotFound(f"Key {key_id} not found", key_id=key_id)
 
     def change_password(self, account_id: int, password: str) -> None:
-        """Keep the hash of another password, and revoke the keys that logins have made; those made by hand stay."""
+        """Store a new password hash and revoke all login keys; keys created by hand stay valid."""
 
         def work(connection: Connection) -> None:
             connection.execute(update(schema.accounts).where(A.id == account_id).values(password=password))

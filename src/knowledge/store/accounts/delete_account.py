@@ -1,4 +1,4 @@
-"""Deletes an account with everything that it owns, in one transaction."""
+"""Delete an account and everything it owns in one transaction."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ A, C, J, R, X = (
 
 
 def delete_account_data(database: Database, account_id: int) -> tuple[RemovalResult, list[str]]:
-    """Answers what went, and the files that may be free now. A worker whose job is gone stops by itself."""
+    """Delete an account; return the counts and the originals that may be unreferenced now."""
 
     def work(connection: Connection) -> tuple[RemovalResult, list[str]]:
-        files = _delete_jobs(connection, account_id)
+        files = _delete_jobs(connection, account_id)  # a worker stops when its job row is missing
         owned = connection.execute(select(C.id).where(C.owner_id == account_id)).scalars().all()
         gone = [documents.remove_collection(connection, collection) for collection in owned]
         connection.execute(delete(schema.grants).where(R.account_id == account_id))
@@ -35,7 +35,7 @@ def delete_account_data(database: Database, account_id: int) -> tuple[RemovalRes
 
 
 def _delete_jobs(connection: Connection, account_id: int) -> set[str]:
-    """What the account has started, and what others have started for what it owns; answers the files they held."""
+    """Delete the jobs started by the account or for its collections; return their originals."""
     owned = select(C.id).where(C.owner_id == account_id)
     theirs = (J.owner_id == account_id) | J.collection_id.in_(owned)
     held = set(connection.execute(select(J.sha256).where(theirs, J.sha256.is_not(None))).scalars())

@@ -1,4 +1,4 @@
-"""How much one account may keep: counted in the transaction that would add to it, so that no race gets around it."""
+"""Storage quotas of accounts, checked in the transaction that adds a document."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ C, D, J = schema.collections.c, schema.documents.c, schema.jobs.c
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """0 means that there is no limit."""
+    """Limits for one account; 0 means unlimited."""
 
     documents: int = 0
     bytes: int = 0
@@ -24,7 +24,7 @@ class Quota:
 def check_quota(
     connection: Connection, quota: Quota, collection_id: int, size: int, old: Document | None = None
 ) -> None:
-    """Refuse what would be too much for the collection's owner: what stands there, what is on its way, and this."""
+    """Reject a document that exceeds the quota of the collection's owner, counting queued uploads."""
     if not (quota.documents or quota.bytes):
         return
     owner = connection.execute(select(C.owner_id).where(C.id == collection_id)).scalar_one()
@@ -35,20 +35,20 @@ def check_quota(
     used += size - (old.size_bytes if old is not None else 0)
     if quota.documents and documents > quota.documents:
         raise QuotaExceeded(
-            f"The account may keep {quota.documents} documents, and has no room for another",
+            f"The account has reached its quota of {quota.documents} documents",
             max_documents=quota.documents,
         )
     if quota.bytes and used > quota.bytes:
         raise QuotaExceeded(
-            f"The account may keep {quota.bytes >> 20} MB, and has no room for {size} bytes more",
+            f"{size} bytes exceed the quota of {quota.bytes >> 20} MB of the account",
             max_mb=quota.bytes >> 20,
             needed_bytes=size,
         )
 
 
 def _count_usage(connection: Connection, owner: int) -> tuple[int, int]:
-    there = select(func.count(), func.coalesce(func.sum(D.size_bytes), 0)).where(D.owner_id == owner)
-    documents, used = connection.execute(there).one()
+    stored = select(func.count(), func.coalesce(func.sum(D.size_bytes), 0)).where(D.owner_id == owner)
+    documents, used = connection.execute(stored).one()
     waiting = (
         select(J.payload)
         .join_from(schema.jobs, schema.collections, J.collection_id == C.id)

@@ -1,4 +1,4 @@
-"""Who may see what, and write where: the one rule, as queries."""
+"""Read and write permissions of accounts on collections."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ class ScopeStore:
         self._cached: tuple[int, dict[int, Scope]] = (0, {})
 
     def get_scope(self, owner: int) -> Scope:
-        """What an owner sees at this moment: what is theirs, was granted to them, or is public and approved."""
+        """Return the collections an owner may use: own, granted, and public and approved ones."""
         return self.get_cached_scope(owner) or self._load_scope(owner)
 
     def get_cached_scope(self, owner: int) -> Scope | None:
-        """The same where it was read before and nothing has changed since: so without the database."""
+        """Return the scope without a query if grants and curations are unchanged since it was loaded."""
         version, scopes = self._cached
         return scopes.get(owner) if version == self._table_version.version else None
 
     def _load_scope(self, owner: int) -> Scope:
-        version = self._table_version.version  # before reading, so that a change meanwhile makes this old
+        version = self._table_version.version  # before the query, so that a concurrent change invalidates the result
         scope = self._query_scope(owner)
         known, scopes = self._cached
         if known == version and len(scopes) < MAX_CACHED_SCOPES:
@@ -64,10 +64,12 @@ class ScopeStore:
 
 
 def find_owner_for_writer(connection: Connection, collection_id: int, starter: int) -> int:
-    """Who will own what somebody puts into a collection; whoever may not any more is refused, however late."""
+    """Return the owner of a new document in a collection, or reject a writer whose grant was revoked."""
     row = _SELECT_WRITER.fetch_first(connection, {"collection": collection_id, "starter": starter})
     if row is None:
         raise collections.not_found_error(collection_id)
     if row.owner_id != starter and row.permission != Permission.WRITE:
-        raise InsufficientPermissions("The collection may not be written to any more", collection_id=collection_id)
+        raise InsufficientPermissions(
+            f"No write permission for collection {collection_id}", collection_id=collection_id
+        )
     return int(row.owner_id)

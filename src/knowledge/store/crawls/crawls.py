@@ -1,4 +1,4 @@
-"""Crawls: what was asked for, the frontier, and what became of each address."""
+"""Crawls: requests, frontier, and the outcome of each address."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from knowledge.store.jobs.rows import NewJob
 W, P = schema.crawls.c, schema.crawl_pages.c
 STATE_PENDING, STATE_TAKING, STATE_DONE = "pending", "taking", "done"
 MAX_FRONTIER_ROWS = 10_000
-"""So many addresses are kept of one crawl; traps have more."""
+"""Limit of stored addresses per crawl, against crawler traps."""
 NAMES_PER_STATEMENT = 400
 
 _SELECT_NEXT = (
@@ -33,8 +33,6 @@ _SELECT_NEXT = (
     .order_by(P.depth, P.id)
     .limit(1)
 )
-
-
 _SELECT_DONE = (
     select(schema.crawl_pages).where(P.job_id == bindparam("job_id"), P.state == STATE_DONE).order_by(P.depth, P.id)
 )
@@ -46,12 +44,12 @@ _RESET_UNCLEAN_STARTS = (
     )
     .values(unclean_starts=0)
 )
-"""A crawl that gets on is not what ended the server: it goes on with its next address after every start."""
+"""A crawl that makes progress is not a poison job, so its count of unclean starts is reset."""
 
 
 @dataclass(frozen=True, slots=True)
 class CrawlPlan:
-    """A crawl under way, as its runner needs it."""
+    """Parameters and state of a running crawl."""
 
     job_id: int
     collection_id: int
@@ -60,14 +58,14 @@ class CrawlPlan:
     max_pages: int
     exclude: tuple[str, ...]
     site: str | None
-    """The host that the crawl keeps to; None until the first page has been found."""
+    """Host of the crawl; None until the first page was fetched."""
     seeded: bool
-    """Sitemaps have been read."""
+    """Whether the sitemaps have been read."""
 
 
 @dataclass(frozen=True, slots=True)
 class FrontierEntry:
-    """One address of the frontier."""
+    """An address in the frontier."""
 
     id: int
     name: str
@@ -83,7 +81,7 @@ class NewFrontierEntry:
     url: str
     depth: int
     known_outcome: CrawledPage | None = None
-    """Set where it is known beforehand that the address is not fetched."""
+    """Set if the address is not fetched, for example because robots.txt excludes it."""
 
 
 class CrawlStore:
@@ -92,7 +90,7 @@ class CrawlStore:
         self._jobs, self._collections = JobStore(database), CollectionStore(database)
 
     def create(self, new: NewCrawl, host: str, scope: Scope) -> Job:
-        """Queue a crawl, and make its collection where none was named; the same uid again is the same crawl."""
+        """Queue a crawl and create its collection if none is given; job_uid is the idempotency key."""
 
         def work(connection: Connection) -> Job:
             known = jobs.find_by_uid(connection, new.job_uid, scope)
@@ -107,7 +105,7 @@ class CrawlStore:
 
         return self._database.write(work)
 
-    # -- looking --------------------------------------------------------------------------------
+    # -- queries --------------------------------------------------------------------------------
 
     def find(self, ref: Ref, scope: Scope) -> Crawl:
         job = self._jobs.find(ref, scope)
@@ -134,7 +132,7 @@ class CrawlStore:
         return ResultPage(tuple(items), listed.total, page, per_page)
 
     def list_pages(self, job_id: int) -> tuple[CrawledPage, ...]:
-        """What became of each address so far."""
+        """Return the addresses that are done, with their outcome."""
         with self._database.read() as connection:
             return tuple(map(_make_page, connection.execute(_SELECT_DONE, {"job_id": job_id})))
 
@@ -151,7 +149,7 @@ class CrawlStore:
     # -- the frontier ---------------------------------------------------------------------------
 
     def begin_crawl(self, job_id: int, first_entry: NewFrontierEntry) -> CrawlPlan:
-        """Go on where a crawl was, or start it with its first address; one that had ended starts anew."""
+        """Resume a crawl, or start it (again) with its first address."""
 
         def work(connection: Connection) -> Any:
             open_ones = select(P.id).where(P.job_id == job_id, P.state != STATE_DONE).limit(1)
@@ -175,13 +173,13 @@ class CrawlStore:
         return _make_entry(row) if row else None
 
     def list_ingesting(self, job_id: int) -> list[FrontierEntry]:
-        """The pages that were handed to a job of their own and have not come back."""
+        """Return the pages whose ingest job has not ended."""
         wanted = select(schema.crawl_pages).where(P.job_id == job_id, P.state == STATE_TAKING).order_by(P.id)
         with self._database.read() as connection:
             return [_make_entry(row) for row in connection.execute(wanted)]
 
     def add_entries(self, job_id: int, entries: Sequence[NewFrontierEntry]) -> list[NewFrontierEntry]:
-        """Put new addresses on the frontier; answers those that were not there yet."""
+        """Add addresses to the frontier and return those that are new."""
         if not entries:
             return []
         return self._database.write(lambda connection: _add_entries(connection, job_id, entries))
@@ -193,25 +191,25 @@ class CrawlStore:
         self._update_crawl(job_id, seeded=True)
 
     def is_taken(self, job_id: int, known_as: str, besides: int) -> bool:
-        """Whether another address of this crawl has turned out to be this very page."""
+        """Return whether another address of this crawl has the same canonical name."""
         same = select(P.id).where(P.job_id == job_id, P.known_as == known_as, P.id != besides)
         with self._database.read() as connection:
             return connection.execute(same.limit(1)).first() is not None
 
     def list_visited_names(self, job_id: int) -> set[str]:
-        """Every address of this crawl that has been dealt with."""
+        """Return the names of all addresses that are not pending."""
         with self._database.read() as connection:
             rows = connection.execute(
                 select(P.name, P.known_as).where(P.job_id == job_id, P.state != STATE_PENDING)
             ).all()
         return {name for row in rows for name in (row.name, row.known_as) if name}
 
-    # -- what becomes of an address -------------------------------------------------------------
+    # -- outcomes -------------------------------------------------------------------------------
 
     def assign_page_job(
         self, plan: CrawlPlan, entry: FrontierEntry, page: SitePage, page_job_uid: UUID, size: int
     ) -> None:
-        """Note the job that takes a page in, before it is made: after a kill the two find each other again."""
+        """Record the uid of the ingest job before the job is created, so that both can be matched after a crash."""
 
         def work(connection: Connection) -> None:
             values = {"state": STATE_TAKING, "known_as": page.name, "page_job_uid": page_job_uid}
@@ -222,7 +220,7 @@ class CrawlStore:
         self._database.write(work)
 
     def reopen_entry(self, entry: FrontierEntry) -> None:
-        """The job of a page was never made: fetch it again."""
+        """Make an address pending again because its ingest job was never created."""
         values = {"state": STATE_PENDING, "known_as": None, "page_job_uid": None}
         self._database.write(lambda c: c.execute(update(schema.crawl_pages).where(P.id == entry.id).values(**values)))
 
@@ -241,7 +239,7 @@ class CrawlStore:
 
 def _choose_collection(connection: Connection, new: NewCrawl, host: str, scope: Scope) -> int:
     if new.collection is not None:
-        seen = Scope(scope.owner) if isinstance(new.collection, str) else scope  # a name is one's own
+        seen = Scope(scope.owner) if isinstance(new.collection, str) else scope  # a name selects only own collections
         return collections.require_writable(connection, new.collection, seen)
     made = NewCollection(title=new.title or host, source_type="crawl", url=new.url)
     return collections.create_collection(connection, made, scope.owner)

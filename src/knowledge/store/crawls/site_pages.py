@@ -1,4 +1,4 @@
-"""What is remembered of web pages between two crawls: when they changed, where they led, how often they were gone."""
+"""State of web pages between crawls: cache validators, links, and consecutive misses."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class SitePage:
     links: tuple[str, ...]
     missing_count: int = 0
     document_id: int | None = None
-    """The document that stands at this name now; None when there is none, or it was removed."""
+    """Current document of this page, or None."""
 
 
 class SitePageStore:
@@ -37,23 +37,23 @@ class SitePageStore:
         return _make_site_page(row) if row else None
 
     def list_pages(self, collection_id: int) -> list[SitePage]:
-        """Every page of a collection that still has its document."""
+        """Return the pages of a collection that have a document."""
         wanted = _select_pages(collection_id).where(D.id.is_not(None)).order_by(S.seen_at)
         with self._database.read() as connection:
             return [_make_site_page(row) for row in connection.execute(wanted)]
 
     def find_document_id(self, collection_id: int, name: str) -> int | None:
-        """The document that stands at this name now."""
+        """Return the current document of a page."""
         here = {"collection_id": collection_id, "name": name}
         with self._database.read() as connection:
             return connection.execute(_DOCUMENT_AT, here).scalar()
 
     def forget_validators(self, collection_id: int, name: str) -> None:
-        """Drops ETag and Last-Modified so that the next crawl sends no conditional request."""
+        """Delete ETag and Last-Modified, so that the next crawl sends no conditional request."""
         self._update_page(collection_id, name, etag=None, last_modified=None)
 
     def mark_missing(self, collection_id: int, name: str) -> int:
-        """Count that a page was not there; answers how often that is in a row."""
+        """Increment and return the number of consecutive crawls in which a page was missing."""
 
         def work(connection: Connection) -> int:
             here = (S.collection_id == collection_id) & (S.name == name)
@@ -77,7 +77,7 @@ class SitePageStore:
 
 
 def remember_page(connection: Connection, collection_id: int, page: SitePage) -> None:
-    """Write down a page that is about to be taken in."""
+    """Store the state of a page that is about to be ingested."""
     _delete_page(connection, collection_id, page.name)
     connection.execute(
         insert(schema.site_pages).values(

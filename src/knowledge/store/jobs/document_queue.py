@@ -1,4 +1,4 @@
-"""Queues the jobs that bring documents in: the checks against what is stored are one transaction with the job."""
+"""Queue ingest jobs; duplicate and quota checks run in the same transaction."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class DocumentQueue:
         self._database = database
 
     def add(self, new: NewJob) -> Job:
-        """Queue a job for a document that is stored already."""
+        """Queue a job for an existing document."""
         return self._database.write(lambda connection: jobs.queue_job(connection, new))
 
     def add_new(
@@ -32,7 +32,7 @@ class DocumentQueue:
         quota: Quota,
         scope: Scope,
     ) -> Job:
-        """Queue the job of a new document; a uid that is known answers its job, bytes that are there Duplicate."""
+        """Queue the job of a new document, or return the job with this uid; raises Duplicate for known content."""
 
         def work(connection: Connection) -> Job:
             known = jobs.find_by_uid(connection, new.uid, scope)
@@ -47,7 +47,7 @@ class DocumentQueue:
         return self._database.write(work)
 
     def add_member(self, archive: JobClaim, new: NewJob, source_path: str, size: int, quota: Quota) -> None:
-        """Queue the job of a document out of an archive, once, while the archive's own job is still held."""
+        """Queue the job of an archive member once, if the archive's job is still claimed."""
         collection_id = archive.collection_id
         assert collection_id is not None
 

@@ -1,4 +1,4 @@
-"""Jobs: rows that are queued, claimed, and ended. Progress within a job lives in memory and not here."""
+"""The jobs table: queue, claim, end and retry jobs; progress within a job is kept only in memory."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ MUST_RUN_ALONE = (J.deaths >= MAX_DEATHS) | (J.unclean_starts >= MAX_UNCLEAN_STA
 
 
 class _ClaimQueue:
-    """The jobs that one kind of claim takes from, first come first served within a priority."""
+    """A priority queue over the jobs that match some conditions, first in first out within a priority."""
 
     def __init__(self, *conditions: Any) -> None:
         first = (
@@ -84,17 +84,17 @@ _CRAWLS = _ClaimQueue(J.kind == JobKind.CRAWL, ~MUST_RUN_ALONE)
 _CRAWLS_ALONE = _ClaimQueue(J.kind == JobKind.CRAWL, MUST_RUN_ALONE)
 _SELECT_REFERENCED = select(D.sha256).where(D.sha256.in_(bindparam("files", expanding=True)))
 LEASE_MICROSECONDS = 60_000_000
-"""Lease of a claimed job in microseconds; used when several processes claim jobs."""
+"""Lease of a claimed job; used when several processes claim jobs."""
 
 PRIORITY_INTERACTIVE, PRIORITY_BULK, PRIORITY_BACKGROUND = 0, 10, 20
-"""Priorities: a note somebody waits for, a file, work that nobody asked for."""
+"""Priorities of notes, of files and crawls, and of background work."""
 
 
 class JobStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    # -- looking --------------------------------------------------------------------------------
+    # -- queries --------------------------------------------------------------------------------
 
     def find(self, ref: Ref, scope: Scope) -> Job:
         with self._database.read() as connection:
@@ -125,21 +125,21 @@ class JobStore:
             return {row.status: row.jobs for row in rows}
 
     def find_original(self, ref: Ref, scope: Scope) -> str | None:
-        """The original that a job still holds."""
+        """Return the SHA-256 of the original that a job keeps."""
         with self._database.read() as connection:
             return connection.execute(select(J.sha256).where(_matches_ref(ref), J.owner_id == scope.owner)).scalar()
 
     def list_originals(self) -> set[str]:
-        """The files that jobs still hold."""
+        """Return the originals that jobs keep."""
         with self._database.read() as connection:
             return set(connection.execute(select(J.sha256).where(J.sha256.is_not(None))).scalars())
 
     def list_active_in(self, collection_id: int) -> list[ActiveJob]:
-        """The jobs that still want to put something into a collection, whoever started them."""
+        """Return the active jobs for a collection, of any owner."""
         return self._list_active(J.collection_id == collection_id)
 
     def list_active_of(self, owner: int) -> list[ActiveJob]:
-        """The jobs that an account has started, or others for what it owns."""
+        """Return the active jobs of an account and those of others for its collections."""
         owned = select(schema.collections.c.id).where(schema.collections.c.owner_id == owner)
         return self._list_active((J.owner_id == owner) | J.collection_id.in_(owned))
 
@@ -148,15 +148,14 @@ class JobStore:
         with self._database.read() as connection:
             return [ActiveJob(row.id, row.owner_id) for row in connection.execute(active)]
 
-    # -- the life of a job ----------------------------------------------------------------------
+    # -- claiming and ending --------------------------------------------------------------------
 
     def claim(self, most_urgent_only: bool) -> JobClaim | None:
-        """The next job, marked as ours; crawls are left to those who crawl, and jobs that must run alone to
-        `claim_alone`."""
+        """Claim the next job that is neither a crawl nor quarantined."""
         return self._claim_from(_ORDINARY, {"most": PRIORITY_INTERACTIVE if most_urgent_only else PRIORITY_BACKGROUND})
 
     def claim_alone(self) -> JobClaim | None:
-        """The next job that must run alone, marked as ours."""
+        """Claim the next quarantined job."""
         return self._claim_from(_ALONE, {})
 
     def claim_crawl(self, alone: bool = False) -> JobClaim | None:
@@ -166,9 +165,8 @@ class JobStore:
         return self._exists(_CRAWLS.first, {}) or self._exists(_CRAWLS_ALONE.first, {})
 
     def _claim_from(self, queue: _ClaimQueue, which: dict[str, int]) -> JobClaim | None:
-        if not self._exists(
-            queue.first, which
-        ):  # an arrival wakes more than one worker; to look costs a tenth of a commit
+        # A new job wakes several workers, and a read costs a tenth of a commit.
+        if not self._exists(queue.first, which):
             return None
         now = make_timestamp()
         values = {
@@ -181,18 +179,18 @@ class JobStore:
         row = self._database.write(lambda connection: queue.claim.fetch_first(connection, {**which, **values}))
         return make_claim(row) if row else None
 
-    def _exists(self, wanted: PreparedStatement, values_of: dict[str, int]) -> bool:
+    def _exists(self, statement: PreparedStatement, values: dict[str, int]) -> bool:
         with self._database.read() as connection:
-            return wanted.fetch_scalar(connection, values_of) is not None
+            return statement.fetch_scalar(connection, values) is not None
 
     def requeue_after_crash(self, claim: JobClaim) -> None:
-        """Queue a job again whose child process died, and count that."""
+        """Queue a job again after its child process crashed, and count the crash."""
         self._update_claimed(
             claim, status=JobStatus.QUEUED, token=None, step="Queued", deaths=claim.deaths + 1, started_at=None
         )
 
     def requeue(self, claim: JobClaim) -> None:
-        """Queue a job again that was interrupted through no fault of its own."""
+        """Queue an interrupted job again without counting a crash."""
         self._update_claimed(claim, status=JobStatus.QUEUED, token=None, step="Queued", started_at=None)
 
     def mark_failed(self, claim: JobClaim, error: JobError, keep_original: bool) -> None:
@@ -230,7 +228,7 @@ class JobStore:
         )
 
     def finish_indexed(self, seq: int) -> list[FinishedJob]:
-        """End the jobs whose change the index has seen; answers which they were, and the files they let go."""
+        """End the jobs whose change the index has applied, and return them with unreferenced originals."""
 
         def work(connection: Connection) -> list[FinishedJob]:
             rows = _SELECT_INDEXED.fetch_all(connection, {"seq": seq})
@@ -243,7 +241,7 @@ class JobStore:
         return self._database.write(work) if self._exists(_FIND_PUBLISHED, {}) else []
 
     def cancel_queued(self, identity: int) -> bool:
-        """Cancel a job that nobody has begun."""
+        """Cancel a job that is still queued; return whether it was."""
 
         def work(connection: Connection) -> bool:
             row = connection.execute(_SELECT_BY_ID, {"job_id": identity}).first()
@@ -264,7 +262,7 @@ class JobStore:
             if row.status not in (JobStatus.FAILED, JobStatus.CANCELLED):
                 raise NotNow(f"Job {ref} is {row.status}; only failed jobs can be retried", status=row.status)
             if row.sha256 is None and row.kind not in erasure.REPEATABLE_KINDS:
-                raise NotNow(f"The file of job {ref} was not kept", hint="Add the file again.", status=row.status)
+                raise NotNow(f"The original of job {ref} was not kept", hint="Add the file again.", status=row.status)
             values = {
                 "status": JobStatus.QUEUED,
                 "step": "Queued",
@@ -280,7 +278,7 @@ class JobStore:
         return make_job(self._database.write(work))
 
     def forget_originals(self, before: int) -> int:
-        """Let go of the files of jobs that failed long ago, and of what their callers said about them."""
+        """Drop the originals and payloads of jobs that failed before a time; return the number of jobs."""
         old = (J.status == JobStatus.FAILED) & J.sha256.is_not(None) & (J.completed_at < before)
 
         def work(connection: Connection) -> int:
@@ -310,7 +308,7 @@ def _drop_original(kind: JobKind, filename: str, payload: Json) -> dict[str, Any
 
 
 def queue_job(connection: Connection, new: NewJob) -> Job:
-    """Queue a job; whether there is one with its uid already is for the caller to see first."""
+    """Insert a queued job; the caller has checked that its uid is unused."""
     require_owner(connection, new.owner)
     created_at = make_timestamp()
     values = {
@@ -333,9 +331,9 @@ def queue_job(connection: Connection, new: NewJob) -> Job:
 
 
 def require_claim(connection: Connection, claim: JobClaim) -> None:
-    """Check that a job is still ours; somebody may have cancelled it, or taken it over."""
+    """Raise Cancelled if the job was cancelled or claimed by another worker."""
     if _FIND_CLAIMED.fetch_scalar(connection, {"job_id": claim.id, "mine": claim.token}) is None:
-        raise Cancelled("The job is no longer ours", job_id=str(claim.uid))
+        raise Cancelled("The job was cancelled or claimed by another worker", job_id=str(claim.uid))
 
 
 def mark_published(connection: Connection, claim: JobClaim, **values: Any) -> None:

@@ -1,4 +1,4 @@
-"""Requeues jobs that an unclean shutdown interrupted and fails poison jobs after too many."""
+"""Requeue jobs that an unclean shutdown interrupted, and fail poison jobs."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from knowledge.store.row_mapping import make_timestamp
 
 J = schema.jobs.c
 _UNFINISHED = (J.status == JobStatus.PROCESSING) & J.change_seq.is_(None)
-"""Claimed and not yet published; what is published only waits for the index."""
+"""Claimed and not yet published; published jobs only wait for the index."""
 _REQUEUE_VALUES: dict[str, Any] = {"status": JobStatus.QUEUED, "token": None, "step": "Queued", "started_at": None}
 
 
 @dataclass(frozen=True, slots=True)
 class NamedJob:
-    """A job as a log line names it."""
+    """A job for log lines."""
 
     id: int
     filename: str
@@ -36,16 +36,16 @@ class NamedJob:
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """What became of the jobs of a process that ended uncleanly."""
+    """Result of the recovery after an unclean shutdown."""
 
     interrupted: int
     alone: tuple[NamedJob, ...]
-    """The queued jobs that run alone next."""
+    """Queued jobs in quarantine, which run alone."""
     failed: tuple[NamedJob, ...]
 
 
 def recover_jobs(database: Database) -> Recovery:
-    """Count an unclean start for every job that was being done, and queue it again or fail it."""
+    """Count an unclean start for every running job, and requeue or fail it."""
 
     def work(connection: Connection) -> Recovery:
         again = update(schema.jobs).where(_UNFINISHED).values(**_REQUEUE_VALUES, unclean_starts=J.unclean_starts + 1)
@@ -58,7 +58,7 @@ def recover_jobs(database: Database) -> Recovery:
 
 
 def release_unfinished(database: Database) -> int:
-    """Queue again what is still claimed when the server ends cleanly, which counts against no job."""
+    """Requeue claimed jobs at a clean shutdown, without counting an unclean start."""
     with database.read() as connection:
         if connection.execute(select(J.id).where(_UNFINISHED).limit(1)).first() is None:
             return 0
@@ -67,13 +67,13 @@ def release_unfinished(database: Database) -> int:
 
 
 def _fail_poison_jobs(connection: Connection) -> Sequence[Any]:
-    """Fail the jobs beside which the server ended too often though nothing else ran; their originals are kept."""
-    hopeless = (J.status == JobStatus.QUEUED) & (J.unclean_starts >= MAX_UNCLEAN_STARTS + MAX_UNCLEAN_STARTS_ALONE)
-    rows = connection.execute(_select_named().where(hopeless)).all()
+    """Fail the jobs that crashed the server too often while running alone, and keep their originals."""
+    is_poison = (J.status == JobStatus.QUEUED) & (J.unclean_starts >= MAX_UNCLEAN_STARTS + MAX_UNCLEAN_STARTS_ALONE)
+    rows = connection.execute(_select_named().where(is_poison)).all()
     for row in rows:
         error = JobCrashed(
-            f"The server ended uncleanly {row.unclean_starts} times while this job was being done, "
-            f"{row.unclean_starts - MAX_UNCLEAN_STARTS} times of them while it ran alone",
+            f"The server ended uncleanly {row.unclean_starts} times while this job was running, "
+            f"{row.unclean_starts - MAX_UNCLEAN_STARTS} of them while it ran alone",
             unclean_starts=row.unclean_starts,
         )
         values = {"code": error.code, "message": str(error), "hint": error.hint, "details": error.details}

@@ -1,4 +1,4 @@
-"""A job as the store gives it out: on its way in, in the hands of a worker, and as anybody sees it."""
+"""Types for new, claimed and finished jobs, and their conversion from rows."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from uuid import UUID
 from knowledge.model import Job, JobError, JobKind, JobStatus, Json
 from knowledge.store.row_mapping import parse_optional_timestamp, parse_timestamp
 
+# Limits of the quarantine: docs/decisions/0011-jobs-that-end-the-server.md
 MAX_DEATHS = 2
-"""After so many deaths of its own child processes a job runs alone."""
+"""Crashes of its child processes after which a job runs alone."""
 MAX_UNCLEAN_STARTS = 2
-"""After so many ends of the server while it was being done a job runs alone."""
+"""Unclean shutdowns during a job after which it runs alone."""
 MAX_UNCLEAN_STARTS_ALONE = 3
-"""After so many ends of the server while it ran alone a job is failed."""
+"""Further unclean shutdowns, while it ran alone, after which a job fails."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ class NewJob:
 
 @dataclass(frozen=True, slots=True)
 class JobClaim:
-    """A job in the hands of one worker."""
+    """A job claimed by one worker."""
 
     id: int
     uid: UUID
@@ -47,7 +48,7 @@ class JobClaim:
 
     @property
     def runs_alone(self) -> bool:
-        """Whether it must run with nothing beside it and every step in a child process."""
+        """Whether the job is quarantined: no other job runs, and every step runs in a child process."""
         return self.deaths >= MAX_DEATHS or self.unclean_starts >= MAX_UNCLEAN_STARTS
 
 
@@ -61,7 +62,7 @@ class ActiveJob:
 class FinishedJob:
     id: int
     sha256: str | None
-    """The file that it let go, where no document has it."""
+    """Original that the job released, if no document references it."""
 
 
 def make_claim(row: Any) -> JobClaim:
@@ -81,7 +82,7 @@ def make_claim(row: Any) -> JobClaim:
 
 
 def make_queued_job(identity: int, new: NewJob, created_at: int) -> Job:
-    """A job as it is at its beginning."""
+    """Return the Job for a row that was just inserted."""
     return Job(
         id=identity,
         uid=new.uid,

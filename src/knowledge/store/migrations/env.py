@@ -1,4 +1,4 @@
-"""Alembic runs this; the connection comes from the program, never from a file."""
+"""Alembic environment; the connection is passed in by `migrate.py`."""
 
 from alembic import context
 

@@ -1,4 +1,4 @@
-"""The first schema: a new database is made as a whole, so there is nothing to do."""
+"""The first schema; new databases are created without migrations, so there is nothing to do."""
 
 revision = "0001"
 down_revision = None

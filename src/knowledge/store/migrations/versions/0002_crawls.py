@@ -1,4 +1,4 @@
-"""Crawls: their frontier, what became of each address, and what is remembered of pages between two crawls."""
+"""Crawls: frontier, outcomes, and page state between crawls."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""Contents know their document, and when they were replaced."""
+"""Contents reference their document and the change that replaced them."""
 
 import sqlalchemy as sa
 from alembic import op

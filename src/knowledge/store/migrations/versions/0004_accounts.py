@@ -1,4 +1,4 @@
-"""Accounts and their keys, what makes a collection a corpus, and whom its owner lets in."""
+"""Accounts, API keys, corpora and grants."""
 
 import sqlalchemy as sa
 from alembic import op

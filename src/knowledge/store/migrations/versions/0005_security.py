@@ -1,8 +1,7 @@
-"""Login keys that expire, job uids per owner, counts of unclean starts, checksums of passages, and nothing kept of
-documents that are gone.
+"""Expiring login keys, job uids per owner, counts of unclean starts, chunk checksums, and erasure of removed documents.
 
-Earlier versions kept names and payloads in the rows of `jobs` and `crawl_pages`, and left the pages that a deletion
-freed as they were (`secure_delete=FAST`).
+Earlier versions kept names and payloads of removed documents in `jobs` and `crawl_pages`, and did not overwrite
+freed pages (`secure_delete=FAST`).
 """
 
 import hashlib
@@ -16,7 +15,7 @@ revision = "0005"
 down_revision = "0004"
 
 LOGIN_KEY_DAYS = 90
-"""How long a key from before this migration stays valid, from now on."""
+"""Validity of existing login keys, counted from the migration."""
 MICROSECONDS_PER_DAY = 86_400_000_000
 BLOCK_BYTES = 1 << 20
 ROWS = 5000
@@ -36,8 +35,8 @@ def upgrade() -> None:
 
 
 def expire_login_keys() -> None:
-    # Until now nothing but its name told a login's key, and none of them expired; a key that somebody made by hand,
-    # named 'login' and gave no end cannot be told from one, and is treated like it.
+    # Before this migration a login key was recognizable only by its name 'login' and never expired. A key created by
+    # hand with this name and without expiry cannot be distinguished and is treated as a login key.
     op.add_column("api_keys", sa.Column("is_login", sa.Boolean, nullable=False, server_default=sa.false()))
     until = time.time_ns() // 1000 + LOGIN_KEY_DAYS * MICROSECONDS_PER_DAY
     keys = sa.table("api_keys", sa.column("name"), sa.column("is_login"), sa.column("expires_at"))
@@ -83,7 +82,7 @@ def checksum(section: str, text: str) -> bytes:
 
 
 def overwrite_freed_pages(connection: sa.Connection) -> None:
-    """Give every freed page to a table of zeros, and drop it: VACUUM would write the whole database anew."""
+    """Overwrite the freed pages with a table of zeros, because VACUUM would rewrite the whole database."""
     op.execute("CREATE TABLE zeros (block BLOB)")
     while connection.exec_driver_sql("PRAGMA freelist_count").scalar_one() > 0:
         free = connection.exec_driver_sql("PRAGMA freelist_count").scalar_one()
@@ -94,7 +93,7 @@ def overwrite_freed_pages(connection: sa.Connection) -> None:
 
 
 def _last_number(table: str) -> int | None:
-    """The highest number that SQLite has ever given in a table, which is built anew; other databases keep theirs."""
+    """Return the last id that SQLite assigned in a table, because a batch migration recreates the table."""
     connection = op.get_bind()
     if connection.dialect.name != "sqlite":
         return None
@@ -103,7 +102,7 @@ def _last_number(table: str) -> int | None:
 
 
 def _keep_last_number(table: str, last: int | None) -> None:
-    """A number is never given twice, also where the newest row is gone."""
+    """Restore the last id, so that ids are never reused even if the newest row was deleted."""
     if last is None:
         return
     connection = op.get_bind()
