@@ -1,4 +1,4 @@
-"""The nouns of the product: frozen values that every room shares. They import nothing of ours."""
+"""Frozen domain types that all packages share; they import nothing else of this project."""
 
 from knowledge.model.accounts import Account, ApiKey, Caller, CallerKind, Grant, IssuedKey, Permission, Scope
 from knowledge.model.documents import (

@@ -1,4 +1,4 @@
-"""People who share a server: accounts, their keys, and what they let each other do."""
+"""Accounts, API keys, callers and permissions."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from knowledge.model.values import LOCAL_OWNER
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Whose shelves an engine looks at: one owner's, and single collections of others."""
+    """The collections that an engine may use: all of one owner, and single ones of others."""
 
     owner: int = LOCAL_OWNER
     collections: frozenset[int] = frozenset()
-    """Readable, though another's."""
+    """Readable collections of other owners."""
     writable: frozenset[int] = frozenset()
-    """Those among them whose documents may be added, changed and removed."""
+    """Subset of `collections` in which documents may be added, edited and removed."""
 
     def may_write(self, owner: int, collection: int) -> bool:
         return owner == self.owner or collection in self.writable
@@ -26,37 +26,37 @@ class Scope:
 
 class CallerKind(StrEnum):
     LOCAL = "local"
-    """Reached us without a key: over loopback, stdio or the command line."""
+    """Connected without a key: loopback, stdio or command line."""
     KEY = "key"
-    """Bears the operator's own key."""
+    """Authenticated with the operator's key."""
     ACCOUNT = "account"
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who is asking."""
+    """The authenticated origin of a request."""
 
     kind: CallerKind = CallerKind.LOCAL
     owner: int = LOCAL_OWNER
     name: str = ""
     key: str | None = field(default=None, repr=False)
-    """An account's own key, to be judged again by every verb, here or by a remote engine; never shown."""
+    """API key of an account; every engine call verifies it again, also a remote engine's."""
     is_admin: bool = False
 
     @property
     def may_administer(self) -> bool:
-        """The local owner's server is the local owner's; among accounts, the admins look after it."""
+        """Whether the caller may administer the server: an admin account, or any caller that is not an account."""
         return self.is_admin or self.kind is not CallerKind.ACCOUNT
 
 
 ACCOUNT_KEY_PREFIX = "kn_"
-"""How every key of an account begins, and no key of an operator should."""
+"""Prefix of account keys; an operator's key must not start with it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
     id: int
-    """Above zero: what an account has bears this number as its owner."""
+    """Greater than zero; used as owner number of collections, documents and jobs."""
     uid: UUID
     username: str
     is_admin: bool
@@ -69,7 +69,7 @@ class ApiKey:
     id: int
     name: str
     prefix: str
-    """The part of a key that may be shown, and tells it from the others."""
+    """Public part of the key, which identifies it in lists."""
     created_at: datetime
     expires_at: datetime | None
     last_used_at: datetime | None
@@ -77,7 +77,7 @@ class ApiKey:
 
 @dataclass(frozen=True, slots=True)
 class IssuedKey:
-    """A new key with its secret, which is shown this once and kept nowhere."""
+    """A new key with its secret, which is shown only once and not stored."""
 
     key: ApiKey
     username: str
@@ -87,7 +87,7 @@ class IssuedKey:
 class Permission(StrEnum):
     READ = "read"
     WRITE = "write"
-    """To add, change and remove documents; the corpus itself stays its owner's."""
+    """Add, edit and remove documents; only the owner may edit or delete the corpus itself."""
 
 
 @dataclass(frozen=True, slots=True)

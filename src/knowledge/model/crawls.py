@@ -1,4 +1,4 @@
-"""The nouns of crawling: what is asked for, what became of each page, and the honest report of it all."""
+"""Crawl requests, the outcome of each page, and the crawl report."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from knowledge.model import Collection, CollectionRef, Job, new_uid
 
 MAX_CRAWL_PAGES = 100
 MAX_URL_CHARS = 2000
-"""Characters."""
 
 
 class PageOutcome(StrEnum):
-    """What became of an address."""
+    """Outcome of an address."""
 
     CREATED = "created"
     UPDATED = "updated"
@@ -22,7 +21,7 @@ class PageOutcome(StrEnum):
     SKIPPED = "skipped"
     FAILED = "failed"
     REMOVED = "removed"
-    """It was gone for the second time, and its document went with it."""
+    """Missing in two crawls in a row, so its document was removed."""
 
     @property
     def is_crawled(self) -> bool:
@@ -30,7 +29,7 @@ class PageOutcome(StrEnum):
 
 
 class OutcomeReason(StrEnum):
-    """Why an address was skipped or failed."""
+    """Reason why an address was skipped or failed."""
 
     ROBOTS = "robots"
     OFF_SITE = "off-site"
@@ -57,7 +56,7 @@ class NewCrawl:
     recursive: bool = False
     max_pages: int = 10
     collection: CollectionRef | None = None
-    """None makes a new one, named after the site."""
+    """None creates a new collection named after the site."""
     title: str | None = None
     exclude: tuple[str, ...] = ()
     job_uid: UUID = field(default_factory=new_uid)
@@ -69,7 +68,7 @@ class CrawledPage:
     outcome: PageOutcome
     reason: OutcomeReason | None = None
     detail: str = ""
-    """One sentence that a person understands."""
+    """One sentence for people."""
     http_status: int | None = None
     document_id: int | None = None
     document_uid: UUID | None = None
@@ -78,7 +77,7 @@ class CrawledPage:
 
 @dataclass(frozen=True, slots=True)
 class CrawlCounts:
-    """How many addresses came to which end."""
+    """Number of addresses by outcome, and totals."""
 
     created: int = 0
     updated: int = 0
@@ -89,7 +88,7 @@ class CrawlCounts:
     pending: int = 0
     chunks: int = 0
     bytes: int = 0
-    """What was fetched, unpacked."""
+    """Fetched bytes after decompression."""
 
     @property
     def crawled(self) -> int:
@@ -98,12 +97,12 @@ class CrawlCounts:
 
 @dataclass(frozen=True, slots=True)
 class Crawl:
-    """A crawl as it stands; `pages` is empty in lists."""
+    """The current state of a crawl; `pages` is empty in lists."""
 
     job: Job
     url: str
     collection: Collection | None
-    """None when it was removed since."""
+    """None if the collection was removed."""
     collection_uid: UUID
     recursive: bool
     max_pages: int

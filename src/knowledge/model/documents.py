@@ -1,4 +1,4 @@
-"""Documents, their chunks and collections: as they are kept, as they are added, and how they are edited."""
+"""Documents, chunks and collections: stored, new and edited."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ CATEGORIES = ("legal", "medical", "research", "general", "technical")
 
 
 class DocumentKind(StrEnum):
-    """What was added."""
-
     FILE = "file"
     PAGE = "page"
     NOTE = "note"
@@ -30,7 +28,7 @@ class DocumentStatus(StrEnum):
 
 
 class ExtractionMethod(StrEnum):
-    """How the text was won."""
+    """Method of text extraction."""
 
     TEXT_EXTRACTION = "text_extraction"
     OCR = "ocr"
@@ -45,7 +43,7 @@ class Document:
     title: str
     kind: DocumentKind
     doc_type: str
-    """The suffix without its dot: pdf, md, note."""
+    """File suffix without the dot, or note."""
     collection: str
     collection_id: int
     owner: int
@@ -75,19 +73,19 @@ class Chunk:
     text: str
     page: int | None
     section: tuple[str, ...]
-    """The headings above this passage, outermost first."""
+    """Headings above the chunk, outermost first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Curation:
-    """What makes a collection a corpus."""
+    """The additional fields of a corpus."""
 
     category: str
     version: str = ""
     is_public: bool = False
     is_approved: bool = False
     owner_name: str = ""
-    """The owner's username; empty for the local owner."""
+    """Username of the owner; empty for the local owner."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +97,7 @@ class Collection:
     owner: int
     description: str
     source_type: str
-    """upload, crawl or api, as contract 002 has it."""
+    """upload, crawl or api (contract 002)."""
     url: str | None
     metadata: Json
     document_count: int
@@ -111,7 +109,7 @@ class Collection:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """The bytes of a file on their way in, piece by piece, from the start each time `pieces` is asked for."""
+    """The bytes of an upload as an iterator that can be started again."""
 
     read: Callable[[], AsyncIterator[bytes]]
 
@@ -138,7 +136,7 @@ class Content:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Description:
-    """What a caller says about a document beside its content; all of it is kept with the document."""
+    """Metadata that a caller gives with a document."""
 
     title: str | None = None
     tags: tuple[str, ...] = ()
@@ -147,7 +145,7 @@ class Description:
     url: str | None = None
 
     def dump_description(self) -> dict[str, Any]:
-        """The fields of the description alone, by name."""
+        """Return only the fields of Description, by name."""
         return {name: getattr(self, name) for name in DESCRIPTION_FIELDS}
 
 
@@ -160,7 +158,7 @@ class NewFile(Description):
     content: Content
     collection: CollectionRef = DEFAULT_COLLECTION
     kind: DocumentKind = DocumentKind.FILE
-    """A page of a web site is a file that came from a URL."""
+    """FILE, or PAGE for a file fetched from a web site."""
     force_ocr: bool = False
     job_uid: UUID = field(default_factory=new_uid)
 
@@ -179,46 +177,46 @@ NewDocument: TypeAlias = NewFile | NewNote
 class NewCollection:
     title: str
     name: str | None = None
-    """Made from the title when it is not given."""
+    """Derived from the title if None."""
     description: str = ""
     source_type: str = "upload"
     url: str | None = None
     metadata: Json = field(default_factory=dict)
     uid: UUID = field(default_factory=new_uid)
-    """Made by the caller, so that to ask twice makes one."""
+    """Idempotency key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewCorpus:
     title: str
-    """What contract 001 calls display_name."""
+    """display_name in contract 001."""
     name: str | None = None
-    """Made from the title when it is not given."""
+    """Derived from the title if None."""
     description: str = ""
     category: str = "general"
     version: str = ""
     is_public: bool = False
     uid: UUID = field(default_factory=new_uid)
-    """Made by the caller, so that to ask twice makes one."""
+    """Idempotency key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentEdit:
-    """What is to change; None leaves a thing as it is. Metadata is merged, and a null in it takes a key out."""
+    """Changes to a document; None leaves a field unchanged, metadata is merged, and null in it removes a key."""
 
     title: str | None = None
     url: str | None = None
     source_path: str | None = None
-    """Where its file lies now; the name of the file goes along, and nothing is read again."""
+    """New path of the file, which also changes the file name; the content is not read again."""
     metadata: Json | None = None
     collection: CollectionRef | None = None
     moved_from: str | None = None
-    """Where it stands until now; an engine elsewhere is then told of the move by tags, the old out and the new in."""
+    """Current collection, for a move in one request: docs/decisions/0006-a-move-is-one-request.md"""
     add_tags: tuple[str, ...] = ()
     remove_tags: tuple[str, ...] = ()
 
     def changed_fields(self) -> Json:
-        """What is to change beside the collection and the tags, by name."""
+        """Return the fields to change, other than collection and tags."""
         moving = ("collection", "moved_from", "add_tags", "remove_tags")
         values = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in moving}
         return {name: value for name, value in values.items() if value is not None}
@@ -235,7 +233,7 @@ class CollectionEdit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CorpusEdit:
-    """What is to change; None leaves a thing as it is."""
+    """Changes to a corpus; None leaves a field unchanged."""
 
     title: str | None = None
     description: str | None = None

@@ -1,4 +1,4 @@
-"""Work that goes on after the request has been answered."""
+"""Jobs: work that continues after the request was answered."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class JobStatus(StrEnum):
 
 class JobKind(StrEnum):
     ADD = "add"
-    """A new document, or other bytes for one at the same path."""
+    """Add a document, or replace the one with the same source path."""
     UPDATE = "update"
-    """Another text for a note."""
+    """Replace the text of a note."""
     EMBED = "embed"
-    """The same text again under another title."""
+    """Embed a document again after its title changed."""
     UNPACK = "unpack"
-    """An archive: each document in it becomes a job of its own."""
+    """Create one job for each document in an archive."""
     CRAWL = "crawl"
 
 
@@ -52,7 +52,7 @@ class Job:
     filename: str
     status: JobStatus
     progress: float = field(init=False, default=0.0)
-    """From 0 to 1; follows from the status and from done and total."""
+    """From 0 to 1, computed from status, done and total."""
     step: str
     done: int
     total: int
@@ -66,10 +66,10 @@ class Job:
     completed_at: datetime | None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "progress", _progress(self.status, self.done, self.total))
+        object.__setattr__(self, "progress", _compute_progress(self.status, self.done, self.total))
 
 
-def _progress(status: JobStatus, done: int, total: int) -> float:
+def _compute_progress(status: JobStatus, done: int, total: int) -> float:
     if status in (JobStatus.COMPLETED, JobStatus.PARTIAL):
         return 1.0
     return round(min(done / total, 0.99), 4) if total else 0.0

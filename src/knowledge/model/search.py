@@ -1,4 +1,4 @@
-"""Questions and their answers."""
+"""Search queries and answers, and filters of lists."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from knowledge.model.jobs import JobKind, JobStatus
 from knowledge.model.values import CollectionRef, Json, Ref
 
 KEYWORD_RELEVANCE_CURVE = (-2.08, 7.88)
-"""Offset and slope of the logistic curve from a BM25 score, as a share of the best possible, to a relevance."""
+"""Offset and slope of the logistic curve from a BM25 score, divided by the best possible one, to a relevance."""
 
 
 class SearchMode(StrEnum):
-    """What a search goes by: words and meaning fused, one of them, or fused and reranked."""
+    """Hybrid (reciprocal rank fusion), keywords, vectors, or hybrid with reranking."""
 
     HYBRID = "hybrid"
     TEXT = "text"
@@ -26,7 +26,7 @@ class SearchMode(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchFilter:
-    """Every field narrows; tags are all-of, the others any-of. Dates are UTC and inclusive."""
+    """Conditions on documents: all of the tags, any of the values in other fields; dates are UTC and inclusive."""
 
     collections: tuple[CollectionRef, ...] = ()
     tags: tuple[str, ...] = ()
@@ -47,22 +47,22 @@ class Query:
     budget_ms: int | None = None
     explain: bool = False
     fallback: bool = True
-    """Hits by words alone are welcome where an embedding service fails; otherwise its error is the answer."""
+    """Whether to fall back to keyword search if the embedding service fails; otherwise its error is raised."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
     chunk: Chunk
-    """The best one, where several were joined."""
+    """The best chunk, if several were joined."""
     document: Document
     score: float
     """Calibrated relevance from 0 to 1."""
     matched_by: str
     """words, meaning or both."""
     text: str
-    """What there is to read: the chunk, or all that were joined."""
+    """Text of the chunk, or of all joined chunks."""
     indexes: tuple[int, int]
-    """The first and the last chunk of what there is to read."""
+    """First and last chunk index of `text`."""
     explanation: Json | None = None
 
 
@@ -70,11 +70,11 @@ class Hit:
 class SearchAnswer:
     hits: tuple[Hit, ...]
     total: int
-    """How many passages matched, as deep as the search went."""
+    """Number of matching chunks within the search depth."""
     mode: SearchMode
-    """The mode really used: words alone where no model is loaded yet."""
+    """The mode that was used: TEXT if no model is loaded yet."""
     notes: tuple[str, ...] = ()
-    """What the caller should know: a mode that fell back, a budget that ran out."""
+    """Messages for the caller, such as a fallback or an exceeded time limit."""
     explanation: Json | None = None
 
 
@@ -90,7 +90,7 @@ class DocumentFilter:
     page: int = 1
     per_page: int = 50
     offset: int | None = None
-    """Instead of a page, where a contract counts that way."""
+    """Replaces `page` for contracts that use offsets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""What the engine tells about itself and about what it has done."""
+"""Engine status, originals, and the results of removals and `verify`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True)
 class Original:
-    """The bytes as they came in."""
+    """An uploaded file as it was received."""
 
     filename: str
     size: int
@@ -25,11 +25,11 @@ class RemovalResult:
 
 @dataclass(frozen=True, slots=True)
 class NextModel:
-    """A model that is to follow, while its vectors are made."""
+    """The next embedding model while its vectors are computed."""
 
     name: str
     left: int | None
-    """How many passages still wait for theirs; None until they have been counted."""
+    """Chunks without a vector; None until they are counted."""
     error: str | None = None
 
 
@@ -61,11 +61,11 @@ class EngineStatus:
     issues: tuple[str, ...]
     last_change: datetime | None
     storage_ok: bool = True
-    """The data folder can be read and written."""
+    """Whether the data folder is readable and writable."""
     index_ok: bool = True
-    """The index answers."""
+    """Whether the index is available."""
     chunk_size: int = 200
-    """How many tokens a passage has at most."""
+    """Maximum tokens per chunk."""
 
     @property
     def health(self) -> str:
@@ -74,12 +74,11 @@ class EngineStatus:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One difference that `verify` found."""
+    """One problem found by `verify`."""
 
     part: str
     """store, index or files."""
     message: str
     hint: str = ""
-    """What to do about it."""
     document_id: int | None = None
-    """The document that is damaged, where it is one."""
+    """The damaged document, if any."""

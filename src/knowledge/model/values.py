@@ -1,4 +1,4 @@
-"""The small words that all nouns are made of."""
+"""Basic types, constants and helpers of the domain types."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from uuid import UUID
 if TYPE_CHECKING:
     JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
 else:
-    # pydantic cannot resolve an alias that refers to itself; as `object` it passes the values through unchanged.
+    # pydantic cannot resolve a recursive alias; `object` passes the values through unchanged.
     JsonValue = object
 Json: TypeAlias = dict[str, JsonValue]
 
 Ref: TypeAlias = int | UUID
-"""How a document, a job or a chunk is named: by its number or by its UUID."""
+"""Number or UUID of a document, job or chunk."""
 CollectionRef: TypeAlias = int | UUID | str
-"""A collection can also be named by its name."""
+"""Number, UUID or name of a collection."""
 
 DEFAULT_COLLECTION = "documents"
 
 LOCAL_OWNER = 0
-"""Owns everything that no account owns."""
+"""Owner of everything that belongs to no account."""
 SAGE_OWNER = -1
-"""Owns the layers of contract 003, which nobody else sees."""
+"""Owner of the layers of contract 003, which no other owner can see."""
 
 ReportProgress: TypeAlias = Callable[[str, int, int], None]
-"""Progress goes in as a callable: step, done, total."""
+"""Callback for progress: step, done, total."""
 
 
 def now() -> datetime:
