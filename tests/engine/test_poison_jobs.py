@@ -117,10 +117,7 @@ async def test_a_job_beside_which_the_server_always_ends_is_failed_with_that_rea
     failed = await stopped.job(job.id)
     assert failed.status is JobStatus.FAILED and failed.error is not None
     assert failed.error.code == "job_crashed" and "retry" in failed.error.hint
-    assert (
-        "ended uncleanly 5 times" in failed.error.message
-        and "3 times of them while it ran alone" in failed.error.message
-    )
+    assert "ended uncleanly 5 times" in failed.error.message and "3 of them while it ran alone" in failed.error.message
     async with started(stopped, monkeypatch) as engine:
         assert (await engine.job(job.id)).status is JobStatus.FAILED, "a start does not begin it again"
         await engine.retry(job.id)

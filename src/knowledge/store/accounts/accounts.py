@@ -85,7 +85,7 @@ def not_found_error(username: str) -> AccountNotFound:
 
 
 def require_owner(connection: Connection, owner: int) -> None:
-    """Reject rows for an account that was deleted meanwhile, because nobody could remove them."""
+    """Reject rows for an account that was deleted meanwhile, because they could never be removed."""
     if owner > 0 and connection.execute(_ACCOUNT_EXISTS, {"owner": owner}).first() is None:
         raise InvalidKey("The account of this key was deleted")
 
