@@ -1,4 +1,4 @@
-"""Clear personal data (names, addresses, payloads) from jobs and crawls when a document is removed or replaced.
+"""Clear names, addresses and payloads of removed or replaced documents from jobs and crawls.
 
 The rows stay, with their ids, outcomes and times: docs/decisions/0013-deleted-from-the-disk.md.
 """

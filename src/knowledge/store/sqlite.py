@@ -79,10 +79,8 @@ def wrap_driver_error(error: DBAPIError | sqlite3.Error) -> StorageFailed:
     code = getattr(cause, "sqlite_errorcode", None)
     if code == sqlite3.SQLITE_FULL:
         return DiskFull("The disk of the data folder is full", reason=str(cause))
-    if code is not None and code & 0xFF in (
-        sqlite3.SQLITE_CORRUPT,
-        sqlite3.SQLITE_NOTADB,
-    ):  # the low byte of an extended code
+    # The low byte of an extended error code is the primary code.
+    if code is not None and code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
         return DatabaseFailed(f"Database error: {cause}", hint=DAMAGED_HINT, reason=str(cause))
     return DatabaseFailed(f"Database error: {cause}", reason=str(cause))
 
