@@ -34,9 +34,9 @@ from knowledge.store.jobs.rows import MAX_UNCLEAN_STARTS, MAX_UNCLEAN_STARTS_ALO
 from knowledge.store.migrate import SCHEMA_VERSION
 from knowledge.testing import SharedParsers, make_test_engine
 from tests.journeys.kill_driver import LONG_TEXT, wait_for_all_jobs, word_of
-from tests.support.old_folders import DUMPS, NOTE_TEXT, restore_dump, schema_of
+from tests.support.old_folders import DUMPS, NOTE_TEXT, get_schema, restore_dump
 
-OLD = [dump for dump in DUMPS if schema_of(dump) != SCHEMA_VERSION]
+OLD = [dump for dump in DUMPS if get_schema(dump) != SCHEMA_VERSION]
 DRIVER = Path(__file__).with_name("kill_driver.py")
 SEED = int(os.environ.get("KNOWLEDGE_TEST_SEED", "20261116"))
 PLACES = [
@@ -216,7 +216,7 @@ async def migrated(data: Path, dump: Path, end: End, number: int, parsers: Share
         assert [hit.document.id for hit in (await engine.search(Query(text=NOTE_TEXT))).hits] == [1], story
     copies = [sqlite3.connect(path) for path in data.glob("*-before-*.db")]
     for copy in copies:
-        assert copy.execute("SELECT version_num FROM alembic_version").fetchone() == (schema_of(dump),), story
+        assert copy.execute("SELECT version_num FROM alembic_version").fetchone() == (get_schema(dump),), story
         copy.close()
     assert copies and not list(data.glob("*.part"))
 

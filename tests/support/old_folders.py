@@ -1,6 +1,6 @@
-"""Data folders as earlier versions made them: one dump for each schema, each with one note and its original.
+"""Data folders of earlier versions: one dump per schema, each with one note and its original.
 
-Whoever adds a migration keeps a dump of the schema before it (`sqlite3 knowledge.db .dump`), with this note in it.
+A new migration needs a dump of the schema before it (`sqlite3 knowledge.db .dump`) that contains this note.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ DUMPS = sorted((Path(__file__).parents[1] / "data" / "store").glob("schema_*.sql
 NOTE_TEXT = "tea in the kitchen"
 
 
-def schema_of(dump: Path) -> str:
+def get_schema(dump: Path) -> str:
     return dump.stem.removeprefix("schema_")
 
 
 def restore_dump(dump: Path, data: Path) -> Path:
-    """The folder as that version left it; answers its database."""
+    """Restore the data folder of a dump and return the path of its database."""
     name = hashlib.sha256(NOTE_TEXT.encode()).hexdigest()
     original = data / "files" / name[:2] / name
     original.parent.mkdir(parents=True)

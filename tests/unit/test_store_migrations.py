@@ -15,7 +15,7 @@ from knowledge.store.accounts.api_keys import KeyStore
 from knowledge.store.documents import DocumentStore
 from knowledge.store.row_mapping import make_timestamp
 from knowledge.store.sqlite import SqliteDatabase
-from tests.support.old_folders import DUMPS, restore_dump, schema_of
+from tests.support.old_folders import DUMPS, get_schema, restore_dump
 
 VERSIONS = sorted(path.name[:4] for path in (migrate.MIGRATIONS_FOLDER / "versions").glob("[0-9]*.py"))
 every_dump = pytest.mark.parametrize("dump", DUMPS, ids=lambda path: path.stem)
@@ -26,7 +26,7 @@ def test_the_newest_migration_is_the_schema_version() -> None:
 
 
 def test_there_is_a_dump_of_every_earlier_schema() -> None:
-    assert {schema_of(dump) for dump in DUMPS} >= set(VERSIONS[:-1])
+    assert {get_schema(dump) for dump in DUMPS} >= set(VERSIONS[:-1])
 
 
 @every_dump
@@ -35,7 +35,7 @@ def test_an_old_database_is_migrated_with_its_documents_after_a_copy(dump: Path,
     document = DocumentStore(database).find(1, Scope())
     database.close()
     assert document.title == "Old tea"
-    assert bool(list(tmp_path.glob("*-before-*.db"))) == (schema_of(dump) != migrate.SCHEMA_VERSION), (
+    assert bool(list(tmp_path.glob("*-before-*.db"))) == (get_schema(dump) != migrate.SCHEMA_VERSION), (
         "a copy was made before"
     )
     assert not list(tmp_path.glob("*.part"))
@@ -50,7 +50,7 @@ def test_a_migrated_database_has_the_schema_of_a_new_one(dump: Path, tmp_path: P
     assert set(inspect_schema(new)) == {*schema.metadata.tables, "alembic_version"}
 
 
-BEFORE_LOGIN_KEYS = next(dump for dump in DUMPS if schema_of(dump) == "0004")
+BEFORE_LOGIN_KEYS = next(dump for dump in DUMPS if get_schema(dump) == "0004")
 
 
 def test_login_keys_without_expiry_expire_in_90_days(tmp_path: Path) -> None:
