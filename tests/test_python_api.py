@@ -15,7 +15,8 @@ from knowledge import KnowledgeError, app, open_engine
 from knowledge.testing import make_test_engine
 from tests.support.server_process import server_process
 
-PAGE = Path(__file__).parents[1] / "docs" / "how-to" / "use-from-python.md"
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "how-to" / "use-from-python.md"
 PROGRAMS = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
 OUTPUT = re.findall(r"```text\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
 HANDBOOK = "# Handbook\n\n## Office\n\nThe printer is on the second floor, next to the kitchen.\n"
@@ -47,6 +48,11 @@ def test_the_programs_of_the_page_run(tmp_path: Path) -> None:
         server.outcome(server.add("printer.txt", b"The printer is upstairs."))
         program = elsewhere.replace("http://127.0.0.1:8000", server.url).replace("…", "secret")
         assert "The printer is upstairs." in run_program(program, tmp_path)
+
+
+def test_the_program_of_the_readme_runs(tmp_path: Path) -> None:
+    [program] = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
+    assert re.fullmatch(r"[01]\.\d\d  The printer is on the second floor\.\n", run_program(program, tmp_path))
 
 
 def test_every_public_name_is_there_and_listed() -> None:
