@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -59,7 +62,52 @@ def test_every_public_name_is_there_and_listed() -> None:
     assert [name for name in knowledge.__all__ if not hasattr(knowledge, name)] == []
     assert set(knowledge.__all__) <= set(dir(knowledge))
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
-        knowledge.nothing  # noqa: B018
+        knowledge.nothing  # type: ignore[attr-defined]  # noqa: B018
+
+
+PUBLIC_API = """
+open_engine(data=None, *, url=None, key=None)
+KnowledgeBase.add_file(path, *, title=None, collection='documents', tags=(), metadata=None)
+KnowledgeBase.add_text(text, *, title=None, collection='documents', tags=(), metadata=None)
+KnowledgeBase.documents(*, collection=None, tag=None)
+KnowledgeBase.read(document)
+KnowledgeBase.remove(document)
+KnowledgeBase.search(question, *, limit=10, collection=None, tags=(), mode='hybrid', threshold=0.0)
+Chunk: id uid document_id index text page section
+Document: id uid title kind doc_type collection collection_id owner tags metadata filename source_path url sha256
+ size_bytes status method warnings language page_count chunk_count created_at updated_at
+Hit: chunk document score matched_by text indexes explanation
+KnowledgeError: code status hint details
+"""
+
+
+def describe_public_api() -> str:
+    methods = {
+        f"KnowledgeBase.{name}": value for name, value in vars(knowledge.KnowledgeBase).items() if name[0] != "_"
+    }
+    functions = {
+        "open_engine": open_engine,
+        **{name: methods[name] for name in sorted(methods) if callable(methods[name])},
+    }
+    kinds = (knowledge.Chunk, knowledge.Document, knowledge.Hit)
+    error = KnowledgeError("")
+    lines = [
+        *(f"{name}{describe_parameters(function)}" for name, function in functions.items()),
+        *(f"{kind.__name__}: {' '.join(each.name for each in fields(kind))}" for kind in kinds),
+        f"KnowledgeError: {' '.join(name for name in ('code', 'status', 'hint', 'details') if hasattr(error, name))}",
+    ]
+    return " ".join(lines)
+
+
+def describe_parameters(function: Callable[..., object]) -> str:
+    signature = inspect.signature(function)
+    plain = [each.replace(annotation=each.empty) for name, each in signature.parameters.items() if name != "self"]
+    return str(signature.replace(parameters=plain, return_annotation=signature.empty))
+
+
+def test_the_public_api_changes_only_with_the_version() -> None:
+    """An addition goes into PUBLIC_API; anything else breaks the promise of semantic versioning."""
+    assert describe_public_api().split() == PUBLIC_API.split()
 
 
 def test_importing_the_package_loads_nothing_else_of_it() -> None:

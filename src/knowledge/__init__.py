@@ -1,7 +1,7 @@
 """Knowledge Server from Python: `open_engine` opens a knowledge base (docs/how-to/use-from-python.md).
 
 The names in `__all__`, their parameters and the fields of their results follow semantic versioning: they change
-incompatibly only with the major version. Everything else in this package is internal.
+incompatibly only with the major version, before 1.0 with the minor version. All other names and modules are internal.
 """
 
 from __future__ import annotations
@@ -27,17 +27,19 @@ _MODULES = {
 }
 
 
-def __getattr__(name: str) -> object:
-    """Import a public name at its first use, so that `import knowledge` and the command line start quickly."""
-    if name == "__version__":
-        from importlib.metadata import version
+if not TYPE_CHECKING:  # a module with `__getattr__` has every attribute for a type checker
 
-        return globals().setdefault(name, version("knowledge-server"))
-    if name not in _MODULES:
-        raise AttributeError(f"module 'knowledge' has no attribute {name!r}")
-    from importlib import import_module
+    def __getattr__(name: str) -> object:
+        """Import a public name at its first use, so that `import knowledge` and the command line start quickly."""
+        if name == "__version__":
+            from importlib.metadata import version
 
-    return globals().setdefault(name, getattr(import_module(_MODULES[name]), name))
+            return globals().setdefault(name, version("knowledge-server"))
+        if name not in _MODULES:
+            raise AttributeError(f"module 'knowledge' has no attribute {name!r}")
+        from importlib import import_module
+
+        return globals().setdefault(name, getattr(import_module(_MODULES[name]), name))
 
 
 def __dir__() -> list[str]:
