@@ -78,6 +78,27 @@ def test_an_example_differs_when_its_file_changes() -> None:
     assert example.code != example.read_source()
 
 
+def test_the_packages_that_the_style_guide_lists_exist() -> None:
+    text = (ROOT / "STYLE.md").read_text("utf-8")
+    listed = re.search(r"## 2\. Packages\n\n```\n(.*?)```", text, re.DOTALL)
+    assert listed is not None
+    names = set(re.findall(r"\b([a-z_]+)/ |\b([a-z_]+\.py)\b", listed[1] + " "))
+    assert len(names) > 30
+    assert [name for pair in names for name in pair if name and not [*PACKAGE.rglob(name)]] == []
+
+
+RETIRED_WORDS = re.compile(r"\b(whoever|courtesy|purse|nursery|who asks|beyond all measure)\b", re.IGNORECASE)
+
+
+def test_retired_words_do_not_come_back_to_the_pages() -> None:
+    pages = [page for page in PAGES if page.name != "CHANGELOG.md" and page.parent.name != "reference"]
+    assert [
+        f"{page.relative_to(ROOT)}: {found[0]}"
+        for page in pages
+        if (found := RETIRED_WORDS.search(page.read_text("utf-8")))
+    ] == []
+
+
 @pytest.mark.parametrize("page", ["architecture.md", "search.md", "extraction.md", "crawling.md", "accounts.md"])
 def test_every_path_that_an_explanation_names_exists(page: str) -> None:
     text = (ROOT / "docs" / "explanation" / page).read_text("utf-8")
