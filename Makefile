@@ -78,7 +78,7 @@ conformance: $(VENV)/.dev ## Run the official MCP conformance suite and the MCP 
 image: ## Build the container image
 	docker build -t knowledge-server .
 
-docs: $(VENV)/.dev ## Generate docs/reference from the code
+docs: $(VENV)/.dev ## Generate docs/reference, the package diagram and the examples of STYLE.md from the code
 	$(BIN)/python -m scripts.reference
 
 LOCK = .venv-tools/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \

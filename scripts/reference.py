@@ -1,4 +1,7 @@
-"""Generates docs/reference from the code (`make docs`). A test fails if the pages are outdated."""
+"""Generates docs/reference, the package diagram and the examples of STYLE.md from the code (`make docs`).
+
+A test fails if one of them is outdated.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,9 @@ from pathlib import Path
 
 from pydantic_core import PydanticUndefined
 from scripts.docs.commands import render_commands_page
+from scripts.docs.examples import update_examples
 from scripts.docs.formats import render_formats_page
+from scripts.docs.package_diagram import render_package_diagram
 from scripts.docs.rest import render_rest_page
 
 from knowledge.config import Settings
@@ -16,7 +21,10 @@ from knowledge.errors import KnowledgeError
 from knowledge.toolsets import make_registry
 from knowledge.toolsets.manager.errors import ERROR_TABLE
 
-REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
+ROOT = Path(__file__).parents[1]
+REFERENCE = ROOT / "docs" / "reference"
+DIAGRAM = ROOT / "docs" / "explanation" / "packages.svg"
+PAGES_WITH_EXAMPLES = (ROOT / "STYLE.md",)
 GENERATED_NOTE = "<!-- Generated from the code by `make docs`; do not edit. -->"
 
 
@@ -144,8 +152,15 @@ PAGES: dict[str, Callable[[], str]] = {
 def main() -> None:
     REFERENCE.mkdir(parents=True, exist_ok=True)
     for name, page in PAGES.items():
-        (REFERENCE / name).write_text(page(), "utf-8")
-        sys.stderr.write(f"docs/reference/{name}\n")
+        write_page(REFERENCE / name, page())
+    write_page(DIAGRAM, render_package_diagram())
+    for path in PAGES_WITH_EXAMPLES:
+        write_page(path, update_examples(path.read_text("utf-8")))
+
+
+def write_page(path: Path, text: str) -> None:
+    path.write_text(text, "utf-8")
+    sys.stderr.write(f"{path.relative_to(ROOT)}\n")
 
 
 if __name__ == "__main__":

@@ -1,17 +1,26 @@
-"""What the docs say is true: generated pages are fresh, links lead somewhere, examples are ours."""
+"""The documentation is true: generated pages are fresh, links and paths exist, examples are copies of the code."""
 
 from __future__ import annotations
 
 import importlib.util
 import re
+import xml.etree.ElementTree as ET
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from scripts.docs.examples import Example, extract_code, find_examples
+
+from tests import test_architecture
 
 ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "src" / "knowledge"
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)[^)]*\)")
+NAMED_PATH = re.compile(r"`(?P<path>[\w.-]+(?:/[\w.-]+)*(?:/|\.(?:py|md|toml|sql|json)))(?:#(?P<name>[\w.]+))?`")
+EXAMPLE_PAGES = [ROOT / "STYLE.md"]
+DIAGRAM = ROOT / "docs" / "explanation" / "packages.svg"
+SVG = "{http://www.w3.org/2000/svg}"
 
 
 def reference() -> ModuleType:
@@ -48,3 +57,95 @@ def test_every_test_that_the_security_page_names_exists() -> None:
     named = set(re.findall(r"`((?:tests|benchmarks)/[\w/.]+)`", text))
     assert len(named) > 20
     assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
+
+
+@pytest.mark.parametrize("page", EXAMPLE_PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_examples_are_copies_of_the_code(page: Path) -> None:
+    text = page.read_text("utf-8")
+    examples = [*find_examples(text)]
+    assert len(examples) == text.count("```python"), "an example without its path"
+    assert [each.path for each in examples if each.code != each.read_source()] == [], "run `make docs`"
+
+
+def test_an_example_differs_when_its_file_changes() -> None:
+    text = (
+        '"""Numbers."""\n\nLIMIT = 5\n\n\nclass Box:\n    @property\n    def size(self) -> int:\n        return LIMIT\n'
+    )
+    assert extract_code(text, "LIMIT") == "LIMIT = 5\n"
+    assert extract_code(text, "Box.size") == "@property\ndef size(self) -> int:\n    return LIMIT\n"
+    [example] = find_examples("`src/knowledge/retry_after.py#MAX_SECONDS`\n\n```python\nMAX_SECONDS = 1\n```\n")
+    assert example == Example("src/knowledge/retry_after.py", "MAX_SECONDS", "MAX_SECONDS = 1\n")
+    assert example.code != example.read_source()
+
+
+def test_the_packages_that_the_style_guide_lists_exist() -> None:
+    text = (ROOT / "STYLE.md").read_text("utf-8")
+    listed = re.search(r"## 2\. Packages\n\n```\n(.*?)```", text, re.DOTALL)
+    assert listed is not None
+    names = set(re.findall(r"\b([a-z_]+)/ |\b([a-z_]+\.py)\b", listed[1] + " "))
+    assert len(names) > 30
+    assert [name for pair in names for name in pair if name and not [*PACKAGE.rglob(name)]] == []
+
+
+RETIRED_WORDS = re.compile(r"\b(whoever|courtesy|purse|nursery|who asks|beyond all measure)\b", re.IGNORECASE)
+
+
+def test_retired_words_do_not_come_back_to_the_pages() -> None:
+    pages = [page for page in PAGES if page.name != "CHANGELOG.md" and page.parent.name != "reference"]
+    assert [
+        f"{page.relative_to(ROOT)}: {found[0]}"
+        for page in pages
+        if (found := RETIRED_WORDS.search(page.read_text("utf-8")))
+    ] == []
+
+
+@pytest.mark.parametrize("page", ["architecture.md", "search.md", "extraction.md", "crawling.md", "accounts.md"])
+def test_every_path_that_an_explanation_names_exists(page: str) -> None:
+    text = (ROOT / "docs" / "explanation" / page).read_text("utf-8")
+    assert [path for path in named_paths(text) if not find_place(path)] == []
+
+
+def test_every_term_of_the_glossary_names_the_file_that_implements_it() -> None:
+    text = (ROOT / "docs" / "reference" / "glossary.md").read_text("utf-8")
+    rows = [line for line in text.splitlines() if line.startswith("| ") and not line.startswith(("| term", "| ---"))]
+    assert len(rows) > 30
+    assert [row for row in rows if not [*named_paths(row)]] == []
+    assert [path for path in named_paths(text) if not find_place(path)] == []
+
+
+def named_paths(text: str) -> list[str]:
+    """Paths in backticks: files and folders of the repository, or below src/knowledge."""
+    return [found["path"] for found in NAMED_PATH.finditer(text) if "/" in found["path"] or found["path"][-3:] == ".py"]
+
+
+def find_place(path: str) -> Path | None:
+    return next((place / path for place in (ROOT, PACKAGE) if (place / path).exists()), None)
+
+
+def test_the_package_diagram_shows_the_imports_of_the_code() -> None:
+    drawing = ET.parse(DIAGRAM).getroot()
+    shown = {
+        (arrow.attrib["data-from"], arrow.attrib["data-to"])
+        for arrow in drawing.iter(f"{SVG}path")
+        if arrow.get("data-from")
+    }
+    arrows = len(shown)
+    boxes = {
+        box.attrib["id"]: box.attrib["data-also"].split()
+        for box in drawing.iter(f"{SVG}g")
+        if "data-also" in box.attrib
+    }
+    shown |= {(name, target) for name, also in boxes.items() for target in also}
+    real = {
+        (name.split(".")[0] or "knowledge", target.split(".")[0])
+        for name, path in test_architecture.modules().items()
+        for target in test_architecture.imported_modules(path)
+        if name.split(".")[0] != target.split(".")[0]
+    }
+    assert shown == real, "run `make docs`"
+    assert arrows > 10
+    assert set(boxes) == {name.split(".")[0] or "knowledge" for name in test_architecture.modules()}
+
+
+def test_the_package_diagram_is_fresh() -> None:
+    assert DIAGRAM.read_text("utf-8") == reference().render_package_diagram(), "run `make docs`"
