@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -11,6 +12,7 @@ import httpx
 from knowledge.config import Settings
 from knowledge.engine.local import LocalEngine
 from knowledge.surfaces.http.app import make_http_app
+from knowledge.surfaces.mcp.standalone_sessions import KEY_FILE, StandaloneMcpSessions
 from tests.contracts.app_server import serve_app
 from tests.support.accounts import PASSWORD
 
@@ -168,3 +170,15 @@ async def test_an_error_names_its_request_and_no_session_that_does_not_exist(
             "mcp-session-id" not in refused.headers
             or await client.ping({"Mcp-Session-Id": refused.headers["mcp-session-id"]}) == 200
         )
+
+
+async def test_a_server_without_an_engine_accepts_its_ids_after_a_restart(tmp_path: Path) -> None:
+    before = StandaloneMcpSessions(tmp_path / "data")
+    kept, ended = [await before.issue("local:0", "2025-06-18") for _ in range(2)]
+    await before.end(ended, "local:0")
+    assert await before.find_version(ended, "local:0") is None
+    after = StandaloneMcpSessions(tmp_path / "data")
+    assert await after.find_version(kept, "local:0") == "2025-06-18"
+    assert await after.find_version(kept, "account:2") is None
+    assert (tmp_path / "data" / KEY_FILE).stat().st_mode & 0o077 == 0
+    assert await StandaloneMcpSessions(tmp_path / "other").find_version(kept, "local:0") is None

@@ -136,6 +136,7 @@ def make_sage_app(sage: SageService, configuration: SageConfiguration, settings:
     from knowledge.surfaces.http.server import wrap_in_guard_and_log
     from knowledge.surfaces.http.wrong_keys import WrongKeys
     from knowledge.surfaces.mcp.routes import make_routes
+    from knowledge.surfaces.mcp.standalone_sessions import StandaloneMcpSessions
     from knowledge.surfaces.mcp.surface import McpSurface
 
     surface = McpSurface(
@@ -143,6 +144,7 @@ def make_sage_app(sage: SageService, configuration: SageConfiguration, settings:
         lambda _: make_missing_engine(),
         toolsets="sage",
         services={SageService: sage},
+        session_ids=StandaloneMcpSessions(settings.data),
     )
 
     async def health(_: Request) -> JSONResponse:

@@ -11,7 +11,7 @@ from knowledge.toolsets.file_access import AllowedFolders
 
 PRIVATE_NAMES = (
     "knowledge.db", "knowledge.db-wal", "knowledge.db-shm", "engine.json", "files", "index", "models", "uploads",
-    "allowances.db", "allowances.db-wal", "allowances.db-shm",
+    "mcp_session.key", "allowances.db", "allowances.db-wal", "allowances.db-shm",
 )  # fmt: skip
 """Files of the server inside the data folder, which tools must not read."""
 

@@ -10,7 +10,7 @@ from anyio.abc import TaskGroup
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.types import Scope
 
-from knowledge.engine.api import Engine
+from knowledge.engine.api import Engine, McpSessionsApi
 from knowledge.model import Caller, CallerKind
 from knowledge.surfaces.http.auth import caller_of
 from knowledge.surfaces.http.rate_limits import RateLimits
@@ -38,15 +38,15 @@ class McpSurface:
         services: Mapping[type[object], object] | None = None,
         rates: RateLimits | None = None,
         sessions_per_caller: int = MAX_SESSIONS_PER_CALLER,
+        session_ids: McpSessionsApi | None = None,
     ) -> None:
         self.server = KnowledgeServer(registry)
         self.selection = ToolsetSelection.from_setting(toolsets, registry.names)
         self.manager = StreamableHTTPSessionManager(
             self.server, max_request_body_size=MAX_BODY_BYTES, max_sessions=MAX_SESSIONS
         )
-        self.sessions = McpSessions(
-            self.manager.handle_request, engine_for(Caller()).mcp_sessions, per_caller=sessions_per_caller
-        )
+        ids = session_ids or engine_for(Caller()).mcp_sessions
+        self.sessions = McpSessions(self.manager.handle_request, ids, per_caller=sessions_per_caller)
         self._engine_for = engine_for
         self._limits, self._services = limits or CallLimits(), services or {}
         self._account_limits = account_limits or self._limits
