@@ -8,11 +8,11 @@ from pathlib import Path
 import pypdfium2 as pdfium
 import pytest
 
-from knowledge.extract.pdf.choose_reading import PlainReading, choose_reading, join_torn_words
-from knowledge.extract.pdf.lines import RunningHeaders
+from knowledge.extract.pdf.choose_reading import PlainReading, choose_reading
 from knowledge.extract.pdf.outline import PdfOutline
-from knowledge.extract.pdf.tables import LineCell
-from knowledge.extract.pdf.text_repairs import correct_ligatures, expand_ligatures
+from knowledge.extract.pdf.repairs.pages import RunningHeaders
+from knowledge.extract.pdf.repairs.tables import LineCell
+from knowledge.extract.pdf.repairs.words import correct_ligatures, expand_ligatures, join_torn_words
 from tests.data.extract import documents
 from tests.data.extract.read_sample import join_text, read_pages
 

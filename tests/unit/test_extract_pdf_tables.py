@@ -8,7 +8,7 @@ from pathlib import Path
 import pypdfium2
 import pytest
 
-from knowledge.extract.pdf.tables import (
+from knowledge.extract.pdf.repairs.tables import (
     CellFinder,
     LineCell,
     build_table_rows,
