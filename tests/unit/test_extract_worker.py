@@ -177,7 +177,7 @@ def test_a_child_waits_until_its_pages_are_read(make: Make, source: Source) -> N
 
 
 def test_rubbish_on_the_pipe_is_not_believed(make: Make, source: Source) -> None:
-    with pytest.raises(errors.ParserDied, match="no page"):
+    with pytest.raises(errors.ParserDied, match="invalid data"):
         read(make("sends_rubbish"), source)
 
 
