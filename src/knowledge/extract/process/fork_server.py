@@ -122,8 +122,8 @@ class ForkServer:
 def _receive_request(requests: socket.socket, descriptors: list[int]) -> bytes:
     """Read one request: its length with the descriptors, then its bytes."""
     ancillary_bytes = socket.CMSG_SPACE(DESCRIPTORS_PER_REQUEST * array.array("i").itemsize)
-    head, beside, _, _ = requests.recvmsg(4, ancillary_bytes)
-    for level, kind, data in beside:
+    head, ancillary, _, _ = requests.recvmsg(4, ancillary_bytes)
+    for level, kind, data in ancillary:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
             descriptors.extend(array.array("i", data))
     if len(head) < 4:
