@@ -23,6 +23,7 @@ from knowledge.extract.pdf.choose_reading import choose_reading, is_at_top, read
 from knowledge.extract.pdf.outline import PdfOutline
 from knowledge.extract.pdf.repairs.pages import RunningHeaders, restore_lost_lines
 from knowledge.extract.pdf.repairs.tables import CellFinder
+from knowledge.extract.pdf.repairs.titles import read_metadata
 from knowledge.model import ExtractionMethod, Json
 
 PDF_DATE = re.compile(r"D:(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(?:(Z|[+-]\d\d)'?(\d\d)?)?")
@@ -60,8 +61,7 @@ POINTS_PER_INCH = 72
 
 
 def read_pdf_facts(document: pdfium.PdfDocument, doc_type: str) -> Facts:
-    given = document.get_metadata_dict(skip_empty=True)
-    info = {key: value.strip() for key, value in given.items() if not PLACEHOLDER_VALUE.match(value.strip())}
+    info = {key: value for key, value in read_metadata(document).items() if not PLACEHOLDER_VALUE.match(value)}
     metadata: Json = {
         "created": to_iso_date(info.get("CreationDate", "")),
         "modified": to_iso_date(info.get("ModDate", "")),

@@ -1,8 +1,9 @@
-"""Repairs of titles: bookmarks that cannot be decoded, headings merged with the following line."""
+"""Repairs of titles: metadata and bookmarks that cannot be decoded, headings merged with the following line."""
 
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 
 import pypdfium2 as pdfium
 
@@ -12,6 +13,18 @@ TRAILING_MARKS = re.compile(r"[\s.:]++")
 HEADING = re.compile(r"^#{1,6}\s+")
 MAX_EXTRA_LETTERS = 80
 """Letters that a heading may have more than its bookmark."""
+
+
+def read_metadata(document: pdfium.PdfDocument) -> dict[str, str]:
+    """Return the document information without empty values and without values that cannot be decoded.
+
+    Fault: pypdfium2 raises UnicodeDecodeError for a value with an unpaired UTF-16 surrogate.
+    """
+    found: dict[str, str] = {}
+    for key in document.METADATA_KEYS:
+        with suppress(UnicodeDecodeError):
+            found[key] = document.get_metadata_value(key).strip()
+    return {key: value for key, value in found.items() if value}
 
 
 def read_bookmark_title(bookmark: pdfium.PdfBookmark) -> str:
