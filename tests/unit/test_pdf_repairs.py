@@ -104,11 +104,12 @@ def test_every_repair_has_a_test_of_its_fault() -> None:
 
 
 @shows_fault_of(pages.ignore_parse_failure)
-def test_a_pdf_with_bytes_before_its_header_does_not_fail() -> None:
+def test_a_pdf_with_bytes_before_its_header_is_read(tmp_path: Path) -> None:
     data = b"\n" + make_lines(SENTENCE)
     assert read_bare(data) == SENTENCE
     assert_fault(pages.ignore_parse_failure, raises(ParseError, lambda: parse_bare(data)))
     assert pages.ignore_parse_failure(lambda: parse_bare(data)) is None
+    assert read_repaired(tmp_path, data) == SENTENCE
 
 
 @shows_fault_of(pages.fill_missing_pages)
