@@ -1,4 +1,4 @@
-"""Our fork server beside the one of multiprocessing: CPU and wall time of a child that reads one document.
+"""Compares our fork server with that of multiprocessing: CPU and wall time of a child that reads one document.
 
     python benchmarks/fork_servers.py FILE [--children 200] [--rounds 3]
 

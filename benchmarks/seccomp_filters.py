@@ -1,4 +1,4 @@
-"""Our seccomp filter beside the same rules in libseccomp (`pip install pyseccomp`, and the system's libseccomp2).
+"""Compares our seccomp filter with the same rules in libseccomp (needs libseccomp2 and `pip install pyseccomp`).
 
     python benchmarks/seccomp_filters.py [--rounds 200]
 

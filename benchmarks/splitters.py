@@ -1,4 +1,4 @@
-"""Our splitter beside semantic-text-splitter, which must be installed (`pip install semantic-text-splitter`).
+"""Compares our splitter with semantic-text-splitter, which must be installed (`pip install semantic-text-splitter`).
 
     python benchmarks/splitters.py FOLDER [--modes text,vector,hybrid] [--sample N]
     python benchmarks/splitters.py FOLDER --texts-only

@@ -70,11 +70,7 @@ class ForkServerClient:
 
     def close(self) -> None:
         with self._lock:
-            if self._socket is not None:
-                self._socket.close()
-            if self._process is not None:
-                _wait_or_kill(self._process)
-            self._socket = self._process = None
+            self._disconnect()
 
     def start_child(self, request: bytes) -> ForkedChild:
         output, output_writer = os.pipe()
