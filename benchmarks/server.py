@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,8 +36,10 @@ class BenchmarkServer:
 
 
 @contextmanager
-def run_server(data: Path | None = None, **settings: str) -> Iterator[BenchmarkServer]:
-    """`knowledge serve` on a free port and a folder of its own, ended afterwards."""
+def run_server(
+    data: Path | None = None, program: Sequence[str] = ("-m", "knowledge"), **settings: str
+) -> Iterator[BenchmarkServer]:
+    """Run `knowledge serve` on a free port with a temporary data folder, and terminate it afterwards."""
     with tempfile.TemporaryDirectory() as folder, socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -47,7 +49,7 @@ def run_server(data: Path | None = None, **settings: str) -> Iterator[BenchmarkS
             "KNOWLEDGE_DATA": str(data or Path(folder) / "data"),
             "KNOWLEDGE_LOG_LEVEL": "error",
         }
-        command = [sys.executable, "-m", "knowledge", "serve", "--port", str(port)]
+        command = [sys.executable, *program, "serve", "--port", str(port)]
         process = subprocess.Popen(command, env={**environment, **settings}, stderr=subprocess.DEVNULL)
         try:
             with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=600) as http:

@@ -1,6 +1,6 @@
-"""A parser that was taken over by its document gets nowhere: every attempt is refused by the kernel.
+"""The sandbox refuses every attempt of a compromised parser to escape.
 
-The control runs the same attempts without the sandbox, where they succeed: so it is the sandbox that refuses them.
+A control runs the same attempts without the sandbox, where they succeed.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ sys.stdin.read()
 LIMIT = 60.0
 REFUSED = {"EPERM", "EACCES", "ENOSYS"}
 REFUSED_LINKS = {"see where a link leads", "see where the server works"}
-"""Answered as for a file that is no link."""
+"""Fail with EINVAL, as for a file that is no link."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Run:
 
 
 def run(folder: Path, sandbox: SandboxMode, fork: bool) -> Run:
-    """Make the targets, let the parser try everything, and look at the targets again."""
+    """Make the targets, run all attempts, and compare the targets before and after."""
     folder.mkdir()
     (folder / "secret.txt").write_text("another document")
     (folder / "link").symlink_to("secret.txt")
@@ -86,16 +86,16 @@ def run(folder: Path, sandbox: SandboxMode, fork: bool) -> Run:
             key=random.randrange(1 << 20, 1 << 30),
         )
         document.write_text(json.dumps(asdict(targets)))
-        before = look_at(targets)
+        before = read_state(targets)
         parsers = Parsers(parser="tests.data.extract.escapes:extract", fork=fork, sandbox=sandbox)
         with parsers, parsers.parse(Source(document, "document.txt")) as parsing:
             outcome, state = (json.loads(page.text) for page in parsing)
         assert victim.poll() is None
-        return Run(targets, outcome, state, before, look_at(targets))
+        return Run(targets, outcome, state, before, read_state(targets))
 
 
-def look_at(targets: Targets) -> dict[str, object]:
-    """Everything about the targets that an attempt could change."""
+def read_state(targets: Targets) -> dict[str, object]:
+    """Return everything about the targets that an attempt could change."""
     folder = Path(targets.folder)
     facts: dict[str, object] = {"names": sorted(path.name for path in folder.iterdir())}
     for name in ("secret.txt", "document", "doomed"):
@@ -129,7 +129,7 @@ def test_a_parser_that_was_taken_over_cannot(contained: Run, name: str) -> None:
     assert contained.outcome[name] in REFUSED | ({"EINVAL"} if name in REFUSED_LINKS else set())
 
 
-def test_what_the_attempts_were_after_is_unchanged(contained: Run) -> None:
+def test_the_targets_of_the_attempts_are_unchanged(contained: Run) -> None:
     assert contained.after == contained.before
 
 
@@ -137,7 +137,7 @@ def test_the_environment_of_a_parser_is_empty(contained: Run) -> None:
     assert contained.state["environment"] == {}
 
 
-def test_a_parser_holds_its_pipe_and_the_three_standard_descriptors_only(contained: Run) -> None:
+def test_a_parser_has_only_its_pipe_and_the_standard_descriptors(contained: Run) -> None:
     assert contained.state["descriptors"] == 4
 
 
@@ -153,7 +153,7 @@ def test_without_the_sandbox_the_same_attempts_succeed(control: Run) -> None:
     assert control.after != control.before
 
 
-def test_what_a_parser_was_started_with_is_wiped_from_its_memory(control: Run) -> None:
+def test_the_initial_environment_is_wiped_from_memory(control: Run) -> None:
     assert control.state["started with"] == ""
 
 
@@ -165,18 +165,18 @@ def test_no_descriptor_is_inherited_however_high_its_number(tmp_path: Path) -> N
         assert [page.text for page in parsing] == ["EBADF"]
 
 
-def test_a_document_among_libraries_does_not_open_their_folder(tmp_path: Path) -> None:
-    """The data folder may lie in a folder of packages."""
+def test_a_library_folder_that_contains_the_document_is_not_readable(tmp_path: Path) -> None:
+    """The data folder may be inside site-packages."""
     packages = tmp_path / "site-packages"
     packages.mkdir()
     document = packages / "document"
     document.write_text("text")
     (packages / "other").write_text("another document")
-    assert str(packages) in in_another_process(packages, "list_library_paths()")
-    assert str(packages) not in in_another_process(packages, f"list_readable_paths(Path({str(document)!r}))")
+    assert str(packages) in evaluate_in_process(packages, "list_library_paths()")
+    assert str(packages) not in evaluate_in_process(packages, f"list_readable_paths(Path({str(document)!r}))")
 
 
-def in_another_process(packages: Path, expression: str) -> list[str]:
+def evaluate_in_process(packages: Path, expression: str) -> list[str]:
     code = f"""
 import json, sys
 from pathlib import Path
@@ -202,13 +202,13 @@ NUMBERS = {"landlock": landlock.CREATE_RULESET, "seccomp": 317 if os.uname().mac
 
 
 def examine(missing: str) -> dict[str, dict[str, tuple[bool, str, str]]]:
-    """What `knowledge doctor` says about reading where the kernel lacks something, by mode and subject."""
+    """Return the results of `knowledge doctor` on a kernel that lacks a system call, by mode and subject."""
     command = [sys.executable, missing_syscall.__file__, str(NUMBERS[missing]), sys.executable, "-c", EXAMINE]
     told = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
     return {mode: {about: (ok, says, mend) for about, ok, says, mend, _ in verdicts} for mode, verdicts in told.items()}
 
 
-def test_where_the_filter_cannot_be_installed_doctor_says_so_and_require_refuses_to_read() -> None:
+def test_without_seccomp_doctor_reports_it_and_require_refuses_to_parse() -> None:
     told = examine("seccomp")
     assert told["auto"]["reading"][0]
     ok, says, mend = told["auto"]["sandbox"]
@@ -217,7 +217,7 @@ def test_where_the_filter_cannot_be_installed_doctor_says_so_and_require_refuses
     assert_refused(told["require"], "the seccomp filter could not be installed")
 
 
-def test_where_landlock_is_missing_doctor_says_so_and_require_refuses_to_read() -> None:
+def test_without_landlock_doctor_reports_it_and_require_refuses_to_parse() -> None:
     told = examine("landlock")
     assert told["auto"]["reading"][0]
     ok, says, _ = told["auto"]["sandbox"]
@@ -231,15 +231,17 @@ def assert_refused(told: dict[str, tuple[bool, str, str]], reason: str) -> None:
     assert "Parsers cannot be contained on this machine" in says and reason in says
 
 
-def test_no_process_of_the_same_user_takes_descriptors_of_the_server(tmp_path: Path) -> None:
-    with subprocess.Popen([*POWERLESS, sys.executable, "-c", VICTIM], stdin=-1, stdout=-1) as ordinary:
+def test_no_process_of_the_same_user_can_take_descriptors_of_the_server(tmp_path: Path) -> None:
+    with subprocess.Popen([*WITHOUT_CAPABILITIES, sys.executable, "-c", VICTIM], stdin=-1, stdout=-1) as ordinary:
         assert ordinary.stdout is not None and ordinary.stdout.readline()
         if steal(ordinary.pid) != "taken":
             pytest.skip("this kernel lets no process take descriptors of another")
         ordinary.kill()
     command = [sys.executable, "-m", "knowledge", "--data", str(tmp_path / "data"), "serve", "--port", "0"]
     environment = {**os.environ, "KNOWLEDGE_EMBEDDING": "none"}
-    with subprocess.Popen([*POWERLESS, *command], env=environment, stderr=subprocess.PIPE, text=True) as server:
+    with subprocess.Popen(
+        [*WITHOUT_CAPABILITIES, *command], env=environment, stderr=subprocess.PIPE, text=True
+    ) as server:
         try:
             assert server.stderr is not None
             address = next(found[0] for line in server.stderr if (found := re.search(r"http://\S+:\d+", line)))
@@ -251,8 +253,8 @@ def test_no_process_of_the_same_user_takes_descriptors_of_the_server(tmp_path: P
             server.kill()
 
 
-POWERLESS = (sys.executable, no_capabilities.__file__)
-"""Root may do everything to everybody: this is about an ordinary user."""
+WITHOUT_CAPABILITIES = (sys.executable, no_capabilities.__file__)
+"""Without capabilities, because root may do everything."""
 STEAL = """
 import ctypes, os, sys
 libc = ctypes.CDLL(None, use_errno=True)
@@ -262,5 +264,5 @@ sys.stdout.write("taken" if taken >= 0 else os.strerror(ctypes.get_errno()))
 
 
 def steal(pid: int) -> str:
-    command = [*POWERLESS, sys.executable, "-c", STEAL, str(pid)]
+    command = [*WITHOUT_CAPABILITIES, sys.executable, "-c", STEAL, str(pid)]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout

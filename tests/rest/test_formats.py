@@ -118,7 +118,7 @@ async def test_a_page_that_cannot_be_recognised_is_named_and_the_others_are_read
     made.picture(documents.draw_picture(*SENTENCES, size=(1654, 2339)))
     shown = await added(http, local, "a.pdf", made.to_bytes())
     assert (shown["status"], shown["method"], shown["page_count"]) == ("partial", "mixed", 3)
-    assert [warning[:31] for warning in shown["warnings"]] == ["Page 2 could not be recognised:"]
+    assert [warning[:21] for warning in shown["warnings"]] == ["OCR of page 2 failed:"]
     assert {chunk["page"] for chunk in shown["chunks"]} == {1, 3}
 
 

@@ -169,7 +169,7 @@ def test_a_child_that_was_taken_over_is_not_believed(sent: list[bytes]) -> None:
     child = Sent(*sent)
     child.wait_for_exit = lambda: None  # type: ignore[method-assign]
     reading = DocumentReading(lambda: child, 0, ParserLimits(), never, watch_memory=False)  # type: ignore[arg-type, return-value]
-    with pytest.raises(errors.ParserDied, match="no page"), reading:
+    with pytest.raises(errors.ParserDied, match="invalid data"), reading:
         list(reading)
 
 

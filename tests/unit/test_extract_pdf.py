@@ -1,4 +1,4 @@
-"""A PDF is read in the order of its reader, whichever way its pages lie and whatever runs along their edges."""
+"""PDF text: reading order, rotation, running headers, headings from the outline, notes and metadata."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 import pypdfium2 as pdfium
 import pytest
 
-from knowledge.extract.pdf.choose_reading import PlainReading, choose_reading, join_torn_words
-from knowledge.extract.pdf.lines import RunningHeaders
+from knowledge.extract.pdf.choose_reading import PlainReading, choose_reading
 from knowledge.extract.pdf.outline import PdfOutline
-from knowledge.extract.pdf.tables import LineCell
-from knowledge.extract.pdf.text_repairs import correct_ligatures, expand_ligatures
+from knowledge.extract.pdf.repairs.pages import RunningHeaders
+from knowledge.extract.pdf.repairs.tables import LineCell
+from knowledge.extract.pdf.repairs.words import correct_ligatures, expand_ligatures, join_torn_words
 from tests.data.extract import documents
 from tests.data.extract.read_sample import join_text, read_pages
 
@@ -20,15 +20,15 @@ NUMBERS = ("one", "two", "three", "four", "five", "six", "seven", "eight")
 LINES = tuple(f"Line {word} of a page that somebody turned" for word in NUMBERS)
 
 
-def written(pdf: documents.Pdf, *lines: tuple[int, str]) -> None:
-    """A page with large and small lines, from the top."""
+def add_page(pdf: documents.Pdf, *lines: tuple[int, str]) -> None:
+    """Add a page of lines, each with its font size, from the top."""
     pdf.text(*((72, 800 - 40 * place, size, words) for place, (size, words) in enumerate(lines)))
 
 
-def test_running_lines_come_once_and_chapter_headings_always(tmp_path: Path) -> None:
+def test_running_headers_come_once_and_chapter_headings_always(tmp_path: Path) -> None:
     pdf = documents.Pdf()
     for number in (1, 2, 3):
-        written(
+        add_page(
             pdf,
             (9, f"Harbour Gazette {number}"),
             (22, f"Chapter {7 * number}"),
@@ -48,14 +48,14 @@ def test_a_long_notice_at_the_foot_of_every_page_comes_once() -> None:
     assert ["reserved" in page for page in pages] == [True, False, False]
 
 
-def test_a_table_that_goes_on_keeps_its_header_on_every_page() -> None:
+def test_a_table_over_several_pages_keeps_its_header_on_every_page() -> None:
     running = RunningHeaders()
     pages = [running.strip_page(f"| Name | Price |\n| --- | --- |\n| Tea {page} | 12 |", page) for page in (1, 2)]
     assert all(page.startswith("| Name | Price |") for page in pages)
 
 
 @pytest.mark.parametrize("turned", [0, 90, 180, 270])
-def test_a_page_is_read_in_order_whichever_way_it_is_turned(tmp_path: Path, turned: int) -> None:
+def test_a_rotated_page_is_read_in_order(tmp_path: Path, turned: int) -> None:
     pdf = documents.Pdf()
     pdf.text(*((72, 700 - 20 * place, 11, line) for place, line in enumerate(LINES)), rotate=turned)
     text = join_text(read_pages(tmp_path, "a.pdf", pdf.to_bytes())[1])
@@ -64,7 +64,7 @@ def test_a_page_is_read_in_order_whichever_way_it_is_turned(tmp_path: Path, turn
     assert places == sorted(places)
 
 
-def test_lines_that_run_up_the_page_are_read_in_order(tmp_path: Path) -> None:
+def test_vertical_lines_are_read_in_order(tmp_path: Path) -> None:
     drawn = (
         b"BT /F1 11 Tf 0 1 -1 0 %d 72 Tm (%s) Tj ET" % (100 + 20 * place, line.encode())
         for place, line in enumerate(LINES)
@@ -77,28 +77,30 @@ def test_lines_that_run_up_the_page_are_read_in_order(tmp_path: Path) -> None:
     assert places == sorted(places)
 
 
-def test_a_page_that_is_written_from_right_to_left_keeps_its_order() -> None:
+def test_a_right_to_left_page_keeps_its_order() -> None:
     hebrew = "שלום עולם וברוכים הבאים לספר החדש"
     assert (
-        choose_reading(" ".join(reversed(hebrew.split())), PlainReading(hebrew), rotated=False, find_cells=no_cells)
+        choose_reading(
+            " ".join(reversed(hebrew.split())), PlainReading(hebrew), rotated=False, find_cells=find_no_cells
+        )
         == hebrew
     )
 
 
-def no_cells(lines: Sequence[str]) -> list[list[LineCell]]:
+def find_no_cells(lines: Sequence[str]) -> list[list[LineCell]]:
     return [[] for _ in lines]
 
 
-def test_one_line_from_right_to_left_is_read_so_on_a_page_from_left_to_right() -> None:
+def test_a_right_to_left_line_on_a_left_to_right_page_keeps_its_order() -> None:
     english, hebrew = "The breakwater was surveyed in spring by everybody. " * 5, "שלום עולם וברוכים הבאים."
     structured = f"{english}{' '.join(reversed(hebrew.split()))} The end."
     text = choose_reading(
-        structured, PlainReading(f"{english}\n{hebrew}\nThe end."), rotated=False, find_cells=no_cells
+        structured, PlainReading(f"{english}\n{hebrew}\nThe end."), rotated=False, find_cells=find_no_cells
     )
     assert text == f"{english}{hebrew} The end."
 
 
-def test_notes_on_a_page_are_read_with_it(tmp_path: Path) -> None:
+def test_annotations_are_part_of_their_page(tmp_path: Path) -> None:
     pdf = documents.Pdf()
     notes = [
         pdf.add(b"<< /Type /Annot /Subtype /%s /Rect [72 600 300 620] /Contents (%s) >>" % (kind, words))
@@ -116,7 +118,7 @@ def test_notes_on_a_page_are_read_with_it(tmp_path: Path) -> None:
     assert "Nobody wrote this" not in text
 
 
-def test_facts_that_a_program_made_up_are_no_facts(tmp_path: Path) -> None:
+def test_placeholder_metadata_is_ignored(tmp_path: Path) -> None:
     pdf = documents.Pdf()
     pdf.text((72, 760, 12, "The breakwater is to be mended in spring"))
     pdf.info = b"/Title (untitled) /Author (anonymous) /Subject (\\(unspecified\\))"
@@ -124,51 +126,51 @@ def test_facts_that_a_program_made_up_are_no_facts(tmp_path: Path) -> None:
     assert (facts.title, facts.author, facts.metadata.get("subject")) == (None, None, None)
 
 
-def test_pages_of_a_few_lines_keep_them_although_they_are_alike(tmp_path: Path) -> None:
+def test_similar_pages_of_a_few_lines_keep_them(tmp_path: Path) -> None:
     pdf = documents.Pdf()
     for number in range(1, 5):
-        written(pdf, (11, f"Page {number} tells of the river in year {number}"), (11, "The water was high."))
+        add_page(pdf, (11, f"Page {number} tells of the river in year {number}"), (11, "The water was high."))
     pages = [page.text for page in read_pages(tmp_path, "a.pdf", pdf.to_bytes())[1]]
     assert [f"river in year {number}" in text for number, text in enumerate(pages, start=1)] == [True] * 4
 
 
-def test_numbers_that_do_not_count_the_pages_stay() -> None:
+def test_numbers_that_are_no_page_numbers_stay() -> None:
     running = RunningHeaders()
     body = "\n".join(f"a line of the {word} kind" for word in NUMBERS)
     pages = [running.strip_page(f"{year}\n{body} on {year}\n- {page} -", page) for page, year in ((1, 1990), (2, 2024))]
     assert pages[1].startswith("2024\n") and not pages[1].endswith("- 2 -")
 
 
-def outlined(*entries: str) -> PdfOutline:
-    """The outline of a document of one page."""
+def read_outline(*entries: str) -> PdfOutline:
+    """Read the outline of a document of one page."""
     pdf = documents.Pdf()
     pdf.text((72, 720, 11, "words"))
     pdf.outline(*((entry, 1) for entry in entries))
     return PdfOutline(pdfium.PdfDocument(pdf.to_bytes()))
 
 
-def test_chapters_that_are_called_alike_are_all_headings() -> None:
-    text = outlined("Rules", "Prices", "Rules").apply_headings(
+def test_chapters_with_the_same_title_are_all_headings() -> None:
+    text = read_outline("Rules", "Prices", "Rules").apply_headings(
         0, "1 Rules\n\nNone.\n\n2 Prices\n\nMany.\n\n3 Rules\n\nSome."
     )
     assert [line for line in text.split("\n") if line.startswith("#")] == ["# 1 Rules", "# 2 Prices", "# 3 Rules"]
 
 
-def test_a_heading_that_ran_into_what_follows_stands_alone() -> None:
+def test_a_heading_merged_with_the_next_line_is_separated() -> None:
     both = "## The first chapter The Second Chapter\n\nPreface It was winter.\n\nPreface it was not."
-    assert outlined("The first chapter", "The second chapter", "Preface").apply_headings(0, both).split("\n\n") == [
+    assert read_outline("The first chapter", "The second chapter", "Preface").apply_headings(0, both).split("\n\n") == [
         "# The first chapter", "# The Second Chapter", "# Preface", "It was winter.", "Preface it was not.",
     ]  # fmt: skip
 
 
-def test_an_entry_is_the_heading_and_not_the_line_in_a_table_of_contents() -> None:
-    text = outlined("Rules", "Prices").apply_headings(
+def test_an_outline_entry_matches_the_heading_and_not_the_table_of_contents() -> None:
+    text = read_outline("Rules", "Prices").apply_headings(
         0, "I. Rules\n\nA. Prices\n\n## I. RULES\n\nNone.\n\n## A. PRICES"
     )
     assert text.split("\n\n") == ["I. Rules", "A. Prices", "# I. RULES", "None.", "# A. PRICES"]
 
 
-def test_a_word_that_goes_on_in_the_next_block_is_whole() -> None:
+def test_a_word_hyphenated_across_blocks_is_joined() -> None:
     plain = "The rules can be introduced at any time.\nThe half-truth stays."
     structured = "## The rules can be in-\n\n**troduced at any time.**\n\nThe half-\n\ntruth stays."
     assert (
@@ -177,11 +179,11 @@ def test_a_word_that_goes_on_in_the_next_block_is_whole() -> None:
     )
 
 
-def test_a_heading_that_says_more_than_its_entry_stays_whole() -> None:
-    assert outlined("Rules").apply_headings(0, "# Rules Of The Harbour") == "# Rules\n\n# Rules Of The Harbour"
+def test_a_heading_longer_than_its_outline_entry_stays_whole() -> None:
+    assert read_outline("Rules").apply_headings(0, "# Rules Of The Harbour") == "# Rules\n\n# Rules Of The Harbour"
 
 
-def test_joined_letters_of_a_font_without_names_are_letters() -> None:
+def test_ligatures_of_a_font_without_a_character_table_are_letters() -> None:
     text, words = expand_ligatures("o\x1ecial forti\x1ccations re\x1dect Gröÿe, \x1du\x1by")
     assert text == "official fortifications reflect Größe, fluffy"
     structured = "official forti cations fortications reThect Thufty, the day"

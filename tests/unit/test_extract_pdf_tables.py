@@ -1,4 +1,4 @@
-"""Tables in PDFs come out as tables: each row a line, its cells beside each other, with lines drawn or without."""
+"""Tables in PDFs become Markdown tables, with and without drawn lines."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pypdfium2
 import pytest
 
-from knowledge.extract.pdf.tables import (
+from knowledge.extract.pdf.repairs.tables import (
     CellFinder,
     LineCell,
     build_table_rows,
@@ -28,8 +28,8 @@ COLUMNS = (72, 180, 320, 420)
 TOP, HEIGHT = 640, 20
 
 
-def drawn(ruled: bool) -> bytes:
-    """A page with a sentence above the table and one below it."""
+def make_table_page(ruled: bool) -> bytes:
+    """Make a page with a table between two sentences."""
     pdf = Pdf()
     lines = [(72, 720, 18, "Prices"), (72, 690, 11, "What the harbour asked for its wares in that year.")]
     for place, cells in enumerate(WARES):
@@ -43,14 +43,14 @@ def drawn(ruled: bool) -> bytes:
 
 
 @pytest.mark.parametrize("ruled", [True, False])
-def test_the_cells_of_a_row_stand_in_one_line(tmp_path: Path, ruled: bool) -> None:
-    _, [page] = read_pages(tmp_path, "a.pdf", drawn(ruled))
+def test_the_cells_of_a_row_are_in_one_line(tmp_path: Path, ruled: bool) -> None:
+    _, [page] = read_pages(tmp_path, "a.pdf", make_table_page(ruled))
     rows = [tuple(cell.strip() for cell in line.split("|")[1:-1]) for line in page.text.split("\n") if "|" in line]
     assert [row for row in rows if set("".join(row)) - {"-"}] == WARES
     assert page.text.index("in that year.") < page.text.index("| Tea") < page.text.index("All prices")
 
 
-def test_rows_that_were_run_together_are_parted() -> None:
+def test_merged_rows_are_separated() -> None:
     structured = (
         "| Ware Tea | Price 12 | Stock 0 |\n|---|---|---|\n| Coffee Cocoa beans | 8 9 | 0 0 |\n| Total | 29 | 0 |"
     )
@@ -65,7 +65,7 @@ def test_rows_that_were_run_together_are_parted() -> None:
     ]
 
 
-def test_words_in_two_lines_of_one_cell_stay_together() -> None:
+def test_a_cell_of_two_lines_stays_together() -> None:
     structured = "| Ware | Origin | Use |\n|---|---|---|\n| Green tea | China, by ship | hot drinks, medicine |"
     plain = "Ware Origin Use\nGreen China, by hot drinks,\ntea ship medicine"
     assert separate_rows(structured, plain) == structured
@@ -88,8 +88,8 @@ def test_the_last_line_of_a_paragraph_is_no_header() -> None:
     )
 
 
-def in_columns(lines: Sequence[str]) -> list[list[LineCell]]:
-    """Every word a cell, the columns far apart."""
+def find_word_cells(lines: Sequence[str]) -> list[list[LineCell]]:
+    """Return every word as a cell."""
     return [[LineCell(100 * x, 100 * x + 50, word) for x, word in enumerate(line.split())] for line in lines]
 
 
@@ -98,8 +98,10 @@ TORN = f"# Waves\n\nThe sea in spring. Ware Tea Cocoa\n\n# What follows\n\nPrice
 ROWS = "Ware Price Stock\nTea 12 7\nCocoa 9 8"
 
 
-def test_a_table_that_was_read_by_its_columns_gets_its_rows_and_its_place() -> None:
-    text = restore_borderless_tables(TORN, f"Waves\nThe sea in spring.\n{ROWS}\nWhat follows\nTea is dear.", in_columns)
+def test_a_table_read_by_columns_gets_its_rows_and_its_place() -> None:
+    text = restore_borderless_tables(
+        TORN, f"Waves\nThe sea in spring.\n{ROWS}\nWhat follows\nTea is dear.", find_word_cells
+    )
     assert text.split("\n\n") == [
         "# Waves",
         "The sea in spring.",
@@ -111,7 +113,7 @@ def test_a_table_that_was_read_by_its_columns_gets_its_rows_and_its_place() -> N
 
 def test_a_table_takes_no_words_from_other_lines_or_from_half_of_another_table() -> None:
     for structured in (TORN.replace("Price 12", "It cost 12"), TORN.replace("|8|", "|8|\n|Sum 15|")):
-        assert restore_borderless_tables(structured, f"Waves\n{ROWS}\nWhat follows", in_columns) == structured
+        assert restore_borderless_tables(structured, f"Waves\n{ROWS}\nWhat follows", find_word_cells) == structured
 
 
 def test_two_columns_of_prose_are_no_table() -> None:
@@ -119,15 +121,15 @@ def test_two_columns_of_prose_are_no_table() -> None:
     assert build_table_rows([[LineCell(0, 200, line[0]), LineCell(220, 420, line[1])]] * 4) is None
 
 
-def test_cells_are_words_with_wide_gaps_between_them() -> None:
-    with pypdfium2.PdfDocument(drawn(ruled=False)) as document:
+def test_cells_are_separated_by_wide_gaps() -> None:
+    with pypdfium2.PdfDocument(make_table_page(ruled=False)) as document:
         [cells] = CellFinder(document[0])(["Coffee Bourbon Island 8.00 977"])
     assert [cell.words for cell in cells] == list(WARES[2])
     assert [round(cell.left) for cell in cells] == pytest.approx(COLUMNS, abs=1)
 
 
 def test_a_row_with_an_empty_cell_keeps_its_columns() -> None:
-    rows = in_columns(["Ware Price Stock", "Tea 12 7", "Cocoa 9 8"])
+    rows = find_word_cells(["Ware Price Stock", "Tea 12 7", "Cocoa 9 8"])
     assert build_table_rows([*rows, [rows[0][0], LineCell(210, 240, "15")]]) == [
         ["Ware", "Price", "Stock"], ["Tea", "12", "7"], ["Cocoa", "9", "8"], ["Ware", "", "15"],
     ]  # fmt: skip

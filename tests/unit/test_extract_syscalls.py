@@ -1,4 +1,4 @@
-"""The numbers of system calls are those of the kernel's own headers."""
+"""The system call numbers of the seccomp filter equal those of the kernel headers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from knowledge.extract.sandbox.seccomp import AARCH64_NUMBERS, ARCHITECTURES, X8
 INTEL = ("/usr/include/x86_64-linux-gnu/asm/unistd_64.h", "/usr/include/asm/unistd_64.h")
 GENERIC = ("/usr/include/asm-generic/unistd.h",)
 OTHER_NAMES = {"fstatat": "newfstatat"}
-"""The generic header has names of its own for calls with a 32-bit twin."""
+"""Names in the generic header of calls that also exist for 32 bit."""
 
 
 @pytest.mark.parametrize(("headers", "numbers"), [(INTEL, X86_64_NUMBERS), (GENERIC, AARCH64_NUMBERS)])

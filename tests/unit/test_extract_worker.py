@@ -1,4 +1,4 @@
-"""Documents are read in children of their own: whatever a parser does costs its own document and nothing else."""
+"""Each document is parsed in a child process: a parser that misbehaves costs only its own document."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ on_linux = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the ker
 
 @pytest.fixture(params=["forked", "spawned"])
 def make(request: pytest.FixtureRequest, source: Source) -> Iterator[Make]:
-    """Parsers that run one misbehaving function, in a forked child and in a spawned one; the fork server is up."""
+    """Start parsers with one misbehaving function, in a forked and in a spawned child, and wait for the fork server."""
     made: list[Parsers] = []
 
     def parsers(name: str, limits: ParserLimits = LIMITS) -> Parsers:
@@ -39,8 +39,8 @@ def make(request: pytest.FixtureRequest, source: Source) -> Iterator[Make]:
         made[-1].start()
         with made[-1].run_task(
             FrameStream, TaskCall("knowledge.extract.process.tasks:identify", {}), source, limits=LIMITS
-        ) as exchange:
-            exchange.receive_frame()
+        ) as stream:
+            stream.receive_frame()
         return made[-1]
 
     yield parsers
@@ -68,13 +68,13 @@ def test_a_document_gives_its_facts_first_and_then_its_pages(make: Make, source:
         ]
 
 
-def test_a_refusal_of_the_parser_arrives_as_what_it_was(make: Make, source: Source) -> None:
+def test_an_error_of_the_parser_keeps_its_type_and_details(make: Make, source: Source) -> None:
     with pytest.raises(errors.NeedsPassword, match="It is locked") as caught:
         read(make("needs_password"), source)
     assert caught.value.details == {"filename": "report.txt"}
 
 
-def test_a_parser_that_stumbles_means_a_damaged_document(make: Make, source: Source) -> None:
+def test_an_exception_of_the_parser_means_a_damaged_document(make: Make, source: Source) -> None:
     with pytest.raises(errors.Damaged, match="KeyError"):
         read(make("stumbles"), source)
 
@@ -84,25 +84,25 @@ def test_a_parser_that_hangs_is_stopped(make: Make, source: Source) -> None:
         read(make("hangs", SHORT), source)
 
 
-def test_pages_that_came_before_the_hang_were_handed_over(make: Make, source: Source) -> None:
+def test_pages_before_a_hang_are_returned(make: Make, source: Source) -> None:
     seen: list[str] = []
     with pytest.raises(errors.ParserTooSlow), make("hangs_after_two_pages", SHORT).parse(source) as parsing:
         seen.extend(page.text for page in parsing)
     assert seen == ["one", "two"]
 
 
-def test_a_parser_that_spins_is_stopped(make: Make, source: Source) -> None:
+def test_a_parser_in_an_endless_loop_is_stopped(make: Make, source: Source) -> None:
     with pytest.raises(errors.ParserTooSlow):
         read(make("spins", SHORT), source)
 
 
-def test_a_parser_that_sends_a_page_in_crumbs_is_stopped(make: Make, source: Source) -> None:
+def test_a_parser_that_sends_a_page_byte_by_byte_is_stopped(make: Make, source: Source) -> None:
     with pytest.raises(errors.ParserTooSlow):
         read(make("sends_crumbs", SHORT), source)
 
 
 @pytest.mark.parametrize("name", ["swells", "swells_in_native_code"])
-def test_a_parser_that_swells_is_too_big(make: Make, source: Source, name: str) -> None:
+def test_a_parser_that_exceeds_its_memory_is_stopped(make: Make, source: Source, name: str) -> None:
     with pytest.raises(errors.ParserTooBig, match="memory"):
         read(make(name), source)
 
@@ -114,7 +114,7 @@ def test_a_crash_names_its_signal(make: Make, source: Source, name: str, number:
     assert caught.value.details["signal"] == number
 
 
-def test_a_parser_that_leaves_early_has_died(make: Make, source: Source) -> None:
+def test_a_parser_that_exits_early_is_reported_with_its_code(make: Make, source: Source) -> None:
     with pytest.raises(errors.ParserDied, match="code 3"):
         read(make("leaves"), source)
 
@@ -131,7 +131,7 @@ def test_a_parser_that_leaves_early_has_died(make: Make, source: Source) -> None
         "kills_its_parent",
     ],
 )
-def test_a_parser_cannot_reach_out_of_its_process(make: Make, source: Source, tmp_path: Path, name: str) -> None:
+def test_a_parser_cannot_change_files_or_processes(make: Make, source: Source, tmp_path: Path, name: str) -> None:
     target = tmp_path / "outside"
     pages = read(make(name), Source(source.path, str(target)))
     assert [page.text for page in pages] == ["refused: PermissionError"]
@@ -154,55 +154,55 @@ def test_native_code_cannot_reach_the_network_either(make: Make, source: Source)
     assert read(make("calls_home_in_native_code"), source)[0].text == "socket() = -1"
 
 
-def test_a_parser_does_not_see_our_keys(make: Make, source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_parser_does_not_see_api_keys(make: Make, source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KB_API_KEY", "secret")
     assert read(make("reads_secrets"), source)[0].text == "no key here"
 
 
-def test_what_a_parser_prints_goes_nowhere(make: Make, source: Source, capfd: pytest.CaptureFixture[str]) -> None:
+def test_output_of_a_parser_is_discarded(make: Make, source: Source, capfd: pytest.CaptureFixture[str]) -> None:
     assert len(read(make("prints"), source)) == 3
     captured = capfd.readouterr()
     assert (captured.out, captured.err) == ("", "")
 
 
-def test_a_text_without_end_is_too_big(make: Make, source: Source) -> None:
+def test_a_text_over_the_size_limit_is_refused(make: Make, source: Source) -> None:
     with pytest.raises(errors.ParserTooBig, match="longer"):
         read(make("speaks_without_end", ParserLimits(seconds=20, text_bytes=5 << 20)), source)
 
 
-def test_a_child_waits_until_its_pages_are_read(make: Make, source: Source) -> None:
+def test_a_child_is_slowed_down_by_a_slow_reader(make: Make, source: Source) -> None:
     with make("speaks_without_end").parse(source) as parsing:
         pages = iter(parsing)
         assert all(next(pages).text.startswith("word") for _ in range(20))
 
 
-def test_rubbish_on_the_pipe_is_not_believed(make: Make, source: Source) -> None:
-    with pytest.raises(errors.ParserDied, match="no page"):
+def test_invalid_data_on_the_pipe_is_refused(make: Make, source: Source) -> None:
+    with pytest.raises(errors.ParserDied, match="invalid data"):
         read(make("sends_rubbish"), source)
 
 
 @pytest.mark.parametrize("payload", [b"no line end", b"[]\n", b'{"method": 1}\nwords', b"{}\n\xff"])
-def test_a_frame_that_is_not_ours_is_not_believed(payload: bytes) -> None:
+def test_a_malformed_frame_is_refused(payload: bytes) -> None:
     frame = frames.HEADER.pack(b"P", len(payload)) + payload
     with pytest.raises(frames.BrokenFrame):
         [frames.load_page(body) for _, body in frames.FrameDecoder().decode_frames(frame)]
 
 
-def test_every_text_arrives_clean(make: Make, source: Source) -> None:
+def test_control_characters_and_surrogates_are_cleaned(make: Make, source: Source) -> None:
     assert read(make("sends_odd_characters"), source)[0].text == "ab\ufffdc\nd\ne"
 
 
 def test_a_cancelled_job_kills_its_child(make: Make, source: Source) -> None:
-    looks = iter([False, True])
+    answers = iter([False, True])
     with pytest.raises(errors.Cancelled):
-        make("hangs").parse(source, cancelled=lambda: next(looks)).__enter__()
+        make("hangs").parse(source, cancelled=lambda: next(answers)).__enter__()
 
 
 @on_linux
 def test_a_signal_to_every_process_of_the_service_does_not_end_a_parser_before_the_server(
     make: Make, source: Source
 ) -> None:
-    """A service manager ends a service by SIGTERM to all of its processes; no job must be blamed for that."""
+    """A service manager sends SIGTERM to all processes of a service; that must not count as a crash of the parser."""
     with make("speaks_without_end").parse(source) as parsing:
         for child in descendants(os.getpid()):
             os.kill(child, signal.SIGTERM)
@@ -211,7 +211,7 @@ def test_a_signal_to_every_process_of_the_service_does_not_end_a_parser_before_t
 
 
 def descendants(pid: int) -> list[int]:
-    """The fork server and its children."""
+    """List the fork server and its children."""
     children = [int(path.parent.name) for path in Path("/proc").glob("[0-9]*/stat") if parent_of(path) == pid]
     return children + [below for child in children for below in descendants(child)]
 
@@ -219,11 +219,11 @@ def descendants(pid: int) -> list[int]:
 def parent_of(stat: Path) -> int | None:
     try:
         return int(stat.read_text().rpartition(")")[2].split()[1])
-    except OSError:  # it ended meanwhile
+    except OSError:  # the process has ended
         return None
 
 
-def test_leaving_early_ends_the_child(make: Make, source: Source) -> None:
+def test_leaving_the_with_block_ends_the_child(make: Make, source: Source) -> None:
     parsers = make("speaks_without_end")
     with parsers.parse(source) as parsing:
         next(iter(parsing))
@@ -231,7 +231,7 @@ def test_leaving_early_ends_the_child(make: Make, source: Source) -> None:
         next(iter(parsing))
 
 
-def test_many_threads_read_at_once(make: Make, source: Source) -> None:
+def test_many_threads_parse_at_once(make: Make, source: Source) -> None:
     parsers = make("polite")
     results: list[int] = []
 
@@ -256,7 +256,7 @@ def test_no_descriptor_and_no_process_is_left_behind(make: Make, source: Source)
     assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
-def test_a_fork_server_that_is_gone_is_started_again(make: Make, source: Source) -> None:
+def test_a_fork_server_that_was_closed_is_started_again(make: Make, source: Source) -> None:
     parsers = make("polite")
     assert len(read(parsers, source)) == 3
     parsers.close()

@@ -1,4 +1,4 @@
-"""Passages that were cut from one text read as one again."""
+"""Consecutive chunks are joined to the text that they were cut from."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_list_items_stay_a_list() -> None:
     assert join_passages(["- one", "- two"]) == "- one\n- two"
 
 
-def test_what_the_splitter_cut_is_joined_without_loss() -> None:
+def test_chunks_of_a_table_are_joined_without_loss() -> None:
     rows = "\n".join(f"| row {number} | {number * 7} |" for number in range(60))
     pieces = split_pages(f"# Sheet\n\n{TABLE}\n{rows}\n", window=116)
     assert len(pieces) > 3 and all("| month | litres |" in piece.text for piece in pieces)

@@ -21,18 +21,18 @@ CPU_SECONDS = 60
 
 EXAMPLES: dict[tuple[str, str], dict[str, object]] = {
     ("knowledge/engine/crawl/html_scan.py", "f'</{name}'"): {"name": "script"},  # a tag's name, from a fixed list
-    ("knowledge/extract/pdf/text_repairs.py", r"f'(?<!\\w){guess}(?!\\w)'"): {
+    ("knowledge/extract/pdf/repairs/words.py", r"f'(?<!\\w){guess}(?!\\w)'"): {
         "guess": r"a\w{0,3}a\w{0,3}a\w{0,3}a\w{0,3}a"
     },
     (
-        "knowledge/extract/pdf/outline.py",
-        r"f'(?i)[\\s\\d.:§)(-]*{re.escape(_normalise_title(title))}[.:]?\\s+(?-i:(?=[^\\W\\d_a-zß-ÿ]))'",
+        "knowledge/extract/pdf/repairs/titles.py",
+        r"f'(?i)[\\s\\d.:§)(-]*{re.escape(normalise_title(title))}[.:]?\\s+(?-i:(?=[^\\W\\d_a-zß-ÿ]))'",
     ): {"title": "Annual Results"},  # a title, escaped
 }
 """Patterns that are put together while the code runs, each with an example of what goes into it."""
 
 BOUNDS: dict[str, tuple[int, str]] = {
-    r"knowledge/extract/pdf/choose_reading.py \w{2,}$": (60, "searched in the 60 characters before a torn word"),
+    r"knowledge/extract/pdf/repairs/words.py \w{2,}$": (60, "searched in the 60 characters before a torn word"),
     r"knowledge/split/blocks.py !?\[([^\]]*)\]\([^)]*\)|[*_`]{1,3}(?=\S)|(?<=\S)[*_`]{1,3}|\{#[^}]*\}": (
         300,
         "only headings are freed from markup, and a line of more than 300 characters is none",

@@ -12,7 +12,7 @@ from knowledge.config import RATE_LIMIT_PATTERN
 from knowledge.extract import identify
 from knowledge.extract.odf import reader as odf_sheets
 from knowledge.extract.office.repairs import docx, workbooks
-from knowledge.extract.pdf import choose_reading, liteparse_pages, outline, text_repairs
+from knowledge.extract.pdf.repairs import titles, words
 from knowledge.extract.text import markdown, markup
 from knowledge.extract.web import html
 from knowledge.split import blocks, cutter, passage
@@ -165,11 +165,6 @@ CASES: dict[str, tuple[Reading, Reading, tuple[str, ...]]] = {
         markdown.replace_images,
         ("!", "[", "![", "]", "(", "](", ")", "a"),
     ),
-    "images with their lines": (
-        replacing(r"!\[[^\]]*\]\([^)]*\)\n?", ""),
-        liteparse_pages._drop_images,
-        ("![", "]", "(", "](", ")", "a", "\n"),
-    ),
     "TeX": (
         slow_tex,
         lambda text: list(markup.convert_tex(iter([text]))),
@@ -183,13 +178,13 @@ CASES: dict[str, tuple[Reading, Reading, tuple[str, ...]]] = {
     "references": (slow_reference, reference, ("[", ".", "]", "A1", ":.", "*")),
     "joined letters": (
         groups(r"[\w\x0b\x1b]*[\x0b\x1b][\w\x0b\x1b]*", "findall"),
-        groups(text_repairs.WORD_WITH_LIGATURE, "findall"),
+        groups(words.WORD_WITH_LIGATURE, "findall"),
         ("a", "\x0b", "\x1b", " ", ".", "bc"),
     ),
-    "bare titles": (slow_bare, outline._normalise_title, ("1", ".", " ", "IV", "A.", "a", ":", "B", ")", "*", "§")),
+    "bare titles": (slow_bare, titles.normalise_title, ("1", ".", " ", "IV", "A.", "a", ":", "B", ")", "*", "§")),
     "dashes": (
         groups(r"(\w{2,})([—–])\n(\w{2,})", "findall"),
-        groups(choose_reading.DASHED_LINE_END, "findall"),
+        groups(words.DASHED_LINE_END, "findall"),
         ("a", "bc", "—\n", "–", "\n", " "),
     ),
     "inline markup": (

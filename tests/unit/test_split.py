@@ -45,7 +45,7 @@ SENTENCE = "The keeper of the lighthouse wrote the weather into his log and went
 # -- structure ------------------------------------------------------------------------------------
 
 
-def test_each_section_is_a_passage_with_its_headings_beside_it() -> None:
+def test_each_section_is_a_chunk_with_its_headings() -> None:
     pieces = split_pages("# Guide\n\nWelcome.\n\n## Install\n\nRun pip.\n\n## Use\n\nAsk.\n\n# Index\n\nWords.")
     assert [(piece.section, piece.text) for piece in pieces] == [
         (("Guide",), "# Guide\n\nWelcome."),
@@ -55,20 +55,20 @@ def test_each_section_is_a_passage_with_its_headings_beside_it() -> None:
     ]
 
 
-def test_a_heading_never_stands_alone() -> None:
+def test_a_heading_is_never_a_chunk_by_itself() -> None:
     pieces = split_pages("# Guide\n\n## Install\n\nRun pip.\n\n## See also")
     assert [piece.text for piece in pieces] == ["# Guide\n\n## Install\n\nRun pip.\n\n## See also"]
     assert pieces[0].section == ("Guide", "Install")
 
 
-def test_a_heading_takes_along_what_fits_of_a_long_text() -> None:
+def test_a_heading_is_followed_by_the_part_of_a_long_text_that_fits() -> None:
     for body in (SENTENCE * 20, "```python\n" + "value = compute(value)\n\n" * 200 + "```"):
         pieces = split_pages(f"# A chapter about lighthouses\n\n{body}")
         assert pieces[0].text.startswith("# A chapter about lighthouses\n\n") and tokens(pieces[0].text) > FITS // 2
         assert all(piece.section == ("A chapter about lighthouses",) for piece in pieces)
 
 
-def test_underlined_headings_and_markup_in_headings_are_understood() -> None:
+def test_underlined_headings_and_markup_in_headings_are_recognised() -> None:
     pieces = split_pages("Guide\n=====\n\nHello.\n\nThe **first** [part](x.md)\n---\n\nText.\n\n### `deep` #\n\nMore.")
     assert [piece.section for piece in pieces] == [
         ("Guide",),
@@ -77,7 +77,7 @@ def test_underlined_headings_and_markup_in_headings_are_understood() -> None:
     ]
 
 
-def test_headings_hold_across_pages_and_a_passage_stays_on_its_page() -> None:
+def test_headings_apply_across_pages_and_a_chunk_is_on_one_page() -> None:
     pages = [PageText("# One\n\nFirst.", 1), PageText("Second.\n\n# Two", 2), PageText("Third.", 3)]
     assert [(piece.page, piece.section, piece.text) for piece in split_pages(*pages)] == [
         (1, ("One",), "# One\n\nFirst."),
@@ -86,7 +86,7 @@ def test_headings_hold_across_pages_and_a_passage_stays_on_its_page() -> None:
     ]
 
 
-def test_texts_without_pages_go_on_where_the_last_one_ended() -> None:
+def test_texts_without_page_numbers_continue_each_other() -> None:
     pieces = split_pages("# One\n\nFirst.", "Second.", "```\nopen", "still = code\n```\n\nafter")
     assert [piece.text for piece in pieces] == ["# One\n\nFirst.\n\nSecond.\n\n```\nopen\nstill = code\n```\n\nafter"]
 
@@ -100,14 +100,14 @@ def test_a_hash_in_code_is_no_heading() -> None:
 # -- cutting --------------------------------------------------------------------------------------
 
 
-def test_long_prose_is_cut_between_sentences_into_passages_of_like_length() -> None:
+def test_long_prose_is_cut_between_sentences_into_chunks_of_similar_length() -> None:
     pieces = split_pages(SENTENCE * 40)
     assert all(piece.text.startswith("The keeper") and piece.text.endswith("came.") for piece in pieces)
     lengths = [tokens(piece.text) for piece in pieces]
     assert max(lengths) <= FITS and min(lengths) * 2 > max(lengths)
 
 
-def test_a_section_that_fits_below_its_title_is_one_passage() -> None:
+def test_a_section_that_fits_below_its_title_is_one_chunk() -> None:
     body = (SENTENCE * 11).strip()
     assert tokens(body) in range(FITS - 40, FITS)
     assert [piece.text for piece in split_pages(body, title="Log")] == [body]
@@ -121,13 +121,13 @@ def test_a_section_that_fits_below_its_title_is_one_passage() -> None:
     )
 
 
-def test_paragraphs_that_do_not_fit_together_are_shared_out_evenly() -> None:
+def test_paragraphs_are_distributed_evenly() -> None:
     paragraph = (SENTENCE * 2).strip()
     pieces = split_pages("\n\n".join([paragraph] * 7))
     assert [piece.text.count(paragraph) for piece in pieces] == [4, 3]
 
 
-def test_a_rule_after_a_full_passage_goes_with_what_follows() -> None:
+def test_a_rule_after_a_full_chunk_belongs_to_the_next() -> None:
     body = (SENTENCE * 12).strip() + " It rained for days. So it was. Good night."
     assert tokens(body) in range(FITS - JOINT_TOKENS, FITS + 1)
     pieces = split_pages(f"{body}\n\n---\n\n# Next\n\nMore.")
@@ -178,7 +178,7 @@ KINDS = ["# ", "## ", "#### ", "- ", "  * ", "1. ", "", "", "", "> ", "\n", "   
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(KINDS), st.lists(WORDS, max_size=60)), max_size=30), st.integers(70, 300))
-def test_every_letter_comes_out_in_order_and_no_passage_is_too_long(
+def test_every_letter_is_kept_in_order_and_no_chunk_is_too_long(
     parts: list[tuple[str, list[str]]], window: int
 ) -> None:
     text = "\n".join(kind + " ".join(words).replace("|", "") for kind, words in parts)
@@ -191,7 +191,7 @@ def test_every_letter_comes_out_in_order_and_no_passage_is_too_long(
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.sampled_from(["heading", "text", "item", "code", "table", "rule"]), max_size=25), st.data())
-def test_every_word_of_tables_and_code_comes_out_in_order(kinds: list[str], data: st.DataObject) -> None:
+def test_every_word_of_tables_and_code_is_kept_in_order(kinds: list[str], data: st.DataObject) -> None:
     number = iter(range(1_000_000))
 
     def some(most: int) -> str:
@@ -200,7 +200,7 @@ def test_every_word_of_tables_and_code_comes_out_in_order(kinds: list[str], data
     def block(kind: str) -> str:
         match kind:
             case "table":
-                # Rows that fit: wider ones become `column: value`, which has an order of its own.
+                # rows that fit: wider ones become `column: value` pairs in another order
                 columns, rows = data.draw(st.integers(1, 6)), data.draw(st.integers(0, 30))
                 lines = [f"| {' | '.join(some(4) for _ in range(columns))} |" for _ in range(rows + 1)]
                 return "\n".join([lines[0], "|" + "---|" * columns, *lines[1:]])
@@ -235,14 +235,14 @@ def test_every_word_of_tables_and_code_comes_out_in_order(kinds: list[str], data
     "\r\n".join(["# Windows", "", "line", "", "line"]),
     "\x00\x0b\x0c\u2028 odd separators",
 ], ids=lambda text: repr(text[:20]))  # fmt: skip
-def test_hostile_text_is_cut_like_any_other(text: str) -> None:
+def test_unusual_text_is_cut_within_the_limit(text: str) -> None:
     pieces = split_pages(text)
     assert all(tokens(piece.text) <= FITS and piece.text.strip() for piece in pieces)
     if "|" not in text and "```" not in text:
         assert letters("".join(piece.text for piece in pieces)) == letters(text)
 
 
-def test_a_long_stream_needs_little_memory() -> None:
+def test_memory_does_not_grow_with_the_document() -> None:
     page = PageText((SENTENCE * 10 + "\n\n") * 40)
     splitter = Splitter(TOKENIZER)
     list(splitter.feed(page))
@@ -259,13 +259,13 @@ def test_a_long_stream_needs_little_memory() -> None:
 @pytest.mark.parametrize(
     "text", ["# a\n\n", "a\n=\n\n", "---\n\n# a\n\n## b\n\n"], ids=["marked", "underlined", "ruled"]
 )
-def test_a_document_of_headings_alone_costs_time_in_proportion_to_its_length(text: str) -> None:
+def test_a_document_of_headings_takes_linear_time(text: str) -> None:
     start = time.process_time()
     split_pages(text * 10_000 + "and words")
-    assert time.process_time() - start < 6  # it took a minute of CPU time when each heading looked at all before it
+    assert time.process_time() - start < 6  # quadratic code took a minute
 
 
-def test_a_smaller_window_gives_smaller_passages() -> None:
+def test_a_smaller_window_gives_smaller_chunks() -> None:
     pieces = split_pages(f"# A heading\n\n{SENTENCE * 30}", title="A title", window=128)
     lengths = [tokens(build_embedding_text("A title", piece.section, piece.text)) for piece in pieces]
     assert 100 < max(lengths) <= 128 - SPECIAL_TOKENS
@@ -273,20 +273,20 @@ def test_a_smaller_window_gives_smaller_passages() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.sampled_from(["title", "of", "Knowledge", "v1.2.3", "東京"]), max_size=40), st.integers(1, 60))
-def test_a_passage_and_what_stands_above_it_fit_into_the_window(words: list[str], sentences: int) -> None:
+def test_a_chunk_with_title_and_headings_fits_into_the_window(words: list[str], sentences: int) -> None:
     title = " ".join(words)
     for piece in split_pages(f"# {title}!\n\n## Part\n\n{SENTENCE * sentences}", title=title):
         assert tokens(build_embedding_text(title, piece.section, piece.text)) <= FITS
 
 
-# -- what is embedded -----------------------------------------------------------------------------
+# -- embedding text -------------------------------------------------------------------------------
 
 
-def test_title_and_headings_stand_above_the_text() -> None:
+def test_title_and_headings_precede_the_text() -> None:
     assert build_embedding_text("Handbook", ("Guide", "Install"), "Run pip.") == "Handbook > Guide > Install. Run pip."
 
 
-def test_what_the_text_says_itself_is_not_said_twice() -> None:
+def test_headings_in_the_text_are_not_repeated() -> None:
     assert build_embedding_text("Guide", ("Guide", "Install"), "# Guide\n\n## Install\n\nRun pip.") == (
         "# Guide\n\n## Install\n\nRun pip."
     )
@@ -294,7 +294,7 @@ def test_what_the_text_says_itself_is_not_said_twice() -> None:
     assert build_embedding_text("", (), "Ask.") == "Ask."
 
 
-def test_a_long_path_loses_its_middle_first() -> None:
+def test_a_long_heading_path_loses_its_middle_first() -> None:
     path = tuple(f"A rather long heading of level {level} with many words" for level in range(8))
     above, _, text = build_embedding_text("Handbook", path, SENTENCE * 8).partition(". ")
     assert above.startswith("Handbook > ") and above.endswith(path[-1]) and text == SENTENCE * 8
@@ -338,6 +338,6 @@ def test_wrapped_prose_is_cut_between_sentences_not_between_lines() -> None:
 
 
 @pytest.mark.parametrize("line", ["tea: two litres and a half", "- a kettle that boils"])
-def test_lines_that_mean_something_stay_whole(line: str) -> None:
+def test_lines_that_are_not_wrapped_stay_whole(line: str) -> None:
     text = "\n".join(f"{line} {number}" for number in range(200))
     assert all(piece.text.split("\n")[-1].split()[-1].isdigit() for piece in split_pages(text))

@@ -1,4 +1,4 @@
-"""Pages in, passages out: cut by structure, never longer than the model's window."""
+"""Splits pages into chunks by their structure, within the window of the embedding model (decision 0018)."""
 
 from knowledge.split.passage import build_embedding_text, build_indexed_text
 from knowledge.split.splitter import SplitPassage, Splitter

@@ -1,4 +1,4 @@
-"""Markdown as a stream of blocks: headings, paragraphs, list items, fenced code and tables. Bounded memory."""
+"""Reads Markdown as a stream of blocks (headings, paragraphs, list items, code, tables) in bounded memory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 MAX_BLOCK_CHARS = 16_384
-"""Characters: a block that grows beyond this goes on as another one."""
+"""A longer block is divided."""
 MAX_LINE_CHARS = 4_096
 MAX_HEADING_CHARS = 300
 MAX_INDENT_SPACES = 12
@@ -27,21 +27,21 @@ class HeadingBlock:
     text: str
     level: int
     title: str
-    """The words alone, without markup."""
+    """Without markup."""
 
 
 @dataclass(frozen=True, slots=True)
 class TextBlock:
     text: str
     tight: bool = False
-    """Belongs to what stands before it, with no empty line between."""
+    """Follows the previous block without an empty line."""
 
 
 @dataclass(frozen=True, slots=True)
 class CodeBlock:
     text: str
     fence: str
-    """The line that opened it, with the language."""
+    """The opening line, with the language."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ Block: TypeAlias = HeadingBlock | TextBlock | CodeBlock | TableBlock
 
 
 class BlockReader:
-    """Reads line by line; what is open at the end of one text may go on in the next."""
+    """Reads line by line; a fenced block that is open at the end of a text continues in the next one."""
 
     def __init__(self) -> None:
         self._lines: list[str] = []
@@ -65,7 +65,7 @@ class BlockReader:
         self._header: str | None = None
 
     def feed(self, text: str) -> Iterator[Block]:
-        """The blocks of a text; at its end only a fence stays open."""
+        """Yield the blocks of a text; at its end all blocks except fenced code are closed."""
         for line in text.split("\n"):
             yield from self._read_line(line.rstrip())
         if self._fence is None:
@@ -137,7 +137,7 @@ class BlockReader:
         self._size += len(line) + 1
 
     def _flush_lines(self) -> Iterator[Block]:
-        """What was kept so far, as a block; what kind of block is open does not change."""
+        """Yield the lines read so far as a block, without closing it."""
         lines, self._lines, self._size = self._lines, [], 0
         if self._fence is not None:
             if any(lines):
@@ -169,12 +169,12 @@ class BlockReader:
 
 
 def find_closing_fence(fence: str) -> str:
-    """The marks that close what this line opened."""
+    """Return the marks that close the block of this opening line."""
     return fence[: len(fence) - len(fence.lstrip(fence[0]))]
 
 
 def split_long_line(line: str) -> Iterator[str]:
-    """A line in parts that are not too long, cut at spaces where there are any."""
+    """Yield parts of at most MAX_LINE_CHARS, cut at spaces if possible."""
     start = 0
     while len(line) - start > MAX_LINE_CHARS:
         space = line.rfind(" ", start + MAX_LINE_CHARS // 2, start + MAX_LINE_CHARS)
@@ -196,7 +196,7 @@ def _parse_heading(line: str) -> HeadingBlock | None:
 
 
 def _strip_closing_hashes(heading: str) -> str:
-    """`Prices ##` is Prices, but `C##` stays."""
+    """Remove closing hashes after a space: "Prices ##" becomes "Prices", "C##" stays."""
     words = heading.rstrip(" \t")
     bare = words.rstrip("#")
     return bare.rstrip(" \t") if bare != words and bare.endswith((" ", "\t")) else words

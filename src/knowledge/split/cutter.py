@@ -1,4 +1,4 @@
-"""Cuts text that is too long for one passage, at the best place there is, counting with the model's tokenizer."""
+"""Cuts text that is too long for one chunk at the best boundary, counting tokens of the embedding model."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from collections.abc import Iterator, Sequence
 from tokenizers import Tokenizer
 
 CHARS_PER_TOKEN = 6
-"""A first guess at how far a text must be looked at to find the end of what fits."""
+"""First estimate of the length that fits; doubled until enough."""
 TEXT_ENDS = (
     re.compile(r"\n+"),
     re.compile(r"(?<![.!?…؟۔।])[.!?…؟۔।]++[\"'”’)\]*_]*+\s+(?![a-zß-ÿ])|[。！？]+[」』”）]*"),
     re.compile(r"[,;:–—]\s+|[、，；：]"),
     re.compile(r"\s+"),
 )
-"""Where a text may end, best first: a line, a sentence, a part of one, a word."""
+"""Boundaries, best first: line, sentence, clause, word."""
 LINE_START = re.compile(r"\n[ \t]*(\S)")
 MIN_WRAP_CHARS, MAX_WRAP_CHARS = 40, 200
-"""Characters of the longest line, for prose that is wrapped."""
+"""Length of the longest line of wrapped prose."""
 CODE_ENDS = (re.compile(r"(?:(?<!\n)|(?=\n[ \t]))\n[ \t]*+\n++(?=\S)"), re.compile(r"\n[ \t]*\n+"), re.compile(r"\n"))
-"""And for code: before something unindented, at an empty line, at a line."""
+"""Boundaries of code, best first: before an unindented line, empty line, line."""
 
 
 class TextCutter:
@@ -34,7 +34,7 @@ class TextCutter:
         return [len(encoding) for encoding in self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
 
     def cut_prose(self, text: str, capacity: int) -> list[str]:
-        """Parts that fit: whole sentences where possible, and no small remainder."""
+        """Cut prose into parts of at most `capacity` tokens, at sentence ends if possible, with no short last part."""
         if is_wrapped(text):
             text = " ".join(line.strip(" \t") for line in text.split("\n"))
         return self._balance_tail(list(self._cut_by_tokens(text, capacity)), capacity)
@@ -49,7 +49,7 @@ class TextCutter:
             text = text[end:]
 
     def _find_cut(self, text: str, capacity: int) -> int:
-        """How much of the text fits, up to the best end in the second half of that."""
+        """Return the place of the best boundary in the second half of the text that fits."""
         limit = self._find_limit(text, capacity)
         if limit == len(text):
             return limit
@@ -69,7 +69,7 @@ class TextCutter:
         return start
 
     def _cut_at_ends(self, text: str, capacity: int, ends: Sequence[re.Pattern[str]]) -> Iterator[str]:
-        """Split at the first kind of end and join what fits; a part too long by itself is split at the next kind."""
+        """Split at the first kind of boundary and join parts that fit; longer parts are split at the next kind."""
         if self.count_tokens(text) <= capacity:
             yield text
             return
@@ -79,7 +79,7 @@ class TextCutter:
         joined, tokens = "", 0
         parts = list(_split_after(text, ends[0]))
         for part, count in zip(parts, self.count_tokens_of_each([part.rstrip() for part in parts]), strict=True):
-            added = count + len(part) - len(part.rstrip())  # white space between words counts for more than at an end
+            added = count + len(part) - len(part.rstrip())  # white space takes more tokens inside a text
             if joined and tokens + added > capacity:
                 yield joined.strip("\n")
                 joined, tokens = "", 0
@@ -100,7 +100,7 @@ class TextCutter:
 
 
 def is_wrapped(text: str) -> bool:
-    """Whether lines end only where the page did, so that no sentence may be cut there: full ones that go on below."""
+    """Whether line ends are only wrapping: most lines are full, and many lines begin with a small letter."""
     starts = LINE_START.findall(text)
     if not starts or sum(start.islower() for start in starts) * 5 < len(starts) * 2:
         return False

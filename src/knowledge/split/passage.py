@@ -1,4 +1,4 @@
-"""A passage: the text that is embedded for it, and how neighbouring passages are joined again."""
+"""The text that is embedded and indexed for a chunk, and the joining of consecutive chunks."""
 
 from __future__ import annotations
 
@@ -9,27 +9,25 @@ from knowledge.split.blocks import FENCE, LIST_ITEM, TABLE_DELIMITER, find_closi
 
 SPECIAL_TOKENS = 2
 RESERVED_HEADING_TOKENS = 54
-"""Tokens that are kept free above every passage, for title and headings."""
+"""Part of the window that is kept for title and headings."""
 WINDOW_TOKENS = 256
 HEADING_SEPARATOR = " > "
-HEADINGS_END = ". "
-"""The model reads a title best as a sentence of its own: a line break alone costs it .04 of nDCG@10."""
+HEADINGS_END = ". "  # because a line break instead costs 0.04 of nDCG@10
 OPENING_CHARS = 1000
-"""Characters of the text in which its own headings stand."""
+"""Beginning of the text that is searched for its own headings."""
 HEADING_HASHES = re.compile(r"^#{1,6}\s+|(?<!\s)\s++#++$")
 WORD = re.compile(r"[A-Za-z][a-z]*|[^\sA-Za-z]|\n|\s(?=\s)")
-"""And white space, as far as it is more than one space between two words."""
+"""Words, symbols, and white space other than single spaces."""
 
 CONTINUATION = re.compile(r"[a-z0-9(,;]")
 SENTENCE_END = re.compile(r"[.!?…:;。！？][\"')\]*_`]*$|[|>`]$")
 
 
 def build_embedding_text(title: str, section: Sequence[str], text: str) -> str:
-    """Title, headings, text. What is too long above the text is shortened there: the text is always whole."""
+    """Return title, headings and text; if that is too long, the headings are shortened and never the text."""
     names = _select_headings(title, section, text)
-    if (
-        estimate_tokens(HEADING_SEPARATOR.join(names)) + 1 > RESERVED_HEADING_TOKENS
-    ):  # seldom, and to estimate the text is what costs
+    # the headings first, because estimating the text is slow and seldom needed
+    if estimate_tokens(HEADING_SEPARATOR.join(names)) + 1 > RESERVED_HEADING_TOKENS:
         names = _shorten_headings(
             names, max(RESERVED_HEADING_TOKENS, WINDOW_TOKENS - SPECIAL_TOKENS - estimate_tokens(text))
         )
@@ -37,20 +35,18 @@ def build_embedding_text(title: str, section: Sequence[str], text: str) -> str:
 
 
 def render_headings(names: Sequence[str]) -> str:
-    """What stands above a text, if anything does."""
     return HEADING_SEPARATOR.join(names) + HEADINGS_END if any(names) else ""
 
 
 def build_indexed_text(title: str, section: Sequence[str], text: str) -> str:
-    """What the words of a passage are taken from. What stands in its title and headings too counts more; a title that
-    was made from the text itself does not."""
+    """Return the text for keyword search: headings are repeated to weigh more, except a title taken from the text."""
     first = text.lstrip()[:OPENING_CHARS].split("\n", 1)[0]
     made_from_text = " ".join(first.split()).startswith(" ".join(title.rstrip("…").split()))
     return "\n".join([*([] if made_from_text else [title]), *section, text])
 
 
 def estimate_tokens(text: str) -> int:
-    """About how many tokens, rather too many than too few: it must hold for every tokenizer."""
+    """Return an upper estimate of the number of tokens, for any tokenizer."""
     return sum(_estimate_word_tokens(word) for word in WORD.findall(text))
 
 
@@ -59,7 +55,7 @@ def _estimate_word_tokens(word: str) -> int:
 
 
 def _select_headings(title: str, section: Sequence[str], text: str) -> list[str]:
-    """The title and the headings, but for those that were said already, or that open the text itself."""
+    """Return title and headings without duplicates and without those at the beginning of the text."""
     opening = {" ".join(HEADING_HASHES.sub("", line).split()) for line in text[:OPENING_CHARS].split("\n")}
     names: list[str] = []
     for name in (" ".join(title.split()), *section):
@@ -69,33 +65,33 @@ def _select_headings(title: str, section: Sequence[str], text: str) -> list[str]
 
 
 def _is_cut_from(name: str, opening: set[str]) -> bool:
-    """Whether a name that ends with dots was made from one of these lines."""
+    """Whether a name that ends with an ellipsis is the beginning of one of these lines."""
     return name.endswith("…") and any(line.startswith(name[:-1]) for line in opening)
 
 
-def _shorten_headings(names: list[str], room: int) -> list[str]:
-    """The title says what it is about and the last heading where we are: those between are left out first."""
+def _shorten_headings(names: list[str], max_tokens: int) -> list[str]:
+    # title and last heading say most, so those between them are dropped first
     names = list(names)
-    while len(names) > 2 and estimate_tokens(HEADING_SEPARATOR.join(names)) + 1 > room:
+    while len(names) > 2 and estimate_tokens(HEADING_SEPARATOR.join(names)) + 1 > max_tokens:
         del names[1]
-    if names and estimate_tokens(HEADING_SEPARATOR.join(names)) + 1 > room:
-        share = room // len(names) - 2
+    if names and estimate_tokens(HEADING_SEPARATOR.join(names)) + 1 > max_tokens:
+        share = max_tokens // len(names) - 2
         names = [_shorten_heading(name, share) for name in names]
     return [name for name in names if name]
 
 
-def _shorten_heading(name: str, room: int) -> str:
+def _shorten_heading(name: str, max_tokens: int) -> str:
     used = 0
     for found in WORD.finditer(name):
         used += _estimate_word_tokens(found[0])
-        if used > room:
+        if used > max_tokens:
             kept = name[: found.start()]
             return kept.rpartition(" ")[0] or kept
     return name
 
 
 def join_passages(texts: Sequence[str]) -> str:
-    """A table has its header once, code one fence, and a sentence that was cut is whole."""
+    """Join consecutive chunks without repeated table headers and fences, and without breaks in sentences."""
     whole = texts[0]
     for text in texts[1:]:
         whole = _join_pair(whole, text)
@@ -115,7 +111,7 @@ def _join_pair(before: str, after: str) -> str:
 
 
 def _find_continued_rows(before: str, after: str) -> str | None:
-    """The rows of a table that goes on under the header that stands above already."""
+    """Return the rows of a table that continues a table with the same header; None if it does not."""
     header, _, rest = after.partition("\n")
     delimiter, _, rows = rest.partition("\n")
     if "|" not in header or not TABLE_DELIMITER.fullmatch(delimiter) or not before.endswith("|"):
@@ -125,7 +121,7 @@ def _find_continued_rows(before: str, after: str) -> str | None:
 
 
 def _join_code(before: str, after: str) -> str | None:
-    """Code that was closed only to be opened again."""
+    """Join code whose fence was closed and opened again; None if there is none."""
     opening, _, rest = after.partition("\n")
     fence = FENCE.fullmatch(opening)
     if fence is None or not before.endswith("\n" + find_closing_fence(opening)):

@@ -1,4 +1,4 @@
-"""Splits a document into passages: sections are packed whole where they fit, and never only a heading."""
+"""Splits a document into chunks: whole sections where they fit, and no chunk that is only a heading."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from knowledge.split.cutter import TextCutter
 from knowledge.split.passage import RESERVED_HEADING_TOKENS, SPECIAL_TOKENS, WINDOW_TOKENS, render_headings
 
 MAX_RULE_CHARS = 40
-"""Characters: a line without letters or digits, such as a rule, goes with what is near it."""
-LOOKAHEAD_PASSAGES = 8
-"""So many passages of one section are looked at together; the first half of a longer one goes before it has ended."""
+"""A shorter line without letters and digits, such as a rule, is no chunk by itself."""
+LOOKAHEAD_CHUNKS = 8
+"""Chunks of a section that are balanced together; of a longer section the first half is emitted before its end."""
 
 CELL_BORDER = re.compile(r"(?<!\\)\|")
 SPACES = re.compile(r"[ \t]{2,}")
 
-MIN_PASSAGE_TOKENS = 16
+MIN_CHUNK_TOKENS = 16
 JOINT_TOKENS = 3
-"""Tokens of the empty line between two blocks."""
+"""Of the empty line between two blocks."""
 LENGTH_SLACK = 1.12
-"""How much longer than the others a passage may be, so that it can end where a sentence does."""
+"""Factor by which a chunk may exceed the mean of its section, to end with a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +42,11 @@ class SplitPassage:
     text: str
     page: int | None
     section: tuple[str, ...]
-    """The headings above it, outermost first."""
+    """Headings above the text, outermost first."""
 
 
 class SectionBlocks:
-    """The blocks of one section that wait, with what is asked about them for each new one kept up to date."""
+    """The pending blocks of one section, with running totals."""
 
     def __init__(self, blocks: Iterable[PendingBlock] = ()) -> None:
         self.blocks: list[PendingBlock] = []
@@ -61,7 +61,7 @@ class SectionBlocks:
         self.body_count += waiting.is_body
 
     def split_off_tail(self, tokens: int) -> tuple[SectionBlocks, list[PendingBlock]]:
-        """The first blocks, and the last ones, as many as have at most so many tokens."""
+        """Return the first blocks, and the last ones with at most this many tokens."""
         first, left = 0, self.tokens
         while left > tokens:
             left -= self.blocks[first].tokens + JOINT_TOKENS
@@ -70,15 +70,15 @@ class SectionBlocks:
 
 
 class Splitter:
-    """One document: feed it the pages in order, then finish it."""
+    """Splits one document: `feed` takes its pages in order, `finish` returns the rest."""
 
     def __init__(self, tokenizer: Tokenizer, title: str = "", window: int = WINDOW_TOKENS) -> None:
         self._cutter, self._blocks = TextCutter(tokenizer), BlockReader()
         self._title, self._window = title, min(window, WINDOW_TOKENS) - SPECIAL_TOKENS
-        self._max_tokens = lru_cache(maxsize=1)(self._find_room_below)
+        self._max_tokens = lru_cache(maxsize=1)(self._count_tokens_left)
         self._heading_path: list[tuple[int, str]] = []
         self._pending = SectionBlocks()
-        self._held_passage: SplitPassage | None = None
+        self._held_chunk: SplitPassage | None = None
         self._page: int | None = None
 
     def feed(self, page: PageText) -> Iterator[SplitPassage]:
@@ -91,22 +91,22 @@ class Splitter:
     def finish(self) -> Iterator[SplitPassage]:
         yield from self._end_page()
         self._join_to_held()
-        for draft in pack_passages(self._pending.blocks, self._cutter, self._max_tokens(self._section)):
-            yield from self._emit_passage(draft)
-        if self._held_passage:
-            yield self._held_passage
-        self._pending, self._held_passage = SectionBlocks(), None
+        for draft in pack_chunks(self._pending.blocks, self._cutter, self._max_tokens(self._section)):
+            yield from self._emit_chunk(draft)
+        if self._held_chunk:
+            yield self._held_chunk
+        self._pending, self._held_chunk = SectionBlocks(), None
 
     def _join_to_held(self) -> None:
-        """Headings that nothing follows stand under what went before them."""
-        held, last = self._held_passage, list(pack_passages(self._pending.blocks, self._cutter, self._window))
+        """Append headings at the end of the document to the last chunk."""
+        held, last = self._held_chunk, list(pack_chunks(self._pending.blocks, self._cutter, self._window))
         if held is None or len(last) != 1 or last[0].has_body:
             return
         if self._cutter.count_tokens(held.text) + last[0].tokens + JOINT_TOKENS <= self._max_tokens(held.section):
-            self._held_passage, self._pending = replace(held, text=f"{held.text}\n\n{last[0].text}"), SectionBlocks()
+            self._held_chunk, self._pending = replace(held, text=f"{held.text}\n\n{last[0].text}"), SectionBlocks()
 
     def _end_page(self) -> Iterator[SplitPassage]:
-        """A passage stands on one page; headings at the foot of it go to the next."""
+        """Emit the chunks of a page; headings at its bottom are kept for the next page."""
         for block in self._blocks.finish():
             yield from self._add_block(block)
         if self._pending.body_count:
@@ -130,14 +130,14 @@ class Splitter:
         self._add_aside(TextBlock(heading.text))
 
     def _add_aside(self, block: TextBlock) -> None:
-        """What is no passage by itself, unless it is very long."""
+        """Add a heading or a rule, which is no chunk by itself unless it is very long."""
         tokens = self._cutter.count_tokens(block.text)
         self._pending.add(PendingBlock(block, tokens, is_body=tokens * 2 > self._window - RESERVED_HEADING_TOKENS))
 
     def _add_body(self, block: TextBlock | CodeBlock | TableBlock) -> Iterator[SplitPassage]:
         self._pending.add(PendingBlock(block, count_block_tokens(block, self._cutter)))
-        if self._pending.tokens > LOOKAHEAD_PASSAGES * self._window:
-            self._pending, later = self._pending.split_off_tail(LOOKAHEAD_PASSAGES * self._window // 2)
+        if self._pending.tokens > LOOKAHEAD_CHUNKS * self._window:
+            self._pending, later = self._pending.split_off_tail(LOOKAHEAD_CHUNKS * self._window // 2)
             yield from self._close_section()
             for waiting in later:
                 self._pending.add(waiting)
@@ -146,35 +146,35 @@ class Splitter:
     def _section(self) -> tuple[str, ...]:
         return tuple(title for _, title in self._heading_path)
 
-    def _find_room_below(self, section: tuple[str, ...]) -> int:
-        """What the title and the headings leave of the window."""
+    def _count_tokens_left(self, section: tuple[str, ...]) -> int:
+        """Return the tokens that title and headings leave of the window."""
         return max(
             self._window
             - min(self._cutter.count_tokens(render_headings((self._title, *section))), RESERVED_HEADING_TOKENS),
-            MIN_PASSAGE_TOKENS,
+            MIN_CHUNK_TOKENS,
         )
 
     def _close_section(self) -> Iterator[SplitPassage]:
-        """The section, as far as it waits here; a rule at its end that fits nowhere goes on to what follows."""
-        drafts = list(pack_passages(self._pending.blocks, self._cutter, self._max_tokens(self._section)))
+        """Emit the pending blocks; a heading or rule at the end that fits nowhere is kept for the next section."""
+        drafts = list(pack_chunks(self._pending.blocks, self._cutter, self._max_tokens(self._section)))
         self._pending = SectionBlocks(drafts.pop().blocks if drafts and not drafts[-1].has_body else ())
         for draft in drafts:
-            yield from self._emit_passage(draft)
+            yield from self._emit_chunk(draft)
 
-    def _emit_passage(self, draft: PassageDraft) -> Iterator[SplitPassage]:
-        if self._held_passage:
-            yield self._held_passage
-        self._held_passage = SplitPassage(draft.text.strip("\n"), self._page, self._section)
+    def _emit_chunk(self, draft: ChunkDraft) -> Iterator[SplitPassage]:
+        if self._held_chunk:
+            yield self._held_chunk
+        self._held_chunk = SplitPassage(draft.text.strip("\n"), self._page, self._section)
 
 
 def cut_table(table: TableBlock, cutter: TextCutter, capacity: int) -> Iterator[str]:
-    """Parts of at most so many tokens, each a table."""
+    """Yield parts of a table of at most `capacity` tokens, each with the header."""
     names = split_cells(table.header)
     header = format_header(names)
     used = cutter.count_tokens(header)
     repeated = used * 2 <= capacity
     if not repeated:
-        # Too wide to stand above every part: said once, and each cell brings its own column's name.
+        # too long to repeat: it comes once, and each cell is written with the name of its column
         yield from cutter.cut_prose(" | ".join(names), capacity)
     waiting: list[str] = []
     tokens = used
@@ -194,7 +194,7 @@ def cut_table(table: TableBlock, cutter: TextCutter, capacity: int) -> Iterator[
 
 
 def _cut_wide_row(names: Sequence[str], values: Sequence[str], cutter: TextCutter, capacity: int) -> Iterator[str]:
-    """One row as "column: value" in one line, as many in a part as fit."""
+    """Yield one row as "column: value" pairs, as many in a part as fit."""
     joined, tokens = "", 0
     for place, value in enumerate(values):
         name = names[place] if place < len(names) and len(names[place]) <= 100 else ""
@@ -216,38 +216,33 @@ def split_cells(line: str) -> list[str]:
 
 
 def format_header(names: Sequence[str]) -> str:
-    """A header with the line that makes it one."""
     return f"| {' | '.join(names)} |\n|{'---|' * len(names)}"
 
 
 @dataclass(frozen=True, slots=True)
 class PendingBlock:
-    """A block on its way into a passage."""
-
     block: TextBlock | CodeBlock | TableBlock
     tokens: int
     is_body: bool = True
-    """False for what is no passage by itself, such as a heading."""
+    """False for a heading or a rule."""
 
 
 @dataclass(slots=True)
-class PassageDraft:
-    """A passage on its way."""
-
+class ChunkDraft:
     capacity: int
     text: str = ""
     tokens: int = 0
     has_body: bool = False
     blocks: list[PendingBlock] = field(default_factory=list)
-    """What it was begun with before it had a body: if it never has one, these go on to the next section."""
+    """Blocks before the first body; without a body they are moved to the next section."""
 
     def fits(self, tokens: int) -> bool:
         return not self.text or self.tokens + tokens + JOINT_TOKENS <= self.capacity
 
-    def find_room(self) -> int:
-        """What a heading that waits for its text leaves of a passage, so that it need not stand alone."""
-        room = self.capacity - self.tokens - JOINT_TOKENS
-        return room if self.text and not self.has_body and room * 2 >= self.capacity else self.capacity
+    def find_block_capacity(self) -> int:
+        """Return the capacity for the next block: less after a heading, so that a part of the block fits below it."""
+        left = self.capacity - self.tokens - JOINT_TOKENS
+        return left if self.text and not self.has_body and left * 2 >= self.capacity else self.capacity
 
     def add(self, text: str, tokens: int, waiting: PendingBlock) -> None:
         joint = "\n" if isinstance(waiting.block, TextBlock) and waiting.block.tight else "\n\n"
@@ -259,7 +254,7 @@ class PassageDraft:
 
 
 def count_block_tokens(block: TextBlock | CodeBlock | TableBlock, cutter: TextCutter) -> int:
-    """How many tokens the block has as it will stand there."""
+    """Return the tokens of a block as it is written into a chunk."""
     match block:
         case TextBlock(text=text):
             return cutter.count_tokens(text)
@@ -273,46 +268,46 @@ def sum_tokens(run: Sequence[PendingBlock]) -> int:
     return sum(waiting.tokens + JOINT_TOKENS for waiting in run) - JOINT_TOKENS
 
 
-def pack_passages(run: Sequence[PendingBlock], cutter: TextCutter, max_tokens: int) -> Iterator[PassageDraft]:
-    """Packs blocks greedily into passages of similar length."""
-    draft = PassageDraft(choose_capacity(sum_tokens(_drop_after_last_body(run)), max_tokens))
+def pack_chunks(run: Sequence[PendingBlock], cutter: TextCutter, max_tokens: int) -> Iterator[ChunkDraft]:
+    """Pack blocks greedily into chunks of similar length."""
+    draft = ChunkDraft(choose_capacity(sum_tokens(_drop_after_last_body(run)), max_tokens))
     for waiting in run:
-        for text, tokens in _cut_block(waiting, cutter, draft.find_room()):
+        for text, tokens in _cut_block(waiting, cutter, draft.find_block_capacity()):
             if not draft.fits(tokens):
                 yield draft
-                draft = PassageDraft(draft.capacity)
+                draft = ChunkDraft(draft.capacity)
             draft.add(text, tokens, waiting)
     if draft.text.strip():
         yield draft
 
 
 def _drop_after_last_body(run: Sequence[PendingBlock]) -> Sequence[PendingBlock]:
-    """Without what only follows the last text, such as a rule: for that nothing is cut in two."""
+    # a rule at the end must not cause another chunk
     last = max((place for place, waiting in enumerate(run) if waiting.is_body), default=len(run))
     return run[: last + 1]
 
 
 def choose_capacity(tokens: int, max_tokens: int) -> int:
-    """How long a passage may be, so that all of them are about as long."""
+    """Return the length limit that makes all chunks of a section about equally long."""
     if tokens <= max_tokens:
         return max_tokens
-    passages = -(-tokens // max_tokens)
-    return min(int(tokens / passages * LENGTH_SLACK) + JOINT_TOKENS, max_tokens)
+    chunks = -(-tokens // max_tokens)
+    return min(int(tokens / chunks * LENGTH_SLACK) + JOINT_TOKENS, max_tokens)
 
 
-def _cut_block(waiting: PendingBlock, cutter: TextCutter, room: int) -> Iterator[tuple[str, int]]:
-    """A block with its tokens, cut where it is too long for one passage."""
+def _cut_block(waiting: PendingBlock, cutter: TextCutter, capacity: int) -> Iterator[tuple[str, int]]:
+    """Yield the parts of a block and their tokens; a block that is too long is cut."""
     match waiting.block:
         case TextBlock(text=text):
-            if waiting.tokens <= room:
+            if waiting.tokens <= capacity:
                 yield text, waiting.tokens
                 return
-            texts = cutter.cut_prose(text, room)
+            texts = cutter.cut_prose(text, capacity)
         case CodeBlock(text=text, fence=fence):
-            inside = cutter.cut_code(text, max(room - _count_fence_tokens(fence, cutter), MIN_PASSAGE_TOKENS // 2))
+            inside = cutter.cut_code(text, max(capacity - _count_fence_tokens(fence, cutter), MIN_CHUNK_TOKENS // 2))
             texts = [f"{fence}\n{part}\n{find_closing_fence(fence)}" for part in inside]
         case TableBlock() as table:
-            texts = list(cut_table(table, cutter, room))
+            texts = list(cut_table(table, cutter, capacity))
     yield from zip(texts, cutter.count_tokens_of_each(texts), strict=True)
 
 

@@ -1,7 +1,7 @@
-"""A parser that was taken over by its document: everything it tries in order to get out. Only the tests load it.
+"""The attempts of a compromised parser to escape from the sandbox, for tests/faults/test_sandbox.py.
 
-The document is JSON that says where the targets are. Each attempt either succeeds or raises OSError; all of them run in
-one process, so what would spoil the next ones (a new root, another user namespace) comes last.
+The document is JSON with the targets. Each attempt either succeeds or raises OSError; all of them run in
+one process, so those that disturb the others (a new root, another user namespace) come last.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ AT_FDCWD, SIGCHLD = -100, 17
 
 
 class Needs(Enum):
-    """What an attempt takes to succeed where there is no sandbox."""
+    """What an attempt needs to succeed without a sandbox."""
 
     NOTHING = ""
     ROOT = "root"
@@ -55,7 +55,7 @@ class Needs(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """What a parser could be after; the test makes all of it."""
+    """The targets of the attempts, made by the test."""
 
     folder: str
     """With `secret.txt` (another document), `link`, `doomed` (a file), `empty` (a folder), `stream` and `datagram`."""
@@ -63,10 +63,10 @@ class Targets:
     victim: int
     """A process of the same user, such as the server."""
     address: int
-    """Where the victim keeps a secret in its memory."""
+    """The address of a secret in the memory of the victim."""
     port: int
     key: int
-    """For objects of System V."""
+    """Key of System V IPC objects."""
 
     @property
     def secret(self) -> str:
@@ -90,7 +90,7 @@ def add(name: str, deed: Deed, needs: Needs = Needs.NOTHING) -> None:
 
 
 def call(name: str, *arguments: object) -> int:
-    """A system call by its number, past the C library and Python."""
+    """Make a system call by its number."""
     number = NUMBERS[name][0 if INTEL else 1]
     return call_number(number, *arguments)
 
@@ -122,13 +122,13 @@ def _try(deed: Deed, targets: Targets) -> str:
         deed(targets)
     except OSError as error:
         return errno.errorcode.get(error.errno or 0, str(error))
-    except Exception as error:  # a fault of the attempt itself
+    except Exception as error:  # a bug in the attempt
         return f"{type(error).__name__}: {error}"
     return "succeeded"
 
 
 def _initial_environment() -> str | None:
-    """What the kernel shows of it, where it may be read."""
+    """Return the initial environment of this process, if /proc shows it."""
     try:
         return Path("/proc/self/environ").read_text().strip("\0")
     except OSError:
@@ -144,7 +144,7 @@ def _count_descriptors() -> int:
     return count
 
 
-# Reading what is not its document
+# Reading other files
 
 
 def read(path: str) -> bytes:
@@ -280,7 +280,7 @@ def _(_: Targets) -> object:
 
 
 def _reach(name: str, *arguments: object) -> object:
-    """A call that would end this process if it went well: that the kernel looked at it says enough."""
+    """Make a call that would replace this process; that the program is not found shows that the call is allowed."""
     try:
         return call(name, *arguments)
     except FileNotFoundError:
@@ -423,7 +423,7 @@ add("open a socket to a virtual machine", lambda _: call("socket", 40, socket.SO
 add("open a socket for cryptography", lambda _: call("socket", 38, socket.SOCK_SEQPACKET, 0), Needs.LUCK)
 
 
-# Objects of the kernel that stay, and calls with a long record of holes
+# Persistent kernel objects, and calls with many past vulnerabilities
 
 add("leave shared memory behind", lambda to: call("shmget", to.key, 4096, 0o1600))
 add("leave a message queue behind", lambda to: call("msgget", to.key, 0o1600))
@@ -464,7 +464,7 @@ def _splice(document: int) -> object:
 
 @attempt("call the kernel as a program of another processor", Needs.LUCK)
 def _(_: Targets) -> object:
-    """getpid by int 0x80, which has the numbers of the 386."""
+    """Call getpid through int 0x80, which uses the numbers of the i386 ABI."""
     if not INTEL:
         raise PermissionError(errno.EPERM, "there is no other processor")
     code = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
@@ -475,11 +475,11 @@ def _(_: Targets) -> object:
     return answer
 
 
-# What spoils the rest comes last
+# Attempts that disturb the others
 
 
 def _mount(to: Targets) -> object:
-    """In a mount namespace of its own, so that it is gone with this process."""
+    """In a new mount namespace, which ends with this process."""
     call("unshare", 0x00020000)
     call("mount", b"none", b"/", None, 0x44000, None)  # changes stay in this namespace
     return call("mount", b"none", to.folder.encode(), b"tmpfs", 0, None)

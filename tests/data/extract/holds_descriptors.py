@@ -1,4 +1,4 @@
-"""A parser whose module holds a descriptor with a high number when it is imported, as the fork server may."""
+"""A parser whose module opens a descriptor with a high number on import, as the fork server may have one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parsers that misbehave, each in its own way. Only the tests load them."""
+"""Parsers that misbehave, for the tests of the child processes."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def swells(source: Source) -> Extraction:
 
 
 def swells_in_native_code(source: Source) -> Extraction:
-    """Allocates behind Python's back and gives up as C++ and Rust do."""
+    """Allocate in native code and abort like C++ and Rust when an allocation fails."""
     libc = ctypes.CDLL(None)
     libc.malloc.restype = ctypes.c_void_p
     while address := libc.malloc(10 << 20):
@@ -155,7 +155,7 @@ def speaks_without_end(source: Source) -> Extraction:
 
 
 def sends_rubbish(source: Source) -> Extraction:
-    """Takes the pipe over, as a parser could that was taken over by its document."""
+    """Write to the pipe directly, as a compromised parser could."""
     for descriptor in range(3, 64):
         try:
             os.write(descriptor, b"P\x7f\xff\xff\xff not a frame")
@@ -165,7 +165,7 @@ def sends_rubbish(source: Source) -> Extraction:
 
 
 def sends_crumbs(source: Source) -> Extraction:
-    """A page that never ends, a byte at a time: something comes all the while."""
+    """Send an endless page byte by byte."""
     for descriptor in range(3, 64):
         with contextlib.suppress(OSError):
             os.write(descriptor, b"P\x00\x0f\xff\xff")

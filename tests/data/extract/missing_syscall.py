@@ -1,6 +1,6 @@
-"""Runs a command where the kernel lacks a system call, as in a container that does not permit it.
+"""Runs a command on a kernel that lacks a system call, as in a container that does not permit it.
 
-python lacking.py NUMBER COMMAND...
+python missing_syscall.py NUMBER COMMAND...
 """
 
 from __future__ import annotations

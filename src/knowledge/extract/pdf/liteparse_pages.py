@@ -1,53 +1,30 @@
-"""liteparse's reading of a PDF, in batches of pages so that a long document never stands in memory as a whole."""
+"""liteparse's reading of a PDF, in batches of pages so that memory does not grow with the document."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator
-from typing import TypeVar
+from collections.abc import Iterator
 
 from liteparse import LiteParse, ParseBatch, ParsedPage
 
 from knowledge.extract.base import Source
-from knowledge.extract.text.markdown import find_links
+from knowledge.extract.pdf.repairs.pages import drop_empty_fence, fill_missing_pages, ignore_parse_failure
 
-T = TypeVar("T")
 PAGES_PER_BATCH = 20
-EMPTY_FENCE = re.compile(r"^```\w*\s*```$")
 
 
 def read_structured_pages(source: Source, count: int, forms: bool) -> Iterator[str]:
-    """The Markdown of each page, in order; an empty one where liteparse has nothing to say."""
-    expected = 1
-    for number, markdown in _read_numbered_pages(source, forms):
-        while expected < number:
-            yield ""
-            expected += 1
-        if expected == number <= count:
-            yield markdown
-            expected += 1
-    for _ in range(expected, count + 1):
-        yield ""
+    """Yield the Markdown of each page in order; an empty text where liteparse has none."""
+    return fill_missing_pages(_read_numbered_pages(source, forms), count)
 
 
 def _read_numbered_pages(source: Source, forms: bool) -> Iterator[tuple[int, str]]:
-    batches = _try_or_none(lambda: _batches(source, forms))
-    while batches is not None and (batch := _try_or_none(lambda: next(batches, None))) is not None:
+    batches = ignore_parse_failure(lambda: _parse_batches(source, forms))
+    while batches is not None and (batch := ignore_parse_failure(lambda: next(batches, None))) is not None:
         for page in batch.result.pages:
-            yield page.page_num, _tidy_markdown(page.markdown) + _render_form_fields(page)
+            yield page.page_num, drop_empty_fence(page.markdown) + _render_form_fields(page)
 
 
-def _try_or_none(step: Callable[[], T | None]) -> T | None:
-    """Whatever liteparse stumbles over, pdfium still has the text. A panic in Rust is not an Exception."""
-    try:
-        return step()
-    except (MemoryError, KeyboardInterrupt, SystemExit):
-        raise
-    except BaseException:
-        return None
-
-
-def _batches(source: Source, forms: bool) -> Iterator[ParseBatch]:
+def _parse_batches(source: Source, forms: bool) -> Iterator[ParseBatch]:
     parser = LiteParse(
         ocr_enabled=False,
         image_mode="off",
@@ -55,7 +32,7 @@ def _batches(source: Source, forms: bool) -> Iterator[ParseBatch]:
         quiet=True,
         num_workers=1,
         extract_links=False,
-        keep_headers_footers=True,  # what it takes for such are chapter headings too often
+        keep_headers_footers=True,  # RunningHeaders removes them: liteparse removes chapter headings too
         extract_form_fields=forms,
         continue_on_page_error=True,
     )
@@ -63,21 +40,8 @@ def _batches(source: Source, forms: bool) -> Iterator[ParseBatch]:
     return batches
 
 
-def _tidy_markdown(markdown: str) -> str:
-    return EMPTY_FENCE.sub("", _drop_images(markdown).strip())
-
-
-def _drop_images(markdown: str) -> str:
-    """Each goes with the end of its line."""
-    pieces, done = [], 0
-    for image in find_links(markdown, "!["):
-        pieces.append(markdown[done : image.start])
-        done = image.end + markdown.startswith("\n", image.end)
-    return "".join(pieces) + markdown[done:]
-
-
 def _render_form_fields(page: ParsedPage) -> str:
-    """What somebody entered into the form on this page; the field's own words say what it means."""
+    """Return the filled-in form fields of a page as a list of "label: value"."""
     lines = [
         f"- {field.alternate_name or field.name}: {field.value}"
         for field in page.form_fields or []

@@ -1,7 +1,7 @@
-"""PDF: per page the better of two readings of its text layer, or what can be recognised where there is none.
+"""Reads PDF: each page from its text layer, or by OCR where it has none.
 
-liteparse gives structure (columns, headings, tables); pdfium gives every character. Where liteparse lost too many words
-pdfium's plain text is taken.
+liteparse returns structure (columns, headings, tables), pdfium every character. Where liteparse lost too many words,
+pdfium's text is taken.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from knowledge.extract.base import Extraction, Facts, PageText, Source
 from knowledge.extract.image import ocr
 from knowledge.extract.pdf import liteparse_pages
 from knowledge.extract.pdf.choose_reading import choose_reading, is_at_top, read_plain
-from knowledge.extract.pdf.lines import LostLines, RunningHeaders
 from knowledge.extract.pdf.outline import PdfOutline
-from knowledge.extract.pdf.tables import CellFinder
+from knowledge.extract.pdf.repairs.pages import RunningHeaders, restore_lost_lines
+from knowledge.extract.pdf.repairs.tables import CellFinder
+from knowledge.extract.pdf.repairs.titles import read_metadata
 from knowledge.model import ExtractionMethod, Json
 
 PDF_DATE = re.compile(r"D:(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(?:(Z|[+-]\d\d)'?(\d\d)?)?")
@@ -30,7 +31,7 @@ PLACEHOLDER_VALUE = re.compile(
     r"(?i)^(\(?(?:untitled|anonymous|unspecified|unknown)\)?|microsoft word - .*|"
     r".*\.(docx?|indd|pptx?|xlsx?|pdf|dvi|tex|qxd|rtf))$"
 )
-"""What a program put there because nobody had."""
+"""Metadata that programs write where the author wrote none."""
 
 MAX_PAGES = 50_000
 
@@ -44,22 +45,23 @@ TEXT_ANNOTATIONS = (
 )
 MAX_ANNOTATIONS = 1000
 MAX_NOTE_BYTES = 20_000
-"""Bytes of one note."""
 
 MIN_TEXT_LETTERS, MAX_STAMP_LETTERS = 16, 200
-"""Letters: fewer than the first are no text layer, fewer than the second may be a stamp on a scan."""
+"""A page with fewer letters than the first has no text layer, with fewer than the second it may be a stamped scan."""
 SCAN_COVER_SHARE = 0.5
 MAX_PIXELS = 40_000_000
 MAX_DPI, TARGET_SIDE_PIXELS = 300, 2300
-"""A small page is drawn with more dots to the inch, up to the first, until its longer side has so many pixels."""
+"""The resolution of a small page is raised to at most MAX_DPI until its longer side has TARGET_SIDE_PIXELS."""
 UNMAPPED_LETTER = re.compile("[\ufffd\ue000-\uf8ff]")
-"""What a font without a table of characters yields."""
+"""Returned for a font without a table of characters."""
+MAX_UNMAPPED_SHARE = 0.3
+BLANK_CHECK_PIXELS, MAX_BLANK_CONTRAST = 400, 16
+"""A page drawn at this size whose grey values differ by less than this (of 255) is blank."""
 POINTS_PER_INCH = 72
 
 
 def read_pdf_facts(document: pdfium.PdfDocument, doc_type: str) -> Facts:
-    given = document.get_metadata_dict(skip_empty=True)
-    info = {key: value.strip() for key, value in given.items() if not PLACEHOLDER_VALUE.match(value.strip())}
+    info = {key: value for key, value in read_metadata(document).items() if not PLACEHOLDER_VALUE.match(value)}
     metadata: Json = {
         "created": to_iso_date(info.get("CreationDate", "")),
         "modified": to_iso_date(info.get("ModDate", "")),
@@ -77,7 +79,7 @@ def read_pdf_facts(document: pdfium.PdfDocument, doc_type: str) -> Facts:
 
 
 def to_iso_date(value: str) -> str | None:
-    """The date of a PDF in the form that everybody else uses."""
+    """Convert a PDF date (ISO 32000-1, 7.9.4) to ISO 8601."""
     found = PDF_DATE.match(value)
     if not found:
         return None
@@ -99,7 +101,7 @@ def extract(source: Source, doc_type: str) -> Extraction:
     document = _open_document(source)
     count = len(document)
     if count > MAX_PAGES:
-        raise errors.ParserTooBig(f"It has {count} pages", pages=count, limit=MAX_PAGES)
+        raise errors.ParserTooBig(f"It has {count} pages, more than {MAX_PAGES}", pages=count, limit=MAX_PAGES)
     if count == 0:
         raise errors.NoText("It has no pages", filename=source.filename)
     if source.force_ocr:
@@ -120,23 +122,24 @@ def _read_pages(document: pdfium.PdfDocument, source: Source) -> Iterator[PageTe
     if source.force_ocr:
         yield from (_recognise_page(document, index, source, "") for index in range(len(document)))
         return
-    outline, lost, running = PdfOutline(document), LostLines(), RunningHeaders()
+    outline, running = PdfOutline(document), RunningHeaders()
+    restored: set[str] = set()
     forms = document.get_formtype() != 0
     for index, markdown in enumerate(liteparse_pages.read_structured_pages(source, len(document), forms)):
-        page = _read_page(document, index, markdown, lost, source)
+        page = _read_page(document, index, markdown, restored, source)
         if page.method is ExtractionMethod.TEXT_EXTRACTION:
             page = replace(page, text=outline.apply_headings(index, running.strip_page(page.text, index + 1)))
         yield page
 
 
-def _read_page(document: pdfium.PdfDocument, index: int, markdown: str, lost: LostLines, source: Source) -> PageText:
+def _read_page(document: pdfium.PdfDocument, index: int, markdown: str, restored: set[str], source: Source) -> PageText:
     try:
         page = document[index]
         try:
             rotated = page.get_rotation() != 0
             plain = read_plain(page)
             text = choose_reading(markdown, plain, rotated, CellFinder(page))
-            text = lost.restore(text, plain.text, partial(is_at_top, page)) + render_notes(page)
+            text = restore_lost_lines(text, plain.text, partial(is_at_top, page), restored) + render_notes(page)
             scanned = needs_ocr(page, text)
         finally:
             page.close()
@@ -156,14 +159,14 @@ def _recognise_page(document: pdfium.PdfDocument, index: int, source: Source, te
     except errors.MissingDependency:
         raise
     except (errors.KnowledgeError, pdfium.PdfiumError, RuntimeError, OSError, ValueError) as error:
-        return PageText(text, index + 1, warning=f"Page {index + 1} could not be recognised: {error}")
+        return PageText(text, index + 1, warning=f"OCR of page {index + 1} failed: {error}")
     if len(found) > len(text):
         return PageText(found, index + 1, ExtractionMethod.OCR)
     return PageText(text, index + 1)
 
 
 def render_notes(page: pdfium.PdfPage) -> str:
-    """Each note as a line below the page."""
+    """Return the annotations of a page as lines to append to its text."""
     count = min(MAX_ANNOTATIONS, pdfium.raw.FPDFPage_GetAnnotCount(page))
     found = (_read_note(page, index) for index in range(count))
     return "".join(f"\n\nNote: {line}" for line in dict.fromkeys(found) if line)
@@ -195,21 +198,20 @@ def needs_ocr(page: pdfium.PdfPage, text: str) -> bool:
     letters = sum(map(str.isalnum, text))
     if letters < MIN_TEXT_LETTERS:
         return not _is_blank(page)
-    if len(UNMAPPED_LETTER.findall(text)) > 0.3 * len(text):
+    if len(UNMAPPED_LETTER.findall(text)) > MAX_UNMAPPED_SHARE * len(text):
         return True
     return letters < MAX_STAMP_LETTERS and _measure_image_share(page) > SCAN_COVER_SHARE
 
 
 def _is_blank(page: pdfium.PdfPage) -> bool:
-    """Whether nothing is drawn on it at all, seen from afar."""
     width, height = page.get_size()
-    scale = min(1.0, 400 / max(width, height, 1))
+    scale = min(1.0, BLANK_CHECK_PIXELS / max(width, height, 1))
     low, high = page.render(scale=scale, grayscale=True).to_pil().convert("L").getextrema()
-    return bool(high - low < 16)
+    return bool(high - low < MAX_BLANK_CONTRAST)
 
 
 def _measure_image_share(page: pdfium.PdfPage) -> float:
-    """The share of the page under its largest picture."""
+    """Return the share of the page that its largest image covers."""
     width, height = page.get_size()
     largest = 0.0
     for found in page.get_objects(filter=[pdfium.raw.FPDF_PAGEOBJ_IMAGE], max_depth=3):

@@ -1,4 +1,4 @@
-"""The life of a child: lock itself in, do one task, hand over its frames, end."""
+"""Entry point of a child process: confine itself, run one task, write its frames, exit."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from knowledge.extract.sandbox import confine as sandbox
 
 
 def run_task(request: TaskRequest, output: int) -> None:
-    """Do the task and write its frames to a file descriptor. The parent sees the end of the pipe as our end."""
+    """Run the task and write its frames to a file descriptor, with a final END or ERROR frame."""
     try:
         _run_confined(request, output)
         _write_all(output, frames.dump_frame(frames.FrameKind.END, {}))
     except errors.KnowledgeError as error:
         _write_all(output, frames.dump_error(error))
     except MemoryError:
-        _write_all(output, frames.dump_error(errors.ParserTooBig("Reading it takes more memory than is allowed")))
+        _write_all(output, frames.dump_error(errors.ParserTooBig("Processing exceeded its memory limit")))
     except BrokenPipeError:
-        pass  # the parent has lost interest
+        pass  # the parent stopped reading
     except BaseException as error:  # a panic in Rust is not an Exception
         _write_all(output, frames.dump_error(_to_damaged_error(error)))
 
@@ -38,7 +38,9 @@ def _run_confined(request: TaskRequest, output: int) -> None:
     for frame in task(request):
         written += len(frame)
         if written > limits.text_bytes:
-            raise errors.ParserTooBig("Its text is longer than is allowed", limit_bytes=limits.text_bytes)
+            raise errors.ParserTooBig(
+                f"Its text is longer than {limits.text_bytes >> 20} MB", limit_bytes=limits.text_bytes
+            )
         _write_all(output, frame)
         if frames.is_progress(frame):
             progress += 1
@@ -46,10 +48,7 @@ def _run_confined(request: TaskRequest, output: int) -> None:
 
 
 def _to_damaged_error(error: BaseException) -> errors.KnowledgeError:
-    """A parser stumbled over this document in a way that nobody thought of; it costs this document only."""
-    return errors.Damaged(
-        f"It could not be read: {type(error).__name__}: {str(error)[:200]}", reason=type(error).__name__
-    )
+    return errors.Damaged(f"The parser failed: {type(error).__name__}: {str(error)[:200]}", reason=type(error).__name__)
 
 
 def _write_all(output: int, data: bytes) -> None:
@@ -59,7 +58,7 @@ def _write_all(output: int, data: bytes) -> None:
 
 
 def redirect_stdio(stderr: int | None = None) -> None:
-    """Nothing that a parser reads or prints may reach the descriptors that belong to the server."""
+    """Redirect the standard descriptors, because those of the server may carry a protocol (MCP over stdio)."""
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
     os.dup2(nothing, 1)
@@ -69,12 +68,13 @@ def redirect_stdio(stderr: int | None = None) -> None:
 
 
 def main() -> None:
-    """A child that was started as a program of its own: the request on standard input, frames on standard output."""
+    """Run a spawned child: the request comes from standard input, frames go to standard output."""
     clear_environment()
     request = TaskRequest.load(sys.stdin.buffer.read())
     output = os.dup(1)
     redirect_stdio()
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the end of a service is for the server, which then ends us
+    # a service manager sends it to every process of a service; the server ends its children itself
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sandbox.die_with_parent()
     run_task(request, output)
     os._exit(0)

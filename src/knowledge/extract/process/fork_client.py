@@ -1,4 +1,4 @@
-"""Children from a fork server: about two milliseconds each, because the parsers are loaded already. Linux only."""
+"""Client of the fork server, which starts a child in a few milliseconds (decision 0017). Linux only."""
 
 from __future__ import annotations
 
@@ -34,29 +34,29 @@ class ForkedChild:
         return os.read(self._output, PIPE_BYTES)
 
     def kill(self) -> None:
-        """The server kills its child when our end of the control socket says no more."""
+        """Close our side of the control socket, on which the fork server kills the child."""
         with contextlib.suppress(OSError):
             self._control.shutdown(socket.SHUT_WR)
 
     def wait_for_exit(self) -> ChildExit:
         os.close(self._output)
-        said = self._read_exit_report()
-        return ChildExit(said.get("code", -9), said.get("resident", 0), self._stderr.read_and_close())
+        report = self._read_exit_report()
+        return ChildExit(report.get("code", -9), report.get("resident", 0), self._stderr.read_and_close())
 
     def _read_exit_report(self) -> dict[str, int]:
-        """What the server told about the child, line by line; nothing when the server is gone too."""
+        """Return the server's JSON lines about the child, merged; empty if the server has died too."""
         data = bytearray()
         with self._control as control, contextlib.suppress(OSError):
             while piece := control.recv(4096):
                 data += piece
-        said: dict[str, int] = {}
+        report: dict[str, int] = {}
         for line in data.splitlines():
-            said |= cast(dict[str, int], json.loads(line))
-        return said
+            report |= cast(dict[str, int], json.loads(line))
+        return report
 
 
 class ForkServerClient:
-    """Our side of the fork server; it is started anew should it ever be gone."""
+    """Starts the fork server, and starts it again if it has died."""
 
     def __init__(self, preload: list[str]) -> None:
         self._preload = preload
@@ -70,29 +70,25 @@ class ForkServerClient:
 
     def close(self) -> None:
         with self._lock:
-            if self._socket is not None:
-                self._socket.close()
-            if self._process is not None:
-                _wait_or_kill(self._process)
-            self._socket = self._process = None
+            self._disconnect()
 
     def start_child(self, request: bytes) -> ForkedChild:
-        pages, pages_out = os.pipe()
-        last_words = StderrPipe()
+        output, output_writer = os.pipe()
+        stderr = StderrPipe()
         ours, theirs = socket.socketpair()
-        _enlarge_pipe(pages_out)
+        _enlarge_pipe(output_writer)
         try:
-            self._send_request(request, [pages_out, last_words.writer, theirs.fileno()])
+            self._send_request(request, [output_writer, stderr.writer, theirs.fileno()])
         except BaseException:
-            os.close(pages)
-            last_words.read_and_close()
+            os.close(output)
+            stderr.read_and_close()
             ours.close()
             raise
         finally:
-            os.close(pages_out)
-            last_words.close_writer()
+            os.close(output_writer)
+            stderr.close_writer()
             theirs.close()
-        return ForkedChild(pages, last_words, ours)
+        return ForkedChild(output, stderr, ours)
 
     def _send_request(self, request: bytes, descriptors: list[int]) -> None:
         with self._lock:
@@ -102,10 +98,12 @@ class ForkServerClient:
                     socket.send_fds(connection, [struct.pack("!I", len(request))], descriptors)
                     connection.sendall(request)
                     return
-                except OSError as error:  # the server is gone: once more, with a new one
+                except OSError as error:  # the server has died: try once more with a new one
                     self._disconnect()
                     if attempt == 2:
-                        raise Unavailable("The parsers could not be started", reason=str(error)) from error
+                        raise Unavailable(
+                            f"The fork server of the parsers does not start: {error}", reason=str(error)
+                        ) from error
 
     def _connect(self) -> socket.socket:
         if self._socket is None or self._process is None or self._process.poll() is not None:
@@ -136,7 +134,7 @@ def _start_server(preload: list[str]) -> tuple[subprocess.Popen[bytes], socket.s
 
 
 def _wait_or_kill(process: subprocess.Popen[bytes]) -> None:
-    """It ends by itself when its socket closes; this is for the case that it does not."""
+    """Wait for the server, which exits when its socket closes, and kill it if it does not."""
     try:
         process.wait(timeout=5)
     except subprocess.TimeoutExpired:

@@ -1,8 +1,8 @@
-"""A small process with the parsers loaded that forks one child for each document it is asked to read.
+"""A process with the parsers imported that forks one child per document (decision 0017).
 
-Over its socket come requests, each with three descriptors: a pipe for the child's pages, a pipe for its last words, and
-a control socket. On the control socket the server says how the child ended; when the other side closes it, the child is
-killed. When the server's own socket closes, it ends, and its children with it.
+Each request on its socket carries three descriptors: a pipe for the child's frames, a pipe for its standard error, and
+a control socket. The server reports the child's exit on the control socket, and kills the child when the other side
+closes it. When the server's own socket closes, the server exits, and its children with it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class ForkServer:
         self._requests = requests
         self._selector = selectors.DefaultSelector()
         self._children: dict[int, RunningChild] = {}
-        """By the descriptor that stands for the process."""
+        """By pidfd."""
         self._loaded_tasks: set[tuple[str, str]] = set()
 
     def serve(self) -> None:
@@ -54,39 +54,39 @@ class ForkServer:
                     self._reap_child(key.fd)
 
     def _accept_request(self) -> bool:
-        """Take one request; False when nobody is there any more to send one."""
+        """Read one request and fork its child; return False when the socket is closed."""
         descriptors: list[int] = []
         data = _receive_request(self._requests, descriptors)
         if not data or len(descriptors) != DESCRIPTORS_PER_REQUEST:
             return False
-        pages, last_words, control = descriptors
+        output, stderr, control = descriptors
         request = TaskRequest.load(data)
         self._load_task(request)
         pid = os.fork()
         if pid == 0:
-            self._become_child(request, pages, last_words)
-        os.close(pages)
-        os.close(last_words)
+            self._become_child(request, output, stderr)
+        os.close(output)
+        os.close(stderr)
         self._watch_child(RunningChild(pid, socket.socket(fileno=control)))
         return True
 
     def _load_task(self, request: TaskRequest) -> None:
-        """Load what a task needs the first time that one is asked for: its children then open only their document."""
+        """Import what a new kind of task needs before the fork, so that its children share it."""
         if request.preload_key in self._loaded_tasks:
             return
-        with contextlib.suppress(Exception):  # the child meets the same error, and can say it
+        with contextlib.suppress(Exception):  # the child has the same error and reports it
             request.load_task()
             self._loaded_tasks.add(request.preload_key)
             freeze_garbage_collector()
 
-    def _become_child(self, request: TaskRequest, pages: int, last_words: int) -> None:
+    def _become_child(self, request: TaskRequest, output: int, stderr: int) -> None:
         try:
             os.setpgid(0, 0)
             sandbox.die_with_parent()
             signal.signal(signal.SIGINT, signal.SIG_DFL)
-            child_main.redirect_stdio(last_words)
-            _close_other_descriptors(pages)
-            child_main.run_task(request, pages)
+            child_main.redirect_stdio(stderr)
+            _close_other_descriptors(output)
+            child_main.run_task(request, output)
             os._exit(0)
         finally:
             os._exit(70)
@@ -100,14 +100,14 @@ class ForkServer:
             running.control.send(json.dumps({"pid": running.pid}).encode() + b"\n")
 
     def _kill_cancelled(self, running: RunningChild) -> None:
-        """The parent closed its end; if the child ended in the same moment, there is nothing left to do."""
+        # a child that has just been reaped has a closed control socket
         if running.control.fileno() >= 0:
             _kill_process_group(running.pid)
             self._selector.unregister(running.control)
 
     def _reap_child(self, process: int) -> None:
         running = self._children.pop(process)
-        _kill_process_group(running.pid)  # whatever else stands in its process group
+        _kill_process_group(running.pid)  # processes that the child started
         _, status, usage = os.wait4(running.pid, 0)
         self._selector.unregister(process)
         os.close(process)
@@ -120,10 +120,10 @@ class ForkServer:
 
 
 def _receive_request(requests: socket.socket, descriptors: list[int]) -> bytes:
-    """One request, as one message: its length, its bytes, and the descriptors beside the length."""
-    room = socket.CMSG_SPACE(DESCRIPTORS_PER_REQUEST * array.array("i").itemsize)
-    head, beside, _, _ = requests.recvmsg(4, room)
-    for level, kind, data in beside:
+    """Read one request: its length with the descriptors, then its bytes."""
+    ancillary_bytes = socket.CMSG_SPACE(DESCRIPTORS_PER_REQUEST * array.array("i").itemsize)
+    head, ancillary, _, _ = requests.recvmsg(4, ancillary_bytes)
+    for level, kind, data in ancillary:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
             descriptors.extend(array.array("i", data))
     if len(head) < 4:
@@ -139,10 +139,9 @@ def _receive_request(requests: socket.socket, descriptors: list[int]) -> bytes:
 
 
 def _close_other_descriptors(kept: int) -> None:
-    """Every descriptor but the standard ones, however high the limit is."""
     for name in os.listdir("/proc/self/fd"):  # noqa: PTH208
         if int(name) not in (0, 1, 2, kept):
-            with contextlib.suppress(OSError):  # the one that listed them
+            with contextlib.suppress(OSError):  # the descriptor of this listing is closed already
                 os.close(int(name))
 
 
@@ -153,15 +152,16 @@ def _kill_process_group(pid: int) -> None:
 
 
 def freeze_garbage_collector() -> None:
-    """Moves all objects out of the garbage collector, so that forked children keep sharing pages (copy-on-write)."""
+    """Move all objects out of the garbage collector, so that forked children share their pages (copy-on-write)."""
     gc.collect()
     gc.freeze()
 
 
 def main(descriptor: int, preload: list[str]) -> None:
-    """Load the parsers and serve until nobody is left."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which then closes our socket
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # so is the end of a service, which all of its processes are told
+    """Import the parsers and serve until the socket is closed."""
+    # terminals and service managers send these to every process; the main process then closes our socket
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     child_main.redirect_stdio()
     sandbox.forbid_inspection()
     clear_environment()

@@ -1,7 +1,7 @@
-"""How a child answers the parent: length-prefixed frames over a pipe, each a line of JSON with text or bytes behind it.
+"""The frames that a child sends to its parent: length-prefixed, each a line of JSON followed by text or bytes.
 
-The child may have been taken over by the document it read, so the parent believes nothing: sizes are bounded and every
-field is checked. That is also why this is JSON and not pickle.
+A malicious document may have taken over the child, so the parent limits all sizes and validates every field. For the
+same reason the format is JSON and not pickle.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from knowledge.model import ExtractionMethod, Json
 HEADER = struct.Struct("!cI")
 MAX_FRAME_BYTES = 4 << 20
 MAX_HEAD_BYTES = 1 << 20
-"""JSON takes up to twenty times its size when it is read, so its part of a frame is smaller than the frame may be."""
+"""Smaller than a frame, because parsed JSON takes up to twenty times the memory of its text."""
 MAX_WARNING_CHARS = 2000
 
 
 class FrameKind(Enum):
     SANDBOX = b"C"
-    """Sent first: what of the sandbox is missing on this machine."""
+    """The first frame: protections that this machine lacks."""
     FACTS = b"F"
     PAGE = b"P"
     PIECE = b"S"
-    """A passage of a document that the child has split."""
+    """A chunk of the document."""
     MEMBER = b"M"
-    """A file of an archive; its bytes follow."""
+    """The name of a file in an archive; DATA frames follow."""
     DATA = b"D"
     DAMAGED = b"B"
-    """The member that is being sent turned out to be damaged; the next one may be fine."""
+    """The current member is damaged; the next one may be readable."""
     ANSWER = b"A"
     LINES = b"L"
     ERROR = b"E"
@@ -43,17 +43,15 @@ class FrameKind(Enum):
 
 
 PROGRESS_KINDS = (FrameKind.PAGE, FrameKind.MEMBER)
-"""Frames that earn the child more time."""
+"""Frames that extend the time limit."""
 
 
 class BrokenFrame(Exception):
-    """What came over the pipe was not written by our own code."""
+    """Invalid data from a child."""
 
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """What a frame holds."""
-
     head: Json
     data: bytes
 
@@ -66,7 +64,7 @@ class Payload:
 
 
 def dump_frame(kind: FrameKind, body: Json, text: str = "") -> bytes:
-    """JSON never holds a line end, so the first one ends it; text goes as it is, because quoting it costs the most."""
+    # text follows the JSON unquoted, because quoting is the most expensive part; JSON itself has no line end
     return dump_bytes_frame(kind, body, text.encode())
 
 
@@ -80,7 +78,7 @@ def is_progress(frame: bytes) -> bool:
 
 
 class FrameDecoder:
-    """Decodes length-prefixed frames from an untrusted child."""
+    """Decodes frames from an untrusted child."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
@@ -89,16 +87,16 @@ class FrameDecoder:
         self._buffer += piece
 
     def take_frame(self) -> tuple[FrameKind, Payload] | None:
-        """The next frame, as soon as it is there as a whole."""
+        """Return the next complete frame, or None."""
         if len(self._buffer) < HEADER.size:
             return None
-        mark, length = HEADER.unpack_from(self._buffer)
+        kind, length = HEADER.unpack_from(self._buffer)
         if length > MAX_FRAME_BYTES:
-            raise BrokenFrame("a frame is larger than any page")
+            raise BrokenFrame(f"a frame of {length} bytes exceeds {MAX_FRAME_BYTES}")
         end = HEADER.size + length
         if len(self._buffer) < end:
             return None
-        frame = _parse_frame(mark, bytes(memoryview(self._buffer)[HEADER.size : end]))
+        frame = _parse_frame(kind, bytes(memoryview(self._buffer)[HEADER.size : end]))
         del self._buffer[:end]
         return frame
 
@@ -177,7 +175,7 @@ def load_error(payload: Payload) -> errors.KnowledgeError:
     details = body.get("details")
     facts = details if isinstance(details, dict) else {}
     facts = {key: value for key, value in facts.items() if key not in ("message", "hint")}
-    return kind(read_text_field(body, "message") or "It could not be read", hint=read_text_field(body, "hint"), **facts)
+    return kind(read_text_field(body, "message") or "The parser failed", hint=read_text_field(body, "hint"), **facts)
 
 
 def read_text_field(body: Json, key: str, max_chars: int = MAX_HEAD_BYTES) -> str | None:

@@ -1,4 +1,4 @@
-"""Documents are read apart from the server: one child process each, under limits, in any number of threads at once."""
+"""Parses documents in child processes, one per document, with limits and a sandbox; thread-safe."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from knowledge.model import Json
 
 PRELOAD_MODULES = ("knowledge.extract.process.preload",)
 IDENTIFY_SECONDS = 30.0
-"""To read the directory of an archive: whoever sends one waits for it."""
+"""Short, because the caller of an upload waits while the directory of an archive is read."""
 
 E = TypeVar("E", bound=FrameStream)
 
@@ -33,7 +33,7 @@ def never_cancelled() -> bool:
 
 @dataclass(frozen=True, slots=True)
 class TaskCall:
-    """A task for a child: a function of ours as `module:function`, its arguments, and what it needs loaded."""
+    """A task for a child: `module:function`, its arguments, and a function that loads what it needs."""
 
     task: str
     arguments: Json
@@ -41,7 +41,7 @@ class TaskCall:
 
 
 class Parsers:
-    """`start` before the first thread where you can; the rest from any thread; `close` ends every child."""
+    """Starts children. Call `start` before the first thread where possible; `close` ends every child."""
 
     def __init__(
         self,
@@ -74,30 +74,30 @@ class Parsers:
         self.close()
 
     def parse(self, source: Source, *, cancelled: Callable[[], bool] = never_cancelled) -> PageStream:
-        """Read one document in a child of its own, which starts when the answer is entered with `with`."""
+        """Parse one document in a child, which starts when the returned context manager is entered."""
         return self.run_task(
             PageStream, TaskCall("knowledge.extract.process.tasks:extract_pages", {}), source, cancelled=cancelled
         )
 
     def unpack(self, source: Source, *, cancelled: Callable[[], bool] = never_cancelled) -> MemberStream:
-        """The documents in an archive, unpacked by a child."""
+        """Unpack an archive in a child."""
         return self.run_task(
             MemberStream, TaskCall("knowledge.extract.process.tasks:unpack", {}), source, cancelled=cancelled
         )
 
     def identify(self, source: Source) -> str:
-        """The type of a file. Only what is a container is opened for this, and by a child."""
+        """Return the type of a file; only containers are opened for that, in a child."""
         doc_type = formats.identify_by_first_bytes(source)
         if doc_type is not None:
             return doc_type
         limits = replace(self.limits, seconds=min(self.limits.seconds, IDENTIFY_SECONDS))
         with self.run_task(
             FrameStream, TaskCall("knowledge.extract.process.tasks:identify", {}), source, limits=limits
-        ) as exchange:
-            mark, payload = exchange.receive_frame()
-            found = payload.head.get("doc_type") if mark is FrameKind.ANSWER else None
+        ) as stream:
+            kind, payload = stream.receive_frame()
+            found = payload.head.get("doc_type") if kind is FrameKind.ANSWER else None
             if not isinstance(found, str) or found not in formats.FORMATS_BY_TYPE:
-                raise exchange.stop_with_error(frames.BrokenFrame("it named no type of file"))
+                raise stream.stop_with_error(frames.BrokenFrame(f"unknown file type {str(found)[:40]!r}"))
             return found
 
     def run_task(
@@ -109,7 +109,7 @@ class Parsers:
         cancelled: Callable[[], bool] = never_cancelled,
         limits: ParserLimits | None = None,
     ) -> E:
-        """Have a child do something; what it answers is read from the exchange, inside a `with` block."""
+        """Run a task in a child, which starts when the returned context manager is entered."""
         allowed = limits or self.limits
         request = TaskRequest(call.task, allowed, source, call.arguments, self._parser, call.prepare, self._sandbox)
         data = request.dump()

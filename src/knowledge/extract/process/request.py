@@ -1,4 +1,4 @@
-"""What a child is told: which task, on which document, under which limits."""
+"""The request to a child: task, document, limits, sandbox mode."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from knowledge.model import Json
 
 DEFAULT_PARSER = "knowledge.extract.formats:extract"
 PREPARE_ARGUMENT = "prepared"
-"""The argument that tells the preparation what to load."""
+"""The argument that is passed to the `prepare` function."""
 Parser = Callable[[Source], Extraction]
 
 
 @dataclass(frozen=True, slots=True)
 class TaskRequest:
-    """Written by the server alone: the functions that it names are imported and called."""
+    """Trusted, because only the server writes it: the functions that it names are imported and called."""
 
     task: str
-    """The function that answers, as `module:function`; it yields frames."""
+    """`module:function` of a function that yields frames."""
     limits: ParserLimits
     source: Source | None = None
     arguments: Json = field(default_factory=dict)
     parser: str = DEFAULT_PARSER
-    """The function that reads a document, for the tasks that do."""
+    """`module:function` of the function that parses a document."""
     prepare: str | None = None
-    """A function that loads what the task needs besides its document, told by one of the arguments. The fork server
-    calls it before it forks, and keeps what it loads; any other child calls it before it locks itself in."""
+    """`module:function` that loads what the task needs besides its document. The fork server calls it once before it
+    forks; a spawned child calls it before it confines itself."""
     sandbox: SandboxMode = SandboxMode.AUTO
 
     @property
@@ -76,12 +76,11 @@ class TaskRequest:
 
     @property
     def preload_key(self) -> tuple[str, str]:
-        """Requests that are equal in this need the same things loaded."""
+        """Equal for requests that need the same modules and data loaded."""
         return self.task, json.dumps([self.prepare, self.arguments.get(PREPARE_ARGUMENT)])
 
     @property
     def document(self) -> Source:
-        """The document of a task that has one."""
         if self.source is None:
             raise RuntimeError(f"{self.task} needs a document")
         return self.source
@@ -90,9 +89,9 @@ class TaskRequest:
         return cast(Parser, _import_function(self.parser))
 
     def load_task(self) -> Task:
-        """The task, with everything loaded that it needs besides its document."""
+        """Import the task and load everything that it needs besides its document."""
         task = cast(Task, _import_function(self.task))
-        _import_function(self.parser)  # locked in, a child can import only from where the libraries are
+        _import_function(self.parser)  # a confined child can import only from library folders
         if self.prepare is not None:
             _import_function(self.prepare)(cast(Json, self.arguments[PREPARE_ARGUMENT]))
         return task

@@ -1,6 +1,6 @@
-"""Children that are programs of their own: slower to start, but they work on every platform.
+"""Children that are started as new interpreters: slower than the fork server, but available on every platform.
 
-Where the kernel enforces no memory limit (macOS, Windows), the parent looks at each child's memory while it waits.
+Where the kernel enforces no memory limit (macOS, Windows), the parent polls the memory of each child while it waits.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class SpawnedChild:
         self._reader.start()
 
     def _forward_output(self, request: bytes) -> None:
-        """Forwards the child's output to a short queue; a full queue is the backpressure."""
+        """Forward the child's output to a short queue, which gives backpressure when it is full."""
         stdin, stdout = self._process.stdin, self._process.stdout
         if stdin is None or stdout is None:
             return
@@ -43,7 +43,7 @@ class SpawnedChild:
             stdin.write(request)
             stdin.close()
         except OSError:
-            pass  # it died before it had read its request; the end of its pages says so
+            pass  # the child died before it read its request; the end of its output reports that
         while piece := _read_available(stdout):
             if not self._queue_chunk(piece):
                 return

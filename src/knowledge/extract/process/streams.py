@@ -1,4 +1,4 @@
-"""The parent's side of one child: its frames, one after the other, under limits that really interrupt it."""
+"""The parent's side of one child: reads its frames and enforces limits of time, memory and size."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from knowledge.extract.zip_bundle import MAX_NAME_CHARS
 
 
 def read_resident_bytes(pid: int) -> int:
-    """In bytes; 0 where it cannot be told."""
+    """Return the resident memory of a process; 0 if unknown."""
     try:
         if sys.platform == "linux":
             return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -58,7 +58,7 @@ def _read_windows_resident_bytes(pid: int) -> int:
 log = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.2
-"""Between two looks at the caller's wish to stop and at the child's memory."""
+"""Interval of the checks for cancellation, time and memory."""
 MAX_FRAMES = 5_000_000
 
 
@@ -81,12 +81,12 @@ class FrameStream:
         self._child: ChildProcess | None = None
         self._reader = frames.FrameDecoder()
         self._waited_seconds = 0.0
-        """Only the time that we wait counts: a child that waits for us costs nobody anything."""
+        """Time spent waiting for the child; a child that waits for its reader is not charged."""
         self._progress_frames = 0
         self._frame_count = 0
         self._received_bytes = 0
         self.missing_protections: dict[str, str] = {}
-        """What of the sandbox this machine does not have, each with its reason; the child says so first."""
+        """Protections that this machine lacks, each with the reason."""
 
     def __enter__(self) -> Self:
         self._child = self._start_child()
@@ -98,7 +98,7 @@ class FrameStream:
         return self
 
     def read_start(self) -> None:
-        """Read what stands at the beginning of the answer, if something does."""
+        """Read the frames that come before the iteration; overridden by streams that have such frames."""
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -106,45 +106,47 @@ class FrameStream:
         self._stop()
 
     def receive_frames(self) -> Iterator[tuple[FrameKind, Payload]]:
-        """The frames up to the end; raises what the child raised, or why it ended without one."""
+        """Yield the frames up to END; raise the error that the child sent, or the reason of its early exit."""
         while True:
-            mark, payload = self.receive_frame()
-            if mark is FrameKind.END:
+            kind, payload = self.receive_frame()
+            if kind is FrameKind.END:
                 return
-            yield mark, payload
+            yield kind, payload
 
     def receive_frame(self) -> tuple[FrameKind, Payload]:
         try:
-            mark, payload = self._read_frame()
-            if mark is FrameKind.SANDBOX:
+            kind, payload = self._read_frame()
+            if kind is FrameKind.SANDBOX:
                 self.missing_protections = frames.load_missing_protections(payload)
                 _warn_missing_protections(tuple(self.missing_protections.values()))
-                mark, payload = self._read_frame()
-            if mark is FrameKind.ERROR:
+                kind, payload = self._read_frame()
+            if kind is FrameKind.ERROR:
                 raise frames.load_error(payload)
         except frames.BrokenFrame as error:
             raise self.stop_with_error(error) from error
-        if mark in frames.PROGRESS_KINDS:
+        if kind in frames.PROGRESS_KINDS:
             self._progress_frames += 1
-        return mark, payload
+        return kind, payload
 
     def stop_with_error(self, error: frames.BrokenFrame) -> errors.KnowledgeError:
         self._stop()
-        return errors.ParserDied(f"The parser sent something that is no page: {error}", pages=self._progress_frames)
+        return errors.ParserDied(f"The parser sent invalid data: {error}", pages=self._progress_frames)
 
     def _read_frame(self) -> tuple[FrameKind, Payload]:
         while (frame := self._reader.take_frame()) is None:
-            self._check_time()  # a page that comes in crumbs earns no time
+            self._check_time()  # also for a child that sends a frame byte by byte
             piece = self._wait_for_chunk()
             if not piece:
                 raise self._stop_and_explain()
             self._received_bytes += len(piece)
             if self._received_bytes > 2 * self._limits.text_bytes:
-                raise errors.ParserTooBig("Its text is longer than is allowed", limit_bytes=self._limits.text_bytes)
+                raise errors.ParserTooBig(
+                    f"Its text is longer than {self._limits.text_bytes >> 20} MB", limit_bytes=self._limits.text_bytes
+                )
             self._reader.add_bytes(piece)
         self._frame_count += 1
         if self._frame_count > MAX_FRAMES:
-            raise errors.ParserTooBig("It has more passages than are allowed", limit=MAX_FRAMES)
+            raise errors.ParserTooBig(f"It has more than {MAX_FRAMES} pages and passages", limit=MAX_FRAMES)
         return frame
 
     def _wait_for_chunk(self) -> bytes:
@@ -163,21 +165,22 @@ class FrameStream:
         self._check_time()
         if self._watch_memory and child.pid and read_resident_bytes(child.pid) > self._limits.memory_bytes:
             raise errors.ParserTooBig(
-                "Reading it takes more memory than is allowed", limit_bytes=self._limits.memory_bytes
+                f"Processing exceeded its memory limit of {self._limits.memory_bytes >> 20} MB",
+                limit_bytes=self._limits.memory_bytes,
             )
 
     def _check_time(self) -> None:
         allowed = self._limits.seconds_for(self._size, self._progress_frames)
         if self._waited_seconds > allowed:
             raise errors.ParserTooSlow(
-                f"Reading it took longer than {allowed:.0f} seconds",
+                f"Processing took longer than {allowed:.0f} seconds",
                 seconds=round(allowed),
                 pages=self._progress_frames,
             )
 
     def _require_child(self) -> ChildProcess:
         if self._child is None:
-            raise RuntimeError("A child answers inside the with block only")
+            raise RuntimeError("FrameStream was read outside its with block")
         return self._child
 
     def _stop_and_explain(self) -> errors.KnowledgeError:
@@ -194,37 +197,37 @@ class FrameStream:
         return child.wait_for_exit()
 
 
-@cache  # once for each reason, not for each document
+@cache  # warns once per set of reasons, not once per document
 def _warn_missing_protections(reasons: tuple[str, ...]) -> None:
     if reasons and sys.platform == "linux":
-        log.warning("Parsers are not fully contained: %s", "; ".join(reasons))
+        log.warning("Parsers run without the full sandbox: %s", "; ".join(reasons))
 
 
 class PageStream(FrameStream):
-    """A context manager: inside it `facts` is known, and iterating yields the pages as the child sends them."""
+    """The facts and pages of a document; a context manager whose iteration yields pages as the child sends them."""
 
     _facts: Facts | None = None
 
     @property
     def facts(self) -> Facts:
         if self._facts is None:
-            raise RuntimeError("The facts are known inside the with block")
+            raise RuntimeError("PageStream.facts was read outside its with block")
         return self._facts
 
     def read_start(self) -> None:
-        mark, payload = self.receive_frame()
+        kind, payload = self.receive_frame()
         try:
-            if mark is not FrameKind.FACTS:
-                raise frames.BrokenFrame("pages came before facts")
+            if kind is not FrameKind.FACTS:
+                raise frames.BrokenFrame(f"{kind.name} frame before the facts")
             self._facts = frames.load_facts(payload)
         except frames.BrokenFrame as error:
             raise self.stop_with_error(error) from error
 
     def __iter__(self) -> Iterator[PageText]:
-        for mark, payload in self.receive_frames():
+        for kind, payload in self.receive_frames():
             try:
-                if mark is not FrameKind.PAGE:
-                    raise frames.BrokenFrame(f"{mark.name} where a page was due")
+                if kind is not FrameKind.PAGE:
+                    raise frames.BrokenFrame(f"{kind.name} instead of a page")
                 page = frames.load_page(payload)
             except frames.BrokenFrame as error:
                 raise self.stop_with_error(error) from error
@@ -232,16 +235,16 @@ class PageStream(FrameStream):
 
 
 class MemberStream(FrameStream):
-    """A context manager: inside it, iterating yields each member's name and its bytes, to be read before the next."""
+    """The members of an archive; iteration yields the name and bytes of each, to be read before the next."""
 
     def __iter__(self) -> Iterator[tuple[str, Iterator[bytes]]]:
-        mark, payload = self.receive_frame()
-        while mark is not FrameKind.END:
-            if mark is not FrameKind.MEMBER:
-                raise self.stop_with_error(frames.BrokenFrame(f"{mark.name} where a member was due"))
+        kind, payload = self.receive_frame()
+        while kind is not FrameKind.END:
+            if kind is not FrameKind.MEMBER:
+                raise self.stop_with_error(frames.BrokenFrame(f"{kind.name} instead of a member"))
             member = _MemberReader(self, self._read_name(payload))
             yield member.name, member.read_chunks()
-            mark, payload = member.skip_to_next_frame()
+            kind, payload = member.skip_to_next_frame()
 
     def _read_name(self, payload: Payload) -> str:
         try:
@@ -254,7 +257,7 @@ class MemberStream(FrameStream):
 
 
 class _MemberReader:
-    """The bytes of one member, up to the frame that is no longer part of it."""
+    """Reads the DATA frames of one member, up to the first frame of another kind."""
 
     def __init__(self, stream: FrameStream, name: str) -> None:
         self.name = name
@@ -263,18 +266,18 @@ class _MemberReader:
 
     def read_chunks(self) -> Iterator[bytes]:
         while self._following_frame is None:
-            mark, payload = self._stream.receive_frame()
-            if mark is FrameKind.DATA:
+            kind, payload = self._stream.receive_frame()
+            if kind is FrameKind.DATA:
                 yield payload.data
-            elif mark is FrameKind.DAMAGED:
+            elif kind is FrameKind.DAMAGED:
                 raise errors.Damaged(str(payload.head.get("message"))[:2000], filename=self.name)
             else:
-                self._following_frame = mark, payload
+                self._following_frame = kind, payload
 
     def skip_to_next_frame(self) -> tuple[FrameKind, Payload]:
-        """Whatever the caller did not read; answers the frame that follows."""
+        """Skip the rest of the member and return the frame after it."""
         while self._following_frame is None:
-            mark, payload = self._stream.receive_frame()
-            if mark not in (FrameKind.DATA, FrameKind.DAMAGED):
-                self._following_frame = mark, payload
+            kind, payload = self._stream.receive_frame()
+            if kind not in (FrameKind.DATA, FrameKind.DAMAGED):
+                self._following_frame = kind, payload
         return self._following_frame

@@ -1,4 +1,4 @@
-"""What a child can be asked to do with a document, as frames: hand over its pages, say what it is, unpack it."""
+"""The tasks of a child: extract the pages of a document, identify its type, unpack an archive."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def identify(request: TaskRequest) -> Iterator[bytes]:
 
 
 def unpack(request: TaskRequest) -> Iterator[bytes]:
-    """Each member by its name, then its bytes; one that is damaged says so in the middle."""
+    """Yield the name and then the bytes of each member; a damaged one ends with a DAMAGED frame."""
     for name, pieces in zip_bundle.read_members(request.document):
         yield frames.dump_frame(FrameKind.MEMBER, {"name": name})
         try:

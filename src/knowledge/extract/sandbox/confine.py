@@ -1,4 +1,4 @@
-"""What a child does to itself before it opens a document: it gives up all that reading does not take."""
+"""Confines a child before it opens a document: resource limits, capabilities, Landlock, seccomp."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FILE_CAPABILITIES = 1 << 1 | 1 << 2
 
 
 class SandboxMode(StrEnum):
-    """Whether a child may read a document where the kernel cannot contain it."""
+    """What to do where the kernel lacks a protection: warn, refuse to parse, or use no sandbox at all."""
 
     AUTO = "auto"
     REQUIRE = "require"
@@ -36,26 +36,26 @@ class SandboxMode(StrEnum):
 
 
 def die_with_parent() -> None:
-    """Linux: be killed when the process that forked us ends, however it ends."""
+    """Linux: have the kernel kill this process when its parent ends."""
     if sys.platform != "linux":
         return
     parent = os.getppid()
     open_libc().prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:
+    if os.getppid() != parent:  # it ended before the call
         os._exit(1)
 
 
 def forbid_inspection() -> None:
-    """Linux: no other process of this user may trace this one, read its memory or take its descriptors.
+    """Linux: forbid other processes of this user to trace this one, read its memory or take its descriptors.
 
-    It leaves no core dump either, and the files of /proc/PID belong to root.
+    It also disables core dumps, and makes root the owner of the files in /proc/PID.
     """
     if sys.platform == "linux":
         open_libc().prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 def prepare_sandbox() -> None:
-    """In a fork server, when the parsers are imported: work out once what all its children need."""
+    """Compute in the fork server, after the imports, the parts of the sandbox that all children share."""
     if sys.platform == "linux":
         list_library_paths()
         landlock.find_abi_version()
@@ -65,9 +65,9 @@ def prepare_sandbox() -> None:
 def confine_process(
     limits: ParserLimits, size: int, document: Path | None, mode: SandboxMode = SandboxMode.AUTO
 ) -> dict[str, str]:
-    """Sandboxes this process: resource limits (rlimits), dropped capabilities, Landlock and seccomp.
+    """Sandbox this process and return the missing protections with their reasons.
 
-    What could not be done is returned, each with its reason; SandboxUnavailable where it was required.
+    Raises SandboxUnavailable if one is missing and the mode is REQUIRE.
     """
     readable = list_readable_paths(document) if sys.platform == "linux" else ()
     if sys.platform != "win32":
@@ -86,7 +86,7 @@ def confine_process(
 
 
 def limit_cpu_seconds(seconds: float) -> None:
-    """The CPU time that this process may have used in all; more, and the kernel ends it with SIGXCPU."""
+    """Limit the total CPU time of this process; beyond it the kernel kills the process with SIGXCPU."""
     if sys.platform == "win32":
         return
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
@@ -95,18 +95,18 @@ def limit_cpu_seconds(seconds: float) -> None:
 
 
 def _restrict_kernel_access(readable: tuple[str, ...]) -> dict[str, str]:
-    """Landlock before seccomp, which forbids the calls that Landlock takes."""
     if sys.platform != "linux":
         return {"platform": "only Linux has seccomp and Landlock"}
     forbid_inspection()
     _drop_capabilities()
     open_libc().prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    # Landlock first, because the seccomp filter forbids its system calls
     tried = {"landlock": landlock.restrict_files(readable), "seccomp": seccomp.install_filter()}
     return {name: reason for name, reason in tried.items() if reason is not None}
 
 
 def _drop_capabilities() -> None:
-    """Root is an ordinary user from now on, but may read its document whoever owns that."""
+    """Drop all capabilities except those that let root read a document of another user."""
     libc = open_libc()
     libc.prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
     header = struct.pack("Ii", CAPABILITY_VERSION, 0)
@@ -118,14 +118,14 @@ def _drop_capabilities() -> None:
 
 
 def _set_resource_limits(limits: ParserLimits) -> None:
-    if sys.platform == "linux":  # elsewhere the kernel takes the number and ignores it; the parent watches instead
+    if sys.platform == "linux":  # other kernels ignore it; there the parent polls
         _lower_limit(resource.RLIMIT_AS, _read_address_space_bytes() + limits.memory_bytes)
     _lower_limit(resource.RLIMIT_NOFILE, limits.open_files)
     _lower_limit(resource.RLIMIT_CORE, 0)
 
 
 def _forbid_file_growth() -> None:
-    """No file grows, no page is locked in memory, no message waits in a queue."""
+    """Forbid writing to files, locking memory and POSIX message queues."""
     for name in ("RLIMIT_FSIZE", "RLIMIT_MEMLOCK", "RLIMIT_MSGQUEUE"):
         if hasattr(resource, name):
             _lower_limit(getattr(resource, name), 0)
@@ -138,16 +138,16 @@ def _lower_limit(limit: int, value: int) -> None:
 
 
 def _read_address_space_bytes() -> int:
-    """What is mapped already: the interpreter and the parsers that were loaded before the fork."""
+    """Return the size of what is mapped already: the interpreter and the imported parsers."""
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def _disable_python_sockets() -> None:
-    """Where the kernel cannot be asked, at least Python code finds no sockets."""
+    """Disable sockets in Python, the only protection on platforms without seccomp."""
 
     def refuse(*_: object, **__: object) -> None:
-        raise PermissionError("A parser has no business on the network")
+        raise PermissionError("Parsers have no network access")
 
     for name in ("socket", "create_connection", "create_server", "socketpair", "getaddrinfo"):
         setattr(socket, name, refuse)

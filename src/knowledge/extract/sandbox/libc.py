@@ -1,4 +1,4 @@
-"""The C library of a Linux process; the kernel's newer calls have no other name in Python."""
+"""The C library, through which Python makes system calls that it has no functions for."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from functools import cache
 @cache
 def open_libc() -> ctypes.CDLL:
     if sys.platform != "linux":
-        raise OSError("only Linux has the calls that are made through it")
+        raise OSError(f"libc is used on Linux only, not on {sys.platform}")
     return ctypes.CDLL(None, use_errno=True)
 
 
 def describe_errno() -> str:
-    """Why the last call failed."""
     return os.strerror(ctypes.get_errno())

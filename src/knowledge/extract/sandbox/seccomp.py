@@ -1,8 +1,8 @@
-"""A seccomp filter that leaves a Linux child the system calls that parsers need, by name, and refuses all others.
+"""A seccomp filter that allows a child only the system calls that parsers need (decision 0016).
 
-The filter is a BPF program that the kernel runs on each system call; it needs no privileges and cannot be taken off.
-What is refused fails with EPERM, which every parser reports as an ordinary error. Calls for which libraries have
-another way where the kernel lacks them fail with ENOSYS, so that they take that way.
+The filter is a BPF program that the kernel runs on each system call; it needs no privileges and cannot be removed.
+Refused calls fail with EPERM, which parsers report as an ordinary error. Calls that libraries can do without fail with
+ENOSYS, as on an older kernel, so that the libraries use their fallback.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ AARCH64_NUMBERS = {
 @dataclass(frozen=True, slots=True, eq=False)
 class Architecture:
     audit_arch: int
-    """The AUDIT_ARCH constant that a filter sees beside the number."""
+    """The AUDIT_ARCH constant in struct seccomp_data."""
     numbers: dict[str, int]
     newest_number: int = 450
-    """Higher numbers are newer than this table; libraries that try one know what to do where a kernel lacks it."""
+    """Higher numbers fail with ENOSYS, because libraries that try a new call have a fallback."""
 
 
 ARCHITECTURES = {
@@ -68,12 +68,12 @@ ARCHITECTURES = {
 
 
 def find_architecture() -> Architecture | None:
-    """The table of this processor; None where there is none, also for a 32-bit program on a 64-bit kernel."""
+    """Return the table of this processor; None if there is none, also for a 32-bit program."""
     return ARCHITECTURES.get(platform.machine()) if sys.platform == "linux" and sys.maxsize > 1 << 32 else None
 
 
 ALLOWED_SYSCALLS = (
-    # descriptors that are open, and looking at files
+    # open descriptors, file metadata
     *("read", "readv", "pread64", "preadv", "preadv2", "write", "writev", "close", "close_range", "lseek"),
     *("dup", "dup2", "dup3", "pipe", "pipe2", "fstat", "newfstatat", "stat", "lstat", "statx", "access", "faccessat"),
     *("faccessat2", "getdents64", "getcwd", "fadvise64", "recvfrom"),
@@ -83,34 +83,34 @@ ALLOWED_SYSCALLS = (
     # memory and threads
     *("brk", "mmap", "munmap", "mprotect", "mremap", "madvise", "membarrier", "futex", "set_robust_list"),
     *("set_tid_address", "rseq", "sched_yield", "sched_getaffinity", "getcpu", "gettid", "arch_prctl"),
-    # signals to itself, time, facts about itself, and the end
+    # signals to itself, time, information about itself, exit
     *("rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "sigaltstack", "restart_syscall", "clock_gettime"),
     *("clock_getres", "gettimeofday", "time", "times", "getpid", "getppid", "getuid", "geteuid", "getgid", "getegid"),
     *("uname", "sysinfo", "getrusage", "getrlimit", "getrandom", "exit", "exit_group"),
 )
 ENOSYS_SYSCALLS = ("clone3", "openat2", "futex_waitv", "pkey_alloc")
-"""Answered with ENOSYS. clone3 and openat2 keep their flags behind a pointer, which a filter cannot follow."""
+"""clone3 and openat2 pass their flags by pointer, which a filter cannot follow."""
 EINVAL_SYSCALLS = ("readlink", "readlinkat")
-"""Answered with EINVAL, as for a file that is no symbolic link, so that realpath works and links tell nothing."""
+"""EINVAL means "not a symbolic link": realpath works, and the targets of links stay unknown."""
 
 WRITE_FLAGS = os.O_WRONLY | os.O_RDWR | getattr(os, "O_CREAT", 0) | getattr(os, "O_TRUNC", 0)
 NON_READ_FLAGS = WRITE_FLAGS | getattr(os, "O_APPEND", 0) | getattr(os, "O_PATH", 0) | getattr(os, "O_ASYNC", 0)
 CLONE_THREAD, CLONE_PTHREAD_FLAGS = 0x00010000, 0x007D0F00
-"""The flag of a thread; every flag that glibc and musl set for one (pthread_create)."""
+"""The thread flag, and all flags that pthread_create of glibc and musl sets."""
 FCNTL_COMMANDS = (0, 1, 2, 3, 4, 1030)
-"""F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_DUPFD_CLOEXEC: neither locks, leases, owners nor pipe sizes."""
+"""F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_DUPFD_CLOEXEC; no locks, leases, owners or pipe sizes."""
 IOCTL_COMMANDS = (0x5401, 0x5413, 0x541B, 0x5421, 0x5451)
 """TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIOCLEX."""
 PRCTL_OPTIONS = (15, 16, 0x53564D41)
-"""PR_SET_NAME, PR_GET_NAME, PR_SET_VMA: names of threads and of memory."""
+"""PR_SET_NAME, PR_GET_NAME, PR_SET_VMA (names of threads and of memory)."""
 RLIMIT_CPU, AF_UNIX, SOCK_STREAM, SOCK_TYPE_MASK = 0, 1, 1, 0xF
 X32_BIT = 0x40000000
-"""With this bit x86 numbers its calls in another way."""
+"""Set in the numbers of the x32 ABI, which duplicates all calls."""
 
 SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC = 1, 1
 LOAD, AND, JUMP_EQUAL, JUMP_GREATER, JUMP_AT_LEAST, JUMP_ANY_BIT, RETURN = 0x20, 0x54, 0x15, 0x25, 0x35, 0x45, 0x06
 NUMBER_OFFSET, ARCHITECTURE_OFFSET, ARGUMENTS_OFFSET = 0, 4, 16
-"""Where struct seccomp_data has them; both architectures are little-endian, so an argument's low half comes first."""
+"""Offsets in struct seccomp_data; both architectures are little-endian, so the low half of an argument comes first."""
 
 
 def _encode_instruction(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
@@ -125,13 +125,13 @@ ALLOW, REFUSE = _encode_instruction(RETURN, 0x7FFF0000), _encode_errno(errno.EPE
 
 
 def install_filter() -> str | None:
-    """Put the filter on every thread of this process, for good; why that was not possible, if it was not.
+    """Install the filter on every thread of this process; return the reason if that is not possible.
 
     PR_SET_NO_NEW_PRIVS must be set before.
     """
     architecture = find_architecture()
     if architecture is None:
-        return "there is no seccomp filter for this processor"
+        return f"there is no seccomp filter for the processor {platform.machine()}"
     program = build_filter(architecture, os.getpid())
     steps = ctypes.create_string_buffer(program, len(program))
     header = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(steps))
@@ -144,18 +144,18 @@ def install_filter() -> str | None:
 
 
 def prepare_filter() -> None:
-    """Build the part of the filter that is the same for every process."""
+    """Build and cache the part of the filter that is the same for every process."""
     if (architecture := find_architecture()) is not None:
         _build_shared_part(architecture)
 
 
 def build_filter(architecture: Architecture, pid: int) -> bytes:
-    """The filter for one process, which alone it may signal, or it could not abort."""
+    """Return the filter of a process, which may send signals only to itself (abort needs that)."""
     signals = [_build_rule(architecture, name, _allow_values(0, (pid,))) for name in ("kill", "tgkill", "tkill")]
     return b"".join([*_build_shared_part(architecture), *signals, REFUSE])
 
 
-@cache  # by the fork server, once for all its children
+@cache  # computed by the fork server once for all children
 def _build_shared_part(architecture: Architecture) -> tuple[bytes, ...]:
     steps = [
         _encode_instruction(LOAD, ARCHITECTURE_OFFSET),
@@ -175,7 +175,7 @@ def _build_shared_part(architecture: Architecture) -> tuple[bytes, ...]:
 
 
 def _build_argument_rules() -> dict[str, bytes]:
-    """What decides about calls that are allowed with some arguments only."""
+    """Return the rules of calls that are allowed with some arguments only."""
     return {
         "open": _refuse_bits(1, NON_READ_FLAGS),
         "openat": _refuse_bits(2, NON_READ_FLAGS),
@@ -187,14 +187,14 @@ def _build_argument_rules() -> dict[str, bytes]:
         "fcntl": _allow_values(1, FCNTL_COMMANDS),
         "ioctl": _allow_values(1, IOCTL_COMMANDS),
         "prctl": _allow_values(0, PRCTL_OPTIONS),
-        # its own limits may be read; only processor time may be set, which every page handed over raises
+        # reading its own limits is allowed; setting is for CPU time only, which each page that was sent raises
         "prlimit64": _decide_unless_zero(0, REFUSE)
         + _load_argument(1)
         + _encode_instruction(JUMP_EQUAL, RLIMIT_CPU, 0, 1)
         + ALLOW
         + _decide_unless_zero(2, REFUSE, halves=2)
         + ALLOW,
-        # asynchronous native code wakes itself up with a pair of sockets; a datagram socket could reach others
+        # asynchronous native code wakes itself through a socket pair; a datagram socket could reach other processes
         "socketpair": _load_argument(0)
         + _encode_instruction(JUMP_EQUAL, AF_UNIX, 1, 0)
         + REFUSE
@@ -208,7 +208,7 @@ def _build_argument_rules() -> dict[str, bytes]:
 
 
 def _build_rule(architecture: Architecture, name: str, decision: bytes) -> bytes:
-    """Decide about one call; nothing where the architecture does not have it."""
+    """Return the rule of one call; empty if the architecture does not have the call."""
     number = architecture.numbers.get(name)
     if number is None:
         return b""

@@ -1,4 +1,4 @@
-"""Tables that liteparse reads wrongly (without borders, rows run together), repaired with pdfium's text."""
+"""Repairs of tables: read column by column, rows merged, prose read as a table."""
 
 from __future__ import annotations
 
@@ -12,21 +12,20 @@ from itertools import groupby, pairwise
 import pypdfium2 as pdfium
 
 from knowledge.extract import markdown_tables
-from knowledge.extract.pdf.lines import reduce_to_letters
+from knowledge.extract.pdf.repairs.words import reduce_to_letters
 
 MIN_GAP_HEIGHTS = 0.75
-"""A gap between two cells, in heights of the letters beside it."""
+"""Smallest gap between two cells, in heights of the letters beside it."""
 MAX_MEAN_CELL_CHARS = 24
-"""Letters in a cell, on average; columns of prose have longer lines."""
+"""Longest mean length of a table's cells; lines in columns of prose are longer."""
 
 Box = tuple[float, float, float, float]
 
 MIN_TABLE_LINES = 3
-"""Lines of a table."""
 MAX_SHORT_LINE_LETTERS = 30
-"""Letters of a line between two torn ones that may belong to their table."""
+"""Longest line between two torn lines that can belong to the same table."""
 MIN_ANCHOR_LETTERS = 4
-"""Letters of a line that can be told from others."""
+"""Shortest line that identifies a place on the page."""
 NOT_LETTERS = re.compile(r"[^\w\n]+|_+")
 TOKEN = re.compile(r"[^\s|]+")
 MARKDOWN_MARKS = str.maketrans("", "", "\\*_#")
@@ -36,20 +35,17 @@ TABLE = re.compile(r"(?m)^\|.*(?:\n\|.*)*")
 NO_WORDS = re.compile(r"[\W_]*")
 FENCE = "```"
 DOT_LEADERS = ". . ."
-"""Between a word and its page, in a table of contents."""
 
 Lines = list[str]
 
 CELL_BORDER = re.compile(r"(?<!\\)\|")
 EMPHASIS_MARKS = str.maketrans("", "", "\\*")
-"""What Markdown adds to words."""
 SENTENCE_ENDS = (".", "!", "?", ":")
 PROSE_COLUMNS = 2
-"""Columns that lines with an indent may be taken for."""
-MIN_FILLED_CELLS, MAX_CELLS, MAX_WORDS, MAX_LINES = 3, 60, 150, 3
+MIN_FILLED_CELLS, MAX_CELLS, MAX_WORDS, MAX_MERGED_ROWS = 3, 60, 150, 3
 
-CellWords = list[list[str]]
-"""The words of each cell."""
+RowWords = list[list[str]]
+"""The words of each cell of a row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +56,13 @@ class LineCell:
 
 
 class CellFinder:
-    """Asks an open page for the places of its letters, line by line."""
+    """Finds the cells of lines by the positions of their letters on an open page."""
 
     def __init__(self, page: pdfium.PdfPage) -> None:
         self._page = page
 
     def __call__(self, lines: Sequence[str]) -> list[list[LineCell]]:
-        """One list for each line; an empty one where the line cannot be found again."""
+        """Return the cells of each line; none for a line that the page does not have."""
         textpage = self._page.get_textpage()
         try:
             return [self._find_cells(textpage, line.strip()) for line in lines]
@@ -98,7 +94,7 @@ def _make_cell(line: str, boxes: list[Box], start: int, end: int) -> LineCell:
 
 
 def build_table_rows(lines: list[list[LineCell]]) -> list[list[str]] | None:
-    """Lines of cells as rows of one table, or None where they do not look like one."""
+    """Return lines of cells as the rows of a table, or None if they do not look like one."""
     if not all(lines):
         return None
     width, often = Counter(map(len, lines)).most_common(1)[0]
@@ -129,7 +125,10 @@ FindCells = Callable[[Sequence[str]], list[list[LineCell]]]
 
 
 def restore_borderless_tables(structured: str, plain: str, find_cells: FindCells) -> str:
-    """The page with the rows of such tables in lines, each where pdfium saw it."""
+    """Rewrite tables without borders row by row, at the place where pdfium has their lines.
+
+    Fault: liteparse takes the columns of such a table for columns of prose and returns one after the other.
+    """
     lines = [line for line in plain.split("\n") if line.strip()]
     letters = NOT_LETTERS.sub("", "\n".join(lines)).casefold().split("\n")
     together = reduce_to_letters(structured)
@@ -144,12 +143,12 @@ def restore_borderless_tables(structured: str, plain: str, find_cells: FindCells
 
 
 def _may_be_table(lines: Lines, known: set[str]) -> bool:
-    """Asked before pdfium is, because asking it for the place of every letter costs the most."""
+    # checked first, because looking up the position of every letter is the slowest step
     return all(DOT_LEADERS not in line and known.issuperset(_split_words(line)) for line in lines)
 
 
 def _find_torn_runs(letters: Lines, torn: list[bool]) -> Iterator[tuple[int, int]]:
-    """Torn lines in a row, with a short one between two of them."""
+    """Yield the start and end of runs of torn lines; a short line between two of them belongs to the run."""
     start: int | None = None
     for place in range(len(torn) + 1):
         within = place < len(torn) and (
@@ -165,7 +164,7 @@ def _find_torn_runs(letters: Lines, torn: list[bool]) -> Iterator[tuple[int, int
 
 
 def _insert_table(structured: str, lines: Lines, start: int, end: int, table_markdown: str) -> str:
-    """With the words of these lines taken out of where they stand, and the table behind the line before them."""
+    """Remove the words of these lines from the page and insert the table after the line before them."""
     tokens = list(TOKEN.finditer(structured))
     held, anchor = _find_held_tokens(tokens, lines, start, end)
     needed = Counter(word for line in lines[start:end] for word in _split_words(line))
@@ -177,7 +176,7 @@ def _insert_table(structured: str, lines: Lines, start: int, end: int, table_mar
             if place not in held and block.start() <= token.start() < block.end() and _split_words(token[0])
         ]
         words = Counter(_strip_marks(tokens[place][0]) for place in free)
-        if words <= needed:  # a line that also says something else is no part of the table
+        if words <= needed:  # a line with other words is not part of the table
             needed -= words
             taken.update(free)
     if needed or not taken or _splits_a_table(structured, tokens, taken):
@@ -187,7 +186,7 @@ def _insert_table(structured: str, lines: Lines, start: int, end: int, table_mar
 
 
 def _splits_a_table(structured: str, tokens: list[re.Match[str]], taken: set[int]) -> bool:
-    """Whether some words of a table that liteparse saw would go, and others stay."""
+    """Whether only some of the words of a table in liteparse's reading would be removed."""
     for block in TABLE.finditer(structured):
         inside = [place for place, token in enumerate(tokens) if block.start() <= token.start() < block.end()]
         words = {place for place in inside if NO_WORDS.fullmatch(tokens[place][0]) is None}
@@ -197,7 +196,7 @@ def _splits_a_table(structured: str, tokens: list[re.Match[str]], taken: set[int
 
 
 def _find_held_tokens(tokens: list[re.Match[str]], lines: Lines, start: int, end: int) -> tuple[set[int], int | None]:
-    """The words that belong to other lines, and the last one before the table."""
+    """Return the tokens that belong to other lines, and the last token before the table."""
     letters = [reduce_to_letters(token[0]) for token in tokens]
     owners = [place for place, part in enumerate(letters) for _ in part]
     together = "".join(letters)
@@ -239,7 +238,7 @@ def _remove_tokens(line: str, start: int, tokens: list[re.Match[str]]) -> str:
 
 
 def _drop_empty_fence(written: Lines) -> None:
-    """Take a fence off that has just been closed with nothing left in it."""
+    """Remove a fenced block that has just been closed and is empty."""
     if written and written[-1] == FENCE:
         before = [*reversed(written[:-1])]
         filled = next((place for place, line in enumerate(before) if line), None)
@@ -256,56 +255,77 @@ def _strip_marks(word: str) -> str:
 
 
 def separate_rows(structured: str, plain: str) -> str:
-    """The page with every row of its tables in a line of its own, and no line of prose above their columns."""
+    """Repair the tables in liteparse's reading: prose read as a table, a paragraph as header, merged rows."""
     if "\n|" not in f"\n{structured}":
         return structured
-    spoken = [words for line in plain.split("\n") if (words := _strip_emphasis(line.split()))]
+    plain_lines = [words for line in plain.split("\n") if (words := _strip_emphasis(line.split()))]
     lines: list[str] = []
     for is_table, group in groupby(structured.split("\n"), key=lambda line: line.startswith("|")):
         block = list(group)
-        lines += _rewrite_table(block, spoken, lines) if is_table and len(block) > 1 else block
+        lines += _rewrite_table(block, plain_lines, lines) if is_table and len(block) > 1 else block
     return "\n".join(lines)
 
 
-def _rewrite_table(lines: list[str], plain_lines: list[list[str]], above: list[str]) -> Iterator[str]:
+def _rewrite_table(lines: list[str], plain_lines: list[list[str]], above: list[str]) -> list[str]:
     rows = [[cell.split() for cell in CELL_BORDER.split(line)[1:-1]] for line in (lines[0], *lines[2:])]
-    if len(rows[0]) == PROSE_COLUMNS and _is_prose(rows, {word for line in plain_lines for word in line}):
-        yield from (" ".join(word for cell in row for word in cell) for row in rows)
-        return
-    if len(rows) > 1 and _ends_paragraph(rows[0], plain_lines, above):
-        place = next(place for place in range(len(above) - 1, -1, -1) if above[place])
-        above[place] += " " + " ".join(word for cell in rows.pop(0) for word in cell)
-    parted = [part for row in rows for part in _split_row(row, plain_lines)]
-    yield from (_format_row(parted[0]), lines[1], *map(_format_row, parted[1:]))
+    if (prose := convert_prose_table(rows, plain_lines)) is not None:
+        return prose
+    rows = restore_paragraph_end(rows, plain_lines, above)
+    parted = [part for row in rows for part in split_merged_rows(row, plain_lines)]
+    return [_format_row(parted[0]), lines[1], *map(_format_row, parted[1:])]
 
 
-def _format_row(row: CellWords) -> str:
+def _format_row(row: RowWords) -> str:
     return f"| {' | '.join(' '.join(cell) for cell in row)} |"
 
 
-def _ends_paragraph(row: CellWords, plain_lines: list[list[str]], above: list[str]) -> bool:
-    """Whether the row over the columns is the last line of the paragraph above."""
-    before = next((line for line in reversed(above) if line), "")
-    words = _strip_emphasis(word for cell in row for word in cell)
-    opened = before and not before.startswith(("#", "|", "-")) and not before.endswith(SENTENCE_ENDS)
-    return bool(opened and not all(row) and words and words[0].islower() and words in plain_lines)
+def convert_prose_table(rows: list[RowWords], plain_lines: list[list[str]]) -> list[str] | None:
+    """Return the rows as lines of prose if a hyphenated word continues in the next row; None for a table.
+
+    Fault: liteparse takes paragraphs with a hanging indent for a table of two columns.
+    """
+    known = {word for line in plain_lines for word in line}
+    if len(rows[0]) != PROSE_COLUMNS or not _has_hyphenated_row(rows, known):
+        return None
+    return [" ".join(word for cell in row for word in cell) for row in rows]
 
 
-def _is_prose(rows: list[CellWords], known: set[str]) -> bool:
-    """Whether a word goes on from the end of one row to the start of the next: lines that were taken for cells."""
+def _has_hyphenated_row(rows: list[RowWords], known: set[str]) -> bool:
     ends = (row[-1][-1] for row in rows if row[-1])
     starts = [row[0][0] if row[0] else "" for row in rows[1:]]
     return any(end.endswith("-") and f"{end[:-1]}{start}" in known for end, start in zip(ends, starts, strict=False))
 
 
-def _split_row(row: CellWords, plain_lines: list[list[str]]) -> list[CellWords]:
-    """The rows that one was made of, where lines of the page that follow each other hold just its words."""
+def restore_paragraph_end(rows: list[RowWords], plain_lines: list[list[str]], above: list[str]) -> list[RowWords]:
+    """Return the rows without a header that is the last line of the paragraph above, which is completed.
+
+    Fault: liteparse takes the last line of a paragraph for the header of a table right below it.
+    """
+    if len(rows) < 2 or not _ends_paragraph(rows[0], plain_lines, above):
+        return rows
+    place = next(place for place in range(len(above) - 1, -1, -1) if above[place])
+    above[place] += " " + " ".join(word for cell in rows[0] for word in cell)
+    return rows[1:]
+
+
+def _ends_paragraph(row: RowWords, plain_lines: list[list[str]], above: list[str]) -> bool:
+    before = next((line for line in reversed(above) if line), "")
+    words = _strip_emphasis(word for cell in row for word in cell)
+    is_open = before and not before.startswith(("#", "|", "-")) and not before.endswith(SENTENCE_ENDS)
+    return bool(is_open and not all(row) and words and words[0].islower() and words in plain_lines)
+
+
+def split_merged_rows(row: RowWords, plain_lines: list[list[str]]) -> list[RowWords]:
+    """Return the rows of which a row was made, if consecutive lines of pdfium's text have exactly its words.
+
+    Fault: liteparse merges rows that no line is drawn between, if lines are drawn between others.
+    """
     words = _strip_emphasis(word for cell in row for word in cell)
     filled = sum(map(bool, row))
     if filled < MIN_FILLED_CELLS or len(row) > MAX_CELLS or len(words) > MAX_WORDS or len(words) < 2 * filled:
         return [row]
     for start in (place for place, line in enumerate(plain_lines) if line[0] == words[0]):
-        for count in range(2, MAX_LINES + 1):
+        for count in range(2, MAX_MERGED_ROWS + 1):
             lines = plain_lines[start : start + count]
             if (
                 sum(map(len, lines)) == len(words)
@@ -316,31 +336,31 @@ def _split_row(row: CellWords, plain_lines: list[list[str]]) -> list[CellWords]:
     return [row]
 
 
-def _assign_words(row: CellWords, lines: list[list[str]]) -> list[CellWords] | None:
-    """The words of each cell, in the line that each stands in; None where they do not add up to the lines."""
+def _assign_words(row: RowWords, lines: list[list[str]]) -> list[RowWords] | None:
+    """Assign the words of each cell to the lines; None if they do not add up to exactly these lines."""
     cells = [_strip_emphasis(cell) for cell in row]
 
     @cache
-    def deal(place: int, taken: tuple[int, ...]) -> tuple[tuple[int, ...], ...] | None:
+    def assign(place: int, taken: tuple[int, ...]) -> tuple[tuple[int, ...], ...] | None:
         if place == len(cells):
             return () if all(count == len(line) for count, line in zip(taken, lines, strict=True)) else None
         for shares in _list_shares(cells[place], lines, taken):
-            rest = deal(place + 1, tuple(count + share for count, share in zip(taken, shares, strict=True)))
+            rest = assign(place + 1, tuple(count + share for count, share in zip(taken, shares, strict=True)))
             if rest is not None:
                 return (shares, *rest)
         return None
 
-    found = deal(0, (0,) * len(lines))
+    found = assign(0, (0,) * len(lines))
     return [_take_line(row, found, number) for number in range(len(lines))] if found else None
 
 
-def _take_line(row: CellWords, found: Sequence[tuple[int, ...]], number: int) -> CellWords:
+def _take_line(row: RowWords, found: Sequence[tuple[int, ...]], number: int) -> RowWords:
     starts = [sum(shares[:number]) for shares in found]
     return [cell[start : start + shares[number]] for cell, start, shares in zip(row, starts, found, strict=True)]
 
 
 def _list_shares(words: list[str], lines: list[list[str]], taken: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    """How many of a cell's words each line may take next, even shares first."""
+    """Yield how many of a cell's words each line can take, even shares first."""
     if not lines:
         if not words:
             yield ()
@@ -351,8 +371,8 @@ def _list_shares(words: list[str], lines: list[list[str]], taken: tuple[int, ...
             yield from ((count, *rest) for rest in _list_shares(words[count:], lines[1:], taken[1:]))
 
 
-def _looks_like_rows(parts: list[CellWords], filled: int) -> bool:
-    """Numbers under each other are rows; words under each other may be one cell in two lines."""
+def _looks_like_rows(parts: list[RowWords], filled: int) -> bool:
+    # numbers below each other are rows, words below each other may be one cell of two lines
     cells = list(zip(*parts, strict=True))
     numbers = sum(all(cell) and any(map(str.isdigit, "".join(cell[-1]))) for cell in cells)
     return 2 * numbers >= filled
