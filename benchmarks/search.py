@@ -172,7 +172,7 @@ def measure_ours(recipe: Recipe, folder: Path) -> Figures:
         return found, search_pipeline.rank_candidates(found, asked)
 
     def nearest(number: int, limit: int) -> Candidates:
-        return index.snapshot.candidates(QueryTerms(()), vectors[number], everything, limit, by_words=False)
+        return index.snapshot.find_candidates(QueryTerms(()), vectors[number], everything, limit, by_words=False)
 
     rankings = [ranked(number) for number in range(QUESTIONS)]
     asked = [analyzer.analyse_question(" ".join(each), ("en",)) for each in words]
@@ -183,7 +183,7 @@ def measure_ours(recipe: Recipe, folder: Path) -> Figures:
         filtered_ms=measure_median_ms(lambda n: ask(n, IndexFilter(owner=0, collections=(n % COLLECTIONS,)))),
         recall=measure_recall(recipe, lambda n: nearest(n, 10).ids.tolist(), vectors),
         build_seconds=build_seconds,
-        words_ms=measure_median_ms(lambda n: index.snapshot.candidates(asked[n], None, everything, 100)),
+        words_ms=measure_median_ms(lambda n: index.snapshot.find_candidates(asked[n], None, everything, 100)),
         meaning_ms=measure_median_ms(lambda n: nearest(n, 100)),
         arrange_ms=measure_median_ms(lambda n: arrange_candidates(*rankings[n], 0.0, index.snapshot)),
         note_ms=measure_note_cost(index, recipe),
@@ -223,7 +223,7 @@ def measure_open(recipe: Recipe, folder: Path) -> dict[str, float]:
     index = EmbeddedIndex.open(folder, recipe.dimension, FINGERPRINT)
     opened = time.process_time()
     for number in range(QUESTIONS):
-        index.snapshot.candidates(asked[number], vectors[number], IndexFilter(owner=0), 100)
+        index.snapshot.find_candidates(asked[number], vectors[number], IndexFilter(owner=0), 100)
         if number == 0:
             first = time.process_time()
     anonymous, mapped = (after - begun for after, begun in zip(read_memory(), memory_before, strict=True))
