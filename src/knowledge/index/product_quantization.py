@@ -2,7 +2,7 @@
 
 Each group of four dimensions is encoded as one of sixteen centroids, so that a scan can keep its lookup tables in SIMD
 registers. The component along the mean direction is separated first, because embeddings lie in a narrow cone around it
-(docs/decisions/0019-product-quantization.md, recall in docs/explanation/search.md).
+(docs/decisions/0019-product-quantization.md).
 """
 
 from __future__ import annotations

@@ -31,8 +31,8 @@ from knowledge.index.product_quantization import (
 Rows: TypeAlias = NDArray[np.float16]
 
 RESCORED_CANDIDATES, REFERENCE_DIMENSION = 200, 384
-# 200 rescored candidates give recall@10 .9982 on real vectors (docs/explanation/search.md). Shorter vectors have less
-# precise codes, so proportionally more candidates are rescored at the same cost.
+# 200 rescored candidates give recall@10 .998 on real vectors (docs/explanation/search-experiments.md). Shorter vectors
+# have less precise codes, so proportionally more candidates are rescored at the same cost.
 MIN_RESCORED_SHARE = 2 / 3
 FULL_SCAN_RATIO = 0.4
 # Below this share of matching slots only their codes are scanned.
