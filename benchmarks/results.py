@@ -25,7 +25,9 @@ class Result:
     unit: str
     beside: str = ""
     beside_value: float | None = None
-    """None for a peer that is not installed."""
+    """None for a peer that was not measured."""
+    missing: str = NOT_INSTALLED
+    """Why a peer was not measured."""
 
     @property
     def ratio(self) -> float | None:
@@ -35,7 +37,7 @@ class Result:
     def to_cells(self, command: str) -> list[str]:
         beside = ""
         if self.beside:
-            value = NOT_INSTALLED if self.beside_value is None else format_value(self.beside_value, self.unit)
+            value = self.missing if self.beside_value is None else format_value(self.beside_value, self.unit)
             beside = f"{self.beside}: {value}"
         ratio = "" if self.ratio is None else f"{self.ratio:.2f}"
         return [self.what, format_value(self.ours, self.unit), beside, ratio, f"`{command}`"]

@@ -22,7 +22,7 @@ from pathlib import Path
 from results import format_table, read_results
 
 FOLDER = Path(__file__).parent
-TIMEOUT_SECONDS = 300
+TIMEOUT_SECONDS = 420
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,8 @@ BENCHMARKS = (
     Benchmark("start.py"),
     Benchmark("accept.py"),
     Benchmark("rest.py"),
-    Benchmark("search.py", ("--passages", "10000", "--peers", "qdrant-edge", "fts5-numpy"), has_peers=True),
-    Benchmark("search.py", ("--passages", "100000", "--peers", "qdrant-edge"), has_peers=True),
+    Benchmark("search.py", ("--passages", "10000", "--peers", "qdrant-edge", "fts5-numpy"), True),
+    Benchmark("search.py", ("--passages", "100000", "--peers", "qdrant-edge", "--peer-timeout", "240"), True),
     Benchmark("ingest.py", ("--chunks", "80")),
     Benchmark("extract.py"),
     Benchmark("formats.py"),
@@ -50,6 +50,7 @@ BENCHMARKS = (
     Benchmark("mcp_call.py", ("--rounds", "5")),
     Benchmark("charset.py"),
     Benchmark("quality.py", ("--modes", "text,vector,hybrid")),
+    Benchmark("alternatives.py", ("--passages", "20000"), True),
 )
 
 

@@ -251,16 +251,17 @@ def read_memory() -> tuple[int, int]:
 # -- peers, and the table -----------------------------------------------------------------------
 
 
-def measure_peers(python: str, names: list[str], passages: int) -> Iterator[tuple[str, Figures | None]]:
-    """Measure each peer in a child process; None for a peer that is not installed or failed."""
-    script = Path(__file__).with_name("search_peers.py")
-    for name in names:
-        command = [python, str(script), name, str(passages)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=3600)
-        if done.returncode:
-            reason = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
-            print(f"   {name}: {NOT_INSTALLED if reason.startswith('ModuleNotFoundError') else reason}")
-        yield name, None if done.returncode else Figures(**json.loads(done.stdout.strip().splitlines()[-1]))
+def measure_peer(python: str, name: str, passages: int, timeout_seconds: float) -> Figures | str:
+    """Measure a peer in a child process; return why it could not be measured otherwise."""
+    command = [python, str(Path(__file__).with_name("search_peers.py")), name, str(passages)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_seconds)
+    except subprocess.TimeoutExpired:
+        return f"timed out after {timeout_seconds:.0f} s"
+    if done.returncode:
+        reason = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
+        return NOT_INSTALLED if reason.startswith("ModuleNotFoundError") else reason
+    return Figures(**json.loads(done.stdout.strip().splitlines()[-1]))
 
 
 def print_figures(ours: Figures) -> None:
@@ -295,16 +296,15 @@ def print_table(measured: list[Figures]) -> None:
         )
 
 
-def make_results(ours: Figures, peers: dict[str, Figures | None]) -> list[Result]:
-    size = f"{ours.passages:,} chunks"
-    results = [
-        Result(f"{kind} search, {size}, CPU", mine, "ms", name, theirs)
-        for name, peer in peers.items()
+def make_results(ours: Figures, peers: dict[str, Figures | str]) -> list[Result]:
+    size, results = f"{ours.passages:,} chunks", []
+    for name, peer in peers.items():
+        measured, missing = (peer, "") if isinstance(peer, Figures) else (None, peer)
         for kind, mine, theirs in (
-            ("hybrid", ours.hybrid_ms, peer.hybrid_ms if peer else None),
-            ("5 % filter, hybrid", ours.filtered_ms, peer.filtered_ms if peer else None),
-        )
-    ]
+            ("hybrid search", ours.hybrid_ms, measured.hybrid_ms if measured else None),
+            ("hybrid search, 5 % filter", ours.filtered_ms, measured.filtered_ms if measured else None),
+        ):
+            results.append(Result(f"{kind}, {size}, CPU", mine, "ms", name, theirs, missing))
     build = ours.build_seconds * 1000 / ours.passages
     return [
         *(results or [Result(f"hybrid search, {size}, CPU", ours.hybrid_ms, "ms")]),
@@ -321,6 +321,7 @@ def main() -> None:
     parser.add_argument("--large", action="store_true", help="also measure a million passages")
     parser.add_argument("--peers-python", default=sys.executable, help="an interpreter with the peers installed")
     parser.add_argument("--peers", nargs="*", choices=ALL_PEERS, default=list(ALL_PEERS))
+    parser.add_argument("--peer-timeout", type=float, default=3600, metavar="SECONDS", help="limit for each peer")
     parser.add_argument("--keep", type=Path, help="a folder for the indexes, to be used again by the next run")
     add_json_option(parser)
     parser.add_argument("--open", type=Path, help=argparse.SUPPRESS)
@@ -334,10 +335,15 @@ def main() -> None:
             ours = measure_ours(Recipe(passages), (options.keep or Path(folder)) / str(passages))
         print_figures(ours)
         measured.append(ours)
-        peers = dict(measure_peers(options.peers_python, options.peers, passages))
-        for peer in filter(None, peers.values()):
-            print_peer(ours, peer)
-            measured.append(peer)
+        peers: dict[str, Figures | str] = {}
+        for name in options.peers:
+            peer = measure_peer(options.peers_python, name, passages, options.peer_timeout)
+            peers[name] = peer
+            if isinstance(peer, Figures):
+                print_peer(ours, peer)
+                measured.append(peer)
+            else:
+                print(f"   {name}: {peer}", flush=True)
         write_results(options.json, make_results(ours, peers))
     print_table(measured)
 

@@ -24,6 +24,7 @@ def test_results_survive_the_file_between_two_processes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("result", "cells"), [
     (Result("start", 1.5, "s", "imports", 1.0), ["start", "1.50 s", "imports: 1.00 s", "1.50", "`x.py`"]),
     (Result("search", 12.34, "ms", "FastMCP"), ["search", "12.3 ms", "FastMCP: not installed", "", "`x.py`"]),
+    (Result("search", 1, "ms", "Edge", None, "timed out"), ["search", "1.00 ms", "Edge: timed out", "", "`x.py`"]),
     (Result("memory", 1444, "bytes"), ["memory", "1,444 bytes", "", "", "`x.py`"]),
     (Result("nDCG@10", 0.8546, ""), ["nDCG@10", "0.855", "", "", "`x.py`"]),
 ])  # fmt: skip
