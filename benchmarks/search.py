@@ -67,7 +67,7 @@ class Figures:
 class GivenEmbedder:
     """Looks up the vectors of the queries."""
 
-    name, fingerprint, max_tokens, languages = "granite-embedding-30m-english", FINGERPRINT, 256, frozenset({"en"})
+    name, fingerprint, languages = "granite-embedding-30m-english", FINGERPRINT, frozenset({"en"})
 
     def __init__(self, questions: list[list[str]], vectors: NDArray[np.float32]) -> None:
         self.dimension = vectors.shape[1]

@@ -66,8 +66,8 @@ def test_similar_texts_are_closer_than_others(exact: GraniteEmbedder) -> None:
     assert question @ near > question @ far + 0.1
 
 
-def test_the_tokenizer_for_counting_does_not_cut(exact: GraniteEmbedder) -> None:
-    assert len(load_tokenizer().encode("word " * 1000).ids) > 1000 > WINDOW_TOKENS == exact.max_tokens
+def test_the_tokenizer_for_counting_does_not_truncate() -> None:
+    assert len(load_tokenizer().encode("word " * 1000).ids) > 1000 > WINDOW_TOKENS
 
 
 @pytest.mark.parametrize("setting", ["on", "off"])

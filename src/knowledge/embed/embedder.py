@@ -30,10 +30,6 @@ class Embedder(PassageEmbedder, Protocol):
     def dimension(self) -> int: ...
 
     @property
-    def max_tokens(self) -> int:
-        """Context window; longer texts are truncated."""
-
-    @property
     def fingerprint(self) -> str:
         """Identifies the model and its settings; stored vectors with another fingerprint must be computed again."""
 

@@ -39,7 +39,6 @@ class FolderEmbedder:
     def __init__(self, folder: Path, name: str | None = None, threads: int = 0) -> None:
         self._layout = model_folder.read_model_folder(folder)
         self.name = name or folder.resolve().name
-        self.max_tokens = self._layout.window
         tokenizer = self._layout.load_tokenizer()
         run, file = load_model(self._layout)
         self.dimension = _measure_dimension(run, folder)

@@ -39,7 +39,6 @@ Int8Setting = Literal["auto", "on", "off"]
 class GraniteEmbedder:
     name = NAME
     dimension = DIMENSION
-    max_tokens = WINDOW_TOKENS
     languages = frozenset({"en"})
     # int8 is not part of it: the vectors agree to .995, and a data folder may be moved to another CPU.
     fingerprint = f"{NAME}/cls/{WINDOW_TOKENS}/{model_file.SHA256[:16]}"

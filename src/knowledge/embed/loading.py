@@ -20,6 +20,7 @@ log = logging.getLogger(__name__)
 
 HINT = "Set KNOWLEDGE_EMBEDDING to default, none, dir:PATH, hf:NAME or openai:URL#MODEL."
 DEFAULT_NAME = "granite-embedding-30m-english"
+# Passages are split for this window even if the model supports more, because retrieval is better with small ones.
 WINDOW_TOKENS = 256
 RETRY_SECONDS = 30.0
 CLOSE_SECONDS = 5.0

@@ -41,8 +41,6 @@ QUESTION_RETRIES = EmbeddingRetryPolicy(attempts=2, first_delay_seconds=0.25, ma
 
 BATCH_TEXTS = 64
 BATCH_CHARS = 100_000
-WINDOW_TOKENS = 256
-# Passages are split for this window whatever the model supports, because retrieval is better with small ones.
 TIMEOUT = httpx.Timeout(60.0, connect=10.0)
 TRANSIENT_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504, 529})
 MAX_REASON_CHARS = 300
@@ -56,7 +54,6 @@ class EmbeddingEndpoint:
 
 class OpenAIEmbedder:
     languages: frozenset[str] | None = None
-    max_tokens = WINDOW_TOKENS
 
     def __init__(
         self,
