@@ -46,7 +46,7 @@ BENCHMARKS = (
     Benchmark("ingest.py", ("--chunks", "80")),
     Benchmark("extract.py"),
     Benchmark("formats.py"),
-    Benchmark("crawl.py", ("--pages", "50")),
+    Benchmark("crawl.py"),
     Benchmark("mcp_call.py", ("--rounds", "5")),
     Benchmark("charset.py"),
     Benchmark("quality.py", ("--modes", "text,vector,hybrid")),
