@@ -64,13 +64,8 @@ coverage: $(VENV)/.dev ## Run the tests and show which lines none of them execut
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 
-bench: $(VENV)/.dev ## Run small versions of the benchmarks in docs/explanation/performance.md
-	$(BIN)/python benchmarks/start.py
-	$(BIN)/python benchmarks/accept.py
-	$(BIN)/python benchmarks/rest.py
-	$(BIN)/python benchmarks/search.py
-	$(BIN)/python benchmarks/ingest.py
-	$(BIN)/python benchmarks/mcp_call.py
+bench: $(VENV)/.dev ## Run all benchmarks (at most 15 minutes) and print one table
+	$(BIN)/python benchmarks/run_all.py $(if $(PEERS_PYTHON),--peers-python $(PEERS_PYTHON))
 
 conformance: $(VENV)/.dev ## Run the official MCP conformance suite and the MCP Inspector
 	$(BIN)/pytest tests/conformance -rs

@@ -1,10 +1,9 @@
-"""What it costs to put something in: how soon a document is accepted, what a note costs until it is found, and how
-quickly a question is answered beside an import.
+"""Measures ingestion over REST: latency of accepting a note, CPU time until it is searchable, search during an import.
 
-    python benchmarks/accept.py [--writers 32] [--each 20]
+    python benchmarks/accept.py [--writers 32] [--each 20] [--json FILE]
 
-The server runs in a process of its own. Times by the clock stand beside one sync of the same disk, measured in the same
-run, since that is what acceptance waits for; costs are processor time of the server, read from the system.
+The server runs in a separate process. Latencies are compared with one fsync of the same disk, because accepting waits
+for two; costs are CPU time of the server, from /proc.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ import threading
 import time
 from urllib.parse import urlsplit
 
+from results import Result, add_json_option, write_results
 from server import BenchmarkServer, run_server
 
 PARAGRAPH = (
@@ -27,24 +27,25 @@ PARAGRAPH = (
 )
 
 TEN_PARTS = "\n\n".join(f"## Part {number}\n\n{PARAGRAPH * 3}" for number in range(10))
-"""A text of ten passages."""
+"""A text of ten chunks."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--writers", type=int, default=32)
     parser.add_argument("--each", type=int, default=20)
+    add_json_option(parser)
     arguments = parser.parse_args()
     sync = measure_sync_ms()
-    print(f"one sync of this disk: {sync:.1f} ms (median of 50)\n")
+    print(f"one fsync of this disk: {sync:.1f} ms (median of 50)\n")
     with run_server() as server:
         wait_for_model(server)
-        measure_acceptance(server, arguments.writers, arguments.each, sync)
+        results = measure_acceptance(server, arguments.writers, arguments.each, sync)
         wait_for_jobs(server)
-        measure_searching(server)
+        results += measure_searching(server)
     with run_server(KNOWLEDGE_EMBEDDING="none") as server:
-        measure_note_cost(server)
-        measure_bulk_import(server)
+        results += [measure_note_cost(server), measure_bulk_import(server)]
+    write_results(arguments.json, results)
 
 
 def measure_sync_ms() -> float:
@@ -59,8 +60,8 @@ def measure_sync_ms() -> float:
     return statistics.median(times)
 
 
-def measure_acceptance(server: BenchmarkServer, writers: int, each: int, sync: float) -> None:
-    """Many writers at once; nobody waits for embedding."""
+def measure_acceptance(server: BenchmarkServer, writers: int, each: int, sync: float) -> list[Result]:
+    """Add notes from many concurrent writers; a request does not wait for embedding."""
     times: list[float] = []
     lock = threading.Lock()
     ready = threading.Barrier(writers)
@@ -92,32 +93,40 @@ def measure_acceptance(server: BenchmarkServer, writers: int, each: int, sync: f
     times.sort()
     p50, p95 = find_median(times), find_p95(times)
     print(f"accepting a note, {writers} writers, {len(times)} notes, while the first ones are being embedded:")
-    print(f"  p50 {p50:.0f} ms, p95 {p95:.0f} ms = {p95 / sync:.1f} syncs of the disk; reach: p95 under 100 ms")
-    print(f"  processor time of the server {cpu:.1f} ms a note, embedding included\n")
+    print(f"  p50 {p50:.0f} ms, p95 {p95:.0f} ms = {p95 / sync:.1f} times one fsync; goal: p95 under 100 ms")
+    print(f"  CPU time of the server {cpu:.1f} ms per note, embedding included\n")
+    return [
+        Result(f"accept a note, {writers} writers, p95", p95, "ms", "one fsync", sync),
+        Result(f"accept a note, {writers} writers, CPU", cpu, "ms"),
+    ]
 
 
-def measure_searching(server: BenchmarkServer, questions: int = 200) -> None:
-    """Hybrid questions, each another one, alone and beside an import that embeds on all cores."""
+def measure_searching(server: BenchmarkServer, questions: int = 200) -> list[Result]:
+    """Run distinct hybrid searches, alone and during an import that embeds on all cores."""
     before = server.cpu_seconds()
     alone = time_searches(server, "alone", questions)
     cpu = (server.cpu_seconds() - before) * 1000 / questions
     for number in range(120):
         note = f"# Import {number}\n\n{TEN_PARTS.replace('harbour', f'harbour {number}')}"
         server.http.post("/api/v1/jobs", json={"note": note}).raise_for_status()
-    began, chunks = time.perf_counter(), count_passages(server)
-    beside = time_searches(server, "beside", questions)
-    done = (count_passages(server) - chunks) / (time.perf_counter() - began)
+    began, chunks = time.perf_counter(), count_chunks(server)
+    during = time_searches(server, "during", questions)
+    done = (count_chunks(server) - chunks) / (time.perf_counter() - began)
     left = server.http.get("/api/v1/status").json()["queue"]["queued"]
-    print(f"a hybrid search over REST, {questions} questions one after the other:")
-    print(f"  alone   p50 {find_median(alone):.1f} ms, p95 {find_p95(alone):.1f} ms; processor time {cpu:.1f} ms")
+    print(f"hybrid search over REST, {questions} sequential queries:")
+    print(f"  alone   p50 {find_median(alone):.1f} ms, p95 {find_p95(alone):.1f} ms; CPU time {cpu:.1f} ms")
     print(
-        f"  beside an import that embeds {done:.0f} passages a second, {left} notes left at the end:"
-        f" p50 {find_median(beside):.1f} ms, p95 {find_p95(beside):.1f} ms\n"
+        f"  during an import of {done:.0f} chunks/s, {left} notes left at the end:"
+        f" p50 {find_median(during):.1f} ms, p95 {find_p95(during):.1f} ms\n"
     )
+    return [
+        Result("hybrid search over REST, CPU", cpu, "ms"),
+        Result("hybrid search during an import, p95", find_p95(during), "ms", "without import", find_p95(alone)),
+    ]
 
 
 def time_searches(server: BenchmarkServer, word: str, questions: int) -> list[float]:
-    """What each question took, in milliseconds."""
+    """Return the sorted latencies in milliseconds."""
     times = []
     for number in range(questions):
         question = f"who reads the {word} ledger of ship {number} aloud on market days"
@@ -135,33 +144,35 @@ def find_p95(times: list[float]) -> float:
     return times[int(0.95 * len(times))]
 
 
-def count_passages(server: BenchmarkServer) -> int:
+def count_chunks(server: BenchmarkServer) -> int:
     return int(server.http.get("/api/v1/status").json()["chunks"])
 
 
-def measure_note_cost(server: BenchmarkServer, rounds: int = 20) -> None:
-    """A note of ten passages, from the call until it is found, without extracting and embedding."""
+def measure_note_cost(server: BenchmarkServer, rounds: int = 20) -> Result:
+    """Measure the CPU time of a note of ten chunks until it is searchable, without embedding."""
     costs = []
     for number in range(rounds):
         before = server.cpu_seconds()
         add_note(server, f"# Note {number}\n\n{TEN_PARTS}")
         costs.append((server.cpu_seconds() - before) * 1000)
-    chunks = count_passages(server) / rounds
-    print(f"a note of {chunks:.0f} passages until it is found, without a model:")
-    print(f"  processor time {statistics.median(costs):.0f} ms (median of {rounds}); reach: under 50 ms\n")
+    chunks, cost = count_chunks(server) / rounds, statistics.median(costs)
+    print(f"a note of {chunks:.0f} chunks until it is searchable, without a model:")
+    print(f"  CPU time {cost:.0f} ms (median of {rounds}); goal: under 50 ms\n")
+    return Result(f"note of {chunks:.0f} chunks until searchable, no model, CPU", cost, "ms")
 
 
-def measure_bulk_import(server: BenchmarkServer, documents: int = 200) -> None:
-    """Many documents at once."""
-    chunks = count_passages(server)
+def measure_bulk_import(server: BenchmarkServer, documents: int = 200) -> Result:
+    """Measure the CPU time per chunk of an import of many documents."""
+    chunks = count_chunks(server)
     before = server.cpu_seconds()
     for number in range(documents):
         server.http.post("/api/v1/jobs", json={"note": f"# Bulk {number}\n\n{TEN_PARTS}"}).raise_for_status()
     wait_for_jobs(server)
     cost = (server.cpu_seconds() - before) * 1000
-    added = count_passages(server) - chunks
-    print(f"in bulk, {documents} notes with {added} passages, without a model:")
-    print(f"  processor time {cost / added:.2f} ms a passage; reach: under 2 ms")
+    added = count_chunks(server) - chunks
+    print(f"bulk import, {documents} notes with {added} chunks, without a model:")
+    print(f"  CPU time {cost / added:.2f} ms per chunk; goal: under 2 ms")
+    return Result("bulk import, no model, CPU per chunk", cost / added, "ms")
 
 
 def add_note(server: BenchmarkServer, text: str) -> None:
@@ -171,7 +182,6 @@ def add_note(server: BenchmarkServer, text: str) -> None:
 
 
 def wait_for_model(server: BenchmarkServer) -> None:
-    """What a start costs is measured elsewhere."""
     while not server.http.get("/api/v1/status").json()["model"]["loaded"]:
         time.sleep(0.05)
 

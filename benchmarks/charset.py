@@ -1,16 +1,16 @@
-"""How often the encoding of a legacy text is found: ours beside chardet and charset-normalizer, in one run.
+"""Measures the detection of legacy encodings, beside chardet and charset-normalizer in the same run.
 
-    python benchmarks/charset.py [FOLDER...]
+    python benchmarks/charset.py [FOLDER...] [--json FILE]
 
-A folder holds UTF-8 texts that are named by their language (`es.txt`). Each is encoded in every code page of its
-language and cut at word boundaries into samples; a sample without a byte outside ASCII does not count. A result is
-right when it decodes the sample to the text that it was made from, by whatever name.
+A folder contains UTF-8 texts named by their language (`es.txt`); the default is tests/data/charset/paragraphs. Each
+text is encoded in every code page of its language and cut at word boundaries into samples; pure ASCII samples do not
+count. A result is correct if it decodes the sample to the original text.
 """
 
 from __future__ import annotations
 
+import argparse
 import importlib
-import sys
 import time
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -18,11 +18,12 @@ from importlib.metadata import version
 from pathlib import Path
 
 from knowledge.extract.charset import guess_encoding
+from results import NOT_INSTALLED, Result, add_json_option, write_results
 
 PARAGRAPHS = Path(__file__).parent.parent / "tests/data/charset/paragraphs"
 SIZES = (2000, 200, 50)
 STEPS = {2000: 100, 200: 60, 50: 40}
-"""How many characters lie between the beginnings of two samples of a size."""
+# Characters between the starts of two samples of a size.
 WESTERN = ("cp1252", "iso8859-1", "iso8859-15")
 CODE_PAGES = {
     **dict.fromkeys(("es", "it", "pt", "fr", "de", "sv"), WESTERN),
@@ -50,12 +51,12 @@ REPLACEMENTS = {
     "€": "EUR",
     "œ": "oe",
 }
-"""What people typed where a code page lacked a character."""
+# What people typed for characters that a code page lacks.
 Detector = Callable[[bytes], str]
 
 
 def make_samples(text: str, page: str, size: int) -> Iterator[tuple[bytes, str]]:
-    """Pieces of a text in a code page, each with what it must be decoded to."""
+    """Yield encoded samples of a text with their original."""
     text = replace_missing_chars(text, page)
     next_start = 0
     for start in [0, *(place + 1 for place, letter in enumerate(text) if letter in " \n")]:
@@ -71,7 +72,7 @@ def make_samples(text: str, page: str, size: int) -> Iterator[tuple[bytes, str]]
 
 
 def replace_missing_chars(text: str, page: str) -> str:
-    """The text with typewriter characters for those that the code page does not have."""
+    """Replace characters that the code page lacks by typewriter characters."""
     return "".join(letter if _can_encode(page, letter) else REPLACEMENTS.get(letter, "") for letter in text)
 
 
@@ -92,7 +93,7 @@ def is_decoded_right(detector: Detector, data: bytes, text: str) -> bool:
 
 
 def load_detectors() -> dict[str, Detector | None]:
-    """The detectors by name and version; None for one that is not installed."""
+    """Return the detectors by name and version; None for one that is not installed."""
     found: dict[str, Detector | None] = {"ours": guess_encoding}
     for package, make in (("chardet", _load_chardet), ("charset-normalizer", _load_charset_normalizer)):
         try:
@@ -118,7 +119,7 @@ def _load_charset_normalizer() -> Detector:
 
 
 def measure_detector(detector: Detector, folders: list[Path]) -> dict[tuple[str, int], tuple[int, int]]:
-    """For each language with code page and each size: how many samples were right, of how many."""
+    """Return the numbers of correct and of all samples, by language with code page and by size."""
     counts: dict[tuple[str, int], tuple[int, int]] = {}
     for folder in folders:
         for language, pages in {**CODE_PAGES, **OTHER_CODE_PAGES}.items():
@@ -133,18 +134,24 @@ def measure_detector(detector: Detector, folders: list[Path]) -> dict[tuple[str,
     return counts
 
 
-def main(folders: list[Path]) -> None:
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folders", type=Path, nargs="*")
+    add_json_option(parser)
+    options = parser.parse_args()
+    folders = options.folders or [PARAGRAPHS]
     names = load_detectors()
-    results = {}
+    results, sample_ms = {}, {}
     for name, detector in names.items():
         if detector is None:
-            print(f"{name}: not installed")
+            print(f"{name}: {NOT_INSTALLED}")
             continue
         detector("é".encode("cp1252") * 40)  # tables are loaded at the first call
         started = time.process_time()
         results[name] = measure_detector(detector, folders)
         calls = sum(total for _, total in results[name].values())
-        print(f"{name}: {(time.process_time() - started) / max(1, calls) * 1000:.2f} ms a sample")
+        sample_ms[name] = (time.process_time() - started) / max(1, calls) * 1000
+        print(f"{name}: {sample_ms[name]:.2f} ms per sample")
     print(f"\n{'% right of samples of':24}" + "".join(f"{name:>28}" for name in results))
     print(" " * 24 + "".join(f"{'  '.join(f'{size:>6}' for size in SIZES):>28}" for _ in results))
     rows = list(dict.fromkeys(row for counts in results.values() for row, _ in counts))
@@ -155,6 +162,28 @@ def main(folders: list[Path]) -> None:
         shares = [_format_shares(counts, members) for counts in results.values()]
         if any(share.strip(" -") for share in shares):
             print(f"{label:24}" + "".join(f"{share:>28}" for share in shares))
+    write_results(options.json, make_results(list(names), results, sample_ms))
+
+
+Counts = dict[tuple[str, int], tuple[int, int]]
+
+
+def make_results(names: list[str], counts: dict[str, Counts], sample_ms: dict[str, float]) -> list[Result]:
+    shares = {name: _share(counts_of_one) for name, counts_of_one in counts.items()}
+    return [
+        row
+        for name in names
+        if name != "ours"
+        for row in (
+            Result("encodings detected", shares["ours"], "%", name, shares.get(name)),
+            Result("detect an encoding, CPU", sample_ms["ours"], "ms", name, sample_ms.get(name)),
+        )
+    ]
+
+
+def _share(counts: Counts) -> float:
+    totals = counts.values()
+    return 100 * sum(right for right, _ in totals) / max(1, sum(total for _, total in totals))
 
 
 def _format_shares(counts: dict[tuple[str, int], tuple[int, int]], rows: list[str]) -> str:
@@ -167,4 +196,4 @@ def _format_shares(counts: dict[tuple[str, int], tuple[int, int]], rows: list[st
 
 
 if __name__ == "__main__":
-    main([Path(name) for name in sys.argv[1:]] or [PARAGRAPHS])
+    main()

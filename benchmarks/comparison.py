@@ -1,4 +1,4 @@
-"""Comparing what was measured: differences over several sets, and how well a number tells two kinds apart."""
+"""Statistics for comparing search quality: paired bootstrap over several sets, AUC, shares above a threshold."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from knowledge.engine.evaluate import BOOTSTRAP_ROUNDS, BOOTSTRAP_SEED, MeanEstimate, mean
 
 Pairs = tuple[Sequence[float], Sequence[float]]
-"""The values of one set of questions after and before, in the same order."""
+"""Values of one set of questions after and before a change, in the same order."""
 
 
 def mean_difference(sets: Sequence[Pairs], rounds: int = BOOTSTRAP_ROUNDS) -> MeanEstimate:
-    """The mean of the sets' differences, however large a set; questions are drawn anew within each (paired)."""
+    """Return the mean of the sets' mean differences with a 95 % interval from a paired bootstrap within each set."""
     gains = [[new - old for new, old in zip(after, before, strict=True)] for after, before in sets]
     chance = random.Random(BOOTSTRAP_SEED)
     means = sorted(mean([mean(chance.choices(one, k=len(one))) for one in gains]) for _ in range(rounds))
@@ -21,7 +21,7 @@ def mean_difference(sets: Sequence[Pairs], rounds: int = BOOTSTRAP_ROUNDS) -> Me
 
 
 def compute_auc(higher: Sequence[float], lower: Sequence[float]) -> float:
-    """How often one of the first stands above one of the second; a draw counts half, and 0.5 is mere chance."""
+    """Return the area under the ROC curve; ties count half, and 0.5 is chance."""
     if not higher or not lower:
         return 0.5
     ordered = sorted(lower)
@@ -29,5 +29,5 @@ def compute_auc(higher: Sequence[float], lower: Sequence[float]) -> float:
 
 
 def share_above(values: Sequence[float], threshold: float) -> float:
-    """The share of the values that reach the threshold."""
+    """Return the share of values that are at least the threshold."""
     return mean([float(value >= threshold) for value in values])

@@ -1,10 +1,10 @@
-"""What a crawl costs beyond the work itself: a site of local pages, crawled, and the same pages in one plain loop.
+"""Measures the overhead of a crawl: a local site, crawled by the engine and fetched by a plain loop.
 
-    python benchmarks/crawl.py [--pages 100] [--paragraphs 6]
+    python benchmarks/crawl.py [--pages 100] [--paragraphs 6] [--json FILE]
 
-The loop fetches each page over the same loopback, extracts and splits it in this process, and embeds its passages: no
-jobs, no children, no store, no index, no politeness. The crawl does all of that besides, in a server's engine; its
-children's time is counted too. The site itself runs in a process of its own and is counted in neither.
+The loop fetches, extracts, splits and embeds each page in this process, without jobs, child processes, store, index and
+politeness. The crawl includes all of them, with the CPU time of its child processes. The web server of the site runs in
+a separate process that is not counted.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-import random
 import resource
 import subprocess
 import sys
@@ -24,6 +23,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from made_documents import TextMaker
+from results import Result, add_json_option, write_results
+
 SITE_PROGRAM = """
 import http.server, sys
 class Quiet(http.server.SimpleHTTPRequestHandler):
@@ -34,11 +36,6 @@ print(server.server_address[1], flush=True)
 server.serve_forever()
 """
 SITE_PIDS: set[int] = set()
-WORDS = """
-the a of and to in tea kettle water leaf cup garden rain window harvest mountain village river market trade route
-steam copper porcelain morning evening season monsoon valley slope picker basket drying rolling oxidation aroma
-colour taste bitter sweet strong light export ship harbour customs paper record century method system analysis
-"""
 
 
 @dataclass(frozen=True)
@@ -49,20 +46,15 @@ class Cost:
 
 
 def write_site(folder: Path, pages: int, paragraphs: int) -> None:
-    """Pages of their own words, each linked from the first."""
-    chance, words = random.Random(7), WORDS.split()
-
-    def sentence() -> str:
-        return " ".join(chance.choices(words, k=chance.randint(8, 18))).capitalize() + "."
-
-    def paragraph() -> str:
-        return "<p>" + " ".join(sentence() for _ in range(chance.randint(4, 8))) + "</p>"
-
+    """Write pages of generated text, all linked from the first."""
+    maker = TextMaker()
     for number in range(pages):
         links = (
             "".join(f'<a href="/{other}.html">page {other}</a> ' for other in range(1, pages)) if number == 0 else ""
         )
-        parts = "".join(f"<h2>Part {part} of {number}</h2>{paragraph()}" for part in range(paragraphs))
+        parts = "".join(
+            f"<h2>Part {part} of {number}</h2><p>{maker.make_paragraph()}</p>" for part in range(paragraphs)
+        )
         name = "index" if number == 0 else str(number)
         navigation = (
             "<nav>" + "".join(f'<a href="/{item}.html">{item}</a>' for item in range(1, min(pages, 10))) + "</nav>"
@@ -85,7 +77,7 @@ def serve_site(folder: Path) -> Iterator[str]:
 
 
 def cpu_seconds() -> float:
-    """This process with its threads and children, living and ended, but for the site."""
+    """Return the CPU time of this process and its running and finished children, without the site."""
     own, ended = (resource.getrusage(which) for which in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return own.ru_utime + own.ru_stime + ended.ru_utime + ended.ru_stime + sum(map(child_cpu_seconds, find_children()))
 
@@ -96,7 +88,7 @@ def find_children() -> set[int]:
 
 
 def child_cpu_seconds(pid: int) -> float:
-    """What a child, and the children that it has waited for, have used so far."""
+    """Return the CPU time of a child and of the children that it has waited for."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
@@ -128,7 +120,7 @@ def measure_plain_loop(url: str, folder: Path) -> Cost:
 
 
 async def measure_crawls(url: str, pages: int, data: Path) -> tuple[Cost, Cost]:
-    """The first crawl, and the same again when nothing has changed."""
+    """Measure a first crawl, and a second one of the unchanged site."""
     from knowledge import app
     from knowledge.config import Settings
 
@@ -137,7 +129,7 @@ async def measure_crawls(url: str, pages: int, data: Path) -> tuple[Cost, Cost]:
     began_start = cpu_seconds()
     engine.start()
     try:
-        await asyncio.to_thread(engine._parts.models.serving.wait_for_embedder, 60)  # loading is no part of either
+        await asyncio.to_thread(engine._parts.models.serving.wait_for_embedder, 60)  # loading is not measured
         await asyncio.to_thread(engine._parts.ingest.warm_up)
         first = await time_crawl(engine, url, pages, None)
         second = await time_crawl(engine, url, pages, first[1])
@@ -166,6 +158,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pages", type=int, default=100)
     parser.add_argument("--paragraphs", type=int, default=6)
+    add_json_option(parser)
     arguments = parser.parse_args()
     os.environ.setdefault("KNOWLEDGE_LOG_LEVEL", "error")
     with tempfile.TemporaryDirectory() as name:
@@ -178,6 +171,12 @@ def main() -> None:
     print(f"{arguments.pages} pages           CPU s   wall s  passages   of the loop")
     for title, cost in (("plain loop", floor), ("crawl", first), ("crawl again", again)):
         print(f"{title:16}{cost.cpu:9.2f}{cost.wall:9.2f}{cost.passages:10}{cost.cpu / floor.cpu:12.2f}x")
+    pages = f"{arguments.pages} pages"
+    results = [
+        Result(f"crawl {pages}, CPU", first.cpu, "s", "plain loop", floor.cpu),
+        Result(f"crawl {pages} again, unchanged, CPU", again.cpu, "s", "plain loop", floor.cpu),
+    ]
+    write_results(arguments.json, results)
 
 
 if __name__ == "__main__":

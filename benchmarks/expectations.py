@@ -1,4 +1,4 @@
-"""What a correct extraction of a document holds, and how much of it was found."""
+"""Compares extracted documents with their expected content."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Expectation(TypedDict, total=False):
 
 @dataclass
 class ExtractedDocument:
-    """What came out of the server for one document."""
+    """The result of a job for one document."""
 
     status: str
     text: str = ""
@@ -59,7 +59,7 @@ class Score:
 
 
 def normalize_text(text: str, squeeze: bool = False, fold: bool = False) -> str:
-    """The words as a reader sees them: no markup, one kind of quote and dash, single spaces."""
+    """Remove markup and unify quotes, dashes and white space."""
     text = unicodedata.normalize("NFKC", html.unescape(text)).translate(DASHES).translate(QUOTES)
     text = MARKUP.sub("", LINK.sub(r"\1", text)).replace("'", "")
     text = text.casefold() if fold else text

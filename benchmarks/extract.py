@@ -1,18 +1,18 @@
-"""What reading documents costs here, beside the bare library that does the reading, in the same run.
+"""Measures text extraction, beside the bare libraries in the same run.
 
-    python benchmarks/extract.py FILE... [--rounds 10]
+    python benchmarks/extract.py [FILE...] [--rounds 10] [--json FILE]
 
-Ours is everything: the child process, its limits, the second reading that finds lost words, the pages over the pipe.
-The bare libraries are liteparse and pdfium for PDF, office-oxide for Office, tesseract for pages and pictures without
-text, each called in this process, where it has been called before, and asked for no more than its own text. The two
-take turns, so that both see the same machine; CPU seconds for one document are the mean of the rounds for either (ours
-in one fork server, whose start is taken off).
+Without files a PDF and a Word document are generated. Our figure includes the child process, its limits, the second
+reading that recovers lost words, and the transfer of the pages. The bare libraries are liteparse and pdfium for PDF,
+office-oxide for Office, and tesseract for pages and images without text; they run warm in this process and return their
+own text. Both run in turn; results are mean CPU seconds per document, without the start of the fork server.
 """
 
 from __future__ import annotations
 
 import argparse
 import resource
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +22,8 @@ from knowledge.extract.formats import identify_source
 from knowledge.extract.pdf.reader import render_page
 from knowledge.extract.process.parsers import Parsers
 from knowledge.model import ExtractionMethod
+from made_documents import write_docx, write_pdf
+from results import Result, add_json_option, write_results
 
 OFFICE = ("docx", "pptx", "xlsx", "doc", "ppt", "xls")
 PICTURES = ("png", "jpg", "tiff", "webp", "gif", "bmp")
@@ -65,7 +67,7 @@ def recognise_bare(path: Path, doc_type: str, numbers: list[int]) -> int:
 
 
 def choose_bare_reader(path: Path, doc_type: str, recognised: list[int]) -> Callable[[], int] | None:
-    """What the library alone would do: read the text layer, and recognise the pages that have none."""
+    """Return a function that reads the text layer and runs OCR on the pages without one; None for other formats."""
     if doc_type == "pdf":
         return lambda: read_pdf_bare(path) + (recognise_bare(path, doc_type, recognised) if recognised else 0)
     if recognised:
@@ -80,7 +82,7 @@ def measure_cpu(work: Callable[[], int]) -> float:
 
 
 def measure_document(path: Path, rounds: int, library: Callable[[], int] | None) -> tuple[float, float]:
-    """CPU seconds for one document: of this process, the fork server and the child for ours; of the bare library."""
+    """Return the CPU seconds per document, ours with fork server and child, and those of the bare library."""
     start, _ = _measure_rounds(path, 0, None)
     whole, bare = _measure_rounds(path, rounds, library)
     return (whole - start) / rounds, bare / rounds
@@ -104,16 +106,26 @@ def _read_pages(parsers: Parsers, path: Path) -> list[PageText]:
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("files", nargs="+", type=Path)
-    arguments.add_argument("--rounds", type=int, default=10)
-    given = arguments.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("files", nargs="*", type=Path)
+    parser.add_argument("--rounds", type=int, default=10)
+    add_json_option(parser)
+    given = parser.parse_args()
     print(f"{'file':<42} {'MB':>6} {'pages':>6} {'ours s':>8} {'bare s':>8} {'ratio':>6} {'ms/page':>8} {'ms/MB':>8}")
-    for path in given.files:
-        print_comparison(path, given.rounds)
+    with tempfile.TemporaryDirectory() as folder:
+        files = given.files or make_files(Path(folder))
+        write_results(given.json, [compare_document(path, given.rounds) for path in files])
 
 
-def print_comparison(path: Path, rounds: int) -> None:
+def make_files(folder: Path) -> list[Path]:
+    pdf, docx = folder / "40-pages.pdf", folder / "2000-sections.docx"
+    write_pdf(pdf, pages=40)
+    write_docx(docx, sections=2000)
+    return [pdf, docx]
+
+
+def compare_document(path: Path, rounds: int) -> Result:
+    """Measure and print one document."""
     with Parsers() as parsers:
         found = _read_pages(parsers, path)
     recognised = [
@@ -129,6 +141,7 @@ def print_comparison(path: Path, rounds: int) -> None:
         f"{path.name[:42]:<42} {size:6.2f} {pages:6d} {spent:8.3f} {floor:8.3f} {ratio} "
         f"{1000 * spent / max(1, pages):8.1f} {1000 * spent / max(size, 0.001):8.1f}"
     )
+    return Result(f"extract {path.name}, CPU", spent * 1000, "ms", "bare libraries" if library else "", floor * 1000)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""Every file of a folder through the public API, and how much of what it should hold can be found afterwards.
+"""Measures how much of the expected content of documents is extracted, through the REST API.
 
-    python benchmarks/formats.py FOLDER
+    python benchmarks/formats.py [FOLDER] [--at-least SHARE] [--json FILE]
 
-FOLDER holds documents and `expect.json`: for each file the phrases that a reader of it sees, in what order and on which
-page, its headings, cells that stand in one row, and how its job may end. Each file is sent to `POST /api/v1/jobs` of a
-server of its own; what is judged are the passages that `GET /api/v1/documents/{id}` shows.
+FOLDER contains documents and `expect.json`, which lists for each file phrases with their order and pages, headings,
+cells of one table row, and the allowed outcomes of the job. Each file is sent to `POST /api/v1/jobs`; the chunks from
+`GET /api/v1/documents/{id}` are compared. Without a folder a PDF and a Word document are generated.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import tempfile
 import time
 from collections import defaultdict
 from pathlib import Path
@@ -20,6 +21,8 @@ from typing import cast
 import httpx
 
 from expectations import Expectation, ExtractedDocument, Score, score_document
+from made_documents import write_docx, write_pdf
+from results import Result, add_json_option, write_results
 from server import run_server
 
 JOB_SECONDS = 300
@@ -74,8 +77,9 @@ def _split_headings(section: object) -> list[str]:
     return [part.strip() for part in str(section).split(" > ")] if section else []
 
 
-def print_scores(scores: dict[str, dict[str, Score]]) -> float:
-    print(f"{'kind':<10} {'files':>5} {'whole':>5}   held of asked")
+def print_scores(scores: dict[str, dict[str, Score]]) -> tuple[int, int]:
+    """Print the scores by kind; return the number of expectations that hold, and of all."""
+    print(f"{'kind':<10} {'files':>5} {'whole':>5}   holding / all")
     held = asked = 0
     for kind, files in scores.items():
         sums = {name: [0, 0] for one in files.values() for name in one.checked}
@@ -93,22 +97,44 @@ def print_scores(scores: dict[str, dict[str, Score]]) -> float:
             for missed in one.missed:
                 print(f"  {name}: {missed}"[:160])
     print(f"all: {held} of {asked} hold, {held / max(1, asked):.1%}")
-    return held / max(1, asked)
+    return held, asked
+
+
+def make_folder(folder: Path) -> None:
+    """Write two documents and their expectations."""
+    write_pdf(folder / "ledger.pdf", pages=12)
+    write_docx(folder / "sections.docx", sections=60)
+    pages = {f"Page {page} of the ledger": page for page in range(1, 13)}
+    wanted: list[Expectation] = [
+        {"file": "ledger.pdf", "kind": "pdf", "must_contain": list(pages), "must_contain_in_order": True,
+         "pages": 12, "phrase_pages": pages, "outcome": ["completed"]},
+        {"file": "sections.docx", "kind": "docx", "headings": [f"Section {number}" for number in range(60)],
+         "outcome": ["completed"]},
+    ]  # fmt: skip
+    (folder / "expect.json").write_text(json.dumps(wanted), "utf-8")
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("folder", type=Path)
-    arguments.add_argument("--at-least", type=float, default=0.0, help="exit 1 below this share")
-    given = arguments.parse_args()
-    wanted = cast(list[Expectation], json.loads((given.folder / "expect.json").read_text("utf-8")))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, nargs="?")
+    parser.add_argument("--at-least", type=float, default=0.0, help="exit with status 1 below this share")
+    add_json_option(parser)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as made:
+        if given.folder is None:
+            make_folder(Path(made))
+        held, asked = print_scores(score_folder(given.folder or Path(made)))
+    write_results(given.json, [Result("expectations of extracted documents", held, "", "all", asked)])
+    sys.exit(held / max(1, asked) < given.at_least)
+
+
+def score_folder(folder: Path) -> dict[str, dict[str, Score]]:
+    wanted = cast(list[Expectation], json.loads((folder / "expect.json").read_text("utf-8")))
     scores: dict[str, dict[str, Score]] = defaultdict(dict)
     with run_server(KNOWLEDGE_EMBEDDING="none") as served:
         for one in wanted:
-            scores[one["kind"]][one["file"]] = score_document(
-                one, extract_over_rest(served.http, given.folder / one["file"])
-            )
-    sys.exit(print_scores(scores) < given.at_least)
+            scores[one["kind"]][one["file"]] = score_document(one, extract_over_rest(served.http, folder / one["file"]))
+    return scores
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""What splitting and embedding cost, beside sentence-transformers on torch over the same chunks.
+"""Measures splitting and embedding, beside sentence-transformers on torch over the same chunks.
 
-    python benchmarks/ingest.py FOLDER [--chunks 300] [--peer-python PATH --peer-model FOLDER]
+    python benchmarks/ingest.py [FOLDER] [--chunks 300] [--peer-python PATH --peer-model FOLDER] [--json FILE]
 
-FOLDER holds texts: .md and .txt files, or .jsonl files whose lines have a `text`. The peer's interpreter must have
-torch and sentence-transformers; its model is any folder in that layout, such as all-MiniLM-L6-v2. Without a peer the
-floor is onnxruntime in float32, one text after the other.
+FOLDER contains .md and .txt files, or .jsonl files whose lines have a `text`; without it texts are generated. The
+peer's interpreter needs torch and sentence-transformers; its model is a folder such as all-MiniLM-L6-v2. Without a peer
+the floor is onnxruntime in float32, one text at a time.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import argparse
 import json
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -23,6 +24,8 @@ from knowledge.embed.cpu_features import has_fast_int8
 from knowledge.embed.granite import GraniteEmbedder, Int8Setting, load_tokenizer
 from knowledge.extract.base import PageText
 from knowledge.split import SplitPassage, Splitter, build_embedding_text
+from made_documents import TextMaker
+from results import Result, add_json_option, write_results
 
 QUESTION = "how does incremental indexing of pdf files work"
 START_PROGRAM = """
@@ -44,7 +47,7 @@ class Cost:
     wall: float
     cpu: float
     question: float
-    """CPU seconds for one question."""
+    """CPU seconds for one query."""
 
 
 def read_texts(folder: Path) -> Iterator[str]:
@@ -57,9 +60,9 @@ def read_texts(folder: Path) -> Iterator[str]:
 
 
 def split_texts(folder: Path, limit: int) -> tuple[list[SplitPassage], float]:
-    """Passages of the texts, and what a passage cost in CPU seconds."""
+    """Return the first chunks of the texts, and the CPU seconds of splitting per chunk."""
     counting = load_tokenizer()
-    list(Splitter(counting).feed(PageText("A sentence. " * 300)))  # the first one reads the tokenizer again
+    list(Splitter(counting).feed(PageText("A sentence. " * 300)))  # warm up
     pieces: list[SplitPassage] = []
     began = time.process_time()
     for text in read_texts(folder):
@@ -86,12 +89,12 @@ def measure_ours(name: str, int8: Int8Setting, chunks: list[str], threads: int) 
 
 
 def measure_plain(chunks: list[str]) -> Cost:
-    """The floor where there is no peer: one text after the other."""
+    """Measure the floor without a peer: one text at a time."""
     model = GraniteEmbedder("off", 1)
     wall, spent = measure_time(lambda: [model.embed_question(chunk) for chunk in chunks])
     _, question = measure_time(lambda: [model.embed_question(QUESTION) for _ in range(20)])
     model.close()
-    return Cost("onnxruntime float32, one by one", wall, spent, question / 20)
+    return Cost("onnxruntime, one by one", wall, spent, question / 20)
 
 
 def measure_peer(python: str, model: str, chunks: list[str], threads: int) -> Cost:
@@ -104,13 +107,13 @@ def measure_peer(python: str, model: str, chunks: list[str], threads: int) -> Co
         check=False,
     )
     if done.returncode:
-        raise SystemExit(f"The peer failed:\n{done.stderr}")
+        raise SystemExit(f"{script.name} failed with exit status {done.returncode}:\n{done.stderr}")
     answer = json.loads(done.stdout.strip().splitlines()[-1])
     return Cost("sentence-transformers on torch", answer["wall"], answer["cpu"], answer["question"])
 
 
 def measure_start(int8: Int8Setting) -> tuple[float, float, float]:
-    """CPU seconds: everything imported that a server has anyway, the model loaded, the first vector there."""
+    """Return the CPU seconds of the imports that a server needs anyway, of loading, and until the first vector."""
     done = subprocess.run(
         [sys.executable, "-c", START_PROGRAM.format(int8=int8)], capture_output=True, text=True, check=True
     )
@@ -129,32 +132,57 @@ def print_table(costs: list[Cost], floor: Cost, chunks: int, tokens: int) -> Non
         )
 
 
+def make_results(costs: list[Cost], floor: Cost, chunks: int, cores: str) -> list[Result]:
+    results = []
+    for cost in costs:
+        kind = cost.name.removeprefix("ours, ")
+        mine, theirs = cost.cpu / chunks * 1e3, floor.cpu / chunks * 1e3
+        results.append(Result(f"embed, {cores}, {kind}, CPU per chunk", mine, "ms", floor.name, theirs))
+        if cores == "1 core":
+            question, other = cost.question * 1e3, floor.question * 1e3
+            results.append(Result(f"embed a query, {kind}, CPU", question, "ms", floor.name, other))
+    return results
+
+
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("--chunks", type=int, default=300)
     parser.add_argument("--peer-python")
     parser.add_argument("--peer-model")
+    add_json_option(parser)
     return parser.parse_args()
+
+
+def make_texts(folder: Path, count: int = 40) -> None:
+    maker = TextMaker()
+    for number in range(count):
+        (folder / f"{number:03}.md").write_text(maker.make_markdown(sections=20), encoding="utf-8")
 
 
 def main() -> None:
     asked = parse_arguments()
-    pieces, cost_of_splitting = split_texts(asked.folder, asked.chunks)
+    with tempfile.TemporaryDirectory() as made:
+        if asked.folder is None:
+            make_texts(Path(made))
+        pieces, cost_of_splitting = split_texts(asked.folder or Path(made), asked.chunks)
     if not pieces:
-        raise SystemExit(f"There is no text in {asked.folder}")
+        raise SystemExit(f"{asked.folder} contains no texts")
     chunks = [build_embedding_text("", piece.section, piece.text) for piece in pieces]
     tokens = sum(len(encoding) for encoding in load_tokenizer().encode_batch_fast(chunks))
     print(f"{len(chunks)} chunks of {tokens / len(chunks):.0f} tokens")
-    print(f"splitting: {cost_of_splitting * 1e3:.2f} CPU ms a chunk")
-    print(f"this processor {'has' if has_fast_int8() else 'lacks'} the instructions for int8\n")
+    print(f"splitting: {cost_of_splitting * 1e3:.2f} CPU ms per chunk")
+    print(f"this CPU {'has' if has_fast_int8() else 'lacks'} the instructions for int8\n")
+    results = [Result("split, CPU per chunk", cost_of_splitting * 1e3, "ms")]
     for int8 in ("off", "on"):
         imported, loaded, first = measure_start(int8)
         print(
             f"int8 {int8}: imports {imported:.2f}, load {loaded:.2f}, first vector {first:.2f} CPU s after the imports"
         )
+        results.append(Result(f"load the model, int8 {int8}, CPU until first vector", first, "s"))
     for threads in dict.fromkeys((1, count_cores())):
-        print(f"\n{threads} core{'s' if threads > 1 else ''}")
+        cores = f"{threads} core{'s' if threads > 1 else ''}"
+        print(f"\n{cores}")
         costs = [
             measure_ours("ours, float32", "off", chunks, threads),
             measure_ours("ours, int8", "on", chunks, threads),
@@ -165,6 +193,11 @@ def main() -> None:
             else measure_plain(chunks)
         )
         print_table(costs, floor, len(chunks), tokens)
+        results += make_results(costs, floor, len(chunks), cores)
+    if not asked.peer_python:
+        mine = costs[0].cpu / len(chunks) * 1e3
+        results.append(Result(f"embed, {cores}, float32, CPU per chunk", mine, "ms", "sentence-transformers"))
+    write_results(asked.json, results)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""The peer of benchmarks/ingest.py: sentence-transformers on torch over the chunks that come in on stdin as JSON.
+"""The peer of ingest.py: embeds the chunks from stdin (JSON) with sentence-transformers and prints one line of JSON.
 
-It runs under an interpreter of its own, prints one line of JSON, and imports nothing of ours.
+It runs in an interpreter with torch and sentence-transformers and imports nothing of this project.
 """
 
 import json

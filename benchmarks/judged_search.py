@@ -1,4 +1,4 @@
-"""Judged questions asked of a server, and what came back."""
+"""Runs judged questions against a server and measures the rankings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ UNPROCESSABLE = 422
 class RankedAnswer:
     question: Question
     ranked: Sequence[str]
-    """Documents, each once, best first."""
+    """Distinct documents, best first."""
     best_score: float
     """The relevance of the first hit."""
     top_collection: str | None
@@ -44,24 +44,24 @@ def average_measures(answers: Sequence[RankedAnswer]) -> list[float]:
 class Searcher:
     server: BenchmarkServer
     budget_ms: int | None = None
-    """How long reranking may take, if not as long as the server's setting says."""
+    """Time limit of reranking; None uses the server's setting."""
 
     def search_own_set(self, questions: Sequence[Question], judged: JudgedSet, mode: str) -> list[RankedAnswer]:
-        """Each question asked of the set that it belongs to, as deep as is measured."""
+        """Search each question in its own set, with DEPTH results."""
         return [self._search(question, [judged], mode, DEPTH) for question in questions]
 
     def search_best(self, questions: Sequence[Question], sets: Sequence[JudgedSet]) -> list[RankedAnswer]:
-        """The best hit for each question in the collections of the sets, as if they were one."""
+        """Return the best hit of each question in the collections of all these sets."""
         return [self._search(question, sets, "hybrid", 1) for question in questions]
 
     def _search(self, question: Question, sets: Sequence[JudgedSet], mode: str, top: int) -> RankedAnswer:
         body = {"query": question.text, "top": top, "collections": [judged.name for judged in sets], "mode": mode}
         budget = {} if self.budget_ms is None else {"budget_ms": self.budget_ms}
         answer = self.server.http.post("/api/v1/search", json=body | budget)
-        if answer.status_code == UNPROCESSABLE:  # a question without a word
+        if answer.status_code == UNPROCESSABLE:  # a question without searchable words
             return RankedAnswer(question, [], 0.0, None)
         answer.raise_for_status()
         hits = answer.json()["results"]
         ranked = list(dict.fromkeys(hit["source_path"] for hit in hits))
-        best, shelf = (hits[0]["score"], hits[0]["collection"]) if hits else (0.0, None)
-        return RankedAnswer(question, ranked, best, shelf)
+        best, collection = (hits[0]["score"], hits[0]["collection"]) if hits else (0.0, None)
+        return RankedAnswer(question, ranked, best, collection)

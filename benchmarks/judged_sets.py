@@ -1,4 +1,4 @@
-"""Folders of documents with judged questions, and a server that is filled with them."""
+"""Sets of documents with judged questions, and their import into a server."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from pathlib import Path
 
 from server import BenchmarkServer
 
+ROOT = Path(__file__).parents[1]
 SEED = 7
-MIN_HELD_SHARE = 0.9
-"""Texts that are there twice are one document: fewer may be held than the folder has."""
+MIN_IMPORTED_SHARE = 0.9
+# Identical texts become one document, so a server may have fewer documents than the folder.
 
 
 @dataclass(frozen=True)
@@ -25,13 +26,13 @@ class Question:
 
 @dataclass(frozen=True)
 class JudgedSet:
-    """One folder: corpus.jsonl, queries.jsonl, qrels.tsv and, if it has one, unanswerable.jsonl."""
+    """A folder with corpus.jsonl, queries.jsonl, qrels.tsv and optionally unanswerable.jsonl."""
 
     name: str
     folder: Path
     questions: Sequence[Question]
     unanswerable: Sequence[Question]
-    """About the documents, without an answer in them."""
+    """Questions about the topic that the documents do not answer."""
 
     @classmethod
     def read(cls, folder: Path, max_questions: int | None) -> JudgedSet:
@@ -63,17 +64,33 @@ def read_rows(path: Path) -> list[dict[str, str]]:
     return [json.loads(line) for line in path.read_text("utf-8").split("\n") if line.strip()]
 
 
+def write_own_set(folder: Path) -> None:
+    """Write the pages and questions of tests/quality as a judged set."""
+    questions = read_rows(ROOT / "tests/quality/questions.jsonl")
+    pages = sorted({row["document"] for row in questions if row.get("document")})
+    folder.mkdir()
+    with (folder / "corpus.jsonl").open("w", encoding="utf-8") as corpus:
+        for page in pages:
+            text = (ROOT / ("src/knowledge" if page.startswith("content/") else "") / page).read_text("utf-8")
+            corpus.write(json.dumps({"_id": page, "title": "", "text": text}) + "\n")
+    asked = [(str(number), row) for number, row in enumerate(questions) if row.get("document")]
+    queries = (json.dumps({"_id": number, "text": row["question"]}) for number, row in asked)
+    (folder / "queries.jsonl").write_text("\n".join(queries), "utf-8")
+    grades = "".join(f"{number}\t{row['document']}\t1\n" for number, row in asked)
+    (folder / "qrels.tsv").write_text("query\tdocument\tgrade\n" + grades, "utf-8")
+
+
 def sample_questions(questions: Sequence[Question], max_questions: int | None) -> Sequence[Question]:
-    """So many at most, the same ones every time."""
+    """Return at most this many questions, the same ones in every run."""
     if max_questions is None or len(questions) <= max_questions:
         return questions
     return random.Random(SEED).sample(questions, max_questions)
 
 
 def import_documents(server: BenchmarkServer, judged: JudgedSet) -> None:
-    """Put the documents in, unless they are there already."""
+    """Import the documents unless the server already has them."""
     documents = judged.documents()
-    if count_held(server, judged.name) >= len(documents) * MIN_HELD_SHARE:
+    if count_documents(server, judged.name) >= len(documents) * MIN_IMPORTED_SHARE:
         wait_for_index(server)
         return
     began = time.perf_counter()
@@ -84,13 +101,13 @@ def import_documents(server: BenchmarkServer, judged: JudgedSet) -> None:
     print(f"{judged.name}: {len(documents)} documents in {time.perf_counter() - began:.0f} s", flush=True)
 
 
-def count_held(server: BenchmarkServer, collection: str) -> int:
+def count_documents(server: BenchmarkServer, collection: str) -> int:
     answer = server.http.get(f"/api/v1/collections/{collection}")
     return int(answer.json()["document_count"]) if answer.status_code == 200 else 0
 
 
 def add_document(server: BenchmarkServer, collection: str, row: dict[str, str]) -> None:
-    """The text is a note; its own id is the path, so that equal texts under two ids stay two documents."""
+    """Add a document as a note with its id as the source path, so that equal texts with two ids stay two documents."""
     title = row.get("title") or None
     note = {
         "note": row["text"].strip() or title or "-",
@@ -103,13 +120,13 @@ def add_document(server: BenchmarkServer, collection: str, row: dict[str, str]) 
 
 
 def wait_for_index(server: BenchmarkServer) -> None:
-    """One of an older version is built again in the background, and finds nothing before."""
+    """Wait for a rebuild, which an index of an older version starts in the background."""
     while server.http.post("/api/v1/search", json={"query": "anything", "mode": "text"}).json().get("notes"):
         time.sleep(0.5)
 
 
 def count_waiting(server: BenchmarkServer) -> int:
-    """How many jobs have not ended."""
+    """Return the number of unfinished jobs."""
     answer = server.http.get("/api/v1/status")
     answer.raise_for_status()
     queue: dict[str, int] = answer.json()["queue"]

@@ -1,8 +1,9 @@
-"""What a light `tools/call` costs the server in CPU: ours beside the bare SDK's low-level server and FastMCP.
+"""Measures the server's CPU time of a light `tools/call`, beside the MCP SDK's low-level server and FastMCP.
 
-    python benchmarks/mcp_call.py [--rounds 9] [--calls 400] [--without-fastmcp]
+    python benchmarks/mcp_call.py [--rounds 9] [--calls 400] [--install-fastmcp] [--json FILE]
 
-FastMCP wants packages of its own, so it gets an environment of its own, made on first use in the user's cache.
+FastMCP needs other versions of packages, so it runs in a virtual environment in the user's cache folder, which
+--install-fastmcp creates. Without that environment it is reported as not installed.
 """
 
 from __future__ import annotations
@@ -22,10 +23,12 @@ from pathlib import Path
 
 import platformdirs
 
+from results import NOT_INSTALLED, Result, add_json_option, write_results
+
 SERVERS = Path(__file__).with_name("mcp_servers.py")
 FASTMCP = "fastmcp>=4.1,<4.2"
 SERVER_PACKAGES = ("uvicorn", "httptools", "websockets")
-"""What answers HTTP for all three."""
+# The HTTP server of all three contenders.
 CONNECTIONS = 8
 MODERN_VERSION = "2026-07-28"
 LEGS = ("modern", "modern, writing", "session", "plain")
@@ -55,22 +58,24 @@ def start_contender(name: str, python: str) -> Contender:
     assert process.stdout is not None
     line = process.stdout.readline()
     if not line:
-        raise SystemExit(f"The server '{name}' did not start; run: {python} {SERVERS} {name}")
+        raise SystemExit(f"The server {name!r} did not start. To see why, run: {python} {SERVERS} {name}")
     return Contender(name, int(line), process)
 
 
-def find_fastmcp_python() -> str:
-    """An interpreter that has FastMCP."""
+def find_fastmcp_python(*, install: bool) -> str | None:
+    """Return an interpreter with FastMCP, or None if it is not installed."""
     folder = Path(platformdirs.user_cache_dir("knowledge-server", appauthor=False)) / "fastmcp"
     python = folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
     if not python.exists():
+        if not install:
+            return None
         venv.create(folder, with_pip=True)
         subprocess.run([python, "-m", "pip", "install", "-q", FASTMCP, *SERVER_PACKAGES], check=True)
     return str(python)
 
 
 class HttpConnection:
-    """One kept-alive connection, as thin as can be."""
+    """A minimal HTTP client on one persistent connection."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, port: int) -> None:
         self._reader, self._writer, self._port = reader, writer, port
@@ -121,7 +126,7 @@ def make_request(leg: str, number: int) -> tuple[dict[str, str], bytes]:
 
 
 async def open_session(line: HttpConnection) -> dict[str, str]:
-    """A session of the older era; its headers."""
+    """Open a session of protocol 2025-11-25 and return its headers."""
     headers = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
     opening = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": INITIALIZE_PARAMS}
     answered, _ = await line.send("POST", "/mcp", headers, json.dumps(opening).encode())
@@ -150,7 +155,7 @@ async def call_repeatedly(port: int, leg: str, calls: int) -> None:
 
 
 async def measure_leg(contender: Contender, leg: str, calls: int) -> None:
-    """CPU milliseconds a call, at eight calls in flight."""
+    """Record the CPU milliseconds per call at eight concurrent calls."""
     await asyncio.gather(*(call_repeatedly(contender.port, leg, 5) for _ in range(CONNECTIONS)))
     before = await read_cpu_seconds(contender)
     await asyncio.gather(*(call_repeatedly(contender.port, leg, calls // CONNECTIONS) for _ in range(CONNECTIONS)))
@@ -181,7 +186,7 @@ async def compare_contenders(contenders: list[Contender], rounds: int, calls: in
 
 def print_report(contenders: list[Contender]) -> None:
     medians = {one.name: {leg: statistics.median(spent) for leg, spent in one.cpu_ms.items()} for one in contenders}
-    print(f"{'CPU ms a call':<16}" + "".join(f"{name:>10}" for name in medians))
+    print(f"{'CPU ms per call':<16}" + "".join(f"{name:>10}" for name in medians))
     for leg in LEGS:
         row = "".join(f"{medians[name][leg]:>10.3f}" if leg in medians[name] else f"{'-':>10}" for name in medians)
         print(f"{leg:<16}{row}")
@@ -193,8 +198,18 @@ def print_report(contenders: list[Contender]) -> None:
         )
 
 
+def make_results(contenders: list[Contender]) -> list[Result]:
+    medians = {one.name: {leg: statistics.median(spent) for leg, spent in one.cpu_ms.items()} for one in contenders}
+    return [
+        Result(f"MCP tools/call, {leg}, CPU", medians["ours"][leg], "ms", peer, medians.get(name, {}).get(leg))
+        for leg in LEGS
+        if leg != "plain"
+        for name, peer in (("bare", "bare SDK"), ("fastmcp", "FastMCP"))
+    ]
+
+
 def median_ratio(spent: dict[str, dict[str, list[float]]], leg: str, other: str) -> float:
-    """The median over the rounds: what was measured side by side suffered from the same neighbours."""
+    """Return the median of the ratios of the rounds, because both of a round ran under the same load."""
     return statistics.median(ours / theirs for ours, theirs in zip(spent["ours"][leg], spent[other][leg], strict=True))
 
 
@@ -202,14 +217,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--calls", type=int, default=400)
-    parser.add_argument("--without-fastmcp", action="store_true")
+    parser.add_argument("--install-fastmcp", action="store_true", help="create the environment of FastMCP")
+    add_json_option(parser)
     options = parser.parse_args()
     names = {"ours": sys.executable, "bare": sys.executable}
-    if not options.without_fastmcp:
-        names["fastmcp"] = find_fastmcp_python()
+    if python := find_fastmcp_python(install=options.install_fastmcp):
+        names["fastmcp"] = python
+    else:
+        print(f"FastMCP: {NOT_INSTALLED}")
     with run_contenders(names) as contenders:
         asyncio.run(compare_contenders(contenders, options.rounds, options.calls))
         print_report(contenders)
+        write_results(options.json, make_results(contenders))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
-"""The servers that `mcp_call.py` compares, each with a tool that reads and one that writes.
+"""The servers that mcp_call.py compares, each with a read-only tool and one that writes.
 
-Run as `python mcp_servers.py ours|bare|fastmcp`; prints its port, and tells its CPU seconds at /cpu.
+    python benchmarks/mcp_servers.py ours|bare|fastmcp
+
+Prints the port; GET /cpu returns the CPU seconds of the process.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ async def report_cpu(_: Request) -> PlainTextResponse:
 
 
 def make_our_app() -> ASGIApp:
-    """The product: its guard, its log, its registry, its voice."""
+    """Return our MCP endpoint with guard, request log and tool registry."""
     from knowledge.config import Settings
     from knowledge.surfaces.http.logs import configure_logging
     from knowledge.surfaces.http.server import wrap_in_guard_and_log
@@ -64,7 +66,7 @@ def make_our_app() -> ASGIApp:
 
 
 def make_bare_app() -> ASGIApp:
-    """The SDK's low-level server, as its documentation sets it up."""
+    """Return the SDK's low-level server, set up as in its documentation."""
     import json
 
     import mcp_types as types

@@ -14,12 +14,12 @@ THRESHOLDS = (0.3, 0.5, 0.7, 0.9)
 PAIRS = (("hybrid", "text"), ("hybrid", "vector"), ("rerank", "hybrid"))
 
 AnswersBySet = dict[str, dict[str, list[RankedAnswer]]]
-"""By set and mode, question by question."""
+"""Answers by set and mode, in the order of the questions."""
 
 
 @dataclass(frozen=True)
 class MixedAnswers:
-    """One set's questions where the sets stand together."""
+    """Answers to one set's questions in mixed collections."""
 
     name: str
     of_others: list[RankedAnswer]
@@ -27,7 +27,7 @@ class MixedAnswers:
 
     @property
     def shares(self) -> list[float]:
-        """Those that pass in the other sets, those that pass in all, and those of them with a stranger on top."""
+        """Shares of relevant hits in the other sets, in all sets, and of those with a hit of another set on top."""
         astray = [float(one.best_score >= RELEVANT_SCORE and one.top_collection != self.name) for one in self.of_all]
         return [
             *(share_above(best_scores(asked), RELEVANT_SCORE) for asked in (self.of_others, self.of_all)),
@@ -60,7 +60,7 @@ def print_measures(found: AnswersBySet) -> None:
 
 
 def print_differences(found: AnswersBySet) -> None:
-    """One mode less another: in each set, and on the mean of the sets."""
+    """Print the differences between modes in each set and their mean."""
     lines = []
     for better, worse in PAIRS:
         if all(better in modes and worse in modes for modes in found.values()):
@@ -77,8 +77,8 @@ def best_scores(answers: Sequence[RankedAnswer]) -> list[float]:
 
 def print_calibration(found: AnswersBySet, foreign: Mapping[str, Sequence[RankedAnswer]]) -> None:
     lines = []
-    for name, strange in foreign.items():
-        own, other = best_scores(found[name]["hybrid"]), best_scores(strange)
+    for name, foreign_answers in foreign.items():
+        own, other = best_scores(found[name]["hybrid"]), best_scores(foreign_answers)
         counts = [
             format_share(share_above(own, RELEVANT_SCORE)),
             str(len(own)),

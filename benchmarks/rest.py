@@ -1,9 +1,9 @@
-"""What REST adds to a search: request in to JSON out, beside the engine's own search and an empty FastAPI route.
+"""Measures the CPU time that REST adds to a search, beside the engine's own search and an empty FastAPI route.
 
-    python benchmarks/rest.py [--rounds 15] [--searches 100]
+    python benchmarks/rest.py [--rounds 15] [--searches 100] [--json FILE]
 
-Everything runs in this process, guard and request log included, without a socket: a request goes in as ASGI's own
-messages. The three are measured in turn, round by round; costs are processor time of all threads, the median of rounds.
+Requests are ASGI messages in this process, with guard and request log but without a socket. The three are measured in
+turn; results are medians of the rounds in CPU time of all threads.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from knowledge.engine.local import LocalEngine
 from knowledge.model import NewNote, Query
 from knowledge.surfaces.http.server import wrap_in_guard_and_log
 from knowledge.surfaces.rest import make_rest_app
+from results import Result, add_json_option, write_results
 
 HEADERS = [(b"host", b"127.0.0.1:8000"), (b"content-type", b"application/json"), (b"user-agent", b"benchmark")]
 QUESTION = "harbour ledger tide"
@@ -39,7 +40,7 @@ Work = Callable[[], Awaitable[object]]
 
 
 async def post_over_asgi(app: ASGIApp, path: str, body: bytes) -> bytes:
-    """One POST; the body of its answer."""
+    """Send a POST request and return the body of the response."""
     scope: Scope = {
         "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "POST", "scheme": "http",
         "path": path, "raw_path": path.encode(), "query_string": b"", "root_path": "", "headers": HEADERS,
@@ -69,7 +70,7 @@ def make_empty_app() -> FastAPI:
 
 
 async def measure_cpu_ms(work: Work, times: int) -> float:
-    """CPU milliseconds of one."""
+    """Return the CPU milliseconds of one call."""
     began = time.process_time()
     for _ in range(times):
         await work()
@@ -84,7 +85,7 @@ async def add_notes(engine: LocalEngine) -> None:
         await engine.wait(job.id, 120)
 
 
-async def measure_rest(engine: LocalEngine, settings: Settings, rounds: int, searches: int) -> None:
+async def measure_rest(engine: LocalEngine, settings: Settings, rounds: int, searches: int) -> list[Result]:
     await add_notes(engine)
     app, empty = wrap_in_guard_and_log(make_rest_app(engine), settings), make_empty_app()
     body = json.dumps({"query": QUESTION}).encode()
@@ -99,16 +100,21 @@ async def measure_rest(engine: LocalEngine, settings: Settings, rounds: int, sea
         for name, work in works.items():
             spent[name].append(await measure_cpu_ms(work, searches))
     engine_ms, rest_ms, empty_ms = (statistics.median(spent[name]) for name in works)
-    print(f"a search with {found['returned']} hits, by words, in CPU ms (median of {rounds} rounds of {searches})")
-    print(f"  the engine's own          {engine_ms:6.2f}")
-    print(f"  REST, request in to JSON  {rest_ms:6.2f} = {rest_ms - engine_ms:.2f} more; reach: under 1.5 more")
+    print(f"keyword search with {found['returned']} hits, CPU ms (median of {rounds} rounds of {searches})")
+    print(f"  engine                    {engine_ms:6.2f}")
+    print(f"  REST, request to JSON     {rest_ms:6.2f} = {rest_ms - engine_ms:.2f} more; goal: under 1.5 more")
     print(f"  an empty FastAPI route    {empty_ms:6.2f}")
+    return [
+        Result("keyword search over REST, CPU", rest_ms, "ms", "the engine's own search", engine_ms),
+        Result("REST above the engine, CPU", rest_ms - engine_ms, "ms", "empty FastAPI route", empty_ms),
+    ]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--searches", type=int, default=100)
+    add_json_option(parser)
     options = parser.parse_args()
     logging.getLogger("knowledge").setLevel(logging.ERROR)
     with tempfile.TemporaryDirectory() as folder:
@@ -116,9 +122,10 @@ def main() -> None:
         engine = open_engine(settings)
         engine.start()
         try:
-            asyncio.run(measure_rest(engine, settings, options.rounds, options.searches))
+            results = asyncio.run(measure_rest(engine, settings, options.rounds, options.searches))
         finally:
             engine.close()
+    write_results(options.json, results)
 
 
 if __name__ == "__main__":

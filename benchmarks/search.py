@@ -1,10 +1,10 @@
-"""What a search costs, and what it costs to keep it possible, beside other embedded engines in the same run.
+"""Measures search and indexing, beside other embedded engines in the same run.
 
     python benchmarks/search.py [--passages 10000 100000] [--large] [--keep FOLDER]
-                                [--peers-python PATH] [--peers NAME ...]
+                                [--peers-python PATH] [--peers NAME ...] [--json FILE]
 
-Text and vectors are made up (see search_data.py). The cost of embedding the question is left out: that is another
-benchmark. Peers are measured by another interpreter that has them installed, over the same passages and questions.
+Text and vectors are generated (search_data.py). Embedding the query is not included; ingest.py measures it. Peers run
+in the interpreter of --peers-python, over the same data; peers that it does not have are reported as not installed.
 """
 
 from __future__ import annotations
@@ -34,15 +34,17 @@ from knowledge.index.api import Candidates, IndexEntry, IndexFilter, QueryTerms
 from knowledge.index.embedded import EmbeddedIndex
 from knowledge.model import Chunk, Document, Query
 from knowledge.text import analyzer
+from results import NOT_INSTALLED, Result, add_json_option, write_results
 from search_data import COLLECTIONS, Recipe
 
 QUESTIONS, EXACT_QUESTIONS, NOTE_CHUNKS, BATCH_PASSAGES = 200, 60, 10, 5000
 FINGERPRINT = "benchmark"
+ALL_PEERS = ("qdrant-edge", "zvec", "lancedb", "sqlite-vec", "chroma", "fts5-numpy")
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """CPU milliseconds are medians over the questions, on one thread."""
+    """Measurements of one engine; milliseconds are medians of CPU time over the queries, on one thread."""
 
     name: str
     passages: int
@@ -52,9 +54,9 @@ class Figures:
     build_seconds: float
     note_ms: float | None = None
     words_ms: float | None = None
-    meaning_ms: float | None = None
+    vectors_ms: float | None = None
     arrange_ms: float | None = None
-    """Of hybrid_ms: joining neighbours and finding copies, which no peer does."""
+    """Part of hybrid_ms for joining neighbours and removing near-duplicates, which no peer does."""
     open_ms: float | None = None
     first_ms: float | None = None
     anonymous_bytes: float | None = None
@@ -63,9 +65,9 @@ class Figures:
 
 
 class GivenEmbedder:
-    """The vectors of the questions, made beforehand."""
+    """Looks up the vectors of the queries."""
 
-    name, fingerprint, max_tokens, languages = "granite-embedding-30m-english", FINGERPRINT, 256, frozenset({"en"})
+    name, fingerprint, languages = "granite-embedding-30m-english", FINGERPRINT, frozenset({"en"})
 
     def __init__(self, questions: list[list[str]], vectors: NDArray[np.float32]) -> None:
         self.dimension = vectors.shape[1]
@@ -80,7 +82,7 @@ class GivenEmbedder:
 
 
 class AllPassages:
-    """A truth that has every passage; joining to the store is measured with the store."""
+    """A store that has every chunk; hydration is not measured here."""
 
     def hits(self, chunk_ids: Sequence[int]) -> dict[int, tuple[Chunk, Document]]:
         return {number: (make_chunk(number), None) for number in chunk_ids}  # type: ignore[misc]
@@ -106,13 +108,13 @@ def make_entry(number: int, words: list[str], row: NDArray[np.float16]) -> Index
 
 
 def build_index(recipe: Recipe, folder: Path) -> tuple[EmbeddedIndex, float]:
-    """An index, and the CPU seconds of building it without making up its contents; nan for one that was kept."""
+    """Return an index and the CPU seconds of building it, without generating its content; nan for an existing one."""
     index = EmbeddedIndex.open(folder, recipe.dimension, FINGERPRINT)
     if index.count() == recipe.passages:
         return index, math.nan
     before, made = time.process_time(), 0.0
 
-    def made_up() -> Iterator[IndexEntry]:
+    def generate() -> Iterator[IndexEntry]:
         nonlocal made
         rest = make_entries(recipe)
         while True:
@@ -123,9 +125,9 @@ def build_index(recipe: Recipe, folder: Path) -> tuple[EmbeddedIndex, float]:
                 return
             yield from batch
 
-    index.apply(1, (), made_up())  # as the engine does when it builds an index anew
+    index.apply(1, (), generate())  # as the engine does in a rebuild
     index.flush()
-    index.close()  # waits for tantivy to merge
+    index.close()  # waits for tantivy's merges
     spent = time.process_time() - before - made
     return EmbeddedIndex.open(folder, recipe.dimension, FINGERPRINT), spent
 
@@ -145,7 +147,7 @@ def measure_median_ms(work: Callable[[int], object], times: int = QUESTIONS) -> 
 
 
 def measure_recall(recipe: Recipe, found: Callable[[int], list[int]], questions: NDArray[np.float32]) -> float:
-    """How many of the exact ten nearest are among the ten found."""
+    """Return recall@10 against an exact scan."""
     best = [list[tuple[float, int]]() for _ in range(EXACT_QUESTIONS)]
     for block_number, block in enumerate(recipe.vectors()):
         scores = questions[:EXACT_QUESTIONS] @ block.T
@@ -172,7 +174,7 @@ def measure_ours(recipe: Recipe, folder: Path) -> Figures:
         return found, search_pipeline.rank_candidates(found, asked)
 
     def nearest(number: int, limit: int) -> Candidates:
-        return index.snapshot.candidates(QueryTerms(()), vectors[number], everything, limit, by_words=False)
+        return index.snapshot.find_candidates(QueryTerms(()), vectors[number], everything, limit, by_words=False)
 
     rankings = [ranked(number) for number in range(QUESTIONS)]
     asked = [analyzer.analyse_question(" ".join(each), ("en",)) for each in words]
@@ -183,8 +185,8 @@ def measure_ours(recipe: Recipe, folder: Path) -> Figures:
         filtered_ms=measure_median_ms(lambda n: ask(n, IndexFilter(owner=0, collections=(n % COLLECTIONS,)))),
         recall=measure_recall(recipe, lambda n: nearest(n, 10).ids.tolist(), vectors),
         build_seconds=build_seconds,
-        words_ms=measure_median_ms(lambda n: index.snapshot.candidates(asked[n], None, everything, 100)),
-        meaning_ms=measure_median_ms(lambda n: nearest(n, 100)),
+        words_ms=measure_median_ms(lambda n: index.snapshot.find_candidates(asked[n], None, everything, 100)),
+        vectors_ms=measure_median_ms(lambda n: nearest(n, 100)),
         arrange_ms=measure_median_ms(lambda n: arrange_candidates(*rankings[n], 0.0, index.snapshot)),
         note_ms=measure_note_cost(index, recipe),
         disk_bytes=index.size_bytes() / recipe.passages,
@@ -195,7 +197,7 @@ def measure_ours(recipe: Recipe, folder: Path) -> Figures:
 
 
 def measure_note_cost(index: EmbeddedIndex, recipe: Recipe, times: int = 20) -> float:
-    """A note of ten passages until it can be found; tantivy's own threads are counted."""
+    """Return the CPU milliseconds until a note of ten chunks is searchable, including tantivy's threads."""
     given = [entry for entry, _ in zip(make_entries(recipe), range(times * NOTE_CHUNKS), strict=False)]
     spent = []
     for first in range(0, len(given), NOTE_CHUNKS):
@@ -207,14 +209,14 @@ def measure_note_cost(index: EmbeddedIndex, recipe: Recipe, times: int = 20) -> 
 
 
 def measure_in_new_process(recipe: Recipe, folder: Path) -> dict[str, float]:
-    """What a new process pays for this index: time to open it and to answer first, and memory after many questions."""
+    """Measure in a new process: time to open the index, time of the first query, memory after many queries."""
     command = [sys.executable, __file__, "--open", str(folder), "--passages", str(recipe.passages)]
     found: dict[str, float] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     return found
 
 
 def measure_open(recipe: Recipe, folder: Path) -> dict[str, float]:
-    import faiss  # so that its code is not counted as the index's memory
+    import faiss  # imported first, so that its code is not counted as memory of the index
 
     words, vectors = recipe.questions(QUESTIONS), recipe.question_vectors(QUESTIONS)
     asked = [analyzer.analyse_question(" ".join(each), ("en",)) for each in words]
@@ -223,7 +225,7 @@ def measure_open(recipe: Recipe, folder: Path) -> dict[str, float]:
     index = EmbeddedIndex.open(folder, recipe.dimension, FINGERPRINT)
     opened = time.process_time()
     for number in range(QUESTIONS):
-        index.snapshot.candidates(asked[number], vectors[number], IndexFilter(owner=0), 100)
+        index.snapshot.find_candidates(asked[number], vectors[number], IndexFilter(owner=0), 100)
         if number == 0:
             first = time.process_time()
     anonymous, mapped = (after - begun for after, begun in zip(read_memory(), memory_before, strict=True))
@@ -237,7 +239,7 @@ def measure_open(recipe: Recipe, folder: Path) -> dict[str, float]:
 
 
 def read_memory() -> tuple[int, int]:
-    """Resident bytes of our own, and of mapped files, which the system may take back; Linux only."""
+    """Return resident anonymous bytes and resident file-backed bytes; zeros outside Linux."""
     try:
         lines = Path("/proc/self/status").read_text().splitlines()
     except OSError:
@@ -249,16 +251,17 @@ def read_memory() -> tuple[int, int]:
 # -- peers, and the table -----------------------------------------------------------------------
 
 
-def measure_peers(python: str, names: list[str], passages: int) -> Iterator[Figures]:
-    script = Path(__file__).with_name("search_peers.py")
-    for name in names:
-        command = [python, str(script), name, str(passages)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=3600)
-        if done.returncode:
-            reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
-            print(f"   {name} was left out: {reason}")
-            continue
-        yield Figures(**json.loads(done.stdout.strip().splitlines()[-1]))
+def measure_peer(python: str, name: str, passages: int, timeout_seconds: float) -> Figures | str:
+    """Measure a peer in a child process; return why it could not be measured otherwise."""
+    command = [python, str(Path(__file__).with_name("search_peers.py")), name, str(passages)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_seconds)
+    except subprocess.TimeoutExpired:
+        return f"timed out after {timeout_seconds:.0f} s"
+    if done.returncode:
+        reason = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
+        return NOT_INSTALLED if reason.startswith("ModuleNotFoundError") else reason
+    return Figures(**json.loads(done.stdout.strip().splitlines()[-1]))
 
 
 def print_figures(ours: Figures) -> None:
@@ -280,7 +283,7 @@ def print_peer(ours: Figures, peer: Figures) -> None:
 
 
 def print_table(measured: list[Figures]) -> None:
-    """Every size and engine in one table: CPU milliseconds a question, and how many times ours that is."""
+    """Print all sizes and engines as one Markdown table."""
     ours = {each.passages: each for each in measured if each.name == "ours"}
     print("\n| passages | engine | hybrid, ms | times ours | filtered, ms | times ours | recall@10 | build, s |")
     print("|---|---|---|---|---|---|---|---|")
@@ -293,15 +296,34 @@ def print_table(measured: list[Figures]) -> None:
         )
 
 
+def make_results(ours: Figures, peers: dict[str, Figures | str]) -> list[Result]:
+    size, results = f"{ours.passages:,} chunks", []
+    for name, peer in peers.items():
+        measured, missing = (peer, "") if isinstance(peer, Figures) else (None, peer)
+        for kind, mine, theirs in (
+            ("hybrid search", ours.hybrid_ms, measured.hybrid_ms if measured else None),
+            ("hybrid search, 5 % filter", ours.filtered_ms, measured.filtered_ms if measured else None),
+        ):
+            results.append(Result(f"{kind}, {size}, CPU", mine, "ms", name, theirs, missing))
+    build = ours.build_seconds * 1000 / ours.passages
+    return [
+        *(results or [Result(f"hybrid search, {size}, CPU", ours.hybrid_ms, "ms")]),
+        Result(f"recall@10, {size}", ours.recall, "", "exact scan", 1.0),
+        Result(f"build the index, {size}, CPU per chunk", build, "ms"),
+        Result(f"index a note of 10 chunks, {size}, CPU", ours.note_ms or math.nan, "ms"),
+        Result(f"memory per chunk, {size}", ours.anonymous_bytes or math.nan, "bytes"),
+    ]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--passages", type=int, nargs="+", default=[10_000, 100_000])
-    parser.add_argument("--large", action="store_true", help="a million passages too")
-    parser.add_argument("--peers-python", help="an interpreter that has the peers installed")
-    parser.add_argument(
-        "--peers", nargs="*", default=["qdrant-edge", "zvec", "lancedb", "sqlite-vec", "chroma", "fts5-numpy"]
-    )
-    parser.add_argument("--keep", type=Path, help="a folder for the indexes; those that it has are not built again")
+    parser.add_argument("--large", action="store_true", help="also measure a million passages")
+    parser.add_argument("--peers-python", default=sys.executable, help="an interpreter with the peers installed")
+    parser.add_argument("--peers", nargs="*", choices=ALL_PEERS, default=list(ALL_PEERS))
+    parser.add_argument("--peer-timeout", type=float, default=3600, metavar="SECONDS", help="limit for each peer")
+    parser.add_argument("--keep", type=Path, help="a folder for the indexes, to be used again by the next run")
+    add_json_option(parser)
     parser.add_argument("--open", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.open:
@@ -313,12 +335,16 @@ def main() -> None:
             ours = measure_ours(Recipe(passages), (options.keep or Path(folder)) / str(passages))
         print_figures(ours)
         measured.append(ours)
-        if options.peers_python:
-            for peer in measure_peers(options.peers_python, options.peers, passages):
+        peers: dict[str, Figures | str] = {}
+        for name in options.peers:
+            peer = measure_peer(options.peers_python, name, passages, options.peer_timeout)
+            peers[name] = peer
+            if isinstance(peer, Figures):
                 print_peer(ours, peer)
                 measured.append(peer)
-        else:
-            print("   no peers: give --peers-python")
+            else:
+                print(f"   {name}: {peer}", flush=True)
+        write_results(options.json, make_results(ours, peers))
     print_table(measured)
 
 

@@ -1,6 +1,6 @@
-"""A collection made up for measuring: words that follow Zipf's law, and vectors in clusters around a common mean.
+"""A generated collection: words by Zipf's law, and vectors in clusters around a common mean.
 
-The vectors resemble those of a real model: unrelated ones have a cosine of about .6, the nearest of about .9.
+As with a real model, unrelated vectors have a cosine of about .6 and the nearest of about .9.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 VOCABULARY_WORDS, PASSAGE_WORDS, QUESTION_WORDS = 60_000, 120, 6
 COMMON_WORDS = 30
-"""The most frequent words stand for those that a question drops."""
+# The most frequent words play the part of stop words, which queries do not contain.
 BLOCK_PASSAGES = 10_000
 LETTERS = "bcdfghjkmnpqrtvwxz"
-"""Without vowels and without s, so that a word is its own stem and is not taken apart."""
+# Without vowels and s, so that the stemmer leaves every word unchanged.
 COLLECTIONS = 20
-"""Passages are dealt out in turn, so one collection is a filter of 5 %."""
+# Chunks are assigned in turn, so one collection is a filter of 5 %.
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Recipe:
     seed: int = 1
 
     def texts(self) -> Iterator[list[str]]:
-        """The words of each passage."""
+        """Yield the words of each chunk."""
         generator = np.random.default_rng(self.seed)
         chances = np.cumsum(_zipf_chances(1.05))
         for first in range(0, self.passages, BLOCK_PASSAGES):
@@ -45,7 +45,7 @@ class Recipe:
         return [[number_to_word(number) for number in row] for row in numbers.tolist()]
 
     def vectors(self) -> Iterator[NDArray[np.float32]]:
-        """Blocks of rows of unit length."""
+        """Yield blocks of unit vectors."""
         generator = np.random.default_rng(self.seed + 2)
         clusters = _Clusters(self, np.random.default_rng(self.seed + 3))
         for first in range(0, self.passages, BLOCK_PASSAGES):
@@ -80,13 +80,13 @@ class _Clusters:
 
 @cache
 def number_to_word(number: int) -> str:
-    """A word of four letters for each number."""
+    """Return a distinct word of four letters for each number."""
     return "".join(LETTERS[number // len(LETTERS) ** place % len(LETTERS)] for place in range(4))
 
 
 @cache
 def word_to_number(word: str) -> int:
-    """The number that was spelled so."""
+    """Invert `number_to_word`."""
     return sum(LETTERS.index(letter) * len(LETTERS) ** place for place, letter in enumerate(word))
 
 

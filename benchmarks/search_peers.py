@@ -1,7 +1,7 @@
-"""Other embedded engines over the same passages and questions; run by search.py with an interpreter that has them.
+"""Other embedded engines over the same data; run by search.py in an interpreter that has them installed.
 
-Each is set up as its own documentation advises for hybrid search: words and vectors, a hundred candidates of each,
-fused by rank. What it has no fusion for is fused here.
+Each is set up for hybrid search as its documentation advises: a hundred candidates by keywords and a hundred by
+vectors, fused by reciprocal rank fusion, which is done here if the engine does not offer it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def fuse_rankings(*rankings: list[int]) -> list[int]:
 
 
 class QdrantEdge:
-    """BM25 as sparse vectors with its IDF modifier, HNSW over the dense ones."""
+    """Qdrant Edge with BM25 as sparse vectors (IDF modifier) and HNSW for dense vectors."""
 
     def __init__(self, folder: Path) -> None:
         edge = import_module("qdrant_edge")
@@ -192,7 +192,7 @@ class LanceDB:
 
 
 class FullText:
-    """SQLite's FTS5 for the words of those who have none."""
+    """SQLite's FTS5, for peers without keyword search."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
@@ -210,7 +210,7 @@ class FullText:
 
 
 def load_sqlite() -> Any:
-    """SQLite with extensions, which some builds of Python leave out; pysqlite3 brings one."""
+    """Return a SQLite module that can load extensions; pysqlite3 if this Python was built without."""
     if hasattr(sqlite3.Connection, "enable_load_extension"):
         return sqlite3
     return import_module("pysqlite3")
@@ -250,7 +250,7 @@ class SqliteVec:
 
 
 class FullTextAndNumpy:
-    """What one writes in an afternoon: FTS5, and a matrix in memory."""
+    """The simplest hybrid search: FTS5, and a numpy matrix in memory."""
 
     def __init__(self, folder: Path) -> None:
         self.words = FullText(sqlite3.connect(folder))
@@ -279,7 +279,7 @@ class FullTextAndNumpy:
 
 
 class Chroma:
-    """It has no ranking by words: passages that hold one of them, nearest first."""
+    """Chroma has no keyword ranking, so chunks that contain a word are ranked by vector."""
 
     def __init__(self, folder: Path) -> None:
         chromadb = import_module("chromadb")
@@ -332,7 +332,7 @@ def make_batches(recipe: Recipe) -> Iterator[tuple[int, list[list[str]], Vector]
 
 
 def measure_median_ms(work: Callable[[int], object], times: int = QUESTIONS) -> float:
-    """Processor time of the whole process: some search on threads of their own."""
+    """Return the median CPU time of the whole process, because some peers search on their own threads."""
     for number in range(5):
         work(number)
     spent = []

@@ -1,4 +1,4 @@
-"""A real server in a process of its own, for benchmarks that measure through the public API."""
+"""Starts a server in a child process, for benchmarks of the public API."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class BenchmarkServer:
         return str(self.http.base_url).rstrip("/")
 
     def cpu_seconds(self) -> float:
-        """What the server process has used so far, without its children."""
+        """Return the CPU time of the server process so far, without its children."""
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -68,4 +68,4 @@ def wait_until_healthy(http: httpx.Client, process: subprocess.Popen[bytes]) -> 
         except httpx.TransportError:
             pass
         time.sleep(0.01)
-    raise SystemExit(f"the server ended with {process.returncode}")
+    raise SystemExit(f"The server exited with status {process.returncode} before it was healthy")

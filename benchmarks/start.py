@@ -1,8 +1,6 @@
-"""What a start costs: processor time until /health answers.
+"""Measures the CPU time of a server start until /health answers, beside importing FastAPI and the MCP SDK alone.
 
-    python benchmarks/start.py [--rounds 5]
-
-Beside it, in the same run: importing FastAPI and the MCP SDK alone.
+python benchmarks/start.py [--rounds 5] [--json FILE]
 """
 
 from __future__ import annotations
@@ -16,6 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from results import Result, add_json_option, write_results
 from server import BenchmarkServer, run_server
 
 FLOOR_PROGRAM = "import fastapi, uvicorn; from mcp.server.lowlevel.server import Server"
@@ -24,7 +23,9 @@ FLOOR_PROGRAM = "import fastapi, uvicorn; from mcp.server.lowlevel.server import
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
-    rounds = parser.parse_args().rounds
+    add_json_option(parser)
+    options = parser.parse_args()
+    rounds = options.rounds
     floor = statistics.median(measure_cpu([sys.executable, "-c", FLOOR_PROGRAM]) for _ in range(rounds))
     starts = []
     with tempfile.TemporaryDirectory() as folder:
@@ -33,11 +34,15 @@ def main() -> None:
                 starts.append(server.cpu_seconds())
     start = statistics.median(starts)
     print(f"importing FastAPI and the MCP SDK   {floor:.2f} CPU s")
-    print(f"start until /health answers 200     {start:.2f} CPU s = {start / floor:.2f} times; reach: under 1.5 times")
+    print(f"start until /health answers 200     {start:.2f} CPU s = {start / floor:.2f} times; goal: under 1.5 times")
     with run_server() as server:
-        print(
-            f"first vector after that          {measure_first_vector(server):.2f} s (wall clock); goal: within a second"
-        )
+        first = measure_first_vector(server)
+    print(f"first vector after that             {first:.2f} s (wall clock); goal: within a second")
+    results = [
+        Result("start until /health answers, CPU", start, "s", "import FastAPI and MCP SDK", floor),
+        Result("model loaded after /health, wall clock", first, "s"),
+    ]
+    write_results(options.json, results)
 
 
 def measure_cpu(command: list[str]) -> float:

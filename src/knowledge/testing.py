@@ -27,7 +27,6 @@ class BagOfWordsEmbedder:
     """Texts with the same words point the same way; no weights, the same everywhere."""
 
     dimension = BAG_OF_WORDS_DIMENSION
-    max_tokens = 256
     languages: frozenset[str] | None = None
 
     def __init__(self, salt: str = "") -> None:

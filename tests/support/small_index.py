@@ -1,4 +1,4 @@
-"""A few passages for an index, with vectors that are easy to tell apart."""
+"""Small index entries with distinct vectors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def open_index(folder: Path, dimension: int = DIMENSION, fingerprint: str = "tes
 
 
 def make_vector(seed: int, dimension: int = DIMENSION) -> NDArray[np.float32]:
-    """A direction that depends on the number alone."""
+    """Return a unit vector that depends only on the seed."""
     direction = np.random.default_rng(seed).standard_normal(dimension).astype(np.float32)
     unit: NDArray[np.float32] = direction / np.linalg.norm(direction)
     return unit
@@ -67,10 +67,10 @@ def parse_question(text: str, *languages: str) -> QueryTerms:
 
 def search_words(index: EmbeddedIndex, text: str, within: IndexFilter = EVERYTHING, limit: int = 100) -> list[int]:
     snapshot = index.snapshot
-    found = snapshot.candidates(parse_question(text, *snapshot.languages()), None, within, limit)
+    found = snapshot.find_candidates(parse_question(text, *snapshot.languages()), None, within, limit)
     return [int(chunk) for chunk in found.ids]
 
 
 def search_vectors(index: EmbeddedIndex, seed: int, within: IndexFilter = EVERYTHING, limit: int = 100) -> list[int]:
-    found = index.snapshot.candidates(QueryTerms(()), make_vector(seed), within, limit, by_words=False)
+    found = index.snapshot.find_candidates(QueryTerms(()), make_vector(seed), within, limit, by_words=False)
     return [int(chunk) for chunk in found.ids]

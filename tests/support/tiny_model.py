@@ -1,4 +1,4 @@
-"""A BERT small enough to write down in a test: random weights, a tokenizer of a few words, and its vectors by numpy."""
+"""A tiny BERT with random weights, a small tokenizer, and a numpy reference implementation."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def make_weights(seed: int = 7) -> dict[str, Floats]:
 def write_model_folder(
     path: Path, *, pooling: str = "mean_tokens", prompts: dict[str, str] | None = None, offset: int = 0
 ) -> Path:
-    """A sentence-transformers folder without weights."""
+    """Write a sentence-transformers folder without weights."""
     (path / "1_Pooling").mkdir(parents=True)
     make_tokenizer().save(str(path / "tokenizer.json"))
     settings = {
@@ -89,7 +89,7 @@ def write_json(path: Path, value: object) -> None:
 
 
 def write_word_table_onnx(path: Path, *, summed_up: bool = False, extra_input: str | None = None) -> None:
-    """The simplest model there is: a token's vector is its row in a table."""
+    """Write an ONNX model that looks up each token in a table."""
     table = make_weights()["embeddings.word_embeddings.weight"]
     names = ["input_ids", "attention_mask", *([extra_input] if extra_input else [])]
     inputs = [helper.make_tensor_value_info(name, TensorProto.INT64, ["batch", "length"]) for name in names]
@@ -105,7 +105,7 @@ def write_word_table_onnx(path: Path, *, summed_up: bool = False, extra_input: s
 
 
 def token_vectors(text: str, offset: int = 0) -> Floats:
-    """What the last layer says of each token, straight from the definition."""
+    """Compute the last hidden state with numpy, from the definition of BERT."""
     tensors = make_weights()
     ids = make_tokenizer().encode(text).ids
     value = tensors["embeddings.word_embeddings.weight"][ids]

@@ -1,4 +1,4 @@
-"""Comparing measurements, by hand."""
+"""Statistics of benchmark comparisons, checked by hand-computed values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def test_every_set_counts_the_same_however_many_questions_it_has() -> None:
     assert (gain.low, gain.mean, gain.high) == pytest.approx((0.25, 0.25, 0.25))
 
 
-def test_a_difference_that_comes_and_goes_may_be_noise() -> None:
+def test_an_inconsistent_difference_has_an_interval_around_zero() -> None:
     gain = mean_difference([([1.0, 0.0] * 20, [0.0, 1.0] * 20), ([0.5] * 10, [0.5] * 10)])
     assert gain.low < 0 < gain.high
     assert gain == mean_difference([([1.0, 0.0] * 20, [0.0, 1.0] * 20), ([0.5] * 10, [0.5] * 10)])

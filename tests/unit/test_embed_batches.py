@@ -25,11 +25,11 @@ def test_every_text_is_in_one_batch_and_no_batch_is_over_budget(lengths: list[in
         assert len(group) == 1 or len(group) * max(lengths[place] for place in group) <= MAX_BATCH_TOKENS
 
 
-def test_texts_of_like_length_go_together() -> None:
+def test_texts_of_similar_length_share_a_batch() -> None:
     assert list(group_by_length([200, 10, 200, 12])) == [[0, 2], [3, 1]]
 
 
-def test_padding_stands_on_the_right() -> None:
+def test_padding_is_on_the_right() -> None:
     ids, lengths = pad_rows([[5, 6, 7], [8]], padding=1)
     assert ids.tolist() == [[5, 6, 7], [8, 1, 1]] and lengths.tolist() == [3, 1]
 
@@ -42,7 +42,7 @@ def test_a_passage_that_is_too_long_loses_the_beginning_of_its_title_and_nothing
     assert cutting.decode(whole).endswith(f"title . {text}")
 
 
-def test_batches_run_side_by_side_and_a_question_passes_them() -> None:
+def test_batches_run_in_parallel_and_a_query_does_not_wait_for_them() -> None:
     both_are_in = threading.Barrier(3)
 
     def run(ids: NDArray[np.int32], lengths: NDArray[np.int32]) -> NDArray[np.float32]:
@@ -70,6 +70,6 @@ def test_a_failing_batch_fails_the_call() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux" or platform.machine() != "x86_64", reason="reads the flags of Linux on x86")
-def test_the_arithmetic_says_the_same_as_the_processor_s_flags() -> None:
+def test_the_detected_arithmetic_agrees_with_the_cpu_flags() -> None:
     flags = Path("/proc/cpuinfo").read_text().split()
     assert cpu_features.has_fast_int8() is any(flag in flags for flag in ("avx512_vnni", "avx_vnni", "amx_int8"))

@@ -33,10 +33,10 @@ def test_safetensors_give_the_vectors_of_the_model_s_definition(tmp_path: Path, 
     expected = np.array([tiny_model.normalize_vector(sum_up(tiny_model.token_vectors(text))) for text in TEXTS])
     assert np.allclose(model.embed(TEXTS), expected, atol=1e-5)
     assert np.allclose(np.vstack([model.embed_question(text) for text in TEXTS]), expected, atol=1e-5)
-    assert (model.name, model.dimension, model.max_tokens) == ("tiny", tiny_model.HIDDEN_SIZE, tiny_model.WINDOW)
+    assert (model.name, model.dimension) == ("tiny", tiny_model.HIDDEN_SIZE)
 
 
-def test_roberta_counts_places_from_behind_the_padding_token(tmp_path: Path) -> None:
+def test_roberta_positions_start_after_the_padding_token(tmp_path: Path) -> None:
     folder = write_weights(
         tiny_model.write_model_folder(tmp_path / "tiny", pooling="cls_token", offset=2), prefix="roberta."
     )
@@ -61,7 +61,7 @@ def test_an_exported_model_runs_from_either_place(tmp_path: Path, file: str) -> 
     )
 
 
-def test_a_model_that_sums_up_by_itself_is_believed(tmp_path: Path) -> None:
+def test_a_pooled_output_of_the_model_is_used(tmp_path: Path) -> None:
     folder = tiny_model.write_model_folder(tmp_path / "tiny")
     tiny_model.write_word_table_onnx(folder / "model.onnx", summed_up=True)
     rows = tiny_model.make_weights()["embeddings.word_embeddings.weight"][[2, 4, 3]]
@@ -79,7 +79,7 @@ def test_prompts_are_put_before_questions_and_passages(tmp_path: Path) -> None:
     assert prompted.fingerprint.partition("/")[2] != plain.fingerprint.partition("/")[2]
 
 
-def test_what_is_beyond_the_window_is_not_read(tmp_path: Path) -> None:
+def test_tokens_beyond_the_window_are_ignored(tmp_path: Path) -> None:
     model = FolderEmbedder(write_weights(tiny_model.write_model_folder(tmp_path / "tiny")))
     long = "tea " * (tiny_model.WINDOW - 2)
     assert np.allclose(model.embed_question(long + "coffee " * 50), model.embed([long]), atol=1e-6)
@@ -124,19 +124,19 @@ def broken_folder(folder: Path, fault: str) -> Path:
 
 
 @pytest.mark.parametrize(("fault", "sentence"), [
-    ("no folder", "There is no folder"),
+    ("no folder", "does not exist"),
     ("no tokenizer", "has no tokenizer.json"),
     ("broken tokenizer", "is not a tokenizer"),
     ("broken settings", "could not be read"),
     ("no weights", "neither model.safetensors nor an ONNX file"),
     ("broken weights", "could not be read"),
-    ("missing weights", "lacks the weights"),
+    ("missing weights", "has no tensor"),
     ("other architecture", "'mpnet', which is not supported"),
-    ("other pooling", "by weightedmean, which is not supported"),
-    ("other module", "not supported: Dense"),
-    ("other input", "asks for pixel_values"),
+    ("other pooling", "unsupported pooling: weightedmean"),
+    ("other module", "unsupported modules: Dense"),
+    ("other input", "unsupported inputs: pixel_values"),
     ("broken graph", "could not be loaded"),
 ])  # fmt: skip
-def test_a_folder_that_cannot_be_used_is_a_sentence(tmp_path: Path, fault: str, sentence: str) -> None:
+def test_an_unusable_folder_is_an_error(tmp_path: Path, fault: str, sentence: str) -> None:
     with pytest.raises(ModelUnavailable, match=sentence):
         FolderEmbedder(broken_folder(tmp_path / "model", fault))

@@ -64,12 +64,12 @@ def test_no_model_is_no_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("spec", "sentence"), [
-    ("dir:/there/is/nothing", "There is no folder"),
-    ("dir:", "There is no embedding model 'dir:'"),
-    ("magic", "There is no embedding model 'magic'"),
-    ("openai:somewhere#model", "does not name an address and a model"),
-    ("openai:http://127.0.0.1:9/v1", "does not name an address and a model"),
-    ("hf:not a name", "'not a name' could not be fetched"),
+    ("dir:/there/is/nothing", "does not exist"),
+    ("dir:", "Unknown embedding model 'dir:'"),
+    ("magic", "Unknown embedding model 'magic'"),
+    ("openai:somewhere#model", "does not contain a URL and a model name"),
+    ("openai:http://127.0.0.1:9/v1", "does not contain a URL and a model name"),
+    ("hf:not a name", "'not a name' could not be downloaded"),
 ])  # fmt: skip
 def test_a_model_that_cannot_be_loaded_says_why(tmp_path: Path, spec: str, sentence: str) -> None:
     model = ModelLoader(choice(spec, tmp_path))
@@ -96,7 +96,7 @@ def test_a_service_that_is_down_at_the_start_is_tried_again(tmp_path: Path) -> N
 
 
 class Hub(SimpleHTTPRequestHandler):
-    """As much of the hub as fetching a model takes, out of a folder."""
+    """A minimal hub server that serves one model from a folder."""
 
     asked: list[str]
 
@@ -182,16 +182,16 @@ def test_a_model_that_our_graph_does_not_fit_is_fetched_as_onnx(tmp_path: Path, 
     assert (fetched / "onnx/model.onnx").is_file() and not (fetched / "model.safetensors").exists()
 
 
-def test_a_model_without_usable_files_is_a_sentence(tmp_path: Path, folder: Path, endpoint: str) -> None:
+def test_a_model_without_usable_files_is_an_error(tmp_path: Path, folder: Path, endpoint: str) -> None:
     (folder / "model.safetensors").unlink()
-    with pytest.raises(ModelUnavailable, match="has no files that can be used"):
+    with pytest.raises(ModelUnavailable, match="has no usable files"):
         huggingface.fetch_model(NAME, tmp_path / "models", endpoint)
 
 
 @pytest.mark.parametrize(("name", "address"), [("somebody/unknown", None), (NAME, "http://127.0.0.1:9")])
-def test_an_unknown_name_or_no_network_is_a_sentence(
+def test_an_unknown_name_or_no_network_is_an_error(
     tmp_path: Path, endpoint: str, name: str, address: str | None
 ) -> None:
-    with pytest.raises(ModelUnavailable, match="could not be fetched from the hub") as caught:
+    with pytest.raises(ModelUnavailable, match="could not be downloaded from the hub") as caught:
         huggingface.fetch_model(name, tmp_path / "models", address or endpoint)
     assert "dir:PATH" in caught.value.hint

@@ -30,7 +30,7 @@ Open = Callable[..., OpenAIEmbedder]
 
 @pytest.fixture
 def waits() -> list[float]:
-    """What the client would have waited, instead of waiting it."""
+    """The delays that the client requests, without waiting."""
     return []
 
 
@@ -77,7 +77,7 @@ def test_a_request_is_limited_in_characters_too() -> None:
     assert [len(batch) for batch in split_batches(["x" * 60_000] * 3)] == [1, 1, 1]
 
 
-def test_a_busy_service_is_asked_again_when_it_wants(
+def test_a_busy_service_is_retried_after_its_retry_after(
     open_model: Open, service: EmbeddingService, waits: list[float]
 ) -> None:
     service.scripted = [
@@ -117,7 +117,7 @@ def test_a_question_does_not_wait_long(open_model: Open, service: EmbeddingServi
     assert waits == [1.0]
 
 
-@pytest.mark.parametrize(("status", "hint"), [(401, "KNOWLEDGE_EMBEDDING_KEY"), (404, "model's name"), (400, "")])
+@pytest.mark.parametrize(("status", "hint"), [(401, "KNOWLEDGE_EMBEDDING_KEY"), (404, "model name"), (400, "")])
 def test_a_refusal_is_final_and_says_what_to_do(
     open_model: Open, service: EmbeddingService, status: int, hint: str
 ) -> None:
@@ -131,19 +131,19 @@ def test_a_refusal_is_final_and_says_what_to_do(
     b"<html>", b"[]", b'{"data": null}', b'{"data": []}', b'{"data": [{"embedding": "abc"}]}',
     b'{"data": [{"embedding": [NaN, 1, 2, 3]}]}', b'{"data": [{"embedding": [1]}, {"embedding": [1, 2]}]}',
 ])  # fmt: skip
-def test_garbage_is_a_failure(open_model: Open, service: EmbeddingService, body: bytes) -> None:
+def test_an_invalid_response_is_a_failure(open_model: Open, service: EmbeddingService, body: bytes) -> None:
     service.default = EmbeddingReply(200, {}, body)
-    with pytest.raises(EmbeddingFailed, match="'small-model' gave"):
+    with pytest.raises(EmbeddingFailed, match="'small-model' returned"):
         open_model().embed(["tea"])
 
 
 def test_vectors_of_another_length_are_refused(open_model: Open) -> None:
-    with pytest.raises(EmbeddingFailed, match="vectors of 4 numbers where 8 were expected") as caught:
+    with pytest.raises(EmbeddingFailed, match="vectors of dimension 4 instead of 8") as caught:
         open_model(dimension=8).embed(["tea"])
     assert (caught.value.details["expected"], caught.value.details["found"]) == (8, 4)
 
 
-def test_a_service_that_is_not_there_is_a_failure_after_some_tries(open_model: Open, waits: list[float]) -> None:
+def test_an_unreachable_service_is_a_failure_after_some_attempts(open_model: Open, waits: list[float]) -> None:
     with pytest.raises(EmbeddingFailed, match="could not be reached"):
         open_model(url="http://127.0.0.1:9/v1").embed(["tea"])
     assert len(waits) == PASSAGE_RETRIES.attempts - 1

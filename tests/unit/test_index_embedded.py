@@ -1,4 +1,4 @@
-"""The embedded index: what is put in is found, inside its filters, and nothing else is."""
+"""Searching and changing the embedded index."""
 
 from __future__ import annotations
 
@@ -33,15 +33,16 @@ def index(tmp_path: Path) -> Iterator[EmbeddedIndex]:
 
 
 def found_by_words(index: EmbeddedIndex, text: str) -> Candidates:
-    return index.snapshot.candidates(parse_question(text), None, EVERYTHING, 10)
+    return index.snapshot.find_candidates(parse_question(text), None, EVERYTHING, 10)
 
 
 def bm25_of(index: EmbeddedIndex, words: QueryTerms, ids: list[int], within: IndexFilter = EVERYTHING) -> list[float]:
-    """The word scores of any passages, from their packed terms."""
+    """Return the BM25 of chosen chunks from their packed terms."""
     snapshot = index.snapshot
-    slots = snapshot.slots.slots_of(np.array(ids, np.int64))
+    slots = snapshot.slots.find_slots(np.array(ids, np.int64))
     return [
-        float(score) for score in bm25.score_slots(snapshot.slots, snapshot.statistics(within).question(words), slots)
+        float(score)
+        for score in bm25.score_slots(snapshot.slots, snapshot.statistics(within).get_weighted_query(words), slots)
     ]
 
 
@@ -54,7 +55,7 @@ def test_a_passage_is_found_by_its_words_and_by_its_meaning(index: EmbeddedIndex
     apply_entries(index, 1, [make_entry(1, "green tea"), make_entry(2, "black coffee"), make_entry(3, "tea for two")])
     assert search_words(index, "green tea") == [1, 3]
     assert search_vectors(index, 2)[0] == 2
-    nearest = index.snapshot.candidates(QueryTerms(()), make_vector(2), EVERYTHING, 1, by_words=False)
+    nearest = index.snapshot.find_candidates(QueryTerms(()), make_vector(2), EVERYTHING, 1, by_words=False)
     assert nearest.cosine[0] == pytest.approx(1.0, abs=1e-3)
 
 
@@ -77,7 +78,7 @@ def test_a_document_without_entries_is_gone(index: EmbeddedIndex) -> None:
     assert (search_words(index, "tea"), search_vectors(index, 1), index.count()) == ([2], [2], 1)
 
 
-def test_to_apply_a_change_twice_changes_nothing(index: EmbeddedIndex) -> None:
+def test_applying_a_change_twice_changes_nothing(index: EmbeddedIndex) -> None:
     for _ in range(2):
         apply_entries(index, 1, [make_entry(1, "tea", document_id=5), make_entry(2, "tea pot", document_id=5)])
     assert (sorted(search_words(index, "tea")), index.count(), index.count_document_chunks()) == ([1, 2], 2, {5: 2})
@@ -91,14 +92,14 @@ def test_a_term_that_is_asked_for_twice_counts_twice(index: EmbeddedIndex) -> No
     assert twice.bm25[0] == pytest.approx(2 * twice.bm25[1], rel=1e-5)
 
 
-def test_the_word_score_of_any_passage_is_the_one_that_the_search_gives(index: EmbeddedIndex) -> None:
+def test_bm25_of_chosen_chunks_equals_that_of_tantivy(index: EmbeddedIndex) -> None:
     texts = ["tea " * (number % 5 + 1) + "pot " * (number % 3) + "filler " * number for number in range(60)]
     apply_entries(index, 1, [make_entry(number, text) for number, text in enumerate(texts)])
     words = parse_question("tea tea pot unknown")
-    found = index.snapshot.candidates(words, None, EVERYTHING, 100)
+    found = index.snapshot.find_candidates(words, None, EVERYTHING, 100)
     assert len(found.ids) == 60
     np.testing.assert_allclose(bm25_of(index, words, found.ids.tolist()), found.bm25, rtol=1e-4)
-    assert index.snapshot.ceiling(words) == found.ceiling > found.bm25.max()
+    assert index.snapshot.compute_ceiling(words) == found.ceiling > found.bm25.max()
 
 
 def test_a_collection_is_weighed_as_if_it_were_alone(index: EmbeddedIndex, tmp_path: Path) -> None:
@@ -109,23 +110,23 @@ def test_a_collection_is_weighed_as_if_it_were_alone(index: EmbeddedIndex, tmp_p
     alone = open_index(tmp_path / "alone")
     apply_entries(alone, 1, mine)
     words, inside = analyzer.analyse_question("tea kitchen boat", ["en"]), IndexFilter(owner=0, collections=(1,))
-    wanted = alone.snapshot.candidates(words, None, EVERYTHING, 10)
-    found = index.snapshot.candidates(words, None, inside, 10)
+    wanted = alone.snapshot.find_candidates(words, None, EVERYTHING, 10)
+    found = index.snapshot.find_candidates(words, None, inside, 10)
     assert found.ids.tolist() == wanted.ids.tolist()
     assert found.bm25 == pytest.approx(wanted.bm25, rel=1e-5)
     assert bm25_of(index, words, found.ids.tolist(), inside) == pytest.approx(found.bm25, rel=1e-5)
-    assert index.snapshot.ceiling(words, inside) == pytest.approx(alone.snapshot.ceiling(words))
-    assert index.snapshot.ceiling(words) != pytest.approx(index.snapshot.ceiling(words, inside))
+    assert index.snapshot.compute_ceiling(words, inside) == pytest.approx(alone.snapshot.compute_ceiling(words))
+    assert index.snapshot.compute_ceiling(words) != pytest.approx(index.snapshot.compute_ceiling(words, inside))
     alone.close()
 
 
-def test_what_does_not_match_scores_zero_and_what_was_not_read_nan(index: EmbeddedIndex) -> None:
+def test_bm25_is_zero_without_a_match_and_cosine_is_nan_without_a_vector(index: EmbeddedIndex) -> None:
     apply_entries(index, 1, [make_entry(1, "tea"), make_entry(2, "coffee", embedded=False)])
     assert [score > 0 for score in bm25_of(index, parse_question("tea"), [1, 2])] == [True, False]
-    found = index.snapshot.candidates(parse_question("tea coffee"), make_vector(1), EVERYTHING, 10)
+    found = index.snapshot.find_candidates(parse_question("tea coffee"), make_vector(1), EVERYTHING, 10)
     by_id = dict(zip(found.ids.tolist(), found.cosine.tolist(), strict=True))
     assert [by_id[1], by_id[2]] == pytest.approx([1.0, np.nan], abs=1e-3, nan_ok=True)
-    cosines = index.snapshot.cosines(make_vector(1), np.array([1, 2, 99]))
+    cosines = index.snapshot.compute_cosines(make_vector(1), np.array([1, 2, 99]))
     assert cosines == pytest.approx([1.0, np.nan, np.nan], abs=1e-3, nan_ok=True)
 
 
@@ -134,20 +135,22 @@ def test_a_passage_has_its_place_for_as_long_as_it_is_there(index: EmbeddedIndex
         index, 1, [make_entry(1, "tea"), make_entry(2, "coffee", document_id=7), make_entry(3, "coffee", document_id=7)]
     )
     before = index.snapshot
-    found = before.candidates(parse_question("tea coffee"), None, EVERYTHING, 10)
+    found = before.find_candidates(parse_question("tea coffee"), None, EVERYTHING, 10)
     rows = {int(found.ids[row]): (int(found.documents[row]), int(found.places[row])) for row in range(3)}
     assert [rows[number][0] for number in (1, 2, 3)] == [1, 7, 7]
     assert rows[3][1] == rows[2][1] + 1, "the next passage of a document has the next place"
     index.apply(2, [7], [])
-    left = index.snapshot.candidates(parse_question("tea coffee"), None, EVERYTHING, 10)
+    left = index.snapshot.find_candidates(parse_question("tea coffee"), None, EVERYTHING, 10)
     assert (left.ids.tolist(), left.places.tolist()) == ([1], [rows[1][1]])
-    assert np.isnan(index.snapshot.cosines(make_vector(2), np.array([2]))).all()
-    assert before.cosines(make_vector(2), np.array([2])) == pytest.approx([1.0], abs=1e-3), "a snapshot does not change"
+    assert np.isnan(index.snapshot.compute_cosines(make_vector(2), np.array([2]))).all()
+    assert before.compute_cosines(make_vector(2), np.array([2])) == pytest.approx([1.0], abs=1e-3), (
+        "a snapshot does not change"
+    )
 
 
 def test_passages_out_of_reading_order_are_refused_and_leave_what_was_there(index: EmbeddedIndex) -> None:
     apply_entries(index, 1, [make_entry(1, "tea", document_id=7)])
-    with pytest.raises(ValueError, match="Passage 0 of document 7 came after passage 1"):
+    with pytest.raises(ValueError, match="Chunk 0 of document 7 follows chunk 1"):
         index.apply(2, [7], [make_entry(2, document_id=7, position=1), make_entry(3, document_id=7, position=0)])
     assert (search_words(index, "tea"), index.count()) == ([1], 1)
 
@@ -163,13 +166,13 @@ def test_candidates_of_both_sides_come_with_both_scores(index: EmbeddedIndex) ->
             make_entry(4, "milk"),
         ],
     )
-    found = index.snapshot.candidates(parse_question("green tea"), make_vector(2), EVERYTHING, 2)
+    found = index.snapshot.find_candidates(parse_question("green tea"), make_vector(2), EVERYTHING, 2)
     assert found.ids[:2].tolist() == [1, 3] and found.words_rank[:2].tolist() == [0, 1], "first what the words found"
     rows = {number: row for row, number in enumerate(found.ids.tolist())}
     assert (found.meaning_rank[rows[2]], found.words_rank[rows[2]], found.bm25[rows[2]]) == (0, -1, 0.0)
     assert found.cosine[rows[1]] == pytest.approx(make_vector(1) @ make_vector(2), abs=1e-3)
     assert found.cosine[rows[2]] == pytest.approx(1.0, abs=1e-3) and np.isnan(found.cosine[rows[3]])
-    assert found.ceiling == index.snapshot.ceiling(parse_question("green tea"), EVERYTHING)
+    assert found.ceiling == index.snapshot.compute_ceiling(parse_question("green tea"), EVERYTHING)
 
 
 def test_a_passage_without_a_vector_is_found_by_words_only(index: EmbeddedIndex) -> None:
@@ -194,9 +197,9 @@ def test_a_phrase_must_stand_side_by_side(index: EmbeddedIndex) -> None:
         [make_entry(1, "green tea leaves"), make_entry(2, "tea that is green"), make_entry(3, "green and tea")],
     )
     assert search_words(index, '"green tea"') == [1]
-    exact = index.snapshot.candidates(parse_question('"green tea"'), make_vector(2), EVERYTHING, 10)
+    exact = index.snapshot.find_candidates(parse_question('"green tea"'), make_vector(2), EVERYTHING, 10)
     assert exact.ids.tolist() == [1], "what the vector alone found is judged by the phrase too"
-    mixed = index.snapshot.candidates(parse_question('"green tea" leaves'), make_vector(2), EVERYTHING, 10)
+    mixed = index.snapshot.find_candidates(parse_question('"green tea" leaves'), make_vector(2), EVERYTHING, 10)
     assert mixed.quoted is not None and dict(zip(mixed.ids.tolist(), mixed.quoted.tolist(), strict=True)) == {
         1: True, 2: False, 3: False,
     }  # fmt: skip
@@ -249,7 +252,7 @@ def test_both_searches_stay_inside_the_filter(index: EmbeddedIndex, within: Inde
 
 @pytest.mark.parametrize("kept", [0.02, 0.3, 0.6, 0.97])
 def test_a_filter_never_costs_a_hit_in_a_long_index(index: EmbeddedIndex, kept: float) -> None:
-    """Whatever road is taken inside: as many as were asked for, the best of those that pass."""
+    """All ways to apply a filter return the best `limit` of the matching chunks."""
     total = 6000
     passing = {number for number in range(total) if (number * 7919) % total < kept * total}
     apply_entries(
@@ -265,9 +268,9 @@ def test_a_filter_never_costs_a_hit_in_a_long_index(index: EmbeddedIndex, kept: 
     assert set(words) <= passing
 
 
-def test_a_filter_that_is_asked_again_sees_what_has_come_and_gone_since(index: EmbeddedIndex) -> None:
+def test_a_repeated_filter_sees_later_changes(index: EmbeddedIndex) -> None:
     apply_entries(
-        index, 1, [make_entry(number, collection_id=number % 10) for number in range(vectors.FIRST_TAIL_PASSAGES)]
+        index, 1, [make_entry(number, collection_id=number % 10) for number in range(vectors.FIRST_TAIL_CHUNKS)]
     )
     within = IndexFilter(owner=0, collections=(3,))
     nearest = search_vectors(index, 3, within)
@@ -278,8 +281,8 @@ def test_a_filter_that_is_asked_again_sees_what_has_come_and_gone_since(index: E
     assert not set(nearest[:2]) & set(search_vectors(index, 3, within))
 
 
-def test_removed_passages_never_crowd_out_the_others(index: EmbeddedIndex) -> None:
-    total = vectors.FIRST_TAIL_PASSAGES + 100
+def test_deleted_chunks_do_not_displace_others(index: EmbeddedIndex) -> None:
+    total = vectors.FIRST_TAIL_CHUNKS + 100
     apply_entries(index, 1, [make_entry(number) for number in range(total)])
     nearest = search_vectors(index, 5, limit=1000)
     index.apply(2, nearest, [])
@@ -290,7 +293,7 @@ def test_removed_passages_never_crowd_out_the_others(index: EmbeddedIndex) -> No
 
 
 def test_the_nearest_are_found_in_a_long_index(index: EmbeddedIndex) -> None:
-    total = vectors.FIRST_TAIL_PASSAGES + vectors.TAIL_PASSAGES + 500
+    total = vectors.FIRST_TAIL_CHUNKS + vectors.TAIL_CHUNKS + 500
     for first in range(0, total, 1000):
         apply_entries(index, first, [make_entry(number) for number in range(first, min(first + 1000, total))])
         assert search_vectors(index, first)[0] == first  # searched while it grows
@@ -302,11 +305,11 @@ def test_the_nearest_are_found_in_a_long_index(index: EmbeddedIndex) -> None:
     assert hits >= 0.97 * 200
 
 
-# -- many at once -------------------------------------------------------------------------------
+# -- concurrency and failures -------------------------------------------------------------------
 
 
 def test_searches_go_on_beside_a_writer_and_see_whole_documents(index: EmbeddedIndex) -> None:
-    """A document always has three passages of one colour; nobody ever sees another number or two colours."""
+    """Each version of a document has three chunks of one colour; no search sees a mixture."""
 
     def colour(number: int) -> list[int]:
         return [10 * number + place for place in range(3)]
@@ -349,8 +352,8 @@ def test_a_change_that_fails_leaves_what_was_there(index: EmbeddedIndex) -> None
 def test_a_long_change_that_fails_leaves_what_was_there(
     index: EmbeddedIndex, before: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(vectors, "FIRST_TAIL_PASSAGES", 600)
-    monkeypatch.setattr(vectors, "TAIL_PASSAGES", 100)
+    monkeypatch.setattr(vectors, "FIRST_TAIL_CHUNKS", 600)
+    monkeypatch.setattr(vectors, "TAIL_CHUNKS", 100)
     apply_entries(index, 1, [make_entry(number) for number in range(before)])
 
     def entries() -> Iterator[IndexEntry]:

@@ -1,4 +1,4 @@
-"""What the embedded index keeps: through a stop, through a crash, and what it no longer trusts."""
+"""Durability of the embedded index: restart, crash, damaged files, full disk."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.small_index import apply_entries, make_entry, open_index, sea
 
 
 def crashed(folder: Path) -> Path:
-    """The folder as a power cut leaves it: copied while the index is in use."""
+    """Copy the folder of an open index, as a power failure would leave it."""
     copy = folder.with_name("crashed")
     shutil.copytree(folder, copy)
     return copy
@@ -42,11 +42,11 @@ def test_a_flushed_index_comes_back_as_it_was(tmp_path: Path) -> None:
 
 
 def test_a_long_index_comes_back_with_its_codes(tmp_path: Path) -> None:
-    total = vectors.FIRST_TAIL_PASSAGES + 300
+    total = vectors.FIRST_TAIL_CHUNKS + 300
     index = open_index(tmp_path / "index")
     apply_entries(index, 1, [make_entry(number) for number in range(total)])
     index.flush()
-    apply_entries(index, 2, [make_entry(number) for number in range(total, total + embedded.FLUSH_TAIL_PASSAGES)])
+    apply_entries(index, 2, [make_entry(number) for number in range(total, total + embedded.FLUSH_TAIL_CHUNKS)])
     index.flush()
     before = search_vectors(index, 7)
     index.close()
@@ -61,7 +61,7 @@ def test_a_long_index_comes_back_with_its_codes(tmp_path: Path) -> None:
     spoilt.close()
 
 
-def test_what_was_not_flushed_is_applied_again_after_a_crash(tmp_path: Path) -> None:
+def test_changes_after_the_last_flush_are_applied_again_after_a_crash(tmp_path: Path) -> None:
     index = open_index(tmp_path / "index")
     apply_entries(index, 1, [make_entry(1, "tea", document_id=1), make_entry(2, "coffee")])
     index.flush()
@@ -153,7 +153,7 @@ def test_any_damage_means_an_empty_index_that_asks_for_a_rebuild(
 
 
 @pytest.mark.parametrize("name", ["terms.rows", "vectors.rows"])
-def test_other_bytes_in_a_file_that_no_start_reads_are_named(tmp_path: Path, name: str) -> None:
+def test_verify_names_damaged_files_that_opening_does_not_read(tmp_path: Path, name: str) -> None:
     index = open_index(tmp_path / "index")
     apply_entries(index, 1, [make_entry(number, f"tea {number}") for number in range(1, 30)])
     index.flush()
@@ -217,7 +217,7 @@ def test_removed_passages_are_cleared_away(tmp_path: Path, monkeypatch: pytest.M
 
 @contextmanager
 def no_room() -> Iterator[None]:
-    """No file may grow, as on a full disk: what is written then fails, in whichever library it happens."""
+    """Set RLIMIT_FSIZE to 0, so that every write fails as on a full disk."""
     import resource
 
     before = resource.getrlimit(resource.RLIMIT_FSIZE)

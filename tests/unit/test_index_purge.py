@@ -1,4 +1,4 @@
-"""A purge: the files of an index hold nothing of deleted passages, and searches find what they found before."""
+"""Purge: afterwards the files contain no deleted chunks and searches return the same results."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from knowledge.index.tantivy_files import read_segments
 from tests.support.small_index import DIMENSION, apply_entries, make_entry, open_index, search_vectors, search_words
 
 COUNT = 5000
-"""More than wait in the tail, so that there are codes."""
+# More than the tail holds, so that some vectors are quantized.
 
 
 def word(number: int) -> str:
-    """A word for each number, in letters: the analysis takes letters and digits apart."""
+    """Return a word of letters for each number, because the analyzer separates letters from digits."""
     return "quag" + "".join("bcdfghjklm"[int(digit)] for digit in str(number))
 
 
 class Passages:
-    """The store, as the index reads it."""
+    """The chunks of the store."""
 
     def __init__(self) -> None:
         self.entries = {
@@ -38,7 +38,7 @@ class Passages:
 
 
 def purge(index: EmbeddedIndex, passages: Passages) -> None:
-    """Purge to the end, once more where a change came in between."""
+    """Purge until nothing is left to do."""
     for _ in range(500):
         if index.purge(passages.read) and not index.count_unpurged():
             return
@@ -70,7 +70,7 @@ def test_a_purge_leaves_nothing_of_deleted_passages(filled: tuple[EmbeddedIndex,
     assert index.count_unpurged() == 0 and not any(
         each.deleted_count for each in read_segments(tmp_path / "index" / "words")
     )
-    assert sum(each.passage_count for each in read_segments(tmp_path / "index" / "words")) == COUNT - 2
+    assert sum(each.chunk_count for each in read_segments(tmp_path / "index" / "words")) == COUNT - 2
     kept = manifest.read_manifest(tmp_path / "index", DIMENSION, "test/1")
     assert (kept.slots, kept.live) == (COUNT - 2, COUNT - 2)
     assert not {"tag7", "tag4990"} & set(kept.tags) and len(kept.tags) == COUNT - 1
@@ -93,12 +93,12 @@ def test_a_purge_changes_no_answer(filled: tuple[EmbeddedIndex, Passages], tmp_p
     opened.close()
 
 
-def test_a_purge_that_was_interrupted_goes_on_after_the_next_opening(
+def test_an_interrupted_purge_continues_after_the_next_open(
     filled: tuple[EmbeddedIndex, Passages], tmp_path: Path
 ) -> None:
     index, passages = filled
     without(index, passages, 2, 7)
-    index.purge(passages.read)  # one step, and the manifest does not know of it
+    index.purge(passages.read)  # one step that is not flushed
     index.close()
     opened = open_index(tmp_path / "index")
     assert opened.checkpoint() == 2 and opened.count_unpurged() > 0 and search_words(opened, word(8)) == [8]

@@ -1,4 +1,4 @@
-"""The best first, whichever way it is found out."""
+"""Sorting by score with ties, compared with a plain sort."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Codes: small, and good enough to tell which passages are worth an exact look."""
+"""Product quantization: small codes whose scan finds the nearest vectors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DIMENSION = 96
 
 
 def around_an_axis(count: int, dimension: int = DIMENSION, seed: int = 1) -> Vectors:
-    """Vectors as models make them: unrelated ones have a cosine of about .5."""
+    """Make vectors in a cone, like those of real models: unrelated ones have a cosine of about .5."""
     generator = np.random.default_rng(seed)
     drawn = generator.standard_normal((count, dimension)) + np.random.default_rng(0).standard_normal(dimension)
     unit: Vectors = (drawn / np.linalg.norm(drawn, axis=1, keepdims=True)).astype(np.float32)
@@ -34,13 +34,13 @@ def test_the_nearest_are_among_the_best_of_a_scan() -> None:
 
 
 @pytest.mark.parametrize("dimension", [5, 32, 384])
-def test_a_code_takes_a_bit_a_dimension_and_a_little_more(dimension: int) -> None:
+def test_a_code_takes_one_bit_per_dimension_plus_one_group(dimension: int) -> None:
     vectors = around_an_axis(1200, dimension)
     codes = Codebook.train(vectors).encode(vectors)
     assert codes.shape == (1200, code_size_bytes(dimension)) and code_size_bytes(dimension) <= dimension / 8 + 2
 
 
-def test_a_codebook_comes_back_as_it_was() -> None:
+def test_a_codebook_survives_serialization() -> None:
     vectors = around_an_axis(1200)
     book = Codebook.train(vectors)
     again = Codebook.from_bytes(book.to_bytes(), DIMENSION)

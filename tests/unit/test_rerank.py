@@ -36,7 +36,7 @@ class Shelf:
     def languages(self) -> tuple[str, ...]:
         return ("en",)
 
-    def ceiling(self, words: QueryTerms) -> float:
+    def compute_ceiling(self, words: QueryTerms) -> float:
         return 2.2 * sum(len(forms[0]) for forms in words.terms)
 
 
@@ -122,7 +122,7 @@ def test_a_reranker_that_is_still_loading_is_not_waited_for_beyond_the_budget() 
 def test_a_reranker_that_cannot_be_loaded_says_why(tmp_path: Path) -> None:
     reranker = open_reranker(f"dir:{tmp_path}", "auto", 5000)
     _, note = reranker.rerank(QUERY, "any", ranking(0.9), passages("a"), SHELF)
-    assert note is not None and "holds no cross-encoder" in note
+    assert note is not None and "contains no cross-encoder" in note
 
 
 def test_it_can_be_switched_off_and_fits_one_model_only() -> None:

@@ -38,7 +38,7 @@ DIMENSION = 32
 class Meanings:
     """A model that knows a few words that mean the same."""
 
-    dimension, max_tokens, languages = DIMENSION, 256, None
+    dimension, languages = DIMENSION, None
 
     def __init__(self, name: str = "granite-embedding-30m-english") -> None:
         self.name, self.fingerprint, self.questions = name, f"{name}/meanings", 0

@@ -1,4 +1,4 @@
-"""What a start waits for: only what the first answer needs."""
+"""Imports at start: only modules that the first response needs."""
 
 from __future__ import annotations
 

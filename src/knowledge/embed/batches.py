@@ -1,4 +1,4 @@
-"""Texts in batches of like length, several batches side by side; a question alone, at once."""
+"""Runs a model over texts in batches of similar length, on several threads; a query runs alone."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from knowledge.embed.embedder import Vectors
 from knowledge.embed.pooling import scale_to_unit_length
 
 RunModel: TypeAlias = Callable[[NDArray[np.int32], NDArray[np.int32]], NDArray[np.float32]]
-"""Token ids (padded on the right) and the length of each row, to one vector a row."""
+"""Maps token ids (padded on the right) and row lengths to one vector for each row."""
 
 MAX_BATCH_TOKENS = 512
-"""Padded tokens in a batch: larger ones fall out of the processor's cache and are slower."""
+# Padded tokens; larger batches do not fit into the CPU cache and are slower.
 NICENESS = 10
 
 
 class BatchRunner:
-    """Feeds a model of this window; the tokenizer must neither cut nor pad."""
+    """Tokenizes, batches and embeds texts; the tokenizer must have truncation and padding disabled."""
 
     def __init__(
         self, tokenizer: Tokenizer, run: RunModel, dimension: int, padding: int, window: int, threads: int = 0
@@ -40,18 +40,18 @@ class BatchRunner:
         vectors = np.empty((len(rows), self._dimension), np.float32)
         groups = list(group_by_length([len(row) for row in rows]))
 
-        def one(group: list[int]) -> None:
+        def run_group(group: list[int]) -> None:
             vectors[group] = self._run_model(*pad_rows([rows[place] for place in group], self._padding))
 
         if self._threads == 1 or len(groups) == 1:
             for group in groups:
-                one(group)
+                run_group(group)
         else:
-            list(self._pool.map(one, groups))
+            list(self._pool.map(run_group, groups))
         return scale_to_unit_length(vectors)
 
     def embed_one(self, text: str) -> Vectors:
-        """On the caller's own thread, past whatever the others are busy with."""
+        """Embed one text on the calling thread, without waiting for running batches."""
         row = fit_to_window(self._tokenizer.encode(text), self._window)
         return scale_to_unit_length(self._run_model(*pad_rows([row], self._padding)))
 
@@ -60,12 +60,12 @@ class BatchRunner:
 
 
 def tokenize_passages(tokenizer: Tokenizer, passages: Sequence[str], window: int) -> list[list[int]]:
-    """The tokens of each. One that is too long, because its title has grown, loses the beginning: its text is whole."""
+    """Return the tokens of each passage; one that exceeds the window loses its beginning, which is the title."""
     return [fit_to_window(encoding, window, keep_end=True) for encoding in tokenizer.encode_batch_fast(list(passages))]
 
 
 def fit_to_window(encoding: Encoding, window: int, *, keep_end: bool = False) -> list[int]:
-    """As many tokens as fit, from the beginning or from the end, between the marks that stand on both sides."""
+    """Truncate the tokens to the window, at the end or at the beginning, and keep the special tokens."""
     ids: list[int] = encoding.ids
     if len(ids) <= window:
         return ids
@@ -76,7 +76,7 @@ def fit_to_window(encoding: Encoding, window: int, *, keep_end: bool = False) ->
 
 
 def group_by_length(lengths: Sequence[int], budget: int = MAX_BATCH_TOKENS) -> Iterator[list[int]]:
-    """Groups texts of similar length (length bucketing), so that little padding is computed."""
+    """Yield groups of texts of similar length (length bucketing), so that little padding is computed."""
     group: list[int] = []
     for place in sorted(range(len(lengths)), key=lambda place: -lengths[place]):
         if group and (len(group) + 1) * lengths[group[0]] > budget:
@@ -96,13 +96,13 @@ def pad_rows(rows: Sequence[Sequence[int]], padding: int) -> tuple[NDArray[np.in
 
 
 def count_cores() -> int:
-    """How many processors this process may use."""
+    """Return the number of CPU cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def _lower_priority() -> None:
-    """Bulk work yields to questions; only Linux can say that of a single thread without privileges."""
+    """Lower the priority of the calling thread in favour of queries; per-thread priorities exist only on Linux."""
     if sys.platform == "linux":
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)

@@ -1,4 +1,4 @@
-"""Whether this processor multiplies eight-bit numbers exactly and fast: VNNI or AMX on x86, the dot product on ARM."""
+"""Detects CPU instructions for exact int8 products: VNNI or AMX on x86, the dot product extension on ARM."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ import numpy as np
 
 X86_MACHINES = ("x86_64", "amd64", "i386", "i686", "x86")
 WINDOWS_DOT_PRODUCT = 43
-"""PF_ARM_V82_DP_INSTRUCTIONS_AVAILABLE."""
+# PF_ARM_V82_DP_INSTRUCTIONS_AVAILABLE
 
 
 @functools.cache
 def has_fast_int8() -> bool:
-    """Without these instructions eight-bit products saturate (x86) or are slower than float32 (ARM)."""
+    """Return whether int8 is exact and faster than float32; otherwise it saturates (x86) or is slower (ARM)."""
     return _has_exact_products() if platform.machine().lower() in X86_MACHINES else _has_dot_product()
 
 
 @functools.cache
 def _has_exact_products() -> bool:
-    """Ask the arithmetic itself: x86 has no portable way to read the flags, and only VNNI and AMX do not saturate."""
+    """Run a product that saturates without VNNI or AMX, because x86 has no portable way to read the CPU flags."""
     from knowledge.embed.onnx_graph import STANDARD_DOMAIN, OnnxGraph
 
     depth, width = 64, 16
@@ -39,7 +39,7 @@ def _has_exact_products() -> bool:
 
 def _has_dot_product() -> bool:
     if sys.platform == "darwin":
-        return True  # every Apple processor of this kind has it
+        return True  # all Apple ARM CPUs have it
     if sys.platform == "win32":
         return bool(ctypes.windll.kernel32.IsProcessorFeaturePresent(WINDOWS_DOT_PRODUCT))
     return "asimddp" in _read_linux_flags()
@@ -53,5 +53,5 @@ def _read_linux_flags() -> frozenset[str]:
 
 
 def has_exact_signed_products() -> bool:
-    """On x86 without those instructions the sum of two products of signed weights may not fit in its sixteen bits."""
+    """Return whether signed weights are exact; on x86 without VNNI the sum of two products may overflow 16 bits."""
     return platform.machine().lower() not in X86_MACHINES or _has_exact_products()

@@ -1,4 +1,4 @@
-"""What an embedding model is to the rest of the house: two methods, and a few facts about it."""
+"""The protocol of embedding models."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 Vectors: TypeAlias = NDArray[np.float32]
-"""One row a text, each of unit length."""
+"""One row of unit length for each text."""
 
 
 class PassageEmbedder(Protocol):
-    """What gives passages their vectors."""
+    """Embeds passages, in this process or in a child process."""
 
     @property
     def languages(self) -> frozenset[str] | None:
-        """The languages (ISO 639-1) that the model reads; None when it is not known to be limited."""
+        """Languages (ISO 639-1) that the model supports; None if unknown or unlimited."""
 
     def embed(self, passages: Sequence[str]) -> Vectors: ...
 
@@ -30,12 +30,8 @@ class Embedder(PassageEmbedder, Protocol):
     def dimension(self) -> int: ...
 
     @property
-    def max_tokens(self) -> int:
-        """The window: what is longer would be cut off."""
-
-    @property
     def fingerprint(self) -> str:
-        """Kept with the vectors; another one means that they must be made again."""
+        """Identifies the model and its settings; stored vectors with another fingerprint must be computed again."""
 
     def embed_question(self, question: str) -> Vectors:
-        """One row; questions are always encoded alone."""
+        """Embed one query and return one row."""

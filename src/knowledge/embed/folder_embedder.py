@@ -1,4 +1,4 @@
-"""A model in a folder of the sentence-transformers layout: ONNX, or safetensors of BERT and its relatives."""
+"""Models in a sentence-transformers folder: ONNX files, or safetensors of BERT, RoBERTa and XLM-RoBERTa."""
 
 from __future__ import annotations
 
@@ -39,7 +39,6 @@ class FolderEmbedder:
     def __init__(self, folder: Path, name: str | None = None, threads: int = 0) -> None:
         self._layout = model_folder.read_model_folder(folder)
         self.name = name or folder.resolve().name
-        self.max_tokens = self._layout.window
         tokenizer = self._layout.load_tokenizer()
         run, file = load_model(self._layout)
         self.dimension = _measure_dimension(run, folder)
@@ -58,13 +57,13 @@ class FolderEmbedder:
 
 
 def load_model(model: ModelFolder) -> tuple[RunModel, Path]:
-    """What runs the model, and the file it came from: our own graph where it fits, since that is the faster one."""
+    """Return the model and its file; safetensors are preferred where our graph supports them, because it is faster."""
     file, exported = model.folder / model_folder.SAFETENSORS_FILE, model_folder.find_onnx_file(model.folder)
     if file.is_file() and (is_supported(model.settings) or exported is None):
         return Transformer(read_weights(file, model.settings), model.pooling), file
     if exported is None:
         raise ModelUnavailable(
-            f"There is neither {model_folder.SAFETENSORS_FILE} nor an ONNX file in {model.folder}",
+            f"{model.folder} contains neither {model_folder.SAFETENSORS_FILE} nor an ONNX file",
             hint=model_folder.HINT,
             path=str(model.folder),
         )
@@ -72,7 +71,7 @@ def load_model(model: ModelFolder) -> tuple[RunModel, Path]:
 
 
 class OnnxModel:
-    """A model that came as ONNX; several threads may call it at once."""
+    """A model from an ONNX file; thread-safe."""
 
     def __init__(self, path: Path, pooling: Pooling) -> None:
         self._session = _open_session(path)
@@ -80,7 +79,7 @@ class OnnxModel:
         self._inputs = {value.name for value in self._session.get_inputs()}
         if unknown := self._inputs.difference(MODEL_INPUTS):
             raise ModelUnavailable(
-                f"{path} asks for {', '.join(sorted(unknown))}, which is not known here",
+                f"{path} has unsupported inputs: {', '.join(sorted(unknown))}",
                 hint=f"Export a text model whose inputs are among {', '.join(MODEL_INPUTS)}.",
                 path=str(path),
             )
@@ -101,12 +100,12 @@ def _open_session(path: Path) -> InferenceSession:
 
     try:
         return onnxruntime.InferenceSession(str(path), make_session_options(), providers=["CPUExecutionProvider"])
-    except Exception as error:  # onnxruntime has a class of its own for each of many reasons
+    except Exception as error:  # onnxruntime raises many classes without a common base
         raise ModelUnavailable(f"{path} could not be loaded: {error}", path=str(path)) from error
 
 
 def _measure_dimension(run: RunModel, folder: Path) -> int:
-    """Ask the model: what the files say about it is not always there, or true."""
+    """Run the model once and return the length of its vectors, because config files may lack it or be wrong."""
     try:
         vectors = run(np.zeros((1, 2), np.int32), np.full(1, 2, np.int32))
     except Exception as error:
@@ -115,12 +114,12 @@ def _measure_dimension(run: RunModel, folder: Path) -> int:
 
 
 def load_tokenizer(folder: Path) -> Tokenizer:
-    """For counting: it neither cuts nor pads."""
+    """Return the model's tokenizer without truncation and padding."""
     return model_folder.read_model_folder(folder).load_tokenizer()
 
 
 def is_supported(settings: Json) -> bool:
-    """Whether our graph computes what this model's config.json describes."""
+    """Return whether our graph implements the architecture in this config.json."""
     return (
         settings.get("model_type") in SUPPORTED_MODEL_TYPES
         and settings.get("hidden_act", "gelu") == "gelu"
@@ -133,15 +132,15 @@ def read_weights(path: Path, settings: Json) -> TransformerWeights:
     if not is_supported(settings):
         raise ModelUnavailable(
             f"{path} holds a model of type {settings.get('model_type', 'unknown')!r}, which is not supported",
-            hint=f"Supported are {', '.join(SUPPORTED_MODEL_TYPES)} with gelu, or any model exported as model.onnx.",
+            hint=f"Use {', '.join(SUPPORTED_MODEL_TYPES)} with gelu, or export the model as model.onnx.",
             path=str(path),
         )
     try:
         tensors = _load_tensors(path)
         return _WeightsBuilder(tensors).build_weights(settings)
     except KeyError as error:
-        raise ModelUnavailable(f"{path} lacks the weights {error}", path=str(path)) from error
-    except Exception as error:  # the library's own errors and whatever a broken file makes of numpy
+        raise ModelUnavailable(f"{path} has no tensor {error}", path=str(path)) from error
+    except Exception as error:  # safetensors' own errors, and numpy's for a broken file
         raise ModelUnavailable(f"{path} could not be read: {error}", path=str(path)) from error
 
 
@@ -151,7 +150,7 @@ def _load_tensors(path: Path) -> dict[str, Floats]:
     tensors: dict[str, Floats] = {}
     for name, array in load_file(path).items():
         prefix = next((prefix for prefix in TENSOR_PREFIXES if name.startswith(prefix)), "")
-        if array.dtype.kind in "fV":  # V: the brain float of ml_dtypes; position ids and the like are left
+        if array.dtype.kind in "fV":  # V is bfloat16 of ml_dtypes; integer tensors such as position ids are skipped
             tensors[name.removeprefix(prefix)] = array.astype(np.float32, copy=False)
     return tensors
 
@@ -169,9 +168,9 @@ class _WeightsBuilder:
             norm=self._build_norm("embeddings.LayerNorm"),
             layers=[
                 self._build_layer(f"encoder.layer.{number}.")
-                for number in range(_read_whole_number(settings, "num_hidden_layers"))
+                for number in range(_read_integer(settings, "num_hidden_layers"))
             ],
-            heads=_read_whole_number(settings, "num_attention_heads"),
+            heads=_read_integer(settings, "num_attention_heads"),
             epsilon=float(str(settings.get("layer_norm_eps", DEFAULT_EPSILON))),
         )
 
@@ -196,8 +195,8 @@ class _WeightsBuilder:
         return NormWeights(self._tensors[name + ".weight"], self._tensors[name + ".bias"])
 
 
-def _read_whole_number(settings: Json, name: str) -> int:
+def _read_integer(settings: Json, name: str) -> int:
     value = settings[name]
     if not isinstance(value, int):
-        raise ModelUnavailable(f"config.json has no whole number for {name}")
+        raise ModelUnavailable(f"config.json: {name} must be an integer, not {value!r}")
     return value

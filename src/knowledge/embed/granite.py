@@ -1,4 +1,4 @@
-"""The default model, granite-embedding-30m-english: 384 numbers a passage, English, no network, nothing written."""
+"""The default model, granite-embedding-30m-english: English, 384 dimensions, loaded from an installed package."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from knowledge.embed.transformer import (
 NAME = "granite-embedding-30m-english"
 DIMENSION = 384
 WINDOW_TOKENS = 256
-"""The model can read 512, but passages of up to 256 are found better."""
+# The model supports 512, but retrieval is better with passages of up to 256.
 PADDING_ID = 1
 OUTLIER_PRODUCTS = frozenset({(0, "narrow"), (3, "narrow"), (1, "widen"), (2, "widen"), (2, "narrow"), (4, "narrow")})
-"""Matrix products with activation outliers, which stay in float32."""
+# Matrix products with activation outliers stay in float32.
 LAST_LAYER_PRODUCTS = frozenset({(5, "attention_output"), (5, "widen"), (5, "narrow")})
-"""The last layer computes one token of each text only, so nothing is saved there."""
+# The last layer computes one token of each text, so int8 saves nothing there.
 
 Int8Setting = Literal["auto", "on", "off"]
 
@@ -39,9 +39,8 @@ Int8Setting = Literal["auto", "on", "off"]
 class GraniteEmbedder:
     name = NAME
     dimension = DIMENSION
-    max_tokens = WINDOW_TOKENS
     languages = frozenset({"en"})
-    # Eight bits or not is no part of it: the vectors agree to .995, and a data folder may move to another processor.
+    # int8 is not part of it: the vectors agree to .995, and a data folder may be moved to another CPU.
     fingerprint = f"{NAME}/cls/{WINDOW_TOKENS}/{model_file.SHA256[:16]}"
 
     def __init__(self, int8: Int8Setting = "auto", threads: int = 0, path: Path | None = None) -> None:
@@ -63,9 +62,9 @@ class GraniteEmbedder:
         self._batches.close()
 
 
-@lru_cache(maxsize=1)  # to read it holds up every other thread for a tenth of a second
+@lru_cache(maxsize=1)  # parsing holds the GIL for about 0.1 s
 def load_tokenizer(path: Path | None = None) -> Tokenizer:
-    """For the model and for counting alike: it neither cuts nor pads."""
+    """Return the tokenizer without truncation and padding, for embedding and for counting."""
     return Tokenizer.from_str(model_file.read_model_file(path or model_file.find_model_file()).tokenizer)
 
 

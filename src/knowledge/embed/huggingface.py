@@ -1,4 +1,4 @@
-"""A model by its name on the Hugging Face hub: fetched on first use, afterwards read from the cache folder."""
+"""Downloads models from the Hugging Face hub into the cache folder on first use."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from knowledge.embed import folder_embedder, model_folder
 from knowledge.errors import ModelUnavailable
 
 DESCRIPTION_FILES = ["*.json", "*/config.json"]
-"""Small files that say what the model is, before anything large is fetched."""
-HINT = "Check the name and the network, or fetch the folder elsewhere and set KNOWLEDGE_EMBEDDING=dir:PATH."
+# Configuration files, downloaded before the weights.
+HINT = "Check the name and the network, or download the folder elsewhere and set KNOWLEDGE_EMBEDDING=dir:PATH."
 
 
 def fetch_model(name: str, cache: Path, endpoint: str | None = None) -> Path:
-    """The folder that holds the model; the network is only asked when something is missing."""
+    """Return the folder of the model; downloads it if the cache is incomplete."""
     if folder := find_cached_model(name, cache):
         return folder
     try:
         return _download_model(name, cache, endpoint)
     except ModelUnavailable:
         raise
-    except Exception as error:  # every layer of the hub's client has its own: HTTP, files, names
+    except Exception as error:  # huggingface_hub raises HTTP, file and validation errors without a common base
         reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
         raise ModelUnavailable(
-            f"The model {name!r} could not be fetched from the hub: {reason}", hint=HINT, model=name
+            f"The model {name!r} could not be downloaded from the hub: {reason}", hint=HINT, model=name
         ) from error
 
 
 def find_cached_model(name: str, cache: Path) -> Path | None:
-    """The folder of a model that was fetched earlier, if all of it is there."""
+    """Return the folder of a completely downloaded model, or None."""
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 
@@ -44,22 +44,22 @@ def _download_model(name: str, cache: Path, endpoint: str | None) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.utils.tqdm import disable_progress_bars
 
-    disable_progress_bars()  # a server's log is no place for them
+    disable_progress_bars()  # they would fill the server's log
     folder = Path(snapshot_download(name, cache_dir=cache, allow_patterns=DESCRIPTION_FILES, endpoint=endpoint))
     for files in _list_wanted_files(folder):
-        # The folder is named after the commit: the weights must not come from a later one.
+        # The folder is named after the commit; the weights must come from the same one.
         snapshot_download(name, cache_dir=cache, allow_patterns=files, revision=folder.name, endpoint=endpoint)
         if _is_complete(folder):
             return folder
     raise ModelUnavailable(
-        f"The model {name!r} has no files that can be used here",
-        hint=f"Needed are {model_folder.TOKENIZER_FILE}, and {model_folder.SAFETENSORS_FILE} or an ONNX file.",
+        f"The model {name!r} has no usable files on the hub",
+        hint=f"It needs {model_folder.TOKENIZER_FILE}, and {model_folder.SAFETENSORS_FILE} or an ONNX file.",
         model=name,
     )
 
 
 def _list_wanted_files(folder: Path) -> list[list[str]]:
-    """What to fetch, most wanted first: the files are large, so only one of them."""
+    """Return the alternatives for the weights in order of preference; only one is downloaded."""
     exported = [[file, file + "_data"] for file in model_folder.ONNX_FILES]
     settings = model_folder.read_model_folder(folder).settings
     return [[model_folder.SAFETENSORS_FILE], *exported] if folder_embedder.is_supported(settings) else exported

@@ -1,4 +1,4 @@
-"""From a setting to a model: default, none, dir:PATH, hf:NAME or openai:URL#MODEL; loaded in the background."""
+"""Loads the embedding model of a setting (default, none, dir:PATH, hf:NAME or openai:URL#MODEL) in the background."""
 
 from __future__ import annotations
 
@@ -20,24 +20,25 @@ log = logging.getLogger(__name__)
 
 HINT = "Set KNOWLEDGE_EMBEDDING to default, none, dir:PATH, hf:NAME or openai:URL#MODEL."
 DEFAULT_NAME = "granite-embedding-30m-english"
+# Passages are split for this window even if the model supports more, because retrieval is better with small ones.
 WINDOW_TOKENS = 256
 RETRY_SECONDS = 30.0
 CLOSE_SECONDS = 5.0
-"""How long a model that is being loaded is waited for; one from the hub may take longer than anybody would."""
+# Close waits this long for a loading thread; a download from the hub may take longer.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelChoice:
-    """Everything that decides which model is loaded, and how."""
+    """The settings that select and configure an embedding model."""
 
     spec: str = "default"
     key: str | None = None
     dimension: int | None = None
     int8: Literal["auto", "on", "off"] = "auto"
     threads: int = 0
-    """For passages; 0 means one for each processor core."""
+    """Threads for embedding passages; 0 means one for each CPU core."""
     cache_folder: Path
-    """Where models from the hub are kept."""
+    """Folder for models from the hub."""
 
     @property
     def kind(self) -> str:
@@ -49,7 +50,7 @@ class ModelChoice:
 
     @property
     def name(self) -> str:
-        """The name that the loaded model will have."""
+        """Name of the model, known before it is loaded."""
         match self.kind:
             case "default":
                 return DEFAULT_NAME
@@ -61,7 +62,7 @@ class ModelChoice:
 
 
 def load(choice: ModelChoice) -> Embedder:
-    """The model, or an error that says in a sentence why there is none."""
+    """Load the model; raises ModelUnavailable or EmbeddingFailed with the reason."""
     match choice.kind:
         case "default":
             from knowledge.embed.granite import GraniteEmbedder
@@ -75,18 +76,17 @@ def load(choice: ModelChoice) -> Embedder:
             return _connect_remote(choice)
         case "none":
             raise ModelUnavailable("No embedding model is set", hint=HINT)
-    raise ModelUnavailable(f"There is no embedding model {choice.spec!r}", hint=HINT, spec=choice.spec)
+    raise ModelUnavailable(f"Unknown embedding model {choice.spec!r}", hint=HINT, spec=choice.spec)
 
 
 @dataclass(frozen=True, slots=True)
 class TokenizerSpec:
-    """What splitting needs of a model: which tokenizer counts, and how long a passage may be. It holds no secret, so it
-    may be told to a child process."""
+    """Tokenizer and window that splitting needs; contains no secrets, so it can be sent to a child process."""
 
     folder: str | None
     """The model's folder; None for the tokenizer of the default model."""
     window: int
-    """Tokens of a passage with its title and headings, special tokens included."""
+    """Maximum tokens of a passage with title, headings and special tokens."""
 
     def load_tokenizer(self) -> Tokenizer:
         return _load_tokenizer(self.folder)
@@ -94,7 +94,7 @@ class TokenizerSpec:
 
 @lru_cache(maxsize=2)  # the model in use, and the one that follows it
 def find_tokenizer_spec(choice: ModelChoice) -> TokenizerSpec:
-    """There before the model is; one from the hub is fetched first."""
+    """Return the tokenizer of a model without loading the model; one from the hub is downloaded."""
     from knowledge.embed import model_folder
 
     match choice.kind:
@@ -115,7 +115,6 @@ def _load_tokenizer(folder: str | None) -> Tokenizer:
 
 
 def load_tokenizer(choice: ModelChoice) -> Tokenizer:
-    """What counts tokens as the chosen model does."""
     return find_tokenizer_spec(choice).load_tokenizer()
 
 
@@ -141,7 +140,7 @@ def _connect_remote(choice: ModelChoice) -> Embedder:
     url, _, model = choice.target.rpartition("#")
     if not url.startswith(("http://", "https://")) or not model:
         raise ModelUnavailable(
-            f"{choice.spec!r} does not name an address and a model",
+            f"{choice.spec!r} does not contain a URL and a model name",
             hint="Write openai:https://HOST/v1#MODEL.",
             spec=choice.spec,
         )
@@ -149,14 +148,14 @@ def _connect_remote(choice: ModelChoice) -> Embedder:
 
 
 class ModelLoader:
-    """The embedder on its way: loaded by a thread of its own, so that nothing else waits for it."""
+    """Loads an embedder in a background thread and reports its status."""
 
     def __init__(self, choice: ModelChoice, retry_seconds: float = RETRY_SECONDS) -> None:
         self.choice = choice
         self.error: str | None = None
         self._retry_seconds = retry_seconds
         self.embedder: Embedder | None = None
-        """None until it is loaded, and after it has failed."""
+        """None until it is loaded, and after a failure."""
         self._failure: KnowledgeError | None = None
         self._settled = threading.Event()
         self._closed = threading.Event()
@@ -168,7 +167,7 @@ class ModelLoader:
 
     @property
     def loader(self) -> str | None:
-        """The function that loads this model in another process, as `module:function`; None for a remote service."""
+        """Import path (`module:function`) that loads this model in a child process; None for a remote service."""
         return None if self.choice.kind == "openai" else "knowledge.embed.loading:load"
 
     def start(self) -> None:
@@ -180,11 +179,11 @@ class ModelLoader:
             self._thread.start()
 
     def wait_until_settled(self, timeout: float) -> bool:
-        """Wait until it is there or has failed; False when the time is up."""
+        """Wait until the model is loaded or has failed; False on timeout."""
         return self._settled.wait(timeout)
 
     def wait_for_embedder(self, timeout: float | None = None) -> Embedder:
-        """The embedder; ModelUnavailable with the reason when it failed, or when the time is up."""
+        """Return the embedder; raises ModelUnavailable on failure or timeout."""
         self._settled.wait(timeout)
         if self.embedder is not None:
             return self.embedder
@@ -193,7 +192,7 @@ class ModelLoader:
         raise ModelUnavailable(str(self._failure), hint=self._failure.hint, **self._failure.details)
 
     def raise_if_service_failed(self) -> None:
-        """Raise what keeps a remote model from being there; another model is simply not there yet."""
+        """Raise the error of a remote service that could not be reached; other failures are ignored."""
         failure = self._failure
         if isinstance(failure, EmbeddingFailed):
             raise type(failure)(str(failure), hint=failure.hint, **failure.details)
@@ -211,14 +210,14 @@ class ModelLoader:
 
     def close(self) -> None:
         self._closed.set()
-        if self._thread is not None:  # a process that ends while a library is being loaded dies of it
+        if self._thread is not None:  # exiting while a native library is being imported can crash
             self._thread.join(CLOSE_SECONDS)
         close = getattr(self.embedder, "close", None)
         if close is not None:
             close()
 
     def _load_with_retries(self) -> None:
-        """A service that is down may come back; a folder that is wrong stays wrong."""
+        """Load the model; only failures of a remote service are retried."""
         while not self._closed.is_set():
             try:
                 self.embedder, self.error, self._failure = load(self.choice), None, None
@@ -228,7 +227,7 @@ class ModelLoader:
                 continue
             except KnowledgeError as error:
                 self._record_failure(error)
-            except Exception as error:  # whatever it is, search by words goes on
+            except Exception as error:  # keyword search must keep working
                 log.exception("The model %r could not be loaded", self.name)
                 self._record_failure(ModelUnavailable(f"The model {self.name!r} could not be loaded: {error}"))
             self._settled.set()

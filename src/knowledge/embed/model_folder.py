@@ -1,4 +1,4 @@
-"""What a sentence-transformers folder says about its model: window, pooling, prompts, and which files hold it."""
+"""Reads the configuration of a sentence-transformers folder: window, pooling, prompts and files."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ CONFIG_FILE = "config.json"
 POOLING_FILE = "1_Pooling/config.json"
 DEFAULT_WINDOW_TOKENS = 512
 SUPPORTED_MODULES = ("Transformer", "Pooling", "Normalize")
-HINT = "Name a folder in the sentence-transformers layout, with tokenizer.json and model.onnx or model.safetensors."
+HINT = "Use a sentence-transformers folder with tokenizer.json and model.onnx or model.safetensors."
 
 
 @dataclass(frozen=True, slots=True)
 class ModelFolder:
     folder: Path
     settings: Json
-    """The model's own config.json."""
+    """The parsed config.json."""
     window: int
     pooling: Pooling
     question_prompt: str
@@ -41,7 +41,7 @@ class ModelFolder:
     padding: int
 
     def load_tokenizer(self) -> Tokenizer:
-        """It neither cuts nor pads."""
+        """Return the tokenizer without truncation and padding."""
         tokenizer = _read_tokenizer(self.folder)
         tokenizer.no_padding()
         tokenizer.no_truncation()
@@ -58,7 +58,7 @@ class ModelFolder:
 
 def read_model_folder(folder: Path) -> ModelFolder:
     if not folder.is_dir():
-        raise ModelUnavailable(f"There is no folder {folder}", hint=HINT, path=str(folder))
+        raise ModelUnavailable(f"The model folder {folder} does not exist", hint=HINT, path=str(folder))
     _refuse_unknown_modules(folder)
     settings = _read_json_object(folder / CONFIG_FILE)
     question, passage = _read_prompts(_read_json_object(folder / "config_sentence_transformers.json"))
@@ -79,7 +79,7 @@ def find_onnx_file(folder: Path) -> Path | None:
 
 
 def find_position_offset(settings: Json) -> int:
-    """RoBERTa and its like count places from behind the padding token's id."""
+    """Return the first position id: RoBERTa models count from the id after the padding token."""
     if "roberta" not in str(settings.get("model_type", "")):
         return 0
     padding = settings.get("pad_token_id")
@@ -111,14 +111,14 @@ def _read_pooling(folder: Path) -> Pooling:
     if len(modes) == 1 and modes[0] in list(Pooling):
         return Pooling(modes[0])
     raise ModelUnavailable(
-        f"The model in {folder} sums up its tokens by {' and '.join(modes)}, which is not supported",
-        hint=f"Supported are {', '.join(Pooling)}.",
+        f"The model in {folder} uses unsupported pooling: {' and '.join(modes)}",
+        hint=f"Supported pooling modes: {', '.join(Pooling)}.",
         path=str(folder),
     )
 
 
 def _read_prompts(settings: Json) -> tuple[str, str]:
-    """What is put before a question and before a passage."""
+    """Return the prefixes of queries and of passages."""
     prompts = settings.get("prompts")
     if not isinstance(prompts, dict):
         return "", ""
@@ -135,8 +135,8 @@ def _refuse_unknown_modules(folder: Path) -> None:
     kinds = [str(module.get("type", "")).rsplit(".", 1)[-1] for module in modules] if isinstance(modules, list) else []
     if unknown := [kind for kind in kinds if kind not in SUPPORTED_MODULES]:
         raise ModelUnavailable(
-            f"The model in {folder} has a step that is not supported: {', '.join(unknown)}",
-            hint=f"Supported are {', '.join(SUPPORTED_MODULES)}.",
+            f"The model in {folder} has unsupported modules: {', '.join(unknown)}",
+            hint=f"Supported modules: {', '.join(SUPPORTED_MODULES)}.",
             path=str(folder),
         )
 
@@ -147,7 +147,7 @@ def _read_tokenizer(folder: Path) -> Tokenizer:
         raise ModelUnavailable(f"The model in {folder} has no {TOKENIZER_FILE}", hint=HINT, path=str(folder))
     try:
         return Tokenizer.from_file(str(path))
-    except Exception as error:  # the library raises nothing narrower
+    except Exception as error:  # tokenizers raises plain Exception
         raise ModelUnavailable(f"{path} is not a tokenizer: {error}", hint=HINT, path=str(path)) from error
 
 

@@ -1,4 +1,4 @@
-"""A graph for onnxruntime, written with onnx's own helpers; large weights stay outside it and go in as arrays."""
+"""Builds a graph for onnxruntime with onnx.helper; large weights are passed as external initializers."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
     from onnxruntime import InferenceSession
 
 STANDARD_DOMAIN = ""
+# Domain of onnxruntime's fused operators.
 MICROSOFT_DOMAIN = "com.microsoft"
-"""Where onnxruntime keeps its fused operators."""
 
 OPSETS = {STANDARD_DOMAIN: 17, MICROSOFT_DOMAIN: 1}
 IR_VERSION = 8
 MAX_INLINE_BYTES = 4096
-"""Arrays up to this many bytes are written into the graph itself."""
+# Smaller arrays are stored in the graph itself.
 
 
 class OnnxGraph:
-    """Grows node by node; every value in it is known by a name."""
+    """An ONNX graph under construction; values are referenced by name."""
 
     def __init__(self) -> None:
         self._nodes: list[onnx.NodeProto] = []
@@ -45,7 +45,7 @@ class OnnxGraph:
         array = np.ascontiguousarray(array)
         tensor = onnx.TensorProto(name=name, data_type=_to_tensor_type(array.dtype), dims=array.shape)
         if array.nbytes > MAX_INLINE_BYTES:
-            # Arrays handed over at load time are copied by nobody else, and protobuf's limit of 2 GB does not matter.
+            # External initializers are not copied by protobuf and are not subject to its 2 GB limit.
             self._external_arrays[name] = array
             tensor.data_location = onnx.TensorProto.EXTERNAL
             tensor.external_data.add(key="location", value="memory")
@@ -94,7 +94,7 @@ class OnnxGraph:
 
 
 def make_session_options() -> onnxruntime.SessionOptions:  # type: ignore[name-defined]  # noqa: F821
-    """One thread a run, since whole batches run side by side; idle threads sleep instead of spinning."""
+    """Return options for one thread per run, because batches run in parallel, and without spinning."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()

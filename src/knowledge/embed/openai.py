@@ -1,4 +1,4 @@
-"""A model behind HTTP that speaks OpenAI's /embeddings: OpenAI itself, Ollama, llama.cpp, vLLM and others."""
+"""Client of the OpenAI /embeddings API, as offered by OpenAI, Ollama, llama.cpp, vLLM and others."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class EmbeddingRetryPolicy:
     max_delay_seconds: float
 
     def iterate_delays(self) -> Iterator[float | None]:
-        """One for each attempt: how long to wait after it has failed; None after the last."""
+        """Yield the backoff after each failed attempt in seconds; None after the last."""
         for attempt in range(self.attempts - 1):
-            # Spread out, so that many callers do not come back all at once.
+            # Jitter keeps many callers from retrying at the same time.
             yield self.limit_delay(self.first_delay_seconds * 2**attempt * random.uniform(0.8, 1.2))
         yield None
 
@@ -35,14 +35,12 @@ class EmbeddingRetryPolicy:
 
 
 PASSAGE_RETRIES = EmbeddingRetryPolicy(attempts=6, first_delay_seconds=0.5, max_delay_seconds=60.0)
-"""For passages: nobody is waiting for the answer."""
+# Jobs in the background can wait.
 QUESTION_RETRIES = EmbeddingRetryPolicy(attempts=2, first_delay_seconds=0.25, max_delay_seconds=1.0)
-"""For questions: somebody is, and search by words can answer."""
+# A caller waits, and keyword search can answer instead.
 
 BATCH_TEXTS = 64
 BATCH_CHARS = 100_000
-WINDOW_TOKENS = 256
-"""Passages are cut for this window whatever the model could read, since small ones are found better."""
 TIMEOUT = httpx.Timeout(60.0, connect=10.0)
 TRANSIENT_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504, 529})
 MAX_REASON_CHARS = 300
@@ -56,7 +54,6 @@ class EmbeddingEndpoint:
 
 class OpenAIEmbedder:
     languages: frozenset[str] | None = None
-    max_tokens = WINDOW_TOKENS
 
     def __init__(
         self,
@@ -65,7 +62,7 @@ class OpenAIEmbedder:
         dimension: int | None = None,
         wait: Callable[[float], object] | None = None,
     ) -> None:
-        """Without a dimension the model is asked once, to see how long its vectors are."""
+        """Without `dimension` one request determines the length of the vectors."""
         self.name = address.model
         self._url = httpx.URL(address.url.rstrip("/") + "/embeddings")
         self._key, self._requested_dimension = key, dimension
@@ -87,16 +84,16 @@ class OpenAIEmbedder:
         self._closed.set()
         self._client.close()
 
-    def _embed_with_retries(self, texts: list[str], patience: EmbeddingRetryPolicy) -> Vectors:
-        """Send one batch, again and again while the service says that it may help."""
-        for delay in patience.iterate_delays():
+    def _embed_with_retries(self, texts: list[str], policy: EmbeddingRetryPolicy) -> Vectors:
+        """Send one batch and retry transient failures, honouring Retry-After."""
+        for delay in policy.iterate_delays():
             try:
                 return self._send_batch(texts)
             except EmbeddingFailed as error:
                 if delay is None or not error.details.get("transient") or self._closed.is_set():
                     raise
                 asked = error.details.get("retry_after_s")
-                self._wait(patience.limit_delay(max(delay, asked if isinstance(asked, int | float) else 0.0)))
+                self._wait(policy.limit_delay(max(delay, asked if isinstance(asked, int | float) else 0.0)))
         raise AssertionError("the last delay is None")
 
     def _send_batch(self, texts: list[str]) -> Vectors:
@@ -106,7 +103,7 @@ class OpenAIEmbedder:
         try:
             response = self._client.post(self._url, json=body)
         except httpx.TimeoutException as error:
-            raise self._make_failure_error("did not answer in time", transient=True, timeout=True) from error
+            raise self._make_failure_error("timed out", transient=True, timeout=True) from error
         except (httpx.TransportError, RuntimeError) as error:  # RuntimeError: the client was closed meanwhile
             raise self._make_failure_error(f"could not be reached: {error}", transient=True) from error
         if not response.is_success:
@@ -118,13 +115,13 @@ class OpenAIEmbedder:
             rows = sorted(response.json()["data"], key=lambda row: row.get("index", 0))
             vectors = np.array([row["embedding"] for row in rows], np.float32)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise self._make_failure_error("gave an answer that is not a list of embeddings") from error
+            raise self._make_failure_error("returned a response without a list of embeddings") from error
         if vectors.ndim != 2 or len(vectors) != count or not np.isfinite(vectors).all():
-            raise self._make_failure_error(f"gave {len(vectors)} embeddings for {count} texts, or broken ones")
+            raise self._make_failure_error(f"returned {len(vectors)} embeddings for {count} texts, or invalid numbers")
         if self.dimension and vectors.shape[1] != self.dimension:
             raise self._make_failure_error(
-                f"gave vectors of {vectors.shape[1]} numbers where {self.dimension} were expected",
-                hint="Correct KNOWLEDGE_EMBEDDING_DIMENSION, or leave it out.",
+                f"returned vectors of dimension {vectors.shape[1]} instead of {self.dimension}",
+                hint="Correct KNOWLEDGE_EMBEDDING_DIMENSION, or unset it.",
                 expected=self.dimension,
                 found=vectors.shape[1],
             )
@@ -132,7 +129,7 @@ class OpenAIEmbedder:
 
     def _make_refusal_error(self, response: httpx.Response) -> EmbeddingFailed:
         status = response.status_code
-        message = f"The embedding service of {self.name!r} refused with status {status}"
+        message = f"The embedding service of {self.name!r} answered with status {status}"
         details: dict[str, JsonValue] = {
             "provider_status": status,
             "provider_message": self._read_reason(response),
@@ -145,7 +142,7 @@ class OpenAIEmbedder:
         return EmbeddingFailed(message, hint=HINTS_BY_STATUS.get(status), **details)
 
     def _read_reason(self, response: httpx.Response) -> str:
-        """What the service says for itself, short and without our key."""
+        """Return the error message of the service, shortened and without the API key."""
         try:
             error = response.json()["error"]
             text = str(error["message"] if isinstance(error, dict) else error)
@@ -160,7 +157,7 @@ class OpenAIEmbedder:
 HINTS_BY_STATUS = {
     401: "Set KNOWLEDGE_EMBEDDING_KEY to a key that this service accepts.",
     403: "Set KNOWLEDGE_EMBEDDING_KEY to a key that may use this model.",
-    404: "Check the address and the model's name in KNOWLEDGE_EMBEDDING.",
+    404: "Check the URL and the model name in KNOWLEDGE_EMBEDDING.",
 }
 
 

@@ -1,4 +1,4 @@
-"""One vector out of many: the ways in which models sum up their tokens."""
+"""Pooling of token vectors and normalization."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Pooling(StrEnum):
 
 
 def pool_tokens(tokens: NDArray[np.float32], lengths: NDArray[np.int32], pooling: Pooling) -> NDArray[np.float32]:
-    """Tokens are [text, place, feature]; places beyond a text's length are padding."""
+    """Pool an array [text, position, feature] to one vector for each text, ignoring padding."""
     if pooling is Pooling.FIRST:
         return tokens[:, 0]
     inside = (np.arange(tokens.shape[1]) < lengths[:, None])[:, :, None]

@@ -1,6 +1,6 @@
-"""Models for reranking: token vectors of the default model, and a cross-encoder out of a folder.
+"""Reranking models: token vectors of the default model, and a cross-encoder from a folder.
 
-The token vectors are those of the fourth layer: the last layers gather everything in the first token.
+The token vectors come from the fourth layer, because the last layers gather the meaning in the first token.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LAYER_COUNT = 4
 MIN_NORM = 1e-12
 
 TokenVectors = NDArray[np.float16]
-"""One row a token, each of unit length, without the marks at both ends."""
+"""One row of unit length for each token, without special tokens."""
 
 MAX_TOKENS = 512
 MODEL_FILES = ("model.onnx", "onnx/model.onnx")
@@ -45,11 +45,11 @@ MODEL_FILES = ("model.onnx", "onnx/model.onnx")
 class QuestionTokens:
     vectors: Vectors
     spans: tuple[tuple[int, int], ...]
-    """Where each token stands in the question."""
+    """Character offsets of each token in the query."""
 
 
 class GraniteTokenEmbedder:
-    """Gives token vectors for late interaction (ColBERT's MaxSim) in reranking."""
+    """Computes token vectors for late interaction (ColBERT's MaxSim)."""
 
     def __init__(self, int8: Int8Setting = "auto", path: Path | None = None) -> None:
         source = model_file.read_model_file(path or model_file.find_model_file())
@@ -63,7 +63,7 @@ class GraniteTokenEmbedder:
         return tokenize_passages(self._tokenizer, passages, WINDOW_TOKENS)
 
     def embed_tokens(self, rows: Sequence[Sequence[int]]) -> list[TokenVectors]:
-        """The tokens of passages that are run together."""
+        """Return the token vectors of tokenized passages, run as one batch."""
         ids, lengths = pad_rows(rows, PADDING_ID)
         tokens = _scale_to_unit_length(self._transformer.run_tokens(ids, lengths))
         return [row[1 : length - 1].astype(np.float16) for row, length in zip(tokens, lengths, strict=True)]
@@ -88,27 +88,27 @@ class CrossEncoder:
         model = next((folder / name for name in MODEL_FILES if (folder / name).is_file()), None)
         if model is None or not (folder / "tokenizer.json").is_file():
             raise ModelUnavailable(
-                f"{folder} holds no cross-encoder",
-                hint="KNOWLEDGE_RERANKER=dir:PATH needs model.onnx and tokenizer.json in that folder.",
+                f"{folder} contains no cross-encoder",
+                hint="KNOWLEDGE_RERANKER=dir:PATH needs a folder with model.onnx and tokenizer.json.",
                 path=str(folder),
             )
         try:
             self._session = onnxruntime.InferenceSession(str(model), make_session_options(), ["CPUExecutionProvider"])
             self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-        except Exception as error:  # whatever the libraries say about a broken file
+        except Exception as error:  # onnxruntime and tokenizers have no common error class
             raise ModelUnavailable(f"The cross-encoder in {folder} could not be read: {error}") from error
         self._tokenizer.enable_truncation(MAX_TOKENS, strategy="only_second")
         self._tokenizer.enable_padding()
         self._inputs = {each.name for each in self._session.get_inputs()}
 
     def score_passages(self, question: str, passages: Sequence[str]) -> NDArray[np.float64]:
-        """How well each passage answers, from 0 to 1."""
+        """Return the relevance of each passage, from 0 to 1."""
         encoded = self._tokenizer.encode_batch([(question, passage) for passage in passages])
-        every = {
+        inputs = {
             "input_ids": np.array([each.ids for each in encoded], np.int64),
             "attention_mask": np.array([each.attention_mask for each in encoded], np.int64),
             "token_type_ids": np.array([each.type_ids for each in encoded], np.int64),
         }
-        (logits,) = self._session.run(None, {name: each for name, each in every.items() if name in self._inputs})[:1]
+        (logits,) = self._session.run(None, {name: each for name, each in inputs.items() if name in self._inputs})[:1]
         rows: NDArray[np.float64] = 1.0 / (1.0 + np.exp(-logits.reshape(len(passages), -1)[:, -1].astype(np.float64)))
         return rows

@@ -1,4 +1,4 @@
-"""The encoder that BERT and its relatives share, as one fused graph: embedded tokens in, their vectors out."""
+"""The BERT encoder as one fused ONNX graph, in float32 or int8."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Bytes: TypeAlias = NDArray[np.int8] | NDArray[np.uint8]
 @dataclass(frozen=True, slots=True)
 class LinearWeights:
     weight: Floats
-    """Inputs down, outputs across."""
+    """Shape [inputs, outputs]."""
     bias: Floats
 
 
@@ -33,7 +33,7 @@ class NormWeights:
 @dataclass(frozen=True, slots=True)
 class LayerWeights:
     attention: LinearWeights
-    """Queries, keys and values side by side."""
+    """Concatenated weights of queries, keys and values."""
     attention_output: LinearWeights
     attention_norm: NormWeights
     widen: LinearWeights
@@ -44,9 +44,9 @@ class LayerWeights:
 @dataclass(frozen=True, slots=True)
 class TransformerWeights:
     look_up_words: Callable[[Numbers], Floats]
-    """Looks up the rows of token ids; kept out of the graph, so that the table can stay on disk."""
+    """Looks up the embeddings of token ids outside the graph, so that the table can stay in a memory map."""
     positions: Floats
-    """One row a place in the text, with the segment's row already added."""
+    """One row for each position, with the segment embedding added."""
     norm: NormWeights
     layers: Sequence[LayerWeights]
     heads: int
@@ -55,16 +55,16 @@ class TransformerWeights:
 
 @dataclass(frozen=True, slots=True)
 class Int8Options:
-    """Eight-bit products, except for those whose inputs have outliers that eight bits cannot hold."""
+    """Dynamic int8 quantization, except for products with activation outliers."""
 
     signed_weights: bool
-    """Where signed weights would saturate, unsigned ones take a slower road that does not."""
+    """False where signed products saturate; unsigned weights are slower but exact."""
     exact_products: frozenset[tuple[int, str]] = frozenset()
-    """(layer, "attention_output", "widen" or "narrow")."""
+    """Products that stay in float32, as (layer, "attention_output" | "widen" | "narrow")."""
 
 
 class Transformer:
-    """Runs batches; several threads may call it at once."""
+    """Runs batches of token ids; thread-safe."""
 
     def __init__(self, weights: TransformerWeights, pooling: Pooling, int8: Int8Options | None = None) -> None:
         self._look_up_words, self._positions, self._pooling = weights.look_up_words, weights.positions, pooling
@@ -74,7 +74,7 @@ class Transformer:
         return pool_tokens(self.run_tokens(ids, lengths), lengths, self._pooling)
 
     def run_tokens(self, ids: Numbers, lengths: Numbers) -> Floats:
-        """The vector of every token; of the first alone where the pooling takes no other."""
+        """Return the vectors of all tokens, or of the first token for CLS pooling."""
         embedded = self._look_up_words(ids)
         embedded += self._positions[: ids.shape[1]]
         (tokens,) = self._session.run(["tokens"], {"embedded": embedded, "lengths": lengths})
@@ -103,7 +103,7 @@ class _GraphBuilder:
 
     def _add_layer(self, value: str, number: int, layer: LayerWeights, only_first: bool) -> str:
         attended = self._add_attention(value, layer.attention)
-        if only_first:  # nobody looks at the others after this, and they would cost an eighth of the whole
+        if only_first:  # CLS pooling ignores the other tokens, which would cost an eighth of the run
             value, attended = self._add_first_token(value), self._add_first_token(attended)
         attended = self._add_product(attended, layer.attention_output.weight, (number, "attention_output"))
         value = self._add_and_norm(attended, value, layer.attention_norm, layer.attention_output.bias)
@@ -136,7 +136,7 @@ class _GraphBuilder:
         return self.graph.add_node("DynamicQuantizeMatMul", [value, *self._add_quantised(weight, self._int8)])
 
     def _add_quantised(self, weight: Floats, int8: Int8Options) -> list[str]:
-        """Weight, scale and zero, as the eight-bit operators want them."""
+        """Add the int8 weight, scale and zero point and return their names."""
         return [self.graph.add_constant(array) for array in quantise_weight(weight, signed=int8.signed_weights)]
 
     def _add_and_norm(self, value: str, residual: str, norm: NormWeights, bias: Floats) -> str:
@@ -148,7 +148,7 @@ class _GraphBuilder:
 
 
 def quantise_weight(weight: Floats, *, signed: bool) -> tuple[Bytes, Floats, Bytes]:
-    """Quantises a weight matrix to int8, symmetric, one scale per output channel."""
+    """Quantize a weight matrix to int8: symmetric, one scale for each output channel."""
     scale = (np.abs(weight).max(axis=0) / np.float32(127)).astype(np.float32)
     scale[scale == 0] = 1
     rounded = np.rint(weight / scale)

@@ -173,7 +173,9 @@ def _has_different_vector(row: IndexableChunk, index: IndexSnapshot) -> bool:
     if row.vector is None:
         return False
     vector = np.frombuffer(row.vector, np.float16).astype(np.float32)
-    cosine = float(index.cosines(vector, np.asarray([row.chunk_id]))[0])  # nan, and so different, for one not there
+    cosine = float(
+        index.compute_cosines(vector, np.asarray([row.chunk_id]))[0]
+    )  # nan, and so different, for one not there
     return not math.isclose(cosine, float(vector @ vector), abs_tol=COSINE_TOLERANCE)
 
 

@@ -1,4 +1,4 @@
-"""The index as the engine sees it: derived from the store, fed with whole documents, searched by words and vectors."""
+"""The index protocol: derived from the store, updated by whole documents, searched by BM25 and by vectors."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, slots=True)
 class IndexEntry:
-    """One passage as the index keeps it."""
+    """One chunk as the index stores it."""
 
     chunk_id: int
     document_id: int
     position: int
-    """Where the passage stands in its document, counted from 0."""
+    """Position of the chunk in its document, from 0."""
     collection_id: int
     owner: int
     doc_type: str
     day: int
-    """The UTC day of the document's created_at, counted from 1970-01-01."""
+    """UTC day of the document's created_at, in days since 1970-01-01."""
     tags: tuple[str, ...]
     terms: Sequence[str]
-    """Title, headings and text, as `analyse.terms` cuts them."""
+    """Terms of title, headings and text, from `text.analyzer`."""
     vector: NDArray[np.float16] | None
-    """None where the model does not read the language, or has not read the passage yet."""
+    """None if the model does not support the language or has not embedded the chunk yet."""
     language: str | None = None
-    """By whose stems the terms were made (ISO 639-1); None is English."""
+    """Language of the stemmer (ISO 639-1); None means English."""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexFilter:
-    """A Scope and a Filter as the index sees them: numbers and words, everything resolved."""
+    """A Scope and a Filter with all names resolved to ids."""
 
     owner: int
     shared_collections: tuple[int, ...] = ()
-    """Readable beside what the owner has."""
+    """Collections of other owners that the caller may read."""
     collections: tuple[int, ...] = ()
     tags: tuple[str, ...] = ()
     doc_types: tuple[str, ...] = ()
@@ -49,46 +49,46 @@ class IndexFilter:
 
 @dataclass(frozen=True, slots=True)
 class QueryTerms:
-    """A question as the index reads it. Every word comes in its forms, one where all languages stem it alike."""
+    """The analysed query. Each word is a tuple of forms, one for each language that stems it differently."""
 
     terms: tuple[tuple[str, ...], ...]
-    """Repeats are kept: each counts as often as it stands there."""
+    """Repeated words are kept: a word counts once for each occurrence."""
     phrases: tuple[tuple[tuple[str, ...], ...], ...] = ()
-    """Of each phrase one form must stand in the passage, its terms in this order, side by side."""
+    """The chunk must contain one form of each phrase, with adjacent terms in this order."""
     exact: bool = False
-    """Nothing but phrases was asked for."""
+    """True if the query consists of phrases only."""
     instead: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = ()
-    """Terms that nothing holds, each with those that are searched for in its place, for less."""
+    """Words that occur nowhere, each with the corrections searched instead at a lower weight."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """The passages that words and vectors found, one row each, with both scores. A rank is -1 on the side that did not
-    find the passage."""
+    """Chunks found by BM25 or by vectors, one row each, with both scores; a rank is -1 on the side that did not find
+    the chunk."""
 
     ids: NDArray[np.int64]
     bm25: NDArray[np.float64]
     ceiling: float
-    """The upper bound of BM25 for this question."""
+    """Upper bound of BM25 for this query."""
     cosine: NDArray[np.float64]
-    """nan for a passage without a vector."""
+    """nan for a chunk without a vector."""
     words_rank: NDArray[np.int64]
     meaning_rank: NDArray[np.int64]
     documents: NDArray[np.int64]
     places: NDArray[np.int64]
-    """One more for the next passage of the same document."""
+    """Consecutive chunks of a document have consecutive numbers."""
     quoted: NDArray[np.bool_] | None = None
-    """Which rows hold every phrase of the question; None where that makes no difference."""
+    """True for rows that contain every phrase of the query; None if the query has none."""
 
 
 ReadEntries: TypeAlias = Callable[[Sequence[int]], Iterable[IndexEntry]]
-"""The passages of these ids as the store has them now, but for those that are gone."""
+"""Read the chunks with these ids from the store; deleted ones are left out."""
 
 
 class IndexSnapshot(Protocol):
-    """The index at one moment; later changes are not seen."""
+    """An immutable snapshot of the index; later changes are not visible in it."""
 
-    def candidates(
+    def find_candidates(
         self,
         words: QueryTerms,
         vector: NDArray[np.float32] | None,
@@ -97,58 +97,58 @@ class IndexSnapshot(Protocol):
         *,
         by_words: bool = True,
     ) -> Candidates:
-        """The `limit` best passages by BM25 and the `limit` nearest by cosine, each with both scores.
+        """Return the `limit` best chunks by BM25 and the `limit` nearest by cosine, each with both scores.
 
-        Without `by_words`, or without a vector, the other side alone is searched and scored. Where the words have
-        phrases, passages that hold all of them come first and `quoted` marks them; the rest is left out where
-        `words.exact` or where `limit` passages hold them.
+        Without `by_words`, or without a vector, only the other side is searched and scored. If the query has
+        phrases, chunks that contain all of them come first and are marked in `quoted`; the others are left out if
+        `words.exact` or if `limit` chunks contain the phrases.
         """
 
-    def copies(self, ids: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """For every two of these passages, whether they are near-duplicates."""
+    def find_near_duplicates(self, ids: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return a symmetric matrix that marks pairs of near-duplicate chunks."""
 
-    def cosines(self, vector: NDArray[np.float32], ids: NDArray[np.int64]) -> NDArray[np.float32]:
-        """The cosine of each passage to a vector; nan for one that is not here or has no vector."""
+    def compute_cosines(self, vector: NDArray[np.float32], ids: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Return the cosine of each chunk to a vector; nan for a chunk that is unknown or has no vector."""
 
-    def count_passages(self, terms: Iterable[str], within: IndexFilter) -> dict[str, int]:
-        """How many passages of the collections in question hold each term."""
+    def count_chunks_by_term(self, terms: Iterable[str], within: IndexFilter) -> dict[str, int]:
+        """Return the document frequency of each term within the filtered collections."""
 
-    def ceiling(self, words: QueryTerms, within: IndexFilter | None = None) -> float:
-        """2.2 times the sum of the terms' idf: BM25 divided by it lies between 0 and 1."""
+    def compute_ceiling(self, words: QueryTerms, within: IndexFilter | None = None) -> float:
+        """Return 2.2 times the sum of the terms' idf, the upper bound of BM25."""
 
     def languages(self) -> tuple[str, ...]:
-        """The languages that its passages were stemmed in, the most frequent first: a question is stemmed in all."""
+        """Return the stemming languages of the chunks, most frequent first; a query is stemmed in all of them."""
 
 
 class Index(Protocol):
     def checkpoint(self) -> int:
-        """The last change that every part of this index has seen and keeps through a crash; -1 asks for a rebuild."""
+        """Return the last change log entry that is durable in every part of the index; -1 requests a rebuild."""
 
     def apply(self, seq: int, documents: Sequence[int], entries: Iterable[IndexEntry]) -> None:
-        """Make the index say about these documents exactly what `entries` say. Visible to searches on return; to
-        repeat it changes nothing. A document without entries is gone."""
+        """Replace all chunks of these documents by `entries`; idempotent, and visible to searches on return. A document
+        without entries is removed."""
 
     def flush(self) -> None:
-        """Make everything applied so far outlive a crash."""
+        """Make everything applied so far durable."""
 
     def count_unpurged(self) -> int:
-        """0 when the files hold nothing of deleted passages; else about how many others have to be written anew."""
+        """Return 0 if the files contain no deleted chunks, else an estimate of the chunks to rewrite."""
 
     def purge(self, read: ReadEntries) -> bool:
-        """Take one short step towards files that hold nothing of deleted passages; whether nothing is left to do."""
+        """Do one short step of removing deleted chunks from the files; True when nothing is left to do."""
 
     @property
     def snapshot(self) -> IndexSnapshot:
-        """The index as it stands now, for one search."""
+        """The current snapshot; a search uses one snapshot throughout."""
 
     def count(self) -> int:
-        """How many passages it holds."""
+        """Return the number of chunks."""
 
     def count_document_chunks(self) -> dict[int, int]:
-        """How many passages of each document it holds, for `verify`."""
+        """Return the number of chunks by document id, for `verify`."""
 
     def find_damaged_files(self) -> list[str]:
-        """Its files whose bytes are no longer the ones that were written, for `verify`."""
+        """Return the names of files with a wrong checksum, for `verify`."""
 
     def size_bytes(self) -> int: ...
 

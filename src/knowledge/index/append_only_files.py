@@ -1,4 +1,4 @@
-"""Files that only grow: what lies beyond the last flush is cut off when they are opened again."""
+"""Append-only files and columns; bytes after the last flush are truncated when a file is opened."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ CHECKSUM_BLOCK_BYTES = 1 << 20
 
 
 class IndexDamaged(Exception):
-    """The files do not hold what the manifest says; the index must be built again."""
+    """The files do not match the manifest, so the index must be rebuilt."""
 
 
 class Column(Generic[Number]):
-    """Numbers in memory; a view that was handed out never changes, since rows are only added behind it."""
+    """A growing array in memory; rows are only appended, so a view that was handed out never changes."""
 
     def __init__(self, dtype: type[Number]) -> None:
         self._data: NDArray[Number] = np.empty(16, dtype)
@@ -45,7 +45,7 @@ class Column(Generic[Number]):
         self._count = needed
 
     def replace(self, values: NDArray[Number]) -> None:
-        """Other numbers, in memory of their own: who looks at the old ones is not disturbed."""
+        """Replace the array by a new one; views of the old one stay valid."""
         self._data, self._count = values, len(values)
 
     def truncate(self, count: int) -> None:
@@ -53,7 +53,7 @@ class Column(Generic[Number]):
 
 
 class PersistedColumn(Column[Number]):
-    """A column that a flush appends to a file, with a checksum over all of it."""
+    """A column whose new rows are appended to a file on flush, with a CRC-32 over the whole file."""
 
     def __init__(self, path: Path, dtype: type[Number]) -> None:
         super().__init__(dtype)
@@ -64,7 +64,7 @@ class PersistedColumn(Column[Number]):
         with self._path.open("r+b") as file:
             data = file.read(size)
         if len(data) != size or zlib.crc32(data) != checksum:
-            raise IndexDamaged(f"{self._path.name} is not what was written")
+            raise IndexDamaged(f"{self._path.name} has {len(data)} of {size} bytes, or a wrong checksum")
         self.replace(np.frombuffer(data, self._data.dtype).copy())
         self._written, self.checksum = count, checksum
 
@@ -82,8 +82,10 @@ class PersistedColumn(Column[Number]):
 
 
 class MappedRows(Generic[Number]):
-    """Rows on disk, written at once and read through a memory map, so that they cost no memory of ours. Their checksum
-    is kept, and compared only when somebody asks: to read them all would make every start slow."""
+    """Rows in a file, written unbuffered and read through a memory map.
+
+    The checksum is verified only by `is_damaged`, because reading all rows would slow down every start.
+    """
 
     def __init__(self, path: Path, dtype: type[Number], width: int) -> None:
         self._dtype: np.dtype[Number] = np.dtype(dtype)
@@ -101,7 +103,7 @@ class MappedRows(Generic[Number]):
     def load(self, count: int, checksum: int) -> None:
         size = self._file.seek(0, os.SEEK_END)
         if size < count * self._row_bytes:
-            raise IndexDamaged(f"{self._file.name} is shorter than what was written")
+            raise IndexDamaged(f"{self._file.name} has {size} bytes instead of {count * self._row_bytes}")
         self._file.truncate(count * self._row_bytes)
         self._count, self.checksum = count, checksum
 
@@ -114,7 +116,7 @@ class MappedRows(Generic[Number]):
         self._count, self.checksum = self._count + rows.size // self._width, checksum
 
     def view(self) -> NDArray[Number]:
-        """All rows; a view that was handed out stays as it is."""
+        """Return all rows; a view that was handed out stays valid."""
         if self._mapped != self._count:
             size = self._count * self._row_bytes
             self._rows = self._empty() if not size else self._map(size)
@@ -130,7 +132,6 @@ class MappedRows(Generic[Number]):
         return self._compute_checksum() != self.checksum
 
     def _compute_checksum(self) -> int:
-        """The checksum of what stands there."""
         rows, checksum = self.view(), 0
         for first in range(0, len(rows), block := max(CHECKSUM_BLOCK_BYTES // self._row_bytes, 1)):
             checksum = zlib.crc32(rows[first : first + block].data, checksum)
@@ -156,7 +157,7 @@ def sync_file(descriptor: int) -> None:
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """All of it or nothing, also when the power goes."""
+    """Write a file through a temporary file, fsync and rename, so that a crash leaves the old or the new content."""
     draft = path.with_suffix(".new")
     with draft.open("wb") as file:
         file.write(data)

@@ -1,7 +1,6 @@
-"""BM25 of chosen passages from their packed terms: tantivy finds the best passages and cannot score others.
+"""BM25 of chosen chunks, computed from their packed terms (docs/decisions/0020-bm25-of-chosen-chunks.md).
 
-A question about one collection is weighed by the statistics of that collection alone, so what else is in the index
-changes no score.
+A search in one collection uses the statistics of that collection only, so other collections do not change its scores.
 """
 
 from __future__ import annotations
@@ -21,15 +20,15 @@ from knowledge.index.columns_view import Slots, SlotView
 
 K1, B = 1.2, 0.75
 COUNT_BITS = 6
-"""A term is kept as 26 bits of its hash and 6 bits of how often it stands in the passage."""
+"""A packed term has 26 bits of hash and 6 bits of term frequency."""
 MAX_TERM_COUNT = (1 << COUNT_BITS) - 1
 MAX_CACHED_QUERIES = 64
-SIEVE_BITS = 12
-"""So small a sieve stays in the fastest cache, and lets few others through: six words one term in seven hundred."""
+PREFILTER_BITS = 12
+# A table of 4096 flags fits into the L1 cache; with six query terms about 1 in 700 other terms passes.
 NEAR_TERM_WEIGHT = 0.6
-"""What a word counts that is one letter away from the one asked for."""
+# Weight of a spelling correction, relative to a word that was typed.
 DocumentFrequency = Callable[[str], int]
-"""How many passages hold a term."""
+"""Maps a term to its document frequency."""
 
 
 def hash_term(term: str) -> int:
@@ -37,7 +36,7 @@ def hash_term(term: str) -> int:
 
 
 def pack(terms: Sequence[str]) -> NDArray[np.uint32]:
-    """The terms of a passage as numbers: what is needed to score it without asking tantivy."""
+    """Return the distinct terms of a chunk as packed hash and frequency."""
     packed = [
         hash_term(term) << COUNT_BITS | (count if count < MAX_TERM_COUNT else MAX_TERM_COUNT)
         for term, count in Counter(terms).items()
@@ -46,15 +45,13 @@ def pack(terms: Sequence[str]) -> NDArray[np.uint32]:
 
 
 @lru_cache(1 << 12)
-def idf(passage_count: int, document_frequency: int) -> float:
-    """How telling a term is that `holding` of `passages` have; deleted ones may still be counted among the first."""
-    return math.log(
-        1 + (max(passage_count, document_frequency) - document_frequency + 0.5) / (document_frequency + 0.5)
-    )
+def idf(chunk_count: int, document_frequency: int) -> float:
+    """Return the inverse document frequency; the frequency may exceed the count, as tantivy counts deleted chunks."""
+    return math.log(1 + (max(chunk_count, document_frequency) - document_frequency + 0.5) / (document_frequency + 0.5))
 
 
 def _make_length_classes() -> NDArray[np.float32]:
-    """The lengths that one byte can stand for, as tantivy and Lucene have it: exact up to 40, then ever coarser."""
+    """Return the 256 field lengths that tantivy and Lucene encode in one byte: exact up to 40, then coarser."""
     free = 24
     lengths = list(range(free))
     for code in range(256 - free):
@@ -73,27 +70,27 @@ ROUNDED_LENGTHS = _make_rounded_lengths()
 
 @dataclass(frozen=True, slots=True)
 class QueryWord:
-    """One word of the question: those of its forms that some passage holds, and how much it counts."""
+    """One word of the query with those of its forms that occur in the index."""
 
     forms: tuple[str, ...]
     weight: float
-    """As often as it stands there, and less where it is only near what stands there."""
+    """Occurrences in the query, multiplied by NEAR_TERM_WEIGHT for a spelling correction."""
 
 
 @dataclass(frozen=True, slots=True)
 class WeightedQuery:
-    """A question's words, each once, and what they can say about passages: weighed once for a whole search."""
+    """The distinct words of a query with their weights, computed once for each search."""
 
     words: tuple[QueryWord, ...]
     ceiling: float
-    """What no passage can score more than. The forms of a word are one word, held by whoever holds any of them."""
+    """Upper bound of the score; the forms of a word count as one word."""
     forms: WordForms
     average_length: float
-    """Of the passages that it is weighed by."""
+    """Average chunk length in the collections searched."""
 
 
 def weigh_query(
-    words: QueryTerms, passage_count: int, average_length: float, document_frequency: DocumentFrequency
+    words: QueryTerms, chunk_count: int, average_length: float, document_frequency: DocumentFrequency
 ) -> WeightedQuery:
     asked: list[QueryWord] = []
     rows: list[tuple[int, int, float]] = []
@@ -103,79 +100,79 @@ def weigh_query(
         held = {form: count for form in near or forms if (count := document_frequency(form))}
         counts = repeats * NEAR_TERM_WEIGHT if near else float(repeats)
         asked.append(QueryWord(tuple(held), counts))
-        rows += [(hash_term(form), at, (K1 + 1) * counts * idf(passage_count, count)) for form, count in held.items()]
-        total += repeats * idf(passage_count, 0 if near else sum(held.values()))
+        rows += [(hash_term(form), at, (K1 + 1) * counts * idf(chunk_count, count)) for form, count in held.items()]
+        total += repeats * idf(chunk_count, 0 if near else sum(held.values()))
     return WeightedQuery(tuple(asked), (K1 + 1) * total, WordForms.from_rows(rows), average_length)
 
 
 @dataclass(frozen=True, slots=True)
 class CollectionStatistics:
-    """How many passages there are, how long they are, and how many of them hold a term."""
+    """Number of chunks, average length and document frequencies of the collections searched."""
 
-    passages: int
+    chunk_count: int
     average_length: float
-    holding: DocumentFrequency
+    document_frequency: DocumentFrequency
     whole: bool = True
-    """Of the whole index, as tantivy has them."""
+    """True for the statistics of the whole index, which tantivy uses too."""
     _weighted_queries: dict[QueryTerms, WeightedQuery] = field(default_factory=dict)
 
     def idf(self, form: str) -> float:
-        return idf(self.passages, self.holding(form))
+        return idf(self.chunk_count, self.document_frequency(form))
 
-    def question(self, words: QueryTerms) -> WeightedQuery:
-        """What the words weigh here; a search asks for it several times."""
+    def get_weighted_query(self, words: QueryTerms) -> WeightedQuery:
+        """Return the weighted query from a small cache, since one search needs it several times."""
         found = self._weighted_queries.get(words)
         if found is None:
             if len(self._weighted_queries) >= MAX_CACHED_QUERIES:
                 self._weighted_queries.clear()
-            found = weigh_query(words, self.passages, self.average_length, self.holding)
+            found = weigh_query(words, self.chunk_count, self.average_length, self.document_frequency)
             self._weighted_queries[words] = found
         return found
 
 
 def score_slots(view: SlotView, question: WeightedQuery, slots: Slots) -> NDArray[np.float32]:
-    """The score of each slot; a word counts by its best form."""
+    """Return the BM25 score of each slot; a word counts by its best form."""
     forms = question.forms
-    terms, sizes = view.terms_of(slots)
+    terms, sizes = view.gather_terms(slots)
     likely = forms.find_likely(terms)
     terms = terms.take(likely)
     matched, found = forms.match_terms(terms)
-    passages = sizes.cumsum().searchsorted(likely.take(found), side="right")
+    owners = sizes.cumsum().searchsorted(likely.take(found), side="right")
     counts = (terms.take(found) & MAX_TERM_COUNT).astype(np.float32)
-    shares = counts / (counts + _compute_length_penalty(view, question.average_length, slots.take(passages)))
+    shares = counts / (counts + _compute_length_penalty(view, question.average_length, slots.take(owners)))
     best = np.zeros(len(question.words) * len(slots), np.float32)
-    np.maximum.at(best, forms.words.take(matched) * len(slots) + passages, shares * forms.weights.take(matched))
+    np.maximum.at(best, forms.words.take(matched) * len(slots) + owners, shares * forms.weights.take(matched))
     scores: NDArray[np.float32] = best.reshape(-1, len(slots)).sum(axis=0)
     return scores
 
 
 @dataclass(frozen=True, slots=True)
 class WordForms:
-    """Every form of every word of a question."""
+    """All forms of all words of a query, as arrays."""
 
     hashes: NDArray[np.uint32]
     words: NDArray[np.int64]
-    """Which word of the question it is a form of."""
+    """Index of the word in the query."""
     weights: NDArray[np.float32]
-    """What a passage scores that holds it without end."""
+    """Score for an infinite term frequency."""
 
     @classmethod
     def from_rows(cls, rows: Sequence[tuple[int, int, float]]) -> WordForms:
-        """From the hash, the word and the weight of each."""
+        """Build the arrays from (hash, word index, weight) rows."""
         hashes, words, weights = zip(*rows, strict=True) if rows else ((), (), ())
         return cls(np.asarray(hashes, np.uint32), np.asarray(words, np.int64), np.asarray(weights, np.float32))
 
     def find_likely(self, terms: NDArray[np.uint32]) -> NDArray[np.int64]:
-        """Where a term may be one of these by its first bits: all that are, and few others."""
-        sieve = np.zeros(1 << SIEVE_BITS, np.bool_)
-        sieve[self.hashes >> np.uint32(32 - COUNT_BITS - SIEVE_BITS)] = True
-        places: NDArray[np.int64] = sieve.take(terms >> np.uint32(32 - SIEVE_BITS)).nonzero()[0]
+        """Return the positions of terms whose first bits match a form, with few false positives."""
+        prefilter = np.zeros(1 << PREFILTER_BITS, np.bool_)
+        prefilter[self.hashes >> np.uint32(32 - COUNT_BITS - PREFILTER_BITS)] = True
+        places: NDArray[np.int64] = prefilter.take(terms >> np.uint32(32 - PREFILTER_BITS)).nonzero()[0]
         return places
 
     def match_terms(self, terms: NDArray[np.uint32]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Pairs of a form and a term that are the same; two words may share a form."""
+        """Return pairs of indexes of equal forms and terms; two words may share a form."""
         same = self.hashes[:, None] == terms >> np.uint32(COUNT_BITS)
-        forms, found = np.divmod(same.ravel().nonzero()[0], len(terms))  # `nonzero` of two dimensions takes far longer
+        forms, found = np.divmod(same.ravel().nonzero()[0], len(terms))  # much faster than `nonzero` of a 2-D array
         return forms, found
 
 

@@ -1,4 +1,4 @@
-"""Columnar store of passages: appended, deleted by tombstone (alive mask), compacted."""
+"""Columnar storage of chunks: append, delete by tombstone (alive mask), compact."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from knowledge.index.columns_view import Columns, SlotLookup, SlotView, build_id
 from knowledge.index.manifest import Manifest
 
 DEFAULT_LANGUAGE = "en"
-"""Whose stems a passage has whose language is not known."""
+"""Stemming language of chunks without a known language."""
 MAX_RECENT_IDS = 4096
 COPY_BLOCK_SLOTS = 16384
 COLUMN_TYPES: dict[str, type[np.generic]] = {
@@ -36,7 +36,7 @@ COLUMN_TYPES: dict[str, type[np.generic]] = {
 
 
 class NameNumbers:
-    """Words as small numbers, in the order in which they came."""
+    """Numbers for names, in order of first use."""
 
     def __init__(self, names: Sequence[str] = ()) -> None:
         self.numbers = {name: number for number, name in enumerate(names)}
@@ -71,7 +71,7 @@ class SlotWriter:
     # -- changing -------------------------------------------------------------------------------
 
     def delete_documents(self, documents: Sequence[int]) -> bool:
-        """Take the documents' passages out; False when there were none."""
+        """Mark the chunks of the documents as deleted; False if there were none."""
         column = self._columns["document"].view()
         struck = np.isin(column, documents) if len(documents) > 4 else _any_equal(column, documents)
         struck &= self._alive.view()
@@ -82,7 +82,7 @@ class SlotWriter:
         return True
 
     def _update_totals(self, slots: NDArray[np.bool_] | slice, sign: int) -> None:
-        """Keep the sums over live slots right when these come or go."""
+        """Add or subtract these slots from the totals over live slots."""
         lengths, languages = self._columns["length"].view()[slots], self._columns["language"].view()[slots]
         self._live_count += sign * len(lengths)
         self._token_count += sign * int(lengths.sum(dtype=np.int64))
@@ -90,7 +90,7 @@ class SlotWriter:
             self._by_language[number] += sign * count
 
     def add(self, entries: Sequence[IndexEntry]) -> None:
-        """Raises ValueError for passages out of reading order: neighbours in a document must be neighbours here."""
+        """Append chunks; ValueError unless each document's chunks are in reading order, on which search relies."""
         require_reading_order(entries)
         first = len(self)
         packed = [pack(entry.terms) for entry in entries]
@@ -138,7 +138,7 @@ class SlotWriter:
         return posting
 
     def copy_live(self, other: SlotWriter) -> None:
-        """Take over what is live in another one, in its order: compaction."""
+        """Copy the live slots of another writer in order (compaction)."""
         view = other.view()
         kept = np.flatnonzero(view.alive)
         begins, ends = view.columns.start[kept], view.find_term_ends(kept)
@@ -152,7 +152,7 @@ class SlotWriter:
         self.doc_types, self.languages = other.doc_types, other.languages
         places, pairs = np.cumsum(view.alive) - 1, other._tag_pairs.view().reshape(-1, 2)
         pairs = pairs[view.alive[pairs[:, 0]]]
-        # A tag that only deleted passages had is forgotten: the manifest lists them by name.
+        # Tags of deleted chunks are dropped, because the manifest lists tags by name.
         used, numbers = np.unique(pairs[:, 1], return_inverse=True)
         names = list(other.tags.numbers)
         self.tags = NameNumbers([names[number] for number in used.tolist()])
@@ -161,7 +161,7 @@ class SlotWriter:
         self._restore_alive(np.ones(len(kept), np.bool_))
 
     def truncate(self, count: int, alive: NDArray[np.bool_]) -> None:
-        """Forget what was added behind `count`, after a change that failed."""
+        """Remove the slots after `count`, to roll back a failed change."""
         if len(self) > count:
             self._packed.truncate(int(self._columns["start"].view()[count]))
         for column in self._columns.values():
@@ -207,10 +207,10 @@ class SlotWriter:
         slots = np.flatnonzero(self._alive.view())
         self._lookup = SlotLookup(build_id_lookup(self._columns["chunk"].view()[slots].view(np.int64), slots), {})
 
-    # -- keeping --------------------------------------------------------------------------------
+    # -- persistence ----------------------------------------------------------------------------
 
     def flush(self, seq: int) -> dict[str, int]:
-        """Make it all durable; answers the checksums for the manifest."""
+        """Make all columns durable and return their checksums for the manifest."""
         for column in self._columns.values():
             column.flush()
         self._tag_pairs.flush()
@@ -231,14 +231,14 @@ class SlotWriter:
         self._load_postings()
         bits = (self.folder / f"alive-{manifest.seq}.bits").read_bytes()
         if zlib.crc32(bits) != manifest.checksums["alive"]:
-            raise IndexDamaged("The list of live passages is not what was written")
+            raise IndexDamaged(f"alive-{manifest.seq}.bits has a wrong checksum")
         alive = np.unpackbits(np.frombuffer(bits, np.uint8), count=manifest.slots).view(np.bool_)
         self._restore_alive(alive)
         if self._live_count != manifest.live:
-            raise IndexDamaged("The number of passages is not what was written")
+            raise IndexDamaged(f"There are {self._live_count} live chunks instead of {manifest.live}")
 
     def find_damaged_files(self) -> Iterator[str]:
-        """The files that are not read when an index is opened, and are not what was written."""
+        """Yield the names of damaged files that `load` does not read completely."""
         if self._packed.is_damaged():
             yield "terms.rows"
 
@@ -250,7 +250,7 @@ class SlotWriter:
             self._get_posting(tag).replace(slots[bounds[number] : bounds[number + 1]])
 
     def delete_old_files(self, seq: int) -> None:
-        """Older lists of live passages."""
+        """Delete the alive masks of other checkpoints."""
         for path in self.folder.glob("alive-*.bits"):
             if path.name != f"alive-{seq}.bits":
                 path.unlink(missing_ok=True)
@@ -277,6 +277,4 @@ def _any_equal(column: NDArray[np.generic], values: Sequence[int]) -> NDArray[np
 def require_reading_order(entries: Sequence[IndexEntry]) -> None:
     for before, after in pairwise(entries):
         if before.document_id == after.document_id and before.position >= after.position:
-            raise ValueError(
-                f"Passage {after.position} of document {after.document_id} came after passage {before.position}"
-            )
+            raise ValueError(f"Chunk {after.position} of document {after.document_id} follows chunk {before.position}")

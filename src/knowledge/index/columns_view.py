@@ -1,4 +1,4 @@
-"""The columns as searches see them: one slot a passage, as they stood when they were published."""
+"""Immutable view of the columns for searches: one slot for each chunk."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from knowledge.index.append_only_files import Column
 Slots: TypeAlias = NDArray[np.int64]
 
 MAX_CACHED_SELECTION_BYTES, MIN_CACHED_SELECTIONS = 32 << 20, 4
-"""How much the selections of the latest filters may take: each is a byte a slot, or two."""
+# A cached selection takes one or two bytes for each slot.
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Selection:
-    """The live slots that a filter lets through; one is the same as another only when it is that one."""
+    """The live slots that match a filter; compared by identity, so that it can be a cache key."""
 
     mask: NDArray[np.bool_]
     count: int
     ratio: float
-    """How many of the live ones these are; 1.0 filters nothing."""
+    """Share of the live slots; 1.0 means that nothing is filtered out."""
     embedded: NDArray[np.bool_]
-    """Those of them that have a vector."""
+    """The selected slots that have a vector."""
     embedded_count: int
     all_readable: bool
-    """Whose passages may be read takes nothing away: all may."""
+    """True if the caller may read every live slot."""
 
     def embedded_slots(self, below: int) -> Slots:
         return np.flatnonzero(self.embedded[:below])
@@ -38,7 +38,7 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """One number a slot. `start` is where the slot's packed terms begin, `length` how many terms it has."""
+    """One value for each slot. `start` is the offset of the packed terms, `length` the number of terms."""
 
     chunk: NDArray[np.int64]
     document: NDArray[np.int64]
@@ -61,7 +61,7 @@ class SlotView:
     lookup: SlotLookup
     doc_types: Mapping[str, int]
     postings: Mapping[str, Column[np.int32]]
-    """The slots of each tag, ascending."""
+    """Ascending slots by tag."""
     packed_terms: NDArray[np.uint32]
     languages: tuple[str, ...]
     _selections: dict[IndexFilter, Selection] = field(default_factory=dict)
@@ -74,23 +74,23 @@ class SlotView:
             found = self._selections[within] = self._compute_selection(within)
         return found
 
-    def slots_of(self, ids: NDArray[np.int64]) -> Slots:
-        """The slot of each passage; -1 for one that is not here."""
+    def find_slots(self, ids: NDArray[np.int64]) -> Slots:
+        """Return the slot of each chunk id; -1 for an unknown or deleted chunk."""
         if not self.live_count:
             return np.full(len(ids), -1, np.int64)
-        slots = self.lookup.slots_of(ids)
-        slots[slots >= len(self.alive)] = -1  # added after this view was published
+        slots = self.lookup.find_slots(ids)
+        slots[slots >= len(self.alive)] = -1  # appended after this view was published
         slots[~self.alive[slots]] = -1
         return slots
 
-    def terms_of(self, slots: Slots) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-        """The packed terms of the slots, one after the other, and how many each has."""
+    def gather_terms(self, slots: Slots) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+        """Return the concatenated packed terms of the slots and the number of terms of each."""
         begins = self.columns.start.take(slots)
         sizes = self.find_term_ends(slots) - begins
         return self.packed_terms.take(concatenate_ranges(begins, sizes)), sizes
 
     def find_term_ends(self, slots: Slots) -> NDArray[np.int64]:
-        """Where the packed terms of each slot end: where those of the next begin."""
+        """Return the end offset of each slot's packed terms, which is the start of the next slot's."""
         starts = self.columns.start
         ends = starts.take(slots + 1, mode="clip")
         ends[slots == len(starts) - 1] = len(self.packed_terms)
@@ -143,28 +143,28 @@ def mask_one_of(column: NDArray[np.int64] | NDArray[np.int32], wanted: tuple[int
 
 
 def concatenate_ranges(begins: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The numbers from each begin on, as many as its size says, one range after the other."""
+    """Return the concatenation of the ranges [begin, begin + size)."""
     ends = sizes.cumsum()
     numbers: NDArray[np.int64] = (begins - ends + sizes).repeat(sizes)
     numbers += np.arange(len(numbers))
     return numbers
 
 
-# -- from the id of a passage to its slot ----------------------------------------------------------
+# -- chunk id to slot ----------------------------------------------------------------------------
 
 
 MAX_TABLE_SPARSENESS = 4
-"""A table of ids may have so many times more rows than there are passages; two numbers of each cost as much."""
+# A dense table is used while the id range is at most 4 times the count; beyond that, sorted arrays need less memory.
 
 
 @dataclass(frozen=True, slots=True)
 class SortedIds:
-    """From ids to slots by halving: for ids that are far between."""
+    """Maps ids to slots by binary search, for sparse ids."""
 
     ids: NDArray[np.int64]
     slots: NDArray[np.int32]
 
-    def slots_of(self, ids: NDArray[np.int64]) -> Slots:
+    def find_slots(self, ids: NDArray[np.int64]) -> Slots:
         places = self.ids.searchsorted(ids)
         places[places == len(self.ids)] = 0
         return np.where(self.ids[places] == ids, self.slots[places], -1)
@@ -172,13 +172,13 @@ class SortedIds:
 
 @dataclass(frozen=True, slots=True)
 class IdTable:
-    """From ids to slots by one look: for ids that follow each other closely, which most do."""
+    """Maps ids to slots by a dense table, for nearly consecutive ids."""
 
     before: int
     slots: NDArray[np.int32]
-    """Of this id and all after it; -1 where there is none, which is so of the first and the last."""
+    """Slots of the ids from `before` on, -1 for an unknown id; other ids are clipped to the first or last row, -1."""
 
-    def slots_of(self, ids: NDArray[np.int64]) -> Slots:
+    def find_slots(self, ids: NDArray[np.int64]) -> Slots:
         return self.slots.take(ids - self.before, mode="clip").astype(np.int64)
 
 
@@ -194,13 +194,13 @@ def build_id_lookup(ids: NDArray[np.int64], slots: Slots) -> SortedIds | IdTable
 
 @dataclass(frozen=True, slots=True)
 class SlotLookup:
-    """From a passage's id to its slot: what was put in order, and a dict for what was added since."""
+    """Maps chunk ids to slots: an array for settled ids and a dict for recently added ones."""
 
     settled: SortedIds | IdTable
     recent: dict[int, int]
 
-    def slots_of(self, ids: NDArray[np.int64]) -> Slots:
-        slots = self.settled.slots_of(ids)
+    def find_slots(self, ids: NDArray[np.int64]) -> Slots:
+        slots = self.settled.find_slots(ids)
         if self.recent:
             newer = np.asarray([self.recent.get(chunk, -1) for chunk in ids.tolist()], np.int64)
             slots = np.where(newer >= 0, newer, slots)

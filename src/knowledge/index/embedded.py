@@ -1,7 +1,7 @@
-"""The index in this process: tantivy for words, FAISS for meaning, and columns of numbers that filter both.
+"""The embedded index: tantivy for BM25, FAISS for vectors, and columns that filter both.
 
-One thread writes, any number search. What they search is a snapshot: published whole after every change and never
-changed again. docs/explanation/search.md says how it is kept on disk and what happens when it is found damaged.
+One thread writes, any number of threads search. A new immutable snapshot is published after every change.
+docs/explanation/search.md describes the files and the recovery from damage.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ log = logging.getLogger(__name__)
 
 ENTRIES_PER_BATCH = 512
 COMPACT_DEAD_RATIO, COMPACT_DEAD_SLOTS = 0.25, 10_000
-"""Slots are written anew when so large a part of them, and so many, are struck out."""
-FLUSH_TAIL_PASSAGES = 256
-PURGE_BATCH_PASSAGES = 128
-"""So many passages are looked at in one step of a purge: at most about 0.1 s, during which changes wait."""
+# Compaction starts when both the share and the number of deleted slots are reached.
+FLUSH_TAIL_CHUNKS = 256
+PURGE_BATCH_CHUNKS = 128
+# A purge step takes at most about 0.1 s, during which changes wait.
 
 
 class EmbeddedIndex:
-    """Use `open`."""
+    """The index in one folder; use `open` instead of the constructor."""
 
     def __init__(self, folder: Path, dimension: int, fingerprint: str, manifest: Manifest | None = None) -> None:
         self._folder, self._dimension, self._fingerprint = folder, dimension, fingerprint
@@ -60,13 +60,13 @@ class EmbeddedIndex:
 
     @classmethod
     def open(cls, folder: Path, dimension: int, fingerprint: str) -> EmbeddedIndex:
-        """The index in this folder, or an empty one with checkpoint -1 when there is none that can be trusted."""
+        """Open the index in this folder; a missing or damaged one is replaced by an empty one with checkpoint -1."""
         if folder.exists():
             try:
                 return cls(folder, dimension, fingerprint, manifests.read_manifest(folder, dimension, fingerprint))
             except (IndexDamaged, OSError, ValueError, KeyError) as error:
                 if any(folder.iterdir()):
-                    log.warning("The index is built again: %s", error)
+                    log.warning("Rebuilding the index: %s", error)
             shutil.rmtree(folder)
         folder.mkdir(parents=True)
         return cls(folder, dimension, fingerprint)
@@ -77,12 +77,14 @@ class EmbeddedIndex:
     def _load(self, manifest: Manifest) -> None:
         tantivy_files.require_footers(self._folder / "words")
         if self._fulltext.opstamp < manifest.opstamp:
-            raise IndexDamaged("The words are older than the manifest")
+            raise IndexDamaged(
+                f"The full-text index has opstamp {self._fulltext.opstamp}, the manifest {manifest.opstamp}"
+            )
         self._fulltext_ahead = self._fulltext.opstamp > manifest.opstamp
         self._slots.load(manifest)
         self._vectors.load(manifest)
-        if not self._fulltext_ahead and self._fulltext.view().passage_count != manifest.live:
-            raise IndexDamaged("Words and slots hold different numbers of passages")
+        if not self._fulltext_ahead and self._fulltext.view().chunk_count != manifest.live:
+            raise IndexDamaged("The full-text index and the columns have different numbers of chunks")
 
     def _make_view(self) -> EmbeddedSnapshot:
         return EmbeddedSnapshot(self._fulltext.view(), self._slots.view(), self._vectors.view())
@@ -118,16 +120,16 @@ class EmbeddedIndex:
             self.snapshot = self._make_view()
 
     def _roll_back(self) -> None:
-        """A change that failed halfway leaves what was there before it."""
-        self._fulltext_ahead = True  # a commit may have gone through before it failed
+        """Restore the state before a failed change."""
+        self._fulltext_ahead = True  # the commit may have succeeded before the failure
         self._fulltext.rollback()
         self._slots.truncate(len(self.snapshot.slots.alive), self.snapshot.slots.alive)
         self._vectors.truncate(len(self.snapshot.slots.alive))
 
     def _code_tail(self, least: int = 0) -> None:
-        """Code the tail if it is long; searches go on over what they have."""
+        """Quantize the tail if it is long and publish a new snapshot."""
         self._vectors.code_tail_if_long(min_count=least)
-        self.snapshot = EmbeddedSnapshot(self.snapshot.words, self._slots.view(), self._vectors.view())
+        self.snapshot = EmbeddedSnapshot(self.snapshot.fulltext, self._slots.view(), self._vectors.view())
 
     def flush(self) -> None:
         with self._write_lock:
@@ -135,14 +137,14 @@ class EmbeddedIndex:
                 self._slots
             ):
                 self._compact()
-            self._code_tail(FLUSH_TAIL_PASSAGES)
+            self._code_tail(FLUSH_TAIL_CHUNKS)
             checksums = self._slots.flush(self._seq) | self._vectors.flush()
             self._make_manifest(checksums).write(self._folder)
             self._flushed_seq = self._seq
             self._delete_old_files()
 
     def _delete_old_files(self) -> None:
-        """What the manifest no longer names."""
+        """Delete the files that the manifest does not name."""
         self._slots.delete_old_files(self._seq)
         self._vectors.delete_old_codes()
         for folder in self._folder.glob("slots-*"):
@@ -150,7 +152,7 @@ class EmbeddedIndex:
                 shutil.rmtree(folder, ignore_errors=True)
 
     def _make_manifest(self, checksums: dict[str, int]) -> Manifest:
-        slots, search_vectors = self._slots, self._vectors
+        slots, vectors = self._slots, self._vectors
         return Manifest(
             fingerprint=self._fingerprint,
             dimension=self._dimension,
@@ -165,37 +167,36 @@ class EmbeddedIndex:
             types=list(slots.doc_types.numbers),
             tags=list(slots.tags.numbers),
             languages=list(slots.languages.numbers),
-            trained_on=search_vectors.trained_on,
-            codes=search_vectors.coded_count,
-            codes_name=search_vectors.codes_name,
-            codebook=search_vectors.codebook_checksum,
+            trained_on=vectors.trained_on,
+            codes=vectors.coded_count,
+            codes_name=vectors.codes_name,
+            codebook=vectors.codebook_checksum,
         )
 
     def _compact(self) -> None:
-        """Write the live slots into a new folder; the flush that follows writes the manifest that names it."""
+        """Copy the live slots into a new folder; the caller flushes, which writes the manifest that names it."""
         self._generation += 1
         shutil.rmtree(self._slots_folder(), ignore_errors=True)
-        slots, meaning = SlotWriter(self._slots_folder()), VectorWriter(self._slots_folder(), self._dimension)
+        slots, vectors = SlotWriter(self._slots_folder()), VectorWriter(self._slots_folder(), self._dimension)
         slots.copy_live(self._slots)
-        meaning.copy_live(self._vectors, self.snapshot.slots.alive)
-        (old_slots, self._slots), (old_meaning, self._vectors) = (self._slots, slots), (self._vectors, meaning)
-        self.snapshot = EmbeddedSnapshot(self.snapshot.words, slots.view(), meaning.view())
+        vectors.copy_live(self._vectors, self.snapshot.slots.alive)
+        (old_slots, self._slots), (old_vectors, self._vectors) = (self._slots, slots), (self._vectors, vectors)
+        self.snapshot = EmbeddedSnapshot(self.snapshot.fulltext, slots.view(), vectors.view())
         old_slots.close()
-        old_meaning.close()
+        old_vectors.close()
 
     # -- purging --------------------------------------------------------------------------------
 
     def count_unpurged(self) -> int:
         dirty = [segment for segment in tantivy_files.read_segments(self._folder / "words") if segment.deleted_count]
-        left = sum(segment.passage_count - segment.deleted_count for segment in dirty)
+        left = sum(segment.chunk_count - segment.deleted_count for segment in dirty)
         return left + 1 if dirty or self._slots.dead_count else 0
 
     def purge(self, read: ReadEntries) -> bool:
-        """tantivy drops deleted passages when it merges a segment, which may be never, and its Python package cannot
-        ask for it. So the passages that are left in such a segment are written once more: then it is empty and goes.
+        """Rewrite the remaining chunks of segments with deletions, so that tantivy drops those segments.
 
-        There is one commit at the end, or that of a change that comes in between: with more of them, merges would move
-        the passages while they are being written.
+        tantivy removes deleted chunks only when it merges a segment, and tantivy-py has no call to force a merge. There
+        is one commit at the end, because merges after more commits would move chunks that are still to be checked.
         """
         with self._write_lock:
             if self._ids_to_check is None:
@@ -203,10 +204,10 @@ class EmbeddedIndex:
                 self._ids_to_check = self.snapshot.slots.columns.chunk[self.snapshot.slots.alive]
             if len(self._ids_to_check):
                 batch, self._ids_to_check = (
-                    self._ids_to_check[:PURGE_BATCH_PASSAGES],
-                    self._ids_to_check[PURGE_BATCH_PASSAGES:],
+                    self._ids_to_check[:PURGE_BATCH_CHUNKS],
+                    self._ids_to_check[PURGE_BATCH_CHUNKS:],
                 )
-                self._rewrite_passages(read, batch.tolist())
+                self._rewrite_chunks(read, batch.tolist())
                 return False
             self._finish_rewriting()
         self.flush()
@@ -226,21 +227,21 @@ class EmbeddedIndex:
             self._compact()
 
     def _find_dirty_segments(self) -> frozenset[int]:
-        """Those with deleted passages, by their numbers in the view."""
+        """Return the numbers of the segments with deleted chunks in the current snapshot."""
         segments = tantivy_files.read_segments(self._folder / "words")
-        if len(segments) != self.snapshot.words.searcher.num_segments:  # a merge has ended since
+        if len(segments) != self.snapshot.fulltext.searcher.num_segments:  # a merge has finished meanwhile
             self.snapshot = self._make_view()
             segments = tantivy_files.read_segments(self._folder / "words")
         return frozenset(number for number, segment in enumerate(segments) if segment.deleted_count)
 
-    def _rewrite_passages(self, read: ReadEntries, ids: list[int]) -> None:
-        """Those of the passages that share a segment with deleted ones."""
+    def _rewrite_chunks(self, read: ReadEntries, ids: list[int]) -> None:
+        """Rewrite those of the chunks that share a segment with deleted ones."""
         dirty = self._find_dirty_segments()
-        search_words, slots = self.snapshot.words, self.snapshot.slots
-        sharing = search_words.find_in_segments(ids, dirty) if dirty else []
-        places_of = slots.slots_of(np.asarray(sharing, np.int64))
+        fulltext, slots = self.snapshot.fulltext, self.snapshot.slots
+        sharing = fulltext.find_in_segments(ids, dirty) if dirty else []
+        places_of = slots.find_slots(np.asarray(sharing, np.int64))
         try:
-            self._fulltext.rewrite_passages(
+            self._fulltext.rewrite_chunks(
                 list(read([chunk for chunk, at in zip(sharing, places_of, strict=True) if at >= 0]))
             )
         except BaseException:
@@ -248,7 +249,7 @@ class EmbeddedIndex:
             self._ids_to_check = None
             raise
 
-    # -- itself ---------------------------------------------------------------------------------
+    # -- status ---------------------------------------------------------------------------------
 
     def count(self) -> int:
         return self.snapshot.slots.live_count
@@ -278,7 +279,7 @@ class EmbeddedIndex:
 
 
 def file_size(path: Path) -> int:
-    """The bytes of a file; 0 for one that a merge took away meanwhile."""
+    """Return the size of a file; 0 if a merge has deleted it meanwhile."""
     try:
         return path.stat().st_size
     except OSError:

@@ -1,4 +1,4 @@
-"""Words: tantivy is fed the terms of `analyse.py` as they are, and finds the best passages by BM25."""
+"""Full-text search with tantivy over terms that `text.analyzer` has already stemmed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from knowledge.index.api import IndexEntry, IndexFilter, QueryTerms
 from knowledge.index.bm25 import CollectionStatistics, QueryWord
 
 WRITER_HEAP_BYTES = 32_000_000
-"""What the writer gathers before it writes a segment: a long document fills all of it."""
+# tantivy buffers this many bytes before it writes a segment.
 Ids: TypeAlias = NDArray[np.int64]
 Scores: TypeAlias = NDArray[np.float32]
 MUST, SHOULD = tantivy.Occur.Must, tantivy.Occur.Should
@@ -29,7 +29,7 @@ def build_schema() -> tantivy.Schema:
     builder = tantivy.SchemaBuilder()
     builder.add_text_field("terms", tokenizer_name="whitespace", index_option="position")
     builder.add_integer_field("chunk", indexed=True, fast=True)
-    # Signed on purpose: deleting by term on an unsigned field deletes nothing, without an error.
+    # Signed, because delete_documents on an unsigned field deletes nothing and reports no error.
     for name in ("document", "collection", "owner"):
         builder.add_integer_field(name, indexed=True)
     builder.add_integer_field("day", indexed=True, fast=True)
@@ -39,7 +39,7 @@ def build_schema() -> tantivy.Schema:
 
 
 class FulltextWriter:
-    """The one writer. A commit is durable and is seen all at once by the searchers made after it."""
+    """The only writer of the tantivy index; a commit is durable and atomic for later searchers."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -51,16 +51,17 @@ class FulltextWriter:
         try:
             return self._index.writer(WRITER_HEAP_BYTES, 1)
         except ValueError as error:
-            # tantivy has one class of error for everything; a lock is no damage, and must not cost another's index.
+            # tantivy-py raises ValueError for everything; a busy lock is not damage and must not start a rebuild.
             if "LockBusy" not in str(error):
                 raise
             raise StorageFailed(
-                "Another process writes to this index", hint="End it, or use its data folder."
+                "The index is locked by another process",
+                hint="Stop the other process, or set KNOWLEDGE_DATA to another folder.",
             ) from error
 
     @property
     def writer(self) -> tantivy.IndexWriter:
-        """One that died of a full disk was let go, and another one follows it."""
+        """The tantivy writer, opened again after a failed one was dropped."""
         if self._writer is None:
             self._writer = self._open_writer()
         return self._writer
@@ -90,20 +91,20 @@ class FulltextWriter:
     def commit(self) -> None:
         self.writer.commit()
 
-    def rewrite_passages(self, entries: Sequence[IndexEntry]) -> None:
-        """Write passages once more: the segments that they were in lose them, and go when they hold no other."""
+    def rewrite_chunks(self, entries: Sequence[IndexEntry]) -> None:
+        """Delete and add these chunks, so that their old segments become empty."""
         for entry in entries:
             self.writer.delete_documents_by_query(term_query("chunk", entry.chunk_id))
         self.add(entries)
 
     def collect_garbage(self) -> None:
-        """Remove the files of segments that no searcher uses any more."""
+        """Delete the files of segments that no searcher uses."""
         self.writer.garbage_collect_files()
 
     def rollback(self) -> None:
         try:
             self.writer.rollback()
-        except ValueError:  # its thread has died; what was committed is on disk
+        except ValueError:  # the writer's thread has died, for example of a full disk; committed data is safe
             self._writer = None
 
     def view(self) -> FulltextView:
@@ -116,7 +117,7 @@ class FulltextWriter:
             return
         try:
             self._writer.wait_merging_threads()
-        except ValueError:  # as above
+        except ValueError:  # as in rollback
             pass
         finally:
             self._writer = None
@@ -125,26 +126,26 @@ class FulltextWriter:
 @dataclass(frozen=True, slots=True)
 class FulltextView:
     searcher: tantivy.Searcher
-    passage_count: int
+    chunk_count: int
     _document_frequencies: dict[str, int] = field(default_factory=dict)
 
     def find_in_segments(self, ids: Sequence[int], segments: frozenset[int]) -> list[int]:
-        """Which of these passages stand in one of these segments."""
+        """Return those of the chunks that are stored in one of these segments."""
         hits = self.searcher.search(any_of_query("chunk", ids), max(len(ids), 1), count=False).hits
         addresses = [address for _, address in hits if address.segment_ord in segments]
         return [int(chunk) for chunk in self.searcher.fast_field_values("chunk", addresses)] if addresses else []
 
     def document_frequency(self, form: str) -> int:
-        """How many passages hold this term."""
+        """Return the number of chunks that contain the term."""
         found = self._document_frequencies.get(form)
         if found is None:
             found = int(self.searcher.doc_freq("terms", form))
-            if found:  # what nobody holds is without number
+            if found:  # terms that do not occur are not cached, because queries can invent any number of them
                 self._document_frequencies[form] = found
         return found
 
     def document_frequency_within(self, form: str, conditions: Sequence[tantivy.Query]) -> int:
-        """How many of the passages that meet these conditions hold this term."""
+        """Return the number of chunks that contain the term and match the conditions."""
         if not self.document_frequency(form):
             return 0
         query = tantivy.Query.boolean_query([(MUST, each) for each in (term_query("terms", form), *conditions)])
@@ -154,8 +155,8 @@ class FulltextView:
     def search(
         self, words: QueryTerms, conditions: Sequence[tantivy.Query], limit: int, statistics: CollectionStatistics
     ) -> tuple[Ids, Scores]:
-        """The best passages that meet the conditions, which are part of the query."""
-        asked = [word for word in statistics.question(words).words if word.forms]
+        """Return the best chunks that match the conditions, with their scores."""
+        asked = [word for word in statistics.get_weighted_query(words).words if word.forms]
         scored = [(SHOULD, self._make_word_query(word, statistics)) for word in asked]
         if not scored:
             return np.empty(0, np.int64), np.empty(0, np.float32)
@@ -167,7 +168,7 @@ class FulltextView:
         return self._run_query(asked_for, limit)
 
     def find_holding_phrases(self, words: QueryTerms, ids: Sequence[int]) -> frozenset[int]:
-        """Which of these passages hold every phrase."""
+        """Return those of the chunks that contain every phrase."""
         one_of_them = any_of_query("chunk", ids)
         conditions = [(MUST, query) for query in (one_of_them, *map(phrase_query, words.phrases))]
         return frozenset(self._run_query(tantivy.Query.boolean_query(conditions), max(len(ids), 1))[0].tolist())
@@ -178,10 +179,10 @@ class FulltextView:
         return query if word.weight == 1.0 else tantivy.Query.boost_query(query, word.weight)
 
     def _make_form_query(self, form: str, statistics: CollectionStatistics) -> tantivy.Query:
-        """tantivy weighs a term by the whole index: what these statistics say otherwise is put on top."""
+        """Return a term query, boosted to the idf of these statistics, because tantivy uses that of the whole index."""
         if statistics.whole:
             return term_query("terms", form)
-        weight = statistics.idf(form) / bm25_scores.idf(self.passage_count, self.document_frequency(form))
+        weight = statistics.idf(form) / bm25_scores.idf(self.chunk_count, self.document_frequency(form))
         return tantivy.Query.boost_query(term_query("terms", form), weight)
 
     def _run_query(self, query: tantivy.Query, limit: int) -> tuple[Ids, Scores]:
@@ -203,7 +204,7 @@ def any_of_query(name: str, values: Iterable[int | str]) -> tantivy.Query:
 
 
 def phrase_query(forms: Sequence[Sequence[str]]) -> tantivy.Query:
-    """One form of a phrase, its terms side by side; tantivy wants two at least."""
+    """Match any form of a phrase; tantivy's phrase query needs at least two terms."""
     queries = [
         tantivy.Query.phrase_query(build_schema(), "terms", list(form))
         if len(form) > 1
@@ -214,7 +215,8 @@ def phrase_query(forms: Sequence[Sequence[str]]) -> tantivy.Query:
 
 
 def filter_queries(within: IndexFilter, *, by_owner: bool) -> list[tantivy.Query]:
-    """`by_owner` is False where all passages may be read: to look each of them up costs more than all the rest."""
+    """Return the conditions of a filter; `by_owner` is False if all chunks are readable, since that condition is the
+    most expensive one."""
     owned = (SHOULD, term_query("owner", within.owner))
     shared = [(SHOULD, term_query("collection", collection)) for collection in within.shared_collections]
     found = [tantivy.Query.boolean_query([owned, *shared])] if by_owner else []

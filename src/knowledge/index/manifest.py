@@ -1,4 +1,4 @@
-"""The checkpoint of the index: what the last flush made durable, compared when the index is opened."""
+"""The checkpoint file of the index, written by flush and verified when the index is opened."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from knowledge.index.append_only_files import IndexDamaged, write_atomically
 
 MANIFEST_VERSION = 4
-"""Another layout, another analysis or another hash of terms is another version, and means a rebuild."""
+# Increase it for a new file layout, text analysis or term hash; other versions are rebuilt.
 MANIFEST_NAME = "manifest.json"
 
 
@@ -19,9 +19,9 @@ class Manifest:
     dimension: int
     seq: int
     generation: int
-    """Compaction writes the slots into a new folder."""
+    """Number in the name of the slots folder; each compaction writes a new one."""
     opstamp: int
-    """Where tantivy stood; it commits by itself and may be ahead, never behind."""
+    """tantivy's commit; after a crash tantivy may be ahead of the manifest, but never behind."""
     slots: int
     live: int
     pairs: int
@@ -31,11 +31,11 @@ class Manifest:
     tags: list[str]
     languages: list[str]
     trained_on: int = 0
-    """How many vectors the codebook was made from; 0 before there are codes."""
+    """Number of vectors when the codebook was trained; 0 without codes."""
     codes: int = 0
     codes_name: str = ""
     codebook: int = 0
-    """Its checksum."""
+    """CRC-32 of the codebook."""
     version: int = MANIFEST_VERSION
 
     def write(self, folder: Path) -> None:
@@ -46,7 +46,7 @@ def read_manifest(folder: Path, dimension: int, fingerprint: str) -> Manifest:
     try:
         manifest = Manifest(**json.loads((folder / MANIFEST_NAME).read_bytes()))
     except (OSError, ValueError, TypeError) as error:
-        raise IndexDamaged("There is no manifest that can be read") from error
+        raise IndexDamaged(f"{MANIFEST_NAME} cannot be read: {error}") from error
     if (manifest.version, manifest.dimension, manifest.fingerprint) != (MANIFEST_VERSION, dimension, fingerprint):
-        raise IndexDamaged("The index was built by another version or for another model")
+        raise IndexDamaged("It was built by another version or for another embedding model")
     return manifest

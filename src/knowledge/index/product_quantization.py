@@ -1,8 +1,8 @@
 """Product quantization: vectors become codes of 49 bytes (for 384 dimensions) for FAISS fast scan.
 
-Four dimensions together are one of sixteen entries in a table (product quantization), and a scan looks such tables up
-in the processor's registers. What all passages have in common is set apart first: a model's vectors lie around one
-axis, and what they say is how they stand off from it. docs/explanation/search.md has what that brings.
+Each group of four dimensions is encoded as one of sixteen centroids, so that a scan can keep its lookup tables in SIMD
+registers. The component along the mean direction is separated first, because embeddings lie in a narrow cone around it
+(docs/decisions/0019-product-quantization.md).
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ MAX_CACHED_BYTES = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class SavedScanner:
-    """A scanner on disk that knows the first of these rows, perhaps all."""
+    """A FAISS index on disk that contains a prefix of these rows."""
 
     path: Path
     rows: NDArray[np.float16]
 
 
 class CodeScanner:
-    """The codes in the order that FAISS's fast scan wants; made, or read, when the first search asks for it."""
+    """The codes in FAISS fast-scan layout, built or read from disk on first use."""
 
     def __init__(self, codebook: Codebook, codes: Codes, saved: SavedScanner | None = None) -> None:
         self._codebook, self._codes, self._saved = codebook, codes, saved
@@ -51,13 +51,13 @@ class CodeScanner:
         return self._index
 
     def extend(self, codes: Codes, fresh: Vectors) -> CodeScanner:
-        """Another one that knows `fresh` too; this one goes on as it is, for those who search it now."""
+        """Return a copy with the vectors `fresh` added; running searches keep using this one."""
         import faiss
 
         grown = CodeScanner(self._codebook, codes)
         if self._index is not None:
             use_one_faiss_thread()
-            # FAISS has no clone of this kind; through bytes a million passages take about 0.1 s.
+            # faiss.clone_index does not support this type; serializing a million codes takes about 0.1 s.
             index = faiss.deserialize_index(faiss.serialize_index(self._index))
             index.add(self._codebook.to_rows(fresh))
             grown._index = index
@@ -77,7 +77,7 @@ class CodeScanner:
             return None
         try:
             index = faiss.read_index(str(self._saved.path))
-        except RuntimeError:  # cut off while it was written; the codes are all there
+        except RuntimeError:  # truncated by a crash; it is rebuilt from the codes
             return None
         if index.ntotal < len(self._codes):
             rows = self._saved.rows[index.ntotal : len(self._codes)]
@@ -87,7 +87,7 @@ class CodeScanner:
 
 @dataclass(frozen=True, slots=True)
 class CodedVectors:
-    """The first `len(codes)` slots, by a codebook that was made from `trained_on` vectors."""
+    """Codes of the first `len(codes)` slots; the codebook was trained when there were `trained_on` vectors."""
 
     codebook: Codebook
     codes: Codes
@@ -102,7 +102,7 @@ class CodedVectors:
 
 @dataclass(frozen=True, slots=True)
 class FilteredCodes:
-    """Some of the slots, their codes put together: to scan them alone is cheaper than to test all of them."""
+    """Contiguous codes of the slots that match a filter, cheaper to scan than all codes with a mask."""
 
     slots: Slots
     codebook: Codebook
@@ -117,7 +117,7 @@ class FilteredCodes:
 
 
 class FilteredCodesCache:
-    """The parts of the latest filters, since who filters once filters again."""
+    """Cache of the filtered codes of recent filters."""
 
     def __init__(self) -> None:
         self._cached: dict[Selection, FilteredCodes] = {}
@@ -142,7 +142,7 @@ class FilteredCodesCache:
 
 
 def _search_codes(index: faiss.Index, question: Vectors, count: int) -> Slots:
-    """The first `count` where codes cannot tell them apart, which FAISS leaves out."""
+    """Return the nearest codes; any `count` of them if all distances are equal, since FAISS then returns -1."""
     _, found = index.search(question, count)
     best: Slots = found[0]
     return best if best[-1] >= 0 else np.arange(count)
@@ -152,24 +152,23 @@ Vectors: TypeAlias = NDArray[np.float32]
 Codes: TypeAlias = NDArray[np.uint8]
 
 DIMENSIONS_PER_GROUP, ENTRIES_PER_GROUP, BITS_PER_GROUP = 4, 16, 4
-"""So many dimensions share a table of so many entries, which so many bits can tell apart."""
 MIN_TRAINING_VECTORS, KMEANS_ROUNDS = 1024, 10
 
 
 @dataclass(frozen=True, eq=False)
 class Codebook:
-    """What codes stand for."""
+    """Mean direction and centroids of a product quantizer."""
 
     axis: Vectors
-    """The direction that all vectors share."""
+    """Unit vector of the mean of the training vectors."""
     kept_share: float
-    """How much of what stands off from the axis is left in the codes."""
+    """Share of the residuals that the codes preserve, averaged over the training vectors."""
     entries: Vectors
-    """The tables, one after the other."""
+    """Concatenated centroids of all groups."""
 
     @classmethod
     def train(cls, sample: Vectors) -> Codebook:
-        """The one that fits these vectors best."""
+        """Train the centroids on a sample by k-means."""
         import faiss
 
         use_one_faiss_thread()
@@ -191,17 +190,17 @@ class Codebook:
         return codes
 
     def to_rows(self, vectors: Vectors) -> Vectors:
-        """Vectors as they are coded."""
+        """Return the vectors in the form in which they are encoded."""
         return _separate_axis(vectors, self.axis)
 
     def to_query_row(self, vector: Vectors) -> Vectors:
-        """A question for the codes: since they have lost some of the rest, the axis counts less by as much."""
+        """Return the query in code space, with the axis scaled down by as much as the codes lose of the residual."""
         row = _separate_axis(vector[None], self.axis)
         row[0, -DIMENSIONS_PER_GROUP] *= self.kept_share
         return row
 
     def build_scan_index(self, codes: Codes) -> faiss.IndexPQFastScan:
-        """The codes in the order in which they are scanned."""
+        """Return a FAISS fast-scan index of the codes."""
         import faiss
 
         index = self._make_quantizer()
@@ -228,7 +227,7 @@ class Codebook:
     def from_bytes(cls, data: bytes, dimension: int) -> Codebook:
         numbers = np.frombuffer(data, "<f4").astype(np.float32)
         if len(numbers) != 1 + dimension + ENTRIES_PER_GROUP * _padded_width(dimension):
-            raise IndexDamaged("The codebook is not what was written")
+            raise IndexDamaged(f"The codebook has {len(data)} bytes, which does not fit dimension {dimension}")
         return cls(numbers[1 : 1 + dimension], float(numbers[0]), numbers[1 + dimension :])
 
 
@@ -237,19 +236,22 @@ def code_size_bytes(dimension: int) -> int:
 
 
 def use_one_faiss_thread() -> None:
-    """OpenMP's threads would cost a search more than they bring; the setting belongs to the calling thread."""
-    import faiss  # in functions, since a server with few passages never needs it
+    """Limit FAISS to the calling thread, because starting OpenMP threads costs a search more than they save.
+
+    The setting is per thread, so it is repeated before each call.
+    """
+    import faiss  # imported late, because a small index never needs it
 
     faiss.omp_set_num_threads(1)
 
 
 def _padded_width(dimension: int) -> int:
-    """Whole groups, and one more for the axis."""
+    """Return the dimension rounded up to whole groups, plus one group for the axis."""
     return -(-dimension // DIMENSIONS_PER_GROUP) * DIMENSIONS_PER_GROUP + DIMENSIONS_PER_GROUP
 
 
 def _separate_axis(vectors: Vectors, axis: Vectors) -> Vectors:
-    """How each stands off from the axis, and behind that how far it goes along it."""
+    """Return the residual orthogonal to the axis, followed by the component along it."""
     along = vectors @ axis
     rows = np.zeros((len(vectors), _padded_width(len(axis))), np.float32)
     np.subtract(vectors, along[:, None] * axis, out=rows[:, : len(axis)])

@@ -1,4 +1,4 @@
-"""The index at one moment: words, columns and vectors, published whole after every change and never changed again."""
+"""Immutable snapshot of the embedded index: full text, columns and vectors, searched together."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ from knowledge.index.fulltext import FulltextView, filter_queries
 from knowledge.index.vectors import VectorView
 
 Scores: TypeAlias = NDArray[np.float32]
-Found: TypeAlias = tuple[Slots, Scores]
-"""Slots, best first, with their scores."""
+SlotScores: TypeAlias = tuple[Slots, Scores]
+"""Slots in descending order of their scores."""
 
 MIN_POST_FILTER_RATIO = 0.5
-"""A filter that lets more than this through is cheaper to test on a longer list of hits than inside the query."""
+# Filters that keep more than this are applied to a longer list of hits, which is cheaper than inside the query.
 MIN_WHOLE_INDEX_RATIO = 0.9
-"""Who asks so much of the index has its words weighed by all of it: the difference could not be seen."""
+# From this share on the statistics of the whole index are used; the difference is negligible.
 MAX_CACHED_SCOPES, MAX_CACHED_TERMS = 64, 4096
 HASHED_WORD_BITS = 1024
-"""Different words of a passage seldom fall on one of so many bits, and copies always agree."""
+# Near-duplicates are compared by hashed words; at this width collisions within a chunk are rare.
 LONG_PASSAGE_WORDS = 50
-"""Words: a shorter passage is a copy only if hardly a word differs."""
+# Distinct words: shorter chunks need MIN_SHORT_SIMILARITY.
 MIN_SHORT_SIMILARITY, MIN_LONG_SIMILARITY = 0.9, 0.75
-"""The share of common words that makes a copy. Titles and headings are words too, and copies may stand under others."""
-NOTHING: Found = (np.empty(0, np.int64), np.empty(0, np.float32))
+# Jaccard similarity. Below 1, because the words include title and headings, which differ between copies of a text.
+NOTHING: SlotScores = (np.empty(0, np.int64), np.empty(0, np.float32))
 
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedSnapshot:
-    words: FulltextView
+    fulltext: FulltextView
     slots: SlotView
-    meaning: VectorView
+    vectors: VectorView
     _statistics: dict[IndexFilter | None, CollectionStatistics] = field(default_factory=dict)
 
     # -- searching ------------------------------------------------------------------------------
 
-    def candidates(
+    def find_candidates(
         self,
         words: QueryTerms,
         vector: Scores | None,
@@ -54,60 +54,60 @@ class EmbeddedSnapshot:
         by_words: bool = True,
     ) -> Candidates:
         search = _Search(self, within, self.slots.select(within), self.statistics(within), vector, limit)
-        nearest = NOTHING if vector is None else self.meaning.search(vector, search.selection, limit)
+        nearest = NOTHING if vector is None else self.vectors.search(vector, search.selection, limit)
         if not by_words:
             return search.score(words, None, nearest)
         found = search.score(words, search.find_by_words(words), nearest)
         if not words.phrases:
             return found
-        holding = _take(found, np.flatnonzero(found.bm25 > 0.0), quoted=True)  # 0 for what lacks a phrase
+        holding = _take(found, np.flatnonzero(found.bm25 > 0.0), quoted=True)  # BM25 is 0 without the phrases
         if words.exact or len(holding.ids) >= limit:
             return holding
         plain = replace(words, phrases=())
         return _append_unquoted(holding, search.score(plain, search.find_by_words(plain), nearest))
 
-    def copies(self, ids: NDArray[np.int64]) -> NDArray[np.bool_]:
-        return find_copies(self.slots, self.slots.slots_of(ids))
+    def find_near_duplicates(self, ids: NDArray[np.int64]) -> NDArray[np.bool_]:
+        return find_near_duplicates(self.slots, self.slots.find_slots(ids))
 
-    def cosines(self, vector: Scores, ids: NDArray[np.int64]) -> Scores:
-        slots = self.slots.slots_of(ids)
+    def compute_cosines(self, vector: Scores, ids: NDArray[np.int64]) -> Scores:
+        slots = self.slots.find_slots(ids)
         scores = np.full(len(ids), np.nan, np.float32)
         here = slots >= 0
-        scores[here] = self.cosines_of_slots(vector, slots[here])
+        scores[here] = self.compute_slot_cosines(vector, slots[here])
         return scores
 
-    def cosines_of_slots(self, vector: Scores, slots: Slots) -> Scores:
+    def compute_slot_cosines(self, vector: Scores, slots: Slots) -> Scores:
         embedded = self.slots.columns.embedded.take(slots)
         if embedded.all():
-            return self.meaning.compute_cosines(vector, slots)
+            return self.vectors.compute_cosines(vector, slots)
         scores = np.full(len(slots), np.nan, np.float32)
-        scores[embedded] = self.meaning.compute_cosines(vector, slots[embedded])
+        scores[embedded] = self.vectors.compute_cosines(vector, slots[embedded])
         return scores
 
-    def count_passages(self, terms: Iterable[str], within: IndexFilter) -> dict[str, int]:
-        holding = self.statistics(within).holding
-        return {term: holding(term) for term in terms}
+    def count_chunks_by_term(self, terms: Iterable[str], within: IndexFilter) -> dict[str, int]:
+        document_frequency = self.statistics(within).document_frequency
+        return {term: document_frequency(term) for term in terms}
 
-    def ceiling(self, words: QueryTerms, within: IndexFilter | None = None) -> float:
-        return self.statistics(within).question(words).ceiling
+    def compute_ceiling(self, words: QueryTerms, within: IndexFilter | None = None) -> float:
+        return self.statistics(within).get_weighted_query(words).ceiling
 
     def languages(self) -> tuple[str, ...]:
         return self.slots.languages
 
-    # -- weighing words -------------------------------------------------------------------------
+    # -- term statistics ------------------------------------------------------------------------
 
     def statistics(self, within: IndexFilter | None) -> CollectionStatistics:
-        """Of the collections that are asked, and of the whole index where that is nearly all of it."""
+        """Return the term statistics of the filtered collections, or of the index if they are nearly all of it."""
         found = self._statistics.get(within)
         if found is None:
             scope = None if within is None else IndexFilter(within.owner, within.shared_collections, within.collections)
             if len(self._statistics) >= MAX_CACHED_SCOPES:
                 self._statistics.clear()
-            found = self._statistics.get(scope) or self._measured(scope)
+            found = self._statistics.get(scope) or self._compute_statistics(scope)
             self._statistics[scope] = self._statistics[within] = found
         return found
 
-    def _measured(self, scope: IndexFilter | None) -> CollectionStatistics:
+    def _compute_statistics(self, scope: IndexFilter | None) -> CollectionStatistics:
         selection = None if scope is None else self.slots.select(scope)
         if (
             scope is None
@@ -115,20 +115,20 @@ class EmbeddedSnapshot:
             or not 0 < selection.count <= MIN_WHOLE_INDEX_RATIO * self.slots.live_count
         ):
             return CollectionStatistics(
-                self.words.passage_count, self.slots.average_length, self.words.document_frequency
+                self.fulltext.chunk_count, self.slots.average_length, self.fulltext.document_frequency
             )
         lengths, conditions = (
             self.slots.columns.length[selection.mask],
             filter_queries(scope, by_owner=not selection.all_readable),
         )
-        words = self.words  # and not this view: a cycle would keep the files of deleted segments open
+        words = self.fulltext  # not self: the cycle would keep files of deleted segments open
         holding = lru_cache(MAX_CACHED_TERMS)(lambda form: words.document_frequency_within(form, conditions))
         return CollectionStatistics(selection.count, float(lengths.mean()), holding, whole=False)
 
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """One search in a snapshot."""
+    """One search in a snapshot, with its filter and statistics resolved."""
 
     view: EmbeddedSnapshot
     within: IndexFilter
@@ -137,9 +137,11 @@ class _Search:
     vector: Scores | None
     limit: int
 
-    def score(self, words: QueryTerms, by_words: Found | None, by_meaning: Found) -> Candidates:
-        """One row a passage: first those that the words found, then the others that the vector found. The score that
-        one side did not give is computed; BM25 is 0 throughout where the words were not searched for."""
+    def score(self, words: QueryTerms, by_words: SlotScores | None, by_meaning: SlotScores) -> Candidates:
+        """Merge both result lists into one row for each chunk, BM25 hits first, and compute the missing scores.
+
+        BM25 is 0 in all rows if the words were not searched.
+        """
         slots_by_words, scores_by_words = NOTHING if by_words is None else by_words
         rows = {slot: row for row, slot in enumerate(slots_by_words.tolist())}
         first, meant = len(rows), [rows.setdefault(slot, len(rows)) for slot in by_meaning[0].tolist()]
@@ -151,54 +153,54 @@ class _Search:
         if by_words is not None:
             bm25[first:] = self.bm25(words, slots[first:])
         if self.vector is not None:
-            cosine[:first] = self.view.cosines_of_slots(self.vector, slots[:first])
+            cosine[:first] = self.view.compute_slot_cosines(self.vector, slots[:first])
             cosine[meant] = by_meaning[1]
-        columns, ceiling = self.view.slots.columns, self.statistics.question(words).ceiling
+        columns, ceiling = self.view.slots.columns, self.statistics.get_weighted_query(words).ceiling
         return Candidates(
             columns.chunk.take(slots), bm25, ceiling, cosine, words_rank, meaning_rank, columns.document.take(slots),
-            slots,  # the passages of a document stand side by side, in reading order
+            slots,  # the chunks of a document have consecutive slots
         )  # fmt: skip
 
     def bm25(self, words: QueryTerms, slots: Slots) -> Scores:
-        """The BM25 of each slot; 0 for one that does not hold every phrase."""
+        """Return the BM25 score of each slot; 0 for a slot that lacks a phrase."""
         if not len(slots) or not words.terms:
             return np.zeros(len(slots), np.float32)
-        scores = bm25_scores.score_slots(self.view.slots, self.statistics.question(words), slots)
+        scores = bm25_scores.score_slots(self.view.slots, self.statistics.get_weighted_query(words), slots)
         if words.phrases and scores.any():
             ids = self.view.slots.columns.chunk.take(slots).tolist()
-            held = self.view.words.find_holding_phrases(words, ids)
+            held = self.view.fulltext.find_holding_phrases(words, ids)
             scores *= np.asarray([chunk in held for chunk in ids], np.float32)
         return scores
 
-    def find_by_words(self, words: QueryTerms) -> Found:
-        """The best of the selected passages by BM25."""
+    def find_by_words(self, words: QueryTerms) -> SlotScores:
+        """Return the best of the selected slots by BM25."""
         if not self.selection.count or not words.terms:
             return NOTHING
         found = self._find_by_tantivy(words)
         if self.statistics.whole or not len(found[0]):
             return found
-        # tantivy knows the lengths of the whole index only.
+        # tantivy normalizes by the average length of the whole index, so its scores are replaced.
         slots = found[0]
-        scores = bm25_scores.score_slots(self.view.slots, self.statistics.question(words), slots)
+        scores = bm25_scores.score_slots(self.view.slots, self.statistics.get_weighted_query(words), slots)
         order = np.argsort(-scores, kind="stable")
         return slots[order], scores[order]
 
-    def _find_by_tantivy(self, words: QueryTerms) -> Found:
-        selection, fulltext, limit = self.selection, self.view.words, self.limit
+    def _find_by_tantivy(self, words: QueryTerms) -> SlotScores:
+        selection, fulltext, limit = self.selection, self.view.fulltext, self.limit
         if selection.ratio == 1.0:
-            return self._selected(*fulltext.search(words, (), limit, self.statistics))
+            return self._to_selected_slots(*fulltext.search(words, (), limit, self.statistics))
         if selection.ratio > MIN_POST_FILTER_RATIO:
             wanted = int(limit / selection.ratio * 1.2) + 20
             ids, scores = fulltext.search(words, (), wanted, self.statistics)
-            found = self._selected(ids, scores)
+            found = self._to_selected_slots(ids, scores)
             if len(found[0]) >= limit or len(ids) < wanted:
                 return found[0][:limit], found[1][:limit]
         conditions = filter_queries(self.within, by_owner=not selection.all_readable)
-        return self._selected(*fulltext.search(words, conditions, limit, self.statistics))
+        return self._to_selected_slots(*fulltext.search(words, conditions, limit, self.statistics))
 
-    def _selected(self, ids: NDArray[np.int64], scores: Scores) -> Found:
-        """The slots of what tantivy found: after a crash it may know passages that are not here yet."""
-        slots, mask = self.view.slots.lookup.slots_of(ids), self.selection.mask
+    def _to_selected_slots(self, ids: NDArray[np.int64], scores: Scores) -> SlotScores:
+        """Return the selected slots among tantivy's hits, which after a crash may include chunks without a slot."""
+        slots, mask = self.view.slots.lookup.find_slots(ids), self.selection.mask
         here = (slots >= 0) & (slots < len(mask)) & mask.take(slots, mode="clip")
         return (slots, scores) if here.all() else (slots[here], scores[here])
 
@@ -207,7 +209,7 @@ class _Search:
 
 
 def _take(found: Candidates, rows: NDArray[np.int64], *, quoted: bool) -> Candidates:
-    """These rows alone, all marked alike."""
+    """Return these rows with `quoted` set to one value."""
     return replace(
         found,
         ids=found.ids[rows],
@@ -222,7 +224,7 @@ def _take(found: Candidates, rows: NDArray[np.int64], *, quoted: bool) -> Candid
 
 
 def _append_unquoted(holding: Candidates, found: Candidates) -> Candidates:
-    """The passages that hold the phrases, then the others."""
+    """Append the rows of `found` that are not in `holding`."""
     others = _take(found, np.flatnonzero(~np.isin(found.places, holding.places)), quoted=False)
     return Candidates(
         np.concatenate((holding.ids, others.ids)),
@@ -240,21 +242,21 @@ def _append_unquoted(holding: Candidates, found: Candidates) -> Candidates:
 # -- near-duplicates ----------------------------------------------------------------------------
 
 
-def find_copies(view: SlotView, slots: Slots) -> NDArray[np.bool_]:
-    """For every two passages, whether one says what the other says."""
+def find_near_duplicates(view: SlotView, slots: Slots) -> NDArray[np.bool_]:
+    """Return a matrix that marks pairs of slots with similar sets of words (Jaccard similarity)."""
     held = _hash_words_to_bits(view, slots)
     both = held @ held.T
     words = both.diagonal()
     either = words[:, None] + words - both
     same: NDArray[np.bool_] = both >= MIN_LONG_SIMILARITY * either
-    if np.count_nonzero(same) > len(slots):  # more than each with itself, which is rare
+    if np.count_nonzero(same) > len(slots):  # more than the diagonal, which is rare
         same &= (both >= MIN_SHORT_SIMILARITY * either) | (np.minimum(words[:, None], words) >= LONG_PASSAGE_WORDS)
     return same & (both > 0)
 
 
 def _hash_words_to_bits(view: SlotView, slots: Slots) -> NDArray[np.float32]:
-    """A row a passage with ones where it holds a word; as fractions, since these multiply fastest."""
-    terms, sizes = view.terms_of(slots)
+    """Return a 0/1 row of hashed words for each slot; float32, because BLAS multiplies it fastest."""
+    terms, sizes = view.gather_terms(slots)
     held = np.zeros(len(slots) * HASHED_WORD_BITS, np.float32)
     rows = np.arange(0, len(held), HASHED_WORD_BITS).repeat(sizes)
     held[rows + (terms >> np.uint32(COUNT_BITS) & np.uint32(HASHED_WORD_BITS - 1))] = 1.0

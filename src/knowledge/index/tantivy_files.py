@@ -1,5 +1,7 @@
-"""tantivy ends each of its files with a checksum. Whether one is there is looked at when an index is opened; whether it
-is right, which means to read everything, when somebody asks for a proof."""
+"""Reads tantivy's segment list and file footers, which hold a CRC-32 of each file.
+
+Opening an index checks only that the footers exist; `verify` reads the files and compares the checksums.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +23,13 @@ READ_CHUNK_BYTES = 1 << 20
 
 
 def require_footers(folder: Path) -> None:
-    """Every file of every segment is there and has its end."""
+    """Raise IndexDamaged if a file of a segment is missing or truncated."""
     for path in list_segment_files(folder):
         read_footer(path)
 
 
 def find_damaged_files(folder: Path) -> Iterator[str]:
-    """The files whose bytes are not the ones that were written; a merge may take one away while we look."""
+    """Yield the names of files with a wrong checksum, except those that a merge deletes meanwhile."""
     for path in list_segment_files(folder):
         try:
             crc, size = read_footer(path)
@@ -43,20 +45,20 @@ def list_segment_files(folder: Path) -> list[Path]:
         segments = json.loads((folder / "meta.json").read_bytes())["segments"]
         names = [segment["segment_id"].replace("-", "") for segment in segments]
     except (OSError, ValueError, KeyError) as error:
-        raise IndexDamaged("The list of the words' files cannot be read") from error
+        raise IndexDamaged(f"tantivy's meta.json cannot be read: {error}") from error
     return [folder / f"{name}.{component}" for name in names for component in SEGMENT_COMPONENTS]
 
 
 @dataclass(frozen=True, slots=True)
 class TantivySegment:
-    """A segment of the words, in the order in which a searcher counts them."""
+    """A segment of the tantivy index."""
 
-    passage_count: int
+    chunk_count: int
     deleted_count: int
 
 
 def read_segments(folder: Path) -> list[TantivySegment]:
-    """What tantivy says about its segments; empty where it cannot be read."""
+    """Return the segments in the order of the searcher; empty if meta.json cannot be read."""
     try:
         listed = json.loads((folder / "meta.json").read_bytes())["segments"]
         deleted = [(each["deletes"] or {}).get("num_deleted_docs", 0) for each in listed]
@@ -66,19 +68,19 @@ def read_segments(folder: Path) -> list[TantivySegment]:
 
 
 def read_footer(path: Path) -> tuple[int, int]:
-    """The checksum that a file should have, and over how many bytes."""
+    """Return the CRC-32 from a file's footer and the number of bytes that it covers."""
     try:
         with path.open("rb") as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(0, size - FOOTER_TAIL.size))
             length, magic = FOOTER_TAIL.unpack(file.read(FOOTER_TAIL.size))
             if magic != FOOTER_MAGIC or length > min(MAX_FOOTER_BYTES, size - FOOTER_TAIL.size):
-                raise IndexDamaged(f"{path.name} has lost its end")
+                raise IndexDamaged(f"{path.name} is truncated")
             content = size - FOOTER_TAIL.size - length
             file.seek(content)
             return int(json.loads(file.read(length))["crc"]), content
     except (OSError, ValueError, KeyError, TypeError, struct.error) as error:
-        raise IndexDamaged(f"{path.name} cannot be read") from error
+        raise IndexDamaged(f"{path.name} cannot be read: {error}") from error
 
 
 def compute_checksum(path: Path, size: int) -> int:

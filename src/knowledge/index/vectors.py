@@ -1,7 +1,6 @@
-"""Meaning: the nearest vectors by cosine. A scan over the codes finds candidates, the vectors themselves decide.
+"""Vector search by cosine: a scan of the product-quantized codes finds candidates, which are rescored exactly.
 
-The newest passages wait in a small exact table, the tail, until there are enough of them to be coded together; what
-searches look at is never changed under them.
+New vectors stay in an uncompressed tail until there are enough of them to quantize together. Views are immutable.
 """
 
 from __future__ import annotations
@@ -32,30 +31,30 @@ from knowledge.index.product_quantization import (
 Rows: TypeAlias = NDArray[np.float16]
 
 RESCORED_CANDIDATES, REFERENCE_DIMENSION = 200, 384
-"""How many of the scan's best are scored exactly: recall@10 .9982 on real vectors. Shorter vectors have shorter codes
-that say less, and more of them are looked at for the same cost."""
+# 200 rescored candidates give recall@10 .998 on real vectors (docs/explanation/search-experiments.md). Shorter vectors
+# have less precise codes, so proportionally more candidates are rescored at the same cost.
 MIN_RESCORED_SHARE = 2 / 3
 FULL_SCAN_RATIO = 0.4
-"""When a filter lets fewer through, only their codes are scanned."""
-FIRST_TAIL_PASSAGES, TAIL_PASSAGES = 4096, 2048
-"""So many passages wait in the tail before they are coded: the first time, and later."""
+# Below this share of matching slots only their codes are scanned.
+FIRST_TAIL_CHUNKS, TAIL_CHUNKS = 4096, 2048
+# Length of the tail at which it is quantized, the first time and later.
 RETRAIN_FACTOR = 8
-"""The codebook is made anew when there are so many times more vectors than it was made from."""
-MAX_TRAINING_PASSAGES, TRAINING_SAMPLE_ROWS = 65536, 16384
+# The codebook is trained again when the number of vectors has grown by this factor.
+MAX_TRAINING_CHUNKS, TRAINING_SAMPLE_ROWS = 65536, 16384
 BLOCK_ROWS = 16384
 
 
 @dataclass(frozen=True, slots=True)
 class VectorView:
     vectors: Rows
-    """Of every slot; zeros where a passage has none."""
+    """One row for each slot; zeros for a chunk without a vector."""
     tail: Vectors
-    """The last slots again, as numbers that multiply fast."""
+    """The rows of the last slots as float32."""
     coded: CodedVectors | None
     _filtered_codes: FilteredCodesCache = field(default_factory=FilteredCodesCache)
 
     def search(self, question: Vectors, selection: Selection, limit: int) -> tuple[Slots, Vectors]:
-        """The nearest of the selected slots and their cosines, nearest first."""
+        """Return the nearest of the selected slots with their cosines, nearest first."""
         slots = self._find_candidates(question, selection, limit)
         scores = self.compute_cosines(question, slots)
         if len(self.tail):
@@ -67,12 +66,12 @@ class VectorView:
         return slots.take(order), scores.take(order)
 
     def compute_cosines(self, question: Vectors, slots: Slots) -> Vectors:
-        if not len(slots):  # an index that never had a vector has rows of no length
+        if not len(slots):  # without vectors the rows have dimension 0
             return np.empty(0, np.float32)
         return widen_half_floats(self.vectors.take(slots, axis=0)) @ (question * WIDENING_FACTOR)
 
     def _find_candidates(self, question: Vectors, selection: Selection, limit: int) -> Slots:
-        """Those of the coded slots that are worth an exact look."""
+        """Return the quantized slots to rescore exactly."""
         if self.coded is None or not selection.embedded_count:
             return np.empty(0, np.int64)
         count, most = len(self.coded.codes), max(count_rescored(len(question)), limit)
@@ -101,10 +100,10 @@ WIDENING_FACTOR = np.float32(2.0**112)
 
 
 def widen_half_floats(rows: Rows) -> Vectors:
-    """Half precision as single precision, but for a factor of 2**112: four times as fast as numpy's own conversion.
+    """Convert float16 to float32 divided by 2**112, four times as fast as numpy's conversion.
 
-    Sign, exponent and mantissa are moved to where single precision has them; the exponents' different origins are
-    the factor, which the question is multiplied by instead of every row.
+    The bits of sign, exponent and mantissa are shifted into place. The different exponent bias is the factor of 2**112,
+    by which the query is multiplied instead of each row.
     """
     bits = rows.view(np.int16).astype(np.int32)
     bits <<= 13
@@ -147,21 +146,21 @@ class VectorWriter:
         self._tail_count = needed
 
     def copy_live(self, other: VectorWriter, alive: NDArray[np.bool_]) -> None:
-        """Take over the vectors that are live in another one: compaction."""
+        """Copy the live vectors of another writer (compaction)."""
         rows, kept = other._vectors.view(), np.flatnonzero(alive)
         for first in range(0, len(kept), BLOCK_ROWS) if self._dimension else ():
             self._vectors.append(rows[kept[first : first + BLOCK_ROWS]])
         if not self._dimension:
             return
         coded = kept[: int(np.searchsorted(kept, other.coded_count))]
-        if len(coded) >= FIRST_TAIL_PASSAGES and other._coded is not None:
+        if len(coded) >= FIRST_TAIL_CHUNKS and other._coded is not None:
             self._copy_codes(other._coded, coded)
-        elif len(kept) >= FIRST_TAIL_PASSAGES:
+        elif len(kept) >= FIRST_TAIL_CHUNKS:
             self._quantize_all()
         self._append_tail(self._vectors.view()[self.coded_count :].astype(np.float32))
 
     def _copy_codes(self, coded: CodedVectors, kept: Slots) -> None:
-        """Codes of the same book, without those of deleted passages: a new book would take minutes to make."""
+        """Copy the codes of live slots with their codebook, because training a new one can take minutes."""
         self.codes_name = f"codes-{len(kept)}.rows"
         write_atomically(self._path_beside_codes(self.codes_name, ".book"), coded.codebook.to_bytes())
         self._codes = self._open_codes(self.codes_name)
@@ -171,7 +170,7 @@ class VectorWriter:
         self._coded = CodedVectors(coded.codebook, codes, coded.trained_on, CodeScanner(coded.codebook, codes))
 
     def truncate(self, count: int) -> None:
-        """Forget what was added behind `count`, after a change that failed."""
+        """Remove the slots after `count`, to roll back a failed change."""
         if self._dimension:
             self._vectors.truncate(count)
             self._clear_tail()
@@ -189,19 +188,19 @@ class VectorWriter:
             self._coded = self._codes = None
 
     def code_tail_if_long(self, *, min_count: int = 0) -> None:
-        """Code the tail when it has grown long enough."""
+        """Quantize the tail if it is long enough."""
         if self._tail_count < max(min_count, 1):
             return
         if self._coded is None or self._must_retrain():
-            if len(self._vectors) >= FIRST_TAIL_PASSAGES:
+            if len(self._vectors) >= FIRST_TAIL_CHUNKS:
                 self._quantize_all()
-        elif self._tail_count >= (min_count or TAIL_PASSAGES):
+        elif self._tail_count >= (min_count or TAIL_CHUNKS):
             self._code_tail()
 
     def _must_retrain(self) -> bool:
         assert self._coded is not None
         trained_on = self._coded.trained_on
-        return trained_on < MAX_TRAINING_PASSAGES and len(self._vectors) >= RETRAIN_FACTOR * trained_on
+        return trained_on < MAX_TRAINING_CHUNKS and len(self._vectors) >= RETRAIN_FACTOR * trained_on
 
     def _quantize_all(self) -> None:
         rows = self._vectors.view()
@@ -223,7 +222,7 @@ class VectorWriter:
     def _code_tail(self) -> None:
         assert self._coded is not None and self._codes is not None
         coded, fresh = self._coded, self._tail[: self._tail_count]
-        self._codes.truncate(len(coded.codes))  # an attempt that failed may have left some
+        self._codes.truncate(len(coded.codes))  # a failed attempt may have appended some
         self._codes.append(coded.codebook.encode(fresh))
         codes = self._codes.view()
         self._coded = CodedVectors(coded.codebook, codes, coded.trained_on, coded.scanner.extend(codes, fresh))
@@ -240,10 +239,10 @@ class VectorWriter:
     def view(self) -> VectorView:
         return VectorView(self._vectors.view(), self._tail[: self._tail_count], self._coded)
 
-    # -- keeping --------------------------------------------------------------------------------
+    # -- persistence ----------------------------------------------------------------------------
 
     def flush(self) -> dict[str, int]:
-        """Make it all durable; answers the checksums for the manifest."""
+        """Make vectors and codes durable and return their checksums for the manifest."""
         self._vectors.flush()
         if self._codes is not None and self._coded is not None:
             self._codes.flush()
@@ -253,7 +252,7 @@ class VectorWriter:
         return {"vectors": self._vectors.checksum, "codes": self._codes.checksum if self._codes is not None else 0}
 
     def find_damaged_files(self) -> Iterator[str]:
-        """The files that are not read when an index is opened, and are not what was written."""
+        """Yield the names of damaged files that `load` does not read completely."""
         if self._vectors.is_damaged():
             yield "vectors.rows"
         if self._codes is not None and self._codes.is_damaged():
@@ -276,11 +275,10 @@ class VectorWriter:
     def _read_codebook(self, checksum: int) -> Codebook:
         data = self._path_beside_codes(self.codes_name, ".book").read_bytes()
         if zlib.crc32(data) != checksum:
-            raise IndexDamaged("The codebook is not what was written")
+            raise IndexDamaged("The codebook has a wrong checksum")
         return Codebook.from_bytes(data, self._dimension)
 
     def _path_beside_codes(self, codes_name: str, suffix: str) -> Path:
-        """Named after the codes: of no use to others."""
         return (self._folder / codes_name).with_suffix(suffix)
 
     def _scan_path(self) -> Path:
@@ -296,11 +294,10 @@ class VectorWriter:
 
     @property
     def codebook_checksum(self) -> int:
-        """Its checksum."""
         return 0 if self._coded is None else zlib.crc32(self._coded.codebook.to_bytes())
 
     def delete_old_codes(self) -> None:
-        """Codes by an older book."""
+        """Delete the codes of older codebooks."""
         for path in self._folder.glob("codes-*"):
             if path.stem != Path(self.codes_name).stem:
                 path.unlink(missing_ok=True)
@@ -317,9 +314,9 @@ def iter_blocks(rows: NDArray[np.float16]) -> Iterator[Rows]:
 
 
 def sort_best_first(scores: NDArray[np.floating], numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where the scores stand, the highest first; of equal ones that of the lowest number."""
+    """Return the order of descending scores; equal scores are ordered by number."""
     order: NDArray[np.int64] = np.negative(scores, dtype=np.float64).argsort()
     ordered = scores.take(order)
-    if (ordered[1:] == ordered[:-1]).any():  # seldom, so the way that knows both keys is not taken first: it is slow
+    if (ordered[1:] == ordered[:-1]).any():  # rare; lexsort is slow
         order = np.lexsort((numbers, -scores))
     return order

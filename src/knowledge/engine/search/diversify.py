@@ -63,7 +63,9 @@ def arrange_candidates(candidates: Candidates, ranking: Ranking, threshold: floa
     """What passes the threshold, as it is shown."""
     passing = ranking.order if threshold <= 0.0 else ranking.order[ranking.relevance[ranking.order] >= threshold]
     where = CandidatePositions(candidates.documents, candidates.places)
-    return diversify_ranking(passing, ranking.relevance, where, lambda places: index.copies(candidates.ids[places]))
+    return diversify_ranking(
+        passing, ranking.relevance, where, lambda places: index.find_near_duplicates(candidates.ids[places])
+    )
 
 
 def diversify_ranking(

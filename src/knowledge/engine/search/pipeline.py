@@ -133,7 +133,7 @@ def correct_spelling(
     if asked.mode is SearchMode.VECTOR:
         return asked
     unsure = analyzer.find_possible_misspellings(query.text, languages)
-    held = index.count_passages({form for forms in unsure.values() for form in forms}, within)
+    held = index.count_chunks_by_term({form for forms in unsure.values() for form in forms}, within)
     unknown = {word: forms for word, forms in unsure.items() if not any(held[form] for form in forms)}
     if not unknown:
         return asked
@@ -193,7 +193,7 @@ def embed_question(embedder: Embedder, text: str) -> Vector:
 def find_candidates(asked: ParsedQuery, within: IndexFilter, index: IndexSnapshot) -> tuple[Candidates, ParsedQuery]:
     """The candidates of words and vectors with both scores for each; those that hold quoted words come first."""
     by_words = asked.mode is not SearchMode.VECTOR
-    found = index.candidates(asked.words, asked.vector, within, CANDIDATES_PER_SIDE, by_words=by_words)
+    found = index.find_candidates(asked.words, asked.vector, within, CANDIDATES_PER_SIDE, by_words=by_words)
     if not by_words or not asked.words.phrases:
         return found, asked
     found, note = settle(found, asked.words, enough=CANDIDATES_PER_SIDE)

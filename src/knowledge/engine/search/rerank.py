@@ -209,7 +209,7 @@ def weigh_tokens(question: str, spans: Sequence[tuple[int, int]], index: IndexSn
     for word in WORD_PATTERN.finditer(question):
         terms = analyzer.analyse_question(word[0], languages)
         shared = max(len(terms.terms), 1)
-        weights.append((word.start(), word.end(), index.ceiling(terms) / BM25_CEILING_FACTOR / shared))
+        weights.append((word.start(), word.end(), index.compute_ceiling(terms) / BM25_CEILING_FACTOR / shared))
     return np.array([_weight_of_span(start, end, weights) for start, end in spans], np.float64)
 
 

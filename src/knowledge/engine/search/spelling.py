@@ -43,7 +43,7 @@ def find_similar_terms(
 ) -> dict[str, str]:
     """The terms one letter away that some passage holds, the most frequent first, each with its word."""
     terms = analyzer.find_nearby_terms(word, languages[:MAX_LANGUAGES])
-    held = {term: count for term, count in index.count_passages(terms, within).items() if count}
+    held = {term: count for term, count in index.count_chunks_by_term(terms, within).items() if count}
     most = max(held.values(), default=0)
     likely = sorted((term for term in held if held[term] * RARER_FACTOR >= most), key=lambda term: -held[term])
     return {term: terms[term] for term in likely[:MAX_SUGGESTIONS]}
