@@ -13,10 +13,15 @@ from knowledge.store.jobs.jobs import JobStore
 
 class Removal:
     def __init__(
-        self, documents: DocumentStore, files: FileStore, jobs: JobStore, board: ProgressTracker, indexer: IndexFollower
+        self,
+        documents: DocumentStore,
+        files: FileStore,
+        jobs: JobStore,
+        progress: ProgressTracker,
+        indexer: IndexFollower,
     ) -> None:
         self._documents, self._files, self._jobs = documents, files, jobs
-        self._board, self._indexer = board, indexer
+        self._progress, self._indexer = progress, indexer
 
     def remove_document(self, ref: Ref, scope: Scope) -> RemovalResult:
         return self.free_files(*self._documents.remove(ref, scope))
@@ -33,7 +38,7 @@ class Removal:
         kept = self._jobs.find_original(job_id, scope)
         cancelled = self._jobs.cancel_queued(job_id)
         if cancelled:
-            self._board.notify_watchers(job_id)
+            self._progress.notify_watchers(job_id)
             if kept is not None:
                 self._files.discard(kept, self._documents.is_file_referenced)
         return cancelled
