@@ -143,6 +143,16 @@ async def test_an_unreadable_robots_txt_forbids_everything(site: WebSite, local:
     assert "503" in find_page(crawl, "/").detail
 
 
+async def test_an_invalid_sitemap_url_in_robots_txt_is_ignored(site: WebSite, local: LocalEngine) -> None:
+    rules = f"User-agent: *\nDisallow: /b\nSitemap: http://[bad\nSitemap: {site.url}/pages.txt"
+    site.pages["/robots.txt"] = SiteReply(rules, content_type="text/plain")
+    site.pages["/pages.txt"] = SiteReply(f"{site.url}/a\n", content_type="text/plain")
+    site.put_page("/")
+    site.put_page("/a")
+    crawl = await run_crawl(local, site.url + "/")
+    assert outcomes_by_path(crawl) == {"/": "created", "/a": "created"}
+
+
 async def test_a_redirect_does_not_bypass_robots_txt(site: WebSite, local: LocalEngine) -> None:
     site.pages["/robots.txt"] = SiteReply("User-agent: *\nDisallow: /secret", content_type="text/plain")
     site.put_page("/", "/moved")

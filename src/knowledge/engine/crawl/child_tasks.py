@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from typing import cast
-from urllib.parse import urljoin
 
 from protego import Protego
 
@@ -61,7 +60,7 @@ def read_robots(request: TaskRequest) -> Iterator[bytes]:
     delay = max((float(value) for value in delays if value), default=None)
     yield frames.dump_frame(FrameKind.ANSWER, {"delay": delay if delay is not None and math.isfinite(delay) else None})
     base_url = _text_argument(request, "base")
-    sitemaps = (resolve_link(base_url, urljoin(base_url, sitemap)) for sitemap in robots.sitemaps)
+    sitemaps = (resolve_link(base_url, sitemap) for sitemap in robots.sitemaps)
     yield from _dump_urls(list(dict.fromkeys(url for url in sitemaps if url))[:MAX_SITEMAPS])
 
 
