@@ -125,7 +125,7 @@ def _check_change_log(indexer: IndexFollower) -> Iterator[Finding]:
     try:
         indexer.catch_up()
     except READ_ERRORS as error:
-        yield Finding("index", f"The index is behind its log: {error}", REINDEX_HINT)
+        yield Finding("index", f"The index is behind the change log: {error}", REINDEX_HINT)
 
 
 def _check_counts(documents: DocumentStore, chunks: ChunkStore) -> Iterator[Finding]:
