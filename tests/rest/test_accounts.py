@@ -310,7 +310,7 @@ async def test_an_archive_does_not_get_around_the_room_of_an_account(
         job = await wait_until_done(
             ada, await ada.add(NewFile(filename="tea.zip", content=Content.from_bytes(packed.getvalue())))
         )
-        assert sum("was left out" in warning for warning in job.warnings) == 2
+        assert sum("was skipped" in warning for warning in job.warnings) == 2
         for each in (await ada.jobs(JobFilter())).items:
             await wait_until_done(ada, each)
         assert (await ada.status()).documents == 2
