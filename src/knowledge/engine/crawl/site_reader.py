@@ -74,7 +74,7 @@ class SiteReader:
         )
 
     async def decode_text(self, body: bytes, charset: str | None) -> bytes:
-        """Return a plain text file in UTF-8, decoded with `charset` where the text itself does not tell."""
+        """Return a plain text file in UTF-8, decoded with `charset` unless the text shows its own encoding."""
 
         def load(answer: ChildAnswer) -> bytes:
             return answer.data if frames.read_flag_field(answer.fields, "rewritten") else body

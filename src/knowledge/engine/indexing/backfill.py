@@ -85,15 +85,15 @@ class VectorBackfill:
         """Embed all chunks without a vector of this model, except in languages that it does not support."""
         after = 0
         if self._models.next is not None:
-            self._models.passages_left = self._chunks.count_without_vector(stored.id)
+            self._models.chunks_left = self._chunks.count_without_vector(stored.id)
         while batch := self._chunks.list_without_vector(stored.id, after, CHUNKS_PER_BATCH):
             if self._stopping.is_set() or superseded():
                 return False
             after = batch[-1].chunk_id
             self._embed_batch(embedder, stored, [chunk for chunk in batch if reads_language(embedder, chunk)])
             failpoints.trigger("vectors.made")
-            self._models.passages_left = (
-                max(0, self._models.passages_left - len(batch)) if self._models.passages_left else None
+            self._models.chunks_left = (
+                max(0, self._models.chunks_left - len(batch)) if self._models.chunks_left else None
             )
         return True
 

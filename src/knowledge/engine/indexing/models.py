@@ -29,7 +29,7 @@ class EmbeddingModels:
         self.serving = open_model(chosen)
         following = store.get_next_spec()
         self.next = open_model(following) if following and chosen != NO_MODEL else None
-        self.passages_left: int | None = None
+        self.chunks_left: int | None = None
         """Chunks without a vector of the next model; None until they are counted."""
         self.vectors_missing = threading.Event()
         """Set if vectors may be missing: a next model was chosen, or a job used a model that has been replaced."""
@@ -69,7 +69,7 @@ class EmbeddingModels:
         self._store.set_next_spec(spec)
         if self.next is not None:
             self._retired.append(self.next)
-        self.passages_left, self.next = None, model
+        self.chunks_left, self.next = None, model
         self.vectors_missing.set()
 
     @contextmanager
@@ -86,11 +86,11 @@ class EmbeddingModels:
         """Make the next model the serving one."""
         assert self.next is not None
         self._retired.append(self.serving)  # closed later, because a running job may still use it
-        self.serving, self.next, self.passages_left = self.next, None, None
+        self.serving, self.next, self.chunks_left = self.next, None, None
 
     def status(self) -> ModelStatus:
         model = self.next
-        next_model = NextModel(model.name, self.passages_left, model.error) if model else None
+        next_model = NextModel(model.name, self.chunks_left, model.error) if model else None
         return self.serving.status(next_model)
 
     def list_issues(self) -> list[str]:
