@@ -95,39 +95,34 @@ class Runtime:
         self.options, self.parsers = options, parsers
         file_modes.UMASK.enter()
         try:
-            self._open(options, parsers, open_model, open_index)
+            prepare_data_folder(options.data)
+            self._open_stores(options.data)
+            self._open_index(open_model, open_index)
+            self._open_workers()
+            self._open_services()
         except BaseException:
             file_modes.UMASK.leave()
             raise
 
-    def _open(
-        self,
-        options: EngineOptions,
-        parsers: Parsers,
-        open_model: OpenModel,
-        open_index: OpenIndex,
-    ) -> None:
-        prepare_data_folder(options.data)
-        self.threads = EngineThreads()
-        self.progress = ProgressTracker()
-        self.backpressure = Backpressure()
-        self.database = SqliteDatabase(options.data / "knowledge.db")
-        self.files = FileStore(options.data / "files")
+    def _open_stores(self, data: Path) -> None:
+        self.database = SqliteDatabase(data / "knowledge.db")
+        self.files = FileStore(data / "files")
         self.documents = DocumentStore(self.database)
         self.chunks = ChunkStore(self.database)
         self.collections = CollectionStore(self.database)
         self.corpora = CorpusStore(self.database)
         self.scopes = ScopeStore(self.database)
-        self.accounts = AccountService(self.database, self.scopes, options.admins)
-        self.passwords = PasswordService()
-        self.mcp_sessions = McpSessionStore(self.database)
         self.jobs = JobStore(self.database)
         self.crawls = CrawlStore(self.database)
         self.site_pages = SitePageStore(self.database)
         self.changes = ChangeLog(self.database)
         self.stored_models = ModelStore(self.database)
-        self.models = EmbeddingModels(open_model, self.stored_models, options.embedding)
+        self.mcp_sessions = McpSessionStore(self.database)
         self.publisher = Publisher(self.database)
+
+    def _open_index(self, open_model: OpenModel, open_index: OpenIndex) -> None:
+        options = self.options
+        self.models = EmbeddingModels(open_model, self.stored_models, options.embedding)
         self.indexer = IndexFollower(
             options.data / "index",
             open_index,
@@ -138,17 +133,23 @@ class Runtime:
             self._finish_indexed_jobs,
             self.chunks.drop_retired,
         )
+        self.backfill = VectorBackfill(self.models, self.stored_models, self.chunks, self.indexer)
+        self.reranker = open_reranker(options.reranker, self.models.serving.choice.int8, options.rerank_ms)
+
+    def _open_workers(self) -> None:
+        options, queue = self.options, DocumentQueue(self.database)
+        self.progress = ProgressTracker()
+        self.backpressure = Backpressure()
         self.ingest = IngestPipeline(
             self.files,
             self.chunks,
             self.documents,
             self.publisher,
             self.stored_models,
-            parsers,
+            self.parsers,
             self.models,
             options.ocr_languages,
         )
-        queue = DocumentQueue(self.database)
         self.workers = WorkerPool(
             options.workers,
             self.jobs,
@@ -164,17 +165,20 @@ class Runtime:
             self.files,
             self.documents,
             queue,
-            parsers,
+            self.parsers,
             options.quota,
             options.max_file_bytes,
             self.workers.wake,
         )
         self.removal = Removal(self.documents, self.files, self.jobs, self.progress, self.indexer)
-        self.backfill = VectorBackfill(self.models, self.stored_models, self.chunks, self.indexer)
         self.crawler = CrawlService(self.jobs, self._open_crawler)
-        self.reranker = open_reranker(options.reranker, self.models.serving.choice.int8, options.rerank_ms)
+
+    def _open_services(self) -> None:
+        self.threads = EngineThreads()
+        self.accounts = AccountService(self.database, self.scopes, self.options.admins)
+        self.passwords = PasswordService()
         self.status = StatusReader(
-            options.data,
+            self.options.data,
             self.database,
             self.documents,
             self.collections,
