@@ -64,19 +64,19 @@ async def test_removing_a_collection_removes_its_documents(engine: Engine) -> No
 
 
 async def test_each_owner_sees_only_their_own_and_shared_collections(local: LocalEngine) -> None:
-    ada, bob = [local.scoped(Scope((await local.accounts.add(name)).id)) for name in ("ada", "bob")]
+    ada, bob = [local.with_scope(Scope((await local.accounts.add(name)).id)) for name in ("ada", "bob")]
     hers = await add_note(ada, "a secret garden")
     await add_note(bob, "a public garden")
     assert await search_ids(ada, "garden") == [hers.id]
     assert (await bob.status()).documents == 1
     shared = (await ada.collection("documents")).id
-    guest = local.scoped(Scope(owner=3, collections=frozenset({shared})))
+    guest = local.with_scope(Scope(owner=3, collections=frozenset({shared})))
     answer = await guest.search(Query(text="garden", filter=SearchFilter()))
     assert [hit.document.id for hit in answer.hits] == [hers.id]
 
 
 async def test_the_uid_of_another_owners_collection_is_refused_as_taken(local: LocalEngine) -> None:
-    ada, bob = [local.scoped(Scope((await local.accounts.add(name)).id)) for name in ("ada", "bob")]
+    ada, bob = [local.with_scope(Scope((await local.accounts.add(name)).id)) for name in ("ada", "bob")]
     hers = await ada.create_collection(NewCollection(title="Garden"))
     with pytest.raises(NameTaken, match=str(hers.uid)):
         await bob.create_collection(NewCollection(title="Garden", uid=hers.uid))

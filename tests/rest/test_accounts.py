@@ -64,7 +64,7 @@ async def ended(local: LocalEngine, http: httpx.AsyncClient, accepted: httpx.Res
     assert accepted.status_code == 202, accepted.text
     address = f"/jobs/{accepted.json()['job_id']}"
     starter = Scope((await http.get(address)).json()["owner"])
-    await local.scoped(starter).wait(accepted.json()["job_id"], WAIT_SECONDS)
+    await local.with_scope(starter).wait(accepted.json()["job_id"], WAIT_SECONDS)
     job: Json = (await http.get(address)).json()
     return job
 

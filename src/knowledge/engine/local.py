@@ -75,13 +75,13 @@ INDEX_INCOMPLETE_NOTE = "The index is being rebuilt, so the results are incomple
 
 
 class LocalEngine:
-    """The engine restricted to one scope; `scoped` returns it for another scope."""
+    """The engine restricted to one scope; `with_scope` returns it for another scope."""
 
     def __init__(self, parts: Runtime, scope: Scope = Scope(), *, for_operator: bool = True) -> None:
         self._parts, self._scope, self._for_operator = parts, scope, for_operator
         self._run_in_thread = parts.threads.run
 
-    def scoped(self, scope: Scope, *, for_operator: bool = True) -> LocalEngine:
+    def with_scope(self, scope: Scope, *, for_operator: bool = True) -> LocalEngine:
         if scope == self._scope and for_operator is self._for_operator:
             return self
         return LocalEngine(self._parts, scope, for_operator=for_operator)
@@ -97,7 +97,7 @@ class LocalEngine:
             (caller, cached) if cached else await self._run_in_thread(lambda: parts.accounts.admit_caller(caller))
         )
         check_verb(current, verb)
-        return self.scoped(scope, for_operator=operator)
+        return self.with_scope(scope, for_operator=operator)
 
     @property
     def accounts(self) -> LocalAccounts:
@@ -365,7 +365,7 @@ class LocalEngine:
         """Cancel jobs of any owner."""
         for job in jobs:
             with suppress(NotNow, JobNotFound):  # it ended meanwhile
-                await self.scoped(Scope(job.owner)).cancel(job.id)
+                await self.with_scope(Scope(job.owner)).cancel(job.id)
 
     # -- the engine itself ----------------------------------------------------------------------
 

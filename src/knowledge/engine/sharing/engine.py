@@ -19,10 +19,10 @@ T = TypeVar("T")
 
 
 @runtime_checkable
-class Scoped(Protocol):
+class ScopableEngine(Protocol):
     """An engine that can be restricted to a scope."""
 
-    def scoped(self, scope: Scope) -> Engine: ...
+    def with_scope(self, scope: Scope) -> Engine: ...
 
 
 def make_shared_engine(election: LeaderElection) -> Engine:
@@ -38,7 +38,7 @@ class SharedEngine(Proxy):
         """Return the engine for another caller; the leader authenticates it, over HTTP by its API key."""
         return cast(Engine, self if caller == self._view else SharedEngine(self._election, caller))
 
-    def scoped(self, scope: Scope) -> Engine:
+    def with_scope(self, scope: Scope) -> Engine:
         """Return the engine for a scope; works only in the leader process."""
         return cast(Engine, SharedEngine(self._election, scope))
 
@@ -57,9 +57,9 @@ class SharedEngine(Proxy):
     async def _admit(self, engine: EngineHost, verb: str) -> Engine:
         if isinstance(self._view, Caller):
             return await engine.admit(self._view, verb)
-        if not isinstance(engine, Scoped):
+        if not isinstance(engine, ScopableEngine):
             raise Unavailable("Scopes are not available: another process is the leader of this data folder")
-        return engine.scoped(self._view)
+        return engine.with_scope(self._view)
 
     # -- verbs that need more than to be repeated -----------------------------------------------
 
