@@ -38,7 +38,7 @@ def check_document(new: NewDocument) -> None:
 def check_tags(tags: tuple[str, ...]) -> None:
     if len(tags) > MAX_TAGS or any(not tag.strip() or len(tag) > MAX_TAG_CHARS for tag in tags):
         raise InvalidParameter(
-            f"tags must be at most {MAX_TAGS} tags of 1 to {MAX_TAG_CHARS} characters, got {len(tags)}",
+            f"tags must have at most {MAX_TAGS} entries of 1 to {MAX_TAG_CHARS} characters",
             parameter="tags",
             given=len(tags),
         )
