@@ -1,4 +1,4 @@
-"""A site to crawl, and an engine that may reach it and does not dawdle."""
+"""A site to crawl, and an engine with short delays that may connect to it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def settings(tmp_path: Path) -> Settings:
 
 @pytest.fixture
 def crawl(settings: Settings) -> CrawlOptions:
-    """Tests that need other options replace this."""
+    """Crawl options with short timeouts; tests that need others override this fixture."""
     quick = RetryPolicy(attempts=2, first_wait_seconds=0.01, max_wait_seconds=0.5)
     return replace(
         app.build_crawl_options(settings), retry_policy=quick, timeouts=FetchTimeouts(connect=5, read=5, total=10)

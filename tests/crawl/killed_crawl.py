@@ -1,4 +1,4 @@
-"""A process that crawls until it is killed: the folder and the address come as arguments."""
+"""A process that crawls until it is killed; its arguments are the data folder and the URL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Crawling again: only what changed is embedded, and what is gone goes, but not at once."""
+"""Crawling a site again: only changed pages are embedded, and missing pages are removed after two crawls."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from tests.support.crawls import find_page, list_titles, outcomes_by_path, run_c
 from tests.support.web_site import ReceivedRequest, SiteReply, WebSite, make_page
 
 
-async def again(engine: LocalEngine, crawl: Crawl) -> Crawl:
+async def crawl_again(engine: LocalEngine, crawl: Crawl) -> Crawl:
     return await run_crawl(engine, crawl.url, collection=crawl.collection_uid)
 
 
-async def adding_jobs(engine: LocalEngine) -> int:
+async def count_add_jobs(engine: LocalEngine) -> int:
     return (await engine.jobs(JobFilter(kind=JobKind.ADD))).total
 
 
 @pytest.mark.requirement("002.crawler.unchanged")
-async def test_unchanged_pages_are_asked_for_by_their_etag_and_their_links_remembered(
+async def test_unchanged_pages_are_requested_with_their_etag_and_their_links_are_followed(
     site: WebSite, local: LocalEngine
 ) -> None:
     def answer(asked: ReceivedRequest) -> SiteReply:
@@ -33,11 +33,11 @@ async def test_unchanged_pages_are_asked_for_by_their_etag_and_their_links_remem
     site.pages["/"] = answer
     site.put_page("/a")
     first = await run_crawl(local, site.url + "/")
-    second = await again(local, first)
+    second = await crawl_again(local, first)
     assert outcomes_by_path(second) == {"/": "unchanged", "/a": "unchanged"}
     assert find_page(second, "/").http_status == 304
     assert second.job.status is JobStatus.COMPLETED
-    assert await adding_jobs(local) == 2, "nothing was read or embedded the second time"
+    assert await count_add_jobs(local) == 2, "nothing was read or embedded the second time"
 
 
 @pytest.mark.requirement("002.crawler.changed")
@@ -46,14 +46,14 @@ async def test_a_changed_page_replaces_its_document(site: WebSite, local: LocalE
     site.put_page("/a", title="Before")
     first = await run_crawl(local, site.url + "/")
     site.put_page("/a", title="After", text="Now it is about coffee and its grinders.")
-    second = await again(local, first)
+    second = await crawl_again(local, first)
     assert outcomes_by_path(second) == {"/": "unchanged", "/a": "updated"}
     assert find_page(second, "/a").document_id == find_page(first, "/a").document_id
     assert await list_titles(local) == ["After", "Page /"]
     assert "coffee" in (await local.search(Query(text="coffee grinders"))).hits[0].chunk.text
 
 
-async def test_a_document_that_was_removed_comes_back(site: WebSite, local: LocalEngine) -> None:
+async def test_a_removed_document_is_created_again(site: WebSite, local: LocalEngine) -> None:
     site.pages["/"] = lambda asked: (
         SiteReply("", 304)
         if "if-none-match" in asked.headers
@@ -61,39 +61,39 @@ async def test_a_document_that_was_removed_comes_back(site: WebSite, local: Loca
     )
     first = await run_crawl(local, site.url + "/")
     await local.remove(find_page(first, "/").document_id or 0)
-    second = await again(local, first)
+    second = await crawl_again(local, first)
     assert outcomes_by_path(second) == {"/": "created"}
 
 
 @pytest.mark.requirement("002.crawler.gone")
-async def test_a_page_that_is_gone_keeps_its_document_until_it_is_gone_twice(site: WebSite, local: LocalEngine) -> None:
+async def test_a_missing_page_keeps_its_document_until_the_second_crawl(site: WebSite, local: LocalEngine) -> None:
     site.put_page("/", "/a", "/b")
     site.put_page("/a")
     site.put_page("/b")
     first = await run_crawl(local, site.url + "/")
     del site.pages["/b"]
-    second = await again(local, first)
+    second = await crawl_again(local, first)
     assert outcomes_by_path(second)["/b"] == "gone"
     assert "Page /b" in await list_titles(local)
-    third = await again(local, first)
+    third = await crawl_again(local, first)
     assert (find_page(third, "/b").outcome, third.counts.removed) == ("removed", 1)
     assert await list_titles(local) == ["Page /", "Page /a"]
-    assert outcomes_by_path(await again(local, first))["/b"] == "HTTP status"
+    assert outcomes_by_path(await crawl_again(local, first))["/b"] == "HTTP status"
 
 
-async def test_a_page_that_nothing_links_to_any_more_is_looked_for(site: WebSite, local: LocalEngine) -> None:
+async def test_a_page_that_is_no_longer_linked_is_checked(site: WebSite, local: LocalEngine) -> None:
     site.put_page("/", "/a", "/b")
     site.put_page("/a")
     site.put_page("/b")
     first = await run_crawl(local, site.url + "/")
     site.put_page("/", "/a")
     del site.pages["/b"]
-    await again(local, first)
-    await again(local, first)
+    await crawl_again(local, first)
+    await crawl_again(local, first)
     assert await list_titles(local) == ["Page /", "Page /a"]
 
 
-async def test_beyond_max_pages_pages_are_only_asked_after(site: WebSite, local: LocalEngine) -> None:
+async def test_beyond_max_pages_known_pages_get_only_a_head_request(site: WebSite, local: LocalEngine) -> None:
     site.put_page("/", "/a", "/b")
     site.put_page("/a")
     site.put_page("/b")
@@ -105,31 +105,31 @@ async def test_beyond_max_pages_pages_are_only_asked_after(site: WebSite, local:
     assert await list_titles(local) == ["Page /", "Page /a"]
 
 
-async def test_a_page_that_came_back_is_not_counted_as_gone(site: WebSite, local: LocalEngine) -> None:
+async def test_the_count_of_missing_crawls_starts_again_when_a_page_is_back(site: WebSite, local: LocalEngine) -> None:
     site.put_page("/", "/a")
     site.put_page("/a")
     first = await run_crawl(local, site.url + "/")
     kept = site.pages.pop("/a")
-    await again(local, first)
+    await crawl_again(local, first)
     site.pages["/a"] = kept
-    await again(local, first)
+    await crawl_again(local, first)
     del site.pages["/a"]
-    last = await again(local, first)
-    assert outcomes_by_path(last)["/a"] == "gone", "the count began anew"
+    last = await crawl_again(local, first)
+    assert outcomes_by_path(last)["/a"] == "gone"
     assert (await local.documents(DocumentFilter())).total == 2
 
 
-async def test_a_busy_site_does_not_make_pages_gone(site: WebSite, local: LocalEngine) -> None:
+async def test_pages_of_a_busy_site_do_not_count_as_missing(site: WebSite, local: LocalEngine) -> None:
     site.put_page("/", "/a")
     site.put_page("/a")
     first = await run_crawl(local, site.url + "/")
     site.pages["/a"] = SiteReply("", 503)
-    await again(local, first)
-    await again(local, first)
+    await crawl_again(local, first)
+    await crawl_again(local, first)
     assert "Page /a" in await list_titles(local)
 
 
-async def test_removing_the_source_removes_what_was_crawled_and_remembered(site: WebSite, local: LocalEngine) -> None:
+async def test_removing_the_collection_removes_the_crawled_documents(site: WebSite, local: LocalEngine) -> None:
     site.put_page("/", "/a")
     site.put_page("/a")
     crawl = await run_crawl(local, site.url + "/")

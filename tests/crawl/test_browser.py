@@ -1,4 +1,4 @@
-"""Pages that are written by scripts, in a real Chromium where one is installed."""
+"""JavaScript pages, rendered by a real Chromium where one is installed."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ document.getElementById("root").innerHTML = "<h1>From a script</h1><p>" + text +
 """
 SHELL = '<html><head><title>App</title></head><body><div id="root"></div><script src="/app.js"></script></body></html>'
 
-ONE_NAME = AllowedHosts(hosts=frozenset({"127.0.0.1"}))
-"""The same machine by any other name is forbidden."""
+LOOPBACK_ONLY = AllowedHosts(hosts=frozenset({"127.0.0.1"}))
+"""Allows 127.0.0.1 and not localhost."""
 
 with_browser = pytest.mark.skipif(find_browser("auto") is None, reason="No Chromium is installed on this machine.")
 
@@ -34,7 +34,7 @@ def crawl(crawl: CrawlOptions) -> CrawlOptions:
     return replace(crawl, browser="auto")
 
 
-def test_a_browser_that_is_not_there_is_refused_with_its_path() -> None:
+def test_a_missing_browser_is_refused_with_its_path() -> None:
     with pytest.raises(InvalidParameter, match="/no/such/chromium"):
         find_browser("/no/such/chromium")
     assert find_browser("") is None
@@ -42,7 +42,7 @@ def test_a_browser_that_is_not_there_is_refused_with_its_path() -> None:
 
 @pytest.mark.requirement("002.crawler.rendered")
 @with_browser
-async def test_a_page_written_by_a_script_is_rendered_and_followed(site: WebSite, local: LocalEngine) -> None:
+async def test_a_javascript_page_is_rendered_and_its_links_followed(site: WebSite, local: LocalEngine) -> None:
     site.pages["/"] = SiteReply(SHELL)
     site.pages["/app.js"] = SiteReply(SCRIPT, content_type="text/javascript")
     site.put_page("/next")
@@ -55,7 +55,7 @@ async def test_a_page_written_by_a_script_is_rendered_and_followed(site: WebSite
 
 @pytest.mark.requirement("002.crawler.browser_addresses")
 @with_browser
-async def test_inside_the_browser_the_same_addresses_are_forbidden(site: WebSite) -> None:
+async def test_the_browser_cannot_reach_forbidden_addresses(site: WebSite) -> None:
     with serve_site() as inside:
         inside.pages["/secret"] = SiteReply("secret", headers={"Access-Control-Allow-Origin": "*"})
         secret = f"http://localhost:{inside.port}/secret"
@@ -64,14 +64,14 @@ async def test_inside_the_browser_the_same_addresses_are_forbidden(site: WebSite
         site.pages["/"] = SiteReply(f"<html><body><p>here</p><script>{script}</script>{frame}</body></html>")
         program = find_browser("auto")
         assert program is not None
-        rendered = await HeadlessBrowser(program, ONE_NAME, 30).render(site.url + "/", 1 << 20)
+        rendered = await HeadlessBrowser(program, LOOPBACK_ONLY, 30).render(site.url + "/", 1 << 20)
         assert "here" in rendered
         assert inside.requests == []
 
 
-async def test_the_proxy_passes_on_what_is_allowed_and_nothing_else(site: WebSite) -> None:
+async def test_the_proxy_forwards_only_to_allowed_hosts(site: WebSite) -> None:
     site.pages["/"] = SiteReply(make_page("Through the proxy"))
-    async with BrowserProxy(ONE_NAME, 1 << 20) as proxy:
+    async with BrowserProxy(LOOPBACK_ONLY, 1 << 20) as proxy:
         address = f"http://127.0.0.1:{proxy.port}"
         async with httpx.AsyncClient(proxy=address, trust_env=False) as client:
             assert "Through the proxy" in (await client.get(site.url + "/")).text
@@ -81,10 +81,10 @@ async def test_the_proxy_passes_on_what_is_allowed_and_nothing_else(site: WebSit
                 await client.get("https://10.0.0.1/")
 
 
-async def test_the_proxy_lets_no_endless_page_through(site: WebSite) -> None:
+async def test_the_proxy_limits_the_size_of_a_page(site: WebSite) -> None:
     site.pages["/"] = SiteReply(b"x" * 1_000_000)
     async with (
-        BrowserProxy(ONE_NAME, 100_000) as proxy,
+        BrowserProxy(LOOPBACK_ONLY, 100_000) as proxy,
         httpx.AsyncClient(proxy=f"http://127.0.0.1:{proxy.port}", trust_env=False) as client,
     ):
         with pytest.raises(httpx.RemoteProtocolError):

@@ -18,7 +18,7 @@ def shell(local: LocalEngine, settings: Settings) -> Iterator[Shell]:
         yield Shell({"KNOWLEDGE_ENGINE_URL": address})
 
 
-def test_a_crawl_ends_with_the_honest_table(shell: Shell, site: WebSite) -> None:
+def test_a_crawl_prints_a_table_of_its_pages(shell: Shell, site: WebSite) -> None:
     site.put_page("/", "/a", "/missing", "/photo.png", "https://example.com/")
     site.put_page("/a")
     result = shell.run("crawl", site.url + "/", "--recursive")
@@ -44,7 +44,7 @@ def test_the_same_site_again_goes_into_the_same_collection(shell: Shell, site: W
     assert (first["documents_created"], second["documents_unchanged"]) == (1, 1)
 
 
-def test_a_crawl_that_brings_nothing_fails_with_the_reason(shell: Shell, site: WebSite) -> None:
+def test_a_crawl_without_a_document_fails_with_the_reason(shell: Shell, site: WebSite) -> None:
     site.pages["/robots.txt"] = SiteReply("User-agent: *\nDisallow: /", content_type="text/plain")
     result = shell.run("crawl", site.url + "/")
     assert result.exit_code == 1
@@ -57,7 +57,7 @@ def test_a_forbidden_address_is_refused_at_once(shell: Shell) -> None:
     assert "KNOWLEDGE_CRAWL_ALLOW" in result.stderr
 
 
-def test_nobody_has_to_wait(shell: Shell, site: WebSite) -> None:
+def test_a_crawl_can_be_started_without_waiting(shell: Shell, site: WebSite) -> None:
     site.put_page("/")
     result = shell.run("crawl", site.url + "/", "--no-wait")
     assert result.exit_code == 0

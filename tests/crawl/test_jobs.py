@@ -1,4 +1,4 @@
-"""A crawl is a job: it tells how far it is, stops when it is told to, and goes on after a kill."""
+"""A crawl is a job: it reports progress, can be cancelled, and resumes after a kill."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LIMIT = 30.0
 
 
 class Gate:
-    """A page that answers only when the test lets it."""
+    """A page that answers when the test opens the gate."""
 
     def __init__(self) -> None:
         self.reached, self.open = threading.Event(), threading.Event()
@@ -60,7 +60,7 @@ async def until_created(engine: LocalEngine, job_id: int, pages: int) -> None:
 
 
 @pytest.mark.requirement("002.crawler.progress")
-async def test_a_crawl_tells_how_far_it_is(site: WebSite, local: LocalEngine, gate: Gate) -> None:
+async def test_a_crawl_reports_its_progress(site: WebSite, local: LocalEngine, gate: Gate) -> None:
     site.put_page("/", "/a", "/slow")
     site.put_page("/a")
     site.pages["/slow"] = gate
@@ -106,14 +106,14 @@ class TestWithALongDelay:
             assert (await local.cancel(job.id)).status is JobStatus.CANCELLED
 
     @pytest.mark.requirement("002.crawler.workers")
-    async def test_waiting_crawls_keep_nobody_else_from_working(self, site: WebSite, local: LocalEngine) -> None:
+    async def test_waiting_crawls_do_not_block_the_ingest_workers(self, site: WebSite, local: LocalEngine) -> None:
         for number in range(4):
             await local.crawl(NewCrawl(url=f"{site.url}/{number}"))
         job = await local.wait((await local.add(NewNote(text="tea in the kitchen"))).id, LIMIT)
         assert job.status is JobStatus.COMPLETED
 
 
-async def test_pages_that_were_in_before_a_cancel_stay(site: WebSite, local: LocalEngine, gate: Gate) -> None:
+async def test_pages_ingested_before_a_cancel_stay(site: WebSite, local: LocalEngine, gate: Gate) -> None:
     site.put_page("/", "/a", "/slow")
     site.put_page("/a")
     site.pages["/slow"] = gate
@@ -125,9 +125,7 @@ async def test_pages_that_were_in_before_a_cancel_stay(site: WebSite, local: Loc
     assert await local.verify() == []
 
 
-async def test_a_cancelled_crawl_goes_on_where_it_was_when_it_is_retried(
-    site: WebSite, local: LocalEngine, gate: Gate
-) -> None:
+async def test_a_retried_crawl_resumes_where_it_was_cancelled(site: WebSite, local: LocalEngine, gate: Gate) -> None:
     site.put_page("/", "/a", "/slow")
     site.put_page("/a")
     site.pages["/slow"] = gate
@@ -141,7 +139,7 @@ async def test_a_cancelled_crawl_goes_on_where_it_was_when_it_is_retried(
     assert site.requested_paths() == ["/", "/a", "/slow", "/slow"]
 
 
-async def test_a_failed_crawl_starts_anew_when_it_is_retried(site: WebSite, local: LocalEngine) -> None:
+async def test_a_retried_crawl_starts_again_when_it_had_failed(site: WebSite, local: LocalEngine) -> None:
     first = await run_crawl(local, site.url + "/")
     assert first.job.status is JobStatus.FAILED
     site.put_page("/")
@@ -150,7 +148,7 @@ async def test_a_failed_crawl_starts_anew_when_it_is_retried(site: WebSite, loca
     assert outcomes_by_path(await local.crawl_report(first.job.id)) == {"/": "created"}
 
 
-async def test_to_remove_the_source_stops_its_crawl(site: WebSite, local: LocalEngine, gate: Gate) -> None:
+async def test_removing_the_collection_stops_its_crawl(site: WebSite, local: LocalEngine, gate: Gate) -> None:
     site.put_page("/", "/slow")
     site.pages["/slow"] = gate
     job = await local.crawl(NewCrawl(url=site.url + "/", recursive=True))
@@ -161,7 +159,7 @@ async def test_to_remove_the_source_stops_its_crawl(site: WebSite, local: LocalE
     assert (await local.documents(DocumentFilter())).total == 0
 
 
-async def test_a_crawl_goes_on_in_the_next_process(
+async def test_a_crawl_resumes_in_the_next_process(
     site: WebSite, settings: Settings, parsers: SharedParsers, gate: Gate, crawl: CrawlOptions
 ) -> None:
     site.put_page("/", "/a", "/slow", "/b")
@@ -174,11 +172,11 @@ async def test_a_crawl_goes_on_in_the_next_process(
     await gate.wait()
     await asyncio.to_thread(engine.close)
     gate.open.set()
-    await finished_by_the_next(site, settings, parsers, crawl, job.id)
+    await check_resumed_crawl(site, settings, parsers, crawl, job.id)
 
 
 @pytest.mark.requirement("002.crawler.resume")
-async def test_a_crawl_goes_on_after_a_kill(
+async def test_a_crawl_resumes_after_a_kill(
     site: WebSite, settings: Settings, parsers: SharedParsers, gate: Gate, crawl: CrawlOptions
 ) -> None:
     site.put_page("/", "/a", "/slow", "/b")
@@ -193,13 +191,13 @@ async def test_a_crawl_goes_on_after_a_kill(
         process.kill()
         await process.wait()
     gate.open.set()
-    await finished_by_the_next(site, settings, parsers, crawl, 1)
+    await check_resumed_crawl(site, settings, parsers, crawl, 1)
 
 
-async def finished_by_the_next(
+async def check_resumed_crawl(
     site: WebSite, settings: Settings, parsers: SharedParsers, crawl: CrawlOptions, job_id: int
 ) -> None:
-    """Every page is in, once, and what had been fetched was not fetched again."""
+    """Check that every page is ingested once and no finished page is fetched again."""
     engine = make_test_engine(settings, parsers=parsers, crawl=crawl)
     engine.start()
     try:
@@ -213,7 +211,7 @@ async def finished_by_the_next(
     assert sorted(site.requested_paths()) == ["/", "/a", "/b", "/slow", "/slow"]
 
 
-async def test_a_crawl_with_somebody_elses_job_uid_is_ones_own(local: LocalEngine, site: WebSite) -> None:
+async def test_a_job_uid_of_another_account_starts_a_new_crawl(local: LocalEngine, site: WebSite) -> None:
     site.put_page("/")
     ada, bob = await register(local, "ada"), await register(local, "bob")
     new = NewCrawl(url=site.url + "/", recursive=False, job_uid=new_uid())

@@ -1,4 +1,4 @@
-"""Which pages a crawl visits, in which order, and what it says about the others; what is asked, near and far alike."""
+"""Which pages a crawl visits, in which order, and the reasons for those left out; on local and remote engines."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def test_a_crawl_goes_breadth_first_and_visits_each_page_once(site: WebSit
 
 
 @pytest.mark.requirement("002.crawler.document")
-async def test_a_crawled_page_is_a_document_with_its_address(site: WebSite, engine: Engine) -> None:
+async def test_a_crawled_page_is_a_document_with_its_url(site: WebSite, engine: Engine) -> None:
     site.put_page("/guide", title="The guide to tea", text="Green tea wants water of eighty degrees.")
     crawl = await run_crawl(engine, site.url + "/guide", recursive=False)
     assert crawl.collection is not None
@@ -54,17 +54,17 @@ async def test_without_recursion_one_page_is_crawled(site: WebSite, local: Local
 
 
 @pytest.mark.requirement("002.crawler.max_pages")
-async def test_max_pages_is_kept_and_what_was_left_is_counted(site: WebSite, local: LocalEngine) -> None:
+async def test_max_pages_is_kept_and_the_remaining_urls_are_counted(site: WebSite, local: LocalEngine) -> None:
     site.put_page("/", *(f"/page{number}" for number in range(10)))
     for number in range(10):
         site.put_page(f"/page{number}")
     crawl = await run_crawl(local, site.url + "/", max_pages=4)
     assert (crawl.counts.crawled, crawl.counts.pending) == (4, 7)
-    assert any("7 more addresses" in warning for warning in crawl.job.warnings)
+    assert any("7 more URLs" in warning for warning in crawl.job.warnings)
 
 
 @pytest.mark.requirement("002.crawler.traps")
-async def test_a_trap_of_endless_links_ends(site: WebSite, local: LocalEngine) -> None:
+async def test_a_crawler_trap_of_endless_links_ends(site: WebSite, local: LocalEngine) -> None:
     site.put_page("/", "/day/1")
     site.default_reply = lambda asked: (
         SiteReply(make_page(asked.path, f"/day/{int(asked.path[5:]) + 1}", f"{asked.path}/x/x/x/x/x"))
@@ -77,7 +77,7 @@ async def test_a_trap_of_endless_links_ends(site: WebSite, local: LocalEngine) -
 
 
 @pytest.mark.requirement("002.crawler.reasons")
-async def test_every_address_that_was_left_out_has_its_reason(site: WebSite, engine: Engine) -> None:
+async def test_every_skipped_url_has_its_reason(site: WebSite, engine: Engine) -> None:
     site.put_page(
         "/", "/ok", "/private/x", "/archive/old", "/photo.jpg", "/feed", "/gone", "/copy", "https://example.com/x"
     )
@@ -105,7 +105,7 @@ async def test_every_address_that_was_left_out_has_its_reason(site: WebSite, eng
 
 
 @pytest.mark.requirement("002.crawler.canonical")
-async def test_a_page_known_by_another_address_is_taken_once(site: WebSite, local: LocalEngine) -> None:
+async def test_pages_with_the_same_canonical_url_are_ingested_once(site: WebSite, local: LocalEngine) -> None:
     head = f'<link rel="canonical" href="{site.url}/tea">'
     site.put_page("/", "/tea?sort=a", "/tea?sort=b")
     site.put_page("/tea?sort=a", title="Tea", head=head)
@@ -115,7 +115,7 @@ async def test_a_page_known_by_another_address_is_taken_once(site: WebSite, loca
 
 
 @pytest.mark.requirement("002.crawler.noindex")
-async def test_a_page_that_asks_not_to_be_indexed_is_left_out_but_followed(site: WebSite, local: LocalEngine) -> None:
+async def test_a_noindex_page_is_skipped_and_its_links_are_followed(site: WebSite, local: LocalEngine) -> None:
     site.put_page("/", "/hidden")
     site.put_page("/hidden", "/below", head='<meta name="robots" content="noindex">')
     site.put_page("/below")
@@ -138,11 +138,11 @@ async def test_pages_that_nothing_links_to_are_found_in_sitemaps(site: WebSite, 
     crawl = await run_crawl(local, site.url + "/docs/")
     assert crawl.counts.crawled == 4
     pages = [path for path in site.requested_paths() if "xml" not in path]
-    assert pages == ["/docs/", "/docs/a", "/docs/b", "/elsewhere"], "what lies below the first page comes first"
+    assert pages == ["/docs/", "/docs/a", "/docs/b", "/elsewhere"], "pages below the start page come first"
 
 
 @pytest.mark.requirement("002.crawler.llms_txt")
-async def test_pages_named_in_llms_txt_are_crawled_and_their_twins_are_not(site: WebSite, local: LocalEngine) -> None:
+async def test_pages_in_llms_txt_are_crawled_unless_their_html_twin_is(site: WebSite, local: LocalEngine) -> None:
     site.put_page("/", "/guide.html")
     site.put_page("/guide.html")
     site.pages["/llms.txt"] = SiteReply(
@@ -169,7 +169,7 @@ async def test_files_on_the_site_are_read_like_any_other_file(site: WebSite, loc
 
 
 @pytest.mark.requirement("002.crawler.encodings")
-async def test_wrong_encodings_are_read_rightly(site: WebSite, local: LocalEngine) -> None:
+async def test_missing_and_wrong_charsets_are_corrected(site: WebSite, local: LocalEngine) -> None:
     site.put_page("/", "/koi", "/lying")
     russian = "Чай на кухне остывает, а дождь за окном всё идёт и идёт."
     koi = f"<html><title>Чай</title><body><p>{russian}</p></body></html>".encode("koi8-r")
@@ -182,12 +182,12 @@ async def test_wrong_encodings_are_read_rightly(site: WebSite, local: LocalEngin
     assert russian in answer.hits[0].chunk.text
 
 
-async def test_a_crawl_into_an_existing_collection_stays_there(site: WebSite, engine: Engine) -> None:
+async def test_a_crawl_adds_pages_to_an_existing_collection(site: WebSite, engine: Engine) -> None:
     site.put_page("/")
-    shelf = await engine.create_collection(NewCollection(title="Reading"))
-    crawl = await run_crawl(engine, site.url + "/", collection=shelf.uid)
-    assert crawl.collection_uid == shelf.uid
-    assert (await engine.collection(shelf.uid)).document_count == 1
+    collection = await engine.create_collection(NewCollection(title="Reading"))
+    crawl = await run_crawl(engine, site.url + "/", collection=collection.uid)
+    assert crawl.collection_uid == collection.uid
+    assert (await engine.collection(collection.uid)).document_count == 1
 
 
 async def test_crawls_are_listed_newest_first(site: WebSite, engine: Engine) -> None:
@@ -211,7 +211,7 @@ async def test_the_same_crawl_sent_twice_happens_once(site: WebSite, engine: Eng
 @pytest.mark.parametrize(
     "url", ["ftp://example.com/", "example.com", "http://", "file:///etc/passwd", "http://me:secret@example.com/"]
 )
-async def test_what_is_no_web_address_is_refused_at_once(engine: Engine, url: str) -> None:
+async def test_a_url_that_is_not_http_is_refused_at_once(engine: Engine, url: str) -> None:
     with pytest.raises(InvalidParameter, match="Invalid URL"):
         await engine.crawl(NewCrawl(url=url))
     assert (await engine.collections()).total == 0
@@ -224,12 +224,12 @@ async def test_a_private_address_is_refused_at_once(engine: Engine, host: str) -
         await engine.crawl(NewCrawl(url=f"http://{host}/"))
 
 
-async def test_a_collection_that_is_not_there_is_refused(engine: Engine) -> None:
+async def test_an_unknown_collection_is_refused(engine: Engine) -> None:
     with pytest.raises(CollectionNotFound):
         await engine.crawl(NewCrawl(url="https://example.com/", collection="nowhere"))
 
 
 @pytest.mark.parametrize("pages", [0, 101])
-async def test_the_engine_refuses_a_number_of_pages_out_of_range(engine: Engine, pages: int) -> None:
+async def test_max_pages_out_of_range_is_refused(engine: Engine, pages: int) -> None:
     with pytest.raises(InvalidParameter, match="max_pages"):
         await engine.crawl(NewCrawl(url="https://example.com/", max_pages=pages))

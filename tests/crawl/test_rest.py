@@ -1,4 +1,4 @@
-"""Crawls over REST, as a program without our client sees them."""
+"""Crawls over plain REST requests, without RemoteEngine."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ async def test_a_crawl_is_cancelled_once(http: httpx.AsyncClient, site: WebSite)
         ({"url": "https://example.com/", "depth": 3}, 422, "unknown_parameter"),
     ],
 )
-async def test_refusals_have_one_shape(
+async def test_an_invalid_crawl_is_refused_with_its_error_code(
     http: httpx.AsyncClient, body: dict[str, object], status: int, code: str
 ) -> None:
     answer = await http.post("/crawls", json=body)

@@ -1,4 +1,4 @@
-"""Sites as they are: moved, busy, broken, slow, walled, and out to lead a crawler where it must not go."""
+"""Difficult and hostile sites: redirects, SSRF, robots.txt, retries, broken and slow pages, size limits."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.crawls import find_page, outcomes_by_path, run_crawl
 from tests.support.web_site import ReceivedRequest, SiteReply, WebSite, make_page, serve_site
 
 
-def to(location: str, status: int = 302) -> SiteReply:
+def redirect_to(location: str, status: int = 302) -> SiteReply:
     return SiteReply("", status, {"Location": location})
 
 
@@ -26,25 +26,25 @@ def to(location: str, status: int = 302) -> SiteReply:
 
 
 @pytest.mark.requirement("002.crawler.redirects")
-async def test_a_moved_page_is_taken_from_where_it_is_now(site: WebSite, local: LocalEngine) -> None:
+async def test_a_redirected_page_is_ingested_once(site: WebSite, local: LocalEngine) -> None:
     site.put_page("/", "/old", "/new")
-    site.pages["/old"] = to("/new", 301)
+    site.pages["/old"] = redirect_to("/new", 301)
     site.put_page("/new")
     crawl = await run_crawl(local, site.url + "/")
     assert outcomes_by_path(crawl) == {"/": "created", "/old": "duplicate", "/new": "created"}
 
 
-async def test_the_first_page_may_lead_to_the_real_one(site: WebSite, local: LocalEngine) -> None:
-    site.pages["/"] = to("/en/latest/")
+async def test_the_start_page_may_redirect(site: WebSite, local: LocalEngine) -> None:
+    site.pages["/"] = redirect_to("/en/latest/")
     site.put_page("/en/latest/", "/en/latest/more")
     site.put_page("/en/latest/more")
     crawl = await run_crawl(local, site.url + "/")
     assert outcomes_by_path(crawl) == {"/": "redirected", "/en/latest/": "created", "/en/latest/more": "created"}
 
 
-async def test_the_first_page_may_lead_to_another_host_and_that_is_the_site(site: WebSite, local: LocalEngine) -> None:
+async def test_a_start_page_that_redirects_to_another_host_makes_it_the_site(site: WebSite, local: LocalEngine) -> None:
     with serve_site() as other:
-        site.pages["/"] = to(other.url + "/home")
+        site.pages["/"] = redirect_to(other.url + "/home")
         other.put_page("/home", "/more", site.url + "/back")
         other.put_page("/more")
         crawl = await run_crawl(local, site.url + "/")
@@ -52,27 +52,29 @@ async def test_the_first_page_may_lead_to_another_host_and_that_is_the_site(site
         assert outcomes_by_path(crawl)["/back"] == "off-site"
 
 
-async def test_other_pages_may_not_lead_off_the_site(site: WebSite, local: LocalEngine) -> None:
+async def test_other_pages_may_not_redirect_off_the_site(site: WebSite, local: LocalEngine) -> None:
     with serve_site() as other:
         site.put_page("/", "/out")
-        site.pages["/out"] = to(other.url + "/")
+        site.pages["/out"] = redirect_to(other.url + "/")
         crawl = await run_crawl(local, site.url + "/")
         assert [page.reason for page in crawl.pages] == [None, "off-site"]
         assert other.requests == []
 
 
 @pytest.mark.requirement("002.crawler.circles")
-async def test_redirects_in_a_circle_are_a_failure_with_that_reason(site: WebSite, local: LocalEngine) -> None:
-    site.pages["/"] = to("/b")
-    site.pages["/b"] = to("/")
+async def test_a_redirect_loop_fails_with_that_reason(site: WebSite, local: LocalEngine) -> None:
+    site.pages["/"] = redirect_to("/b")
+    site.pages["/b"] = redirect_to("/")
     crawl = await run_crawl(local, site.url + "/")
     assert crawl.job.status is JobStatus.FAILED
     assert crawl.job.error is not None
-    assert "circle" in crawl.job.error.message
+    assert "Redirect loop" in crawl.job.error.message
 
 
-async def test_redirects_without_end_are_given_up(site: WebSite, local: LocalEngine) -> None:
-    site.default_reply = lambda asked: to(asked.path + "x") if "robots" not in asked.path else SiteReply("", 404)
+async def test_endless_redirects_are_stopped(site: WebSite, local: LocalEngine) -> None:
+    site.default_reply = lambda asked: (
+        redirect_to(asked.path + "x") if "robots" not in asked.path else SiteReply("", 404)
+    )
     crawl = await run_crawl(local, site.url + "/")
     assert crawl.job.status is JobStatus.FAILED
     assert len(site.requests) < 20
@@ -86,8 +88,8 @@ INSIDE = [
 
 @pytest.mark.requirement("002.crawler.redirect_inside")
 @pytest.mark.parametrize("inside", INSIDE)
-async def test_a_redirect_to_an_address_inside_is_not_followed(site: WebSite, local: LocalEngine, inside: str) -> None:
-    site.pages["/"] = to(inside)
+async def test_a_redirect_to_a_private_address_is_not_followed(site: WebSite, local: LocalEngine, inside: str) -> None:
+    site.pages["/"] = redirect_to(inside)
     crawl = await run_crawl(local, site.url + "/")
     assert crawl.job.status is JobStatus.FAILED
     assert {page.reason for page in crawl.pages} <= {"forbidden address", "unreachable"}
@@ -96,16 +98,14 @@ async def test_a_redirect_to_an_address_inside_is_not_followed(site: WebSite, lo
 @pytest.mark.parametrize(
     "target", ["file:///etc/passwd", "ftp://example.com/", "http://a:b@example.com/", "gopher://x"]
 )
-async def test_a_redirect_to_what_is_no_web_page_is_not_followed(
-    site: WebSite, local: LocalEngine, target: str
-) -> None:
-    site.pages["/"] = to(target)
+async def test_a_redirect_to_an_unsupported_url_is_not_followed(site: WebSite, local: LocalEngine, target: str) -> None:
+    site.pages["/"] = redirect_to(target)
     crawl = await run_crawl(local, site.url + "/")
     assert outcomes_by_path(crawl) == {"/": "unreachable"}
 
 
-async def test_a_name_that_leads_inside_is_refused_when_it_is_resolved(site: WebSite, local: LocalEngine) -> None:
-    """`localhost` is allowed here and this name is not, though both lead to the same machine."""
+async def test_a_host_name_that_resolves_to_a_private_address_is_refused(site: WebSite, local: LocalEngine) -> None:
+    """`localhost` is allowed and this host name is not, though both resolve to loopback."""
     report = await run_crawl(local, f"http://localhost.localdomain:{site.port}/")
     assert report.job.status is JobStatus.FAILED
     assert site.requests == []
@@ -115,7 +115,7 @@ async def test_a_name_that_leads_inside_is_refused_when_it_is_resolved(site: Web
 
 
 @pytest.mark.requirement("002.crawler.robots")
-async def test_robots_are_obeyed_by_our_own_name_first(site: WebSite, local: LocalEngine) -> None:
+async def test_robots_rules_for_our_user_agent_come_first(site: WebSite, local: LocalEngine) -> None:
     rules = "User-agent: *\nDisallow:\n\nUser-agent: KnowledgeServer\nDisallow: /b\nAllow: /b/open"
     site.pages["/robots.txt"] = SiteReply(rules, content_type="text/plain")
     site.put_page("/", "/a", "/b/x", "/b/open")
@@ -125,7 +125,7 @@ async def test_robots_are_obeyed_by_our_own_name_first(site: WebSite, local: Loc
     assert outcomes_by_path(crawl) == {"/": "created", "/a": "created", "/b/x": "robots", "/b/open": "created"}
 
 
-async def test_a_forbidden_first_page_fails_the_crawl_with_that_reason(site: WebSite, local: LocalEngine) -> None:
+async def test_a_start_page_forbidden_by_robots_txt_fails_the_crawl(site: WebSite, local: LocalEngine) -> None:
     site.pages["/robots.txt"] = SiteReply("User-agent: *\nDisallow: /", content_type="text/plain")
     site.put_page("/")
     crawl = await run_crawl(local, site.url + "/")
@@ -135,7 +135,7 @@ async def test_a_forbidden_first_page_fails_the_crawl_with_that_reason(site: Web
     assert site.requested_paths() == []
 
 
-async def test_robots_that_cannot_be_read_forbid_everything(site: WebSite, local: LocalEngine) -> None:
+async def test_an_unreadable_robots_txt_forbids_everything(site: WebSite, local: LocalEngine) -> None:
     site.pages["/robots.txt"] = SiteReply("", 503)
     site.put_page("/")
     crawl = await run_crawl(local, site.url + "/")
@@ -143,10 +143,20 @@ async def test_robots_that_cannot_be_read_forbid_everything(site: WebSite, local
     assert "503" in find_page(crawl, "/").detail
 
 
-async def test_a_redirect_does_not_lead_around_robots(site: WebSite, local: LocalEngine) -> None:
+async def test_an_invalid_sitemap_url_in_robots_txt_is_ignored(site: WebSite, local: LocalEngine) -> None:
+    rules = f"User-agent: *\nDisallow: /b\nSitemap: http://[bad\nSitemap: {site.url}/pages.txt"
+    site.pages["/robots.txt"] = SiteReply(rules, content_type="text/plain")
+    site.pages["/pages.txt"] = SiteReply(f"{site.url}/a\n", content_type="text/plain")
+    site.put_page("/")
+    site.put_page("/a")
+    crawl = await run_crawl(local, site.url + "/")
+    assert outcomes_by_path(crawl) == {"/": "created", "/a": "created"}
+
+
+async def test_a_redirect_does_not_bypass_robots_txt(site: WebSite, local: LocalEngine) -> None:
     site.pages["/robots.txt"] = SiteReply("User-agent: *\nDisallow: /secret", content_type="text/plain")
-    site.put_page("/", "/door")
-    site.pages["/door"] = to("/secret")
+    site.put_page("/", "/moved")
+    site.pages["/moved"] = redirect_to("/secret")
     site.put_page("/secret")
     crawl = await run_crawl(local, site.url + "/")
     assert "/secret" not in site.requested_paths()
@@ -154,7 +164,7 @@ async def test_a_redirect_does_not_lead_around_robots(site: WebSite, local: Loca
 
 
 @pytest.mark.requirement("002.crawler.delay")
-async def test_the_delay_of_robots_is_kept_between_two_pages(site: WebSite, local: LocalEngine) -> None:
+async def test_the_crawl_delay_of_robots_txt_is_kept(site: WebSite, local: LocalEngine) -> None:
     site.pages["/robots.txt"] = SiteReply("User-agent: *\nCrawl-delay: 0.4", content_type="text/plain")
     moments: list[float] = []
 
@@ -173,7 +183,7 @@ async def test_the_delay_of_robots_is_kept_between_two_pages(site: WebSite, loca
 
 @pytest.mark.requirement("002.crawler.busy")
 @pytest.mark.parametrize("status", [429, 503, 500])
-async def test_a_busy_site_is_asked_again_when_it_says(site: WebSite, local: LocalEngine, status: int) -> None:
+async def test_a_busy_site_is_retried_as_its_retry_after_says(site: WebSite, local: LocalEngine, status: int) -> None:
     answers = [SiteReply("", status, {"Retry-After": "0"}), SiteReply("", status), SiteReply(make_page("Here at last"))]
     site.pages["/"] = lambda _: answers.pop(0)
     crawl = await run_crawl(local, site.url + "/", recursive=False)
@@ -181,7 +191,7 @@ async def test_a_busy_site_is_asked_again_when_it_says(site: WebSite, local: Loc
     assert site.requested_paths() == ["/", "/", "/"]
 
 
-async def test_a_site_that_stays_busy_is_a_failure_with_its_status(site: WebSite, local: LocalEngine) -> None:
+async def test_a_page_that_stays_busy_fails_with_its_status(site: WebSite, local: LocalEngine) -> None:
     site.put_page("/", "/busy")
     site.pages["/busy"] = SiteReply("", 503)
     crawl = await run_crawl(local, site.url + "/")
@@ -190,7 +200,7 @@ async def test_a_site_that_stays_busy_is_a_failure_with_its_status(site: WebSite
     assert any("503" in warning for warning in crawl.job.warnings)
 
 
-async def test_a_site_that_wants_an_hour_is_not_waited_for(site: WebSite, local: LocalEngine) -> None:
+async def test_a_retry_after_of_an_hour_is_not_waited_for(site: WebSite, local: LocalEngine) -> None:
     site.pages["/"] = SiteReply("", 429, {"Retry-After": "3600"})
     crawl = await run_crawl(local, site.url + "/", recursive=False)
     assert find_page(crawl, "/").http_status == 429
@@ -198,7 +208,7 @@ async def test_a_site_that_wants_an_hour_is_not_waited_for(site: WebSite, local:
 
 
 @pytest.mark.requirement("002.crawler.empty")
-async def test_an_empty_page_is_a_failure_with_that_reason(site: WebSite, local: LocalEngine) -> None:
+async def test_an_empty_page_fails_with_that_reason(site: WebSite, local: LocalEngine) -> None:
     site.put_page("/", "/empty", "/blank")
     site.pages["/empty"] = SiteReply("")
     site.pages["/blank"] = SiteReply("<html><body><main></main></body></html>")
@@ -210,7 +220,7 @@ async def test_an_empty_page_is_a_failure_with_that_reason(site: WebSite, local:
 
 
 @pytest.mark.requirement("002.crawler.nothing")
-async def test_a_crawl_without_a_document_has_failed_and_says_why(site: WebSite, local: LocalEngine) -> None:
+async def test_a_crawl_without_a_document_fails_with_the_reason(site: WebSite, local: LocalEngine) -> None:
     site.pages["/"] = SiteReply("<html><body></body></html>")
     crawl = await run_crawl(local, site.url + "/")
     assert crawl.job.status is JobStatus.FAILED
@@ -220,7 +230,7 @@ async def test_a_crawl_without_a_document_has_failed_and_says_why(site: WebSite,
 
 
 @pytest.mark.requirement("002.crawler.needs_a_browser")
-async def test_a_page_written_by_a_script_needs_a_browser(site: WebSite, local: LocalEngine) -> None:
+async def test_a_javascript_page_needs_a_browser(site: WebSite, local: LocalEngine) -> None:
     site.pages["/"] = SiteReply(
         '<html><title>App</title><body><div id="root"></div><script src="/a.js"></script></body>'
     )
@@ -229,7 +239,7 @@ async def test_a_page_written_by_a_script_needs_a_browser(site: WebSite, local: 
     assert "KNOWLEDGE_CRAWL_BROWSER" in find_page(crawl, "/").detail
 
 
-async def test_a_host_that_is_not_there_fails_with_its_name(local: LocalEngine) -> None:
+async def test_an_unknown_host_fails_with_its_name(local: LocalEngine) -> None:
     crawl = await run_crawl(local, "http://nowhere.invalid/")
     assert outcomes_by_path(crawl) == {"/": "unreachable"}
     assert crawl.job.error is not None
@@ -242,7 +252,7 @@ class TestLimits:
         return replace(crawl, max_page_bytes=20_000, max_bytes=30_000, timeouts=FetchTimeouts(2, 0.5, 1))
 
     @pytest.mark.requirement("002.crawler.too_large")
-    async def test_pages_that_are_too_large_are_left_out(self, site: WebSite, local: LocalEngine) -> None:
+    async def test_pages_over_the_size_limit_are_skipped(self, site: WebSite, local: LocalEngine) -> None:
         site.put_page("/", "/large", "/bomb")
         site.pages["/large"] = SiteReply(make_page("Large", text="tea " * 10_000))
         bomb = gzip.compress(b"<p>" + b"tea " * 1_000_000)
@@ -251,7 +261,7 @@ class TestLimits:
         assert outcomes_by_path(crawl) == {"/": "created", "/large": "too large", "/bomb": "too large"}
 
     @pytest.mark.requirement("002.crawler.enough")
-    async def test_a_crawl_ends_when_it_has_brought_enough(self, site: WebSite, local: LocalEngine) -> None:
+    async def test_a_crawl_ends_at_its_total_size_limit(self, site: WebSite, local: LocalEngine) -> None:
         site.put_page("/", *(f"/{number}" for number in range(9)))
         for number in range(9):
             site.put_page(f"/{number}", text=f"cup {number} " * 1000)
@@ -260,7 +270,7 @@ class TestLimits:
         assert crawl.counts.pending
         assert any("KNOWLEDGE_CRAWL_MAX_MB" in warning for warning in crawl.job.warnings)
 
-    async def test_a_page_that_takes_too_long_costs_only_itself(self, site: WebSite, local: LocalEngine) -> None:
+    async def test_a_page_that_never_answers_fails_as_too_slow(self, site: WebSite, local: LocalEngine) -> None:
         async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             await reader.read()
             writer.close()

@@ -1,4 +1,4 @@
-"""A zip of documents is many documents."""
+"""A zip archive is unpacked into one document per member."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from knowledge.model import Content, DocumentFilter, JobFilter, JobKind, JobStat
 from tests.support.engines import WAIT_SECONDS, search_ids, wait_until_done
 
 
-def a_zip(**files: str) -> bytes:
+def make_zip(**files: str) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, text in files.items():
@@ -29,8 +29,8 @@ async def add_zip(engine: Engine, data: bytes) -> None:
         await engine.wait(active[0].id, WAIT_SECONDS)
 
 
-async def test_each_document_of_an_archive_is_found_by_itself(engine: Engine) -> None:
-    await add_zip(engine, a_zip(a_txt="apples are red", folder__b_md="# Pears\n\nPears are green", tool_exe="MZ"))
+async def test_each_member_of_an_archive_is_a_document(engine: Engine) -> None:
+    await add_zip(engine, make_zip(a_txt="apples are red", folder__b_md="# Pears\n\nPears are green", tool_exe="MZ"))
     documents = (await engine.documents(DocumentFilter(sort="title", descending=False))).items
     assert [(document.filename, document.source_path, document.tags) for document in documents] == [
         ("b.md", "/p.zip!/folder/b.md", ("box",)),
@@ -40,16 +40,16 @@ async def test_each_document_of_an_archive_is_found_by_itself(engine: Engine) ->
     assert await engine.verify() == []
 
 
-async def test_an_archive_again_adds_only_what_is_new_and_replaces_what_changed(engine: Engine) -> None:
-    await add_zip(engine, a_zip(a_txt="apples are red", b_txt="pears are green"))
-    await add_zip(engine, a_zip(a_txt="apples are red", b_txt="pears are yellow", c_txt="plums are blue"))
+async def test_an_archive_added_again_adds_new_members_and_replaces_changed_ones(engine: Engine) -> None:
+    await add_zip(engine, make_zip(a_txt="apples are red", b_txt="pears are green"))
+    await add_zip(engine, make_zip(a_txt="apples are red", b_txt="pears are yellow", c_txt="plums are blue"))
     assert (await engine.documents(DocumentFilter())).total == 3
     assert await search_ids(engine, '"green"') == []
     assert await engine.verify() == []
 
 
 async def test_an_archive_without_a_document_fails_with_the_reason(engine: Engine) -> None:
-    job = await engine.add(NewFile(filename="x.zip", content=Content.from_bytes(a_zip(tool_exe="MZ"))))
+    job = await engine.add(NewFile(filename="x.zip", content=Content.from_bytes(make_zip(tool_exe="MZ"))))
     ended = await engine.wait(job.id, WAIT_SECONDS)
     assert ended.status is JobStatus.FAILED and ended.error is not None and ended.error.code == "no_text"
     assert await engine.verify() == []

@@ -1,4 +1,4 @@
-"""Collections: named shelves."""
+"""Collections: names, edits, removal and owners."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from knowledge.model import CollectionEdit, DocumentFilter, NewCollection, Query
 from tests.support.engines import add_note, search_ids
 
 
-async def test_a_collection_is_made_by_the_first_document_that_names_it(engine: Engine) -> None:
+async def test_a_collection_is_created_by_its_first_document(engine: Engine) -> None:
     await add_note(engine, "tea at noon", collection="memory")
     collection = await engine.collection("memory")
     assert (collection.document_count, collection.chunk_count) == (1, 1)
 
 
-async def test_search_stays_inside_the_collection(engine: Engine) -> None:
+async def test_search_is_restricted_to_the_collection(engine: Engine) -> None:
     await add_note(engine, "tea in the kitchen")
     memory = await add_note(engine, "tea at noon", collection="memory")
     assert await search_ids(engine, "tea", collections=("memory",)) == [memory.id]
 
 
-async def test_a_title_gives_a_name_and_a_taken_name_gets_a_number(engine: Engine) -> None:
+async def test_the_name_comes_from_the_title_and_gets_a_number_if_taken(engine: Engine) -> None:
     first = await engine.create_collection(NewCollection(title="Research Papers"))
     second = await engine.create_collection(NewCollection(title="Research papers!"))
     assert (first.name, second.name) == ("research-papers", "research-papers-2")
@@ -33,26 +33,26 @@ async def test_a_title_gives_a_name_and_a_taken_name_gets_a_number(engine: Engin
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "a,b", "x" * 101, "42", "a:b", "tab\there"])
-async def test_a_name_that_could_mislead_is_refused(engine: Engine, name: str) -> None:
+async def test_an_invalid_collection_name_is_refused(engine: Engine, name: str) -> None:
     with pytest.raises(InvalidParameter):
         await engine.create_collection(NewCollection(title="x", name=name))
 
 
-async def test_a_collection_can_be_named_by_number_uuid_and_name(engine: Engine) -> None:
-    made = await engine.create_collection(NewCollection(title="Shelf", description="for books"))
+async def test_a_collection_is_found_by_id_uuid_and_name(engine: Engine) -> None:
+    made = await engine.create_collection(NewCollection(title="Books", description="for books"))
     for ref in (made.id, made.uid, made.name):
         assert await engine.collection(ref) == made
     with pytest.raises(CollectionNotFound):
-        await engine.collection("no such shelf")
+        await engine.collection("no such collection")
 
 
 async def test_a_collection_is_renamed_and_described(engine: Engine) -> None:
-    made = await engine.create_collection(NewCollection(title="Shelf", metadata={"a": 1}))
-    edited = await engine.edit_collection(made.id, CollectionEdit(title="Rack", metadata={"b": 2}))
-    assert (edited.title, edited.name, edited.metadata) == ("Rack", "shelf", {"a": 1, "b": 2})
+    made = await engine.create_collection(NewCollection(title="Books", metadata={"a": 1}))
+    edited = await engine.edit_collection(made.id, CollectionEdit(title="Novels", metadata={"b": 2}))
+    assert (edited.title, edited.name, edited.metadata) == ("Novels", "books", {"a": 1, "b": 2})
 
 
-async def test_removing_a_collection_takes_its_documents_along(engine: Engine) -> None:
+async def test_removing_a_collection_removes_its_documents(engine: Engine) -> None:
     for number in range(3):
         await add_note(engine, f"page {number}", collection="old")
     kept = await add_note(engine, "page to keep")
@@ -63,20 +63,20 @@ async def test_removing_a_collection_takes_its_documents_along(engine: Engine) -
     assert await engine.verify() == []
 
 
-async def test_each_owner_has_shelves_of_their_own(local: LocalEngine) -> None:
-    ada, bob = [local.scoped(Scope((await local.accounts.add(name)).id)) for name in ("ada", "bob")]
+async def test_each_owner_sees_only_their_own_and_shared_collections(local: LocalEngine) -> None:
+    ada, bob = [local.with_scope(Scope((await local.accounts.add(name)).id)) for name in ("ada", "bob")]
     hers = await add_note(ada, "a secret garden")
     await add_note(bob, "a public garden")
     assert await search_ids(ada, "garden") == [hers.id]
     assert (await bob.status()).documents == 1
     shared = (await ada.collection("documents")).id
-    guest = local.scoped(Scope(owner=3, collections=frozenset({shared})))
+    guest = local.with_scope(Scope(owner=3, collections=frozenset({shared})))
     answer = await guest.search(Query(text="garden", filter=SearchFilter()))
     assert [hit.document.id for hit in answer.hits] == [hers.id]
 
 
 async def test_the_uid_of_another_owners_collection_is_refused_as_taken(local: LocalEngine) -> None:
-    ada, bob = [local.scoped(Scope((await local.accounts.add(name)).id)) for name in ("ada", "bob")]
+    ada, bob = [local.with_scope(Scope((await local.accounts.add(name)).id)) for name in ("ada", "bob")]
     hers = await ada.create_collection(NewCollection(title="Garden"))
     with pytest.raises(NameTaken, match=str(hers.uid)):
         await bob.create_collection(NewCollection(title="Garden", uid=hers.uid))

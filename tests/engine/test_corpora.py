@@ -1,4 +1,4 @@
-"""Corpora and what people see of each other, near and far: what is another's looks as if it had never been."""
+"""Corpora, grants, approval and the isolation of accounts, on local and remote engines."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ NEVER = 4_000_000
 
 
 async def refused(verb: Awaitable[object], named: object) -> tuple[type[KnowledgeError], str, str]:
-    """A refusal, without the id that was asked for."""
+    """Return class, message without the id, and hint of the raised error."""
     with pytest.raises(KnowledgeError) as raised:
         await verb
     return type(raised.value), str(raised.value).replace(str(named), "#"), raised.value.hint
 
 
-# -- what is another's --------------------------------------------------------------------------
+# -- isolation ----------------------------------------------------------------------------------
 
 
-async def test_what_is_anothers_looks_as_if_it_had_never_been(engine: Engine) -> None:
+async def test_data_of_another_account_looks_as_if_it_did_not_exist(engine: Engine) -> None:
     ada, bob = await register(engine, "ada"), await register(engine, "bob")
     hers = await add_file(ada, "secret.md", "# Secret\n\nthe garden gate", collection="garden")
     job = (await ada.jobs(JobFilter())).items[0]
@@ -94,7 +94,7 @@ async def test_what_is_anothers_looks_as_if_it_had_never_been(engine: Engine) ->
     assert await search_ids(ada, "garden gate") == [hers.id]
 
 
-async def test_an_account_is_told_nothing_of_the_whole(engine: Engine) -> None:
+async def test_the_status_for_an_account_reveals_nothing_about_others(engine: Engine) -> None:
     ada, bob = await register(engine, "ada"), await register(engine, "bob")
     before = await bob.status()
     await add_file(ada, "long.md", "tea " * 5000)
@@ -104,7 +104,7 @@ async def test_an_account_is_told_nothing_of_the_whole(engine: Engine) -> None:
     )  # fmt: skip
 
 
-async def test_the_same_names_and_bytes_are_nobody_elses_business(engine: Engine) -> None:
+async def test_accounts_may_use_the_same_names_and_bytes(engine: Engine) -> None:
     ada, bob = await register(engine, "ada"), await register(engine, "bob")
     hers = await add_note(ada, "tea at noon", collection="memory", source_path="day.txt")
     his = await add_note(bob, "tea at noon", collection="memory", source_path="day.txt")
@@ -115,7 +115,7 @@ async def test_the_same_names_and_bytes_are_nobody_elses_business(engine: Engine
     assert (await ada.create_collection(NewCollection(title="Garden", name="garden"))).name == "garden"
 
 
-async def test_to_clear_touches_only_what_is_ones_own(engine: Engine) -> None:
+async def test_clear_removes_only_the_callers_own_documents(engine: Engine) -> None:
     ada, bob = await register(engine, "ada"), await register(engine, "bob")
     corpus = await create_corpus(ada)
     await grant_access(ada, corpus, "bob", "write")
@@ -126,7 +126,7 @@ async def test_to_clear_touches_only_what_is_ones_own(engine: Engine) -> None:
     assert await search_ids(bob, "tea") == [hers.id]
 
 
-async def test_the_filter_is_inside_the_search(engine: Engine) -> None:
+async def test_the_scope_is_applied_inside_the_search(engine: Engine) -> None:
     ada, bob = await register(engine, "ada"), await register(engine, "bob")
     for number in range(30):
         await ada.add(NewNote(text=f"tea {number}, tea and more tea"))
@@ -140,7 +140,7 @@ async def test_the_filter_is_inside_the_search(engine: Engine) -> None:
 # -- grants -------------------------------------------------------------------------------------
 
 
-async def test_who_is_granted_reading_reads_and_nothing_else(engine: Engine) -> None:
+async def test_a_read_grant_allows_reading_only(engine: Engine) -> None:
     ada, bob, eve = await register(engine, "ada"), await register(engine, "bob"), await register(engine, "eve")
     corpus = await create_corpus(ada)
     note = await add_note(ada, "the penalties for breach", collection=corpus.id)
@@ -165,7 +165,7 @@ async def test_who_is_granted_reading_reads_and_nothing_else(engine: Engine) -> 
         await eve.corpora.get(corpus.id)
 
 
-async def test_who_is_granted_writing_adds_for_the_owner_of_the_corpus(engine: Engine) -> None:
+async def test_a_write_grant_adds_documents_for_the_owner_of_the_corpus(engine: Engine) -> None:
     ada, bob = await register(engine, "ada"), await register(engine, "bob")
     corpus = await create_corpus(ada)
     await grant_access(ada, corpus, "bob", "write")
@@ -173,7 +173,7 @@ async def test_who_is_granted_writing_adds_for_the_owner_of_the_corpus(engine: E
     assert note.owner == corpus.owner
     assert await search_ids(ada, "clause") == await search_ids(bob, "clause") == [note.id]
     assert [job.status for job in (await bob.jobs(JobFilter())).items] == [JobStatus.COMPLETED]
-    assert (await ada.jobs(JobFilter())).total == 0, "a job is seen by whoever started it"
+    assert (await ada.jobs(JobFilter())).total == 0, "a job is visible only to the account that started it"
     with pytest.raises(Duplicate):
         await bob.add(NewNote(text="a clause by bob", collection=corpus.id))
     assert (await bob.update_note(note.id, "a better clause")).owner == corpus.owner
@@ -186,7 +186,7 @@ async def test_who_is_granted_writing_adds_for_the_owner_of_the_corpus(engine: E
         await bob.corpora.remove(corpus.id)
 
 
-async def test_a_grant_that_is_revoked_ends_at_once(engine: Engine) -> None:
+async def test_a_revoked_grant_ends_at_once(engine: Engine) -> None:
     ada, bob = await register(engine, "ada"), await register(engine, "bob")
     corpus = await create_corpus(ada)
     note = await add_note(ada, "the penalties for breach", collection=corpus.id)
@@ -203,7 +203,7 @@ async def test_a_grant_that_is_revoked_ends_at_once(engine: Engine) -> None:
         await bob.document(note.id)
 
 
-async def test_a_job_does_not_outlive_the_right_to_write(local: LocalEngine) -> None:
+async def test_a_queued_job_fails_after_the_write_grant_is_revoked(local: LocalEngine) -> None:
     ada, bob = await register(local, "ada"), await register(local, "bob")
     corpus = await create_corpus(ada)
     await grant_access(ada, corpus, "bob", "write")
@@ -218,7 +218,7 @@ async def test_a_job_does_not_outlive_the_right_to_write(local: LocalEngine) -> 
     assert await search_ids(ada, "clause") == []
 
 
-async def test_a_document_that_moves_changes_hands(engine: Engine) -> None:
+async def test_a_document_moved_to_a_corpus_belongs_to_its_owner(engine: Engine) -> None:
     ada, bob = await register(engine, "ada"), await register(engine, "bob")
     corpus = await create_corpus(ada)
     await grant_access(ada, corpus, "bob", "write")
@@ -230,13 +230,13 @@ async def test_a_document_that_moves_changes_hands(engine: Engine) -> None:
     assert await search_ids(bob, "clause") == []
 
 
-async def test_a_name_is_ones_own_before_it_is_anothers(engine: Engine) -> None:
+async def test_a_new_document_does_not_go_to_a_shared_collection_by_name(engine: Engine) -> None:
     ada, bob = await register(engine, "ada"), await register(engine, "bob")
     corpus = await create_corpus(ada, "memory")
     await grant_access(ada, corpus, "bob", "write")
     assert (await bob.collection("memory")).id == corpus.id
     note = await add_note(bob, "a secret of bob", collection="memory")
-    assert note.owner != corpus.owner, "who shares a collection cannot have others write into it unawares"
+    assert note.owner != corpus.owner, "sharing a collection must not attract documents of others"
     assert await search_ids(ada, "secret") == []
     assert (await bob.collection("memory")).id == note.collection_id
 
@@ -244,7 +244,7 @@ async def test_a_name_is_ones_own_before_it_is_anothers(engine: Engine) -> None:
 # -- approval -----------------------------------------------------------------------------------
 
 
-async def test_a_corpus_is_everybodys_to_read_once_it_is_public_and_approved(engine: Engine) -> None:
+async def test_a_corpus_is_readable_for_all_once_it_is_public_and_approved(engine: Engine) -> None:
     ada, bob = await register(engine, "ada"), await register(engine, "bob")
     corpus = await create_corpus(ada)
     note = await add_note(ada, "the penalties for breach", collection=corpus.id)
@@ -270,14 +270,14 @@ async def test_a_corpus_is_everybodys_to_read_once_it_is_public_and_approved(eng
     with pytest.raises(CorpusNotFound):
         await bob.corpora.get(corpus.id)
     await ada.corpora.edit(corpus.id, CorpusEdit(is_public=True))
-    assert await search_ids(bob, "penalties") == [note.id], "what was approved stays approved"
+    assert await search_ids(bob, "penalties") == [note.id], "the approval stays"
     await engine.corpora.revoke_approval(corpus.id)
     assert await search_ids(bob, "penalties") == []
     with pytest.raises(CorpusNotApproved):
         await bob.corpora.get(corpus.id)
 
 
-async def test_admins_approve(engine: Engine) -> None:
+async def test_admins_approve_corpora(engine: Engine) -> None:
     ada, root = await register(engine, "ada"), await register(engine, "root")
     corpus = await create_corpus(ada, public=True)
     curation = (await root.corpora.approve(corpus.id)).curation
@@ -304,11 +304,11 @@ async def test_corpora_are_listed_by_category_and_approval(engine: Engine) -> No
 # -- corpora themselves -------------------------------------------------------------------------
 
 
-async def test_a_corpus_is_a_collection_with_more_to_say(engine: Engine) -> None:
+async def test_a_corpus_is_a_collection_with_curation_fields(engine: Engine) -> None:
     ada = await register(engine, "ada")
     new = NewCorpus(title="US Contract Law", name="us_law", description="Reference", category="legal", version="1.0")
     corpus = await ada.corpora.create(new)
-    assert (await ada.corpora.create(new)).id == corpus.id, "to ask twice makes one"
+    assert (await ada.corpora.create(new)).id == corpus.id, "creating it twice makes one"
     assert (corpus.name, corpus.title, corpus.description) == ("us_law", "US Contract Law", "Reference")
     edited = await ada.corpora.edit(corpus.id, CorpusEdit(title="Law", category="technical", version="2"))
     assert edited.curation is not None
@@ -321,7 +321,7 @@ async def test_a_corpus_is_a_collection_with_more_to_say(engine: Engine) -> None
             await ada.corpora.create(wrong)
 
 
-async def test_a_collection_that_is_no_corpus_is_none(engine: Engine) -> None:
+async def test_a_plain_collection_is_not_found_as_a_corpus(engine: Engine) -> None:
     ada = await register(engine, "ada")
     plain = await ada.create_collection(NewCollection(title="Garden"))
     for verb in (
@@ -334,7 +334,7 @@ async def test_a_collection_that_is_no_corpus_is_none(engine: Engine) -> None:
     assert (await ada.collection(plain.id)).curation is None
 
 
-async def test_a_corpus_goes_with_its_documents_and_grants(engine: Engine, local: LocalEngine) -> None:
+async def test_removing_a_corpus_removes_its_documents_and_grants(engine: Engine, local: LocalEngine) -> None:
     ada, bob = await register(engine, "ada"), await register(engine, "bob")
     corpus = await create_corpus(ada)
     await grant_access(ada, corpus, "bob", "write")
@@ -346,7 +346,7 @@ async def test_a_corpus_goes_with_its_documents_and_grants(engine: Engine, local
     assert await local.verify() == []
 
 
-async def test_a_grant_is_to_somebody(engine: Engine) -> None:
+async def test_a_grant_to_an_unknown_account_is_refused(engine: Engine) -> None:
     ada = await register(engine, "ada")
     corpus = await create_corpus(ada)
     for name in ("nobody", "'; DROP TABLE grants; --", "x" * 100_000):
@@ -355,7 +355,7 @@ async def test_a_grant_is_to_somebody(engine: Engine) -> None:
     assert await ada.corpora.list_grants(corpus.id) == []
 
 
-async def test_who_leaves_leaves_the_corpora_of_others_alone(engine: Engine, local: LocalEngine) -> None:
+async def test_deleting_an_account_keeps_the_corpora_of_others(engine: Engine, local: LocalEngine) -> None:
     ada, bob = await register(engine, "ada"), await register(engine, "bob")
     corpus, his = await create_corpus(ada), await create_corpus(bob, "Bob's")
     await grant_access(ada, corpus, "bob", "write")

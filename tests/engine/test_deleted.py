@@ -1,4 +1,4 @@
-"""What is deleted is gone from the disk: every field, every format, replaced versions and removed documents."""
+"""Deleted data is erased from the disk: every field, every format, replaced versions and removed documents."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LATER = ("remove.committed", "index.applied:3", "index.flushed")
 
 
 def secret(kind: str, field: str) -> str:
-    """A word that occurs nowhere else; its stem begins with it but for the last letters."""
+    """Return a unique word; its stem is the word without its last letters."""
     return f"{field[:3]}{kind[:4]}zqxjkv"
 
 
@@ -42,8 +42,8 @@ def secrets_of(*kinds: str) -> list[str]:
     return [secret(kind, field) for kind in kinds for field in FIELDS]
 
 
-def described(kind: str, suffix: str) -> dict[str, object]:
-    """A secret in everything that a caller can say about a document."""
+def make_description(kind: str, suffix: str) -> dict[str, object]:
+    """Return a description with a secret in every field."""
     return {
         "title": f"About {secret(kind, 'title')}",
         "tags": (secret(kind, "tag"), "shared"),
@@ -53,12 +53,12 @@ def described(kind: str, suffix: str) -> dict[str, object]:
     }
 
 
-def said(kind: str) -> str:
+def make_text(kind: str) -> str:
     return f"# {secret(kind, 'heading')}\n\nThe kettle says {secret(kind, 'text')} at noon, and the tea is ready.\n"
 
 
-def traces(data: Path, words: list[str]) -> dict[str, list[str]]:
-    """The files that hold one of these words, in any encoding or as a stem, with the words that they hold."""
+def find_traces(data: Path, words: list[str]) -> dict[str, list[str]]:
+    """Return the files that contain one of these words, in any encoding or as a stem, with the words found."""
     needles = {
         word: [form.encode(coding) for form in (word, word[:-2]) for coding in ("utf-8", "utf-16-le", "utf-16-be")]
         for word in words
@@ -75,7 +75,7 @@ def traces(data: Path, words: list[str]) -> dict[str, list[str]]:
 
 @pytest.fixture
 def opened(settings: Settings, parsers: SharedParsers) -> Iterator[Callable[[], LocalEngine]]:
-    """Opens the engine as often as a test wants; each is closed before the next."""
+    """A function that opens the engine; the test closes it before it opens the next one."""
     engines: list[LocalEngine] = []
 
     def open_next() -> LocalEngine:
@@ -94,36 +94,39 @@ async def close(engine: LocalEngine) -> None:
     await asyncio.to_thread(engine.close)
 
 
-def a_zip(kind: str) -> bytes:
+def make_zip(kind: str) -> bytes:
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:
-        archive.writestr(f"{secret(kind, 'name')}.md", said(kind))
+        archive.writestr(f"{secret(kind, 'name')}.md", make_text(kind))
         archive.writestr("other.txt", f"also {secret(kind, 'text')}")
     return out.getvalue()
 
 
-async def settled(engine: LocalEngine) -> None:
+async def wait_until_idle(engine: LocalEngine) -> None:
     while active := [job for job in (await engine.jobs(JobFilter())).items if not job.status.has_ended]:
         await engine.wait(active[0].id, WAIT_SECONDS)
 
 
 async def add_bytes(engine: LocalEngine, kind: str, suffix: str, data: bytes) -> None:
-    more = described(kind, suffix)
+    more = make_description(kind, suffix)
     name = f"{secret(kind, 'name')}.{suffix}"
     await wait_until_done(engine, await engine.add(NewFile(filename=name, content=Content.from_bytes(data), **more)))  # type: ignore[arg-type]
-    await settled(engine)
+    await wait_until_idle(engine)
 
 
 async def fill(engine: LocalEngine) -> list[str]:
-    """Secrets of every kind; answers the words."""
-    html = f"<html><head><title>x</title></head><body><h1>{secret('html', 'heading')}</h1>{said('html')}</body></html>"
-    await add_bytes(engine, "text", "txt", said("text").encode())
-    await add_bytes(engine, "mark", "md", said("mark").encode())
+    """Add documents of every format with secrets, and return the secrets."""
+    body = f"<h1>{secret('html', 'heading')}</h1>{make_text('html')}"
+    html = f"<html><head><title>x</title></head><body>{body}</body></html>"
+    await add_bytes(engine, "text", "txt", make_text("text").encode())
+    await add_bytes(engine, "mark", "md", make_text("mark").encode())
     await add_bytes(engine, "html", "html", html.encode())
-    samples.write_docx(word := engine._parts.options.data.parent / "word.docx", said("word"))
+    samples.write_docx(word := engine._parts.options.data.parent / "word.docx", make_text("word"))
     await add_bytes(engine, "word", "docx", word.read_bytes())
-    await add_bytes(engine, "pack", "zip", a_zip("pack"))
-    await add_note(engine, f"{secret('note', 'name')} is how it begins\n\n{said('note')}", **described("note", "txt"))
+    await add_bytes(engine, "pack", "zip", make_zip("pack"))
+    await add_note(
+        engine, f"{secret('note', 'name')} is how it begins\n\n{make_text('note')}", **make_description("note", "txt")
+    )
     return secrets_of("text", "mark", "html", "word", "pack", "note")
 
 
@@ -133,12 +136,12 @@ async def test_nothing_of_removed_documents_is_on_the_disk_after_a_clean_stop(
     engine = opened()
     kept = await add_file(engine, "kept.md", "# Kept\n\nCoffee stays where it is.", tags=("shared",))
     words = await fill(engine)
-    assert traces(settings.data, words), "the search of this test finds what is there"
+    assert find_traces(settings.data, words), "find_traces must find them before the removal"
     for document in (await engine.documents(DocumentFilter(per_page=100))).items:
         if document.id != kept.id:
             await engine.remove(document.id)
     await close(engine)
-    assert traces(settings.data, words) == {}
+    assert find_traces(settings.data, words) == {}
     again = opened()
     assert await search_ids(again, "coffee") == [kept.id] and await again.verify() == []
     assert {job.filename for job in (await again.jobs(JobFilter())).items} == {"kept.md", "(removed)"}
@@ -148,46 +151,42 @@ async def test_nothing_of_a_replaced_version_is_on_the_disk_after_a_clean_stop(
     settings: Settings, opened: Callable[[], LocalEngine]
 ) -> None:
     engine = opened()
-    old = described("oldv", "md")
-    await add_file(engine, f"{secret('oldv', 'name')}.md", said("oldv"), **{**old, "source_path": "/tea.md"})
+    old = make_description("oldv", "md")
+    await add_file(engine, f"{secret('oldv', 'name')}.md", make_text("oldv"), **{**old, "source_path": "/tea.md"})
     await add_file(engine, "tea.md", "# Tea\n\nNew leaves.", source_path="/tea.md", title="Tea")
     note = await add_note(engine, f"{secret('oldn', 'text')} begins it", title="Reminder")
     await engine.update_note(note.id, "Milk begins it")
     edited = await add_note(engine, "Sugar", title=f"A {secret('oldt', 'title')}", tags=(secret("oldt", "tag"),))
     await engine.edit(edited.id, DocumentEdit(title=f"B {secret('midt', 'title')}"))
-    await settled(engine)
+    await wait_until_idle(engine)
     await engine.edit(edited.id, DocumentEdit(title="Plain", remove_tags=(secret("oldt", "tag"),)))
-    await settled(engine)
+    await wait_until_idle(engine)
     await close(engine)
     words = [word for word in secrets_of("oldv", "oldn", "oldt", "midt") if word != secret("oldv", "path")]
-    assert traces(settings.data, words) == {}
+    assert find_traces(settings.data, words) == {}
 
 
-async def test_clearing_everything_leaves_nothing_of_failed_and_cancelled_jobs(
-    settings: Settings, opened: Callable[[], LocalEngine]
-) -> None:
+async def test_clearing_everything_erases_failed_jobs(settings: Settings, opened: Callable[[], LocalEngine]) -> None:
     engine = opened()
     await fill(engine)
-    broken = make_file(f"{secret('fail', 'name')}.json", "   ", **described("fail", "json"))
+    broken = make_file(f"{secret('fail', 'name')}.json", "   ", **make_description("fail", "json"))
     failed = await engine.wait((await engine.add(broken)).id, WAIT_SECONDS)
     assert failed.status is JobStatus.FAILED
     await engine.clear()
     await close(engine)
-    assert traces(settings.data, secrets_of("text", "mark", "note", "pack", "fail")) == {}
+    assert find_traces(settings.data, secrets_of("text", "mark", "note", "pack", "fail")) == {}
 
 
-async def test_a_cancelled_note_leaves_neither_its_beginning_nor_what_was_said_about_it(
-    settings: Settings, parsers: SharedParsers
-) -> None:
-    engine = make_test_engine(settings, parsers=parsers)  # not started: nobody takes the job
-    job = await engine.add(NewNote(text=said("stop"), **described("stop", "txt")))  # type: ignore[arg-type]
+async def test_a_cancelled_note_leaves_neither_text_nor_description(settings: Settings, parsers: SharedParsers) -> None:
+    engine = make_test_engine(settings, parsers=parsers)  # not started: no worker claims the job
+    job = await engine.add(NewNote(text=make_text("stop"), **make_description("stop", "txt")))  # type: ignore[arg-type]
     cancelled = await engine.cancel(job.id)
     assert (cancelled.status, cancelled.filename) == (JobStatus.CANCELLED, "Note")
     await close(engine)
-    assert traces(settings.data, secrets_of("stop")) == {}
+    assert find_traces(settings.data, secrets_of("stop")) == {}
 
 
-async def test_a_crawled_site_is_gone_with_its_collection(settings: Settings, parsers: SharedParsers) -> None:
+async def test_a_crawled_site_is_erased_with_its_collection(settings: Settings, parsers: SharedParsers) -> None:
     reaching = settings.model_copy(update={"crawl_delay": 0, "crawl_allow": "127.0.0.1"})
     quick = replace(
         app.build_crawl_options(reaching),
@@ -197,29 +196,29 @@ async def test_a_crawled_site_is_gone_with_its_collection(settings: Settings, pa
     engine.start()
     with serve_site() as site:
         start, other = f"/{secret('site', 'path')}", f"/{secret('site', 'name')}"
-        site.pages[start] = SiteReply(make_page(secret("site", "title"), other, text=said("site")))
-        site.pages[other] = SiteReply(make_page(secret("site", "heading"), text=said("site")))
+        site.pages[start] = SiteReply(make_page(secret("site", "title"), other, text=make_text("site")))
+        site.pages[other] = SiteReply(make_page(secret("site", "heading"), text=make_text("site")))
         crawl = await run_crawl(engine, site.url + start, recursive=True)
         assert crawl.counts.chunks and crawl.collection is not None
-        assert traces(settings.data, secrets_of("site"))
+        assert find_traces(settings.data, secrets_of("site"))
         await engine.remove_collection(crawl.collection.id)
     report = await engine.crawl_report(crawl.job.id)
     assert {each.url for each in report.pages} == {"(removed)"}
     await close(engine)
-    assert traces(settings.data, secrets_of("site")) == {}
+    assert find_traces(settings.data, secrets_of("site")) == {}
 
 
-async def test_what_is_removed_leaves_the_disk_while_the_server_runs(
+async def test_removed_documents_are_erased_while_the_server_runs(
     settings: Settings, opened: Callable[[], LocalEngine]
 ) -> None:
     engine = opened()
     kept = await add_file(engine, "kept.md", "# Kept\n\nCoffee stays.")
-    await add_bytes(engine, "text", "txt", said("text").encode())
+    await add_bytes(engine, "text", "txt", make_text("text").encode())
     assert await search_ids(engine, "kettle")
     (gone,) = [each for each in (await engine.documents(DocumentFilter())).items if each.id != kept.id]
     await engine.remove(gone.id)
     deadline = time.monotonic() + LIMIT
-    while left := traces(settings.data, secrets_of("text")):
+    while left := find_traces(settings.data, secrets_of("text")):
         assert time.monotonic() < deadline, left
         await asyncio.sleep(0.1)
     assert await search_ids(engine, "coffee") == [kept.id] and gone.id not in await search_ids(engine, "kettle")
@@ -247,20 +246,20 @@ PLACES = ["index.purged", *(pytest.param(place, marks=pytest.mark.long) for plac
 
 
 @pytest.mark.parametrize("place", PLACES)
-async def test_a_purge_that_was_killed_goes_on_at_the_next_start(
+async def test_a_killed_purge_continues_at_the_next_start(
     settings: Settings, opened: Callable[[], LocalEngine], place: str
 ) -> None:
     environment = {**os.environ, "KNOWLEDGE_FAILPOINT": place}
-    command = [sys.executable, "-c", KILLED, str(settings.data), said("kill")]
+    command = [sys.executable, "-c", KILLED, str(settings.data), make_text("kill")]
     ended = await asyncio.to_thread(subprocess.run, command, env=environment, timeout=LIMIT, check=False)
-    assert ended.returncode < 0, "it was killed where the test wanted it"
+    assert ended.returncode < 0, "it was not killed at the failpoint"
     engine = opened()
     assert await search_ids(engine, "coffee") == [1] and await engine.verify() == []
     await close(engine)
-    assert traces(settings.data, secrets_of("kill")) == {}
+    assert find_traces(settings.data, secrets_of("kill")) == {}
 
 
-def test_an_upgrade_clears_what_older_versions_left(tmp_path: Path, parsers: SharedParsers) -> None:
+def test_an_upgrade_erases_what_older_versions_left(tmp_path: Path, parsers: SharedParsers) -> None:
     from tests.support.old_folders import DUMPS, restore_dump
 
     data = tmp_path / "data"
@@ -282,19 +281,19 @@ def test_an_upgrade_clears_what_older_versions_left(tmp_path: Path, parsers: Sha
         old.execute("DROP TABLE waste")
     old.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     old.close()
-    assert traces(data, [word])
+    assert find_traces(data, [word])
     engine = make_test_engine(Settings(data=data, workers=1), parsers=parsers)
     engine.start()
     engine.close()
     copies = list(data.glob("knowledge-before-*.db"))
-    assert set(traces(data, [word])) == {copy.name for copy in copies}, "the copy is kept for a week"
+    assert set(find_traces(data, [word])) == {copy.name for copy in copies}, "the copy is kept for a week"
     for copy in copies:
         long_ago = time.time() - migrate.COPY_KEEP_SECONDS - 60
         os.utime(copy, (long_ago, long_ago))
     engine = make_test_engine(Settings(data=data, workers=1), parsers=parsers)
     engine.start()
     engine.close()
-    assert traces(data, [word]) == {}
+    assert find_traces(data, [word]) == {}
 
 
 def test_jobs_keep_no_payload_once_they_have_ended(settings: Settings, opened: Callable[[], LocalEngine]) -> None:

@@ -1,4 +1,4 @@
-"""What the engine does with documents, near and far."""
+"""Adding, finding, editing and removing documents, on local and remote engines."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def test_a_file_keeps_its_name_its_headings_and_its_bytes(engine: Engine) 
     assert b"".join([piece async for piece in original.pieces]) == text.encode()
 
 
-async def test_number_and_uuid_name_the_same_document(engine: Engine) -> None:
+async def test_a_document_is_found_by_id_and_uuid(engine: Engine) -> None:
     note = await add_note(engine, "one and the same")
     assert await engine.document(note.uid) == await engine.document(note.id)
     with pytest.raises(DocumentNotFound) as caught:
@@ -39,7 +39,7 @@ async def test_number_and_uuid_name_the_same_document(engine: Engine) -> None:
     assert "document_id" in caught.value.details
 
 
-async def test_the_same_bytes_in_the_same_collection_are_recognised(engine: Engine) -> None:
+async def test_the_same_bytes_in_the_same_collection_are_a_duplicate(engine: Engine) -> None:
     first = await add_file(engine, "a.txt", "the very same words")
     with pytest.raises(Duplicate) as caught:
         await engine.add(make_file("b.txt", "the very same words"))
@@ -57,13 +57,13 @@ async def test_a_changed_file_at_the_same_path_replaces_its_document(engine: Eng
     assert (await engine.documents(DocumentFilter())).total == 1
 
 
-async def test_without_a_path_nothing_is_ever_replaced(engine: Engine) -> None:
+async def test_without_a_source_path_no_document_is_replaced(engine: Engine) -> None:
     first = await add_file(engine, "plan.txt", "we meet on monday")
     second = await add_file(engine, "plan.txt", "we meet on friday")
     assert first.id != second.id
 
 
-async def test_what_is_removed_is_gone_from_search_and_lists(engine: Engine) -> None:
+async def test_a_removed_document_is_gone_from_search_and_lists(engine: Engine) -> None:
     note = await add_note(engine, "soon to be forgotten")
     removed = await engine.remove(note.id)
     assert (removed.documents, removed.chunks) == (1, note.chunk_count)
@@ -114,7 +114,7 @@ async def test_documents_are_listed_by_page_type_tag_and_path(engine: Engine) ->
     assert only.title == "3"
 
 
-async def test_an_unknown_format_is_refused_with_what_is_supported(engine: Engine) -> None:
+async def test_an_unknown_format_is_refused_with_the_supported_ones(engine: Engine) -> None:
     with pytest.raises(UnsupportedFormat) as caught:
         await engine.add(make_file("thing.xyz", "?"))
     assert "md" in caught.value.details["supported"]  # type: ignore[operator]
@@ -134,7 +134,7 @@ async def test_a_file_without_text_fails_and_leaves_nothing_but_its_job(engine: 
     assert await engine.verify() == []
 
 
-async def test_a_search_in_a_collection_that_is_not_there_says_so(engine: Engine) -> None:
+async def test_a_search_in_an_unknown_collection_is_an_error(engine: Engine) -> None:
     await add_note(engine, "something")
     with pytest.raises(CollectionNotFound):
         await search_ids(engine, "something", collections=("nowhere",))

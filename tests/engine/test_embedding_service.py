@@ -1,4 +1,4 @@
-"""A search whose embedding service fails: by words alone, or, where a caller would rather know, its error."""
+"""Search with a failing embedding service: falls back to words, or raises the error without fallback."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def engine(service: EmbeddingService, settings: Settings, parsers: SharedParsers
 
 
 @pytest.mark.parametrize(("status", "kind"), [(429, EmbeddingRateLimited), (500, EmbeddingFailed)])
-async def test_an_embedding_service_that_fails_is_told_to_those_who_want_to_know(
+async def test_a_failing_embedding_service_is_an_error_without_fallback(
     status: int, kind: type[KnowledgeError], engine: LocalEngine, service: EmbeddingService
 ) -> None:
     job = await engine.add(NewNote(text="Tea is served at five."))
@@ -52,7 +52,7 @@ async def test_an_embedding_service_that_fails_is_told_to_those_who_want_to_know
     assert caught.value.details["provider_status"] == status
 
 
-async def test_a_service_that_was_never_reached_is_told_too(
+async def test_a_service_that_failed_at_start_is_an_error_without_fallback(
     service: EmbeddingService, settings: Settings, parsers: SharedParsers
 ) -> None:
     service.default = EmbeddingReply(429, {"Retry-After": "0"})
@@ -70,6 +70,6 @@ async def test_a_service_that_was_never_reached_is_told_too(
         engine.close()
 
 
-def test_the_wish_travels() -> None:
+def test_fallback_is_part_of_the_wire_format() -> None:
     for query in (Query(text="tea"), Query(text="tea", fallback=False)):
         assert SearchBody.model_validate(dump_query(query)).to_query() == query

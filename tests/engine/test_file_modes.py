@@ -1,4 +1,4 @@
-"""The data folder and backups are readable for their owner alone, whatever the umask and whatever was there before."""
+"""The data folder and backups are private (0600 and 0700), for any umask and after an upgrade."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.support.command_line import Shell
 from tests.support.engines import add_file, add_note, search_ids
 from tests.support.old_folders import DUMPS, restore_dump
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="Windows has no such modes")
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs POSIX file modes")
 
 
 @pytest.fixture(autouse=True)
@@ -32,8 +32,8 @@ def usual_umask() -> Iterator[None]:
     os.umask(before)
 
 
-def open_to_others(folder: Path) -> dict[str, str]:
-    """The paths that somebody else could read or enter."""
+def find_public_paths(folder: Path) -> dict[str, str]:
+    """Return the paths that group or others may access, with their modes."""
     paths = [folder, *folder.rglob("*")]
     modes = {str(path): stat.S_IMODE(path.lstat().st_mode) for path in paths if not path.is_symlink()}
     return {path: oct(mode) for path, mode in modes.items() if mode & 0o077}
@@ -48,31 +48,31 @@ async def use(engine: LocalEngine) -> bytes:
     return b"".join([piece async for piece in (await engine.backup()).pieces])
 
 
-async def test_whatever_is_made_in_a_new_data_folder_is_private(settings: Settings, parsers: SharedParsers) -> None:
+async def test_all_files_in_a_new_data_folder_are_private(settings: Settings, parsers: SharedParsers) -> None:
     engine = make_test_engine(settings, parsers=parsers)
     engine.start()
     await use(engine)
-    assert open_to_others(settings.data) == {}
+    assert find_public_paths(settings.data) == {}
     await asyncio.to_thread(engine.close)
-    assert open_to_others(settings.data) == {}
+    assert find_public_paths(settings.data) == {}
 
 
 @pytest.mark.parametrize("dump", DUMPS[-1:], ids=lambda path: path.stem)
-async def test_a_folder_of_an_older_version_is_tightened_when_it_is_opened(
+async def test_a_folder_of_an_older_version_is_made_private_when_it_is_opened(
     settings: Settings, parsers: SharedParsers, dump: Path
 ) -> None:
     restore_dump(dump, settings.data)
     elsewhere = settings.data.parent / "elsewhere.txt"
     elsewhere.write_text("not ours")
     (settings.data / "link").symlink_to(elsewhere)
-    assert len(open_to_others(settings.data)) > 3
+    assert len(find_public_paths(settings.data)) > 3
     engine = make_test_engine(settings, parsers=parsers)
-    assert open_to_others(settings.data) == {}
+    assert find_public_paths(settings.data) == {}
     engine.start()
     await use(engine)
     await asyncio.to_thread(engine.close)
-    assert open_to_others(settings.data) == {} and list(settings.data.glob("knowledge-before-*.db"))
-    assert stat.S_IMODE(elsewhere.stat().st_mode) == 0o644, "what a link leads to is not ours"
+    assert find_public_paths(settings.data) == {} and list(settings.data.glob("knowledge-before-*.db"))
+    assert stat.S_IMODE(elsewhere.stat().st_mode) == 0o644, "the target of a symbolic link is not changed"
 
 
 async def test_a_restored_folder_is_private(settings: Settings, parsers: SharedParsers, tmp_path: Path) -> None:
@@ -84,15 +84,15 @@ async def test_a_restored_folder_is_private(settings: Settings, parsers: SharedP
     await asyncio.to_thread(engine.close)
     home = tmp_path / "restored"
     backup.restore_backup(io.BytesIO(archive), home)
-    assert open_to_others(home) == {}
+    assert find_public_paths(home) == {}
 
 
-def test_a_backup_is_private_and_what_commands_make_is_too(tmp_path: Path) -> None:
+def test_files_written_by_commands_are_private(tmp_path: Path) -> None:
     data, target = tmp_path / "data", tmp_path / "all.tar"
     shell = Shell({"KNOWLEDGE_EMBEDDING": "none"})
     shell.run_ok("note", "Tea is at four.", "--data", data)
     shell.run_ok("backup", target, "--data", data)
-    assert open_to_others(data) == {} and stat.S_IMODE(target.stat().st_mode) == 0o600
+    assert find_public_paths(data) == {} and stat.S_IMODE(target.stat().st_mode) == 0o600
     assert cli.name
 
 
@@ -106,7 +106,7 @@ print(oct(os.umask(0o022)))
 
 
 def test_a_command_leaves_the_umask_as_it_was(tmp_path: Path) -> None:
-    """In a process of its own: an engine of another test would hold the umask of this one."""
+    """Runs in a separate process, because an engine of another test may hold the umask of this one."""
     command = [sys.executable, "-c", UMASK, str(tmp_path / "data")]
     environment = {**os.environ, "KNOWLEDGE_EMBEDDING": "none"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
@@ -128,7 +128,7 @@ asyncio.run(main())
 """
 
 
-async def test_what_a_killed_backup_left_is_gone_after_the_next_start(
+async def test_the_copy_of_a_killed_backup_is_deleted_at_the_next_start(
     settings: Settings, parsers: SharedParsers
 ) -> None:
     environment = {**os.environ, "KNOWLEDGE_FAILPOINT": "backup.member:2"}

@@ -1,4 +1,4 @@
-"""Hostile files cost themselves and nobody else: search answers all the while, and each has an outcome in words."""
+"""Hostile files fail with a reason, and search answers while they are processed."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tests.support.engines import WAIT_SECONDS, add_note, search_ids
 PROGRAM = b"\x7fELF\x02\x01\x01" + bytes(4000)
 
 
-def hostile() -> Iterator[tuple[str, bytes]]:
-    """Damaged, lying, locked, huge and endless, of every kind that the tests can make."""
+def make_hostile_files() -> Iterator[tuple[str, bytes]]:
+    """Yield damaged, mislabelled, encrypted, huge and deeply nested files."""
     pdf = documents.Pdf()
     pdf.text((72, 700, 12, "Words that are long enough to be a text layer of their own"))
     whole = {
@@ -41,7 +41,7 @@ def hostile() -> Iterator[tuple[str, bytes]]:
 
 
 async def outcome(engine: LocalEngine, name: str, content: bytes) -> str:
-    """How it ended, in words."""
+    """Add a file, and return the error message or the status of its job."""
     try:
         job = await engine.add(NewFile(filename=name, content=Content.from_bytes(content)))
     except KnowledgeError as error:
@@ -54,9 +54,9 @@ async def outcome(engine: LocalEngine, name: str, content: bytes) -> str:
     return ended.status.value
 
 
-async def test_search_answers_while_hostile_files_go_through(local: LocalEngine) -> None:
+async def test_search_answers_while_hostile_files_are_processed(local: LocalEngine) -> None:
     note = await add_note(local, "the harbour is open")
-    adding = asyncio.gather(*(outcome(local, name, content) for name, content in hostile()))
+    adding = asyncio.gather(*(outcome(local, name, content) for name, content in make_hostile_files()))
     searches = 0
     while not adding.done():
         assert note.id in await search_ids(local, "harbour")

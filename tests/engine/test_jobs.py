@@ -1,4 +1,4 @@
-"""Jobs: accepted at once, told about, cancelled, retried, and never half done."""
+"""Jobs: accepted at once, reported, cancelled, retried, and atomic."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from knowledge.testing import make_test_engine
 from tests.support.engines import WAIT_SECONDS, add_note, make_file, wait_until_done
 
 
-async def test_a_job_tells_how_it_went(engine: Engine) -> None:
+async def test_an_ended_job_reports_its_document_and_times(engine: Engine) -> None:
     job = await engine.add(make_file("one.txt", "first of all"))
     assert job.filename == "one.txt" and job.kind is JobKind.ADD
     ended = await wait_until_done(engine, job)
@@ -67,7 +67,7 @@ async def test_jobs_are_listed_newest_first_and_by_status(engine: Engine) -> Non
     assert [job.id for job in (await engine.jobs(JobFilter(status=JobStatus.FAILED))).items] == [bad.id]
 
 
-async def test_a_job_that_is_not_there_says_so(engine: Engine) -> None:
+async def test_an_unknown_job_is_not_found(engine: Engine) -> None:
     with pytest.raises(JobNotFound):
         await engine.job(10**9)
 
@@ -113,7 +113,7 @@ async def test_notes_overtake_bulk_imports(local: LocalEngine) -> None:
             await local.cancel(job.id)
 
 
-async def test_a_job_whose_parser_dies_runs_twice_more_and_is_then_failed_with_that_reason(settings: Settings) -> None:
+async def test_a_job_whose_parser_dies_is_retried_twice_and_then_failed(settings: Settings) -> None:
     parsers = Parsers(parser="tests.data.extract.hostile_parsers:crashes")
     engine = make_test_engine(settings, parsers=parsers)
     engine.start()
@@ -129,7 +129,7 @@ async def test_a_job_whose_parser_dies_runs_twice_more_and_is_then_failed_with_t
         await asyncio.to_thread(engine.close)
 
 
-async def test_a_cancel_that_meets_a_job_between_its_claim_and_its_beginning_is_not_lost(
+async def test_a_cancel_between_the_claim_and_the_start_of_a_job_is_not_lost(
     settings: Settings, parsers: Parsers
 ) -> None:
     engine = make_test_engine(settings, parsers=parsers)  # not started: this test is the worker
@@ -150,16 +150,16 @@ async def test_a_cancel_that_meets_a_job_between_its_claim_and_its_beginning_is_
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has the fork server and /proc")
-async def test_what_the_first_document_needs_can_be_made_ready_before_it(settings: Settings, tmp_path: Path) -> None:
-    """The fork server has loaded the tokenizer, and nothing is left of the text that was read for it."""
+async def test_warming_up_loads_the_tokenizer_in_the_fork_server(settings: Settings, tmp_path: Path) -> None:
+    """The tokenizer library is mapped in the fork server, and no file or job is left of the warm-up text."""
     text = tmp_path / "one.txt"
     text.write_text("first of all")
     with Parsers() as parsers:
         with parsers.parse(Source(text, "one.txt")) as parsing:  # from then on the formats are loaded
             assert [page.text for page in parsing] == ["first of all"]
-        nursery = parsers._launcher
-        assert isinstance(nursery, ForkServerClient) and nursery._process is not None
-        maps = Path(f"/proc/{nursery._process.pid}/maps")
+        fork_server = parsers._launcher
+        assert isinstance(fork_server, ForkServerClient) and fork_server._process is not None
+        maps = Path(f"/proc/{fork_server._process.pid}/maps")
         before = maps.read_text()
         with closing(make_test_engine(settings, parsers=parsers)) as engine:
             engine._parts.ingest.warm_up()
@@ -168,7 +168,7 @@ async def test_what_the_first_document_needs_can_be_made_ready_before_it(setting
             assert (await engine.jobs(JobFilter())).total == 0
 
 
-async def test_what_is_published_beside_other_work_is_indexed_with_it_and_what_is_alone_waits_for_nothing(
+async def test_a_change_is_indexed_together_with_jobs_that_are_about_to_publish(
     local: LocalEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(follower, "GATHER_SECONDS", 10 * WAIT_SECONDS)
@@ -184,7 +184,7 @@ async def test_what_is_published_beside_other_work_is_indexed_with_it_and_what_i
     assert indexer.changes_behind == 0
 
 
-async def test_who_waits_for_a_change_is_not_kept_waiting_for_others(
+async def test_a_caller_that_waits_for_a_change_does_not_wait_for_other_jobs(
     local: LocalEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(follower, "GATHER_SECONDS", 10 * WAIT_SECONDS)

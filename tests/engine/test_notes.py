@@ -1,4 +1,4 @@
-"""Notes change in place, whole, and keep what they are."""
+"""Updating notes: in place, atomic, with id, collection and tags kept."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def test_an_updated_note_keeps_its_id_collection_and_tags(engine: Engine) 
     assert await search_ids(engine, '"long answers"') == []
 
 
-async def test_a_title_that_was_given_outlives_the_text(engine: Engine) -> None:
+async def test_a_given_title_is_kept_when_the_text_changes(engine: Engine) -> None:
     note = await add_note(engine, "first text", title="Preferences")
     assert (await engine.update_note(note.id, "second text")).title == "Preferences"
 
@@ -35,7 +35,7 @@ async def test_only_notes_can_be_updated(engine: Engine) -> None:
         await engine.update_note(10**9, "other")
 
 
-async def test_concurrent_updates_end_with_one_of_the_texts_whole(engine: Engine) -> None:
+async def test_concurrent_updates_end_with_exactly_one_of_the_texts(engine: Engine) -> None:
     note = await add_note(engine, "zero")
     texts = [f"number {number} wins" for number in range(6)]
     await asyncio.gather(*(engine.update_note(note.id, text) for text in texts))
@@ -46,7 +46,7 @@ async def test_concurrent_updates_end_with_one_of_the_texts_whole(engine: Engine
     assert await engine.verify() == []
 
 
-async def test_while_a_note_changes_it_is_found_all_the_time_and_never_twice(local: LocalEngine) -> None:
+async def test_a_note_is_found_exactly_once_at_any_time_during_an_update(local: LocalEngine) -> None:
     note = await add_note(local, "harbour number 0", title="Ledger")
     for number in range(1, 8):
         changing = asyncio.create_task(local.update_note(note.id, f"harbour number {number}"))

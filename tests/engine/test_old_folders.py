@@ -34,19 +34,19 @@ async def test_an_older_folder_answers_as_before(dump: Path, settings: Settings,
         await asyncio.to_thread(engine.close)
 
 
-def test_a_folder_of_a_newer_program_is_refused_and_left_untouched(settings: Settings) -> None:
+def test_a_folder_of_a_newer_version_is_refused_and_left_untouched(settings: Settings) -> None:
     path = restore_dump(DUMPS[-1], settings.data)
     with sqlite3.connect(path) as newer:
         newer.execute("UPDATE alembic_version SET version_num = '9999'")
         newer.execute("CREATE TABLE of_tomorrow (secret TEXT)")
     newer.close()
-    before = contents(settings.data)
+    before = digest_files(settings.data)
     with pytest.raises(StorageFailed, match="newer version"):
         make_test_engine(settings)
-    assert contents(settings.data) == before
+    assert digest_files(settings.data) == before
 
 
-def contents(folder: Path) -> dict[str, str]:
+def digest_files(folder: Path) -> dict[str, str]:
     return {
         str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in folder.rglob("*")

@@ -1,4 +1,4 @@
-"""Unclean starts: counted for every job that was being done, never for another, and each ends in a way that is told."""
+"""Crashes of the server: counted for the jobs that were running, which are quarantined and then failed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def claim_any(engine: LocalEngine) -> JobClaim:
 
 
 def end_uncleanly(engine: LocalEngine, times: int = 1) -> Recovery:
-    """Do to the store what so many servers do that begin the next job and are killed, and the next start after each."""
+    """Simulate in the store that a server claims the next job and is killed, and the recovery at the next start."""
     recovery = Recovery(0, (), ())
     for _ in range(times):
         claim_any(engine)
@@ -52,7 +52,7 @@ def unclean_starts(engine: LocalEngine) -> dict[int, int]:
 
 @pytest.fixture
 def stopped(settings: Settings, parsers: SharedParsers) -> Iterator[LocalEngine]:
-    """An engine that does no job: the test does."""
+    """An engine whose workers are not started: the test claims the jobs."""
     engine = make_test_engine(settings, parsers=parsers)
     yield engine
     if not engine.is_closed:
@@ -61,7 +61,7 @@ def stopped(settings: Settings, parsers: SharedParsers) -> Iterator[LocalEngine]
 
 @asynccontextmanager
 async def started(engine: LocalEngine, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[LocalEngine]:
-    """The engine as it goes on after unclean ends, without the delay that an operator is given."""
+    """Start the engine after crashes, without the delay that lets an operator cancel quarantined jobs."""
     monkeypatch.setattr(runtime, "ALONE_DELAY_SECONDS", 0.0)
     monkeypatch.setattr(workers, "OUTSIDE_KILL_SECONDS", 0.0)
     engine.start()
@@ -74,7 +74,7 @@ async def started(engine: LocalEngine, monkeypatch: pytest.MonkeyPatch) -> Async
 # -- counting ---------------------------------------------------------------------------------------
 
 
-async def test_an_unclean_end_counts_for_the_jobs_that_were_being_done_and_for_no_other(stopped: LocalEngine) -> None:
+async def test_a_crash_counts_only_for_the_jobs_that_were_running(stopped: LocalEngine) -> None:
     running = [await stopped.add(make_file(f"{number}.txt", f"number {number}")) for number in range(2)]
     waiting = await stopped.add(make_file("later.txt", "it waits"))
     for _ in running:
@@ -85,7 +85,7 @@ async def test_an_unclean_end_counts_for_the_jobs_that_were_being_done_and_for_n
     assert [(await stopped.job(job.id)).status for job in (*running, waiting)] == [JobStatus.QUEUED] * 3
 
 
-async def test_a_clean_end_counts_for_no_job_not_even_for_one_that_could_not_be_ended(
+async def test_a_clean_stop_counts_for_no_job_even_if_one_stayed_claimed(
     stopped: LocalEngine, settings: Settings, parsers: SharedParsers
 ) -> None:
     job = await stopped.add(make_file("one.txt", "it stays claimed, as if its store had been in trouble"))
@@ -98,7 +98,7 @@ async def test_a_clean_end_counts_for_no_job_not_even_for_one_that_could_not_be_
     again.close()
 
 
-async def test_after_two_unclean_ends_a_job_waits_for_its_turn_alone(stopped: LocalEngine) -> None:
+async def test_after_two_crashes_a_job_is_quarantined(stopped: LocalEngine) -> None:
     job = await stopped.add(make_file("one.txt", "first of all"))
     assert end_uncleanly(stopped).alone == ()
     (named,) = end_uncleanly(stopped).alone
@@ -108,7 +108,7 @@ async def test_after_two_unclean_ends_a_job_waits_for_its_turn_alone(stopped: Lo
     assert claim is not None and claim.runs_alone
 
 
-async def test_a_job_beside_which_the_server_always_ends_is_failed_with_that_reason_and_can_be_retried(
+async def test_a_job_that_always_crashes_the_server_is_failed_and_can_be_retried(
     stopped: LocalEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = await stopped.add(make_file("one.txt", "first of all"))
@@ -119,13 +119,13 @@ async def test_a_job_beside_which_the_server_always_ends_is_failed_with_that_rea
     assert failed.error.code == "job_crashed" and "retry" in failed.error.hint
     assert "ended uncleanly 5 times" in failed.error.message and "3 of them while it ran alone" in failed.error.message
     async with started(stopped, monkeypatch) as engine:
-        assert (await engine.job(job.id)).status is JobStatus.FAILED, "a start does not begin it again"
+        assert (await engine.job(job.id)).status is JobStatus.FAILED, "a start does not run it again"
         await engine.retry(job.id)
         assert unclean_starts(engine) == {job.id: 0}
         assert (await wait_until_done(engine, job)).status is JobStatus.COMPLETED
 
 
-async def test_an_innocent_job_completes_after_as_many_unclean_ends_as_it_may_have(
+async def test_a_harmless_job_completes_after_one_crash_less_than_the_limit(
     stopped: LocalEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = "\n\n".join(f"Paragraph {number} about rivers." for number in range(400))
@@ -136,7 +136,7 @@ async def test_an_innocent_job_completes_after_as_many_unclean_ends_as_it_may_ha
         assert await engine.verify() == []
 
 
-async def test_a_crawl_that_gets_on_is_never_failed_by_unclean_ends(stopped: LocalEngine) -> None:
+async def test_a_crawl_that_makes_progress_is_never_failed_by_crashes(stopped: LocalEngine) -> None:
     store, crawls = stopped._parts.jobs, stopped._parts.crawls
     stopped._parts.crawler.close()  # this test is the crawler
     job = await stopped.crawl(NewCrawl(url="http://example.com/"))
@@ -144,9 +144,9 @@ async def test_a_crawl_that_gets_on_is_never_failed_by_unclean_ends(stopped: Loc
         claim = store.claim_crawl() or store.claim_crawl(alone=True)
         assert claim is not None
         crawls.begin_crawl(job.id, NewFrontierEntry(f"page {number}", f"http://example.com/{number}", 0))
-        spot = crawls.next_entry(job.id)
-        if number % (LIMIT - 1) == 0 and spot is not None:
-            crawls.close_entry(spot, CrawledPage(spot.url, PageOutcome.CREATED))
+        entry = crawls.next_entry(job.id)
+        if number % (LIMIT - 1) == 0 and entry is not None:
+            crawls.close_entry(entry, CrawledPage(entry.url, PageOutcome.CREATED))
         assert job_recovery.recover_jobs(stopped._parts.database).failed == ()
     assert (await stopped.job(job.id)).status is JobStatus.QUEUED
 
@@ -162,44 +162,42 @@ class Clock:
         return self.now
 
 
-async def two_jobs_of_which_the_first_runs_alone(engine: LocalEngine) -> tuple[Job, Job]:
+async def add_quarantined_and_other(engine: LocalEngine) -> tuple[Job, Job]:
     alone = await engine.add(make_file("alone.txt", "it was being done twice"))
     end_uncleanly(engine, MAX_UNCLEAN_STARTS)
     return alone, await engine.add(make_file("other.txt", "it came later"))
 
 
-async def test_a_job_that_must_run_alone_comes_after_the_others_and_nothing_is_begun_beside_it(
+async def test_a_quarantined_job_runs_after_the_others_and_without_any_beside_it(
     stopped: LocalEngine,
 ) -> None:
-    alone, other = await two_jobs_of_which_the_first_runs_alone(stopped)
-    turns = ClaimScheduler(stopped._parts.jobs)
-    turns.expect_alone_job()
-    first = turns.claim(most_urgent_only=False)
+    alone, other = await add_quarantined_and_other(stopped)
+    claims = ClaimScheduler(stopped._parts.jobs)
+    claims.expect_alone_job()
+    first = claims.claim(most_urgent_only=False)
     assert first is not None and first.id == other.id
-    assert turns.claim(most_urgent_only=False) is None, "another job is still being done"
+    assert claims.claim(most_urgent_only=False) is None, "another job is still being done"
     stopped._parts.jobs.mark_cancelled(first)
-    assert turns.end_job(), "whoever found nothing is told to look again"
-    second = turns.claim(most_urgent_only=False)
+    assert claims.end_job(), "idle workers should try to claim again"
+    second = claims.claim(most_urgent_only=False)
     assert second is not None and second.id == alone.id
     await stopped.add(NewNote(text="even a note has to wait"))
-    assert turns.claim(most_urgent_only=True) is None
-    turns.end_job()
-    assert turns.claim(most_urgent_only=True) is not None
+    assert claims.claim(most_urgent_only=True) is None
+    claims.end_job()
+    assert claims.claim(most_urgent_only=True) is not None
 
 
-async def test_a_job_that_must_run_alone_is_not_put_off_for_ever_by_new_ones(stopped: LocalEngine) -> None:
-    alone, _ = await two_jobs_of_which_the_first_runs_alone(stopped)
+async def test_a_quarantined_job_is_not_starved_by_new_jobs(stopped: LocalEngine) -> None:
+    alone, _ = await add_quarantined_and_other(stopped)
     clock = Clock()
-    turns = ClaimScheduler(stopped._parts.jobs, clock)
-    turns.expect_alone_job()
+    claims = ClaimScheduler(stopped._parts.jobs, clock)
+    claims.expect_alone_job()
     clock.now = MAX_WAIT_SECONDS
-    claim = turns.claim(most_urgent_only=False)
+    claim = claims.claim(most_urgent_only=False)
     assert claim is not None and claim.id == alone.id
 
 
-async def test_after_a_start_a_job_that_must_run_alone_can_be_cancelled_before_it_begins(
-    settings: Settings, parsers: SharedParsers
-) -> None:
+async def test_a_quarantined_job_can_be_cancelled_before_it_starts(settings: Settings, parsers: SharedParsers) -> None:
     engine = make_test_engine(settings, parsers=parsers, model=HostileModel("end", settings.data))
     job = await engine.add(make_file("poison.txt", f"{DEADLY_WORD} in it"))
     end_uncleanly(engine, MAX_UNCLEAN_STARTS)
@@ -212,26 +210,26 @@ async def test_after_a_start_a_job_that_must_run_alone_can_be_cancelled_before_i
 
 
 @pytest.mark.parametrize("kind", ["a new document", "the same under another title"])
-async def test_a_job_that_ends_its_process_ends_a_child_when_it_runs_alone_and_is_failed_with_that_reason(
+async def test_a_quarantined_job_that_crashes_its_child_is_failed_with_that_reason(
     settings: Settings, parsers: SharedParsers, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     engine = make_test_engine(settings, parsers=parsers, model=HostileModel("end", settings.data))
     if kind == "a new document":
         job = await engine.add(NewNote(text=f"{DEADLY_WORD} in a note"))
     else:
-        job = await renamed(engine)
+        job = await queue_poisoned_title(engine)
     end_uncleanly(engine, MAX_UNCLEAN_STARTS)
     async with started(engine, monkeypatch):
         ended = await engine.wait(job.id, WAIT_SECONDS)
         assert ended.status is JobStatus.FAILED and ended.error is not None
         assert ended.error.code == "job_crashed" and f"knowledge jobs retry {job.id}" in ended.error.hint
-        assert "SIGKILL" in ended.error.message and "no other job beside it" in ended.error.message
+        assert "SIGKILL" in ended.error.message and "no other job was running" in ended.error.message
         other = await engine.add(NewNote(text="the server lives on"))
         assert (await wait_until_done(engine, other)).status is JobStatus.COMPLETED
 
 
-async def renamed(engine: LocalEngine) -> Job:
-    """The job that embeds a document again, because its new title has the deadly word."""
+async def queue_poisoned_title(engine: LocalEngine) -> Job:
+    """Queue a job that embeds a document again because its new title has the deadly word."""
     engine._parts.models.start()
     await engine.add(make_file("tea.txt", "tea at noon"))
     published = engine._parts.ingest.run(claim_any(engine), lambda *_: None, lambda: False)
@@ -240,7 +238,7 @@ async def renamed(engine: LocalEngine) -> Job:
     return engine._parts.acceptor.queue_embedding(document, Scope())
 
 
-async def test_a_job_that_freezes_can_be_cancelled_within_a_second_while_it_runs_alone(
+async def test_a_quarantined_job_that_hangs_can_be_cancelled_within_a_second(
     settings: Settings, parsers: SharedParsers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = make_test_engine(settings, parsers=parsers, model=HostileModel("freeze", settings.data))
@@ -258,11 +256,11 @@ async def test_a_job_that_freezes_can_be_cancelled_within_a_second_while_it_runs
         ).status is JobStatus.COMPLETED
 
 
-async def test_a_child_that_dies_because_the_whole_service_ends_fails_no_job(
+async def test_a_child_killed_together_with_the_server_fails_no_job(
     settings: Settings, parsers: SharedParsers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = make_test_engine(settings, parsers=parsers, model=HostileModel("end", settings.data))
-    job = await engine.add(make_file("one.txt", f"{DEADLY_WORD} stands for a kill from outside"))
+    job = await engine.add(make_file("one.txt", f"{DEADLY_WORD} simulates a kill from outside"))
     end_uncleanly(engine, MAX_UNCLEAN_STARTS)
     monkeypatch.setattr(runtime, "ALONE_DELAY_SECONDS", 0.0)
     monkeypatch.setattr(workers, "OUTSIDE_KILL_SECONDS", WAIT_SECONDS)

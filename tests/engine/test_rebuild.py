@@ -1,4 +1,4 @@
-"""An index that cannot be used, damaged or of an older version: what people see until there is another."""
+"""Searches while a lost index is being rebuilt."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from knowledge.testing import SharedParsers, make_test_engine
 from tests.support.engines import WAIT_SECONDS, add_note
 
 
-async def test_an_answer_says_that_the_index_is_still_being_built(
+async def test_an_answer_notes_that_the_index_is_being_rebuilt(
     settings: Settings, parsers: SharedParsers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = make_test_engine(settings, parsers=parsers)

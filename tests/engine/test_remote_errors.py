@@ -1,4 +1,4 @@
-"""What a caller hears when the engine elsewhere is dead, slow, somebody else, or closed to it."""
+"""Errors of a remote engine that is down, slow, not an engine, or refuses the key."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from knowledge.model import Content, NewFile, NewNote, Query
 from knowledge.surfaces.http.guard import wrap_in_guard
 from knowledge.surfaces.rest import make_rest_app
 
-Speaker = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 HTML = b"HTTP/1.1 502 Bad Gateway\r\nContent-Type: text/html\r\nContent-Length: 15\r\n\r\n<h1>Sorry</h1>\n"
 OTHER_JSON = b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 12\r\n\r\n{"hello": 1}'
@@ -40,20 +40,20 @@ NOT_FOUND = (
 
 
 @asynccontextmanager
-async def speaking(speak: Speaker) -> AsyncIterator[str]:
-    """A server on loopback that is no engine."""
+async def serve_connections(handle: Handler) -> AsyncIterator[str]:
+    """Run a TCP server on loopback that is not an engine."""
     tasks: set[asyncio.Task[None]] = set()
 
-    async def meet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
         tasks.add(task)
         try:
-            await speak(reader, writer)
+            await handle(reader, writer)
         finally:
             writer.close()
 
-    server = await asyncio.start_server(meet, "127.0.0.1", 0)
+    server = await asyncio.start_server(connected, "127.0.0.1", 0)
     try:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     finally:
@@ -63,13 +63,13 @@ async def speaking(speak: Speaker) -> AsyncIterator[str]:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def saying(reply: bytes) -> Speaker:
-    async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+def send_reply(reply: bytes) -> Handler:
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(reply)
         await writer.drain()
 
-    return speak
+    return handle
 
 
 @asynccontextmanager
@@ -87,7 +87,7 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-async def test_a_dead_engine_is_unreachable_and_its_address_is_named() -> None:
+async def test_the_error_for_an_engine_that_is_down_names_its_url() -> None:
     url = f"http://127.0.0.1:{free_port()}"
     async with remote(url) as engine:
         with pytest.raises(EngineUnreachable, match=url) as raised:
@@ -96,7 +96,7 @@ async def test_a_dead_engine_is_unreachable_and_its_address_is_named() -> None:
     assert "KB_ENGINE_URL" in raised.value.hint
 
 
-async def test_a_password_in_the_address_is_not_shown() -> None:
+async def test_a_password_in_the_url_is_not_shown() -> None:
     async with remote(f"http://user:secret@127.0.0.1:{free_port()}") as engine:
         with pytest.raises(EngineUnreachable) as raised:
             await engine.status()
@@ -104,17 +104,17 @@ async def test_a_password_in_the_address_is_not_shown() -> None:
 
 
 @pytest.mark.parametrize("reply", [HTML, OTHER_JSON, b"SSH-2.0-OpenSSH\r\n", b""])
-async def test_somebody_else_at_the_address_is_no_engine(reply: bytes) -> None:
-    async with speaking(saying(reply)) as url, remote(url) as engine:
+async def test_another_server_at_the_url_is_not_an_engine(reply: bytes) -> None:
+    async with serve_connections(send_reply(reply)) as url, remote(url) as engine:
         with pytest.raises(EngineUnreachable, match=url):
             await engine.job(1)
 
 
-async def test_a_slow_engine_is_told_from_a_dead_one() -> None:
-    async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def test_a_slow_engine_exceeds_the_deadline() -> None:
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()
 
-    async with speaking(speak) as url:
+    async with serve_connections(silent) as url:
         http = open_http_client(url)
         engine = RemoteEngine(http)
         request = http.build_request
@@ -124,23 +124,22 @@ async def test_a_slow_engine_is_told_from_a_dead_one() -> None:
         await engine.close()
 
 
-async def test_an_address_that_is_none_says_what_to_set() -> None:
-    with pytest.raises(InvalidParameter, match="not the address") as raised:
+async def test_the_error_for_an_invalid_url_names_the_setting() -> None:
+    with pytest.raises(InvalidParameter, match="not an http or https URL") as raised:
         connect("engine:8000")
     assert "KB_ENGINE_URL" in raised.value.hint
 
 
-async def test_an_error_comes_back_with_its_class_and_its_facts() -> None:
+async def test_an_error_keeps_its_class_hint_and_details() -> None:
     reply = ACCEPTED.replace("{}", str(len(NOT_FOUND)), 1).replace("{}", NOT_FOUND).encode()
-    async with speaking(saying(reply)) as url, remote(url) as engine:
+    async with serve_connections(send_reply(reply)) as url, remote(url) as engine:
         with pytest.raises(DocumentNotFound, match="gone") as raised:
             await engine.document(7)
     assert (raised.value.hint, raised.value.details) == ("look", {"document_id": 7})
 
 
-async def test_an_add_is_sent_again_when_the_line_breaks_and_happens_once(local: LocalEngine) -> None:
-    """The first answer is lost on its way back."""
-    lossy = LosesAnswers(httpx.ASGITransport(app=make_rest_app(local)), losses=1)
+async def test_an_add_is_repeated_after_a_network_error_and_happens_once(local: LocalEngine) -> None:
+    lossy = LossyTransport(httpx.ASGITransport(app=make_rest_app(local)), losses=1)
     async with httpx.AsyncClient(transport=lossy, base_url="http://127.0.0.1") as http:
         job = await RemoteEngine(http).add(NewFile(filename="tea.txt", content=Content.from_bytes(b"tea at noon")))
     assert lossy.seen == 2
@@ -149,26 +148,26 @@ async def test_an_add_is_sent_again_when_the_line_breaks_and_happens_once(local:
     assert (await local.status()).documents == 1
 
 
-async def test_what_would_happen_twice_is_not_sent_again(local: LocalEngine) -> None:
+async def test_a_request_that_is_not_idempotent_is_not_repeated(local: LocalEngine) -> None:
     job = await local.add(NewNote(text="tea at noon"))
     await local.wait(job.id, 20)
-    lossy = LosesAnswers(httpx.ASGITransport(app=make_rest_app(local)), losses=1)
+    lossy = LossyTransport(httpx.ASGITransport(app=make_rest_app(local)), losses=1)
     async with httpx.AsyncClient(transport=lossy, base_url="http://127.0.0.1") as http:
         with pytest.raises(EngineUnreachable):
             await RemoteEngine(http).clear()
     assert lossy.seen == 1
 
 
-async def test_a_line_that_stays_broken_is_not_tried_for_ever(local: LocalEngine) -> None:
-    lossy = LosesAnswers(httpx.ASGITransport(app=make_rest_app(local)), losses=9)
+async def test_a_request_is_repeated_only_once(local: LocalEngine) -> None:
+    lossy = LossyTransport(httpx.ASGITransport(app=make_rest_app(local)), losses=9)
     async with httpx.AsyncClient(transport=lossy, base_url="http://127.0.0.1") as http:
         with pytest.raises(EngineUnreachable):
             await RemoteEngine(http).search(Query(text="tea"))
     assert lossy.seen == 2
 
 
-class LosesAnswers(httpx.AsyncBaseTransport):
-    """A network that delivers the request and then breaks."""
+class LossyTransport(httpx.AsyncBaseTransport):
+    """A transport that delivers the request and loses the response."""
 
     def __init__(self, inner: httpx.AsyncBaseTransport, losses: int) -> None:
         self._inner, self._losses, self.seen = inner, losses, 0
@@ -179,11 +178,11 @@ class LosesAnswers(httpx.AsyncBaseTransport):
         if self._losses:
             self._losses -= 1
             await response.aclose()
-            raise httpx.ReadError("the line broke")
+            raise httpx.ReadError("connection lost")
         return response
 
 
-async def test_a_wrong_key_says_what_to_set(local: LocalEngine, settings: Settings) -> None:
+async def test_the_error_for_a_wrong_key_names_the_setting(local: LocalEngine, settings: Settings) -> None:
     closed = settings.model_copy(update={"api_key": _secret("right")})
     transport = httpx.ASGITransport(app=wrap_in_guard(make_rest_app(local), closed))
     async with httpx.AsyncClient(transport=transport, base_url="http://engine:8000") as http:
@@ -194,7 +193,7 @@ async def test_a_wrong_key_says_what_to_set(local: LocalEngine, settings: Settin
         assert (await RemoteEngine(http).with_key("right").status()).documents == 0
 
 
-async def test_errors_of_the_engine_are_the_same_from_afar(local: LocalEngine) -> None:
+async def test_a_remote_engine_raises_the_same_errors_as_a_local_one(local: LocalEngine) -> None:
     transport = httpx.ASGITransport(app=make_rest_app(local, max_file_bytes=1 << 20))
     async with httpx.AsyncClient(transport=transport, base_url="http://engine:8000") as http:
         engine = RemoteEngine(http)
@@ -216,5 +215,5 @@ def _secret(text: str) -> object:
     return SecretStr(text)
 
 
-def test_every_error_has_a_code_of_its_own() -> None:
+def test_every_error_class_has_a_unique_code() -> None:
     assert len({error.code for error in ERRORS_BY_CODE.values()}) == len(ERRORS_BY_CODE)

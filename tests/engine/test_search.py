@@ -1,4 +1,4 @@
-"""Search as people expect it, through the engine's door."""
+"""Search through the Engine protocol: modes, phrases, filters, paging, joined passages and spelling."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ async def test_every_mode_finds_and_scores_between_0_and_1(engine: Engine, mode:
         ("x", "solve for x first"),
     ],
 )
-async def test_words_of_every_kind_are_found(engine: Engine, question: str, text: str) -> None:
+async def test_identifiers_numbers_and_other_scripts_are_found(engine: Engine, question: str, text: str) -> None:
     note = await add_note(engine, text)
     await add_note(engine, "nothing to see here")
     answer = await engine.search(Query(text=question, mode=SearchMode.TEXT))
     assert [hit.document.id for hit in answer.hits] == [note.id]
 
 
-async def test_a_quoted_phrase_must_stand_as_it_is(engine: Engine) -> None:
+async def test_a_quoted_phrase_matches_exactly(engine: Engine) -> None:
     exact = await add_note(engine, "the red house stands")
     await add_note(engine, "the house is red")
     assert await search_ids(engine, '"red house"') == [exact.id]
@@ -62,7 +62,7 @@ async def test_a_blank_question_is_refused(engine: Engine, question: str) -> Non
 @pytest.mark.parametrize(
     "question", ["🎉🎉", "the of and", "x" * 10_000, "why " * 2_500, '"unclosed', "a AND (b", "\x00"]
 )
-async def test_odd_questions_have_an_answer_or_a_clear_error(engine: Engine, question: str) -> None:
+async def test_odd_questions_have_an_answer_or_an_empty_query_error(engine: Engine, question: str) -> None:
     await add_note(engine, "the of and why")
     with suppress(EmptyQuery):
         await engine.search(Query(text=question))
@@ -88,7 +88,7 @@ async def test_pages_never_repeat_a_passage(engine: Engine) -> None:
     assert len(seen) == len(set(seen)) == 25
 
 
-async def test_a_threshold_keeps_what_is_relevant(engine: Engine) -> None:
+async def test_a_threshold_drops_less_relevant_hits(engine: Engine) -> None:
     await add_note(engine, "the kettle boils water")
     await add_note(engine, "a boat with water in it")
     every = await engine.search(Query(text="kettle boils water"))
@@ -97,7 +97,7 @@ async def test_a_threshold_keeps_what_is_relevant(engine: Engine) -> None:
     assert [hit.score for hit in above.hits] == [best]
 
 
-async def test_explain_shows_what_each_step_gave(engine: Engine) -> None:
+async def test_explain_returns_the_scores_of_each_step(engine: Engine) -> None:
     await add_note(engine, "the kettle boils water")
     answer = await engine.search(Query(text="kettle", explain=True))
     assert answer.explanation and answer.hits[0].explanation
@@ -114,14 +114,14 @@ async def test_titles_and_headings_are_searched_like_text(engine: Engine) -> Non
 
 
 def long_section(subject: str, paragraphs: int) -> str:
-    """Paragraphs that make a passage each, all about one thing."""
+    """Make paragraphs about one subject, each long enough for a chunk."""
     filler = " ".join(f"detail{number} of it" for number in range(40))
     return "\n\n".join(
         f"The {subject} and the {subject} again, part {number}: {filler}." for number in range(paragraphs)
     )
 
 
-async def test_neighbours_that_match_are_one_passage(engine: Engine) -> None:
+async def test_adjacent_relevant_chunks_are_one_hit(engine: Engine) -> None:
     guide = await add_file(
         engine, "guide.md", f"# Guide\n\n## Kettle\n\n{long_section('kettle', 3)}\n\n## Boat\n\nOars."
     )
@@ -131,11 +131,11 @@ async def test_neighbours_that_match_are_one_passage(engine: Engine) -> None:
     assert answer.total == 1
     (hit,) = answer.hits
     chunks = await engine.chunks(guide.id)
-    assert hit.chunk in chunks, "the best of them keeps its own id, text and place"
+    assert hit.chunk in chunks, "the chunk of the hit is the best of the joined ones"
     assert all(f"part {number}:" in hit.text for number in range(3)) and hit.text.count("# Guide") == 1
 
 
-async def test_one_document_leaves_room_for_others_that_match(engine: Engine) -> None:
+async def test_one_document_does_not_fill_the_page_if_others_match(engine: Engine) -> None:
     sections = "\n\n".join(f"## Kettle {name}\n\nThe kettle is {name}. {'And so on. ' * 30}" for name in SECTIONS)
     await add_file(
         engine, "kettles.md", "\n\n".join(f"{part}\n\n## Other\n\nOars." for part in sections.split("\n\n## "))
@@ -150,7 +150,7 @@ async def test_one_document_leaves_room_for_others_that_match(engine: Engine) ->
 SECTIONS = ("red", "green", "blue", "white", "black", "brown", "old", "new", "tall", "flat")
 
 
-async def test_copies_do_not_stand_above_what_is_different(engine: Engine) -> None:
+async def test_near_duplicates_rank_below_different_passages(engine: Engine) -> None:
     text = "The kettle is descaled in spring with vinegar, then rinsed twice with cold water and left to dry."
     for name in ("first", "second", "third", "fourth"):
         await add_note(engine, text, collection=name)
@@ -172,7 +172,7 @@ async def test_pages_of_joined_and_moved_passages_neither_repeat_nor_skip(engine
     assert {page.total for page in paged} == {whole.total}
 
 
-async def test_an_index_that_cannot_be_read_is_told_as_such(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unreadable_index_raises_index_failed(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     def bad_disk(*_: object, **__: object) -> None:
         raise OSError(5, "Input/output error")
 
@@ -196,7 +196,7 @@ async def test_an_index_that_cannot_be_read_is_told_as_such(engine: Engine, monk
         ("voltmetr-reading", "voltmeter"),
     ],
 )
-async def test_a_word_with_one_wrong_letter_still_finds(engine: Engine, typed: str, meant: str) -> None:
+async def test_a_word_with_one_wrong_letter_is_corrected(engine: Engine, typed: str, meant: str) -> None:
     note = await add_note(engine, f"about {meant} and what belongs to it")
     await add_note(engine, "nothing to see here")
     answer = await engine.search(Query(text=typed, mode=SearchMode.TEXT, explain=True))
@@ -207,13 +207,13 @@ async def test_a_word_with_one_wrong_letter_still_finds(engine: Engine, typed: s
 
 
 @pytest.mark.parametrize("typed", ["tae", "boet", "sha257", "COVID-18", "parse_confg", '"retreival"', "KERNAL"])
-async def test_short_words_names_numbers_and_quotes_are_taken_as_they_stand(engine: Engine, typed: str) -> None:
+async def test_short_words_names_numbers_and_quotes_are_not_corrected(engine: Engine, typed: str) -> None:
     await add_note(engine, "tea boat sha256 covid-19 parse_config retrieval kernel")
     answer = await engine.search(Query(text=f"zebra {typed}", mode=SearchMode.TEXT, explain=True))
     assert answer.explanation and answer.explanation["instead"] == {}
 
 
-async def test_a_word_that_is_there_is_not_exchanged(engine: Engine) -> None:
+async def test_a_word_with_a_match_is_not_corrected(engine: Engine) -> None:
     await add_note(engine, "the retreival of it")
     right = await add_note(engine, "the retrieval of it")
     answer = await engine.search(Query(text="retrieval", mode=SearchMode.TEXT, explain=True))
@@ -221,7 +221,7 @@ async def test_a_word_that_is_there_is_not_exchanged(engine: Engine) -> None:
     assert answer.explanation and answer.explanation["instead"] == {}
 
 
-async def test_a_word_is_looked_for_in_the_collections_that_are_asked(engine: Engine) -> None:
+async def test_corrections_come_from_the_searched_collections(engine: Engine) -> None:
     await add_note(engine, "the retrieval of it", collection="other")
     note = await add_note(engine, "the retreivel of it", collection="mine")
     asked = Query(text="retreival", mode=SearchMode.TEXT, filter=SearchFilter(collections=("mine",)), explain=True)
@@ -230,7 +230,7 @@ async def test_a_word_is_looked_for_in_the_collections_that_are_asked(engine: En
     assert answer.explanation and answer.explanation["instead"] == {"retreival": ["retreivel"]}
 
 
-async def test_a_phrase_is_found_however_many_passages_hold_its_words(engine: Engine) -> None:
+async def test_a_phrase_is_found_among_many_passages_with_its_words(engine: Engine) -> None:
     for number in range(120):
         await add_note(engine, f"house red house red, number {number}: a house that is red, and red")
     exact = await add_note(engine, "far away, among very many other things and a great deal of rain, a small red house")

@@ -1,4 +1,4 @@
-"""`verify` reads the database from end to end; backup and restore pass on nothing that it would name."""
+"""`verify` finds damage in the database, and backup and restore refuse damaged data."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SEED = 16
 
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory: pytest.TempPathFactory, parsers: SharedParsers) -> Iterator[Path]:
-    """A data folder whose database has a few hundred pages, closed."""
+    """The data folder of a closed engine, with a database of a few hundred pages."""
     import asyncio
 
     data = tmp_path_factory.mktemp("filled") / "data"
@@ -53,7 +53,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory, parsers: SharedParsers) -> 
 
 
 def leaf_pages(database: Path) -> list[int]:
-    """The leaf pages that a table or an index uses."""
+    """Return the numbers of the leaf pages in use."""
     connection = sqlite3.connect(database)
     try:
         rows = connection.execute("SELECT pageno FROM dbstat WHERE pagetype = 'leaf'")
@@ -72,12 +72,12 @@ def overwrite(database: Path, page: int, randomness: random.Random) -> None:
         file.write(randomness.randbytes(PAGE_BYTES))
 
 
-def copied(filled: Path, target: Path) -> Path:
+def copy_folder(filled: Path, target: Path) -> Path:
     shutil.copytree(filled, target)
     return target / "knowledge.db"
 
 
-def test_each_of_fifty_overwritten_leaf_pages_is_noticed(filled: Path, tmp_path: Path) -> None:
+def test_each_of_fifty_overwritten_leaf_pages_is_found(filled: Path, tmp_path: Path) -> None:
     randomness, database = random.Random(SEED), tmp_path / "knowledge.db"
     pages = leaf_pages(filled / "knowledge.db")
     assert list(check_database(filled / "knowledge.db")) == [] and len(pages) >= 50
@@ -87,32 +87,32 @@ def test_each_of_fifty_overwritten_leaf_pages_is_noticed(filled: Path, tmp_path:
         assert list(check_database(database)), page
 
 
-def verified(data: Path) -> tuple[int, str]:
+def run_verify(data: Path) -> tuple[int, str]:
     result = Shell({"KNOWLEDGE_EMBEDDING": "none"}).run("verify", "--data", data)
     assert "Traceback" not in result.output
     return result.exit_code, result.output
 
 
 @pytest.mark.parametrize("table", ["chunks", "contents", "jobs", "ix_chunks_digest"])
-def test_the_command_names_a_damaged_page_and_what_to_do(filled: Path, tmp_path: Path, table: str) -> None:
-    database, randomness = copied(filled, tmp_path / "data"), random.Random(SEED)
+def test_the_command_reports_a_damaged_page_with_a_hint(filled: Path, tmp_path: Path, table: str) -> None:
+    database, randomness = copy_folder(filled, tmp_path / "data"), random.Random(SEED)
     connection = sqlite3.connect(database)
     query = "SELECT pageno FROM dbstat WHERE name = ? AND pagetype = 'leaf' ORDER BY pageno DESC"
     (page,) = connection.execute(query, (table,)).fetchone()
     connection.close()
     overwrite(database, page, randomness)
-    code, printed = verified(tmp_path / "data")
+    code, printed = run_verify(tmp_path / "data")
     assert code == cli_errors.FAILED and "knowledge restore" in printed
     assert table != "chunks" or "Long text" in printed or "Tea" in printed
 
 
 @pytest.mark.long
-def test_the_command_notices_each_of_fifty_overwritten_leaf_pages(filled: Path, tmp_path: Path) -> None:
+def test_the_command_finds_each_of_fifty_overwritten_leaf_pages(filled: Path, tmp_path: Path) -> None:
     randomness = random.Random(SEED)
     for page in randomness.sample(leaf_pages(filled / "knowledge.db"), 50):
         data = tmp_path / f"data-{page}"
-        overwrite(copied(filled, data), page, randomness)
-        assert verified(data)[0] == cli_errors.FAILED, page
+        overwrite(copy_folder(filled, data), page, randomness)
+        assert run_verify(data)[0] == cli_errors.FAILED, page
         shutil.rmtree(data)
 
 
@@ -124,7 +124,7 @@ async def change_passage(settings: Settings, before: str, after: str) -> None:
     assert changed
 
 
-async def test_a_passage_changed_in_place_is_named_with_its_document(engine: Engine, settings: Settings) -> None:
+async def test_a_changed_passage_is_reported_with_its_document(engine: Engine, settings: Settings) -> None:
     tea = await add_note(engine, "Tea is at four.", title="When tea is")
     await add_note(engine, "Coffee is at ten.", title="When coffee is")
     assert await engine.verify() == []
@@ -134,7 +134,7 @@ async def test_a_passage_changed_in_place_is_named_with_its_document(engine: Eng
     assert "When tea is" in finding.message and "add it again" in finding.hint
 
 
-async def test_a_new_title_is_no_damage(engine: Engine) -> None:
+async def test_a_new_title_is_not_reported_as_damage(engine: Engine) -> None:
     note = await add_note(engine, "Tea is at four.", title="When tea is")
     for number in range(5):
         await engine.edit(note.id, DocumentEdit(title=f"Tea time {number}"))
@@ -150,7 +150,7 @@ async def test_a_backup_of_a_damaged_database_is_refused(engine: Engine, setting
     assert not list(settings.data.glob("backup-*"))
 
 
-async def test_a_backup_without_one_of_its_originals_is_refused(engine: Engine, settings: Settings) -> None:
+async def test_a_backup_with_a_damaged_original_is_refused(engine: Engine, settings: Settings) -> None:
     note = await add_note(engine, "Tea is at four.", title="When tea is")
     (settings.data / "files" / note.sha256[:2] / note.sha256).write_text("Tea is at five.")
     with pytest.raises(DatabaseFailed, match="When tea is"):
@@ -158,7 +158,7 @@ async def test_a_backup_without_one_of_its_originals_is_refused(engine: Engine, 
 
 
 def test_the_command_makes_no_backup_of_a_damaged_database(filled: Path, tmp_path: Path) -> None:
-    database = copied(filled, tmp_path / "data")
+    database = copy_folder(filled, tmp_path / "data")
     with sqlite3.connect(database) as connection:
         connection.execute("UPDATE chunks SET text = 'x' || text")
     connection.close()
@@ -168,14 +168,14 @@ def test_the_command_makes_no_backup_of_a_damaged_database(filled: Path, tmp_pat
     assert not target.exists() and "Traceback" not in result.output
 
 
-async def archived(engine: LocalEngine) -> dict[str, bytes]:
+async def read_backup(engine: LocalEngine) -> dict[str, bytes]:
     data = b"".join([piece async for piece in (await engine.backup()).pieces])
     with tarfile.open(fileobj=io.BytesIO(data)) as tar:
         return {member.name: tar.extractfile(member).read() for member in tar}  # type: ignore[union-attr]
 
 
-def packed(members: dict[str, bytes]) -> io.BytesIO:
-    """A backup with these members, whose manifest agrees with its database."""
+def pack_backup(members: dict[str, bytes]) -> io.BytesIO:
+    """Make a backup of these members, with a manifest that matches its database."""
     manifest = json.loads(members[backup.MANIFEST_MEMBER])
     manifest["database_sha256"] = hashlib.sha256(members[backup.DATABASE_MEMBER]).hexdigest()
     out = io.BytesIO()
@@ -188,18 +188,18 @@ def packed(members: dict[str, bytes]) -> io.BytesIO:
     return out
 
 
-async def test_a_backup_that_holds_damage_is_not_restored(local: LocalEngine, tmp_path: Path) -> None:
+async def test_a_damaged_backup_is_not_restored(local: LocalEngine, tmp_path: Path) -> None:
     await add_note(local, "Tea is at four.", title="When tea is")
-    members = await archived(local)
+    members = await read_backup(local)
     members[backup.DATABASE_MEMBER] = members[backup.DATABASE_MEMBER].replace(b"Tea is at four.", b"Tea is at five.")
     home = tmp_path / "restored"
     with pytest.raises(DatabaseFailed, match="When tea is") as refused:
-        backup.restore_backup(packed(members), home)
+        backup.restore_backup(pack_backup(members), home)
     assert "older" in refused.value.hint
     assert not home.exists() and not list(tmp_path.glob("restored.restoring-*"))
 
 
-def test_a_finding_of_an_older_server_is_understood() -> None:
+def test_a_finding_of_an_older_server_can_be_loaded() -> None:
     from knowledge.wire import FindingsShape, load
 
     older = {"clean": False, "findings": [{"part": "index", "message": "It is damaged"}]}

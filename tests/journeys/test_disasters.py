@@ -100,7 +100,9 @@ async def test_verify_names_the_original_that_is_gone_and_adding_it_again_mends_
         assert await engine.verify() == []
 
 
-@pytest.mark.parametrize(("damage", "says"), [(empty, "has 0 bytes instead of"), (garble, "has other bytes")])
+@pytest.mark.parametrize(
+    ("damage", "says"), [(empty, "has 0 bytes instead of"), (garble, "its SHA-256 does not match")]
+)
 async def test_verify_tells_a_damaged_original_from_a_short_one(
     settings: Settings, parsers: SharedParsers, damage: Callable[[Path], None], says: str
 ) -> None:
@@ -112,7 +114,7 @@ async def test_verify_tells_a_damaged_original_from_a_short_one(
 
 
 @pytest.mark.parametrize(
-    ("name", "says"), [("*.idx", ".idx of the index has other bytes"), ("vectors.rows", "other vectors of document")]
+    ("name", "says"), [("*.idx", ".idx is damaged"), ("vectors.rows", "different vectors of document")]
 )
 async def test_verify_names_what_is_damaged_in_the_index(
     settings: Settings, parsers: SharedParsers, name: str, says: str

@@ -135,7 +135,7 @@ def test_a_job_that_kills_or_freezes_the_server_is_failed_and_every_other_job_is
         assert process.poll() is None
         assert failed["status"] == "failed" and failed["error"]["code"] == "job_crashed"
         reason = "SIGKILL" if deed == "end" else "took longer than"
-        assert reason in failed["error"]["message"] and "no other job beside it" in failed["error"]["message"]
+        assert reason in failed["error"]["message"] and "no other job was running" in failed["error"]["message"]
         told = Shell({"KB_ENGINE_URL": service.url}).run_ok("jobs", "--status", "failed")
         assert reason in " ".join(told.split()) and "note" in told
     assert "runs alone" in service.log()

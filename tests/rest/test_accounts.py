@@ -64,7 +64,7 @@ async def ended(local: LocalEngine, http: httpx.AsyncClient, accepted: httpx.Res
     assert accepted.status_code == 202, accepted.text
     address = f"/jobs/{accepted.json()['job_id']}"
     starter = Scope((await http.get(address)).json()["owner"])
-    await local.scoped(starter).wait(accepted.json()["job_id"], WAIT_SECONDS)
+    await local.with_scope(starter).wait(accepted.json()["job_id"], WAIT_SECONDS)
     job: Json = (await http.get(address)).json()
     return job
 
@@ -310,7 +310,7 @@ async def test_an_archive_does_not_get_around_the_room_of_an_account(
         job = await wait_until_done(
             ada, await ada.add(NewFile(filename="tea.zip", content=Content.from_bytes(packed.getvalue())))
         )
-        assert sum("was left out" in warning for warning in job.warnings) == 2
+        assert sum("was skipped" in warning for warning in job.warnings) == 2
         for each in (await ada.jobs(JobFilter())).items:
             await wait_until_done(ada, each)
         assert (await ada.status()).documents == 2

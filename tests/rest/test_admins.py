@@ -22,14 +22,14 @@ SPELLINGS = (ADMIN, ADMIN.upper(), ADMIN.title())
 
 @pytest.mark.parametrize("name", SPELLINGS)
 async def test_nobody_registers_with_the_name_of_an_admin(engine: Engine, name: str) -> None:
-    with pytest.raises(Forbidden, match="kept for an admin") as refused:
+    with pytest.raises(Forbidden, match="reserved for an admin") as refused:
         await engine.accounts.register(name, PASSWORD)
     assert "knowledge user add" in refused.value.hint
     await engine.accounts.add(ADMIN)
-    with pytest.raises(Forbidden, match="kept for an admin"):
+    with pytest.raises(Forbidden, match="reserved for an admin"):
         await engine.accounts.register(name, PASSWORD)
     await engine.accounts.remove(ADMIN)
-    with pytest.raises(Forbidden, match="kept for an admin"):
+    with pytest.raises(Forbidden, match="reserved for an admin"):
         await engine.accounts.register(name, PASSWORD)
     assert await engine.accounts.list_all() == []
 
@@ -80,7 +80,7 @@ async def test_backup_keys_for_others_and_another_model_are_the_operators(engine
             person.accounts.issue_key(ADMIN, "mine"),
             person.reindex("openai:http://127.0.0.1:9/v1#model"),
         ):
-            with pytest.raises(AdminRequired, match="for the operator of this server alone"):
+            with pytest.raises(AdminRequired, match="Only the operator of this server"):
                 await verb
     assert [key.name for key in await ada.accounts.list_keys()] == ["login"]
     assert await engine_for_key(engine, (await engine.accounts.issue_key("ada", "shell")).secret)

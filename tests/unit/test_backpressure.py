@@ -1,4 +1,4 @@
-"""Jobs wait while many requests come at once, but not for longer than they may."""
+"""Backpressure: workers pause while many requests are active, for a limited time."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from contextlib import ExitStack
 from knowledge.engine.jobs.backpressure import BACKPRESSURE_REQUESTS, Backpressure
 
 LONG_SECONDS = 60.0
-"""The longest that a job may wait in a test where it must not wait for this."""
+"""A pause that a test never waits for."""
 LIMIT_SECONDS = 20.0
-"""Far less than that: a job that is not held up has ended by then, on a busy machine too."""
+"""Far below LONG_SECONDS, and enough for a worker that does not pause on a busy machine."""
 SHORT_SECONDS = 0.3
 
 
-def enter_requests(courtesy: Backpressure, count: int) -> ExitStack:
+def enter_requests(backpressure: Backpressure, count: int) -> ExitStack:
     requests = ExitStack()
     for _ in range(count):
-        requests.enter_context(courtesy.track_request())
+        requests.enter_context(backpressure.track_request())
     return requests
 
 
 class Work:
-    """A job on a thread of its own, which says when it begins to wait and when it goes on."""
+    """A worker thread that sets events when it starts to yield and when it goes on."""
 
-    def __init__(self, courtesy: Backpressure) -> None:
-        self._courtesy = courtesy
+    def __init__(self, backpressure: Backpressure) -> None:
+        self._backpressure = backpressure
         self.started, self.ended = threading.Event(), threading.Event()
         self.seconds = 0.0
         threading.Thread(target=self._run, daemon=True).start()
@@ -34,29 +34,29 @@ class Work:
 
     def _run(self) -> None:
         self.started.set()
-        began = time.monotonic()
-        self._courtesy.yield_to_requests()
-        self.seconds = time.monotonic() - began
+        started_at = time.monotonic()
+        self._backpressure.yield_to_requests()
+        self.seconds = time.monotonic() - started_at
         self.ended.set()
 
 
-def test_a_few_requests_hold_up_no_work() -> None:
-    courtesy = Backpressure(LONG_SECONDS)
-    with enter_requests(courtesy, BACKPRESSURE_REQUESTS - 1):
-        assert Work(courtesy).ended.wait(LIMIT_SECONDS)
+def test_a_few_requests_do_not_pause_workers() -> None:
+    backpressure = Backpressure(LONG_SECONDS)
+    with enter_requests(backpressure, BACKPRESSURE_REQUESTS - 1):
+        assert Work(backpressure).ended.wait(LIMIT_SECONDS)
 
 
-def test_work_waits_until_the_crowd_is_in() -> None:
-    courtesy = Backpressure(LONG_SECONDS)
-    with enter_requests(courtesy, BACKPRESSURE_REQUESTS):
-        work = Work(courtesy)
+def test_a_worker_pauses_until_fewer_requests_are_active() -> None:
+    backpressure = Backpressure(LONG_SECONDS)
+    with enter_requests(backpressure, BACKPRESSURE_REQUESTS):
+        work = Work(backpressure)
         assert not work.ended.wait(SHORT_SECONDS)
     assert work.ended.wait(LIMIT_SECONDS)
 
 
-def test_work_goes_on_when_the_crowd_never_ends() -> None:
-    courtesy = Backpressure(yield_seconds=SHORT_SECONDS)
-    with enter_requests(courtesy, BACKPRESSURE_REQUESTS):
-        work = Work(courtesy)
+def test_a_worker_goes_on_after_its_pause_while_requests_stay_active() -> None:
+    backpressure = Backpressure(yield_seconds=SHORT_SECONDS)
+    with enter_requests(backpressure, BACKPRESSURE_REQUESTS):
+        work = Work(backpressure)
         assert work.ended.wait(LIMIT_SECONDS)
     assert work.seconds >= SHORT_SECONDS

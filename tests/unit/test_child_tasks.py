@@ -1,4 +1,4 @@
-"""What children do besides handing over pages: split, identify, unpack; and what the server believes of it."""
+"""Child process tasks: split, identify, unpack; and the validation of their results in the server."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def parsers(request: pytest.FixtureRequest) -> Iterator[Parsers]:
         yield started
 
 
-def kept(tmp_path: Path, content: bytes, filename: str = "a.txt") -> Source:
+def write_source(tmp_path: Path, content: bytes, filename: str = "a.txt") -> Source:
     path = tmp_path / "document"
     path.write_bytes(content)
     return Source(path, filename)
@@ -57,7 +57,7 @@ def never() -> bool:
 def test_a_child_splits_a_note_as_the_splitter_does(parsers: Parsers, tmp_path: Path) -> None:
     splitter = Splitter(granite.load_tokenizer(), "Tea")
     expected = [*splitter.feed(PageText(TEXT)), *splitter.finish()]
-    with read_document(parsers, kept(tmp_path, TEXT.encode()), NOTE, never) as reading:
+    with read_document(parsers, write_source(tmp_path, TEXT.encode()), NOTE, never) as reading:
         assert (reading.facts.title, reading.facts.doc_type, reading.language) == ("Tea", "note", "en")
         page, *pieces = reading
     assert page == PageSummary(None, PageText("").method, None, len(TEXT), is_blank=False)
@@ -69,7 +69,7 @@ def test_a_child_unpacks_an_archive_and_says_which_member_is_damaged(parsers: Pa
     with zipfile.ZipFile(buffer, "w") as archive:
         for name in ("a.txt", "b.txt", "c.txt"):
             archive.writestr(name, f"words of {name}")
-    source = kept(tmp_path, buffer.getvalue().replace(b"words of b", b"worms of b"), "a.zip")
+    source = write_source(tmp_path, buffer.getvalue().replace(b"words of b", b"worms of b"), "a.zip")
     seen: dict[str, bytes | str] = {}
     with parsers.unpack(source) as unpacking:
         for name, pieces in unpacking:
@@ -85,7 +85,7 @@ def test_a_container_is_identified_by_a_child(parsers: Parsers, tmp_path: Path) 
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         archive.writestr("word/document.xml", "<x/>")
-    source = kept(tmp_path, buffer.getvalue(), "a.zip")
+    source = write_source(tmp_path, buffer.getvalue(), "a.zip")
     assert formats.identify_by_first_bytes(source) is None
     assert parsers.identify(source) == "docx"
 
@@ -94,24 +94,24 @@ def test_a_container_is_identified_by_a_child(parsers: Parsers, tmp_path: Path) 
     ("name", "expected"),
     [("spins", errors.ParserTooSlow), ("sends_rubbish", errors.ParserDied), ("crashes", errors.ParserDied)],
 )
-def test_a_parser_that_misbehaves_costs_the_document_that_was_to_be_split(
+def test_a_parser_that_hangs_or_crashes_fails_only_its_document(
     tmp_path: Path, name: str, expected: type[errors.KnowledgeError]
 ) -> None:
     limits = ParserLimits(seconds=2 if name == "spins" else 60, seconds_per_page=0)
     with Parsers(limits, parser=f"{HOSTILE}:{name}") as parsers, pytest.raises(expected):
-        list(read_document(parsers, kept(tmp_path, b"x"), DOCUMENT, never).__enter__())
+        list(read_document(parsers, write_source(tmp_path, b"x"), DOCUMENT, never).__enter__())
 
 
-def test_a_cancelled_job_ends_a_child_that_splits(tmp_path: Path) -> None:
+def test_a_cancelled_job_ends_its_splitting_child(tmp_path: Path) -> None:
     looks = iter([False, True])
     with Parsers(parser=f"{HOSTILE}:hangs") as parsers, pytest.raises(errors.Cancelled):
-        read_document(parsers, kept(tmp_path, b"x"), DOCUMENT, lambda: next(looks)).__enter__()
+        read_document(parsers, write_source(tmp_path, b"x"), DOCUMENT, lambda: next(looks)).__enter__()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the fork server is for Linux")
 def test_the_fork_server_has_one_thread_with_everything_loaded(tmp_path: Path) -> None:
     with Parsers(fork=True) as parsers:
-        with read_document(parsers, kept(tmp_path, TEXT.encode()), NOTE, never) as reading:
+        with read_document(parsers, write_source(tmp_path, TEXT.encode()), NOTE, never) as reading:
             list(reading)
         children = Path("/proc/self/task").glob("*/children")
         pids = [pid for task in children for pid in task.read_text().split()]
@@ -120,8 +120,8 @@ def test_the_fork_server_has_one_thread_with_everything_loaded(tmp_path: Path) -
         assert servers and all(len(list(Path(f"/proc/{pid}/task").iterdir())) == 1 for pid in servers)
 
 
-class Sent:
-    """A child that has sent these frames and ended."""
+class EndedChild:
+    """A child process that has sent these frames and ended."""
 
     pid = None
 
@@ -135,7 +135,7 @@ class Sent:
         pass
 
     def wait_for_exit(self) -> object:
-        raise AssertionError("it is not asked how it ended")
+        raise AssertionError("the exit status must not be read")
 
 
 FACTS = frames.dump_frame(FrameKind.FACTS, {"doc_type": "txt"})
@@ -165,15 +165,15 @@ ANSWER = frames.dump_frame(FrameKind.ANSWER, {"language": "en"})
         [FACTS, ANSWER, frames.HEADER.pack(b"P", 100_001) + b'{"x":' + b"[" * 99_995 + b"\n"],
     ],
 )
-def test_a_child_that_was_taken_over_is_not_believed(sent: list[bytes]) -> None:
-    child = Sent(*sent)
+def test_invalid_frames_of_a_compromised_child_are_refused(sent: list[bytes]) -> None:
+    child = EndedChild(*sent)
     child.wait_for_exit = lambda: None  # type: ignore[method-assign]
     reading = DocumentReading(lambda: child, 0, ParserLimits(), never, watch_memory=False)  # type: ignore[arg-type, return-value]
     with pytest.raises(errors.ParserDied, match="invalid data"), reading:
         list(reading)
 
 
-def test_facts_that_are_too_long_to_be_believed_go_without_their_metadata() -> None:
+def test_facts_over_the_size_limit_lose_their_metadata() -> None:
     from knowledge.extract.base import Facts
 
     frame = frames.dump_facts(Facts("txt", title="Tea", metadata={str(number): "x" * 2000 for number in range(1000)}))
@@ -184,7 +184,7 @@ def test_facts_that_are_too_long_to_be_believed_go_without_their_metadata() -> N
 @pytest.mark.parametrize("members", [MAX_MEMBERS, MAX_MEMBERS + 1, 70_000])
 @pytest.mark.parametrize("before", [b"", b"#!/bin/sh\n"])
 def test_the_members_of_an_archive_are_counted_before_it_is_opened(members: int, before: bytes) -> None:
-    """More than 65,535 need the larger record at the end (zip64)."""
+    """More than 65,535 members need the ZIP64 end record."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         archive.comment = b"a comment"
@@ -201,25 +201,25 @@ def test_the_members_of_an_archive_are_counted_before_it_is_opened(members: int,
 @pytest.mark.parametrize(
     "head", [b"<!---->" * 600, b"<!--" * 1000, b"<?xml" * 800, b" " * 4096, b"<!-- -->" * 500 + b"<html", b"<" * 4096]
 )
-def test_the_first_bytes_of_a_file_are_looked_at_in_no_time(tmp_path: Path, head: bytes) -> None:
-    source = kept(tmp_path, head + b"x")
+def test_hostile_first_bytes_are_identified_in_linear_time(tmp_path: Path, head: bytes) -> None:
+    source = write_source(tmp_path, head + b"x")
     began = time.process_time()
     formats.identify_by_first_bytes(source)
     assert time.process_time() - began < 0.5
 
 
-def test_a_page_behind_comments_is_a_page(tmp_path: Path) -> None:
+def test_an_html_page_behind_comments_is_identified(tmp_path: Path) -> None:
     page = b"\xef\xbb\xbf <?xml version='1.0'?> <!-- a --><!-- b -->\n<!DOCTYPE html><p>x"
-    assert formats.identify_by_first_bytes(kept(tmp_path, page, "a.xls")) == "html"
+    assert formats.identify_by_first_bytes(write_source(tmp_path, page, "a.xls")) == "html"
 
 
-def test_the_title_of_a_long_note_is_looked_for_at_its_beginning() -> None:
+def test_the_title_of_a_note_is_searched_only_at_its_beginning() -> None:
     assert make_note_title("\n\n# Tea \nwater") == "Tea"
     assert make_note_title("\n" * 5_000_000 + "late") == "Note"
 
 
 @pytest.mark.parametrize("link", ["/a?b=c#d", "http://[::1]:80/x", "//other.example/ü", "https://e.example:8443/%zz"])
-def test_every_address_that_a_child_finds_is_believed(link: str) -> None:
+def test_every_url_that_a_child_resolves_passes_validation(link: str) -> None:
     found = resolve_link("https://e.example/", link)
     assert found is not None and is_normalized_url(found)
 
@@ -227,11 +227,11 @@ def test_every_address_that_a_child_finds_is_believed(link: str) -> None:
 @pytest.mark.parametrize(
     "url", ["", "file:///etc/passwd", "http://[", "http://a b/", "http://a@b/", "https://ü/", "http://" + "a" * 3000]
 )
-def test_what_is_no_address_is_not_believed(url: str) -> None:
+def test_an_invalid_url_from_a_child_is_refused(url: str) -> None:
     assert not is_normalized_url(url)
 
 
-def test_a_table_below_a_line_of_blanks_is_split_in_no_time() -> None:
+def test_a_table_below_a_line_of_blanks_is_split_in_linear_time() -> None:
     splitter = Splitter(granite.load_tokenizer(), "")
     began = time.process_time()
     pieces: list[SplitPassage] = [*splitter.feed(PageText("a|b\n" + " " * 200_000 + "x|")), *splitter.finish()]

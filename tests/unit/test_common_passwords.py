@@ -1,4 +1,4 @@
-"""The passwords that somebody who guesses tries first are known, and those that people should choose are not."""
+"""The check for common passwords."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from knowledge.engine.passwords import is_common_password
         "changeme", "trustno1", "superman", "secret12", "knowledge", "  password  ", "test1234", "!@#$%^&*",
     ],
 )  # fmt: skip
-def test_what_everybody_tries_is_common(password: str) -> None:
+def test_a_common_password_is_recognised(password: str) -> None:
     assert is_common_password(password)
 
 
 @pytest.mark.parametrize(
     "password", ["ada.lovelace", "ADA.LOVELACE", "ecalevol.ada", "ada.lovelace1", "ada.lovelace2026!"]
 )
-def test_a_persons_own_name_is_common_for_them_alone(password: str) -> None:
+def test_the_username_is_a_common_password_for_its_account_only(password: str) -> None:
     assert is_common_password(password, "Ada.Lovelace")
     assert not is_common_password(password, "bob")
 
@@ -33,5 +33,5 @@ def test_a_persons_own_name_is_common_for_them_alone(password: str) -> None:
     ["correct horse", "wrong horse", "another staple", "a long enough password", "long enough", "Zb7#qLw9", "84629173",
      "password of my garden", "monkey-93847261", "тихий океан", "eine lange reise"],
 )  # fmt: skip
-def test_what_few_people_think_of_is_not_common(password: str) -> None:
+def test_an_uncommon_password_is_accepted(password: str) -> None:
     assert not is_common_password(password, "ada")

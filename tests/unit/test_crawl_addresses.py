@@ -1,4 +1,4 @@
-"""Addresses of pages: one name for each, and no way into a trap."""
+"""URL normalization, canonical URLs and crawler traps."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BASE = "https://docs.example.com/guide/start"
 
 
 @pytest.mark.parametrize(
-    ("link", "address"),
+    ("link", "url"),
     [
         ("next", "https://docs.example.com/guide/next"),
         ("../up/./down/", "https://docs.example.com/up/down/"),
@@ -44,8 +44,8 @@ BASE = "https://docs.example.com/guide/start"
         ("/" + "long" * 1000, None),
     ],
 )
-def test_a_link_leads_to_one_address_or_to_none(link: str, address: str | None) -> None:
-    assert resolve_link(BASE, link) == address
+def test_a_link_is_resolved_to_a_normalized_url_or_to_none(link: str, url: str | None) -> None:
+    assert resolve_link(BASE, link) == url
 
 
 @pytest.mark.parametrize(
@@ -57,20 +57,20 @@ def test_a_link_leads_to_one_address_or_to_none(link: str, address: str | None) 
         "https://docs.example.com/a/index.html?x=1&y=2",
     ],
 )
-def test_a_page_has_one_name_however_it_is_linked(other: str) -> None:
+def test_all_urls_of_a_page_have_one_canonical_url(other: str) -> None:
     assert canonicalize_url(other) == canonicalize_url("https://docs.example.com/a?x=1&y=2")
 
 
-def test_pages_that_differ_in_a_parameter_are_two() -> None:
+def test_pages_that_differ_in_a_parameter_have_different_canonical_urls() -> None:
     assert canonicalize_url("https://e.example/a?id=1") != canonicalize_url("https://e.example/a?id=2")
 
 
 @given(st.text(max_size=60))
-def test_no_link_can_be_written_that_breaks_anything(link: str) -> None:
+def test_normalization_never_fails_and_is_idempotent(link: str) -> None:
     url = resolve_link(BASE, link)
     if url is not None:
         assert url.isascii()
-        assert resolve_link(url, url) == url, "written out twice it is the same"
+        assert resolve_link(url, url) == url
         assert canonicalize_url(canonicalize_url(url)) == canonicalize_url(url)
 
 
@@ -78,11 +78,11 @@ def test_no_link_can_be_written_that_breaks_anything(link: str) -> None:
     ("pattern", "hit"),
     [("/archive/", True), ("*/archive/*", True), ("/archive/20??/*", True), ("*.pdf", False), ("/Archive/", False)],
 )
-def test_patterns_are_parts_of_an_address_or_globs(pattern: str, hit: bool) -> None:
+def test_exclude_patterns_are_substrings_or_globs(pattern: str, hit: bool) -> None:
     assert (find_excluding_pattern("https://e.example/archive/2024/old", (pattern,)) == pattern) is hit
 
 
-def test_a_path_that_repeats_itself_is_a_trap() -> None:
+def test_a_path_that_repeats_itself_is_a_crawler_trap() -> None:
     assert is_crawler_trap("https://e.example/a/b/a/b/a/b/a/b")
     assert not is_crawler_trap("https://e.example/2024/01/01/a")
 
@@ -93,7 +93,7 @@ def test_www_is_the_same_site_and_another_port_is_not() -> None:
     assert not is_same_site("example.com", "https://example.com:8443/x")
 
 
-def test_a_markdown_file_beside_a_page_is_that_page_again() -> None:
+def test_a_markdown_file_has_html_twins() -> None:
     assert "https://e.example/guide.html" in list_html_twins("https://e.example/guide.html.md")
     assert "https://e.example/guide" in list_html_twins("https://e.example/guide.md")
     assert list_html_twins("https://e.example/guide.html") == ()

@@ -1,4 +1,4 @@
-"""What a crawl sees of a page: links, wishes, and whether there is anything to read."""
+"""Scanning a page: links, robots directives, charset, format and visible text."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from knowledge.engine.crawl.html_scan import choose_canonical_url, scan_page
 from knowledge.engine.crawl.politeness import RetryPolicy
 from knowledge.engine.crawl.response_content import (
-    add_charset,
-    as_utf8,
+    add_charset_meta,
     decode_page,
     filename_of,
     find_charset_override,
     format_of,
+    transcode_to_utf8,
 )
 from knowledge.engine.crawl.sitemaps import iter_locations
 from knowledge.engine.fetch.client import FetchResponse
@@ -26,14 +26,14 @@ URL = "https://e.example/docs/page"
 
 
 def test_links_are_found_as_a_browser_would_find_them() -> None:
-    sight = scan_page(
+    scan = scan_page(
         """<head><base href="/other/"><title><a href="/no1"></title><script>"<a href='/no2'>"</script></head>
         <!-- <a href="/no3"> --><a href=one>1</a><A class="x" HREF='two?a=1&amp;b=2'>2</A>
         <a title="a > b" href="//cdn.example/x">3</a><a name="anchor">4</a><area href="four#part">
         <iframe src="five"></iframe><a href="one">again</a><textarea><a href="/no4"></textarea>""",
         URL,
     )
-    assert sight.links == (
+    assert scan.links == (
         "https://e.example/other/one",
         "https://e.example/other/two?a=1&b=2",
         "https://cdn.example/x",
@@ -42,7 +42,7 @@ def test_links_are_found_as_a_browser_would_find_them() -> None:
     )
 
 
-def test_a_page_may_say_how_it_is_known_and_only_on_its_own_host() -> None:
+def test_a_canonical_url_counts_only_on_the_same_host() -> None:
     own = scan_page('<link rel="canonical" href="https://www.e.example/docs/page/?b=1">', URL)
     foreign = scan_page('<link rel="canonical" href="https://evil.example/">', URL)
     assert choose_canonical_url(own, URL) == "https://e.example/docs/page?b=1"
@@ -50,12 +50,12 @@ def test_a_page_may_say_how_it_is_known_and_only_on_its_own_host() -> None:
 
 
 @pytest.mark.parametrize(
-    "wish", ['<meta name="robots" content="NOINDEX, nofollow">', "<META CONTENT=none NAME=Robots>"]
+    "meta", ['<meta name="robots" content="NOINDEX, nofollow">', "<META CONTENT=none NAME=Robots>"]
 )
-def test_a_page_may_ask_not_to_be_indexed_or_followed(wish: str) -> None:
-    sight = scan_page(wish, URL)
-    assert not sight.may_index
-    assert not sight.may_follow
+def test_noindex_and_nofollow_directives_are_found(meta: str) -> None:
+    scan = scan_page(meta, URL)
+    assert not scan.may_index
+    assert not scan.may_follow
     assert not scan_page("<p>text", URL, robots_header="noindex").may_index
     assert scan_page('<meta name="description" content="noindex">', URL).may_index
 
@@ -69,14 +69,14 @@ def test_a_page_without_text_but_with_a_script_needs_a_browser() -> None:
 
 
 @pytest.mark.parametrize("hostile", ['<a "', '<a href="', "<!--", "<script>", "<a ", "<", "<a x=y ", "<svg ", "<title"])
-def test_hostile_markup_is_read_in_one_go(hostile: str) -> None:
-    began = time.thread_time()
+def test_hostile_markup_is_scanned_in_linear_time(hostile: str) -> None:
+    started = time.thread_time()
     scan_page(hostile * (1_000_000 // len(hostile)), URL)
-    assert time.thread_time() - began < 10, "it would be minutes if each letter were read again and again"
+    assert time.thread_time() - started < 10, "a quadratic scan would take minutes"
 
 
 @given(st.text(alphabet="<>a hrefscipt=\"'/!-&;#\n", max_size=200))
-def test_no_markup_breaks_the_look(text: str) -> None:
+def test_no_markup_breaks_the_scan(text: str) -> None:
     scan_page(text, URL)
 
 
@@ -99,17 +99,17 @@ def page(body: bytes, kind: str = "text/html", url: str = URL) -> FetchResponse:
         ("video/mp4", URL, None),
     ],
 )
-def test_the_type_that_a_site_names_decides_how_a_page_is_read(kind: str, url: str, suffix: str | None) -> None:
+def test_the_content_type_decides_the_format(kind: str, url: str, suffix: str | None) -> None:
     assert format_of(page(b"x", kind, url)) == suffix
 
 
-def test_without_a_type_the_content_decides() -> None:
+def test_without_a_content_type_the_content_decides() -> None:
     assert format_of(page(b"<!DOCTYPE html><p>tea", "")) == ".html"
     assert format_of(page(b"%PDF-1.7 ...", "application/octet-stream")) == ".pdf"
     assert format_of(page(b"\x00\x01", "")) is None
 
 
-def test_files_are_named_after_the_last_part_of_their_address() -> None:
+def test_files_are_named_after_the_last_segment_of_their_url() -> None:
     assert filename_of("https://e.example/a/My%20Paper.pdf", ".pdf") == "My-Paper.pdf"
     assert filename_of("https://e.example/", ".html") == "e.example.html"
     assert filename_of("https://e.example/a/..%2f..%2fetc", ".html") == "etc.html"
@@ -118,28 +118,28 @@ def test_files_are_named_after_the_last_part_of_their_address() -> None:
 RUSSIAN = "Чай на кухне остывает, а дождь за окном всё идёт и идёт."
 
 
-def test_the_encoding_beside_a_page_counts_where_the_page_has_none() -> None:
+def test_the_http_charset_counts_where_the_page_declares_none() -> None:
     body = f"<p>{RUSSIAN}".encode("koi8-r")
     assert find_charset_override(body, "koi8-r") == "koi8-r"
-    assert add_charset(body, "koi8-r").startswith(b'<meta charset="koi8-r">')
+    assert add_charset_meta(body, "koi8-r").startswith(b'<meta charset="koi8-r">')
     assert RUSSIAN in decode_page(body, "koi8-r")
 
 
-def test_utf8_is_believed_whatever_the_page_or_its_server_say() -> None:
+def test_valid_utf8_overrides_the_declared_charset() -> None:
     body = f'<meta charset="iso-8859-1"><p>{RUSSIAN}'.encode()
     assert find_charset_override(body, "cp1251") == "utf-8"
     assert find_charset_override(f"<p>{RUSSIAN}".encode(), "iso8859-1") is None
 
 
-def test_a_page_that_names_its_own_encoding_is_left_alone() -> None:
+def test_a_correctly_declared_charset_is_kept() -> None:
     body = f'<meta charset="windows-1251"><p>{RUSSIAN}'.encode("cp1251")
     assert find_charset_override(body, "iso8859-1") is None
     assert RUSSIAN in decode_page(body, "iso8859-1")
 
 
 def test_sitemaps_are_read_with_and_without_markup() -> None:
-    told = "<urlset xmlns='x'><url><loc> https://e.example/a?x=1&amp;y=2 </loc></url><s:loc><![CDATA[https://e.example/b]]></s:loc>"
-    assert list(iter_locations(told)) == ["https://e.example/a?x=1&y=2", "https://e.example/b"]
+    sitemap = "<urlset xmlns='x'><url><loc> https://e.example/a?x=1&amp;y=2 </loc></url><s:loc><![CDATA[https://e.example/b]]></s:loc>"
+    assert list(iter_locations(sitemap)) == ["https://e.example/a?x=1&y=2", "https://e.example/b"]
     assert list(iter_locations("https://e.example/a\nnot one\nhttps://e.example/b\n")) == [
         "https://e.example/a",
         "https://e.example/b",
@@ -153,13 +153,13 @@ def test_retry_after_is_read_as_seconds_or_as_a_date() -> None:
     assert parse_retry_after(None) is None
 
 
-def test_waits_grow_and_end() -> None:
-    patient = RetryPolicy(attempts=3, first_wait_seconds=1, max_wait_seconds=60)
-    assert [patient.backoff_seconds(attempt, None) for attempt in range(4)] == [1, 2, 4, None]
-    assert patient.backoff_seconds(0, 30) == 30
-    assert patient.backoff_seconds(0, 3600) is None, "a site that wants an hour is not waited for"
+def test_backoff_doubles_and_ends() -> None:
+    policy = RetryPolicy(attempts=3, first_wait_seconds=1, max_wait_seconds=60)
+    assert [policy.backoff_seconds(attempt, None) for attempt in range(4)] == [1, 2, 4, None]
+    assert policy.backoff_seconds(0, 30) == 30
+    assert policy.backoff_seconds(0, 3600) is None, "a Retry-After of an hour is not waited for"
 
 
-def test_a_plain_text_in_an_encoding_that_only_its_site_knows_is_written_anew() -> None:
-    assert as_utf8(RUSSIAN.encode("koi8-r"), "koi8-r").decode() == RUSSIAN
-    assert as_utf8(RUSSIAN.encode(), "koi8-r").decode() == RUSSIAN
+def test_a_plain_text_is_transcoded_from_its_http_charset() -> None:
+    assert transcode_to_utf8(RUSSIAN.encode("koi8-r"), "koi8-r") == RUSSIAN.encode()
+    assert transcode_to_utf8(RUSSIAN.encode(), "koi8-r") is None

@@ -1,4 +1,4 @@
-"""A child process gives the vectors that the server would give, and nothing that happens in it reaches the server."""
+"""The embedding child returns the same vectors as the server, and its crashes and hangs do not affect the server."""
 
 from __future__ import annotations
 
@@ -58,21 +58,21 @@ def test_a_model_in_a_folder_gives_the_same_vectors_in_a_child(tmp_path: Path) -
     assert_same(choice, load(choice))
 
 
-def test_a_remote_model_stays_in_the_server_since_it_only_asks_over_the_network() -> None:
+def test_a_model_behind_an_http_service_gets_no_child() -> None:
     remote = ModelLoader(ModelChoice(spec="openai:http://127.0.0.1:1/v1#tea", key="secret", cache_folder=Path()))
     embedder = BagOfWordsEmbedder()
     with EmbeddingIsolation(LONG, never) as isolation:
         assert isolation.isolate_model(remote, embedder) is embedder
 
 
-def test_a_text_that_ends_its_process_ends_the_child_and_names_the_signal() -> None:
+def test_a_text_that_crashes_the_child_is_reported_with_the_signal() -> None:
     with child_with("end") as child:
         child.embed(["tea"])
         with pytest.raises(JobCrashed, match="SIGKILL"):
             child.embed([DEADLY_WORD])
 
 
-def test_a_text_that_freezes_its_process_is_stopped_after_its_deadline() -> None:
+def test_a_text_that_hangs_the_child_is_stopped_after_its_deadline() -> None:
     with child_with("freeze") as child:
         child.embed(["tea"])
         child._seconds = 0.3
@@ -80,7 +80,7 @@ def test_a_text_that_freezes_its_process_is_stopped_after_its_deadline() -> None
             child.embed([DEADLY_WORD])
 
 
-def test_a_frozen_child_is_left_within_a_second_when_the_job_is_cancelled() -> None:
+def test_a_hanging_child_is_killed_within_a_second_when_the_job_is_cancelled() -> None:
     choice, stopped = ModelChoice(cache_folder=Path()), False
     loader = "tests.support.hostile_models:load_freeze"
     with closing(EmbeddingChild(loader, choice, BagOfWordsEmbedder(), LONG, lambda: stopped)) as child:
@@ -92,13 +92,13 @@ def test_a_frozen_child_is_left_within_a_second_when_the_job_is_cancelled() -> N
     assert child._process is not None and child._process.returncode == -signal.SIGKILL
 
 
-def test_a_child_that_ends_while_it_loads_the_model_is_no_fault_of_the_text() -> None:
-    with child_with("never") as child, pytest.raises(ModelUnavailable, match="process of its own"):
+def test_a_child_that_ends_while_loading_the_model_is_not_blamed_on_the_text() -> None:
+    with child_with("never") as child, pytest.raises(ModelUnavailable, match="in a child process"):
         child.embed(["tea"])
 
 
-@pytest.mark.skipif(os.name != "posix", reason="there are no such signals elsewhere")
-def test_a_signal_to_every_process_of_the_service_does_not_end_a_child_before_the_server() -> None:
+@pytest.mark.skipif(os.name != "posix", reason="needs POSIX signals")
+def test_sigterm_to_every_process_does_not_end_a_child_before_the_server() -> None:
     with child_with("nothing") as child:
         before = child.embed(["tea"])
         assert isinstance(child._process, subprocess.Popen)

@@ -1,4 +1,4 @@
-"""One relevance from 0 to 1, whatever a passage was found by."""
+"""Fusion of BM25 and cosine into a calibrated relevance from 0 to 1."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ def test_words_and_meaning_are_fused_by_their_weights() -> None:
     assert ranking.relevance[0] == pytest.approx(1 / (1 + np.exp(3.94 - 10.94 * score)))
 
 
-def test_a_passage_that_both_sides_like_comes_first() -> None:
+def test_a_passage_found_by_both_sides_comes_first() -> None:
     assert order(fusion.rank_hybrid(candidates((6.0, 0.6), (5.0, 0.85), (0.0, 0.9)), GRANITE_CALIBRATION)) == [2, 3, 1]
 
 
-def test_a_passage_without_a_vector_is_judged_by_words_on_the_same_scale() -> None:
+def test_a_passage_without_a_vector_is_scored_by_words_on_the_same_scale() -> None:
     ranking = fusion.rank_hybrid(candidates((8.0, np.nan), (0.0, 0.55)), GRANITE_CALIBRATION)
     alone = fusion.rank_by_words(candidates((8.0, np.nan)))
     assert ranking.relevance[0] == pytest.approx(alone.relevance[0])
     assert order(ranking) == [1, 2]
 
 
-def test_what_holds_the_quoted_words_stands_above_what_does_not() -> None:
+def test_candidates_with_the_quoted_phrase_rank_above_those_without() -> None:
     plain = candidates((9.0, 0.9), (1.0, 0.6), (8.0, 0.85))
     assert order(fusion.rank_hybrid(plain, GRANITE_CALIBRATION)) == [1, 3, 2]
     ranking = fusion.rank_hybrid(replace(plain, quoted=np.array([False, True, False])), GRANITE_CALIBRATION)
@@ -54,10 +54,10 @@ def test_what_holds_the_quoted_words_stands_above_what_does_not() -> None:
     assert ranking.relevance[1] == fusion.rank_hybrid(plain, GRANITE_CALIBRATION).relevance[1]
 
 
-def test_what_lacks_the_quoted_words_never_reaches_one_half() -> None:
+def test_candidates_without_the_quoted_phrase_stay_below_one_half() -> None:
     found = replace(candidates((9.0, 0.9), (9.0, 0.95)), quoted=np.array([False, True]))
-    lacking, holding = fusion.rank_hybrid(found, GRANITE_CALIBRATION).relevance
-    assert lacking < fusion.MAX_UNQUOTED_FACTOR < holding
+    without, with_phrase = fusion.rank_hybrid(found, GRANITE_CALIBRATION).relevance
+    assert without < fusion.MAX_UNQUOTED_FACTOR < with_phrase
 
 
 def test_each_mode_has_its_own_curve() -> None:
@@ -68,7 +68,7 @@ def test_each_mode_has_its_own_curve() -> None:
     )
 
 
-def test_a_foreign_question_stays_below_one_half_in_every_mode() -> None:
+def test_an_unrelated_question_stays_below_one_half_in_every_mode() -> None:
     found = candidates((1.0, 0.58))
     for ranking in (
         fusion.rank_hybrid(found, GRANITE_CALIBRATION),
@@ -78,17 +78,17 @@ def test_a_foreign_question_stays_below_one_half_in_every_mode() -> None:
         assert ranking.relevance[0] < 0.3
 
 
-def test_equal_passages_keep_the_order_of_their_ids() -> None:
+def test_ties_are_ordered_by_id() -> None:
     assert order(fusion.rank_hybrid(candidates(*[(3.0, 0.7)] * 5), GRANITE_CALIBRATION)) == [1, 2, 3, 4, 5]
 
 
-def test_a_model_is_known_by_its_name() -> None:
+def test_a_calibration_is_found_by_the_name_of_the_model() -> None:
     assert fusion.find_calibration("granite-embedding-30m-english") is GRANITE_CALIBRATION
     assert fusion.find_calibration("sentence-transformers/all-MiniLM-L6-v2") is MINILM_CALIBRATION
     assert fusion.find_calibration("somebody/else") is None
 
 
-def test_an_unknown_model_is_fused_by_rank_and_says_so() -> None:
+def test_an_unknown_model_uses_reciprocal_rank_fusion_and_is_uncalibrated() -> None:
     found = candidates((9.0, 0.1), (8.0, 0.9), (0.0, 0.8), ranks=((0, -1), (1, 0), (-1, 1)))
     ranking = fusion.rank_hybrid(found, None)
     assert order(ranking) == [2, 1, 3]
@@ -97,12 +97,12 @@ def test_an_unknown_model_is_fused_by_rank_and_says_so() -> None:
     assert fusion.rank_hybrid(found, GRANITE_CALIBRATION).calibrated
 
 
-def test_a_question_of_words_that_nobody_has_scores_nothing() -> None:
+def test_a_question_of_unknown_words_scores_zero() -> None:
     assert fusion.rank_by_words(candidates((0.0, 0.6), ceiling=0.0)).score[0] == 0.0
 
 
 @given(st.lists(st.tuples(st.floats(0, 50), st.floats(-1, 1) | st.just(float("nan"))), max_size=30))
-def test_relevance_lies_between_0_and_1_and_gives_the_order(rows: list[tuple[float, float]]) -> None:
+def test_relevance_is_between_0_and_1_and_determines_the_order(rows: list[tuple[float, float]]) -> None:
     for model in (GRANITE_CALIBRATION, MINILM_CALIBRATION, None):
         for ranking in (fusion.rank_hybrid(candidates(*rows), model), fusion.rank_by_meaning(candidates(*rows), model)):
             ordered = ranking.relevance[ranking.order]

@@ -1,4 +1,4 @@
-"""Which callers may use which verb of the engine."""
+"""The permission table of engine verbs."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ ADMIN = Caller(CallerKind.ACCOUNT, 3, "root", is_admin=True)
 OPERATORS = (Caller(), Caller(CallerKind.KEY))
 
 
-def test_every_verb_of_the_engine_has_one_level() -> None:
+def test_every_verb_of_the_engine_has_exactly_one_permission() -> None:
     assert sorted([*EVERYBODY, *ADMINS, *OPERATOR]) == sorted([*VERBS, REINDEX_WITH_MODEL])
     assert {"search", "backup", "accounts.login", "corpora.approve"} <= VERBS
 
 
-def test_accounts_use_no_verb_of_the_admins_and_admins_none_of_the_operator() -> None:
+def test_verbs_of_admins_and_of_the_operator_are_refused_to_others() -> None:
     for verb in EVERYBODY:
         check_verb(ACCOUNT, verb)
     for verb in ADMINS:
@@ -35,6 +35,6 @@ def test_accounts_use_no_verb_of_the_admins_and_admins_none_of_the_operator() ->
 
 
 @pytest.mark.parametrize("caller", [ACCOUNT, ADMIN, *OPERATORS])
-def test_a_verb_without_a_level_is_refused_to_everybody(caller: Caller) -> None:
+def test_an_unlisted_verb_is_refused_to_every_caller(caller: Caller) -> None:
     with pytest.raises(Forbidden):
         check_verb(caller, "accounts.steal")

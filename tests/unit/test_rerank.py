@@ -1,4 +1,4 @@
-"""Reranking: a better order within a budget, or the order as it was and why."""
+"""Reranking within a time budget, or the unchanged order and a note."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from knowledge.model import Query, SearchMode
 QUERY = Query(text="what is the capital city of france", mode=SearchMode.RERANK, budget_ms=20_000)
 
 
-class Shelf:
-    """Just enough of an index: every word is as rare as it is long."""
+class LengthIdfIndex:
+    """The part of an index that reranking uses: the idf of a word is its length."""
 
     def languages(self) -> tuple[str, ...]:
         return ("en",)
@@ -40,7 +40,7 @@ class Shelf:
         return 2.2 * sum(len(forms[0]) for forms in words.terms)
 
 
-SHELF: IndexSnapshot = Shelf()  # type: ignore[assignment]
+INDEX: IndexSnapshot = LengthIdfIndex()  # type: ignore[assignment]
 
 
 def ranking(*relevance: float) -> Ranking:
@@ -52,7 +52,7 @@ def passages(*texts: str) -> list[RerankPassage]:
     return [RerankPassage(number, text) for number, text in enumerate(texts)]
 
 
-class Fixed:
+class FixedScorer:
     def __init__(self, *scores: float) -> None:
         self._scores = np.array(scores)
 
@@ -69,37 +69,37 @@ def test_relevance_falls_from_first_to_last_in_the_new_order(relevance: list[flo
     ordered = after.relevance[after.order]
     assert (np.diff(ordered) <= 0).all()
     assert sorted(after.order.tolist()) == sorted(before.order.tolist())
-    assert sorted(ordered.tolist()) == sorted(relevance), "no relevance is invented"
+    assert sorted(ordered.tolist()) == sorted(relevance), "the set of relevances stays the same"
     assert after.order[count:].tolist() == before.order[count:].tolist()
 
 
-def test_a_fused_score_is_won_back_from_its_relevance() -> None:
+def test_a_relevance_is_converted_back_to_its_fused_score() -> None:
     score = np.array([0.1, 0.4, 0.8])
     relevance = 1 / (1 + np.exp(-(-3.94 + 10.94 * score)))
     assert to_fused_scale(relevance) == pytest.approx(score)
 
 
-def test_the_judge_decides_the_order() -> None:
-    reranker = Reranker(lambda: Fixed(0.1, 0.9, 0.5), 300)
-    after, note = reranker.rerank(QUERY, "any", ranking(0.9, 0.8, 0.7, 0.6), passages("a", "b", "c"), SHELF)
+def test_the_scorer_decides_the_order() -> None:
+    reranker = Reranker(lambda: FixedScorer(0.1, 0.9, 0.5), 300)
+    after, note = reranker.rerank(QUERY, "any", ranking(0.9, 0.8, 0.7, 0.6), passages("a", "b", "c"), INDEX)
     assert note is None
     assert after.order.tolist() == [1, 2, 0, 3]
     assert after.relevance[after.order].tolist() == [0.9, 0.8, 0.7, 0.6]
 
 
-def test_a_budget_that_runs_out_leaves_the_fused_order_and_says_so() -> None:
+def test_an_exceeded_budget_keeps_the_fused_order_with_a_note() -> None:
     before = ranking(0.9, 0.8)
-    slow = Reranker(lambda: Fixed(0.5), 300)
-    after, note = slow.rerank(replace(QUERY, budget_ms=7), "any", before, passages("a", "b"), SHELF)
+    slow = Reranker(lambda: FixedScorer(0.5), 300)
+    after, note = slow.rerank(replace(QUERY, budget_ms=7), "any", before, passages("a", "b"), INDEX)
     assert after is before
     assert note == "Reranking took longer than 7 ms; this is the fused order."
 
 
-def test_a_budget_that_runs_out_halfway_orders_what_was_read_and_says_so() -> None:
-    slow = Reranker(lambda: Fixed(0.1, 0.9), 300)
-    after, note = slow.rerank(replace(QUERY, budget_ms=7), "any", ranking(0.9, 0.8, 0.7), passages(*"abc"), SHELF)
+def test_a_budget_exceeded_halfway_reranks_the_scored_passages_with_a_note() -> None:
+    slow = Reranker(lambda: FixedScorer(0.1, 0.9), 300)
+    after, note = slow.rerank(replace(QUERY, budget_ms=7), "any", ranking(0.9, 0.8, 0.7), passages(*"abc"), INDEX)
     assert after.order.tolist() == [1, 0, 2]
-    assert note is not None and note.startswith("Within 7 ms the best 2 of 3 passages were read again")
+    assert note is not None and note.startswith("Within 7 ms the best 2 of 3 passages were reranked")
 
 
 def test_a_reranker_that_is_still_loading_is_not_waited_for_beyond_the_budget() -> None:
@@ -107,28 +107,28 @@ def test_a_reranker_that_is_still_loading_is_not_waited_for_beyond_the_budget() 
 
     def load() -> PassageScorer:
         leave.wait(30)
-        return Fixed(1.0, 2.0)
+        return FixedScorer(1.0, 2.0)
 
     reranker = Reranker(load, 1)
     before = ranking(0.9, 0.8)
-    after, note = reranker.rerank(replace(QUERY, budget_ms=None), "any", before, passages("a", "b"), SHELF)
+    after, note = reranker.rerank(replace(QUERY, budget_ms=None), "any", before, passages("a", "b"), INDEX)
     assert after is before
     assert note is not None and "still being loaded" in note
     leave.set()
-    after, note = reranker.rerank(QUERY, "any", before, passages("a", "b"), SHELF)
+    after, note = reranker.rerank(QUERY, "any", before, passages("a", "b"), INDEX)
     assert (after.order.tolist(), note) == ([1, 0], None)
 
 
-def test_a_reranker_that_cannot_be_loaded_says_why(tmp_path: Path) -> None:
+def test_the_note_gives_the_reason_if_the_reranker_cannot_be_loaded(tmp_path: Path) -> None:
     reranker = open_reranker(f"dir:{tmp_path}", "auto", 5000)
-    _, note = reranker.rerank(QUERY, "any", ranking(0.9), passages("a"), SHELF)
+    _, note = reranker.rerank(QUERY, "any", ranking(0.9), passages("a"), INDEX)
     assert note is not None and "contains no cross-encoder" in note
 
 
-def test_it_can_be_switched_off_and_fits_one_model_only() -> None:
+def test_reranking_can_be_switched_off_and_the_default_needs_its_model() -> None:
     before = ranking(0.9, 0.8)
-    _, off = open_reranker("none", "auto", 300).rerank(QUERY, DEFAULT_MODEL, before, passages("a", "b"), SHELF)
-    _, other = open_reranker("default", "auto", 300).rerank(QUERY, "another", before, passages("a", "b"), SHELF)
+    _, off = open_reranker("none", "auto", 300).rerank(QUERY, DEFAULT_MODEL, before, passages("a", "b"), INDEX)
+    _, other = open_reranker("default", "auto", 300).rerank(QUERY, "another", before, passages("a", "b"), INDEX)
     assert off is not None and "switched off" in off
     assert other is not None and "not available with the model another" in other
 
@@ -147,32 +147,32 @@ TEXTS = (
 
 
 @pytest.fixture(scope="module")
-def word_by_word() -> LateInteractionScorer:
+def late_interaction() -> LateInteractionScorer:
     from knowledge.embed.rerankers import GraniteTokenEmbedder
 
     return LateInteractionScorer(GraniteTokenEmbedder())
 
 
-def test_word_by_word_the_passage_that_answers_comes_first(word_by_word: LateInteractionScorer) -> None:
-    reranker = Reranker(lambda: word_by_word, 300)
-    after, note = reranker.rerank(QUERY, "any", ranking(0.72, 0.7, 0.69, 0.68), passages(*TEXTS), SHELF)
+def test_late_interaction_puts_the_answering_passage_first(late_interaction: LateInteractionScorer) -> None:
+    reranker = Reranker(lambda: late_interaction, 300)
+    after, note = reranker.rerank(QUERY, "any", ranking(0.72, 0.7, 0.69, 0.68), passages(*TEXTS), INDEX)
     assert note is None
     assert after.order[0] == 2
     assert after.order[-1] == 1
 
 
-def test_what_was_read_in_time_is_kept_for_the_next_question(word_by_word: LateInteractionScorer) -> None:
+def test_token_vectors_computed_in_time_are_cached(late_interaction: LateInteractionScorer) -> None:
     given = [RerankPassage(900 + number, text * 30) for number, text in enumerate(TEXTS)]
-    late = RerankRequest(QUERY.text, given, np.array([0.7, 0.69, 0.68, 0.67]), SHELF, deadline=0.0)
-    assert len(word_by_word.score_passages(late)) == 0
+    late = RerankRequest(QUERY.text, given, np.array([0.7, 0.69, 0.68, 0.67]), INDEX, deadline=0.0)
+    assert len(late_interaction.score_passages(late)) == 0
     in_time = replace(late, deadline=float("inf"))
-    word_by_word.score_passages(replace(in_time, passages=[*given[:2], given[3]], fused=late.fused[:3]))
-    assert len(word_by_word.score_passages(late)) == 2, "the third has not been read, so the fourth has no place"
-    assert len(word_by_word.score_passages(in_time)) == 4
-    assert len(word_by_word.score_passages(late)) == 4, "nothing had to be read again"
+    late_interaction.score_passages(replace(in_time, passages=[*given[:2], given[3]], fused=late.fused[:3]))
+    assert len(late_interaction.score_passages(late)) == 2, "the third is not cached, so the fourth is not scored"
+    assert len(late_interaction.score_passages(in_time)) == 4
+    assert len(late_interaction.score_passages(late)) == 4, "all four are cached"
 
 
-def test_token_vectors_are_of_unit_length_and_one_for_each_token() -> None:
+def test_each_token_has_one_vector_of_unit_length() -> None:
     from knowledge.embed.rerankers import GraniteTokenEmbedder
 
     tokens = GraniteTokenEmbedder()
@@ -183,8 +183,8 @@ def test_token_vectors_are_of_unit_length_and_one_for_each_token() -> None:
     assert one.shape == asked.vectors.shape
 
 
-def cross_encoder(folder: Path) -> None:
-    """A model that scores a pair by how many tokens it has, in the form in which such models come."""
+def write_cross_encoder(folder: Path) -> None:
+    """Write an ONNX cross-encoder that scores a pair by its highest token id."""
     from onnx import TensorProto, helper, save
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
@@ -205,12 +205,12 @@ def cross_encoder(folder: Path) -> None:
     tokenizer.save(str(folder / "tokenizer.json"))
 
 
-def test_a_cross_encoder_out_of_a_folder_decides_alone(tmp_path: Path) -> None:
-    cross_encoder(tmp_path)
+def test_a_cross_encoder_from_a_folder_decides_the_order(tmp_path: Path) -> None:
+    write_cross_encoder(tmp_path)
     reranker = open_reranker(f"dir:{tmp_path}", "auto", 20_000)
     given = passages("tea", "green tea", "the best tea", "no", "none", "nothing")
     after, note = reranker.rerank(
-        replace(QUERY, text="tea"), "any", ranking(0.9, 0.8, 0.7, 0.6, 0.5, 0.4), given, SHELF
+        replace(QUERY, text="tea"), "any", ranking(0.9, 0.8, 0.7, 0.6, 0.5, 0.4), given, INDEX
     )
     assert note is None
     assert after.order[:2].tolist() == [2, 1]

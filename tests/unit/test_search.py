@@ -1,4 +1,4 @@
-"""A search from the question to the hits, over a real index and a small truth in memory."""
+"""The search pipeline over a real index and a small store in memory."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ MEANINGS = {"tea": 0, "beverage": 0, "drink": 0, "car": 1, "vehicle": 1, "tree":
 DIMENSION = 32
 
 
-class Meanings:
-    """A model that knows a few words that mean the same."""
+class SynonymEmbedder:
+    """A model in which a few words have the same meaning."""
 
     dimension, languages = DIMENSION, None
 
@@ -59,25 +59,25 @@ class Meanings:
         return unit
 
 
-class BrokenModel(Meanings):
+class FailingEmbedder(SynonymEmbedder):
     def embed_question(self, question: str) -> Vectors:
         raise EmbeddingFailed("The remote model does not answer")
 
 
-class Shelf:
-    """The truth in memory, and an index of it."""
+class SmallLibrary:
+    """A store in memory with an index of it."""
 
     def __init__(self, folder: Path) -> None:
         self.index = EmbeddedIndex.open(folder, DIMENSION, "meanings")
-        self.model = Meanings()
-        self.truth: dict[int, tuple[Chunk, Document]] = {}
+        self.model = SynonymEmbedder()
+        self.stored: dict[int, tuple[Chunk, Document]] = {}
 
     def add(self, *texts: str, language: str | None = None, embedded: bool = True) -> list[int]:
-        first = len(self.truth) + 1
+        first = len(self.stored) + 1
         numbers = list(range(first, first + len(texts)))
         for number, text in zip(numbers, texts, strict=True):
             chunk = Chunk(number, UUID(int=number), number, 0, text, None, ())
-            self.truth[number] = (chunk, document(number, text))
+            self.stored[number] = (chunk, document(number, text))
         vectors = self.model.embed(texts).astype(np.float16)
         entries = [
             IndexEntry(
@@ -89,12 +89,12 @@ class Shelf:
         return numbers
 
     def hits(self, chunk_ids: Sequence[int]) -> dict[int, tuple[Chunk, Document]]:
-        return {chunk: self.truth[chunk] for chunk in chunk_ids if chunk in self.truth}
+        return {chunk: self.stored[chunk] for chunk in chunk_ids if chunk in self.stored}
 
     def ask(
         self,
         query: Query | str,
-        model: Meanings | None = None,
+        model: SynonymEmbedder | None = None,
         *,
         words_only: bool = False,
         reranker: Reranker | None = None,
@@ -120,15 +120,15 @@ def ids(answer: SearchAnswer) -> list[int]:
 
 
 @pytest.fixture
-def shelf(tmp_path: Path) -> Iterator[Shelf]:
-    shelf = Shelf(tmp_path / "index")
-    yield shelf
-    shelf.index.close()
+def library(tmp_path: Path) -> Iterator[SmallLibrary]:
+    library = SmallLibrary(tmp_path / "index")
+    yield library
+    library.index.close()
 
 
-def test_words_and_meaning_find_together(shelf: Shelf) -> None:
-    shelf.add("a cup of tea", "some beverage", "a fast car", "tea")
-    answer = shelf.ask("tea")
+def test_hybrid_search_finds_by_words_and_by_meaning(library: SmallLibrary) -> None:
+    library.add("a cup of tea", "some beverage", "a fast car", "tea")
+    answer = library.ask("tea")
     assert (answer.mode, answer.total, answer.notes) == (SearchMode.HYBRID, 4, ())
     assert ids(answer)[:3] == [4, 1, 2]
     assert [hit.matched_by for hit in answer.hits] == ["both", "both", "meaning", "meaning"]
@@ -137,11 +137,11 @@ def test_words_and_meaning_find_together(shelf: Shelf) -> None:
     assert all(0 <= score <= 1 for score in scores)
 
 
-def test_each_mode_goes_by_what_it_says(shelf: Shelf) -> None:
-    shelf.add("the tea", "the beverage", "the car")
-    by_words = shelf.ask(Query(text="tea", mode=SearchMode.TEXT))
+def test_each_mode_uses_only_its_own_side(library: SmallLibrary) -> None:
+    library.add("the tea", "the beverage", "the car")
+    by_words = library.ask(Query(text="tea", mode=SearchMode.TEXT))
     assert (ids(by_words), by_words.mode, by_words.hits[0].matched_by) == ([1], SearchMode.TEXT, "words")
-    by_meaning = shelf.ask(Query(text="tea", mode=SearchMode.VECTOR))
+    by_meaning = library.ask(Query(text="tea", mode=SearchMode.VECTOR))
     assert (ids(by_meaning)[:2], by_meaning.mode, by_meaning.hits[0].matched_by) == (
         [1, 2],
         SearchMode.VECTOR,
@@ -149,161 +149,163 @@ def test_each_mode_goes_by_what_it_says(shelf: Shelf) -> None:
     )
 
 
-def test_reranking_that_is_not_there_is_said(shelf: Shelf) -> None:
-    shelf.add("tea")
-    answer = shelf.ask(Query(text="tea", mode=SearchMode.RERANK))
+def test_an_answer_notes_that_reranking_is_not_available(library: SmallLibrary) -> None:
+    library.add("tea")
+    answer = library.ask(Query(text="tea", mode=SearchMode.RERANK))
     assert (answer.mode, ids(answer), len(answer.notes)) == (SearchMode.HYBRID, [1], 1)
 
 
-def test_without_a_model_words_go_on(shelf: Shelf) -> None:
-    shelf.add("tea")
-    answer = shelf.ask("tea", words_only=True)
+def test_without_a_model_search_falls_back_to_words(library: SmallLibrary) -> None:
+    library.add("tea")
+    answer = library.ask("tea", words_only=True)
     assert (answer.mode, ids(answer), len(answer.notes)) == (SearchMode.TEXT, [1], 1)
 
 
-def test_a_model_that_fails_leaves_the_words(shelf: Shelf) -> None:
-    shelf.add("tea")
-    answer = shelf.ask("tea", BrokenModel("broken"))
+def test_with_a_failing_model_search_falls_back_to_words(library: SmallLibrary) -> None:
+    library.add("tea")
+    answer = library.ask("tea", FailingEmbedder("broken"))
     assert (answer.mode, ids(answer)) == (SearchMode.TEXT, [1])
     assert "does not answer" in answer.notes[0]
 
 
-def test_search_by_meaning_without_a_model_is_refused(shelf: Shelf) -> None:
+def test_search_by_meaning_without_a_model_is_refused(library: SmallLibrary) -> None:
     with pytest.raises(ModelUnavailable):
-        shelf.ask(Query(text="tea", mode=SearchMode.VECTOR), words_only=True)
+        library.ask(Query(text="tea", mode=SearchMode.VECTOR), words_only=True)
 
 
 @pytest.mark.parametrize("text", ["", " \n\t", "?!", '""', "...", "--"])
-def test_a_question_without_a_word_is_refused(shelf: Shelf, text: str) -> None:
-    shelf.add("tea")
+def test_a_question_without_a_word_is_refused(library: SmallLibrary, text: str) -> None:
+    library.add("tea")
     for mode in SearchMode:
         with pytest.raises(EmptyQuery):
-            shelf.ask(Query(text=text, mode=mode))
+            library.ask(Query(text=text, mode=mode))
 
 
-def test_a_picture_is_answered_by_meaning(shelf: Shelf) -> None:
-    shelf.add("a car", "some tea")
-    assert ids(shelf.ask("🍵"))[0] == 2
+def test_an_emoji_is_searched_by_meaning(library: SmallLibrary) -> None:
+    library.add("a car", "some tea")
+    assert ids(library.ask("🍵"))[0] == 2
     with pytest.raises(EmptyQuery):
-        shelf.ask("🍵", words_only=True)
+        library.ask("🍵", words_only=True)
     with pytest.raises(EmptyQuery):
-        shelf.ask(Query(text="🍵", mode=SearchMode.TEXT))
+        library.ask(Query(text="🍵", mode=SearchMode.TEXT))
 
 
-def test_a_question_of_ten_thousand_characters_is_answered(shelf: Shelf) -> None:
-    shelf.add("tea in the kitchen", "a car")
-    assert ids(shelf.ask("tea " + "something else entirely " * 420))[0] == 1
+def test_a_question_of_ten_thousand_characters_is_answered(library: SmallLibrary) -> None:
+    library.add("tea in the kitchen", "a car")
+    assert ids(library.ask("tea " + "something else entirely " * 420))[0] == 1
 
 
-def test_a_question_of_small_words_only_is_answered(shelf: Shelf) -> None:
-    shelf.add("to be or not to be", "a car")
-    assert ids(shelf.ask(Query(text="to be or not to be", mode=SearchMode.TEXT)))[0] == 1
+def test_a_question_of_stop_words_only_is_answered(library: SmallLibrary) -> None:
+    library.add("to be or not to be", "a car")
+    assert ids(library.ask(Query(text="to be or not to be", mode=SearchMode.TEXT)))[0] == 1
 
 
-def test_quoted_words_must_stand_side_by_side(shelf: Shelf) -> None:
-    shelf.add("green tea", "tea that is green", "a drink")
-    assert ids(shelf.ask('"green tea"')) == [1]
-    nothing = shelf.ask('"tea green"')
+def test_a_quoted_phrase_must_match_exactly(library: SmallLibrary) -> None:
+    library.add("green tea", "tea that is green", "a drink")
+    assert ids(library.ask('"green tea"')) == [1]
+    nothing = library.ask('"tea green"')
     assert (ids(nothing), nothing.total, len(nothing.notes)) == ([], 0, 1)
 
 
-def test_what_holds_quoted_words_stands_first_in_a_question_that_says_more(shelf: Shelf) -> None:
-    shelf.add("tea that is green in the morning", "a drink", "green tea", "the green car in the evening")
-    answer = shelf.ask(Query(text='when is "green tea" drunk in the morning?', explain=True))
+def test_passages_with_the_quoted_phrase_come_first_in_a_longer_question(library: SmallLibrary) -> None:
+    library.add("tea that is green in the morning", "a drink", "green tea", "the green car in the evening")
+    answer = library.ask(Query(text='when is "green tea" drunk in the morning?', explain=True))
     assert ids(answer)[0] == 3 and set(ids(answer)) >= {1, 3}
     assert [hit.explanation["quoted"] for hit in answer.hits if hit.explanation][:2] == [True, False]
     assert [hit.score for hit in answer.hits] == sorted((hit.score for hit in answer.hits), reverse=True)
     assert answer.notes == (pipeline.OTHERS_FOLLOW_NOTE,)
-    plain = shelf.ask("when is green tea drunk in the morning?")
+    plain = library.ask("when is green tea drunk in the morning?")
     assert ids(plain)[0] == 1 and not plain.notes
 
 
-class Backwards:
-    """Likes best what stands last."""
+class ReversingScorer:
+    """Gives the last passage the highest score."""
 
     def score_passages(self, request: RerankRequest) -> Numbers:
         return np.arange(len(request.passages), dtype=np.float64)
 
 
-def test_reading_again_keeps_what_holds_the_quoted_words_first(shelf: Shelf) -> None:
-    shelf.add("green tea", "much green tea in the morning", "tea that is green in the morning", "a drink")
-    reranker = Reranker(Backwards, 20_000)
+def test_reranking_keeps_passages_with_the_quoted_phrase_first(library: SmallLibrary) -> None:
+    library.add("green tea", "much green tea in the morning", "tea that is green in the morning", "a drink")
+    reranker = Reranker(ReversingScorer, 20_000)
     question = Query(text='is "green tea" drunk in the morning?', mode=SearchMode.RERANK)
-    first = ids(shelf.ask(replace(question, mode=SearchMode.HYBRID)))
-    again = ids(shelf.ask(question, reranker=reranker))
+    first = ids(library.ask(replace(question, mode=SearchMode.HYBRID)))
+    again = ids(library.ask(question, reranker=reranker))
     assert again[:2] == first[1::-1] and again[2:] == first[2:]
 
 
-def test_a_question_quotes_in_vain_and_is_answered_by_its_words(shelf: Shelf) -> None:
-    shelf.add("tea that is green in the morning", "a drink")
-    answer = shelf.ask(Query(text='is "green tea" drunk in the morning?', mode=SearchMode.TEXT))
-    plain = shelf.ask(Query(text="is green tea drunk in the morning?", mode=SearchMode.TEXT))
+def test_a_phrase_without_a_match_is_searched_by_its_words(library: SmallLibrary) -> None:
+    library.add("tea that is green in the morning", "a drink")
+    answer = library.ask(Query(text='is "green tea" drunk in the morning?', mode=SearchMode.TEXT))
+    plain = library.ask(Query(text="is green tea drunk in the morning?", mode=SearchMode.TEXT))
     assert answer.notes == (pipeline.PHRASE_FALLBACK_NOTE,) and not plain.notes
     assert [(hit.chunk.id, hit.score) for hit in answer.hits] == [(hit.chunk.id, hit.score) for hit in plain.hits]
-    assert ids(shelf.ask('is "green tea" drunk in the morning?'))[0] == 1
+    assert ids(library.ask('is "green tea" drunk in the morning?'))[0] == 1
 
 
-def test_where_enough_hold_the_quoted_words_no_others_follow(shelf: Shelf) -> None:
-    shelf.add("tea that is green", *(f"green tea number {number}" for number in range(120)))
-    answer = shelf.ask(Query(text='which "green tea" is the best?', limit=1000))
+def test_with_enough_phrase_matches_no_other_passages_follow(library: SmallLibrary) -> None:
+    library.add("tea that is green", *(f"green tea number {number}" for number in range(120)))
+    answer = library.ask(Query(text='which "green tea" is the best?', limit=1000))
     assert 1 not in ids(answer) and len(answer.hits) >= 100 and not answer.notes
 
 
-def test_a_passage_in_a_language_that_the_model_does_not_read_is_found_by_its_words(shelf: Shelf) -> None:
-    shelf.add("the car in the street", "the tree")
-    (german,) = shelf.add("die Häuser der Straße", language="de", embedded=False)
-    answer = shelf.ask("Haus")
+def test_a_passage_without_a_vector_is_found_by_its_words(library: SmallLibrary) -> None:
+    library.add("the car in the street", "the tree")
+    (german,) = library.add("die Häuser der Straße", language="de", embedded=False)
+    answer = library.ask("Haus")
     assert ids(answer)[0] == german
     assert answer.hits[0].matched_by == "words"
 
 
-def test_pages_neither_repeat_nor_skip(shelf: Shelf) -> None:
-    shelf.add(*(f"tea number {number} " + "leaf " * (number % 7) for number in range(150)))
-    whole = ids(shelf.ask(Query(text="tea leaf", limit=1000)))
+def test_pages_neither_repeat_nor_skip(library: SmallLibrary) -> None:
+    library.add(*(f"tea number {number} " + "leaf " * (number % 7) for number in range(150)))
+    whole = ids(library.ask(Query(text="tea leaf", limit=1000)))
     paged = [
-        chunk for offset in range(0, 200, 7) for chunk in ids(shelf.ask(Query(text="tea leaf", limit=7, offset=offset)))
+        chunk
+        for offset in range(0, 200, 7)
+        for chunk in ids(library.ask(Query(text="tea leaf", limit=7, offset=offset)))
     ]
     assert paged == whole
     assert len(set(whole)) == len(whole) >= 100
 
 
-def test_a_deleted_passage_makes_room_for_the_next(shelf: Shelf) -> None:
-    shelf.add(*(f"tea {'leaf ' * number}" for number in range(20)))
-    whole = ids(shelf.ask(Query(text="tea", limit=20)))
+def test_a_deleted_passage_is_replaced_by_the_next(library: SmallLibrary) -> None:
+    library.add(*(f"tea {'leaf ' * number}" for number in range(20)))
+    whole = ids(library.ask(Query(text="tea", limit=20)))
     for gone in whole[:3]:
-        del shelf.truth[gone]
-    assert ids(shelf.ask(Query(text="tea", limit=5))) == whole[3:8]
-    assert ids(shelf.ask(Query(text="tea", limit=5, offset=5))) == whole[8:13]
-    assert shelf.ask(Query(text="tea", limit=20)).total == 17
+        del library.stored[gone]
+    assert ids(library.ask(Query(text="tea", limit=5))) == whole[3:8]
+    assert ids(library.ask(Query(text="tea", limit=5, offset=5))) == whole[8:13]
+    assert library.ask(Query(text="tea", limit=20)).total == 17
 
 
-def test_the_threshold_keeps_what_is_relevant_enough(shelf: Shelf) -> None:
-    shelf.add("tea", "a car")
-    scores = [hit.score for hit in shelf.ask("tea").hits]
+def test_the_threshold_drops_less_relevant_hits(library: SmallLibrary) -> None:
+    library.add("tea", "a car")
+    scores = [hit.score for hit in library.ask("tea").hits]
     middle = sum(scores) / 2
-    answer = shelf.ask(Query(text="tea", threshold=middle))
+    answer = library.ask(Query(text="tea", threshold=middle))
     assert (ids(answer), answer.total) == ([1], 1)
-    assert shelf.ask(Query(text="car", threshold=1.0, mode=SearchMode.TEXT)).hits == ()
+    assert library.ask(Query(text="car", threshold=1.0, mode=SearchMode.TEXT)).hits == ()
 
 
-def test_an_unknown_model_is_said_to_be_uncalibrated(shelf: Shelf) -> None:
-    shelf.add("tea", "a car")
-    answer = shelf.ask("tea", Meanings("somebody/else"))
+def test_an_answer_notes_that_an_unknown_model_is_uncalibrated(library: SmallLibrary) -> None:
+    library.add("tea", "a car")
+    answer = library.ask("tea", SynonymEmbedder("somebody/else"))
     assert ids(answer)[0] == 1
     assert "uncalibrated" in answer.notes[0]
 
 
-def test_a_question_is_embedded_once(shelf: Shelf) -> None:
-    shelf.add("tea")
-    model = Meanings("asked-twice")
+def test_a_question_is_embedded_once(library: SmallLibrary) -> None:
+    library.add("tea")
+    model = SynonymEmbedder("asked-twice")
     for _ in range(3):
-        shelf.ask("a question that nobody asked before", model)
+        library.ask("a question that nobody asked before", model)
     assert model.questions == 1
 
 
-def test_an_explanation_says_what_each_step_gave_and_cost(shelf: Shelf) -> None:
-    shelf.add("tea", "a beverage", "a car")
-    answer = shelf.ask(Query(text="tea", explain=True))
+def test_an_explanation_has_the_scores_and_the_time_of_each_step(library: SmallLibrary) -> None:
+    library.add("tea", "a beverage", "a car")
+    answer = library.ask(Query(text="tea", explain=True))
     first, second = answer.hits[0].explanation, answer.hits[1].explanation
     assert first is not None
     assert second is not None
@@ -314,9 +316,9 @@ def test_an_explanation_says_what_each_step_gave_and_cost(shelf: Shelf) -> None:
     steps = answer.explanation["steps"]
     assert isinstance(steps, list)
     assert [step["step"] for step in steps if isinstance(step, dict)] == ["embed", "find", "rank", "arrange", "join"]
-    assert shelf.ask("tea").explanation is None
+    assert library.ask("tea").explanation is None
 
 
-def test_an_empty_index_answers_nothing(shelf: Shelf) -> None:
-    answer = shelf.ask("tea")
+def test_an_empty_index_has_no_hits(library: SmallLibrary) -> None:
+    answer = library.ask("tea")
     assert (answer.hits, answer.total) == ((), 0)

@@ -1,4 +1,4 @@
-"""Who people are: names and keys judged, and what each of them sees at this moment. Blocking, for worker threads."""
+"""Accounts and API keys: issues and authenticates keys, and determines each caller's scope; blocking."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from knowledge.store.database import Database
 USERNAME_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{2,63}")
 MAX_KEY_CHARS, MAX_KEY_NAME_CHARS = 200, 100
 MAX_LOGIN_KEYS = 20
-"""As many an account keeps; the oldest goes with the next login."""
+"""Per account; the next login revokes the oldest."""
 LAST_USED_INTERVAL = timedelta(minutes=1)
-"""How often it is written down at most that a key was used."""
+"""Minimum interval between updates of `last_used_at`, to avoid a write per request."""
 
 
 class AccountService:
@@ -44,7 +44,7 @@ class AccountService:
         return self.is_reserved(stored.username)
 
     def is_reserved(self, username: str) -> bool:
-        """Whether ADMIN_USERS names it: then only the operator makes an account of that name."""
+        """Return whether ADMIN_USERS lists the name, which only the operator may create an account for."""
         return fold_username(username) in self._admins
 
     # -- keys -----------------------------------------------------------------------------------
@@ -55,17 +55,17 @@ class AccountService:
         return IssuedKey(self.keys.create(new), account.username, secret)
 
     def issue_login_key(self, account: StoredAccount, days: int) -> IssuedKey:
-        """A key for whoever has just shown the password of this account; it expires."""
+        """Issue a key that expires, for a caller who has given the password of this account."""
         new, secret = _make_key(account, "login", now() + timedelta(days=days))
         return IssuedKey(self.keys.create_at_login(account, new, MAX_LOGIN_KEYS), account.username, secret)
 
     def authenticate_key(self, key: str) -> Caller | None:
-        """Authenticates an API key; compare_digest and a dummy digest prevent timing attacks."""
+        """Authenticate an API key; `compare_digest` and a dummy digest prevent timing attacks."""
         if len(key) > MAX_KEY_CHARS or not key.startswith(ACCOUNT_KEY_PREFIX):
             return None
         found = self.keys.find_by_prefix(_key_prefix(key))
-        right = hmac.compare_digest(digest_key(key), found.digest if found else bytes(32))
-        if found is None or not right or found.account.is_disabled:
+        matches = hmac.compare_digest(digest_key(key), found.digest if found else bytes(32))
+        if found is None or not matches or found.account.is_disabled:
             return None
         if found.expires_at is not None and found.expires_at <= now():
             raise ExpiredKey("The key has expired", expired_at=found.expires_at.isoformat())
@@ -79,9 +79,9 @@ class AccountService:
     # -- access ---------------------------------------------------------------------------------
 
     def admit_caller(self, caller: Caller) -> tuple[Caller, Scope]:
-        """Who asks, judged anew, and what they see now: so that whatever is revoked is revoked at once."""
-        judged = self._reauthenticate(caller) if caller.kind is CallerKind.ACCOUNT else caller
-        return judged, self._scopes.get_scope(judged.owner)
+        """Authenticate the caller again and return its current scope, so that revocations apply at once."""
+        current = self._reauthenticate(caller) if caller.kind is CallerKind.ACCOUNT else caller
+        return current, self._scopes.get_scope(current.owner)
 
     def _reauthenticate(self, caller: Caller) -> Caller:
         if caller.key is not None:
@@ -91,15 +91,15 @@ class AccountService:
             return found
         stored = self.store.get(caller.owner)
         if stored is None or stored.is_disabled:
-            raise InvalidKey("The account is disabled or gone")
+            raise InvalidKey("The account is disabled or deleted")
         return Caller(CallerKind.ACCOUNT, stored.id, stored.username, None, self.is_admin(stored))
 
 
 def check_username(username: str) -> str:
     if not USERNAME_PATTERN.fullmatch(username):
         raise InvalidParameter(
-            f"'{username[:64]}' cannot be a username",
-            hint="Use 3 to 64 letters, digits, dots, dashes or underscores, a letter or digit first.",
+            f"'{username[:64]}' is not a valid username",
+            hint="Use 3 to 64 letters, digits, dots, dashes or underscores, starting with a letter or digit.",
             parameter="username",
         )
     return username
@@ -107,13 +107,15 @@ def check_username(username: str) -> str:
 
 def check_new_key(name: str, expires_at: datetime | None) -> None:
     if not name.strip() or len(name) > MAX_KEY_NAME_CHARS or not name.isprintable():
-        raise InvalidParameter(f"A key's name has 1 to {MAX_KEY_NAME_CHARS} printable characters", parameter="name")
+        raise InvalidParameter(
+            f"The name of a key must have 1 to {MAX_KEY_NAME_CHARS} printable characters", parameter="name"
+        )
     if expires_at is not None and expires_at <= now():
-        raise InvalidParameter("A key cannot expire before it is made", parameter="expires_at")
+        raise InvalidParameter("expires_at must be in the future", parameter="expires_at")
 
 
 def _make_key(account: StoredAccount, name: str, expires_at: datetime | None) -> tuple[NewKey, str]:
-    """A key to be kept, and its secret."""
+    """Return a new key as it is stored, and its secret."""
     prefix = ACCOUNT_KEY_PREFIX + secrets.token_hex(6)
     secret = f"{prefix}_{secrets.token_urlsafe(32)}"
     return NewKey(account.id, name, prefix, digest_key(secret), expires_at), secret
@@ -124,5 +126,4 @@ def digest_key(key: str) -> bytes:
 
 
 def _key_prefix(key: str) -> str:
-    """The part before the secret, which may hold the sign between them too."""
-    return "_".join(key.split("_", 2)[:2])
+    return "_".join(key.split("_", 2)[:2])  # the secret after it may contain underscores too

@@ -1,7 +1,7 @@
-"""The Engine protocol: everything above the engine uses these verbs and nothing else of it.
+"""The Engine protocol: the only interface that toolsets and surfaces use.
 
-`LocalEngine` answers in this process, `RemoteEngine` over HTTP; the same tests run on both. An engine acts for one
-Caller, fixed when it was made, so no verb takes an owner.
+`LocalEngine` implements it in this process, `RemoteEngine` over HTTP; the same tests run on both. An engine acts for
+one Caller, so no verb takes an owner.
 """
 
 from __future__ import annotations
@@ -46,18 +46,18 @@ class AccountsApi(Protocol):
     # -- without a caller -----------------------------------------------------------------------
 
     async def register(self, username: str, password: str) -> Account:
-        """Create an account; Forbidden where registration is closed, and for a name in ADMIN_USERS."""
+        """Create an account; raises Forbidden if registration is closed or the name is in ADMIN_USERS."""
 
     async def login(self, username: str, password: str) -> IssuedKey:
-        """Issue a key that expires; a wrong name and a wrong password raise WrongPassword in the same time."""
+        """Issue a key that expires; an unknown name and a wrong password raise WrongPassword in the same time."""
 
     async def find_by_key(self, key: str) -> Caller | None:
-        """The account of a key; None if it is unknown, revoked or disabled, ExpiredKey if it has expired."""
+        """Return the account of a key; None if it is unknown, revoked or disabled; raises ExpiredKey."""
 
     # -- the caller's own account ---------------------------------------------------------------
 
     async def me(self) -> Account:
-        """The caller's account; the local owner has none."""
+        """Return the caller's account; raises AccountNotFound for the local owner."""
 
     async def list_keys(self) -> list[ApiKey]: ...
 
@@ -66,7 +66,7 @@ class AccountsApi(Protocol):
     async def revoke_key(self, key_id: int) -> None: ...
 
     async def change_password(self, old: str, new: str) -> None:
-        """Change the password and revoke the keys of all logins; keys made by hand stay."""
+        """Change the password and revoke all login keys; API keys that were created stay valid."""
 
     async def delete_me(self, password: str) -> RemovalResult:
         """Delete the caller's account with everything that it owns."""
@@ -76,16 +76,16 @@ class AccountsApi(Protocol):
     async def list_all(self) -> list[Account]: ...
 
     async def add(self, username: str, password: str | None = None) -> Account:
-        """Create an account, also where registration is closed; without a password it is used by its keys alone.
+        """Create an account, also if registration is closed; without a password it can only be used with API keys.
 
-        Only the operator creates one with a name in ADMIN_USERS.
+        Only the operator may use a name in ADMIN_USERS.
         """
 
     async def issue_key(self, username: str, name: str, expires_at: datetime | None = None) -> IssuedKey:
-        """Issue a key for another account; for the operator alone."""
+        """Issue a key for another account; for the operator only."""
 
     async def disable(self, username: str, disabled: bool = True) -> Account:
-        """Disable an account or enable it again; what it owns stays."""
+        """Disable or enable an account; its documents stay."""
 
     async def remove(self, username: str) -> RemovalResult:
         """Remove an account with everything that it owns."""
@@ -95,10 +95,10 @@ class CorporaApi(Protocol):
     async def list_page(
         self, category: str | None = None, approved_only: bool = False, page: int = 1, per_page: int = 50
     ) -> ResultPage[Collection]:
-        """The corpora that the caller may read: own, granted, and public ones that are approved."""
+        """List the corpora that the caller may read: own, granted, and approved public ones."""
 
     async def get(self, ref: int) -> Collection:
-        """One corpus; public and not yet approved raises CorpusNotApproved, another's private one CorpusNotFound."""
+        """Return a corpus; raises CorpusNotApproved if it is public and pending, CorpusNotFound if not readable."""
 
     async def create(self, new: NewCorpus) -> Collection: ...
 
@@ -112,14 +112,14 @@ class CorporaApi(Protocol):
     async def list_grants(self, ref: int) -> list[Grant]: ...
 
     async def grant(self, ref: int, username: str, permission: Permission) -> None:
-        """Let another account read a corpus, or write to it; a second grant replaces the first."""
+        """Grant another account read or write access; a second grant replaces the first."""
 
     async def revoke_grant(self, ref: int, username: str) -> None: ...
 
     # -- approval: for the local owner and admins -----------------------------------------------
 
     async def list_pending(self) -> list[Collection]:
-        """Public corpora that wait for approval."""
+        """List the public corpora that wait for approval."""
 
     async def approve(self, ref: int) -> Collection: ...
 
@@ -150,20 +150,20 @@ class Engine(Protocol):
     def mcp_sessions(self) -> McpSessionsApi: ...
 
     def as_caller(self, caller: Caller) -> Engine:
-        """The same engine as one caller may use it: what is another's looks as if it were not there."""
+        """Return the engine for a caller; documents that the caller may not read look as if they did not exist."""
 
     # -- finding --------------------------------------------------------------------------------
 
     async def search(self, query: Query) -> SearchAnswer:
-        """The passages that answer a question, best first."""
+        """Return the passages that answer a question, best first."""
 
     # -- adding ---------------------------------------------------------------------------------
 
     async def add(self, new: NewDocument) -> Job:
-        """Accept a document and answer its job at once; the same bytes again raise Duplicate."""
+        """Accept a document and return its job at once; raises Duplicate for the same bytes."""
 
     async def update_note(self, ref: Ref, text: str) -> Document:
-        """Give a note another text, in one step, and answer it when it can be found."""
+        """Replace the text of a note atomically, and return it when the new text can be found."""
 
     # -- jobs -----------------------------------------------------------------------------------
 
@@ -172,24 +172,24 @@ class Engine(Protocol):
     async def jobs(self, wanted: JobFilter) -> ResultPage[Job]: ...
 
     async def wait(self, ref: Ref, timeout: float, report: ReportProgress | None = None) -> Job:
-        """The job when it has ended, or as it stands when the time is up."""
+        """Wait until a job has ended and return it; after the timeout, return its current state."""
 
     async def cancel(self, ref: Ref) -> Job:
-        """Stop a job; what it had done is taken back. A job that has ended raises NotNow."""
+        """Stop a job and discard its work; raises NotNow if it has ended."""
 
     async def retry(self, ref: Ref) -> Job:
-        """Queue a failed or cancelled job again, from its kept original."""
+        """Queue a failed or cancelled job again, with its kept original."""
 
     # -- crawls ---------------------------------------------------------------------------------
 
     async def crawl(self, new: NewCrawl) -> Job:
-        """Accept a crawl and answer its job at once; to cancel it keeps the pages that are in already."""
+        """Accept a crawl and return its job at once; cancelling it keeps the pages that were ingested."""
 
     async def crawl_report(self, ref: Ref) -> Crawl:
-        """What became of each address of a crawl, so far or in the end."""
+        """Return a crawl with the outcome of each URL so far."""
 
     async def crawls(self, page: int = 1, per_page: int = 50) -> ResultPage[Crawl]:
-        """The crawls, newest first, without their pages."""
+        """List the crawls, newest first, without their pages."""
 
     # -- documents ------------------------------------------------------------------------------
 
@@ -198,13 +198,13 @@ class Engine(Protocol):
     async def documents(self, wanted: DocumentFilter) -> ResultPage[Document]: ...
 
     async def chunks(self, ref: Ref, offset: int = 0, limit: int | None = None) -> list[Chunk]:
-        """The passages of a document in reading order."""
+        """List the chunks of a document in reading order."""
 
     async def original(self, ref: Ref) -> Original:
-        """The bytes as they came in."""
+        """Return the bytes of a document as they were added."""
 
     async def edit(self, ref: Ref, edit: DocumentEdit) -> Document:
-        """Change title, address, metadata, tags or collection. Another title embeds the passages again, in a job."""
+        """Change title, URL, metadata, tags or collection; a new title queues a job that embeds the chunks again."""
 
     async def remove(self, ref: Ref) -> RemovalResult: ...
 
@@ -222,31 +222,31 @@ class Engine(Protocol):
     async def edit_collection(self, ref: CollectionRef, edit: CollectionEdit) -> Collection: ...
 
     async def remove_collection(self, ref: CollectionRef) -> RemovalResult:
-        """Remove a collection with everything that stands in it."""
+        """Remove a collection with all its documents."""
 
     # -- the engine itself ----------------------------------------------------------------------
 
     async def status(self) -> EngineStatus: ...
 
     async def verify(self) -> list[Finding]:
-        """Truth against index against files; an empty list is a clean bill."""
+        """Compare database, index and originals; an empty list means that no difference was found."""
 
     async def reindex(self, model: str | None = None) -> None:
-        """Build the index again from the store and swap it in.
+        """Rebuild the index from the store and swap it in.
 
-        With a model: make its vectors in the background, while the ones that are there serve, and swap both in then.
+        With a model, its vectors are made in the background while the old ones serve, and both are swapped in together.
         """
 
     async def backup(self) -> Original:
-        """Everything as one archive, of one moment, while others go on reading and writing."""
+        """Return a consistent snapshot of all data as one archive; reads and writes continue."""
 
 
-# -- the formats that every engine of this version reads -------------------------------------------
+# -- formats that every engine of this version supports --------------------------------------------
 
 
 def find_doc_type(suffix: str) -> str | None:
-    """The type of documents with this suffix, such as jpg for '.jpeg'; None if they are not read."""
-    from knowledge.extract.formats import FORMATS_BY_SUFFIX  # here, since a process that only forwards needs no formats
+    """Return the document type of a suffix, such as jpg for '.jpeg'; None if it is not supported."""
+    from knowledge.extract.formats import FORMATS_BY_SUFFIX  # lazy: a process with a remote engine needs no formats
 
     known = FORMATS_BY_SUFFIX.get(suffix)
     return known.doc_type if known else None
@@ -259,7 +259,7 @@ def list_doc_types() -> set[str]:
 
 
 def check_suffix(filename: str) -> None:
-    """Raise UnsupportedFormat if files of this name are not read."""
+    """Raise UnsupportedFormat if the suffix of a file name is not supported."""
     from knowledge.extract import formats
 
     formats.check_suffix(filename)

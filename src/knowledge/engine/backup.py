@@ -1,6 +1,6 @@
-"""A backup is one tar file: what it is, the database, the originals. The index is left out: it is built anew.
+"""Backup and restore as one tar file: a manifest, the database and the originals; the index is rebuilt.
 
-The copy of the database and the originals are checked as `verify` checks them before the first byte is given out.
+The copy of the database and the originals pass the checks of `verify` before the first byte is sent.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from knowledge.store.jobs.jobs import JobStore
 DATABASE_MEMBER, FILES_FOLDER, MANIFEST_MEMBER = "knowledge.db", "files", "manifest.json"
 PRODUCT = "knowledge-server backup"
 TAR_BLOCK_BYTES = tarfile.BLOCKSIZE
-OLDER_BACKUP_HINT = "The backup itself holds the damage: restore an older one."
+OLDER_BACKUP_HINT = "The backup itself is damaged: restore an older one."
 
 
 class BackupArchive:
-    """A backup on its way out, piece by piece. Nothing it needs is deleted until it is closed."""
+    """A backup as a stream of bytes; no original is deleted until it is closed."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class BackupArchive:
         self._pieces = self._read_members()
 
     def next_piece(self) -> bytes:
-        """The next bytes; none at the end."""
+        """Return the next bytes; empty at the end."""
         return next(self._pieces, b"")
 
     def close(self) -> None:
@@ -69,11 +69,11 @@ class BackupArchive:
 
     def _list_members(self, copy: Path, stop: Callable[[], bool]) -> Iterator[tuple[str, Path | bytes, int]]:
         self._stack.callback(copy.unlink, missing_ok=True)
-        named = self._list_originals()
+        referenced = self._list_originals()
         self._database.copy_to(copy)
         verify.require_undamaged(copy, self._files.root, "Nothing was backed up", stop=stop)
-        named |= self._list_originals()  # what was added while the copy was made may be in it
-        originals = [path for path in map(self._files.get_path, sorted(named)) if path.exists()]
+        referenced |= self._list_originals()  # documents added during the copy may be in it
+        originals = [path for path in map(self._files.get_path, sorted(referenced)) if path.exists()]
         manifest = _make_manifest(copy, len(originals))
         yield MANIFEST_MEMBER, manifest, len(manifest)
         yield DATABASE_MEMBER, copy, copy.stat().st_size
@@ -81,7 +81,7 @@ class BackupArchive:
             yield f"{FILES_FOLDER}/{path.name}", path, path.stat().st_size
 
     def _list_originals(self) -> set[str]:
-        """Every original that a document has or a job waits for."""
+        """Return the originals of all documents and jobs."""
         return {*self._documents.list_originals(), *self._jobs.list_originals()}
 
     def _read_members(self) -> Generator[bytes]:
@@ -91,16 +91,16 @@ class BackupArchive:
             yield info.tobuf(tarfile.USTAR_FORMAT)
             failpoints.trigger("backup.member")
             yield from _read_content(source, size)
-            if padding := _round_up_to_block(size) - size:  # an empty piece would read as the end
+            if padding := _round_up_to_block(size) - size:  # an empty piece would mean the end of the stream
                 yield b"\0" * padding
         yield b"\0" * (2 * TAR_BLOCK_BYTES)
 
 
 def restore_backup(archive: BinaryIO, data: Path) -> Json:
-    """Lay a backup out in an empty data folder; answers its manifest. Nothing is left behind when it fails."""
+    """Restore a backup into an empty data folder and return its manifest; if it fails, the folder stays empty."""
     if data.exists() and any(path.name != "engine.lock" for path in data.iterdir()):
         raise NotNow(
-            f"The data folder {data} is not empty", hint="Choose an empty one with --data, or move this one away."
+            f"The data folder {data} is not empty", hint="Choose an empty folder with --data, or move this one away."
         )
     draft = data.with_name(f"{data.name}.restoring-{secrets.token_hex(4)}")
     try:
@@ -112,7 +112,7 @@ def restore_backup(archive: BinaryIO, data: Path) -> Json:
         for part in draft.iterdir():
             part.replace(data / part.name)
     except OSError as error:
-        raise StorageFailed(f"The backup could not be laid out: {error.strerror or error}") from error
+        raise StorageFailed(f"The backup could not be restored to {data}: {error.strerror or error}") from error
     finally:
         shutil.rmtree(draft, ignore_errors=True)
     return manifest
@@ -127,7 +127,7 @@ def _extract_backup(archive: BinaryIO, draft: Path) -> Json:
             for member in tar:
                 content = tar.extractfile(member)
                 if content is None:
-                    raise Damaged(f"The backup holds something that is not a file: {member.name}")
+                    raise Damaged(f"The backup contains a member that is not a file: {member.name}")
                 if member.name == MANIFEST_MEMBER:
                     manifest = json.loads(content.read(1 << 20))
                 else:
@@ -135,22 +135,22 @@ def _extract_backup(archive: BinaryIO, draft: Path) -> Json:
     except (tarfile.TarError, ValueError, EOFError) as error:
         raise Damaged(f"This is not a complete backup: {error}") from error
     if manifest is None or manifest.get("product") != PRODUCT or not (draft / DATABASE_MEMBER).exists():
-        raise Damaged("This is not a backup of this program")
+        raise Damaged("This is not a Knowledge Server backup")
     if digest_file(draft / DATABASE_MEMBER) != manifest.get("database_sha256"):
         raise Damaged("The database in the backup is damaged")
-    said, laid_out = manifest.get("originals"), sum(path.is_file() for path in (draft / FILES_FOLDER).rglob("*"))
-    if said is not None and said != laid_out:
-        raise Damaged(f"This is not a complete backup: it holds {laid_out} originals instead of {said}")
+    expected, found = manifest.get("originals"), sum(path.is_file() for path in (draft / FILES_FOLDER).rglob("*"))
+    if expected is not None and expected != found:
+        raise Damaged(f"This is not a complete backup: it has {found} originals instead of {expected}")
     return manifest
 
 
 def _resolve_member_path(name: str, draft: Path) -> Path:
-    """Protects against path traversal: a member name is either the database or a SHA-256 below files/."""
+    """Return the path of a member; refuses path traversal: only the database or a SHA-256 below files/ is allowed."""
     if name == DATABASE_MEMBER:
         return draft / DATABASE_MEMBER
     folder, _, sha256 = name.partition("/")
     if folder != FILES_FOLDER or len(sha256) != 64 or not set(sha256) <= set("0123456789abcdef"):
-        raise Damaged(f"The backup holds something that does not belong there: {name[:100]}")
+        raise Damaged(f"The backup contains an unexpected member: {name[:100]}")
     return draft / FILES_FOLDER / sha256[:2] / sha256
 
 
@@ -184,7 +184,7 @@ def _read_content(source: Path | bytes, size: int) -> Iterator[bytes]:
             size -= len(piece)
             yield piece
     if size:
-        raise StorageFailed(f"The file {source.name} is shorter than it was a moment ago")
+        raise StorageFailed(f"The file {source.name} was truncated during the backup")
 
 
 def _round_up_to_block(size: int) -> int:

@@ -1,4 +1,4 @@
-"""Evaluation of a ranking: judges hits against expected answers, and computes nDCG, recall and MRR."""
+"""Evaluates rankings: compares hits with expected answers, and computes nDCG, recall and MRR."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from knowledge.model import Document, Hit
 
 SHINGLE_WORDS = 5
-"""Passages are compared by shingles of this many words."""
+"""Words per shingle when passages are compared."""
 WORD_PATTERN = re.compile(r"\w+")
 
 CUTOFF_RANK = 10
@@ -20,12 +20,12 @@ BOOTSTRAP_ROUNDS = 1000
 BOOTSTRAP_SEED = 7
 
 Grades = Mapping[str, int]
-"""What is wanted, and how much; what is missing or not above zero is not wanted."""
+"""Relevance grades by name; a missing or non-positive grade means not relevant."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """A document by its title, path, address or id; a passage by its text; or this passage of that document."""
+    """An expected document (by title, path, URL or id), an expected passage (by text), or both."""
 
     document: str | None = None
     passage: str | None = None
@@ -43,11 +43,11 @@ class EvalQuestion:
 
 @dataclass(frozen=True, slots=True)
 class QuestionOutcome:
-    """What became of one question."""
+    """The measures of one question."""
 
     question: EvalQuestion
     rank: int | None
-    """The place of the first thing expected, among documents or, where a passage is expected, among passages."""
+    """Rank of the first expected hit, among passages if a passage is expected, otherwise among documents."""
     measures: Measures
     unmet: tuple[Expectation, ...]
     top_hit: Hit | None
@@ -61,7 +61,7 @@ def judge_hits(question: EvalQuestion, hits: Sequence[Hit]) -> QuestionOutcome:
 
 
 def _group_hits(question: EvalQuestion, hits: Sequence[Hit]) -> list[list[Hit]]:
-    """What is ranked: passages one by one, or documents with all their passages."""
+    """Group the hits into ranked units: single passages if one is expected, otherwise documents."""
     if any(expectation.passage is not None for expectation in question.expected):
         return [[hit] for hit in hits]
     documents: dict[int, list[Hit]] = {}
@@ -71,7 +71,7 @@ def _group_hits(question: EvalQuestion, hits: Sequence[Hit]) -> list[list[Hit]]:
 
 
 def _name_ranking(question: EvalQuestion, units: Sequence[list[Hit]]) -> tuple[list[str], tuple[Expectation, ...]]:
-    """The ranking by names, in which each expectation is met once, and those that were not met."""
+    """Name each unit after the expectation that it meets, each once; also return the unmet expectations."""
     waiting = dict(enumerate(question.expected))
     names: list[str] = []
     for place, unit in enumerate(units):
@@ -87,7 +87,7 @@ def _expectation_name(number: int) -> str:
 
 
 def has_name(document: Document, name: str) -> bool:
-    """By number, UUID, title, file name, address, or path, of which the end is enough."""
+    """Return whether a name is the document's id, UUID, title, file name, URL, or the end of its path."""
     if name in (document.title, document.filename, document.url, str(document.uid)):
         return True
     if name.removeprefix("#") == str(document.id):
@@ -101,7 +101,7 @@ def _normalize_slashes(path: str) -> str:
 
 
 def overlaps(text: str, passage: str) -> bool:
-    """Whether half of the shorter one's runs of words stand in the other, however they are spaced and written."""
+    """Return whether two texts share at least half of the shorter one's shingles, ignoring case and spacing."""
     length = min(SHINGLE_WORDS, len(WORD_PATTERN.findall(passage)))
     ours, theirs = _shingle(text, length), _shingle(passage, length)
     shorter = min(len(ours), len(theirs))
@@ -115,7 +115,7 @@ def _shingle(text: str, length: int) -> set[tuple[str, ...]]:
 
 @dataclass(frozen=True, slots=True)
 class Measures:
-    """Each from 0 to 1, over the first ten places."""
+    """nDCG, recall and MRR at rank 10, each from 0 to 1."""
 
     ndcg: float
     recall: float
@@ -124,7 +124,7 @@ class Measures:
 
 @dataclass(frozen=True, slots=True)
 class MeanEstimate:
-    """A mean, and the middle 95 % of what it would have been with other questions of the same kind."""
+    """A mean with its 95 % bootstrap confidence interval."""
 
     mean: float
     low: float
@@ -132,12 +132,12 @@ class MeanEstimate:
 
 
 def compute_measures(ranked: Sequence[str], grades: Grades) -> Measures:
-    """The measures of one question, whose answers are named best first, each once."""
+    """Compute the measures of one ranking of distinct names, best first."""
     return Measures(ndcg(ranked, grades), recall(ranked, grades), mrr(ranked, grades))
 
 
 def ndcg(ranked: Sequence[str], grades: Grades, depth: int = CUTOFF_RANK) -> float:
-    """Linear gain, as trec_eval has it: a grade counts once, divided by the logarithm of its place."""
+    """Compute nDCG with linear gain, as trec_eval does."""
     ideal = sorted((grade for grade in grades.values() if grade > 0), reverse=True)
     best = _discounted_gain(ideal[:depth])
     return _discounted_gain([max(grades.get(name, 0), 0) for name in ranked[:depth]]) / best if best else 0.0
@@ -148,19 +148,19 @@ def _discounted_gain(grades: Sequence[int]) -> float:
 
 
 def recall(ranked: Sequence[str], grades: Grades, depth: int = CUTOFF_RANK) -> float:
-    """The share of what is wanted that stands in the first places."""
+    """Compute the share of relevant names within the first `depth` ranks."""
     wanted = {name for name, grade in grades.items() if grade > 0}
     return len(wanted.intersection(ranked[:depth])) / len(wanted) if wanted else 0.0
 
 
 def mrr(ranked: Sequence[str], grades: Grades, depth: int = CUTOFF_RANK) -> float:
-    """One divided by the first right place."""
+    """Compute the reciprocal rank of the first relevant name."""
     place = find_first_rank(ranked[:depth], grades)
     return 1 / place if place else 0.0
 
 
 def find_first_rank(ranked: Sequence[str], grades: Grades) -> int | None:
-    """Where the first thing that is wanted stands, counted from one."""
+    """Return the rank of the first relevant name, counted from one."""
     return next((place for place, name in enumerate(ranked, 1) if grades.get(name, 0) > 0), None)
 
 
@@ -177,16 +177,16 @@ def average_measures(measures: Sequence[Measures]) -> Measures:
 
 
 def bootstrap_mean(values: Sequence[float], rounds: int = BOOTSTRAP_ROUNDS) -> MeanEstimate:
-    """The mean with its bootstrapped interval; the same values give the same interval."""
+    """Return the mean with its bootstrap interval; deterministic, with a fixed seed."""
     if not values:
         return MeanEstimate(0.0, 0.0, 0.0)
-    chance = random.Random(BOOTSTRAP_SEED)
-    means = sorted(mean(chance.choices(values, k=len(values))) for _ in range(rounds))
+    generator = random.Random(BOOTSTRAP_SEED)
+    means = sorted(mean(generator.choices(values, k=len(values))) for _ in range(rounds))
     return MeanEstimate(mean(values), means[int(0.025 * rounds)], means[min(int(0.975 * rounds), rounds - 1)])
 
 
 def bootstrap_difference(
     after: Sequence[float], before: Sequence[float], rounds: int = BOOTSTRAP_ROUNDS
 ) -> MeanEstimate:
-    """How much better the first is, question by question (paired bootstrap): noise, if zero lies in the interval."""
+    """Return the mean difference per question (paired bootstrap); an interval that contains zero means noise."""
     return bootstrap_mean([new - old for new, old in zip(after, before, strict=True)], rounds)

@@ -1,4 +1,4 @@
-"""The engine in this process. Async ends here: below this file everything is plain, blocking code in worker threads."""
+"""The engine in this process; the async boundary: everything below is blocking code in worker threads."""
 
 from __future__ import annotations
 
@@ -70,18 +70,18 @@ from knowledge.store.jobs.rows import ActiveJob
 
 CANCEL_SECONDS = 5.0
 CLAIM_POLL_SECONDS = 0.005
-"""A job that is neither queued nor running was claimed a moment ago, and is about to begin."""
-INDEX_INCOMPLETE_NOTE = "The index is being built again, so not everything is found yet; ask again in a minute."
+"""Retry interval of a cancel that meets a job between its claim and its start."""
+INDEX_INCOMPLETE_NOTE = "The index is being rebuilt, so the results are incomplete; search again in a minute."
 
 
 class LocalEngine:
-    """What one scope shows of the engine; `scoped` answers another view of the same engine."""
+    """The engine restricted to one scope; `with_scope` returns it for another scope."""
 
     def __init__(self, parts: Runtime, scope: Scope = Scope(), *, for_operator: bool = True) -> None:
         self._parts, self._scope, self._for_operator = parts, scope, for_operator
         self._run_in_thread = parts.threads.run
 
-    def scoped(self, scope: Scope, *, for_operator: bool = True) -> LocalEngine:
+    def with_scope(self, scope: Scope, *, for_operator: bool = True) -> LocalEngine:
         if scope == self._scope and for_operator is self._for_operator:
             return self
         return LocalEngine(self._parts, scope, for_operator=for_operator)
@@ -90,14 +90,14 @@ class LocalEngine:
         return cast(Engine, CallerProxy(self, caller))
 
     async def admit(self, caller: Caller, verb: str) -> LocalEngine:
-        """The view of this caller; the account, its key and its grants are judged anew, and the verb is checked."""
+        """Authenticate the caller again, check its permission for the verb, and return the engine for its scope."""
         operator, parts = is_operator(caller), self._parts
-        known = parts.scopes.get_cached_scope(caller.owner) if operator else None  # so without a thread
-        judged, scope = (
-            (caller, known) if known else await self._run_in_thread(lambda: parts.accounts.admit_caller(caller))
+        cached = parts.scopes.get_cached_scope(caller.owner) if operator else None  # saves a switch of threads
+        current, scope = (
+            (caller, cached) if cached else await self._run_in_thread(lambda: parts.accounts.admit_caller(caller))
         )
-        check_verb(judged, verb)
-        return self.scoped(scope, for_operator=operator)
+        check_verb(current, verb)
+        return self.with_scope(scope, for_operator=operator)
 
     @property
     def accounts(self) -> LocalAccounts:
@@ -129,7 +129,7 @@ class LocalEngine:
         return self._parts.threads.closing
 
     def close(self) -> None:
-        """Finish what is being written, queue again what is running, and let go of the data folder."""
+        """Finish running requests, queue running jobs again, and close the data folder."""
         self._parts.threads.close()
         self._parts.close()
 
@@ -152,12 +152,12 @@ class LocalEngine:
         return self._search_in(another, embedder, query)
 
     def _find_index(self) -> tuple[Index, Embedder | None]:
-        """The index, and the model if it is loaded and made the vectors in it; a wrong answer would be worse."""
+        """Return the index, and the embedder if the model of its vectors is loaded."""
         serving = self._parts.indexer.serving
         return serving.index, self._parts.models.find_embedder(serving.model)
 
     def _search_in(self, index: Index, embedder: Embedder | None, query: Query) -> SearchAnswer:
-        # Below 0 the index holds nothing: the old one could not be used, or nothing was ever added.
+        # A negative sequence number means that the index is empty: it was lost, or nothing was ever added.
         incomplete = self._parts.indexer.seq < 0 and self._parts.changes.newest_seq() > 0
         answer = search_pipeline.search(
             query,
@@ -170,7 +170,7 @@ class LocalEngine:
         return replace(answer, notes=(*answer.notes, INDEX_INCOMPLETE_NOTE)) if incomplete else answer
 
     def _make_index_filter(self, query: Query) -> IndexFilter:
-        """The scope and the filter as numbers; a name that is not there is an error, not an empty answer."""
+        """Convert scope and filter to ids; raises NotFound for an unknown collection or document."""
         wanted, parts, scope = query.filter, self._parts, self._scope
         return IndexFilter(
             owner=scope.owner,
@@ -192,7 +192,7 @@ class LocalEngine:
             return await self._run_in_thread(lambda: self._parts.acceptor.accept(new, arrived, self._scope))
 
     async def _receive(self, new: NewFile) -> IncomingFile:
-        """The bytes, piece by piece, on disk."""
+        """Write the content of a file to disk while it arrives."""
         incoming = await self._run_in_thread(self._parts.acceptor.open_incoming)
         try:
             async for piece in new.content.pieces:
@@ -269,7 +269,7 @@ class LocalEngine:
         return await self._run_in_thread(lambda: self._crawl(new))
 
     def _crawl(self, new: NewCrawl) -> Job:
-        from knowledge.engine.crawl.accept import accept_crawl  # brings the HTTP client, which a start does not need
+        from knowledge.engine.crawl.accept import accept_crawl  # lazy: importing the HTTP client slows down the start
 
         job = accept_crawl(self._parts.crawls, self._parts.options.crawl.allowed, new, self._scope)
         self._parts.crawler.wake()
@@ -303,7 +303,7 @@ class LocalEngine:
         if not await self._run_in_thread(path.exists):
             raise StorageFailed(
                 f"The original of document {document.id} is missing",
-                hint="Run 'knowledge verify'; add the file again to mend it.",
+                hint="Add the same file again, or restore a backup; 'knowledge verify' lists all missing originals.",
                 document_id=document.id,
             )
         return Original(document.filename or document.title, document.size_bytes, read_pieces(path))
@@ -347,25 +347,25 @@ class LocalEngine:
         collection = await self.collection(ref)
         if collection.owner != scope.owner:
             raise read_only_error(ref)
-        await self._stop(await self._run_in_thread(lambda: parts.jobs.list_active_in(collection.id)))
+        await self._cancel_jobs(await self._run_in_thread(lambda: parts.jobs.list_active_in(collection.id)))
         return await self._run_in_thread(
             lambda: parts.removal.free_files(*parts.documents.remove_collection(collection.id, scope))
         )
 
     async def _remove_account(self, account: StoredAccount) -> RemovalResult:
-        """Disable the account first, so that no new work begins; then stop its jobs and delete all that it owns."""
+        """Disable the account, so that no new job starts; then cancel its jobs and delete its data."""
         parts = self._parts
         await self._run_in_thread(lambda: parts.accounts.store.set_disabled(account.id, True))
-        await self._stop(await self._run_in_thread(lambda: parts.jobs.list_active_of(account.id)))
+        await self._cancel_jobs(await self._run_in_thread(lambda: parts.jobs.list_active_of(account.id)))
         return await self._run_in_thread(
             lambda: parts.removal.free_files(*delete_account_data(parts.database, account.id))
         )
 
-    async def _stop(self, jobs: Sequence[ActiveJob]) -> None:
-        """Cancel jobs, whoever started them."""
+    async def _cancel_jobs(self, jobs: Sequence[ActiveJob]) -> None:
+        """Cancel jobs of any owner."""
         for job in jobs:
-            with suppress(NotNow, JobNotFound):  # it ended by itself meanwhile
-                await self.scoped(Scope(job.owner)).cancel(job.id)
+            with suppress(NotNow, JobNotFound):  # it ended meanwhile
+                await self.with_scope(Scope(job.owner)).cancel(job.id)
 
     # -- the engine itself ----------------------------------------------------------------------
 
@@ -408,16 +408,16 @@ class LocalEngine:
 
 
 def to_day_number(moment: datetime | None) -> int | None:
-    """The UTC day, counted from 1970-01-01."""
+    """Return the UTC day as the number of days since 1970-01-01."""
     return None if moment is None else int(moment.astimezone(UTC).timestamp() // 86400)
 
 
 def make_already_ended(job: Job) -> NotNow:
-    return NotNow(f"Job {job.id} has already ended: it is {job.status.value}", status=job.status.value)
+    return NotNow(f"Job {job.id} has already ended with status {job.status.value}", status=job.status.value)
 
 
 def raise_job_error(job: Job) -> None:
-    """A failed job as the error that ended it."""
+    """Raise the error of a failed or cancelled job."""
     if job.error is not None:
         raise load_job_error(job.error)
     if job.status is JobStatus.CANCELLED:

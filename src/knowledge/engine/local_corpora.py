@@ -1,4 +1,4 @@
-"""The corpora of the engine in this process, as one scope shows them."""
+"""The CorporaApi of LocalEngine."""
 
 from __future__ import annotations
 

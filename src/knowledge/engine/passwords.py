@@ -1,4 +1,4 @@
-"""Passwords: hashed with argon2, two at a time, and in the same time whether there is such an account or not."""
+"""Password hashing with argon2, protection against user enumeration by timing, and the check for common passwords."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ student summer sunshine superman superuser support sysadmin system taylor temp t
 thunder tigger trustno trustnoone user vagrant welcome whatever william winter wizard xxxxxx yankees zaq12wsx zxcvbn
 """
 COMMON_PASSWORDS = frozenset(COMMON_WORDS.split())
-"""In lower case; with digits and signs around them they are no better."""
+"""In lower case; also refused with a few digits and punctuation around them."""
 KEYBOARD_ROWS = (
     "01234567890123456789", "abcdefghijklmnopqrstuvwxyz", "qwertyuiopasdfghjklzxcvbnm", "qwertzuiopasdfghjklyxcvbnm",
     "azertyuiopqsdfghjklmwxcvbn", "1qaz2wsx3edc4rfv5tgb6yhn7ujm8ik9ol0p", "1q2w3e4r5t6y7u8i9o0p",
     "q1w2e3r4t5y6u7i8o9p0", "!@#$%^&*()_+",
 )  # fmt: skip
-"""Keys side by side and signs in their order: any piece of these, forwards or backwards, is a pattern."""
+"""Keyboard and alphabet sequences: any substring, forwards or backwards, is refused."""
 SURROUNDING_CHARS = "0123456789!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~ "
 MAX_SURROUNDING_CHARS = 6
-"""With more digits and signs than this around a word, the password is not that word any longer."""
+"""With more digits and punctuation than this around it, a common word is accepted."""
 MAX_REPEAT_PERIOD_CHARS = 4
 MIN_DIFFERENT_CHARS = 3
 
 
 def is_common_password(password: str, username: str = "") -> bool:
-    """Whether somebody who guesses would come to this password soon."""
+    """Return whether a password is easy to guess: a common word, a sequence, a repetition or the username."""
     folded, name = password.casefold().strip(), username.casefold()
     period = _repeat_period(folded)
     if len(set(folded)) < MIN_DIFFERENT_CHARS or period <= MAX_REPEAT_PERIOD_CHARS:
@@ -60,7 +60,7 @@ def is_common_password(password: str, username: str = "") -> bool:
 
 
 def _repeat_period(text: str) -> int:
-    """The length of the shortest piece that makes the text when it is repeated; its own length for most."""
+    """Return the length of the shortest string that, repeated, gives the text."""
     return (text + text).find(text, 1)
 
 
@@ -68,14 +68,13 @@ T = TypeVar("T")
 
 MIN_PASSWORD_CHARS, MAX_PASSWORD_CHARS = 8, 1024
 DUMMY_HASH = "$argon2id$v=19$m=19456,t=2,p=1$uAVUTp/eRlUUpXmSLVyKtg$DLy1qePpqwXBjjxpppBCh7A7XXbVkTHfTYQzZKrJfkM"
-"""A dummy hash against user enumeration by timing: an unknown username costs as much as a wrong password."""
+"""Verified for unknown usernames, so that they take as long as a wrong password (user enumeration by timing)."""
 
 
 class PasswordService:
-    """Each takes 19 MB and a core for a moment; more than two at once would be felt by everybody else."""
-
     def __init__(self) -> None:
         self.hasher = PasswordHasher(time_cost=2, memory_cost=19456, parallelism=1)
+        # Two at a time, because each hash takes 19 MB and a core.
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="passwords")
 
     async def hash_password(self, password: str, username: str) -> str:
@@ -83,18 +82,18 @@ class PasswordService:
         return await self._run_in_thread(lambda: self.hasher.hash(_encode_password(password)))
 
     async def verify_password(self, password: str, stored_hash: str | None) -> bool:
-        """Whether this is the password; without a hash the answer is no, after the same work."""
-        agrees = await self._run_in_thread(
+        """Verify a password; without a stored hash, return False after the same work."""
+        matches = await self._run_in_thread(
             lambda: self._verify_hash(stored_hash or DUMMY_HASH, password[:MAX_PASSWORD_CHARS])
         )
-        return agrees and stored_hash is not None and len(password) <= MAX_PASSWORD_CHARS
+        return matches and stored_hash is not None and len(password) <= MAX_PASSWORD_CHARS
 
     def close(self) -> None:
         self._threads.shutdown(wait=True)
 
-    def _verify_hash(self, kept: str, password: str) -> bool:
+    def _verify_hash(self, stored_hash: str, password: str) -> bool:
         try:
-            return self.hasher.verify(kept, _encode_password(password))
+            return self.hasher.verify(stored_hash, _encode_password(password))
         except VerificationError:
             return False
 
@@ -105,14 +104,14 @@ class PasswordService:
 def check_password(password: str, username: str) -> None:
     if not MIN_PASSWORD_CHARS <= len(password) <= MAX_PASSWORD_CHARS:
         raise InvalidParameter(
-            f"A password has {MIN_PASSWORD_CHARS} to {MAX_PASSWORD_CHARS} characters",
+            f"The password must have {MIN_PASSWORD_CHARS} to {MAX_PASSWORD_CHARS} characters, got {len(password)}",
             parameter="password",
             given=len(password),
         )
     if is_common_password(password, username):
         raise InvalidParameter(
-            "This password is one of the first that somebody would try",
-            hint="Choose another one, for example several words that have nothing to do with each other.",
+            "The password is too common or too easy to guess",
+            hint="Choose another password, for example several unrelated words.",
             parameter="password",
         )
 

@@ -1,4 +1,4 @@
-"""Which callers may use which verb of the engine. A verb that is listed nowhere here is refused to everybody."""
+"""The permission table of engine verbs; a verb that is not listed is refused to every caller."""
 
 from __future__ import annotations
 
@@ -19,47 +19,47 @@ EVERYBODY = frozenset({
     "corpora.list_page", "corpora.get", "corpora.create", "corpora.edit", "corpora.remove",
     "corpora.list_grants", "corpora.grant", "corpora.revoke_grant",
 })  # fmt: skip
-"""Each of these shows and changes only what the scope of its caller allows."""
+"""For all callers, restricted to the caller's scope."""
 ADMINS = frozenset({
     "verify", "reindex", "accounts.list_all", "accounts.add", "accounts.disable", "accounts.remove",
     "corpora.list_pending", "corpora.approve", "corpora.revoke_approval",
 })  # fmt: skip
 """For the operator and for accounts in ADMIN_USERS."""
+# Not for admins: these verbs give access to the documents of other accounts, or are internal to the MCP surface.
 OPERATOR = frozenset({
     "backup", "accounts.issue_key", REINDEX_WITH_MODEL,
     "mcp_sessions.issue", "mcp_sessions.find_version", "mcp_sessions.end",
 })  # fmt: skip
-"""Not for admins either: these would show them what others own."""
 
 
 def is_operator(caller: Caller) -> bool:
-    """Whether the caller is the local owner or bears the operator's key."""
+    """Return whether the caller is the local owner or has the operator's key."""
     return caller.kind is not CallerKind.ACCOUNT
 
 
 def check_verb(caller: Caller, verb: str) -> None:
-    """Refuse a verb that the caller may not use."""
+    """Raise AdminRequired or Forbidden if the caller may not use the verb."""
     if verb in EVERYBODY:
         return
     if verb in ADMINS:
         if not caller.may_administer:
-            raise AdminRequired("This is for the admins of this server")
+            raise AdminRequired("Only admins of this server may do this")
     elif verb in OPERATOR:
         if not is_operator(caller):
             raise operator_required()
     else:
-        raise Forbidden(f"Nobody may use '{verb}': it is missing in the table of permissions")
+        raise Forbidden(f"The verb '{verb}' is missing in the permission table")
 
 
 def operator_required() -> AdminRequired:
     return AdminRequired(
-        "This is for the operator of this server alone",
+        "Only the operator of this server may do this",
         hint="Use the command line on the server's own machine, or send KB_API_KEY.",
     )
 
 
 def summarize_findings(found: Sequence[Finding]) -> list[Finding]:
-    """What an admin sees of them: how many there are in each part, without the names of others' documents."""
+    """Return the number of findings per part, for admins, who must not see titles of other accounts' documents."""
     return [Finding(part, _summarize(count)) for part, count in Counter(each.part for each in found).items()]
 
 

@@ -16,26 +16,26 @@ SUB_PROTOCOLS: dict[str, type] = {"accounts": AccountsApi, "corpora": CorporaApi
 
 
 def list_verbs() -> frozenset[str]:
-    """The verbs of the Engine protocol; those of a sub-protocol with its name, as in 'accounts.login'."""
+    """Return the verbs of the Engine protocol; verbs of a sub-protocol are prefixed, as in 'accounts.login'."""
     own = {name for name in vars(Engine) if not name.startswith("_")} - {"as_caller", *SUB_PROTOCOLS}
     below = {f"{group}.{name}" for group, api in SUB_PROTOCOLS.items() for name in vars(api) if name[0] != "_"}
     return frozenset(own | below)
 
 
 VERBS = list_verbs()
+# A separate permission, because an embedding service receives the texts of all accounts.
 REINDEX_WITH_MODEL = "reindex with a model"
-"""Has a permission of its own: the service of another model would be sent the texts of all accounts."""
 
 
 class EngineHost(Engine, Protocol):
-    """An engine that decides for each verb whether a caller may use it."""
+    """An engine that checks permissions per caller and verb."""
 
     async def admit(self, caller: Caller, verb: str, /) -> Engine:
-        """The engine as this caller sees it now; raises if the caller may not use the verb."""
+        """Return the engine in the caller's scope; raises if the caller may not use the verb."""
 
 
 class Proxy(ABC):
-    """Is used as an Engine, though mypy needs a cast for it: `_ask` says which engine answers a verb."""
+    """Base of proxies that implement Engine dynamically (mypy needs a cast); `_ask` calls the engine behind it."""
 
     @abstractmethod
     async def _ask(self, verb: str, call: Callable[[Engine], Awaitable[T]]) -> T: ...
@@ -55,7 +55,7 @@ class Proxy(ABC):
 
 
 class SubProxy:
-    """The same for the verbs of a sub-protocol."""
+    """Forwards the verbs of a sub-protocol."""
 
     def __init__(self, proxy: Proxy, name: str) -> None:
         self._proxy, self._name = proxy, name
@@ -65,7 +65,7 @@ class SubProxy:
 
 
 class CallerProxy(Proxy):
-    """One caller's use of an engine. The caller is judged with each verb, so that what is revoked ends at once."""
+    """An engine for one caller, who is authenticated again with each verb, so that revocations apply at once."""
 
     def __init__(self, host: EngineHost, caller: Caller) -> None:
         self._host, self._caller = host, caller

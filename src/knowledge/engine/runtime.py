@@ -1,4 +1,4 @@
-"""The embedded engine's parts, opened in order and closed in reverse. `LocalEngine` is the view of them from above."""
+"""Opens, starts and closes the parts of the local engine: stores, index, ingest, workers and crawler."""
 
 from __future__ import annotations
 
@@ -54,17 +54,17 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 FAILED_ORIGINAL_KEEP_MICROSECONDS = 24 * 3600 * 1_000_000
-"""For so long the original of a failed job is kept for a retry, in microseconds."""
+"""How long the original of a failed job is kept for a retry."""
 SWEEP_SECONDS = 3600.0
+# Quarantined jobs start this long after the server, so that an operator can cancel them first.
 ALONE_DELAY_SECONDS = 2.0
-"""So long after a start no job begins that must run alone: the server can be reached by then to cancel it."""
 BACKUP_COPY_PREFIX = "backup-"
-"""How the names of copies of the database begin that a backup makes in the data folder."""
+"""File name prefix of the temporary database copies that a backup makes in the data folder."""
 
 
 @dataclass(frozen=True, slots=True)
 class EngineOptions:
-    """What the engine is told from outside."""
+    """Settings of the local engine."""
 
     data: Path
     workers: int
@@ -72,7 +72,7 @@ class EngineOptions:
     wait_seconds: float
     ocr_languages: str
     embedding: str | None = None
-    """The model that the settings name, if they name one."""
+    """KNOWLEDGE_EMBEDDING, if it is set."""
     crawl: CrawlOptions = field(default_factory=CrawlOptions)
     reranker: str = "default"
     rerank_ms: int = 300
@@ -83,7 +83,7 @@ class EngineOptions:
 
 
 class Runtime:
-    """Everything that lives as long as the engine does."""
+    """The parts of the local engine, with its lifetime."""
 
     def __init__(
         self,
@@ -95,39 +95,34 @@ class Runtime:
         self.options, self.parsers = options, parsers
         file_modes.UMASK.enter()
         try:
-            self._open(options, parsers, open_model, open_index)
+            prepare_data_folder(options.data)
+            self._open_stores(options.data)
+            self._open_index(open_model, open_index)
+            self._open_workers()
+            self._open_services()
         except BaseException:
             file_modes.UMASK.leave()
             raise
 
-    def _open(
-        self,
-        options: EngineOptions,
-        parsers: Parsers,
-        open_model: OpenModel,
-        open_index: OpenIndex,
-    ) -> None:
-        prepare_data_folder(options.data)
-        self.threads = EngineThreads()
-        self.progress = ProgressTracker()
-        self.backpressure = Backpressure()
-        self.database = SqliteDatabase(options.data / "knowledge.db")
-        self.files = FileStore(options.data / "files")
+    def _open_stores(self, data: Path) -> None:
+        self.database = SqliteDatabase(data / "knowledge.db")
+        self.files = FileStore(data / "files")
         self.documents = DocumentStore(self.database)
         self.chunks = ChunkStore(self.database)
         self.collections = CollectionStore(self.database)
         self.corpora = CorpusStore(self.database)
         self.scopes = ScopeStore(self.database)
-        self.accounts = AccountService(self.database, self.scopes, options.admins)
-        self.passwords = PasswordService()
-        self.mcp_sessions = McpSessionStore(self.database)
         self.jobs = JobStore(self.database)
         self.crawls = CrawlStore(self.database)
         self.site_pages = SitePageStore(self.database)
         self.changes = ChangeLog(self.database)
         self.stored_models = ModelStore(self.database)
-        self.models = EmbeddingModels(open_model, self.stored_models, options.embedding)
+        self.mcp_sessions = McpSessionStore(self.database)
         self.publisher = Publisher(self.database)
+
+    def _open_index(self, open_model: OpenModel, open_index: OpenIndex) -> None:
+        options = self.options
+        self.models = EmbeddingModels(open_model, self.stored_models, options.embedding)
         self.indexer = IndexFollower(
             options.data / "index",
             open_index,
@@ -138,17 +133,23 @@ class Runtime:
             self._finish_indexed_jobs,
             self.chunks.drop_retired,
         )
+        self.backfill = VectorBackfill(self.models, self.stored_models, self.chunks, self.indexer)
+        self.reranker = open_reranker(options.reranker, self.models.serving.choice.int8, options.rerank_ms)
+
+    def _open_workers(self) -> None:
+        options, queue = self.options, DocumentQueue(self.database)
+        self.progress = ProgressTracker()
+        self.backpressure = Backpressure()
         self.ingest = IngestPipeline(
             self.files,
             self.chunks,
             self.documents,
             self.publisher,
             self.stored_models,
-            parsers,
+            self.parsers,
             self.models,
             options.ocr_languages,
         )
-        queue = DocumentQueue(self.database)
         self.workers = WorkerPool(
             options.workers,
             self.jobs,
@@ -164,17 +165,20 @@ class Runtime:
             self.files,
             self.documents,
             queue,
-            parsers,
+            self.parsers,
             options.quota,
             options.max_file_bytes,
             self.workers.wake,
         )
         self.removal = Removal(self.documents, self.files, self.jobs, self.progress, self.indexer)
-        self.backfill = VectorBackfill(self.models, self.stored_models, self.chunks, self.indexer)
         self.crawler = CrawlService(self.jobs, self._open_crawler)
-        self.reranker = open_reranker(options.reranker, self.models.serving.choice.int8, options.rerank_ms)
+
+    def _open_services(self) -> None:
+        self.threads = EngineThreads()
+        self.accounts = AccountService(self.database, self.scopes, self.options.admins)
+        self.passwords = PasswordService()
         self.status = StatusReader(
-            options.data,
+            self.options.data,
             self.database,
             self.documents,
             self.collections,
@@ -187,7 +191,7 @@ class Runtime:
         self._sweeper = threading.Thread(target=self._sweep_periodically, name="sweeper", daemon=True)
 
     def _open_crawler(self) -> CrawlScheduler:
-        """Made when there is something to crawl: these modules bring the HTTP client, which a start does not need."""
+        # Lazy: importing the HTTP client would slow down every start.
         from knowledge.engine.crawl.ingest_page import CrawlStores
         from knowledge.engine.crawl.scheduler import CrawlScheduler
         from knowledge.engine.crawl.site_reader import SiteReader
@@ -197,7 +201,7 @@ class Runtime:
         return CrawlScheduler(self.options.crawl, stores, self.progress, reader, self.acceptor, self.removal)
 
     def start(self) -> None:
-        """Recover from whatever ended the last process, and begin to work."""
+        """Recover from the end of the last process, and start all threads."""
         self.parsers.start()
         recovery = job_recovery.recover_jobs(self.database)
         log_recovery(recovery)
@@ -208,7 +212,7 @@ class Runtime:
         self.workers.start(ALONE_DELAY_SECONDS if recovery.alone else None)
         self.crawler.start()
         self._sweeper.start()
-        self.models.start()  # last, since nobody who asks in words waits for them
+        self.models.start()  # last, because search by words does not need them
 
     def close(self) -> None:
         self._closing.set()
@@ -225,7 +229,7 @@ class Runtime:
         file_modes.UMASK.leave()
 
     def sweep(self, older_than: float) -> None:
-        """Take away what no row names: staged passages of dead jobs, originals nobody needs."""
+        """Delete data that nothing refers to: staged chunks of dead jobs, unreferenced originals, old copies."""
         self.chunks.drop_stale()
         self.jobs.forget_originals(make_timestamp() - FAILED_ORIGINAL_KEEP_MICROSECONDS)
         self.files.sweep_unreferenced(self.documents.is_file_referenced, older_than)
@@ -233,7 +237,7 @@ class Runtime:
         self.database.sweep_copies()
 
     def _finish_indexed_jobs(self, seq: int) -> None:
-        """The index has seen everything up to here: jobs end, and the files that only they named go."""
+        """Complete the jobs whose changes the index has applied, and delete their originals if unreferenced."""
         for job in self.jobs.finish_indexed(seq):
             self.progress.end(job.id)
             if job.sha256 is not None:
@@ -244,27 +248,27 @@ class Runtime:
             try:
                 self.sweep(older_than=SWEEP_SECONDS)
             except Exception:
-                log.exception("The sweep did not succeed")
+                log.exception("deleting unreferenced data failed; retrying in %.0f s", SWEEP_SECONDS)
 
 
 def log_recovery(recovery: job_recovery.Recovery) -> None:
-    """Tell the operator what the unclean end of the last process means for its jobs."""
+    """Log which jobs were interrupted, quarantined or failed by a crash of the last process."""
     if recovery.interrupted:
         log.info("%d interrupted jobs are queued again", recovery.interrupted)
     for job in recovery.alone:
-        log.warning("%s ended uncleanly before; it runs alone when the other jobs are done", job)
+        log.warning("%s crashed the server before; it runs alone when the other jobs are done", job)
     for job in recovery.failed:
-        log.error("%s is failed: the server ended uncleanly %d times while it was being done", job, job.unclean_starts)
+        log.error("%s is failed: the server crashed %d times while it was running", job, job.unclean_starts)
 
 
 def prepare_data_folder(data: Path) -> None:
-    """The data folder, closed to other users, and without what a killed backup left in it."""
+    """Create the data folder, make it private, and delete database copies of killed backups."""
     try:
         file_modes.make_folder(data)
         tightened = file_modes.make_private(data)
     except OSError as error:
         raise StorageFailed(f"The data folder {data} cannot be used: {error.strerror or error}") from error
     if tightened:
-        log.info("other users of this machine could read the data folder; %d paths are private now", tightened)
+        log.info("made %d paths of the data folder private that other users could read", tightened)
     for copy in data.glob(f"{BACKUP_COPY_PREFIX}*.db*"):
         copy.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""The status of the engine: what it holds for a scope, what it is doing, and what a person should know."""
+"""Reads the engine status: counts for a scope, jobs, sizes and issues."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ class StatusReader:
         self._began = time.monotonic()
 
     def read(self, scope: Scope) -> EngineStatus:
-        """The status; an account is told of what it sees itself, since sizes and dates of the whole tell of others."""
-        alone = scope.owner > LOCAL_OWNER
+        """Return the status; for an account without global sizes and times, which would reveal activity of others."""
+        for_account = scope.owner > LOCAL_OWNER
         documents, chunks = self._documents.count(scope)
-        jobs, storage = self._jobs.count_by_status(scope), find_storage_trouble(self._data / "files")
+        jobs, storage = self._jobs.count_by_status(scope), find_storage_issue(self._data / "files")
         return EngineStatus(
             version=__version__,
             uptime_seconds=round(time.monotonic() - self._began, 3),
-            data_path="" if alone else str(self._data),
+            data_path="" if for_account else str(self._data),
             model=self._models.status(),
             documents=documents,
             chunks=chunks,
@@ -53,26 +53,25 @@ class StatusReader:
             queued=jobs.get(JobStatus.QUEUED, 0),
             processing=jobs.get(JobStatus.PROCESSING, 0),
             failed=jobs.get(JobStatus.FAILED, 0),
-            database_bytes=0 if alone else self._database.size_bytes(),
-            files_bytes=self._documents.sum_file_bytes(scope.owner if alone else None),
-            index_bytes=0 if alone else self._indexer.index.size_bytes(),
+            database_bytes=0 if for_account else self._database.size_bytes(),
+            files_bytes=self._documents.sum_file_bytes(scope.owner if for_account else None),
+            index_bytes=0 if for_account else self._indexer.index.size_bytes(),
             issues=tuple(issue for issue in [storage, *self._find_issues()] if issue),
-            last_change=self._documents.last_changed_at(scope) if alone else self._changes.last_changed_at(),
+            last_change=self._documents.last_changed_at(scope) if for_account else self._changes.last_changed_at(),
             storage_ok=storage is None,
             index_ok=self._indexer.failure is None,
         )
 
     def _find_issues(self) -> Iterator[str | None]:
-        """What a person should know, in sentences."""
         yield from (*self._models.list_issues(), self._indexer.failure)
         if self._indexer.rebuilding:
             yield "The index is being rebuilt; until then some passages are not found."
         free = shutil.disk_usage(self._data).free
         if free < LOW_DISK_BYTES:
-            yield f"Only {free >> 20} MB are free on the disk of the data folder."
+            yield f"Low disk space: {free >> 20} MB are free on the disk of the data folder."
 
 
-def find_storage_trouble(folder: Path) -> str | None:
+def find_storage_issue(folder: Path) -> str | None:
     try:
         os.scandir(folder).close()
     except OSError as error:

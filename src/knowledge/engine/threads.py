@@ -1,4 +1,4 @@
-"""The threads in which the engine does its blocking work for the event loop."""
+"""Thread pool for the blocking work of the engine."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class EngineThreads:
         self.closing = False
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Run blocking work and answer its result; EngineUnreachable once the engine is being closed."""
+        """Run blocking work in the pool; raises EngineUnreachable while the engine closes."""
         if self.closing:
-            raise EngineUnreachable("The engine is being closed")
+            raise EngineUnreachable("The engine is shutting down")
         return await asyncio.get_running_loop().run_in_executor(self._pool, work)
 
     def close(self) -> None:
-        """Take no more work, and wait for what has begun."""
+        """Refuse new work and wait for running work."""
         self.closing = True
         self._pool.shutdown(wait=True)

@@ -1,4 +1,4 @@
-"""Compares the store with itself, with the index and with the files, and names every difference."""
+"""Integrity check: compares the database, the index and the originals, and yields a finding per difference."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ log = logging.getLogger(__name__)
 STRAY_CHECKS, STRAY_CHECK_SECONDS = 40, 0.05
 DOCUMENTS_PER_BATCH = 200
 COSINE_TOLERANCE = 0.01
-"""Half precision on both sides, and a little room."""
+"""Rounding of float16 on both sides, with a margin."""
 MAX_LISTED_FINDINGS = 10
-"""So many findings are told in an error; `verify` lists all of them."""
+"""Findings listed in an error message; `verify` lists all of them."""
 RESTORE_HINT = (
     "Restore a backup: 'knowledge restore BACKUP --data DIR'. Without one, stop the server and copy the data folder."
 )
 ADD_AGAIN_HINT = "Restore a backup, or remove this document and add it again."
 REINDEX_HINT = "Run 'knowledge reindex'."
 RESTORE_FILE_HINT = "Add the same file again, or restore a backup."
-REMOVE_STRAY_HINT = "Restart the server: it removes files that no document names."
+REMOVE_STRAY_HINT = "Restart the server: it removes files that no document refers to."
 READ_ERRORS = (KnowledgeError, OSError, ValueError, RuntimeError, ReadError)
 
 
@@ -47,7 +47,7 @@ def verify_all(
     indexer: IndexFollower,
     stop: ShouldStop,
 ) -> Iterator[Finding]:
-    """Every difference; each step goes on where another one ended early."""
+    """Yield all findings; a check that fails becomes a finding, and the next check runs."""
     steps: tuple[tuple[str, str, Callable[[], Iterator[Finding]]], ...] = (
         ("store", RESTORE_HINT, lambda: check_database(database, stop)),
         ("index", REINDEX_HINT, lambda: _check_change_log(indexer)),
@@ -57,16 +57,16 @@ def verify_all(
         ("files", RESTORE_HINT, lambda: _check_files(documents, files)),
     )
     for number, (part, hint, step) in enumerate(steps, 1):
-        began = time.monotonic()
+        started = time.monotonic()
         try:
             yield from step()
-        except READ_ERRORS as error:  # what is wrong is the answer, not the end
-            yield Finding(part, f"A check of the {part} ended early: {error}", hint)
-        log.info("verify: step %d of %d (%s) took %.1f s", number, len(steps), part, time.monotonic() - began)
+        except READ_ERRORS as error:
+            yield Finding(part, f"A check of the {part} failed: {error}", hint)
+        log.info("verify: step %d of %d (%s) took %.1f s", number, len(steps), part, time.monotonic() - started)
 
 
 def check_database(path: Path, stop: ShouldStop | None = None) -> Iterator[Finding]:
-    """SQLite's integrity check, and each passage against its stored checksum, document by document."""
+    """Run SQLite's integrity check, and compare each chunk with its stored checksum."""
     with integrity.open_read_only(path, stop) as connection:
         for problem in integrity.find_structure_problems(connection):
             yield Finding("store", f"The database is damaged: {problem}", RESTORE_HINT)
@@ -86,18 +86,18 @@ def check_database(path: Path, stop: ShouldStop | None = None) -> Iterator[Findi
 def require_undamaged(
     path: Path, files: Path, what: str, *, hint: str = DAMAGED_HINT, stop: ShouldStop | None = None
 ) -> None:
-    """Raise DatabaseFailed, with titles, unless a database and the originals that it names pass every check."""
+    """Raise DatabaseFailed with the damaged documents unless the database and its originals pass every check."""
     found = [*check_database(path, stop), *_check_originals(path, files)]
     if not found:
         return
-    told = "; ".join(finding.message for finding in found[:MAX_LISTED_FINDINGS])
+    listed = "; ".join(finding.message for finding in found[:MAX_LISTED_FINDINGS])
     more = f"; and {len(found) - MAX_LISTED_FINDINGS} more" if len(found) > MAX_LISTED_FINDINGS else ""
     messages: list[JsonValue] = [finding.message for finding in found[:MAX_LISTED_FINDINGS]]
-    raise DatabaseFailed(f"{what}: {told}{more}", hint=hint, findings=messages)
+    raise DatabaseFailed(f"{what}: {listed}{more}", hint=hint, findings=messages)
 
 
 def _find_document_damage(connection: Reader, document_id: int) -> str | None:
-    """What is wrong with the passages of a document, if anything is."""
+    """Return what is damaged in the chunks of a document, if anything."""
     try:
         altered, total = integrity.count_altered_chunks(connection, document_id)
     except (ReadError, ValueError) as error:
@@ -106,11 +106,11 @@ def _find_document_damage(connection: Reader, document_id: int) -> str | None:
 
 
 def _check_originals(database: Path, files: Path) -> Iterator[Finding]:
-    """Each original that a document of this database names, by its bytes."""
+    """Compare each original that the database refers to with its SHA-256."""
     with integrity.open_read_only(database) as connection:
         try:
             named = integrity.list_originals(connection)
-        except ReadError:  # told by the check of the database
+        except ReadError:  # already a finding of check_database
             return
         for sha256, (size, identity) in named.items():
             wrong = _find_file_damage(original_path(files, sha256), sha256, size)
@@ -125,42 +125,44 @@ def _check_change_log(indexer: IndexFollower) -> Iterator[Finding]:
     try:
         indexer.catch_up()
     except READ_ERRORS as error:
-        yield Finding("index", f"The index is behind its log: {error}", REINDEX_HINT)
+        yield Finding("index", f"The index is behind the change log: {error}", REINDEX_HINT)
 
 
 def _check_counts(documents: DocumentStore, chunks: ChunkStore) -> Iterator[Finding]:
     real = chunks.count_by_document()
-    for identity, said in documents.list_chunk_counts().items():
-        if real.get(identity, 0) != said:
-            message = f"Document {identity} should have {said} passages and has {real.get(identity, 0)}"
+    for identity, expected in documents.list_chunk_counts().items():
+        if real.get(identity, 0) != expected:
+            message = f"Document {identity} should have {expected} passages and has {real.get(identity, 0)}"
             yield Finding("store", message, ADD_AGAIN_HINT, identity)
 
 
 def _check_index(documents: DocumentStore, indexer: IndexFollower) -> Iterator[Finding]:
-    truth, held = documents.list_chunk_counts(), indexer.index.count_document_chunks()
-    for identity in sorted(truth.keys() | held.keys()):
-        said, found = truth.get(identity, 0), held.get(identity, 0)
-        if said != found:
+    stored, indexed = documents.list_chunk_counts(), indexer.index.count_document_chunks()
+    for identity in sorted(stored.keys() | indexed.keys()):
+        expected, found = stored.get(identity, 0), indexed.get(identity, 0)
+        if expected != found:
             yield Finding(
-                "index", f"The index holds {found} passages of document {identity} instead of {said}", REINDEX_HINT
+                "index", f"The index holds {found} passages of document {identity} instead of {expected}", REINDEX_HINT
             )
     for name in indexer.index.find_damaged_files():
-        yield Finding("index", f"The file {name} of the index has other bytes than were written", REINDEX_HINT)
+        yield Finding("index", f"The index file {name} is damaged: its checksum does not match", REINDEX_HINT)
 
 
 def _check_vectors(documents: DocumentStore, chunks: ChunkStore, indexer: IndexFollower) -> Iterator[Finding]:
-    """Each stored vector is the one that the index compares with."""
+    """Compare each stored vector with the vector in the index."""
     identities = sorted(documents.list_chunk_counts())
     for first in range(0, len(identities), DOCUMENTS_PER_BATCH):
         wrong = _find_different_vectors(identities[first : first + DOCUMENTS_PER_BATCH], chunks, indexer)
         if wrong:
-            indexer.catch_up()  # they may have changed while we looked
+            indexer.catch_up()  # the documents may have changed during the comparison
         for identity in _find_different_vectors(wrong, chunks, indexer):
-            yield Finding("index", f"The index holds other vectors of document {identity} than the store", REINDEX_HINT)
+            yield Finding(
+                "index", f"The index has different vectors of document {identity} than the store", REINDEX_HINT
+            )
 
 
 def _find_different_vectors(identities: Sequence[int], chunks: ChunkStore, indexer: IndexFollower) -> list[int]:
-    """The documents whose vectors in the index are not those of the store."""
+    """Return the documents whose vectors differ between index and store."""
     index, model = indexer.serving.index.snapshot, indexer.serving.model
     if model is None or not identities:
         return []
@@ -173,35 +175,33 @@ def _has_different_vector(row: IndexableChunk, index: IndexSnapshot) -> bool:
     if row.vector is None:
         return False
     vector = np.frombuffer(row.vector, np.float16).astype(np.float32)
-    cosine = float(
-        index.compute_cosines(vector, np.asarray([row.chunk_id]))[0]
-    )  # nan, and so different, for one not there
+    cosine = float(index.compute_cosines(vector, np.asarray([row.chunk_id]))[0])  # NaN, so different, if it is missing
     return not math.isclose(cosine, float(vector @ vector), abs_tol=COSINE_TOLERANCE)
 
 
 def _check_files(documents: DocumentStore, files: FileStore) -> Iterator[Finding]:
     for sha256, size in documents.list_originals().items():
         wrong = _find_file_damage(files.get_path(sha256), sha256, size)
-        if wrong is not None and documents.list_with_file(sha256):  # it may have been removed meanwhile
+        if wrong is not None and documents.list_with_file(sha256):  # unless the document was removed meanwhile
             yield Finding("files", f"The original {_describe_original(documents, sha256)} {wrong}", RESTORE_FILE_HINT)
     stray = [path for path in files.iter_files() if not documents.is_file_referenced(path.name)]
     for path in _keep_lasting_strays(stray):
-        yield Finding("files", f"No document names the file {path.name}", REMOVE_STRAY_HINT)
+        yield Finding("files", f"No document refers to the file {path.name}", REMOVE_STRAY_HINT)
 
 
 def _find_file_damage(path: Path, sha256: str, size: int) -> str | None:
-    """What is wrong with an original, if anything is."""
+    """Return what is wrong with an original, if anything."""
     try:
         found = path.stat().st_size
         if found != size:
             return f"has {found} bytes instead of {size}"
-        return "has other bytes than it came with" if digest_file(path) != sha256 else None
+        return "is damaged: its SHA-256 does not match" if digest_file(path) != sha256 else None
     except FileNotFoundError:
         return "is missing"
 
 
 def _describe_original(documents: DocumentStore, sha256: str) -> str:
-    """A file by its name on disk, and by the documents that need it."""
+    """Return the SHA-256 of an original and the documents that refer to it."""
     owners = (
         f"document {document.id} '{document.title}'{f' ({document.filename})' if document.filename else ''}"
         for document in documents.list_with_file(sha256)
@@ -210,7 +210,7 @@ def _describe_original(documents: DocumentStore, sha256: str) -> str:
 
 
 def _keep_lasting_strays(stray: list[Path]) -> list[Path]:
-    """What a job that has just ended is still letting go is not stray."""
+    """Wait a moment and drop files that are gone, because a job that has just ended may still delete its file."""
     for _ in range(STRAY_CHECKS):
         stray = [path for path in stray if path.exists()]
         if not stray:

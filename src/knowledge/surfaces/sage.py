@@ -87,8 +87,8 @@ def load_settings() -> Settings:
 
 def scope_to_layers(engine: Engine) -> Engine | None:
     """The same engine, looking at the layers; one in another process shows only what its owner has."""
-    scoped = getattr(engine, "scoped", None)
-    return cast("Engine | None", scoped(Scope(SAGE_OWNER))) if scoped is not None else None
+    with_scope = getattr(engine, "with_scope", None)
+    return cast("Engine | None", with_scope(Scope(SAGE_OWNER))) if with_scope is not None else None
 
 
 def share_engine(engine: Engine) -> OpenLayers:

@@ -72,7 +72,7 @@ def test_every_error_class_has_a_code_in_one_of_the_six_categories() -> None:
     [
         (errors.MissingKey("The key is missing"), "Invalid or missing API key"),
         (errors.InvalidKey("The key is wrong"), "Invalid or missing API key"),
-        (errors.EmptyQuery("The question holds no word to search for"), "Query cannot be empty"),
+        (errors.EmptyQuery("The query contains no word to search for"), "Query cannot be empty"),
         (errors.RateLimited("Later"), "Rate limit exceeded. Please slow down and try again."),
     ],
 )

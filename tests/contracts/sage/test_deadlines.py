@@ -181,7 +181,7 @@ async def test_a_hanging_index_falls_back_to_keyword_search_within_the_deadline(
     tmp_path: Path, local: LocalEngine
 ) -> None:
     library = Library(ContentFolder(write_pages(tmp_path / "content")))
-    slow = SlowIndex(local.scoped(Scope(SAGE_OWNER)))
+    slow = SlowIndex(local.with_scope(Scope(SAGE_OWNER)))
 
     @asynccontextmanager
     async def open_layers() -> AsyncIterator[Engine]:

@@ -1,4 +1,4 @@
-"""The moment a crawl is accepted: everything that can be refused is refused here, and nothing has been fetched yet."""
+"""Validates a new crawl before anything is fetched, and queues it."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ MAX_EXCLUDE_PATTERNS, MAX_PATTERN_CHARS = 100, 500
 
 
 def accept_crawl(crawls: CrawlStore, allowed: AllowedHosts, new: NewCrawl, scope: Scope) -> Job:
-    """Queue a crawl."""
-    asked = normalize_crawl(new)
-    host = check_url(asked.url)
+    """Validate a crawl and queue it."""
+    crawl = normalize_crawl(new)
+    host = check_url(crawl.url)
     check_literal_address(host, allowed)
-    return crawls.create(asked, strip_www(host), scope)
+    return crawls.create(crawl, strip_www(host), scope)
 
 
 def normalize_crawl(new: NewCrawl) -> NewCrawl:
-    """The crawl with its address written out, or the refusal that says what is wrong with it."""
+    """Return the crawl with a normalized URL and patterns; raise InvalidParameter if a field is invalid."""
     given = new.url.strip()
     if _has_credentials(given):
         check_url(given)
@@ -36,12 +36,14 @@ def normalize_crawl(new: NewCrawl) -> NewCrawl:
         )
     if not 1 <= new.max_pages <= MAX_CRAWL_PAGES:
         raise InvalidParameter(
-            f"max_pages must be from 1 to {MAX_CRAWL_PAGES}", parameter="max_pages", given=new.max_pages
+            f"max_pages must be between 1 and {MAX_CRAWL_PAGES}, got {new.max_pages}",
+            parameter="max_pages",
+            given=new.max_pages,
         )
     patterns = tuple(dict.fromkeys(pattern for pattern in new.exclude if pattern.strip()))
     if len(patterns) > MAX_EXCLUDE_PATTERNS or any(len(pattern) > MAX_PATTERN_CHARS for pattern in patterns):
         raise InvalidParameter(
-            f"At most {MAX_EXCLUDE_PATTERNS} patterns, each of at most {MAX_PATTERN_CHARS} characters",
+            f"exclude_patterns takes at most {MAX_EXCLUDE_PATTERNS} patterns of at most {MAX_PATTERN_CHARS} characters",
             parameter="exclude_patterns",
         )
     return replace(new, url=url, exclude=patterns)
@@ -50,5 +52,5 @@ def normalize_crawl(new: NewCrawl) -> NewCrawl:
 def _has_credentials(url: str) -> bool:
     try:
         return url.isprintable() and "@" in urlsplit(url).netloc
-    except ValueError:  # such as a bracket that is not closed
+    except ValueError:  # for example an unclosed bracket of an IPv6 address
         return False

@@ -1,4 +1,4 @@
-"""Pages that are written by scripts, rendered by a local Chromium that sees the web through our own eyes only."""
+"""Renders JavaScript pages with a local headless Chromium whose only network access is `BrowserProxy`."""
 
 from __future__ import annotations
 
@@ -57,20 +57,20 @@ BROWSER_FLAGS = (
     "--password-store=basic",
     "--use-mock-keychain",
     "--blink-settings=imagesEnabled=false",
-    "--proxy-bypass-list=<-loopback>",  # loopback too goes through the proxy, which knows what is allowed
-    "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",  # the browser itself looks up no name at all
+    "--proxy-bypass-list=<-loopback>",  # without this Chromium reaches loopback past the proxy and its SSRF check
+    "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",  # no DNS lookups by the browser itself
 )
 
 
 def find_browser(setting: str) -> str | None:
-    """The program that a setting names: a path, or `auto` for the first one found; None when there is none."""
+    """Return the path of the browser for a setting: a path, or `auto` for the first one installed."""
     if not setting:
         return None
     if setting != "auto":
         if not Path(setting).is_file():
             raise InvalidParameter(
-                f"KNOWLEDGE_CRAWL_BROWSER: there is no program at {setting}",
-                hint="Name a Chromium by its path, or write auto.",
+                f"KNOWLEDGE_CRAWL_BROWSER: {setting} does not exist",
+                hint="Set it to the path of a Chromium or Chrome executable, or to auto.",
                 parameter="crawl_browser",
             )
         return setting
@@ -81,26 +81,26 @@ def find_browser(setting: str) -> str | None:
 
 
 class HeadlessBrowser:
-    """One process a page: it starts with nothing, keeps nothing, and is killed with all its children."""
+    """Renders each page in a new Chromium process with a temporary profile and kills its process group."""
 
     def __init__(self, program: str, allowed: AllowedHosts, seconds: float) -> None:
         self._program, self._allowed, self._seconds = program, allowed, seconds
 
-    async def render(self, url: str, most: int) -> str:
-        """The page's HTML after its scripts have run."""
+    async def render(self, url: str, max_bytes: int) -> str:
+        """Return the HTML of the page after its scripts have run."""
         check_url(url)
         with tempfile.TemporaryDirectory(prefix="knowledge-browser-", ignore_cleanup_errors=True) as profile:
-            async with BrowserProxy(self._allowed, most) as proxy:
+            async with BrowserProxy(self._allowed, max_bytes) as proxy:
                 process = await self._start_process(url, profile, proxy.port)
                 try:
                     async with asyncio.timeout(self._seconds):
-                        data = await _read_output(process, most, url)
+                        data = await _read_output(process, max_bytes, url)
                 except TimeoutError as error:
                     raise DeadlineExceeded(f"Rendering took longer than {self._seconds:g} seconds", url=url) from error
                 finally:
                     await _kill_process_group(process)
         if not data.strip():
-            raise FetchFailed("The browser brought nothing back", url=url)
+            raise FetchFailed("The browser returned an empty page", url=url)
         return data.decode("utf-8", "replace")
 
     async def _start_process(self, url: str, profile: str, port: int) -> asyncio.subprocess.Process:
@@ -114,8 +114,8 @@ class HeadlessBrowser:
             f"--user-agent={USER_AGENT}",
         ]
         if sys.platform == "linux" and os.geteuid() == 0:
-            flags.append("--no-sandbox")  # Chromium does not start as root otherwise
-            log.warning("Rendering as root, so without Chromium's sandbox; run the server as another user")
+            flags.append("--no-sandbox")  # Chromium refuses to start as root with its sandbox
+            log.warning("Rendering without the Chromium sandbox because the server runs as root; use another user")
         try:
             return await asyncio.create_subprocess_exec(
                 self._program, *flags, url,
@@ -127,7 +127,7 @@ class HeadlessBrowser:
 
 
 def _child_environment(profile: str) -> dict[str, str]:
-    """None of our keys, and a home that is thrown away."""
+    """Return an environment without API keys, with the temporary profile as home folder."""
     kept = {name: os.environ[name] for name in ("PATH", "LANG", "SYSTEMROOT", "TEMP", "TMPDIR") if name in os.environ}
     return {**kept, "HOME": profile, "XDG_CONFIG_HOME": profile, "XDG_CACHE_HOME": profile}
 
@@ -138,12 +138,11 @@ async def _read_output(process: asyncio.subprocess.Process, max_bytes: int, url:
     while piece := await process.stdout.read(1 << 16):
         data += piece
         if len(data) > max_bytes:
-            raise TooLarge("The rendered page is too large", hint="", url=url)
+            raise TooLarge(f"The rendered page is larger than {max_bytes} bytes", hint="", url=url)
     return bytes(data)
 
 
 async def _kill_process_group(process: asyncio.subprocess.Process) -> None:
-    """The browser and every process it has started."""
     try:
         if sys.platform == "win32":
             process.kill()

@@ -17,7 +17,7 @@ HOP_BY_HOP_HEADERS = ("proxy-", "connection:", "keep-alive:")
 
 
 class BrowserProxy:
-    """Listens on loopback for as long as one page is rendered, and lets through no more than a few pages' worth."""
+    """A proxy on loopback for rendering one page; relays at most three times the maximum page size."""
 
     def __init__(self, allowed: AllowedHosts, max_page_bytes: int) -> None:
         self._allowed, self._remaining_bytes = allowed, 3 * max_page_bytes
@@ -50,15 +50,15 @@ class BrowserProxy:
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
                 head = await reader.readuntil(b"\r\n\r\n")
-                host, port, opening, answer = parse_request_head(head)
+                host, port, request, answer = parse_request_head(head)
                 address = (await resolve_allowed(host, port, self._allowed))[0]
-                there, thence = await asyncio.open_connection(str(address), port)
+                site_reader, site_writer = await asyncio.open_connection(str(address), port)
             try:
                 writer.write(answer)
-                thence.write(opening)
-                await self._relay(reader, thence, there, writer)
+                site_writer.write(request)
+                await self._relay(reader, site_writer, site_reader, writer)
             finally:
-                thence.close()
+                site_writer.close()
         except KnowledgeError:
             writer.write(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
@@ -69,17 +69,17 @@ class BrowserProxy:
     async def _relay(
         self,
         reader: asyncio.StreamReader,
-        thence: asyncio.StreamWriter,
-        there: asyncio.StreamReader,
+        site_writer: asyncio.StreamWriter,
+        site_reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
     ) -> None:
-        """Both ways, until the site has said everything."""
-        upwards = asyncio.create_task(self._copy_stream(reader, thence))
+        """Copy both directions until the site closes its side."""
+        upload = asyncio.create_task(self._copy_stream(reader, site_writer))
         try:
-            await self._copy_stream(there, writer)
+            await self._copy_stream(site_reader, writer)
         finally:
-            upwards.cancel()
-            await asyncio.gather(upwards, return_exceptions=True)
+            upload.cancel()
+            await asyncio.gather(upload, return_exceptions=True)
 
     async def _copy_stream(self, source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
         while self._remaining_bytes > 0 and (piece := await source.read(READ_CHUNK_BYTES)):
@@ -89,25 +89,25 @@ class BrowserProxy:
 
 
 def parse_request_head(head: bytes) -> tuple[str, int, bytes, bytes]:
-    """Host, port, what is sent to the site first, and what to the browser."""
+    """Parse a proxy request into host, port, the bytes to send to the site first, and the answer to the browser."""
     lines = head.decode("latin-1").split("\r\n")
     words = lines[0].split(" ")
     if len(words) != 3:
-        raise Invalid("That is no request")
+        raise Invalid("Malformed proxy request line")
     method, target, version = words
     if method == "CONNECT":
         host, _, port = target.rpartition(":")
         return host.strip("[]"), _parse_port(port), b"", b"HTTP/1.1 200 Connection established\r\n\r\n"
     parts = urlsplit(target)
     if parts.scheme != "http" or not parts.hostname or "@" in parts.netloc:
-        raise Invalid("Only http and https are passed on")
-    kept = [line for line in lines[1:] if line and not line.lower().startswith(HOP_BY_HOP_HEADERS)]
+        raise Invalid("The proxy forwards only http and https URLs without credentials")
+    headers = [line for line in lines[1:] if line and not line.lower().startswith(HOP_BY_HOP_HEADERS)]
     path = urlunsplit(("", "", parts.path or "/", parts.query, ""))
-    opening = "\r\n".join([f"{method} {path} {version}", *kept, "Connection: close", "", ""])
-    return parts.hostname, parts.port or 80, opening.encode("latin-1"), b""
+    request = "\r\n".join([f"{method} {path} {version}", *headers, "Connection: close", "", ""])
+    return parts.hostname, parts.port or 80, request.encode("latin-1"), b""
 
 
 def _parse_port(text: str) -> int:
     if not text.isdecimal() or not 0 < int(text[:6]) < 65536:
-        raise Invalid("That is no port")
+        raise Invalid(f"Invalid port: {text[:10]!r}")
     return int(text)

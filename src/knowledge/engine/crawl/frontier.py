@@ -1,4 +1,4 @@
-"""The crawl frontier: addresses to visit and their outcomes, stored so that a crawl resumes after a crash."""
+"""The crawl frontier: URLs to visit and their outcomes, stored so that a crawl resumes after a crash."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ JOB_POLL_SECONDS = 5.0
 
 
 class Frontier:
-    def __init__(self, plan: CrawlPlan, stores: CrawlStores, board: ProgressTracker, taker: PageIngester) -> None:
-        self._plan, self._board, self._ingester = plan, board, taker
+    def __init__(self, plan: CrawlPlan, stores: CrawlStores, progress: ProgressTracker, ingester: PageIngester) -> None:
+        self._plan, self._progress, self._ingester = plan, progress, ingester
         self._crawls, self._sites = stores.crawls, stores.site_pages
 
     async def _run_in_thread(self, work: Callable[[], T]) -> T:
@@ -62,7 +62,7 @@ class Frontier:
         await self._run_in_thread(lambda: self._crawls.close_entry(entry, page, known_as))
 
     async def find_earlier(self, entry: FrontierEntry, name: str) -> tuple[bool, int | None]:
-        """Whether another address of this crawl is this very page, and the document that stands there already."""
+        """Return whether another entry of this crawl has this canonical URL, and the document stored under it."""
         return await self._run_in_thread(
             lambda: (
                 self._crawls.is_taken(self._plan.job_id, name, entry.id),
@@ -70,10 +70,10 @@ class Frontier:
             )
         )
 
-    # -- pages on their way in ------------------------------------------------------------------
+    # -- ingesting pages ------------------------------------------------------------------------
 
     async def ingest_page(self, entry: FrontierEntry, fetched_page: FetchedPage, job_uid: UUID) -> Job:
-        """Hand a page to a job; what is remembered of it is written with it. May raise Duplicate."""
+        """Store the page's HTTP validators and links, and queue its job; raises Duplicate for known content."""
 
         def work() -> Job:
             page = SitePage(
@@ -82,11 +82,11 @@ class Frontier:
             self._crawls.assign_page_job(self._plan, entry, page, job_uid, len(fetched_page.body))
             return self._ingester.queue_page(fetched_page, job_uid)
 
-        taking = asyncio.ensure_future(self._run_in_thread(work))
+        handover = asyncio.ensure_future(self._run_in_thread(work))
         try:
-            return await asyncio.shield(taking)
-        except asyncio.CancelledError:  # half a hand-over is none: it ends, and is then withdrawn
-            await asyncio.gather(taking, return_exceptions=True)
+            return await asyncio.shield(handover)
+        except asyncio.CancelledError:  # let the thread finish, so that the cancelled crawl can withdraw the job
+            await asyncio.gather(handover, return_exceptions=True)
             raise
 
     async def find_job(self, job_uid: UUID) -> Job | None:
@@ -96,8 +96,8 @@ class Frontier:
             return None
 
     async def wait_for_job(self, job: Job) -> Job:
-        """The job of a page when it has come to its end."""
-        with self._board.watch(job.id) as watch:
+        """Wait until a page's job has ended and return it."""
+        with self._progress.watch(job.id) as watch:
             while True:
                 job = await self._run_in_thread(lambda: self._ingester.find_job(job.id))  # noqa: B023
                 if job.status.has_ended:
@@ -116,7 +116,7 @@ class Frontier:
         except DocumentNotFound:
             return None
 
-    # -- what is remembered between crawls ------------------------------------------------------
+    # -- pages of earlier crawls ----------------------------------------------------------------
 
     async def find_site_page(self, name: str) -> SitePage | None:
         return await self._run_in_thread(lambda: self._sites.find(self._plan.collection_id, name))
@@ -131,7 +131,7 @@ class Frontier:
         await self._run_in_thread(lambda: self._sites.mark_seen(self._plan.collection_id, name))
 
     async def mark_missing(self, name: str) -> tuple[int, Document | None]:
-        """How often in a row a page was not there, and the document that it was."""
+        """Return for how many crawls in a row a page was missing, and its document."""
 
         def work() -> tuple[int, Document | None]:
             times, document = (

@@ -1,6 +1,6 @@
-"""What a crawl needs to see of a page before anybody parses it: its links, its wishes, and whether it has any text.
+"""Scans the HTML of a page for links, the canonical URL, robots directives and visible text.
 
-A child process does this: pages come from anywhere.
+Runs in a child process, because pages are untrusted input.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from knowledge.engine.crawl.urls import canonicalize_url, resolve_link
 
 MAX_LINKS = 2000
 MAX_SCANNED_CHARS = 4 << 20
-"""Beyond so many characters no links are looked for."""
 TAG_PATTERN = re.compile(
     r"<(?:(!--)|(a|area|base|link|meta|script|style|iframe|frame|textarea|title|noscript)(?=[\s/>]))", re.I
 )
@@ -26,54 +25,54 @@ RAW_TEXT_TAGS = frozenset({"script", "style", "textarea", "title"})
 INVISIBLE_MARKUP = re.compile(
     r"(?is)<(script|style|noscript|template|head|svg|title)\b.*?(?:</\1\s*>|\Z)|<!--.*?(?:-->|\Z)|<[^>]*+>?"
 )
+# A page with a script and fewer visible letters than this is rendered by JavaScript.
 MIN_VISIBLE_LETTERS = 40
-"""A page with fewer, and with a script, is a page that a script would write."""
 
 
 @dataclass(frozen=True, slots=True)
 class PageScan:
-    """What a page says to crawlers."""
+    """The links and crawler directives of a page."""
 
     links: tuple[str, ...]
-    """Addresses, each once, in the order of the page."""
+    """Distinct absolute URLs in page order."""
     canonical: str | None
-    """The address that the page says it should be known by."""
+    """The URL in `<link rel="canonical">`."""
     may_index: bool
     may_follow: bool
     needs_script: bool
-    """Without a script there is nothing to read."""
+    """The page has no text without JavaScript."""
 
 
 def scan_page(text: str, url: str, robots_header: str = "") -> PageScan:
-    """See a page as it lies at an address."""
-    base, named, wishes, links, scripts = url, None, robots_header.lower(), {}, False
+    """Scan the HTML of the page at `url`; `robots_header` is its X-Robots-Tag header."""
+    base, canonical, robots, links, has_script = url, None, robots_header.lower(), {}, False
     for tag, attributes in iter_tags(text[:MAX_SCANNED_CHARS]):
         if tag == "base" and base == url:
             base = resolve_link(url, attributes.get("href", "")) or url
-        elif tag == "link" and "canonical" in attributes.get("rel", "").lower().split() and named is None:
-            named = resolve_link(base, attributes.get("href", "")) if attributes.get("href") else None
+        elif tag == "link" and "canonical" in attributes.get("rel", "").lower().split() and canonical is None:
+            canonical = resolve_link(base, attributes.get("href", "")) if attributes.get("href") else None
         elif tag == "meta":
-            wishes += _read_robots_directives(attributes) + ","
+            robots += _read_robots_directives(attributes) + ","
             links.update(dict.fromkeys(_find_refresh_target(attributes, base)))
         elif tag == "script":
-            scripts = True
+            has_script = True
         elif tag in ("a", "area", "iframe", "frame") and len(links) < MAX_LINKS:
             target = attributes.get("src" if "frame" in tag else "href")
             if target is not None and (found := resolve_link(base, target)) is not None:
                 links[found] = None
-    said = {wish.strip() for wish in wishes.split(",")}
+    directives = {directive.strip() for directive in robots.split(",")}
     links.pop(url, None)
     return PageScan(
         links=tuple(links),
-        canonical=named,
-        may_index=not said & {"noindex", "none"},
-        may_follow=not said & {"nofollow", "none"},
-        needs_script=scripts and not has_text(text),
+        canonical=canonical,
+        may_index=not directives & {"noindex", "none"},
+        may_follow=not directives & {"nofollow", "none"},
+        needs_script=has_script and not has_text(text),
     )
 
 
 def iter_tags(text: str) -> Iterator[tuple[str, dict[str, str]]]:
-    """The tags that matter, with their attributes. One that never ends ends the page, as it does in a browser."""
+    """Yield the scanned tags with their attributes; like in a browser, an unclosed tag or comment ends the page."""
     place = 0
     while (found := TAG_PATTERN.search(text, place)) is not None:
         if found[1]:
@@ -102,7 +101,7 @@ def _find_end_tag(name: str, text: str, place: int) -> int:
 
 
 def has_text(text: str) -> bool:
-    """Whether a reader without scripts would see more than a few words."""
+    """Return whether the page shows more than a few words without JavaScript."""
     seen = 0
     for piece in INVISIBLE_MARKUP.split(text[:MAX_SCANNED_CHARS])[::2]:
         seen += sum(map(str.isalnum, piece or ""))
@@ -112,9 +111,9 @@ def has_text(text: str) -> bool:
 
 
 def choose_canonical_url(scan: PageScan, url: str) -> str:
-    """The page's one name: its own word for it where that lies on the same host, else the address it came from."""
-    name, own = canonicalize_url(url), canonicalize_url(scan.canonical or url)
-    return own if own.split("/")[2] == name.split("/")[2] else name
+    """Return the page's canonical URL if it is on the same host, otherwise the fetched URL, canonicalized."""
+    fetched, declared = canonicalize_url(url), canonicalize_url(scan.canonical or url)
+    return declared if declared.split("/")[2] == fetched.split("/")[2] else fetched
 
 
 def _read_robots_directives(attributes: dict[str, str]) -> str:
@@ -123,7 +122,7 @@ def _read_robots_directives(attributes: dict[str, str]) -> str:
 
 
 def _find_refresh_target(attributes: dict[str, str], base: str) -> list[str]:
-    """A page that only sends its readers on."""
+    """Return the target of `<meta http-equiv="refresh">`."""
     if attributes.get("http-equiv", "").lower() != "refresh":
         return []
     found = re.search(r"(?i)url\s*=\s*['\"]?([^'\"]+)", attributes.get("content", ""))

@@ -1,4 +1,4 @@
-"""The way of a page from the crawl into the knowledge base: the same pipeline that files take."""
+"""Hands crawled pages to the same ingest pipeline that files use."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from knowledge.store.jobs.jobs import JobStore
 
 @dataclass(frozen=True, slots=True)
 class FetchedPage:
-    """A page that was fetched and is fit to be taken in."""
+    """A fetched page that can be ingested."""
 
     url: str
     name: str
-    """The one address that it is known by."""
+    """Its canonical URL, which identifies the page across crawls."""
     filename: str
     body: bytes = field(repr=False)
     etag: str | None = None
@@ -32,7 +32,7 @@ class FetchedPage:
 
 @dataclass(frozen=True, slots=True)
 class CrawlStores:
-    """What a crawl reads and writes."""
+    """The stores that a crawl uses."""
 
     jobs: JobStore
     documents: DocumentStore
@@ -41,24 +41,24 @@ class CrawlStores:
 
 
 class PageIngester:
-    """Blocking, for worker threads."""
+    """Queues, finds and removes the documents of one crawl; blocking, for worker threads."""
 
     def __init__(
         self,
         collection_id: int,
         owner: int,
         stores: CrawlStores,
-        board: ProgressTracker,
+        progress: ProgressTracker,
         acceptor: Acceptor,
         removal: Removal,
     ) -> None:
         into = frozenset({collection_id})
         self._collection_id, self._scope = collection_id, Scope(owner, into, into)
-        self._jobs, self._documents, self._board = stores.jobs, stores.documents, board
+        self._jobs, self._documents, self._progress = stores.jobs, stores.documents, progress
         self._acceptor, self._removal = acceptor, removal
 
     def queue_page(self, page: FetchedPage, job_uid: UUID) -> Job:
-        """Queue the page; Duplicate is raised when these bytes are there already."""
+        """Queue the page; raises Duplicate if the collection has a document with the same bytes."""
         new = NewFile(
             filename=page.filename,
             content=Content.from_bytes(page.body),
@@ -79,7 +79,7 @@ class PageIngester:
         return self._documents.find(ref, self._scope)
 
     def find_document_at(self, name: str) -> Document | None:
-        """The document that a page of this name is at present."""
+        """Return the document that is stored under this canonical URL."""
         wanted = DocumentFilter(collection=self._collection_id, source_path=name, per_page=1)
         return next(iter(self._documents.page(wanted, self._scope).items), None)
 
@@ -87,7 +87,7 @@ class PageIngester:
         self._removal.remove_document(document_id, self._scope)
 
     def withdraw_job(self, ref: UUID) -> None:
-        """Cancel a page that is still on its way in."""
+        """Cancel the job of a page unless it has ended."""
         job = self.find_job(ref)
         if not job.status.has_ended and not self._removal.cancel_queued(job.id, self._scope):
-            self._board.cancel(job.id)
+            self._progress.cancel(job.id)

@@ -1,4 +1,4 @@
-"""What a crawl is told from outside."""
+"""Settings of the crawler."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from knowledge.engine.fetch.ssrf import AllowedHosts
 @dataclass(frozen=True, slots=True)
 class CrawlOptions:
     delay: float = 1.0
-    """Seconds between two requests to one host, at least."""
+    """Minimum seconds between two requests to one host."""
     allowed: AllowedHosts = field(default_factory=AllowedHosts)
     max_page_bytes: int = 20 << 20
     max_bytes: int = 500 << 20
     browser: str = ""
-    """A Chromium to render pages with: a path, auto, or empty for none."""
+    """Path of the Chromium that renders JavaScript pages; `auto` searches for one, empty means none."""
     timeouts: FetchTimeouts = field(default_factory=FetchTimeouts)
     retry_policy: RetryPolicy = field(default_factory=RetryPolicy)
     render_seconds: float = 30.0

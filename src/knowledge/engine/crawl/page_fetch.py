@@ -1,4 +1,4 @@
-"""Fetches one page of a crawl: a page that can be ingested, or the outcome with its reason."""
+"""Fetches one page of a crawl: returns a page to ingest, or an outcome with its reason."""
 
 from __future__ import annotations
 
@@ -50,17 +50,17 @@ OUTCOME_BY_ERROR: tuple[tuple[type[KnowledgeError], PageOutcome, OutcomeReason],
 
 
 class PageRenderer(Protocol):
-    async def render(self, url: str, most: int) -> str:
-        """The page as it stands when its scripts have run."""
+    async def render(self, url: str, max_bytes: int) -> str:
+        """Return the HTML of the page after its scripts have run."""
 
 
 @dataclass(frozen=True, slots=True)
 class RedirectResult:
-    """Where an address led in the end."""
+    """The response at the end of a redirect chain."""
 
     fetched: FetchResponse
     moved_permanently: bool
-    """By a redirect that is meant for good."""
+    """The chain has a 301 or 308 redirect."""
 
     @property
     def name(self) -> str:
@@ -72,8 +72,6 @@ class RedirectResult:
 
 
 class PageFetcher:
-    """Knows how to come by pages; which ones, and what becomes of them, is its caller's business."""
-
     def __init__(
         self,
         client: PoliteClient,
@@ -88,7 +86,7 @@ class PageFetcher:
     async def follow_redirects(
         self, url: str, known_page: SitePage | None, site: str | None, exclude: tuple[str, ...]
     ) -> RedirectResult | CrawledPage:
-        """Follow an address to its page. Each hop is judged like the first; without a site any host will do."""
+        """Follow redirects, checking each target like the first URL; without a site every host is allowed."""
         seen, moved = [url], False
         while True:
             refusal = await self._find_refusal(url, site, exclude)
@@ -102,36 +100,37 @@ class PageFetcher:
                 return RedirectResult(fetched, moved)
             target = resolve_link(url, fetched.location)
             if target is None:
-                return make_failed(url, OutcomeReason.UNREACHABLE, "It leads to an address that is no web page")
+                return make_failed(url, OutcomeReason.UNREACHABLE, "Redirects to an invalid or unsupported URL")
             if target in seen or len(seen) > MAX_REDIRECTS:
-                return make_failed(url, OutcomeReason.REDIRECT, "Its redirects lead in a circle or never end")
+                detail = f"Redirect loop, or more than {MAX_REDIRECTS} redirects"
+                return make_failed(url, OutcomeReason.REDIRECT, detail)
             moved = moved or fetched.status in (301, 308)
             seen.append(target)
             url = target
 
     async def _find_refusal(self, url: str, site: str | None, exclude: tuple[str, ...]) -> CrawledPage | None:
         if site is not None:
-            outside = check_scope(url, site, exclude)
-            if outside is not None:
-                return outside
+            skipped = check_scope(url, site, exclude)
+            if skipped is not None:
+                return skipped
         rules = await self._robots.get_rules(url)
         if rules.unreachable is not None:
             return outcome_of_error(url, rules.unreachable)
-        why = await rules.find_refusal(url)
-        return None if why is None else make_skipped(url, OutcomeReason.ROBOTS, why)
+        refusal = await rules.find_refusal(url)
+        return None if refusal is None else make_skipped(url, OutcomeReason.ROBOTS, refusal)
 
-    async def _request_page(self, url: str, memory: SitePage | None) -> FetchResponse:
+    async def _request_page(self, url: str, known_page: SitePage | None) -> FetchResponse:
         rules = await self._robots.get_rules(url)
         headers: dict[str, str] = {}
-        if memory is not None and memory.url == url and memory.document_id is not None:
-            if memory.etag:
-                headers["If-None-Match"] = memory.etag
-            if memory.last_modified:
-                headers["If-Modified-Since"] = memory.last_modified
+        if known_page is not None and known_page.url == url and known_page.document_id is not None:
+            if known_page.etag:
+                headers["If-None-Match"] = known_page.etag
+            if known_page.last_modified:
+                headers["If-Modified-Since"] = known_page.last_modified
         return await self._client.get(url, self._max_page_bytes, headers, rules.delay)
 
     async def fetch_status(self, url: str) -> int | None:
-        """The status of a page, asked for without its content; None when the site does not say."""
+        """Return the HTTP status of a HEAD request; None if robots.txt forbids it or it fails."""
         rules = await self._robots.get_rules(url)
         if await rules.find_refusal(url) is not None:
             return None
@@ -141,50 +140,50 @@ class PageFetcher:
             return None
 
     async def read_page(self, result: RedirectResult) -> tuple[FetchedPage | CrawledPage, tuple[str, ...]]:
-        """What can be taken in of a page, and where it leads."""
+        """Return the page to ingest, or why it is left out, and the links to follow."""
         fetched = result.fetched
-        bad = check_status(fetched)
-        if bad is not None:
-            return bad, ()
+        failure = check_status(fetched)
+        if failure is not None:
+            return failure, ()
         suffix = format_of(fetched)
         if suffix is None:
-            kind = fetched.content_type or "of no type"
-            return make_skipped(fetched.url, OutcomeReason.UNSUPPORTED, f"It is {kind}", fetched.status), ()
+            detail = f"Content type {fetched.content_type or '(none)'} is not supported"
+            return make_skipped(fetched.url, OutcomeReason.UNSUPPORTED, detail, fetched.status), ()
         try:
             if suffix == HTML_SUFFIX:
                 return await self._read_html(fetched)
-            plain = suffix in PLAIN_TEXT_SUFFIXES
-            body = await self.reader.decode_text(fetched.body, charset_of(fetched)) if plain else fetched.body
+            is_text = suffix in PLAIN_TEXT_SUFFIXES
+            body = await self.reader.decode_text(fetched.body, charset_of(fetched)) if is_text else fetched.body
         except KnowledgeError as error:
             return outcome_of_error(fetched.url, error), ()
         return _make_fetched_page(fetched, body, suffix, result.name, ()), ()
 
     async def _read_html(self, fetched: FetchResponse) -> tuple[FetchedPage | CrawledPage, tuple[str, ...]]:
-        named, url, wishes = charset_of(fetched), fetched.url, fetched.headers.get("x-robots-tag", "")
-        seen = await self.reader.scan_page(fetched.body, url, named, wishes)
-        sight, body = seen.scan, add_charset_meta(fetched.body, seen.charset)
-        if sight.needs_script:
+        url, robots_header = fetched.url, fetched.headers.get("x-robots-tag", "")
+        scanned = await self.reader.scan_page(fetched.body, url, charset_of(fetched), robots_header)
+        scan, body = scanned.scan, add_charset_meta(fetched.body, scanned.charset)
+        if scan.needs_script:
             rendered = await self._render_page(url)
             if isinstance(rendered, CrawledPage):
-                return rendered, _followable_links(sight)
+                return rendered, _followable_links(scan)
             body = rendered.encode("utf-8", "replace")
-            sight = (await self.reader.scan_page(body, url, "utf-8", wishes)).scan
-        if not sight.may_index:
-            return make_skipped(url, OutcomeReason.ROBOTS, "The page asks not to be indexed"), _followable_links(sight)
-        links = _followable_links(sight)
-        return _make_fetched_page(fetched, body, HTML_SUFFIX, choose_canonical_url(sight, url), links), links
+            scan = (await self.reader.scan_page(body, url, "utf-8", robots_header)).scan
+        if not scan.may_index:
+            return make_skipped(url, OutcomeReason.ROBOTS, "The page has a noindex directive"), _followable_links(scan)
+        links = _followable_links(scan)
+        return _make_fetched_page(fetched, body, HTML_SUFFIX, choose_canonical_url(scan, url), links), links
 
     async def _render_page(self, url: str) -> str | CrawledPage:
         if self._renderer is None:
-            detail = "Its text is written by a script; set KNOWLEDGE_CRAWL_BROWSER to have it rendered"
+            detail = "The page is rendered by JavaScript; set KNOWLEDGE_CRAWL_BROWSER to render it"
             return make_skipped(url, OutcomeReason.BROWSER, detail)
         try:
             return await self._renderer.render(url, self._max_page_bytes)
         except KnowledgeError as error:
-            return make_failed(url, OutcomeReason.BROWSER, f"It could not be rendered: {error}")
+            return make_failed(url, OutcomeReason.BROWSER, f"Rendering failed: {error}")
 
     async def fetch_file(self, url: str, max_bytes: int) -> FetchResponse:
-        """Something that is no page, at the pace that its host wants."""
+        """Fetch a sitemap or llms.txt within the rate limit of its host."""
         return await self._client.get(url, max_bytes, delay=(await self._robots.get_rules(url)).delay)
 
     async def list_sitemaps(self, url: str) -> tuple[str, ...]:
@@ -222,7 +221,7 @@ def make_failed(url: str, reason: OutcomeReason, detail: str, http_status: int |
 
 
 def outcome_of_error(url: str, error: KnowledgeError) -> CrawledPage:
-    """What an error means for the page that it happened to."""
+    """Map an error to the outcome of the page."""
     for kind, outcome, reason in OUTCOME_BY_ERROR:
         if isinstance(error, kind):
             return CrawledPage(url, outcome, reason, str(error))
@@ -230,14 +229,16 @@ def outcome_of_error(url: str, error: KnowledgeError) -> CrawledPage:
 
 
 def check_scope(url: str, site: str, patterns: tuple[str, ...]) -> CrawledPage | None:
-    """Why an address is not worth a visit, as far as the address itself tells."""
+    """Return why a URL is skipped without fetching it: off-site, excluded, a crawler trap or a skipped file type."""
     if not is_same_site(site, url):
-        return make_skipped(url, OutcomeReason.OFF_SITE, f"It lies outside {site}")
+        return make_skipped(url, OutcomeReason.OFF_SITE, f"Not on {site}")
     pattern = find_excluding_pattern(url, patterns)
     if pattern is not None:
-        return make_skipped(url, OutcomeReason.EXCLUDED, f"It matches '{pattern}'")
+        return make_skipped(url, OutcomeReason.EXCLUDED, f"Matches the exclude pattern '{pattern}'")
     if is_crawler_trap(url):
-        return make_skipped(url, OutcomeReason.TRAP, "Its path repeats itself")
+        return make_skipped(
+            url, OutcomeReason.TRAP, "Looks like a crawler trap: the path repeats itself or is too deep"
+        )
     suffix = find_skipped_suffix(url)
     if suffix is not None:
         return make_skipped(url, OutcomeReason.UNSUPPORTED, f"Files named *{suffix} are not crawled")
@@ -247,5 +248,5 @@ def check_scope(url: str, site: str, patterns: tuple[str, ...]) -> CrawledPage |
 def check_status(fetched: FetchResponse) -> CrawledPage | None:
     if 200 <= fetched.status < 300 and fetched.status not in (204, 205):
         return None
-    said = "The site is busy and asks to come back later: " if fetched.status in (429, 503) else ""
-    return make_failed(fetched.url, OutcomeReason.HTTP_STATUS, f"{said}HTTP {fetched.status}", fetched.status)
+    prefix = "The site is busy or limits requests: " if fetched.status in (429, 503) else ""
+    return make_failed(fetched.url, OutcomeReason.HTTP_STATUS, f"{prefix}HTTP {fetched.status}", fetched.status)

@@ -1,4 +1,4 @@
-"""Good manners towards a host: never faster than it wants to be asked, and patient when it asks for patience."""
+"""Crawler politeness: a rate limit per host, and retries with exponential backoff and Retry-After."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class PoliteClient:
     async def get(
         self, url: str, max_bytes: int, headers: Mapping[str, str] | None = None, delay: float | None = None
     ) -> FetchResponse:
-        """The answer, once the site is willing to give one, or the last refusal."""
+        """Send a GET and retry 429 and 5xx responses; return the last response when the retries are used up."""
         host, attempt = urlsplit(url).netloc, 0
         while True:
             await self._rate_limiter.wait_turn(host, delay)
@@ -31,7 +31,7 @@ class PoliteClient:
             except FetchFailed:
                 if attempt:
                     raise
-                wait = self._retry_policy.backoff_seconds(attempt, None)  # a connection that broke is tried once more
+                wait = self._retry_policy.backoff_seconds(attempt, None)  # a broken connection is retried once
             else:
                 if fetched.status not in RETRY_STATUSES:
                     return fetched
@@ -49,19 +49,19 @@ class PoliteClient:
 
 
 MAX_ROBOTS_DELAY_SECONDS = 60.0
-"""A robots.txt that wants more than this between two pages is taken at this."""
+"""Cap for the Crawl-delay of a robots.txt."""
 
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """Retry policy with exponential backoff that honours Retry-After."""
+    """Exponential backoff that honours Retry-After."""
 
     attempts: int = 3
     first_wait_seconds: float = 2.0
     max_wait_seconds: float = 60.0
 
     def backoff_seconds(self, attempt: int, retry_after_seconds: float | None) -> float | None:
-        """The seconds until the next attempt; None when it is not worth it, or the site wants longer than we wait."""
+        """Return the wait before the next attempt; None without attempts left or beyond `max_wait_seconds`."""
         if attempt >= self.attempts:
             return None
         pause = max(self.first_wait_seconds * 2**attempt, retry_after_seconds or 0.0)
@@ -82,15 +82,15 @@ class HostRateLimiter:
         self._hosts: dict[str, _HostState] = {}
 
     async def wait_turn(self, host: str, delay: float | None = None) -> None:
-        """Wait until this host may be asked again; `delay` is what its robots.txt wants."""
-        place = self._hosts.setdefault(host, _HostState())
-        async with place.lock:
-            pause = place.next_at - time.monotonic()
+        """Wait until the next request to this host is allowed; `delay` is the Crawl-delay of its robots.txt."""
+        state = self._hosts.setdefault(host, _HostState())
+        async with state.lock:
+            pause = state.next_at - time.monotonic()
             if pause > 0:
                 await asyncio.sleep(pause)
-            place.next_at = time.monotonic() + max(self._delay, min(delay or 0.0, MAX_ROBOTS_DELAY_SECONDS))
+            state.next_at = time.monotonic() + max(self._delay, min(delay or 0.0, MAX_ROBOTS_DELAY_SECONDS))
 
     def pause_host(self, host: str, seconds: float) -> None:
-        """Leave a host alone for a while."""
-        place = self._hosts.setdefault(host, _HostState())
-        place.next_at = max(place.next_at, time.monotonic() + seconds)
+        """Send no request to a host for the given time."""
+        state = self._hosts.setdefault(host, _HostState())
+        state.next_at = max(state.next_at, time.monotonic() + seconds)

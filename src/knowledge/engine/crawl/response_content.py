@@ -1,4 +1,4 @@
-"""What a site sent: which format it is, what it should be called, and in which letters it is written."""
+"""Determines the format, file name and charset of an HTTP response."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 from knowledge.extract.charset import decode_text
 from knowledge.extract.formats import FORMATS_BY_SUFFIX
 
-if TYPE_CHECKING:  # a child reads pages, and has no use for what fetches them
+if TYPE_CHECKING:  # this module also runs in a child process, which must not import the HTTP client
     from knowledge.engine.fetch.client import FetchResponse
 
 SUFFIX_BY_MEDIA_TYPE = {
@@ -37,24 +37,24 @@ SUFFIX_BY_MEDIA_TYPE = {
     "application/vnd.oasis.opendocument.presentation": ".odp",
 }
 VAGUE_MEDIA_TYPES = ("", "text/plain", "application/octet-stream", "binary/octet-stream", "application/x-download")
-"""Types that say less than a name does."""
+"""Media types for which the URL suffix is more reliable."""
 
 
 def _parse_suffixes(names: str) -> frozenset[str]:
     return frozenset(f".{name}" for name in names.split())
 
 
+# Images and source code can be added as files, but are not crawled: a site has too many of them.
 CRAWLED_SUFFIXES = _parse_suffixes(
     "html htm xhtml md markdown mdx txt text rst adoc asciidoc org tex csv tsv json jsonl ipynb "
     "pdf docx pptx xlsx doc ppt xls odt ods odp rtf epub eml"
 )
-"""What a crawl takes in. Pictures, programs and style sheets are read elsewhere, but a site has too many of them."""
 SKIPPED_SUFFIXES = _parse_suffixes(
     "png jpg jpeg gif webp bmp ico svg tif tiff avif mp3 mp4 m4a webm ogg wav avi mov mkv flac "
     "zip gz tgz bz2 xz 7z rar tar whl jar exe msi dmg pkg deb rpm iso bin apk "
     "css js mjs map woff woff2 ttf otf eot wasm rss atom xsd dtd"
 )
-"""What is not even asked for."""
+"""URLs with these suffixes are skipped without a request."""
 PLAIN_TEXT_SUFFIXES = _parse_suffixes("md markdown mdx txt text rst adoc asciidoc org tex csv tsv")
 DECLARED_CHARSET = re.compile(
     rb"(?i)<meta[^>]{0,200}charset=[\"']?\s*([\w-]{1,40})|^\s*<\?xml[^>]{0,200}encoding=[\"']([\w-]{1,40})"
@@ -68,18 +68,20 @@ def suffix_of(url: str) -> str:
 
 
 def find_skipped_suffix(url: str) -> str | None:
-    """The suffix of an address that is not worth asking for; None when it may be a page."""
+    """Return the suffix of the URL if it is in SKIPPED_SUFFIXES."""
     suffix = suffix_of(url)
     return suffix if suffix in SKIPPED_SUFFIXES else None
 
 
 def format_of(fetched: FetchResponse) -> str | None:
-    """The suffix under which the content is read; None when it is nothing that we read."""
-    kind, named = fetched.content_type, suffix_of(fetched.url)
-    if kind in VAGUE_MEDIA_TYPES:
-        suffix = named if named in CRAWLED_SUFFIXES else _sniff_suffix(fetched.body) if kind != "text/plain" else ".txt"
+    """Return the suffix of the format to parse the response as; None if it is not crawled."""
+    media_type, url_suffix = fetched.content_type, suffix_of(fetched.url)
+    if media_type not in VAGUE_MEDIA_TYPES:
+        suffix = SUFFIX_BY_MEDIA_TYPE.get(media_type, "")
+    elif url_suffix in CRAWLED_SUFFIXES:
+        suffix = url_suffix
     else:
-        suffix = SUFFIX_BY_MEDIA_TYPE.get(kind, "")
+        suffix = ".txt" if media_type == "text/plain" else _sniff_suffix(fetched.body)
     return suffix if suffix in CRAWLED_SUFFIXES and suffix in FORMATS_BY_SUFFIX else None
 
 
@@ -91,7 +93,7 @@ def _sniff_suffix(body: bytes) -> str:
 
 
 def filename_of(url: str, suffix: str) -> str:
-    """A name for the file, from the last part of its address."""
+    """Make a file name from the last path segment of the URL."""
     parts = urlsplit(url)
     last = PurePosixPath(unquote(parts.path)).name or parts.hostname or "page"
     stem = re.sub(r"[^\w.-]+", "-", last.removesuffix(suffix)).strip("-.")[:MAX_STEM_CHARS]
@@ -99,7 +101,7 @@ def filename_of(url: str, suffix: str) -> str:
 
 
 def charset_of(fetched: FetchResponse) -> str | None:
-    """The encoding that the site named beside the page, if there is one of that name."""
+    """Return the charset of the Content-Type header, if Python knows it."""
     found = re.search(r"(?i)charset\s*=\s*[\"']?([\w.:-]{1,40})", fetched.headers.get("content-type", ""))
     try:
         return codecs.lookup(found[1]).name if found else None
@@ -107,17 +109,12 @@ def charset_of(fetched: FetchResponse) -> str | None:
         return None
 
 
-def add_charset(body: bytes, named: str | None) -> bytes:
-    """The page with its encoding written where its reader looks for it, when that is known from elsewhere."""
-    return add_charset_meta(body, find_charset_override(body, named))
-
-
 def add_charset_meta(body: bytes, charset: str | None) -> bytes:
     return body if charset is None else f'<meta charset="{charset}">\n'.encode() + body
 
 
-def find_charset_override(body: bytes, named: str | None) -> str | None:
-    """The encoding, where the page itself does not tell it or tells it wrongly; None leaves it to its reader."""
+def find_charset_override(body: bytes, http_charset: str | None) -> str | None:
+    """Return the charset if the page declares none or a wrong one; None if the HTML parser finds it by itself."""
     if body.startswith(BOMS):
         return None
     declared = find_declared_charset(body)
@@ -125,7 +122,8 @@ def find_charset_override(body: bytes, named: str | None) -> str | None:
         return None if body.isascii() or declared in (None, "utf-8") else "utf-8"
     if declared is not None and _decodes_as(body, declared):
         return None
-    return named if named not in (None, "utf-8", "ascii") and _decodes_as(body, str(named)) else None
+    usable = http_charset not in (None, "utf-8", "ascii") and _decodes_as(body, str(http_charset))
+    return http_charset if usable else None
 
 
 def find_declared_charset(body: bytes) -> str | None:
@@ -144,15 +142,15 @@ def _decodes_as(body: bytes, charset: str) -> bool:
     return True
 
 
-def as_utf8(body: bytes, named: str | None) -> bytes:
-    """A plain text, written anew where only the site knows its encoding."""
-    truth = find_charset_override(body, named)
-    return body if truth in (None, "utf-8") else body.decode(str(truth)).encode("utf-8", "replace")
+def transcode_to_utf8(body: bytes, http_charset: str | None) -> bytes | None:
+    """Return a plain text in UTF-8; None if it needs no other charset than the one found in it."""
+    charset = find_charset_override(body, http_charset)
+    return None if charset in (None, "utf-8") else body.decode(str(charset)).encode("utf-8", "replace")
 
 
-def decode_page(body: bytes, named: str | None) -> str:
-    """The page as letters, for its links."""
-    for charset in (find_charset_override(body, named), find_declared_charset(body)):
+def decode_page(body: bytes, http_charset: str | None) -> str:
+    """Decode an HTML page to find its links."""
+    for charset in (find_charset_override(body, http_charset), find_declared_charset(body)):
         if charset is not None:
             try:
                 return body.decode(charset)

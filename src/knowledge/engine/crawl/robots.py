@@ -1,4 +1,4 @@
-"""robots.txt: read once for each origin, and obeyed."""
+"""Fetches robots.txt once per origin and applies its rules (RFC 9309)."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ MAX_ROBOTS_BYTES = 512 << 10
 MAX_ROBOTS_REDIRECTS = 5
 
 FetchFile = Callable[[str, int], Awaitable[FetchResponse]]
-"""Fetches an address of at most so many bytes, patiently and with manners."""
+"""Fetches a URL with a byte limit, rate limited and with retries."""
 
 
 @dataclass(frozen=True, slots=True)
 class RobotsRules:
-    """What one origin allows us."""
+    """The robots.txt rules of one origin."""
 
     text: str | None = None
-    """None where there is no robots.txt: everything is allowed."""
+    """None without a robots.txt: everything is allowed."""
     reader: SiteReader | None = None
     read_error: str | None = None
-    """Why it could not be read: nothing is allowed then, as nobody knows what it says."""
+    """Set if robots.txt could not be read: nothing is allowed, as RFC 9309 section 2.3.1.4 requires."""
     unreachable: KnowledgeError | None = None
-    """Set where the host itself could not be reached, or must not be."""
+    """The error if the host could not be reached or is forbidden."""
     delay: float | None = None
     sitemaps: tuple[str, ...] = ()
 
     async def find_refusal(self, url: str) -> str | None:
-        """Why a page must not be fetched; None when it may."""
+        """Return why a URL must not be fetched; None if it may."""
         if self.read_error is not None:
             return self.read_error
         if self.text is None or self.reader is None:
@@ -46,21 +46,21 @@ class RobotsRules:
 
 
 class RobotsCache:
-    """The rules of every origin that a crawl meets."""
+    """Caches the rules of each origin during a crawl."""
 
     def __init__(self, get: FetchFile, reader: SiteReader) -> None:
         self._get, self._reader = get, reader
         self._rules: dict[str, asyncio.Future[RobotsRules]] = {}
 
     async def get_rules(self, url: str) -> RobotsRules:
-        place = origin_of(url)
-        if place not in self._rules:
-            self._rules[place] = asyncio.ensure_future(fetch_robots(place, self._get, self._reader))
-        return await self._rules[place]
+        origin = origin_of(url)
+        if origin not in self._rules:
+            self._rules[origin] = asyncio.ensure_future(fetch_robots(origin, self._get, self._reader))
+        return await self._rules[origin]
 
 
 async def fetch_robots(origin_url: str, get: FetchFile, reader: SiteReader) -> RobotsRules:
-    """4xx means that there are no rules; a server that fails means that nobody knows them."""
+    """Fetch and parse robots.txt: 4xx means no rules, 429 and 5xx forbid everything."""
     url = f"{origin_url}/robots.txt"
     try:
         fetched = await fetch_following_redirects(url, get)
@@ -72,14 +72,14 @@ async def fetch_robots(origin_url: str, get: FetchFile, reader: SiteReader) -> R
         return RobotsRules()
     text = fetched.body.decode("utf-8-sig", "replace").replace("\0", "")
     try:
-        said = await reader.parse_robots(text, origin_url, PRODUCT_TOKEN)
+        parsed = await reader.parse_robots(text, origin_url, PRODUCT_TOKEN)
     except Unreadable as error:
         return RobotsRules(read_error=f"robots.txt could not be read: {error}")
-    return RobotsRules(text, reader, delay=said.delay, sitemaps=said.sitemaps)
+    return RobotsRules(text, reader, delay=parsed.delay, sitemaps=parsed.sitemaps)
 
 
 async def fetch_following_redirects(url: str, get: FetchFile) -> FetchResponse:
-    """Fetch something that is no page, and follow where it was moved to."""
+    """Fetch a file and follow up to MAX_ROBOTS_REDIRECTS redirects."""
     fetched = await get(url, MAX_ROBOTS_BYTES)
     for _ in range(MAX_ROBOTS_REDIRECTS):
         target = fetched.location and resolve_link(url, fetched.location)
@@ -90,5 +90,5 @@ async def fetch_following_redirects(url: str, get: FetchFile) -> FetchResponse:
 
 
 def _is_html_page(fetched: FetchResponse) -> bool:
-    """Sites without a robots.txt often answer with their front page."""
+    # Sites without a robots.txt often answer with their front page and status 200.
     return fetched.body[:200].lstrip().lower().startswith((b"<!doctype", b"<html"))

@@ -1,4 +1,4 @@
-"""The thread that crawls: an event loop of its own, several crawls at once, and no ingest worker waits with them."""
+"""Claims queued crawls and runs several at once on the event loop of a separate thread, beside the ingest workers."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from knowledge.store.jobs.rows import JobClaim
 log = logging.getLogger(__name__)
 
 MAX_CONCURRENT_CRAWLS = 4
+# A quarantined crawl starts this long after the server, so that an operator can cancel it first.
 ALONE_DELAY_SECONDS = 2.0
-"""So long after its start no crawl goes on that must run alone."""
 MAX_WARNINGS = 20
 
 
@@ -40,12 +40,12 @@ class CrawlScheduler:
         self,
         options: CrawlOptions,
         stores: CrawlStores,
-        board: ProgressTracker,
+        progress: ProgressTracker,
         reader: SiteReader,
         acceptor: Acceptor,
         removal: Removal,
     ) -> None:
-        self._options, self._stores, self._board, self._reader = options, stores, board, reader
+        self._options, self._stores, self._progress, self._reader = options, stores, progress, reader
         self._acceptor, self._removal = acceptor, removal
         self._loop: asyncio.AbstractEventLoop | None = None
         self._wake_event = asyncio.Event()
@@ -60,13 +60,13 @@ class CrawlScheduler:
         self._ready.wait()
 
     def wake(self) -> None:
-        """A crawl has been queued."""
+        """Make the scheduler claim queued crawls."""
         loop = self._loop
         if loop is not None and not loop.is_closed():
             loop.call_soon_threadsafe(self._wake_event.set)
 
     def close(self) -> None:
-        """Stop at once; crawls that are under way are queued again, with all they know."""
+        """Stop at once; running crawls are queued again and keep their frontier."""
         self._stopping = True
         self.wake()
         if self._thread.is_alive():
@@ -81,15 +81,15 @@ class CrawlScheduler:
         self._loop = asyncio.get_running_loop()
         self._ready.set()
         self._wake_event.set()
-        manners = HostRateLimiter(self._options.delay)
+        rate_limiter = HostRateLimiter(self._options.delay)
         running: set[asyncio.Task[None]] = set()
         async with Fetcher(self._options.allowed, self._options.timeouts) as fetcher:
-            asker = PoliteClient(fetcher, manners, self._options.retry_policy)
+            client = PoliteClient(fetcher, rate_limiter, self._options.retry_policy)
             while not self._stopping:
                 await self._wake_event.wait()
                 self._wake_event.clear()
                 while not self._stopping and (claim := await self._claim_crawl(len(running))) is not None:
-                    task = asyncio.create_task(self._run_crawl(claim, asker))
+                    task = asyncio.create_task(self._run_crawl(claim, client))
                     running.add(task)
                     task.add_done_callback(running.discard)
                     task.add_done_callback(self._on_crawl_end)
@@ -102,7 +102,7 @@ class CrawlScheduler:
         self._wake_event.set()
 
     async def _claim_crawl(self, running: int) -> JobClaim | None:
-        """The next crawl; one that must run alone comes after all others, and no other runs beside it."""
+        """Claim the next crawl; a quarantined crawl is claimed after all others and runs without any beside it."""
         if self._alone or running >= MAX_CONCURRENT_CRAWLS:
             return None
         try:
@@ -110,14 +110,14 @@ class CrawlScheduler:
             if claim is None and not running:
                 claim = await self._claim_alone()
         except KnowledgeError:
-            log.exception("No crawl could be claimed")
+            log.exception("claiming a crawl failed")
             return None
         return claim
 
     async def _claim_alone(self) -> JobClaim | None:
-        early = self._alone_not_before - time.monotonic()
-        if early > 0:
-            asyncio.get_running_loop().call_later(early, self._wake_event.set)
+        remaining = self._alone_not_before - time.monotonic()
+        if remaining > 0:
+            asyncio.get_running_loop().call_later(remaining, self._wake_event.set)
             return None
         claim = await asyncio.to_thread(self._stores.jobs.claim_crawl, True)
         self._alone = claim is not None
@@ -125,81 +125,85 @@ class CrawlScheduler:
 
     # -- one crawl ------------------------------------------------------------------------------
 
-    async def _run_crawl(self, claim: JobClaim, asker: PoliteClient) -> None:
-        began = time.monotonic()
-        self._board.begin(claim.id)
+    async def _run_crawl(self, claim: JobClaim, client: PoliteClient) -> None:
+        started = time.monotonic()
+        self._progress.begin(claim.id)
         try:
-            outcome = await self._execute_crawl(claim, asker)
-        except Exception:  # the store itself is in trouble: the crawl stays claimed and goes on at the next start
-            log.exception("crawl %s could not be ended", claim.uid)
+            outcome = await self._execute_crawl(claim, client)
+        except Exception:  # the store failed: the crawl stays claimed and is resumed at the next start
+            log.exception("storing the outcome of crawl %s failed", claim.uid)
             outcome = "stuck"
         finally:
-            self._board.end(claim.id)
-        log.info("crawl %s %s %.0f ms", claim.uid, outcome, (time.monotonic() - began) * 1000)
+            self._progress.end(claim.id)
+        log.info("crawl %s %s %.0f ms", claim.uid, outcome, (time.monotonic() - started) * 1000)
 
-    async def _execute_crawl(self, claim: JobClaim, asker: PoliteClient) -> str:
+    async def _execute_crawl(self, claim: JobClaim, client: PoliteClient) -> str:
         plan = await asyncio.to_thread(self._load_plan, claim)
-        run = self._make_run(claim, plan, asker)
-        working = asyncio.create_task(run.run())
+        run = self._make_run(claim, plan, client)
+        task = asyncio.create_task(run.run())
         try:
-            await self._wait_until_done_or_cancelled(claim, working)
-            if working.cancelled():
+            await self._wait_until_done_or_cancelled(claim, task)
+            if task.cancelled():
                 await run.withdraw_pages()
                 await asyncio.to_thread(self._stores.jobs.mark_cancelled, claim)
                 return "cancelled"
-            working.result()
-        except asyncio.CancelledError:  # the process ends; what is on its way in goes on at the next start
-            working.cancel()
-            await asyncio.gather(working, return_exceptions=True)
+            task.result()
+        except asyncio.CancelledError:  # the process ends; page jobs that are queued continue at the next start
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
             self._stores.jobs.requeue(claim)
             return "queued again"
         except KnowledgeError as error:
             return await self._fail_crawl(claim, error)
         except Exception:
-            log.exception("crawl %s failed through a fault of ours", claim.uid)
-            return await self._fail_crawl(claim, Internal("The crawl failed through an internal error"))
+            log.exception("crawl %s failed with an internal error", claim.uid)
+            return await self._fail_crawl(claim, Internal("The crawl failed with an internal error"))
         return await self._finish_crawl(claim, run)
 
     def _load_plan(self, claim: JobClaim) -> CrawlPlan:
         url = str(claim.payload["url"])
         return self._stores.crawls.begin_crawl(claim.id, NewFrontierEntry(canonicalize_url(url), url, 0))
 
-    def _make_run(self, claim: JobClaim, plan: CrawlPlan, asker: PoliteClient) -> CrawlRun:
-        async def get(url: str, most: int) -> FetchResponse:
-            return await asker.get(url, most)
+    def _make_run(self, claim: JobClaim, plan: CrawlPlan, client: PoliteClient) -> CrawlRun:
+        async def get(url: str, max_bytes: int) -> FetchResponse:
+            return await client.get(url, max_bytes)
 
-        def tell(step: str, done: int, total: int) -> None:
-            self._board.report(claim.id, step, done, total)
+        def report(step: str, done: int, total: int) -> None:
+            self._progress.report(claim.id, step, done, total)
 
         options = self._options
         path = find_browser(options.browser)
         browser = HeadlessBrowser(path, options.allowed, options.render_seconds) if path else None
-        visitor = PageFetcher(asker, RobotsCache(get, self._reader), self._reader, options.max_page_bytes, browser)
-        taker = PageIngester(plan.collection_id, claim.owner, self._stores, self._board, self._acceptor, self._removal)
-        return CrawlRun(plan, Frontier(plan, self._stores, self._board, taker), visitor, options.max_bytes, tell)
+        fetcher = PageFetcher(client, RobotsCache(get, self._reader), self._reader, options.max_page_bytes, browser)
+        ingester = PageIngester(
+            plan.collection_id, claim.owner, self._stores, self._progress, self._acceptor, self._removal
+        )
+        return CrawlRun(
+            plan, Frontier(plan, self._stores, self._progress, ingester), fetcher, options.max_bytes, report
+        )
 
-    async def _wait_until_done_or_cancelled(self, claim: JobClaim, working: asyncio.Task[None]) -> None:
-        with self._board.watch(claim.id) as watch:
-            while not working.done():
-                news = asyncio.create_task(watch.wait_for_change(1.0))
+    async def _wait_until_done_or_cancelled(self, claim: JobClaim, task: asyncio.Task[None]) -> None:
+        with self._progress.watch(claim.id) as watch:
+            while not task.done():
+                change = asyncio.create_task(watch.wait_for_change(1.0))
                 try:
-                    await asyncio.wait({news, working}, return_when=asyncio.FIRST_COMPLETED)
+                    await asyncio.wait({change, task}, return_when=asyncio.FIRST_COMPLETED)
                 finally:
-                    news.cancel()
-                if self._board.is_cancelled(claim.id) and not working.done():
-                    working.cancel()
-                    await asyncio.gather(working, return_exceptions=True)
+                    change.cancel()
+                if self._progress.is_cancelled(claim.id) and not task.done():
+                    task.cancel()
+                    await asyncio.gather(task, return_exceptions=True)
 
-    # -- how it ends ----------------------------------------------------------------------------
+    # -- storing the outcome --------------------------------------------------------------------
 
     async def _finish_crawl(self, claim: JobClaim, run: CrawlRun) -> str:
-        report = await asyncio.to_thread(self._stores.crawls.list_pages, claim.id)
+        pages = await asyncio.to_thread(self._stores.crawls.list_pages, claim.id)
         counts = await run.frontier.count_pages()
         if not counts.crawled:
-            return await self._fail_crawl(claim, make_nothing_crawled(run.plan.url, report))
+            return await self._fail_crawl(claim, make_nothing_crawled(run.plan.url, pages))
         status = JobStatus.PARTIAL if counts.failed else JobStatus.COMPLETED
-        notes = list_warnings(report, counts, run.stop_reason)
-        await asyncio.to_thread(self._stores.jobs.mark_ended, claim, status, notes, counts.chunks)
+        warnings = list_warnings(pages, counts, run.stop_reason)
+        await asyncio.to_thread(self._stores.jobs.mark_ended, claim, status, warnings, counts.chunks)
         return f"{counts.crawled} crawled, {counts.failed} failed, {counts.skipped} skipped"
 
     async def _fail_crawl(self, claim: JobClaim, error: KnowledgeError) -> str:
@@ -209,11 +213,11 @@ class CrawlScheduler:
 
 
 def make_nothing_crawled(url: str, pages: tuple[CrawledPage, ...]) -> NothingCrawled:
-    """A crawl that brought no document has failed, and says why."""
-    worst = [page for page in pages if page.reason is not None]
-    why = f"{worst[0].reason}: {worst[0].detail}" if worst else "there was nothing to read"
-    reasons: Json = {page.url: f"{page.reason}: {page.detail}" for page in worst[:MAX_WARNINGS]}
-    return NothingCrawled(f"No page of {url} could be taken in ({why})", url=url, reasons=reasons)
+    """Make the error of a crawl that added no document, with the reason of each page."""
+    left_out = [page for page in pages if page.reason is not None]
+    why = f"{left_out[0].reason}: {left_out[0].detail}" if left_out else "no page was found"
+    reasons: Json = {page.url: f"{page.reason}: {page.detail}" for page in left_out[:MAX_WARNINGS]}
+    return NothingCrawled(f"No page of {url} could be crawled ({why})", url=url, reasons=reasons)
 
 
 def list_warnings(pages: tuple[CrawledPage, ...], counts: CrawlCounts, stop_reason: str | None) -> tuple[str, ...]:
@@ -223,5 +227,5 @@ def list_warnings(pages: tuple[CrawledPage, ...], counts: CrawlCounts, stop_reas
     if stop_reason is not None:
         found.append(f"The crawl ended early: {stop_reason}")
     if counts.pending:
-        found.append(f"{counts.pending} more addresses were found and left")
+        found.append(f"{counts.pending} more URLs were found and not crawled")
     return tuple(found)

@@ -1,4 +1,4 @@
-"""Where crawls are handed in. The crawler itself is only loaded when there is something to crawl."""
+"""Starts the crawl scheduler when the first crawl is queued."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from knowledge.store.jobs.jobs import JobStore
 
-if TYPE_CHECKING:  # brings the HTTP client, which a start does not need
+if TYPE_CHECKING:  # importing the HTTP client would slow down every start
     from knowledge.engine.crawl.scheduler import CrawlScheduler
 
 
@@ -20,12 +20,12 @@ class CrawlService:
         self._closed = False
 
     def start(self) -> None:
-        """Go on with what an earlier process left."""
+        """Resume crawls that an earlier process left queued."""
         if self._jobs.has_queued_crawl():
             self.wake()
 
     def wake(self) -> None:
-        """A crawl has been queued."""
+        """Start the scheduler if needed, and make it claim queued crawls."""
         with self._lock:
             if self._closed:
                 return
@@ -35,7 +35,7 @@ class CrawlService:
             self._scheduler.wake()
 
     def close(self) -> None:
-        """Stop at once; crawls that are under way are queued again, with all they know."""
+        """Stop at once; running crawls are queued again and keep their frontier."""
         with self._lock:
             self._closed = True
         if self._scheduler is not None:

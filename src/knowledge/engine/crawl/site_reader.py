@@ -1,5 +1,7 @@
-"""The crawl's side of what a child reads for it. What comes back may be the word of a child that a page has taken over:
-every address is checked before it is used."""
+"""Runs `child_tasks` in sandboxed child processes and validates their answers.
+
+A hostile page may have compromised the child, so every URL that it returns is checked before use.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,6 @@ from knowledge.store.files import FileStore
 
 TASKS_MODULE = "knowledge.engine.crawl.child_tasks"
 TASK_SECONDS = 30.0
-"""What reading one page, one list or one rule may take."""
 MAX_ANSWER_BYTES = 200 << 20
 CHARSET_NAME = re.compile(r"[\w.:-]{1,40}")
 
@@ -42,7 +43,7 @@ class ChildAnswer:
 class ScannedPage:
     scan: PageScan
     charset: str | None
-    """The encoding, where the page itself does not tell it or tells it wrongly."""
+    """The charset to use instead of the one that the page declares; None keeps the declared one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +55,12 @@ class RobotsFile:
 @dataclass(frozen=True, slots=True)
 class SitemapFile:
     is_index: bool
-    """Whether it lists other sitemaps."""
+    """The URLs are those of other sitemaps."""
     urls: tuple[str, ...]
 
 
 class SiteReader:
-    """Each call is one child; it is killed when the caller is cancelled."""
+    """Parses site files, each call in a new child process that is killed when the call is cancelled."""
 
     def __init__(self, parsers: Parsers, files: FileStore) -> None:
         self._parsers, self._files = parsers, files
@@ -67,11 +68,13 @@ class SiteReader:
             parsers.limits, seconds=min(parsers.limits.seconds, TASK_SECONDS), text_bytes=MAX_ANSWER_BYTES
         )
 
-    async def scan_page(self, body: bytes, url: str, charset: str | None, wishes: str) -> ScannedPage:
-        return await self._run_task("read_page", {"url": url, "charset": charset, "wishes": wishes}, body, _load_page)
+    async def scan_page(self, body: bytes, url: str, charset: str | None, robots_header: str) -> ScannedPage:
+        return await self._run_task(
+            "read_page", {"url": url, "charset": charset, "robots_header": robots_header}, body, _load_page
+        )
 
     async def decode_text(self, body: bytes, charset: str | None) -> bytes:
-        """The text in UTF-8, as far as the site knows its encoding."""
+        """Return a plain text file in UTF-8, decoded with `charset` unless the text shows its own encoding."""
 
         def load(answer: ChildAnswer) -> bytes:
             return answer.data if frames.read_flag_field(answer.fields, "rewritten") else body
@@ -87,11 +90,11 @@ class SiteReader:
             "check_robots", arguments, None, lambda answer: frames.read_flag_field(answer.fields, "allowed")
         )
 
-    async def parse_sitemap(self, body: bytes, place: str) -> SitemapFile:
-        return await self._run_task("read_sitemap", {"place": place}, body, _load_sitemap)
+    async def parse_sitemap(self, body: bytes, base_url: str) -> SitemapFile:
+        return await self._run_task("read_sitemap", {"base_url": base_url}, body, _load_sitemap)
 
-    async def parse_llms(self, body: bytes, place: str) -> tuple[str, ...]:
-        return await self._run_task("read_llms", {"place": place}, body, lambda answer: answer.urls)
+    async def parse_llms(self, body: bytes, base_url: str) -> tuple[str, ...]:
+        return await self._run_task("read_llms", {"base_url": base_url}, body, lambda answer: answer.urls)
 
     async def _run_task(self, task: str, arguments: Json, body: bytes | None, load: Callable[[ChildAnswer], T]) -> T:
         cancelled = threading.Event()
@@ -117,7 +120,7 @@ class SiteReader:
 
     @contextmanager
     def _spool_body(self, body: bytes | None) -> Iterator[Source | None]:
-        """What was fetched, as a file that the child can open."""
+        """Write a response body to a temporary file that the child can open."""
         if body is None:
             yield None
             return
@@ -130,41 +133,41 @@ class SiteReader:
 
 
 def _receive_answer(exchange: FrameStream) -> ChildAnswer:
-    mark, first = exchange.receive_frame()
-    if mark is not FrameKind.ANSWER:
-        raise BrokenFrame(f"{mark.name} where an answer was due")
+    kind, first = exchange.receive_frame()
+    if kind is not FrameKind.ANSWER:
+        raise BrokenFrame(f"expected an ANSWER frame, got {kind.name}")
     urls: list[str] = []
     data = bytearray()
-    for mark, payload in exchange.receive_frames():
-        if mark is FrameKind.LINES and len(urls) <= MAX_URLS:
+    for kind, payload in exchange.receive_frames():
+        if kind is FrameKind.LINES and len(urls) <= MAX_URLS:
             urls += payload.text.split("\n")
-        elif mark is FrameKind.DATA:
+        elif kind is FrameKind.DATA:
             data += payload.data
         else:
-            raise BrokenFrame(f"{mark.name} where an address was due")
+            raise BrokenFrame(f"unexpected {kind.name} frame after {len(urls)} URLs")
     if not all(map(is_normalized_url, urls)):
-        raise BrokenFrame("an address is none")
+        raise BrokenFrame("invalid URL")
     return ChildAnswer(first.head, tuple(urls[:MAX_URLS]), bytes(data))
 
 
 def _load_page(answer: ChildAnswer) -> ScannedPage:
-    said = answer.fields
+    fields = answer.fields
     canonical, charset = (
-        frames.read_text_field(said, "canonical", MAX_URL_CHARS),
-        frames.read_text_field(said, "charset", 40),
+        frames.read_text_field(fields, "canonical", MAX_URL_CHARS),
+        frames.read_text_field(fields, "charset", 40),
     )
     if (canonical is not None and not is_normalized_url(canonical)) or (
         charset is not None and not CHARSET_NAME.fullmatch(charset)
     ):
-        raise BrokenFrame("what the page says of itself cannot be")
-    index, follow, scripted = (frames.read_flag_field(said, name) for name in ("index", "follow", "scripted"))
+        raise BrokenFrame("invalid canonical URL or charset")
+    index, follow, scripted = (frames.read_flag_field(fields, name) for name in ("index", "follow", "scripted"))
     return ScannedPage(PageScan(answer.urls[: MAX_LINKS + 1], canonical, index, follow, scripted), charset)
 
 
 def _load_robots(answer: ChildAnswer) -> RobotsFile:
     delay = answer.fields.get("delay")
     if delay is not None and (not isinstance(delay, int | float) or not 0 <= delay < float("inf")):
-        raise BrokenFrame("the delay is not a number")
+        raise BrokenFrame("invalid crawl delay")
     return RobotsFile(None if delay is None else float(delay), answer.urls)
 
 

@@ -1,4 +1,4 @@
-"""Where a site lists its own pages: sitemaps (also packed, also lists of lists) and llms.txt."""
+"""Finds the pages of a site in its sitemaps (plain, gzip, sitemap indexes) and its llms.txt."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from knowledge.engine.crawl.urls import MAX_URLS, origin_of, resolve_link
 from knowledge.errors import KnowledgeError
 
-if TYPE_CHECKING:  # a child finds the addresses in the lists, and has no use for what fetches them
+if TYPE_CHECKING:  # the parsing half runs in a child process, which must not import the HTTP client
     from knowledge.engine.crawl.robots import FetchFile
     from knowledge.engine.crawl.site_reader import SitemapFile, SiteReader
 
@@ -22,20 +22,20 @@ SITEMAP_INDEX_TAG = re.compile(r"<(?:\w+:)?sitemapindex[\s>]")
 MARKDOWN_LINK = re.compile(r"\[[^\[\]\n]{0,500}\]\(\s*<?([^\s()<>]{1,2000})")
 
 
-async def list_sitemap_pages(start: str, places: Sequence[str], get: FetchFile, reader: SiteReader) -> list[str]:
-    """What the sitemaps of a site name, those that its robots.txt tells of or else the usual one."""
+async def list_sitemap_pages(start: str, sitemaps: Sequence[str], get: FetchFile, reader: SiteReader) -> list[str]:
+    """Return the page URLs of these sitemaps, or of /sitemap.xml if there are none."""
     found: dict[str, None] = {}
-    async for url in _walk_sitemaps(places or [f"{origin_of(start)}/sitemap.xml"], get, reader):
+    async for url in _walk_sitemaps(sitemaps or [f"{origin_of(start)}/sitemap.xml"], get, reader):
         found[url] = None
         if len(found) >= MAX_URLS:
             break
     return list(found)
 
 
-async def _walk_sitemaps(places: Sequence[str], get: FetchFile, reader: SiteReader) -> AsyncIterator[str]:
-    """Lists of lists are followed to a fixed number of files, each read once."""
-    waiting, seen = list(places), set(places)
-    while waiting and len(seen) <= MAX_SITEMAP_FILES + len(places):
+async def _walk_sitemaps(sitemaps: Sequence[str], get: FetchFile, reader: SiteReader) -> AsyncIterator[str]:
+    """Yield the page URLs, following sitemap indexes up to MAX_SITEMAP_FILES files."""
+    waiting, seen = list(sitemaps), set(sitemaps)
+    while waiting and len(seen) <= MAX_SITEMAP_FILES + len(sitemaps):
         sitemap = await _read_sitemap(waiting.pop(0), get, reader)
         if sitemap is None:
             continue
@@ -48,8 +48,8 @@ async def _walk_sitemaps(places: Sequence[str], get: FetchFile, reader: SiteRead
                 yield url
 
 
-async def _read_sitemap(place: str, get: FetchFile, reader: SiteReader) -> SitemapFile | None:
-    url = resolve_link(place, place)
+async def _read_sitemap(sitemap: str, get: FetchFile, reader: SiteReader) -> SitemapFile | None:
+    url = resolve_link(sitemap, sitemap)
     if url is None:
         return None
     try:
@@ -57,17 +57,17 @@ async def _read_sitemap(place: str, get: FetchFile, reader: SiteReader) -> Sitem
         target = fetched.location and resolve_link(url, fetched.location)
         if target:
             fetched = await get(target, MAX_SITEMAP_BYTES)
-        return await reader.parse_sitemap(fetched.body, place) if fetched.status == 200 else None
+        return await reader.parse_sitemap(fetched.body, sitemap) if fetched.status == 200 else None
     except KnowledgeError:
-        return None  # a list that cannot be read is a list less; the links remain
+        return None  # sitemaps are optional: the crawl still follows links
 
 
 async def list_llms_pages(start: str, get: FetchFile, reader: SiteReader) -> tuple[str, ...]:
-    """The pages that an llms.txt links to."""
-    place = f"{origin_of(start)}/llms.txt"
+    """Return the URLs that the site's llms.txt links to."""
+    url = f"{origin_of(start)}/llms.txt"
     try:
-        fetched = await get(place, MAX_SITEMAP_BYTES)
-        return await reader.parse_llms(fetched.body, place) if fetched.status == 200 else ()
+        fetched = await get(url, MAX_SITEMAP_BYTES)
+        return await reader.parse_llms(fetched.body, url) if fetched.status == 200 else ()
     except KnowledgeError:
         return ()
 
@@ -76,12 +76,12 @@ async def list_llms_pages(start: str, get: FetchFile, reader: SiteReader) -> tup
 
 
 def is_sitemap_index(text: str) -> bool:
-    """Whether a sitemap lists other sitemaps."""
+    """Return whether a sitemap lists other sitemaps."""
     return SITEMAP_INDEX_TAG.search(text[:2000]) is not None
 
 
 def iter_locations(text: str) -> Iterator[str]:
-    """The addresses of a sitemap. No XML parser is needed for this, and so none can be tricked."""
+    """Yield the URLs of a sitemap; uses a regular expression, which rules out XML entity attacks."""
     if "<" not in text[:1000]:
         yield from (line.strip() for line in text.splitlines() if line.startswith("http"))
         return
@@ -89,9 +89,9 @@ def iter_locations(text: str) -> Iterator[str]:
         yield html.unescape(found[1].strip())
 
 
-def find_markdown_links(text: str, place: str) -> list[str]:
-    """The pages that an llms.txt links to; none where it is a web page, as sites without one answer."""
-    if text.lstrip()[:1] == "<":
+def find_markdown_links(text: str, base_url: str) -> list[str]:
+    """Return the URLs that an llms.txt links to."""
+    if text.lstrip()[:1] == "<":  # many sites without an llms.txt answer with an HTML page
         return []
-    links = (resolve_link(place, found[1]) for found in MARKDOWN_LINK.finditer(text))
+    links = (resolve_link(base_url, found[1]) for found in MARKDOWN_LINK.finditer(text))
     return [url for url in dict.fromkeys(links) if url][:MAX_URLS]

@@ -1,4 +1,4 @@
-"""Addresses of pages: how one is written so that it can be fetched, and so that each page has only one."""
+"""URL normalization for fetching, canonical URLs for deduplication, and crawler trap detection."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DEFAULT_PORTS = {"http": 80, "https": 443}
 TRACKING_PARAMETER = re.compile(
     r"(?i)(utm_\w+|gclid|dclid|fbclid|msclkid|mc_[ce]id|igshid|yclid|_ga|sessionid|phpsessid|jsessionid)"
 )
-"""Parameters that say who came from where, and never which page this is."""
+"""Tracking and session parameters, which do not identify a page."""
 SESSION_ID = re.compile(r"(?i);jsessionid=[^/?#]*")
 INDEX_FILE = re.compile(r"(?i)/(index|default)\.(html?|php|aspx?|md)$")
 SAFE_PATH = "/:@!$&'()*+,;=-._~%"
@@ -20,13 +20,12 @@ SAFE_QUERY = SAFE_PATH + "?[]"
 PERCENT_ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})")
 UNRESERVED_CHARS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 MAX_URLS = 5000
-"""So many addresses are taken from the sitemaps and lists of a site."""
+"""URLs taken from one sitemap or llms.txt, and from all sitemaps of a site."""
 MAX_SEGMENT_REPEATS = 3
-"""So often a part of a path may come again; more is a trap that links to itself."""
 
 
 def resolve_link(base: str, link: str) -> str | None:
-    """The address that a link on a page leads to, fit to be fetched; None where it leads to no page at all."""
+    """Return the absolute, normalized URL of a link (RFC 3986); None if it is not a valid http or https URL."""
     try:
         parts = urlsplit(urljoin(base, "".join(link.split("\n")).strip().replace("\t", "").replace("\r", "")))
         host, port = parts.hostname, parts.port
@@ -37,14 +36,14 @@ def resolve_link(base: str, link: str) -> str | None:
     name = encode_host(host)
     if name is None:
         return None
-    place = name if port in (None, DEFAULT_PORTS[parts.scheme]) else f"{name}:{port}"
+    netloc = name if port in (None, DEFAULT_PORTS[parts.scheme]) else f"{name}:{port}"
     path = remove_dot_segments(_percent_encode(SESSION_ID.sub("", parts.path), SAFE_PATH))
-    url = urlunsplit((parts.scheme, place, path, _percent_encode(parts.query, SAFE_QUERY), ""))
+    url = urlunsplit((parts.scheme, netloc, path, _percent_encode(parts.query, SAFE_QUERY), ""))
     return url if len(url) <= MAX_URL_CHARS else None
 
 
 def is_normalized_url(url: str) -> bool:
-    """Whether this is an address as `absolute` writes them."""
+    """Return whether a URL has the form that `resolve_link` returns."""
     if len(url) > MAX_URL_CHARS or not url.startswith(("http://", "https://")):
         return False
     if not url.isascii() or not url.isprintable() or " " in url:
@@ -57,7 +56,7 @@ def is_normalized_url(url: str) -> bool:
 
 
 def encode_host(host: str) -> str | None:
-    """The host as name services know it."""
+    """Return the host in lower case and IDNA encoding; None if it is not a valid host name."""
     if ":" in host:
         return f"[{host.lower()}]"
     try:
@@ -69,21 +68,21 @@ def encode_host(host: str) -> str | None:
 
 
 def remove_dot_segments(path: str) -> str:
-    """The path with its `.` and `..` walked, never above its root."""
-    walked: list[str] = []
+    """Remove `.` and `..` segments from a path (RFC 3986 section 5.2.4)."""
+    kept: list[str] = []
     parts = path.split("/")[1:]
     for part in parts:
         if part == "..":
-            del walked[-1:]
+            del kept[-1:]
         elif part != ".":
-            walked.append(part)
+            kept.append(part)
     if parts and parts[-1] in (".", ".."):
-        walked.append("")
-    return "/" + "/".join(walked)
+        kept.append("")
+    return "/" + "/".join(kept)
 
 
 def _percent_encode(text: str, safe: str) -> str:
-    """Percent signs only where they are needed, and always in the same letters."""
+    """Percent-encode unsafe characters, decode unreserved ones, and write escapes in upper case."""
     quoted = quote(re.sub(r"%(?![0-9A-Fa-f]{2})", "%25", text), safe=safe)
     return PERCENT_ESCAPE.sub(_decode_unreserved, quoted)
 
@@ -94,7 +93,7 @@ def _decode_unreserved(found: re.Match[str]) -> str:
 
 
 def canonicalize_url(url: str) -> str:
-    """The one name of a page: no www, no trailing slash, no index file, parameters in order, nothing about visitors."""
+    """Return the URL that identifies a page: no www, trailing slash, index file or tracking, parameters sorted."""
     parts = urlsplit(url)
     path = INDEX_FILE.sub("/", parts.path).rstrip("/")
     pairs = parse_qsl(parts.query, keep_blank_values=True)
@@ -107,7 +106,7 @@ def strip_www(host: str) -> str:
 
 
 def origin_of(url: str) -> str:
-    """Scheme, host and port: what a robots.txt speaks for."""
+    """Return scheme, host and port of a URL."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}"
 
@@ -117,31 +116,31 @@ def host_of(url: str) -> str:
 
 
 def is_same_site(site: str, url: str) -> bool:
-    """Whether an address belongs to a site, which is a host (with its port), with or without www."""
+    """Return whether a URL belongs to a site, which is a host with its port, with or without www."""
     return host_of(url) == site
 
 
 def find_excluding_pattern(url: str, patterns: tuple[str, ...]) -> str | None:
-    """The pattern that keeps an address out: a glob where it has a wildcard, else a part of the address."""
-    plain = unquote(url)
+    """Return the first pattern that matches a URL: a glob if it has a wildcard, otherwise a substring."""
+    decoded = unquote(url)
     path = unquote(urlsplit(url).path)
     for pattern in patterns:
         if any(letter in pattern for letter in "*?["):
-            if any(fnmatchcase(place, pattern) for place in (url, plain, path)):
+            if any(fnmatchcase(text, pattern) for text in (url, decoded, path)):
                 return pattern
-        elif pattern in url or pattern in plain:
+        elif pattern in url or pattern in decoded:
             return pattern
     return None
 
 
 def is_crawler_trap(url: str) -> bool:
-    """Whether a URL looks like a crawler trap: a path segment repeats more than three times, or there are over 30."""
+    """Return whether a URL looks like a crawler trap: a segment repeats over three times, or there are over 30."""
     parts = [part for part in urlsplit(url).path.split("/") if part]
     return any(parts.count(part) > MAX_SEGMENT_REPEATS for part in set(parts)) or len(parts) > 30
 
 
 def list_html_twins(url: str) -> tuple[str, ...]:
-    """The pages that a Markdown file beside them repeats, as sites with an llms.txt lay them out."""
+    """Return the canonical URLs of the HTML pages that a Markdown file beside them may repeat (see llms.txt)."""
     parts = urlsplit(url)
     if not parts.path.endswith(".md"):
         return ()

@@ -9,17 +9,16 @@ from knowledge.errors import FetchFailed, TooLarge
 
 GZIP_WBITS, DEFLATE_WBITS = 16 + zlib.MAX_WBITS, zlib.MAX_WBITS
 DECOMPRESS_STEP_BYTES = 1 << 16
-"""How much is unpacked at a time."""
+# Text compresses to about a hundredth of its size, so a larger ratio in a large body is a decompression bomb.
 MAX_COMPRESSION_RATIO = 200
-"""A text packs to a hundredth at best; what unpacks to much more, and is large, is made to hurt."""
 BOMB_CHECK_MIN_BYTES = 1 << 20
 
 
 class ByteLimit:
-    """The most bytes that a body may have."""
+    """Counts the bytes of a body and raises TooLarge beyond `max_bytes`."""
 
-    def __init__(self, most: int, url: str) -> None:
-        self.max_bytes, self._url, self.byte_count = most, url, 0
+    def __init__(self, max_bytes: int, url: str) -> None:
+        self.max_bytes, self._url, self.byte_count = max_bytes, url, 0
 
     def count(self, size: int) -> None:
         self.byte_count += size
@@ -28,15 +27,15 @@ class ByteLimit:
 
     def make_error(self) -> TooLarge:
         return TooLarge(
-            f"It is larger than {format_megabytes(self.max_bytes)} MB",
-            hint="Raise KNOWLEDGE_CRAWL_MAX_PAGE_MB to take it in.",
+            f"The response body is larger than {format_megabytes(self.max_bytes)} MB",
+            hint="Raise KNOWLEDGE_CRAWL_MAX_PAGE_MB to add this page.",
             url=self._url,
             max_bytes=self.max_bytes,
         )
 
 
 async def read_body(pieces: AsyncIterable[bytes], encoding: str, max_bytes: int, url: str) -> bytes:
-    """The whole body, unpacked."""
+    """Return the whole body, decompressed."""
     packed, unpacked = ByteLimit(max_bytes, url), ByteLimit(max_bytes, url)
     decoder = make_decoder(encoding, url)
     body: list[bytes] = []
@@ -54,11 +53,16 @@ async def read_body(pieces: AsyncIterable[bytes], encoding: str, max_bytes: int,
 
 def _refuse_decompression_bomb(packed: int, unpacked: ByteLimit, url: str) -> None:
     if unpacked.byte_count > BOMB_CHECK_MIN_BYTES and unpacked.byte_count > packed * MAX_COMPRESSION_RATIO:
-        raise TooLarge("It unpacks to far more than it is", hint="", url=url, packed_bytes=packed)
+        raise TooLarge(
+            f"Decompressed size exceeds {MAX_COMPRESSION_RATIO} times the compressed size ({packed} bytes)",
+            hint="The response looks like a decompression bomb and is not read.",
+            url=url,
+            packed_bytes=packed,
+        )
 
 
 class ContentDecoder:
-    """gzip or deflate, a step at a time."""
+    """Incremental decoder for gzip and deflate bodies."""
 
     def __init__(self, encoding: str, url: str) -> None:
         self._gzip, self._url = encoding == "gzip", url
@@ -71,7 +75,7 @@ class ContentDecoder:
             if part:
                 yield part
             if self._unpack.eof:
-                return  # what stands behind the end is nobody's business
+                return  # bytes after the end of the compressed stream are ignored
             piece = self._unpack.unconsumed_tail
 
     def _decompress_step(self, piece: bytes) -> bytes:
@@ -79,8 +83,8 @@ class ContentDecoder:
             part = self._unpack.decompress(piece, DECOMPRESS_STEP_BYTES)
         except zlib.error as error:
             if self._gzip or self._has_output:
-                raise FetchFailed("Its compression is broken", url=self._url) from error
-            self._unpack = zlib.decompressobj(-zlib.MAX_WBITS)  # some servers leave the wrapping out
+                raise FetchFailed("The compressed response body is broken", url=self._url) from error
+            self._unpack = zlib.decompressobj(-zlib.MAX_WBITS)  # some servers send raw deflate without a zlib header
             self._has_output = True
             return self._decompress_step(piece)
         self._has_output = True
@@ -88,17 +92,17 @@ class ContentDecoder:
 
 
 def make_decoder(encoding: str, url: str) -> ContentDecoder | None:
-    named = [part.strip().lower().removeprefix("x-") for part in encoding.split(",") if part.strip()]
-    named = [part for part in named if part != "identity"]
-    if not named:
+    names = [part.strip().lower().removeprefix("x-") for part in encoding.split(",") if part.strip()]
+    names = [name for name in names if name != "identity"]
+    if not names:
         return None
-    if len(named) > 1 or named[0] not in ("gzip", "deflate"):
-        raise FetchFailed(f"It came compressed in a way that was not asked for: {encoding[:40]}", url=url)
-    return ContentDecoder(named[0], url)
+    if len(names) > 1 or names[0] not in ("gzip", "deflate"):
+        raise FetchFailed(f"Unsupported Content-Encoding: {encoding[:40]}", url=url)
+    return ContentDecoder(names[0], url)
 
 
 def gunzip(data: bytes, max_bytes: int, url: str) -> bytes:
-    """A gzip file in memory, unpacked within bounds."""
+    """Decompress a gzip file in memory, up to `max_bytes`."""
     limit, parts = ByteLimit(max_bytes, url), []
     for part in ContentDecoder("gzip", url).feed(data):
         limit.count(len(part))

@@ -1,4 +1,4 @@
-"""One request to one checked address, with a limit on every step: the only way in which the engine reads the web."""
+"""HTTP client of the crawler: SSRF-checked connections, timeouts and size limits."""
 
 from __future__ import annotations
 
@@ -20,18 +20,17 @@ from knowledge.model.crawls import MAX_URL_CHARS
 
 @dataclass(frozen=True, slots=True)
 class FetchTimeouts:
-    """In seconds."""
+    """Timeouts of one request in seconds."""
 
     connect: float = 10.0
     read: float = 20.0
-    """Between two pieces."""
+    """Longest pause between two reads."""
     total: float = 60.0
-    """From the first step to the last byte."""
+    """From the DNS lookup to the last byte of the body."""
 
 
 class CheckedNetworkBackend(httpcore.AsyncNetworkBackend):
-    """Protects against DNS rebinding: the address that was checked is the address that is connected to, without a
-    second lookup."""
+    """Protects against DNS rebinding by connecting to the IP address that was checked, without a second lookup."""
 
     def __init__(self, allowed: AllowedHosts) -> None:
         self._allowed = allowed
@@ -75,7 +74,7 @@ class FetchResponse:
     url: str
     status: int
     headers: Mapping[str, str]
-    """Names in small letters; of several with one name, all values joined by commas."""
+    """Lower-case names; repeated headers are joined with commas."""
     body: bytes = field(repr=False)
 
     @property
@@ -84,14 +83,14 @@ class FetchResponse:
 
     @property
     def location(self) -> str | None:
-        """Where a redirect leads, as a whole address."""
+        """The absolute URL of a redirect target."""
         if self.status not in REDIRECT_STATUSES or "location" not in self.headers:
             return None
         return urljoin(self.url, self.headers["location"].strip())
 
 
 class Fetcher:
-    """Follows no redirects by itself: whoever asks has to judge the next address as it judged the first."""
+    """Sends single requests and follows no redirects, since the caller has to check each target URL."""
 
     def __init__(self, allowed: AllowedHosts, timeouts: FetchTimeouts | None = None) -> None:
         self._timeouts, self._allowed = timeouts or FetchTimeouts(), allowed
@@ -107,31 +106,30 @@ class Fetcher:
             await self._pool.aclose()
 
     async def get(self, url: str, max_bytes: int, headers: Mapping[str, str] | None = None) -> FetchResponse:
-        """The answer to one GET; a body of more than `most` bytes, packed or unpacked, raises TooLarge."""
+        """Send one GET; raise TooLarge for a body over `max_bytes`, compressed or decompressed."""
         return await self._request("GET", url, max_bytes, headers)
 
     async def head(self, url: str) -> FetchResponse:
         return await self._request("HEAD", url, 0, None)
 
-    async def _request(self, method: str, url: str, most: int, headers: Mapping[str, str] | None) -> FetchResponse:
+    async def _request(self, method: str, url: str, max_bytes: int, headers: Mapping[str, str] | None) -> FetchResponse:
         host = check_url(url)
         try:
             async with asyncio.timeout(self._timeouts.total):
-                return await self._send(method, url, most, {**DEFAULT_HEADERS, **(headers or {})})
+                return await self._send(method, url, max_bytes, {**DEFAULT_HEADERS, **(headers or {})})
         except TimeoutError as error:
             raise DeadlineExceeded(
-                f"It took longer than {self._timeouts.total:g} seconds", hint="Try again later.", url=url
+                f"The request took longer than {self._timeouts.total:g} seconds", hint="Try again later.", url=url
             ) from error
         except httpcore.TimeoutException as error:
-            raise DeadlineExceeded(f"{host} did not answer in time", hint="Try again later.", url=url) from error
+            raise DeadlineExceeded(f"The request to {host} timed out", hint="Try again later.", url=url) from error
         except httpcore.NetworkError as error:
-            raise FetchFailed(f"{host} could not be reached: {error or 'the connection ended'}", url=url) from error
+            raise FetchFailed(f"{host} could not be reached: {error or 'connection closed'}", url=url) from error
         except (httpcore.ProtocolError, httpcore.UnsupportedProtocol, ValueError) as error:
-            raise FetchFailed(f"{host} did not answer in proper HTTP", url=url) from error
+            raise FetchFailed(f"{host} sent an invalid HTTP response", url=url) from error
 
     def _open_pool(self) -> httpcore.AsyncConnectionPool:
-        """Made when the first page is asked for: reading the certificates takes longer than a start should."""
-        if self._pool is None:
+        if self._pool is None:  # opened on first use, because loading the CA certificates would delay every start
             self._pool = httpcore.AsyncConnectionPool(
                 ssl_context=httpcore.default_ssl_context(),
                 max_connections=32,
@@ -141,7 +139,7 @@ class Fetcher:
             )
         return self._pool
 
-    async def _send(self, method: str, url: str, most: int, headers: dict[str, str]) -> FetchResponse:
+    async def _send(self, method: str, url: str, max_bytes: int, headers: dict[str, str]) -> FetchResponse:
         seconds = self._timeouts
         timeout = {"connect": seconds.connect, "read": seconds.read, "write": seconds.read, "pool": seconds.total}
         sent = list(headers.items())
@@ -150,25 +148,25 @@ class Fetcher:
             announced = found.get("content-length", "")
             if method == "HEAD" or response.status in (204, 304) or response.status in REDIRECT_STATUSES:
                 return FetchResponse(url, response.status, found, b"")
-            if announced.isdecimal() and int(announced[:18]) > most:
-                raise ByteLimit(most, url).make_error()
-            body = await read_body(response.aiter_stream(), found.get("content-encoding", ""), most, url)
+            if announced.isdecimal() and int(announced[:18]) > max_bytes:
+                raise ByteLimit(max_bytes, url).make_error()
+            body = await read_body(response.aiter_stream(), found.get("content-encoding", ""), max_bytes, url)
             return FetchResponse(url, response.status, found, body)
 
 
 def check_url(url: str) -> str:
-    """The host of an address that may be asked for at all: http or https, no credentials, not endless."""
+    """Return the host of a URL; raise InvalidParameter unless it is http or https, without credentials, and short."""
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
     except ValueError as error:
-        raise _invalid_url(url, "is not an address") from error
+        raise _invalid_url(url, "cannot be parsed") from error
     if parts.scheme not in ("http", "https") or not host:
         raise _invalid_url(url, "must start with http:// or https://")
     if parts.username is not None or parts.password is not None:
-        raise _invalid_url(url.rpartition("@")[2], "must not hold a user name or password")
+        raise _invalid_url(url.rpartition("@")[2], "must not contain a user name or password")
     if len(url) > MAX_URL_CHARS or not url.isascii() or not url.isprintable() or " " in url:
-        raise _invalid_url(url, "is too long or holds characters that an address cannot have")
+        raise _invalid_url(url, f"is longer than {MAX_URL_CHARS} characters or contains invalid characters")
     return host
 
 

@@ -1,4 +1,4 @@
-"""Guards against SSRF: a crawl reaches public IP addresses only, and what the operator allows beyond them."""
+"""SSRF protection: a crawl connects only to public IP addresses and to hosts and networks in KNOWLEDGE_CRAWL_ALLOW."""
 
 from __future__ import annotations
 
@@ -16,40 +16,39 @@ IpNetwork: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 RESOLVE_SECONDS = 10.0
 
+# Spelled out, because `ipaddress.is_global` differs between Python versions.
 NON_PUBLIC_IPV4_NETWORKS = tuple(
     ipaddress.IPv4Network(network)
     for network in (
         "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24",
         "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24",
         "224.0.0.0/4", "240.0.0.0/4",
-        "168.63.129.16/32",  # a cloud's metadata service on an address that is otherwise public
+        "168.63.129.16/32",  # the Azure platform service, on an otherwise public address
     )
 )  # fmt: skip
-"""Everything of IPv4 that is not the public internet. Written out, since Python's own idea of it changes by version."""
 GLOBAL_IPV6_NETWORK = ipaddress.IPv6Network("2000::/3")
-"""All of IPv6 that is public, but for what is set aside inside it."""
+# Inside 2000::/3: protocol assignments with Teredo, documentation, and 6to4 tunnels to arbitrary IPv4 addresses.
 RESERVED_IPV6_NETWORKS = tuple(
     ipaddress.IPv6Network(network) for network in ("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")
 )
-"""Tunnels, which lead to wherever the IPv4 address inside them lies, protocols and examples."""
 
 IPV4_EMBEDDING_NETWORKS = tuple(
     ipaddress.IPv6Network(network)
     for network in ("::/96", "::ffff:0:0/96", "::ffff:0:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48")
 )
-"""IPv6 networks whose last four bytes are an IPv4 address, which is where the packets go."""
+"""IPv6 networks whose last four bytes are the IPv4 address that the packets are sent to."""
 
 
 @dataclass(frozen=True, slots=True)
 class AllowedHosts:
-    """Hosts and networks that may be reached although they are not public."""
+    """Non-public hosts and networks that a crawl may connect to."""
 
     hosts: frozenset[str] = frozenset()
     networks: tuple[IpNetwork, ...] = ()
 
     @classmethod
     def parse(cls, setting: str) -> AllowedHosts:
-        """Hosts, addresses and networks, by comma."""
+        """Parse a comma-separated list of host names, IP addresses and networks."""
         hosts, networks = set(), []
         for part in filter(None, (part.strip().strip("[]") for part in setting.split(","))):
             try:
@@ -61,8 +60,8 @@ class AllowedHosts:
     def permits(self, host: str, address: IpAddress) -> bool:
         if host.rstrip(".").lower() in self.hosts:
             return True
-        reached = [address, *embedded_ipv4(address)]
-        return any(place in network for place in reached for network in self.networks) or is_public(address)
+        targets = [address, *embedded_ipv4(address)]
+        return any(target in network for target in targets for network in self.networks) or is_public(address)
 
 
 def _parse_host_name(part: str) -> str:
@@ -76,7 +75,7 @@ def _parse_host_name(part: str) -> str:
 
 
 def is_public(address: IpAddress) -> bool:
-    """Whether an address, and whatever it stands for, lies on the public internet."""
+    """Return whether an IP address, including an IPv4 address embedded in it, is public."""
     if isinstance(address, IPv4Address):
         return not any(address in network for network in NON_PUBLIC_IPV4_NETWORKS)
     inner = embedded_ipv4(address)
@@ -86,32 +85,32 @@ def is_public(address: IpAddress) -> bool:
 
 
 def embedded_ipv4(address: IpAddress) -> list[IpAddress]:
-    """The IPv4 address that an IPv6 address is only another way of writing."""
+    """Return the IPv4 address embedded in an IPv6 address, if there is one."""
     if isinstance(address, IPv6Address) and any(address in network for network in IPV4_EMBEDDING_NETWORKS):
         return [IPv4Address(int(address) & 0xFFFFFFFF)]
     return []
 
 
 async def resolve_allowed(host: str, port: int, allowed: AllowedHosts) -> list[IpAddress]:
-    """The addresses behind a name that may be reached; whoever connects must use one of them and ask no one again."""
+    """Resolve a host to its allowed IP addresses; the caller must connect to one of these, without another lookup."""
     found = await _look_up_host(host, port)
-    fit = [address for address in found if allowed.permits(host, address)]
-    if not fit:
+    permitted = [address for address in found if allowed.permits(host, address)]
+    if not permitted:
         raise AddressForbidden(
-            f"{host} leads to {found[0]}, which is not a public address", host=host, address=str(found[0])
+            f"{host} resolves to {found[0]}, which is not a public address", host=host, address=str(found[0])
         )
-    return fit
+    return permitted
 
 
 def check_literal_address(host: str, allowed: AllowedHosts) -> None:
-    """Refuse at once what needs no name service to be recognised: a number in any of its spellings."""
+    """Raise AddressForbidden if the host is a non-public IP address in any notation; does no DNS lookup."""
     address = parse_literal_address(host)
     if address is not None and not allowed.permits(host, address):
         raise AddressForbidden(f"{host} is not a public address", host=host, address=str(address))
 
 
 def parse_literal_address(host: str) -> IpAddress | None:
-    """The address that a host spells out: dotted, decimal, octal, hexadecimal, shortened or IPv6."""
+    """Parse a host written as an IP address: dotted, decimal, octal, hexadecimal, shortened or IPv6."""
     try:
         return ipaddress.ip_address(host.strip("[]").partition("%")[0])
     except ValueError:
@@ -128,10 +127,12 @@ async def _look_up_host(host: str, port: int) -> list[IpAddress]:
         async with asyncio.timeout(RESOLVE_SECONDS):
             rows = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
     except TimeoutError as error:
-        raise DeadlineExceeded(f"Nobody could say in time where {host} is", host=host) from error
+        raise DeadlineExceeded(
+            f"DNS lookup for {host} timed out after {RESOLVE_SECONDS:g} seconds", host=host
+        ) from error
     except (OSError, UnicodeError) as error:
-        raise FetchFailed(f"There is no host named {host}", host=host) from error
-    spelled = dict.fromkeys(str(row[4][0]).partition("%")[0] for row in rows)
-    if not spelled:
-        raise FetchFailed(f"There is no host named {host}", host=host)
-    return [ipaddress.ip_address(text) for text in spelled]
+        raise FetchFailed(f"DNS lookup for {host} failed: no such host", host=host) from error
+    addresses = dict.fromkeys(str(row[4][0]).partition("%")[0] for row in rows)
+    if not addresses:
+        raise FetchFailed(f"DNS lookup for {host} failed: no such host", host=host)
+    return [ipaddress.ip_address(address) for address in addresses]

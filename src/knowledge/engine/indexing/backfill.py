@@ -1,4 +1,4 @@
-"""Backfill: embeds passages that have no vector of the current or the next model."""
+"""Backfill: embeds chunks that have no vector of the current or the next model."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from knowledge.store.models import ModelStore, StoredModel
 
 log = logging.getLogger(__name__)
 
-PASSAGES_PER_BATCH = 64
+CHUNKS_PER_BATCH = 64
 MODEL_POLL_SECONDS = 0.05
 RETRY_SECONDS = 30.0
-"""A service that fails in the middle is asked again after so long."""
+"""Pause after a failure, for example of an embedding service."""
 
 
 class VectorBackfill:
-    """One thread: it waits for the models, makes what vectors are missing, and swaps the index when models change."""
+    """A thread that waits for the models, embeds chunks without a vector, and swaps the index to a new model."""
 
     def __init__(self, models: EmbeddingModels, store: ModelStore, chunks: ChunkStore, indexer: IndexFollower) -> None:
         self._models, self._store, self._chunks, self._indexer = models, store, chunks, indexer
@@ -49,50 +49,51 @@ class VectorBackfill:
             try:
                 pause = self._run_step()
             except KnowledgeError:
-                log.exception("Not every passage could be given a vector")
+                log.exception("embedding chunks in the background failed; retrying in %.0f s", RETRY_SECONDS)
                 pause = RETRY_SECONDS
             self._models.vectors_missing.wait(pause)
 
     def _run_step(self) -> float | None:
-        """Whatever can be done now; answers after how long to look again, None when nothing is left."""
+        """Do the next step; return the pause before the next one, None if nothing is left."""
         following = self._models.next
         model = following or self._models.serving
         if model.choice.kind == "none":
             return None
         embedder = model.embedder
-        if embedder is None:  # one that failed may still come, as a service does that was down
+        if embedder is None:  # still loading, or a service that is down and may come back
             return MODEL_POLL_SECONDS
         stored = self._store.register(embedder.fingerprint, embedder.name, embedder.dimension)
         if not self._embed_missing(embedder, stored, lambda: self._models.next is not following):
             return 0.0
         if following is not None or self._indexer.model != stored:
             self._activate_model(model, stored)
-            return 0.0  # what came in meanwhile has no vector of this model yet
+            return 0.0  # chunks added meanwhile have no vector of this model yet
         self._store.set_spec(model.choice.spec)
         return None
 
     def _activate_model(self, model: ModelLoader, stored: StoredModel) -> None:
-        """The index first: it is searched with the model that made it, whichever of the two that is."""
+        """Rebuild the index with the vectors of this model, and make it the serving model."""
+        # The index is swapped first: a search uses the model of the index, so a crash in between is harmless.
         self._indexer.rebuild(stored)
         failpoints.trigger("vectors.swapped")
         self._store.activate(stored, model.choice.spec)
         if model is self._models.next:
             self._models.swap_models()
-            log.info("The model %s answers now", model.name)
+            log.info("switched to the embedding model %s", model.name)
 
-    def _embed_missing(self, embedder: Embedder, stored: StoredModel, overtaken: Callable[[], bool]) -> bool:
-        """Embed what has no vector of this model yet; documents in a language it does not read stay without."""
+    def _embed_missing(self, embedder: Embedder, stored: StoredModel, superseded: Callable[[], bool]) -> bool:
+        """Embed all chunks without a vector of this model, except in languages that it does not support."""
         after = 0
         if self._models.next is not None:
-            self._models.passages_left = self._chunks.count_without_vector(stored.id)
-        while batch := self._chunks.list_without_vector(stored.id, after, PASSAGES_PER_BATCH):
-            if self._stopping.is_set() or overtaken():
+            self._models.chunks_left = self._chunks.count_without_vector(stored.id)
+        while batch := self._chunks.list_without_vector(stored.id, after, CHUNKS_PER_BATCH):
+            if self._stopping.is_set() or superseded():
                 return False
             after = batch[-1].chunk_id
             self._embed_batch(embedder, stored, [chunk for chunk in batch if reads_language(embedder, chunk)])
             failpoints.trigger("vectors.made")
-            self._models.passages_left = (
-                max(0, self._models.passages_left - len(batch)) if self._models.passages_left else None
+            self._models.chunks_left = (
+                max(0, self._models.chunks_left - len(batch)) if self._models.chunks_left else None
             )
         return True
 

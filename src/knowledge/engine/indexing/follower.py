@@ -1,4 +1,4 @@
-"""The follower: one thread that applies the change log to the index and stores a checkpoint."""
+"""The index follower: a thread that applies the change log to the index and stores a checkpoint."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ from knowledge.text import analyzer
 log = logging.getLogger(__name__)
 
 CHANGES_PER_BATCH = 200
-"""How many changes are applied at once: one commit for all of them."""
+"""Changes applied to the index with one commit."""
 DOCUMENTS_PER_REBUILD_BATCH = 1000
 MICROSECONDS_PER_DAY = 86_400_000_000
 FLUSH_IDLE_SECONDS = 2.0
-"""After so long without a change everything is made durable and the log is cut."""
+"""Time without a change after which the index is flushed and the change log trimmed."""
 SMALL_INDEX_DOCUMENTS = 500
-"""So many documents are indexed anew before the start is over; more than that, in the background."""
+"""Up to this size the index is rebuilt during the start, above in the background."""
 RETRY_SECONDS = 2.0
-"""How soon it is tried again after something went wrong."""
+"""Pause after a failure."""
 FULL_DISK_BYTES = 4 << 20
-"""With less than this a disk counts as full."""
+"""Free space below which the disk counts as full."""
 GATHER_SECONDS = 0.1
-"""For so long a change waits for others that are being made ready, in seconds; one that is alone waits for nothing."""
+"""Longest time for which a change waits for jobs that are about to publish, to share a commit with them."""
 MAX_UNFLUSHED_CHANGES = 2000
-"""After so many changes too: they are what the next start has to see again after a crash."""
+"""Limit of the changes that are applied again after a crash."""
 
-CLOSING_SECONDS, CLOSING_PURGE_PASSAGES = 5.0, 5000
-"""The end waits no longer for a purge, and begins none that has to write more passages anew."""
+# Limits for closing: a stop must not take long, and the next start continues an unfinished purge.
+CLOSING_SECONDS, CLOSING_PURGE_CHUNKS = 5.0, 5000
 
 OpenIndex = Callable[[Path, StoredModel | None], Index]
 SequenceCallback = Callable[[int], None]
@@ -52,15 +52,13 @@ SequenceCallback = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True)
 class ServingIndex:
-    """An index and the model that made its vectors: swapped together, so that no search ever mixes two models."""
+    """An index and the model of its vectors, swapped together so that no search mixes two models."""
 
     index: Index
     model: StoredModel | None
 
 
 class IndexFollower:
-    """`index` is what searches use; it may be swapped for a new one at any time."""
-
     def __init__(
         self,
         folder: Path,
@@ -76,7 +74,7 @@ class IndexFollower:
         self._changes, self._chunks, self._documents = changes, chunks, documents
         self._on_applied, self._on_flushed = on_applied, on_flushed
         self._wake, self._stopping = threading.Event(), threading.Event()
-        self._write_lock = threading.RLock()  # one of following and rebuilding at a time
+        self._write_lock = threading.RLock()  # serializes applying changes, rebuilding and purging
         self._progress = threading.Condition()
         self._purge = PurgeSchedule()
         self._expected = 0
@@ -91,14 +89,14 @@ class IndexFollower:
         self._thread = threading.Thread(target=self._run_loop, name="indexer", daemon=True)
 
     def start(self) -> None:
-        """See what the last process left unseen, so that what was acknowledged is found from the start, and follow."""
+        """Apply the changes that the last process has not applied, or rebuild, and start the thread."""
         if self.seq < 0 and not self._changes.newest_seq():
             self._run_step(self._begin_empty)
         elif not self._must_rebuild():
             self._run_step(self.catch_up)
         elif len(self._documents.list_chunk_counts()) <= SMALL_INDEX_DOCUMENTS:
             self._run_step(lambda: self.rebuild(self.model))
-        if self.failure is not None:  # such as a file that a crash left in the way
+        if self.failure is not None:  # for example because of a file that a crash left behind
             self._run_step(self._repair)
         self._thread.start()
         self.wake()
@@ -107,7 +105,7 @@ class IndexFollower:
         self._wake.set()
 
     def wait_for_change(self, seq: int, timeout: float) -> bool:
-        """Wait until a change can be found; False when the time is up."""
+        """Wait until the index has applied a change; return False after the timeout."""
         self.wake()
         with self._progress:
             self._urgent = True
@@ -116,7 +114,7 @@ class IndexFollower:
 
     @contextmanager
     def expect_change(self) -> Iterator[None]:
-        """Something is being made ready, and will be published in a moment."""
+        """Announce that a change will be published soon, so that the follower can wait and batch it."""
         with self._progress:
             self._expected += 1
         try:
@@ -141,16 +139,16 @@ class IndexFollower:
 
     @property
     def model(self) -> StoredModel | None:
-        """The model whose vectors the index holds."""
+        """The model of the vectors in the index."""
         return self.serving.model
 
     @property
     def changes_behind(self) -> int:
-        """How many changes the index has not seen."""
+        """Number of changes that the index has not applied."""
         return max(0, self._changes.newest_seq() - max(self.seq, 0))
 
     def rebuild(self, model: StoredModel | None) -> None:
-        """Build a new index from the store beside the old one, which serves meanwhile, and swap it in."""
+        """Build a new index from the store while the old one serves searches, and swap it in."""
         with self._write_lock:
             self.rebuilding = True
             try:
@@ -160,12 +158,12 @@ class IndexFollower:
         self.wake()
 
     def report_damage(self, index: Index, error: BaseException) -> None:
-        """A search found this index damaged: build another, at once if it is small, else in the background."""
+        """Rebuild an index that failed during a search, at once if it is small, otherwise in the background."""
         with self._write_lock:
-            if self.index is not index:  # somebody else saw it first
+            if self.index is not index:  # already replaced after another search
                 return
-            log.error("The index is damaged and is built again: %s", error)
-            self.failure, self._damaged = f"The index is damaged and is built again: {error}", True
+            log.error("the index is damaged and is being rebuilt: %s", error)
+            self.failure, self._damaged = f"The index is damaged and is being rebuilt: {error}", True
             if len(self._documents.list_chunk_counts()) <= SMALL_INDEX_DOCUMENTS:
                 self._run_step(self._repair)
             else:
@@ -195,8 +193,7 @@ class IndexFollower:
                 self._run_step(self._purge_step)
 
     def _wait_for_more_changes(self) -> None:
-        """Wait a moment for what else is on its way: to commit costs as much for one document as for twenty."""
-        with self._progress:
+        with self._progress:  # a commit costs as much for one document as for twenty
             self._progress.wait_for(
                 lambda: not self._expected or self._urgent or self._stopping.is_set(), GATHER_SECONDS
             )
@@ -206,16 +203,16 @@ class IndexFollower:
         try:
             step()
             if self.failure is not None:
-                log.warning("The index follows the store again")
+                log.warning("the index is in step with the store again")
             self.failure = None
         except (KnowledgeError, OSError, ValueError, RuntimeError) as error:
             if self.failure is None:
-                log.exception("The index could not follow the store")
+                log.exception("applying changes to the index failed")
             why = "the disk of the data folder is full" if self._free_bytes() < FULL_DISK_BYTES else str(error)
-            self.failure = f"The index is behind its log: {why}"
+            self.failure = f"The index is behind the change log: {why}"
 
     def _repair(self) -> None:
-        """Once more; and if that fails again, though there is room, anew from the store."""
+        """Retry, and rebuild the index from the store if that fails although the disk has space."""
         if not self._damaged and not self._must_rebuild():
             try:
                 self.catch_up()
@@ -231,13 +228,13 @@ class IndexFollower:
         return shutil.disk_usage(self._folder).free
 
     def catch_up(self) -> None:
-        """Apply all changes that there are."""
+        """Apply all outstanding changes."""
         with self._write_lock:
             while not self._stopping.is_set() and self._apply_next():
                 self._wait_for_more_changes()
 
     def _apply_next(self) -> bool:
-        """Apply the next changes; False when there are none."""
+        """Apply the next batch of changes; return False if there are none."""
         batch = self._changes.read_after(self.seq, CHANGES_PER_BATCH)
         if batch is None:
             return False
@@ -249,19 +246,18 @@ class IndexFollower:
         return True
 
     def _finish_before_close(self) -> None:
-        """Before the end: see the last changes and purge what they deleted, as far as that takes no longer than
-        somebody who stops a server will wait. The next start goes on with the rest."""
+        """Apply the last changes and purge deleted chunks, within CLOSING_SECONDS."""
         deadline = time.monotonic() + CLOSING_SECONDS
         with self._write_lock:
             while time.monotonic() < deadline and self._apply_next():
                 pass
             self._flush_and_trim_log()
-            small = self.index.count_unpurged() <= CLOSING_PURGE_PASSAGES
+            small = self.index.count_unpurged() <= CLOSING_PURGE_CHUNKS
             while small and self.index.count_unpurged() and time.monotonic() < deadline:
                 self.index.purge(self._read_passage_entries)
 
     def _purge_while_idle(self) -> None:
-        """Until nothing is left to purge, or until somebody needs this thread."""
+        """Purge until nothing is left, a change arrives, or the thread stops."""
         while self._purge.is_due(self.index) and not self._wake.is_set() and not self._stopping.is_set():
             self._purge_step()
             self._wake.wait(self._purge.pause_seconds)
@@ -272,7 +268,7 @@ class IndexFollower:
             failpoints.trigger("index.purged")
 
     def _begin_empty(self) -> None:
-        """Keep an empty index as such: a crash before its first flush must not look like a loss."""
+        """Flush the empty index, so that a crash before the first flush does not look like a lost index."""
         self.index.apply(0, (), ())
         self.index.flush()
         self.seq = 0
@@ -284,7 +280,7 @@ class IndexFollower:
             self._progress.notify_all()
 
     def _must_rebuild(self) -> bool:
-        """The index lost its place, or the log no longer reaches back to it, or it holds another number of passages."""
+        """Return whether the index has no checkpoint, or the change log no longer reaches back to it."""
         if self.seq < 0:
             return self._changes.newest_seq() > 0
         oldest = self._changes.oldest_seq()
@@ -338,11 +334,11 @@ class IndexFollower:
         failpoints.trigger("index.swapped")
         try:
             old.close()
-        except (OSError, ValueError):  # it may be replaced because it is broken
-            log.warning("The old index could not be closed")
+        except (OSError, ValueError):  # expected if it is replaced because it is damaged
+            log.warning("closing the replaced index failed")
         shutil.rmtree(old_folder, ignore_errors=True)
 
-    # -- where the current index lies ------------------------------------------------------------
+    # -- folder of the current index --------------------------------------------------------------
 
     def _read_generation(self) -> int:
         try:
@@ -359,14 +355,14 @@ class IndexFollower:
         return self._folder / f"{self._read_generation():06d}"
 
     def _delete_old_folders(self) -> None:
-        """What an interrupted rebuild left behind."""
+        """Delete the folders that interrupted rebuilds left behind."""
         for folder in self._folder.iterdir():
             if folder.is_dir() and folder != self._current_folder():
                 shutil.rmtree(folder, ignore_errors=True)
 
 
 def entry_of(row: IndexableChunk) -> IndexEntry:
-    """A passage as the index keeps it: words of title, headings and text, and the vector."""
+    """Make the index entry of a chunk: the terms of title, headings and text, and the vector."""
     words = build_indexed_text(row.title, row.section, row.text)
     return IndexEntry(
         chunk_id=row.chunk_id,

@@ -1,4 +1,4 @@
-"""The model that answers questions, and the one that is to follow it while its vectors are made."""
+"""The serving embedding model, and the next one while its vectors are backfilled."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ NO_MODEL = "none"
 DEFAULT_MODEL = "default"
 
 OpenModel = Callable[[str], ModelLoader]
-"""From what a setting says to a model that is not yet loaded."""
+"""Makes the loader for a model spec, without loading the model."""
 
 
 class EmbeddingModels:
-    """Whoever needs a model asks here, each time anew: it may be another one by then."""
+    """Holds the model loaders; callers must not keep a loader, because a reindex replaces it."""
 
     def __init__(self, open_model: OpenModel, store: ModelStore, configured: str | None) -> None:
-        """`wanted` is what the setting says, if it says anything; what the folder has chosen outranks it."""
+        """`configured` is KNOWLEDGE_EMBEDDING; the model stored in the data folder takes precedence over it."""
         self._open_model, self._store, self._configured = open_model, store, configured
         chosen = NO_MODEL if configured == NO_MODEL else store.get_spec() or configured or DEFAULT_MODEL
         self.serving = open_model(chosen)
         following = store.get_next_spec()
         self.next = open_model(following) if following and chosen != NO_MODEL else None
-        self.passages_left: int | None = None
-        """How many passages wait for a vector of the next model, once they have been counted."""
+        self.chunks_left: int | None = None
+        """Chunks without a vector of the next model; None until they are counted."""
         self.vectors_missing = threading.Event()
-        """Set when vectors may be missing: a model is to follow, or a document came in under one that is gone."""
+        """Set if vectors may be missing: a next model was chosen, or a job used a model that has been replaced."""
         self._retired: list[ModelLoader] = []
 
     def start(self) -> None:
@@ -44,7 +44,7 @@ class EmbeddingModels:
             model.close()
 
     def find_embedder(self, stored: StoredModel | None) -> Embedder | None:
-        """The loaded model that made these vectors: no other may be asked about them."""
+        """Return the loaded embedder that made these vectors; vectors of different models cannot be compared."""
         for model in self._all_models():
             embedder = model.embedder
             if embedder is not None and stored is not None and embedder.fingerprint == stored.fingerprint:
@@ -52,10 +52,10 @@ class EmbeddingModels:
         return None
 
     def switch_to(self, spec: str) -> None:
-        """Have another model follow; one that cannot be loaded is refused, and nothing has changed then."""
+        """Load a model and make it the next one; if loading fails, nothing changes."""
         if spec == NO_MODEL:
             raise InvalidParameter(
-                "'none' is no model to make vectors with",
+                "'none' is not an embedding model",
                 hint="Start the server with KNOWLEDGE_EMBEDDING=none to search by words alone.",
                 parameter="model",
             )
@@ -69,12 +69,12 @@ class EmbeddingModels:
         self._store.set_next_spec(spec)
         if self.next is not None:
             self._retired.append(self.next)
-        self.passages_left, self.next = None, model
+        self.chunks_left, self.next = None, model
         self.vectors_missing.set()
 
     @contextmanager
     def track_job(self) -> Iterator[None]:
-        """While a document is read; if another model has taken over meanwhile, its vectors are of the wrong one."""
+        """Watch for a model swap while a job runs, which leaves its document with vectors of the old model."""
         before = self.serving.embedder
         try:
             yield
@@ -83,23 +83,23 @@ class EmbeddingModels:
                 self.vectors_missing.set()
 
     def swap_models(self) -> None:
-        """The next model is the one that answers now. The old one may still be in the hands of a job."""
+        """Make the next model the serving one."""
         assert self.next is not None
-        self._retired.append(self.serving)
-        self.serving, self.next, self.passages_left = self.next, None, None
+        self._retired.append(self.serving)  # closed later, because a running job may still use it
+        self.serving, self.next, self.chunks_left = self.next, None, None
 
     def status(self) -> ModelStatus:
-        following = self.next
-        coming = NextModel(following.name, self.passages_left, following.error) if following else None
-        return self.serving.status(coming)
+        model = self.next
+        next_model = NextModel(model.name, self.chunks_left, model.error) if model else None
+        return self.serving.status(next_model)
 
     def list_issues(self) -> list[str]:
         found = [model.error for model in self._all_models() if model.error]
         used = self.serving.choice.spec
         if self._configured not in (None, used, self.next.choice.spec if self.next else None):
             found.append(
-                f"KNOWLEDGE_EMBEDDING names {self._configured}, but this data folder was made with {used}, "
-                f"which is used; 'knowledge reindex --model {self._configured}' changes it."
+                f"KNOWLEDGE_EMBEDDING is {self._configured}, but this data folder uses {used}; "
+                f"run 'knowledge reindex --model {self._configured}' to change it."
             )
         return found
 

@@ -1,4 +1,4 @@
-"""The moment of acceptance: the bytes are on disk, the job is committed, and nothing has been read yet."""
+"""Accepts documents: validates them, stores the original, and queues the job; parsing happens later."""
 
 from __future__ import annotations
 
@@ -25,25 +25,27 @@ MAX_TAGS, MAX_TAG_CHARS, MAX_FILENAME_CHARS = 100, 200, 255
 
 
 def check_document(new: NewDocument) -> None:
-    """Refuse what can be refused before a byte is read."""
+    """Validate file name, text and tags before the content is received."""
     match new:
         case NewFile():
             formats.check_suffix(clean_filename(new.filename))
         case NewNote():
             if not new.text.strip():
-                raise InvalidParameter("A note needs a text", parameter="note")
+                raise InvalidParameter("The note has no text", parameter="note")
     check_tags(new.tags)
 
 
 def check_tags(tags: tuple[str, ...]) -> None:
     if len(tags) > MAX_TAGS or any(not tag.strip() or len(tag) > MAX_TAG_CHARS for tag in tags):
         raise InvalidParameter(
-            f"At most {MAX_TAGS} tags, each of 1 to {MAX_TAG_CHARS} characters", parameter="tags", given=len(tags)
+            f"tags must have at most {MAX_TAGS} entries of 1 to {MAX_TAG_CHARS} characters",
+            parameter="tags",
+            given=len(tags),
         )
 
 
 class Acceptor:
-    """Queues documents whose bytes have arrived. Blocking, for worker threads."""
+    """Queues documents whose content has been received; blocking, for worker threads."""
 
     def __init__(
         self,
@@ -59,11 +61,10 @@ class Acceptor:
         self.quota, self._max_file_bytes, self._wake_workers = quota, max_file_bytes, wake_workers
 
     def open_incoming(self) -> IncomingFile:
-        """A place for bytes to come."""
         return self._files.open_incoming(self._max_file_bytes)
 
     def write_incoming(self, data: bytes) -> IncomingFile:
-        """Bytes that are in memory, as bytes that have arrived."""
+        """Write bytes from memory to an incoming file."""
         file = self.open_incoming()
         try:
             file.write(data)
@@ -73,7 +74,7 @@ class Acceptor:
         return file
 
     def accept(self, new: NewDocument, arrived: IncomingFile | None, scope: Scope) -> Job:
-        """Queue the job for a note or for bytes that have arrived; the same again in a collection raises Duplicate."""
+        """Queue the job for a note or a received file; raises Duplicate if the collection has the same content."""
         if arrived is None:
             assert isinstance(new, NewNote)
             arrived = self.write_incoming(new.text.encode("utf-8"))
@@ -93,7 +94,7 @@ class Acceptor:
         return queued
 
     def accept_update(self, note: Document, text: str, scope: Scope) -> Job:
-        """Queue another text for a note."""
+        """Queue a new text for a note."""
         arrived = self.write_incoming(text.encode("utf-8"))
         with self._files.adopt_incoming(arrived, self._documents.is_file_referenced) as received:
             described = {name: getattr(note, name) for name in DESCRIPTION_FIELDS}
@@ -131,7 +132,7 @@ class Acceptor:
         return queued
 
     def _find_kind(self, new: NewDocument, received: ReceivedFile) -> JobKind:
-        """What is to be done with the bytes; a file whose content is not what its name says is refused here."""
+        """Return UNPACK for an archive, otherwise ADD; raises if the content does not match the file name."""
         if isinstance(new, NewNote):
             return JobKind.ADD
         source = Source(self._files.get_path(received.sha256), clean_filename(new.filename))
@@ -151,14 +152,13 @@ def check_note(document: Document) -> None:
 
 
 def clean_filename(name: str) -> str:
-    """Returns the last part of a file name without path separators or control characters, against path traversal and
-    spoofed names."""
+    """Return the last path component without control characters, against path traversal and spoofed names."""
     last = PureWindowsPath(PurePosixPath(name).name).name
     printable = "".join(
         letter for letter in unicodedata.normalize("NFC", last[-4 * MAX_FILENAME_CHARS :]) if letter.isprintable()
     ).strip()
     if not printable or printable in (".", ".."):
-        raise InvalidFilename(f"'{name[:100]}' is no file name", parameter="filename")
+        raise InvalidFilename(f"'{name[:100]}' is not a valid file name", parameter="filename")
     return printable[-MAX_FILENAME_CHARS:]
 
 

@@ -1,6 +1,6 @@
-"""Reading a document as far as its passages, in a child process: parsed, its language told, and split.
+"""Parses a document, detects its language and splits it, in a child process.
 
-The first half of this module runs in the child and the second in the server, which only embeds and stores what comes.
+The first half of this module runs in the child; the second half runs in the server and validates what it receives.
 """
 
 from __future__ import annotations
@@ -27,52 +27,50 @@ from knowledge.text import analyzer
 MAX_TITLE_CHARS = 200
 MAX_NOTE_TITLE_CHARS = 80
 NOTE_TITLE_SCAN_CHARS = 10_000
-"""Characters at the beginning of a note among which its title is looked for."""
+"""Characters at the beginning of a note that are searched for its title."""
 LANGUAGE_SAMPLE_CHARS = 5000
-"""How many characters of a document its language is told from."""
 WARM_UP_TEXT = (
     "This is a short text about many small things that people write down for each other every day, with the words that "
     "most of their notes and pages have in common. Here are some lists and numbers (1, 2, 10), a name or two, and "
     "what else would have to be looked up first by everybody who comes after. "
 ) * 8
-"""Longer than one passage, so that every part of the way is gone."""
+"""Longer than one chunk, so that warming up runs all of the splitter."""
 LANGUAGE_TAG = re.compile("([a-z]{2})(?:[-_]|$)")
 LANGUAGE_CODE = re.compile("[a-z]{2}")
 MAX_PIECE_CHARS = 1 << 16
-"""Far more than a passage of 256 tokens has; a tokenizer that takes a very long word for one token could give more."""
+"""Far above 256 tokens, but a tokenizer may count a very long word as one token."""
 MAX_HEADINGS, MAX_HEADING_CHARS = 12, 2000
 
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """How a document is to be read."""
+    """The arguments of `split_document`."""
 
     title: str | None
-    """What the caller calls it; without, it is called what it calls itself, or by its file name."""
+    """The caller's title; None uses the title in the document or the file name."""
     is_note: bool
-    counting: TokenizerSpec
+    tokenizer: TokenizerSpec
 
     def dump(self) -> Json:
-        return {"title": self.title, "note": self.is_note, PREPARE_ARGUMENT: asdict(self.counting)}
+        return {"title": self.title, "note": self.is_note, PREPARE_ARGUMENT: asdict(self.tokenizer)}
 
     @classmethod
     def load(cls, arguments: Json) -> ReadOptions:
-        title, counting = cast("str | None", arguments["title"]), load_counting(cast(Json, arguments[PREPARE_ARGUMENT]))
-        return cls(title, bool(arguments["note"]), counting)
+        title = cast("str | None", arguments["title"])
+        return cls(title, bool(arguments["note"]), load_tokenizer_spec(cast(Json, arguments[PREPARE_ARGUMENT])))
 
 
-def load_counting(prepared: Json) -> TokenizerSpec:
+def load_tokenizer_spec(prepared: Json) -> TokenizerSpec:
     return TokenizerSpec(cast("str | None", prepared["folder"]), cast(int, prepared["window"]))
 
 
 def choose_title(requested: str | None, facts: Facts, filename: str) -> str:
-    named = requested or facts.title or Path(filename).stem or filename
-    return " ".join(named.split())[:MAX_TITLE_CHARS] or filename
+    title = requested or facts.title or Path(filename).stem or filename
+    return " ".join(title.split())[:MAX_TITLE_CHARS] or filename
 
 
 def make_note_title(text: str) -> str:
-    """The first line that says something. It looks at the beginning only: a note may be long, and is titled in the
-    server."""
+    """Return the first non-empty line of the first NOTE_TITLE_SCAN_CHARS characters, without its heading marks."""
     lines = (line.strip().lstrip("#").strip() for line in text[:NOTE_TITLE_SCAN_CHARS].splitlines())
     first = next((line for line in lines if line), "Note")
     return first if len(first) <= MAX_NOTE_TITLE_CHARS else first[: MAX_NOTE_TITLE_CHARS - 1].rstrip() + "…"
@@ -82,32 +80,31 @@ def make_note_title(text: str) -> str:
 
 
 def prepare(prepared: Json) -> None:
-    """Load the tokenizer and what tells languages, and use both once; the fork server keeps them, with the words that
-    the tokenizer remembers, for all its children."""
-    _warm_up(load_counting(prepared))
+    """Load and use the tokenizer and the language detector in the fork server, whose children inherit them."""
+    _warm_up(load_tokenizer_spec(prepared))
 
 
 @lru_cache(maxsize=2)
-def _warm_up(counting: TokenizerSpec) -> None:
-    splitter = Splitter(counting.load_tokenizer())
+def _warm_up(tokenizer: TokenizerSpec) -> None:
+    splitter = Splitter(tokenizer.load_tokenizer())
     for _ in (*splitter.feed(PageText(WARM_UP_TEXT)), *splitter.finish()):
         pass
     analyzer.detect_language(WARM_UP_TEXT)
 
 
 def split_document(request: TaskRequest) -> Iterator[bytes]:
-    """First what is known of the document, then for each page what became of it and the passages that are complete."""
-    order, source = ReadOptions.load(request.arguments), request.document
-    extracted = _read_note(source) if order.is_note else _clean_extracted(request.load_parser()(source))
+    """Send the facts and language of a document, then for each page its summary and its complete chunks."""
+    options, source = ReadOptions.load(request.arguments), request.document
+    extracted = _read_note(source) if options.is_note else _clean_extracted(request.load_parser()(source))
     facts, pages = extracted.facts, _PageBuffer(extracted.pages)
     language = analyzer.detect_language(pages.read_sample(LANGUAGE_SAMPLE_CHARS)) or _find_declared_language(facts)
     yield frames.dump_facts(facts)
     yield frames.dump_frame(FrameKind.ANSWER, {"language": language})
-    title = choose_title(order.title, facts, source.filename)
-    splitter = Splitter(order.counting.load_tokenizer(), title, order.counting.window)
+    title = choose_title(options.title, facts, source.filename)
+    splitter = Splitter(options.tokenizer.load_tokenizer(), title, options.tokenizer.window)
     for page in pages:
-        said = {"characters": len(page.text), "blank": not page.text.strip()}
-        yield frames.dump_frame(FrameKind.PAGE, frames.build_page_head(page) | said)
+        summary = {"characters": len(page.text), "blank": not page.text.strip()}
+        yield frames.dump_frame(FrameKind.PAGE, frames.build_page_head(page) | summary)
         yield from _dump_pieces(splitter.feed(page))
     yield from _dump_pieces(splitter.finish())
 
@@ -122,7 +119,7 @@ def _clean_extracted(extracted: Extraction) -> Extraction:
 
 
 def _find_declared_language(facts: Facts) -> str | None:
-    """What a document says of its language, without the country; its text is asked first, since many say it wrongly."""
+    """Return the declared language without its region; a fallback, because many documents declare a wrong one."""
     found = LANGUAGE_TAG.match(facts.language.lower()) if facts.language else None
     return found[1] if found else None
 
@@ -135,7 +132,7 @@ def _dump_pieces(pieces: Iterable[SplitPassage]) -> Iterator[bytes]:
 
 
 class _PageBuffer:
-    """Pages with a look ahead."""
+    """An iterator over pages with a look-ahead."""
 
     def __init__(self, pages: Iterable[PageText]) -> None:
         self._pages = iter(pages)
@@ -159,7 +156,7 @@ class _PageBuffer:
 
 @dataclass(frozen=True, slots=True)
 class PageSummary:
-    """A page that the child has read; its passages follow, as far as they are complete."""
+    """A page that the child has parsed; its complete chunks follow it."""
 
     number: int | None
     method: ExtractionMethod
@@ -172,8 +169,7 @@ ReadingPart: TypeAlias = PageSummary | SplitPassage
 
 
 class DocumentReading(FrameStream):
-    """A context manager: inside it facts and language are known, and iterating yields pages and passages as they come.
-    Nothing that the child sends is believed unchecked."""
+    """The stream of a child's results, validated: facts and language on entry, then pages and chunks by iteration."""
 
     facts: Facts
     language: str | None
@@ -183,15 +179,15 @@ class DocumentReading(FrameStream):
         second, answer = self.receive_frame()
         try:
             if (first, second) != (FrameKind.FACTS, FrameKind.ANSWER):
-                raise BrokenFrame("pages came before facts")
+                raise BrokenFrame(f"expected FACTS and ANSWER frames, got {first.name} and {second.name}")
             self.facts, self.language = frames.load_facts(facts), _load_language(answer)
         except BrokenFrame as error:
             raise self.stop_with_error(error) from error
 
     def __iter__(self) -> Iterator[ReadingPart]:
-        for mark, payload in self.receive_frames():
+        for kind, payload in self.receive_frames():
             try:
-                part = _load_part(mark, payload)
+                part = _load_part(kind, payload)
             except BrokenFrame as error:
                 raise self.stop_with_error(error) from error
             yield part
@@ -207,15 +203,15 @@ def read_document(
 def _load_language(payload: Payload) -> str | None:
     code = frames.read_text_field(payload.head, "language", 2)
     if code is not None and not LANGUAGE_CODE.fullmatch(code):
-        raise BrokenFrame("it named no language")
+        raise BrokenFrame("invalid language code")
     return code
 
 
-def _load_part(mark: FrameKind, payload: Payload) -> ReadingPart:
-    if mark is FrameKind.PIECE:
+def _load_part(kind: FrameKind, payload: Payload) -> ReadingPart:
+    if kind is FrameKind.PIECE:
         return _load_piece(payload)
-    if mark is not FrameKind.PAGE:
-        raise BrokenFrame(f"{mark.name} where a page or a passage was due")
+    if kind is not FrameKind.PAGE:
+        raise BrokenFrame(f"expected a PAGE or PIECE frame, got {kind.name}")
     page, head = frames.load_page(payload), payload.head
     characters = frames.read_number_field(head, "characters") or 0
     return PageSummary(page.number, page.method, page.warning, characters, frames.read_flag_field(head, "blank"))
@@ -224,9 +220,9 @@ def _load_part(mark: FrameKind, payload: Payload) -> ReadingPart:
 def _load_piece(payload: Payload) -> SplitPassage:
     text, section = payload.text, payload.head.get("section")
     if len(text) > MAX_PIECE_CHARS:
-        raise BrokenFrame("a passage is too long")
+        raise BrokenFrame(f"a chunk has {len(text)} characters, the limit is {MAX_PIECE_CHARS}")
     if not isinstance(section, list) or len(section) > MAX_HEADINGS:
-        raise BrokenFrame("a passage has no headings that could be its own")
+        raise BrokenFrame("the headings of a chunk are not a list, or too many")
     if not all(isinstance(name, str) and len(name) <= MAX_HEADING_CHARS for name in section):
-        raise BrokenFrame("a heading is not a text")
+        raise BrokenFrame("a heading is not a string, or too long")
     return SplitPassage(text, frames.read_number_field(payload.head, "page"), tuple(cast("list[str]", section)))

@@ -1,7 +1,8 @@
-"""Passages embedded in a child process, for a job that must run alone: what crashes or freezes there is the child.
+"""Embeds the passages of a quarantined job in a child process, so that a crash or a hang does not affect the server.
 
-The child loads the same model as the server. Over its standard input come JSON lines, first the model, then passages;
-over its standard output go frames: a mark, a length, and that many bytes.
+The child loads the same model as the server. It reads JSON lines from stdin, first the model and then passages, and
+writes frames to stdout: a type byte, a length, and that many bytes.
+See docs/decisions/0011-jobs-that-end-the-server.md.
 """
 
 from __future__ import annotations
@@ -34,13 +35,12 @@ from knowledge.model import Json
 log = logging.getLogger(__name__)
 
 PASSAGES_PER_REQUEST = 8
-"""Passages in one request: few, so that a frozen child is noticed soon."""
+"""Small, so that a hanging child is noticed soon."""
 LOAD_SECONDS = 300.0
-"""How long the child may take to load the model, which is no fault of any text."""
 SECONDS_PER_CHARACTER = 0.01
 """Added to the deadline of a request: fifty times what the default model needs, for large models on slow machines."""
 POLL_SECONDS = 0.1
-"""How often cancellation is checked while the child works, in seconds."""
+"""Interval of the cancellation check while the child works."""
 FRAME_HEADER = struct.Struct("!cI")
 READY_FRAME, VECTORS_FRAME, ERROR_FRAME = b"R", b"V", b"E"
 MAX_FRAME_BYTES = 16 << 20
@@ -50,7 +50,7 @@ ShouldStop = Callable[[], bool]
 
 
 class EmbeddingIsolation:
-    """Where a job that must run alone has its passages embedded; leaving it ends the child."""
+    """Context manager that starts embedding children for a quarantined job and ends them."""
 
     def __init__(self, seconds: float, stop: ShouldStop) -> None:
         self._seconds, self._stop = seconds, stop
@@ -63,7 +63,7 @@ class EmbeddingIsolation:
         self._exit_stack.close()
 
     def isolate_model(self, model: ModelLoader, embedder: Embedder) -> PassageEmbedder:
-        """The same model in a child; a model that only asks a service over the network stays where it is."""
+        """Return an embedder that runs the model in a child; a model behind an HTTP service needs no child."""
         if model.loader is None:
             return embedder
         child = EmbeddingChild(model.loader, model.choice, embedder, self._seconds, self._stop)
@@ -72,10 +72,10 @@ class EmbeddingIsolation:
 
 
 class EmbeddingChild:
-    """Embeds passages in a child process, which starts with the first of them and is killed by `close`."""
+    """Embeds passages in a child process that starts with the first request and is killed by `close`."""
 
     def __init__(self, loader: str, choice: ModelChoice, embedder: Embedder, seconds: float, stop: ShouldStop) -> None:
-        """`seconds` is what every request may take, beside what is added for its length."""
+        """`seconds` is the deadline of a request, to which SECONDS_PER_CHARACTER is added."""
         self.languages = embedder.languages
         self._dimension, self._fingerprint = embedder.dimension, embedder.fingerprint
         self._loader, self._choice, self._seconds, self._stop = loader, choice, seconds, stop
@@ -104,20 +104,18 @@ class EmbeddingChild:
         process = self._start_child() if self._process is None else self._process
         seconds = self._seconds + SECONDS_PER_CHARACTER * sum(map(len, passages))
         try:
-            mark, payload = self._request(process, {"passages": list(passages)}, seconds)
+            kind, payload = self._request(process, {"passages": list(passages)}, seconds)
         except EOFError as error:
-            raise JobCrashed(f"Embedding its text {_describe_exit(process)}", step="embed") from error
+            raise JobCrashed(f"Embedding the text {_describe_exit(process)}", step="embed") from error
         except TimeoutError as error:
-            raise JobCrashed(f"Embedding its text took longer than {seconds:.0f} seconds", step="embed") from error
-        if mark != VECTORS_FRAME or len(payload) != len(passages) * self._dimension * 4:
-            log.error(
-                "The passages could not be embedded in a child process: %s", payload[:1000].decode(errors="replace")
-            )
+            raise JobCrashed(f"Embedding the text took longer than {seconds:.0f} seconds", step="embed") from error
+        if kind != VECTORS_FRAME or len(payload) != len(passages) * self._dimension * 4:
+            log.error("embedding in a child process failed: %s", payload[:1000].decode(errors="replace"))
             raise Internal("The passages could not be embedded")
         return np.frombuffer(payload, np.float32).reshape(len(passages), self._dimension)
 
     def _start_child(self) -> subprocess.Popen[bytes]:
-        """A child with the model loaded. What goes wrong here says nothing about the text, which it has not seen."""
+        """Start a child and wait until it has loaded the model; a failure here is not blamed on the document."""
         process = self._process = subprocess.Popen(
             build_command(CHILD_PROGRAM),
             env=build_environment(),
@@ -128,17 +126,18 @@ class EmbeddingChild:
         )
         wanted: Json = {"loader": self._loader, "choice": dump_choice(self._choice)}
         try:
-            mark, payload = self._request(process, wanted, LOAD_SECONDS)
+            kind, payload = self._request(process, wanted, LOAD_SECONDS)
         except (EOFError, TimeoutError) as error:
-            slow = isinstance(error, TimeoutError)
-            raise _make_load_error(self._choice, "it took too long" if slow else "the process ended") from error
-        told = payload.decode(errors="replace")
-        if mark != READY_FRAME or told != self._fingerprint:
-            raise _make_load_error(self._choice, told if mark == ERROR_FRAME else "it is another model by now")
+            slow = f"it took longer than {LOAD_SECONDS:.0f} seconds"
+            reason = slow if isinstance(error, TimeoutError) else "the process ended"
+            raise _make_load_error(self._choice, reason) from error
+        answer = payload.decode(errors="replace")
+        if kind != READY_FRAME or answer != self._fingerprint:
+            raise _make_load_error(self._choice, answer if kind == ERROR_FRAME else "the model files have changed")
         return process
 
     def _request(self, process: subprocess.Popen[bytes], request: Json, seconds: float) -> tuple[bytes, bytes]:
-        """What the child answers; EOFError when it ended, TimeoutError when it took longer than it may."""
+        """Return the child's answer; raises EOFError if the child ended, TimeoutError after `seconds`."""
         answer = self._pipe.submit(_send_and_receive, process, json.dumps(request).encode() + b"\n")
         deadline = time.monotonic() + seconds
         while not _is_done(answer):
@@ -160,11 +159,11 @@ def _send_and_receive(process: subprocess.Popen[bytes], request: bytes) -> tuple
     try:
         stdin.write(request)
         stdin.flush()
-        mark, length = FRAME_HEADER.unpack(_read_exactly(stdout, FRAME_HEADER.size))
+        kind, length = FRAME_HEADER.unpack(_read_exactly(stdout, FRAME_HEADER.size))
         if length > MAX_FRAME_BYTES:
             raise EOFError
-        return mark, _read_exactly(stdout, length)
-    except (OSError, ValueError) as error:  # it ended, or was killed because nobody waits any more
+        return kind, _read_exactly(stdout, length)
+    except (OSError, ValueError) as error:  # the child ended, or `close` killed it and closed its pipes
         raise EOFError from error
 
 
@@ -183,14 +182,14 @@ def _describe_exit(process: subprocess.Popen[bytes]) -> str:
 
 def _make_load_error(choice: ModelChoice, reason: str) -> ModelUnavailable:
     return ModelUnavailable(
-        f"The model {choice.name!r} could not be loaded in a process of its own: {reason}",
-        hint="Make more memory available, or start the server again, and retry the job.",
+        f"The model {choice.name!r} could not be loaded in a child process: {reason}",
+        hint="Make more memory available, or restart the server, and retry the job.",
         model=choice.name,
     )
 
 
 def dump_choice(choice: ModelChoice) -> Json:
-    """Everything but the key, which no child needs."""
+    """Serialize the choice without its API key, which the child does not need."""
     return cast(Json, {**asdict(choice), "key": None, "cache_folder": str(choice.cache_folder)})
 
 
@@ -203,9 +202,9 @@ def load_choice(body: Json) -> ModelChoice:
 
 
 def serve() -> None:
-    """Load the model that the first line names, and embed the passages of every other line."""
+    """Main loop of the child: load the model of the first line, and embed the passages of each further line."""
     sandbox.die_with_parent()
-    for name in ("SIGINT", "SIGTERM"):  # a signal to every process of a service is for the server, which then ends us
+    for name in ("SIGINT", "SIGTERM"):  # a service manager signals all processes; the server then kills this child
         signal.signal(getattr(signal, name), signal.SIG_IGN)
     requests, output = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     with open(os.devnull, "r+b") as nothing:  # noqa: PTH123
@@ -222,8 +221,8 @@ def serve() -> None:
                 vectors = embedder.embed(request["passages"])
                 _write_frame(output, VECTORS_FRAME, np.ascontiguousarray(vectors, np.float32).tobytes())
         except Exception as error:
-            told = str(error) if isinstance(error, KnowledgeError) else f"{type(error).__name__}: {error}"
-            _write_frame(output, ERROR_FRAME, told[:1000].encode(errors="replace"))
+            message = str(error) if isinstance(error, KnowledgeError) else f"{type(error).__name__}: {error}"
+            _write_frame(output, ERROR_FRAME, message[:1000].encode(errors="replace"))
     sys.exit(0)
 
 
@@ -233,6 +232,6 @@ def _load_embedder(request: Json) -> Embedder:
     return load(load_choice(cast(Json, request["choice"])))
 
 
-def _write_frame(output: IO[bytes], mark: bytes, payload: bytes) -> None:
-    output.write(FRAME_HEADER.pack(mark, len(payload)) + payload)
+def _write_frame(output: IO[bytes], kind: bytes, payload: bytes) -> None:
+    output.write(FRAME_HEADER.pack(kind, len(payload)) + payload)
     output.flush()

@@ -1,4 +1,4 @@
-"""What a job does: read, split, embed, publish. Progress and the wish to stop come in as callables."""
+"""The ingest pipeline of one job: read, split, embed, publish."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ from knowledge.store.models import ModelStore
 from knowledge.store.publish import DOCUMENT_FIELDS, Publication, Publisher, PublishResult
 
 MAX_PAGE_WARNINGS = 1000
-"""Pages of one document whose trouble is told one by one."""
+"""Warnings kept per document; further failures are only counted."""
 
 ShouldStop = Callable[[], bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentOrigin(Description):
-    """What the caller said about a document, as it lies in its job."""
+    """The caller's description of a document, as stored in the payload of its job."""
 
     kind: DocumentKind
     size: int
@@ -67,12 +67,12 @@ _ORIGIN_FIELDS = tuple(each.name for each in fields(DocumentOrigin))
 
 @dataclass(slots=True)
 class ReadingSummary:
-    """What is learnt while the pages go by."""
+    """Extraction methods, failures and size of a document, collected page by page."""
 
     methods: set[ExtractionMethod] = field(default_factory=set)
     failures: list[str] = field(default_factory=list)
     unlisted_failures: int = 0
-    """How many more pages failed."""
+    """Failures beyond MAX_PAGE_WARNINGS."""
     characters: int = 0
 
     def add_page(self, page: PageSummary) -> None:
@@ -103,8 +103,6 @@ class ReadingSummary:
 
 @dataclass(frozen=True, slots=True)
 class IngestPipeline:
-    """The parts that a job needs; `run` does one."""
-
     files: FileStore
     chunks: ChunkStore
     documents: DocumentStore
@@ -114,7 +112,7 @@ class IngestPipeline:
     models: EmbeddingModels
     ocr_languages: str
     isolation: EmbeddingIsolation | None = None
-    """Where passages are embedded while a job runs alone."""
+    """Child process that embeds while the job is quarantined."""
 
     def run(self, claim: JobClaim, report: ReportProgress, stop: ShouldStop) -> PublishResult:
         with self.models.track_job():
@@ -124,11 +122,11 @@ class IngestPipeline:
                 return replace(self, isolation=isolation)._run_kind(claim, report, stop)
 
     def warm_up(self) -> None:
-        """Have the fork server load what cuts and what tells languages, before a crowd of first notes waits for it."""
-        warming = WARM_UP_TEXT.encode()
-        file = self.files.open_incoming(len(warming))
+        """Make the fork server load the tokenizer and the language detector before the first document arrives."""
+        text = WARM_UP_TEXT.encode()
+        file = self.files.open_incoming(len(text))
         try:
-            file.write(warming)
+            file.write(text)
             with self._read_document(Source(file.path, "note.txt"), None, True, lambda: False) as reading:
                 for _ in reading:
                     pass
@@ -143,9 +141,9 @@ class IngestPipeline:
                 return self._run_update(claim, report, stop)
             case JobKind.EMBED:
                 return self._run_embed(claim, report, stop)
-        raise Internal(f"There is no such kind of job: {claim.kind}")
+        raise Internal(f"The ingest pipeline does not run jobs of kind {claim.kind}")
 
-    # -- the three kinds ------------------------------------------------------------------------
+    # -- kinds of jobs --------------------------------------------------------------------------
 
     def _run_add(self, claim: JobClaim, report: ReportProgress, stop: ShouldStop) -> PublishResult:
         origin = DocumentOrigin.load(claim.payload)
@@ -159,14 +157,14 @@ class IngestPipeline:
         return self._publish_or_drop(publication, lambda: self.publisher.replace(claim, document.id, publication))
 
     def _run_embed(self, claim: JobClaim, report: ReportProgress, stop: ShouldStop) -> PublishResult:
-        """The same passages under the document's present title."""
+        """Embed the chunks of a document again, under its new title."""
         document = self.documents.get(cast(int, claim.payload["document_id"]))
-        preparation = self._begin_staging(claim, document.title, document.language, stop)
+        staged = self._begin_staging(claim, document.title, document.language, stop)
         report("Generating embeddings", 0, document.chunk_count)
         for chunk in self.chunks.list_of_document(document.id):
-            preparation.add_pieces([SplitPassage(chunk.text, chunk.page, chunk.section)])
-        preparation.finish()
-        publication = _make_republication(document, preparation)
+            staged.add_pieces([SplitPassage(chunk.text, chunk.page, chunk.section)])
+        staged.finish()
+        publication = _make_republication(document, staged)
         return self._publish_or_drop(publication, lambda: self.publisher.replace(claim, document.id, publication))
 
     def _publish_or_drop(self, publication: Publication, publish: Callable[[], PublishResult]) -> PublishResult:
@@ -192,9 +190,8 @@ class IngestPipeline:
             return self._stage_reading(claim, origin, title, reading, report, stop)
 
     def _read_document(self, source: Source, title: str | None, note: bool, stop: ShouldStop) -> DocumentReading:
-        """Everything that looks at the text of a document as a whole happens in a child."""
-        order = ReadOptions(title, note, find_tokenizer_spec(self.models.serving.choice))
-        return read_document(self.parsers, source, order, stop)
+        options = ReadOptions(title, note, find_tokenizer_spec(self.models.serving.choice))
+        return read_document(self.parsers, source, options, stop)
 
     def _stage_reading(
         self,
@@ -207,35 +204,35 @@ class IngestPipeline:
     ) -> Publication:
         facts, language = reading.facts, reading.language
         title = choose_title(given, facts, claim.filename)
-        preparation, tally = self._begin_staging(claim, title, language, stop), ReadingSummary()
+        staged, summary = self._begin_staging(claim, title, language, stop), ReadingSummary()
         try:
             for part in reading:
                 if isinstance(part, SplitPassage):
-                    preparation.add_pieces([part])
+                    staged.add_pieces([part])
                 else:
-                    report(*_describe_progress(part, facts, tally, origin.size))
-                    tally.add_page(part)
-            preparation.finish()
-            if not preparation.count:
-                raise NoText("There is no text in it", hint=None, reasons=list(tally.warnings))
+                    report(*_describe_progress(part, facts, summary, origin.size))
+                    summary.add_page(part)
+            staged.finish()
+            if not staged.count:
+                raise NoText("The document contains no text", hint=None, reasons=list(summary.warnings))
         except BaseException:
-            preparation.abandon()
+            staged.abandon()
             raise
-        return _make_publication(claim, origin, facts, title, language, tally, preparation)
+        return _make_publication(claim, origin, facts, title, language, summary, staged)
 
     def _begin_staging(self, claim: JobClaim, title: str, language: str | None, stop: ShouldStop) -> StagedDocument:
-        reader = self.load_vector_model()
-        if reader is not None and not reader.reads_language(language):
-            reader = None
+        model = self.load_vector_model()
+        if model is not None and not model.reads_language(language):
+            model = None
 
-        def step() -> None:
+        def check_cancelled() -> None:
             if stop():
                 raise Cancelled("The job was cancelled", job_id=str(claim.uid))
 
-        return StagedDocument(claim.id, title, self.chunks, reader, step)
+        return StagedDocument(claim.id, title, self.chunks, model, check_cancelled)
 
     def load_vector_model(self) -> VectorModel | None:
-        """The loaded model; None when there is none, and then words have to do."""
+        """Return the serving model, waiting until it is loaded; None if it is unavailable, for search by words only."""
         model = self.models.serving
         try:
             embedder = model.wait_for_embedder(60.0)
@@ -252,11 +249,11 @@ def _describe_progress(page: PageSummary, facts: Facts, summary: ReadingSummary,
 
 
 def _merge_tags(origin: DocumentOrigin, facts: Facts) -> tuple[str, ...]:
-    """What the caller said, in `tags` or in the metadata, and what the document says of itself."""
-    within = origin.metadata.get("tags")
-    told = [within] if isinstance(within, str) else within if isinstance(within, list) else []
-    every = [*origin.tags, *(tag.strip() for tag in told if isinstance(tag, str)), *facts.tags]
-    return tuple(dict.fromkeys(tag for tag in every if tag))
+    """Join the caller's tags, the tags in the caller's metadata and the tags found in the document."""
+    value = origin.metadata.get("tags")
+    in_metadata = [value] if isinstance(value, str) else value if isinstance(value, list) else []
+    tags = [*origin.tags, *(tag.strip() for tag in in_metadata if isinstance(tag, str)), *facts.tags]
+    return tuple(dict.fromkeys(tag for tag in tags if tag))
 
 
 def _merge_metadata(origin: DocumentOrigin, facts: Facts) -> Json:
@@ -274,15 +271,15 @@ def _make_publication(
     title: str,
     language: str | None,
     summary: ReadingSummary,
-    preparation: StagedDocument,
+    staged: StagedDocument,
 ) -> Publication:
     assert claim.sha256 is not None
     described = {**origin.dump_description(), "title": title, "tags": _merge_tags(origin, facts)}
     return Publication(
         **{**described, "metadata": _merge_metadata(origin, facts)},
-        content_id=preparation.content_id,
-        unstaged=tuple(preparation.last_batch),
-        model_id=preparation.model_id,
+        content_id=staged.content_id,
+        unstaged=tuple(staged.last_batch),
+        model_id=staged.model_id,
         kind=origin.kind,
         doc_type=facts.doc_type,
         filename=claim.filename,
@@ -293,14 +290,14 @@ def _make_publication(
         warnings=summary.warnings,
         language=language,
         page_count=facts.page_count,
-        chunk_count=preparation.count,
+        chunk_count=staged.count,
     )
 
 
-def _make_republication(document: Document, preparation: StagedDocument) -> Publication:
-    """A document with other vectors and nothing else changed."""
+def _make_republication(document: Document, staged: StagedDocument) -> Publication:
+    """Make the publication of a document with new vectors and otherwise unchanged fields."""
     values = {name: getattr(document, name) for name in DOCUMENT_FIELDS}
     values["status"] = DocumentStatus.PARTIAL if document.warnings else DocumentStatus.COMPLETED
-    values["chunk_count"] = preparation.count
-    last = tuple(preparation.last_batch)
-    return Publication(content_id=preparation.content_id, unstaged=last, model_id=preparation.model_id, **values)
+    values["chunk_count"] = staged.count
+    last = tuple(staged.last_batch)
+    return Publication(content_id=staged.content_id, unstaged=last, model_id=staged.model_id, **values)

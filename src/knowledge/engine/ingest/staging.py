@@ -1,4 +1,4 @@
-"""From pages to passages with vectors, a batch at a time, so that no document ever stands in memory as a whole."""
+"""Embeds and stages the chunks of a document in batches, so that memory use does not grow with its size."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from knowledge.embed.embedder import PassageEmbedder
 from knowledge.split import SplitPassage, build_embedding_text
 from knowledge.store.chunks import ChunkStore, StagedChunk
 
-PASSAGES_PER_BATCH = 64
+CHUNKS_PER_BATCH = 64
 
 BetweenBatches = Callable[[], None]
-"""Called between two batches: it may raise to stop the work."""
+"""Called between two batches; raises to cancel the job."""
 
 
 @dataclass(frozen=True, slots=True)
 class VectorModel:
-    """The model that gives the passages their vectors, under the number it has in the store."""
+    """An embedder with the id of its model in the store."""
 
     embedder: PassageEmbedder
     model_id: int
@@ -33,7 +33,7 @@ class VectorModel:
 
 @dataclass(slots=True)
 class StagedDocument:
-    """The passages of one document: all but the last batch are staged in the store."""
+    """The chunks of one document: all batches but the last are staged in the store."""
 
     job_id: int
     title: str
@@ -52,7 +52,7 @@ class StagedDocument:
     def add_pieces(self, pieces: Iterable[SplitPassage]) -> None:
         for piece in pieces:
             self._waiting.append(piece)
-            if len(self._waiting) >= PASSAGES_PER_BATCH:
+            if len(self._waiting) >= CHUNKS_PER_BATCH:
                 self._embed_waiting()
 
     def finish(self) -> None:
@@ -72,7 +72,7 @@ class StagedDocument:
         self._waiting = []
 
     def _stage_last_batch(self) -> None:
-        """Stage the batch before this one: now we know that it is not the last."""
+        """Stage the previous batch, which is now known not to be the last."""
         if not self.last_batch:
             return
         if self.content_id is None:
@@ -102,7 +102,7 @@ def digest_text(text: str) -> bytes:
 def get_vectors(
     texts: Sequence[str], digests: Sequence[bytes], vector_model: VectorModel | None, chunks: ChunkStore
 ) -> dict[bytes, bytes]:
-    """The vector of each text, in half precision; one that was made before is taken from the store."""
+    """Return the float16 vector of each text by digest; vectors that the store has are reused."""
     if vector_model is None:
         return {}
     known = chunks.find_known_vectors(vector_model.model_id, list(set(digests)))

@@ -1,4 +1,4 @@
-"""An archive of documents: each one in it is queued as a job of its own."""
+"""Unpacks an archive and queues a job for each document in it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from knowledge.store.jobs.jobs import PRIORITY_BULK
 from knowledge.store.jobs.rows import JobClaim, NewJob
 
 MAX_UNPACKED_BYTES = 200 << 20
-"""The limit against zip bombs: bytes that all documents of one archive may have after unpacking."""
+"""Limit against zip bombs, for each member and for all members of an archive together."""
 
 
 def unpack_archive(
@@ -31,12 +31,14 @@ def unpack_archive(
     quota: Quota,
     stop: Callable[[], bool],
 ) -> list[str]:
-    """Queue what an archive holds, as a child unpacks it; answers what its owner should know. To do it twice queues
-    nothing twice."""
+    """Queue the members of an archive and return the warnings of the job.
+
+    Idempotent: the job ids derive from the archive's job and the member name.
+    """
     assert claim.sha256 is not None
     origin = DocumentOrigin.load(claim.payload)
     queued = 0
-    told: list[str] = []
+    warnings: list[str] = []
     source = Source(files.get_path(claim.sha256), claim.filename, max_unpacked_bytes=MAX_UNPACKED_BYTES)
     with parsers.unpack(source, cancelled=stop) as unpacking:
         for name, pieces in unpacking:
@@ -46,12 +48,12 @@ def unpack_archive(
                 _queue_member(queue, files, documents, claim, quota, origin, name, incoming)
                 queued += 1
             except Duplicate:
-                told.append(f"{name} is already there")
+                warnings.append(f"{name} is already in the collection")
             except QuotaExceeded as error:
-                told.append(f"{name} was left out: {error}")
+                warnings.append(f"{name} was skipped: {error}")
             except Damaged as error:
-                told.append(str(error))
-    return [f"{queued} documents of the archive were queued", *told]
+                warnings.append(str(error))
+    return [f"{queued} documents of the archive were queued", *warnings]
 
 
 def _write_pieces(incoming: IncomingFile, pieces: Iterable[bytes]) -> None:
@@ -76,14 +78,14 @@ def _queue_member(
     assert claim.collection_id is not None
     path = f"{origin.source_path or claim.filename}!/{name}"
     with files.adopt_incoming(incoming, documents.is_file_referenced) as received:
-        own = replace(origin, title=None, source_path=path, size=received.size)
+        member_origin = replace(origin, title=None, source_path=path, size=received.size)
         job = NewJob(
             uuid.uuid5(claim.uid, name),
             JobKind.ADD,
             claim.owner,
             claim.collection_id,
             name.rpartition("/")[2],
-            own.dump(),
+            member_origin.dump(),
             received.sha256,
             PRIORITY_BULK,
         )

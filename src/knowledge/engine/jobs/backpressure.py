@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 BACKPRESSURE_REQUESTS = 8
-"""So many who ask at once are a crowd. Fewer are let in quickly beside everything else."""
+"""Concurrent requests from which on workers pause."""
+# Limited, so that a worker still runs one job per pause under constant load.
 YIELD_SECONDS = 0.25
-"""For so long a worker stands aside, in seconds; then it does one job, so that the work never stops."""
 
 
 class Backpressure:
@@ -31,7 +31,7 @@ class Backpressure:
                     self._changed.notify_all()
 
     def yield_to_requests(self) -> None:
-        """Wait until the crowd is in, or patience ends."""
+        """Wait until fewer than BACKPRESSURE_REQUESTS requests are active, at most `yield_seconds`."""
         if self._active_requests >= BACKPRESSURE_REQUESTS:
             with self._changed:
                 self._changed.wait_for(lambda: self._active_requests < BACKPRESSURE_REQUESTS, self._yield_seconds)

@@ -1,4 +1,4 @@
-"""How far the running jobs are, kept in memory; whoever waits for one is told when something happens."""
+"""Progress and cancellation of running jobs, kept in memory, with wake-ups for callers that wait for a job."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ProgressTracker:
         self.notify_watchers(job_id)
 
     def cancel(self, job_id: int) -> bool:
-        """Ask a running job to stop; False when no job of that number runs here."""
+        """Request cancellation of a running job; return False if it does not run in this process."""
         with self._lock:
             running = job_id in self._progress
             if running:
@@ -53,7 +53,7 @@ class ProgressTracker:
         return job_id in self._cancelled
 
     def add_progress(self, job: Job) -> Job:
-        """The job as the store has it, with the progress that only we know."""
+        """Return the stored job with its current progress."""
         progress = self._progress.get(job.id)
         if progress is None or job.status is not JobStatus.PROCESSING:
             return job
@@ -83,7 +83,7 @@ class ProgressTracker:
 
 
 class JobWatcher:
-    """One waiter, on its own event loop. Begin to watch before looking at the job, and nothing is missed."""
+    """Waits for changes of one job; enter it before reading the job, so that no change is missed."""
 
     def __init__(self, tracker: ProgressTracker, job_id: int) -> None:
         self._tracker, self._job_id = tracker, job_id
@@ -101,7 +101,7 @@ class JobWatcher:
         self._tracker._remove_waker(self._job_id, self._wake)
 
     async def wait_for_change(self, timeout: float) -> bool:
-        """Wait for the next news; False when the time is up."""
+        """Wait for the next change; return False after the timeout."""
         try:
             await asyncio.wait_for(self._event.wait(), timeout)
         except TimeoutError:

@@ -1,4 +1,4 @@
-"""The threads that claim jobs and run them: which job may be claimed, and what happens when one fails."""
+"""Worker threads that claim and run jobs, store their outcome, and quarantine jobs that crashed a process."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ log = logging.getLogger(__name__)
 
 MODEL_POLL_SECONDS = 0.05
 PUBLISHED = "published"
+# Wait before a quarantined job is failed for the death of its child: if an operator or the system kills all processes
+# at once, the server is gone by then and the job is not blamed. See docs/decisions/0011-jobs-that-end-the-server.md.
 OUTSIDE_KILL_SECONDS = 0.5
-"""So long after the death of its child a job that runs alone is failed: a kill of all our processes at once, which is
-no fault of the job, has ended the server by then."""
 RETRY_HINT = "The original is kept for a day: retry the job with 'knowledge jobs retry {id}'."
 
 MAX_WAIT_SECONDS = 60.0
-"""A job that must run alone lets all others go first, for so long; then no other is begun until it has run."""
+"""Longest time for which other jobs go before a quarantined job."""
 POLL_SECONDS = 0.05
 
 
@@ -74,33 +74,33 @@ class WorkerPool:
         self._threads = [express, *others]
 
     def start(self, alone_delay_seconds: float | None = None) -> None:
-        """Begin; a delay is given where jobs wait that must run alone."""
+        """Start the threads; the delay is set if quarantined jobs are queued, and postpones them."""
         if alone_delay_seconds is not None:
             self._claims.expect_alone_job(alone_delay_seconds)
         for thread in self._threads:
             thread.start()
 
     def wake(self) -> None:
-        """A job has been queued. Two are woken, since one of them may be the one that takes nothing but notes."""
+        """Wake two workers for a new job, because one of them may be the express worker, which takes only notes."""
         with self._queue_changed:
             self._arrivals += 1
             self._queue_changed.notify(2)
 
     def wake_all(self) -> None:
-        """Many jobs have been queued, or it is time to go."""
+        """Wake all workers, for many new jobs or to stop."""
         with self._queue_changed:
             self._arrivals += 1
             self._queue_changed.notify_all()
 
     def close(self) -> None:
-        """Stop soon; what is under way is queued again."""
+        """Stop the workers; running jobs are queued again."""
         self._stopping.set()
         self.wake_all()
         for thread in self._threads:
             if thread.is_alive():
                 thread.join()
 
-    # -- a worker's life ------------------------------------------------------------------------
+    # -- worker loop ----------------------------------------------------------------------------
 
     def _run_worker(self, express: bool) -> None:
         if express:
@@ -111,7 +111,7 @@ class WorkerPool:
             try:
                 claim = self._claims.claim(express)
             except KnowledgeError:
-                log.exception("No job could be claimed")
+                log.exception("claiming a job failed")
                 self._stopping.wait(1.0)
                 continue
             if claim is None:
@@ -120,40 +120,39 @@ class WorkerPool:
                 self._run_claim(claim)
 
     def _warm_up(self) -> None:
-        """After the model, since its first vector is what a start is waited for."""
+        """Warm up the ingest pipeline after the model is loaded, which is needed first."""
         model = self._ingest.models.serving
         while not self._stopping.is_set() and not model.wait_until_settled(MODEL_POLL_SECONDS):
             pass
         if not self._stopping.is_set() and (model.embedder is not None or model.choice.kind == NO_MODEL):
             try:
                 self._ingest.warm_up()
-            except Exception:  # the first document will say why
-                log.exception("Nothing could be made ready before the first document")
+            except Exception:  # not fatal: the first document is slower, or fails with its own error
+                log.exception("warming up the ingest pipeline failed")
 
     def _wait_for_job(self, seen: int) -> None:
         with self._queue_changed:
-            changed = self._claims.seconds_to_wait()
-            self._queue_changed.wait_for(lambda: self._arrivals != seen or self._stopping.is_set(), changed)
+            timeout = self._claims.seconds_to_wait()
+            self._queue_changed.wait_for(lambda: self._arrivals != seen or self._stopping.is_set(), timeout)
 
     def _run_claim(self, claim: JobClaim) -> None:
-        began = time.monotonic()
+        started = time.monotonic()
         self._progress.begin(claim.id)
         try:
             with self._indexer.expect_change():
                 outcome = self._execute_claim(claim)
-            # The file of one that was published is its document's.
-            if outcome != PUBLISHED and claim.sha256 is not None:
+            if outcome != PUBLISHED and claim.sha256 is not None:  # a published document owns its original
                 self._files.discard(claim.sha256, self._documents.is_file_referenced)
-        except Exception:  # the store itself is in trouble: the job stays claimed and is queued again at the next start
-            log.exception("job %s could not be ended", claim.uid)
+        except Exception:  # the store failed: the job stays claimed and is queued again at the next start
+            log.exception("storing the outcome of job %s failed", claim.uid)
             outcome = "stuck"
         finally:
             if self._claims.end_job():
                 self.wake_all()
-        log.info("job %s %s %s %.0f ms", claim.uid, claim.kind, outcome, (time.monotonic() - began) * 1000)
+        log.info("job %s %s %s %.0f ms", claim.uid, claim.kind, outcome, (time.monotonic() - started) * 1000)
 
     def _execute_claim(self, claim: JobClaim) -> str:
-        """Do one job; its end is written down here, but for success, which the index has the last word on."""
+        """Run one job and store its failure; success is stored later, when the index has applied the change."""
         try:
             if claim.kind is JobKind.UNPACK:
                 return self._unpack_archive(claim)
@@ -167,15 +166,15 @@ class WorkerPool:
         except KnowledgeError as error:
             return self._end_failed(claim, error)
         except Exception:
-            log.exception("job %s failed through a fault of ours", claim.uid)
-            return self._end_failed(claim, Internal("The job failed through an internal error"))
+            log.exception("job %s failed with an internal error", claim.uid)
+            return self._end_failed(claim, Internal("The job failed with an internal error"))
         if published.replaced_sha256 is not None:
             self._files.discard(published.replaced_sha256, self._documents.is_file_referenced)
         self._indexer.wake()
         return PUBLISHED
 
     def _unpack_archive(self, claim: JobClaim) -> str:
-        told = unpack.unpack_archive(
+        warnings = unpack.unpack_archive(
             self._queue,
             self._files,
             self._documents,
@@ -184,7 +183,7 @@ class WorkerPool:
             self._quota,
             lambda: self._must_stop(claim),
         )
-        self._jobs.mark_unpacked(claim, told)
+        self._jobs.mark_unpacked(claim, warnings)
         self._progress.end(claim.id)
         self.wake_all()
         return "unpacked"
@@ -195,7 +194,7 @@ class WorkerPool:
     def _make_reporter(self, claim: JobClaim) -> _JobReporter:
         return _JobReporter(self._progress, claim.id)
 
-    # -- how a job may end ----------------------------------------------------------------------
+    # -- storing the outcome --------------------------------------------------------------------
 
     def _end_stopped(self, claim: JobClaim) -> str:
         if self._progress.is_cancelled(claim.id):
@@ -208,7 +207,7 @@ class WorkerPool:
         return outcome
 
     def _discard_file_and_end(self, claim: JobClaim) -> None:
-        """Let the file go before anybody is told, so that what is said to have left nothing has left nothing."""
+        """Delete the original before waiting callers are woken, so that it is gone when they see the job ended."""
         if claim.sha256 is not None:
             self._files.discard(claim.sha256, self._documents.is_file_referenced)
         self._progress.end(claim.id)
@@ -232,7 +231,7 @@ class WorkerPool:
     def _fail_after_crash_alone(self, claim: JobClaim, error: ParserDied | JobCrashed) -> str:
         if self._stopping.wait(OUTSIDE_KILL_SECONDS) or self._progress.is_cancelled(claim.id):
             return self._end_stopped(claim)
-        message, hint = f"{error}, with no other job beside it", RETRY_HINT.format(id=claim.id)
+        message, hint = f"{error}, while no other job was running", RETRY_HINT.format(id=claim.id)
         return self._end_failed(claim, type(error)(message, hint=hint, **error.details))
 
     def _end_failed(self, claim: JobClaim, error: KnowledgeError) -> str:
@@ -243,7 +242,7 @@ class WorkerPool:
 
 
 def is_retryable(error: KnowledgeError) -> bool:
-    """Whether reading the same bytes again could end otherwise; only then is the original kept for a retry."""
+    """Return whether a retry with the same bytes could succeed; only then the original is kept."""
     crashed = isinstance(error, ParserDied | JobCrashed)
     return crashed or not isinstance(error, Unreadable | UnsupportedFormat)
 
@@ -257,7 +256,7 @@ class _JobReporter:
 
 
 class JobQueue(Protocol):
-    """The part of the job store that hands out jobs."""
+    """The part of the job store that claims jobs."""
 
     def claim(self, most_urgent_only: bool) -> JobClaim | None: ...
 
@@ -265,26 +264,29 @@ class JobQueue(Protocol):
 
 
 class ClaimScheduler:
-    """A job is claimed only when it may begin at once: what is claimed when the server ends counts as interrupted."""
+    """Decides which job may be claimed; a quarantined job runs alone, after the others.
+
+    A job is claimed only when it can start at once, because a claim that outlives the process counts as a crash.
+    """
 
     def __init__(self, queue: JobQueue, clock: Callable[[], float] = time.monotonic) -> None:
         self._queue, self._clock = queue, clock
-        self._lock = threading.Lock()  # one claim after the other, or several workers would write for the same job
+        self._lock = threading.Lock()  # serializes claims, or several workers would write for the same job
         self._running = 0
         self._alone = False
         self._waiting_since: float | None = None
-        """Since when a job that must run alone may be waiting."""
+        """Time since which a quarantined job may be queued."""
         self._not_before = 0.0
 
     def expect_alone_job(self, delay_seconds: float = 0.0) -> None:
-        """A job that must run alone is queued; it is not begun before the delay is over."""
+        """Note that a quarantined job is queued; it does not start before the delay is over."""
         with self._lock:
             now = self._clock()
             self._waiting_since = now if self._waiting_since is None else self._waiting_since
             self._not_before = max(self._not_before, now + delay_seconds)
 
     def claim(self, most_urgent_only: bool) -> JobClaim | None:
-        """The next job that may begin now; `end` must follow when it is over."""
+        """Claim the next job that may start now; `end_job` must be called when it is over."""
         with self._lock:
             if self._alone:
                 return None
@@ -297,14 +299,14 @@ class ClaimScheduler:
             return claim
 
     def end_job(self) -> bool:
-        """A claimed job is over; True when workers that found nothing should look again."""
+        """Note that a claimed job is over; return True if idle workers should try to claim again."""
         with self._lock:
             was_alone, self._alone = self._alone, False
             self._running -= 1
             return was_alone or self._waiting_since is not None
 
     def seconds_to_wait(self) -> float | None:
-        """How long a worker without a job may sleep; None until it is woken."""
+        """Return how long an idle worker may sleep; None means until it is woken."""
         with self._lock:
             if self._waiting_since is None or self._running:
                 return None

@@ -1,4 +1,4 @@
-"""The engine elsewhere: every verb over /api/v1, and every error as the class that was raised there."""
+"""The Engine protocol over HTTP: every verb calls /api/v1, and errors are raised as their original class."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class RemoteAccounts:
         return found.to_issued()
 
     async def find_by_key(self, key: str) -> Caller | None:
-        """Asked with the key itself: the engine judges it."""
+        """Authenticate a key by a request that carries it."""
         if not key.startswith(ACCOUNT_KEY_PREFIX):
             return None
         try:
@@ -216,7 +216,7 @@ FIRST_POLL_SECONDS, MAX_POLL_SECONDS = 0.02, 1.0
 
 
 class RemoteEngine:
-    """What may be sent twice without happening twice is repeated once when the connection fails; nothing else is."""
+    """An engine in another process; idempotent requests are repeated once when the connection fails."""
 
     def __init__(self, http: httpx.AsyncClient, key: str | None = None) -> None:
         self._http = http
@@ -226,15 +226,15 @@ class RemoteEngine:
         self.mcp_sessions = RemoteMcpSessions(self._client)
 
     def with_key(self, key: str) -> RemoteEngine:
-        """The same engine over the same connections, asked with another key."""
+        """Return the same engine with another API key, over the same connections."""
         return RemoteEngine(self._http, key)
 
     def as_caller(self, caller: Caller) -> RemoteEngine:
-        """An account is judged there, by its own key; everybody else acts with the key of this line."""
+        """Return the engine with the caller's own API key, or unchanged for a caller without one."""
         return self.with_key(caller.key) if caller.key is not None else self
 
     async def admit(self, caller: Caller, _verb: str) -> RemoteEngine:
-        """The engine as this caller; whether the caller may use the verb is decided there."""
+        """Return the engine for this caller; the server checks the permission for the verb."""
         return self.as_caller(caller)
 
     async def close(self) -> None:
@@ -394,5 +394,5 @@ def _collection_path(ref: CollectionRef) -> str:
 
 
 def connect(url: str, key: str | None = None) -> RemoteEngine:
-    """The engine at an address; nothing is sent until the first verb."""
+    """Make an engine for a URL; nothing is sent until the first verb."""
     return RemoteEngine(open_http_client(url, key))

@@ -1,4 +1,4 @@
-"""The line to an engine elsewhere: one pooled client, a limit on every step, and every failure in words."""
+"""HTTP client for a remote engine: connection pool, timeouts, one retry of idempotent requests, error mapping."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from knowledge.model import Content, Json, NewFile
 from knowledge.model.accounts import ACCOUNT_KEY_PREFIX
 from knowledge.wire import dump_file_fields, load_error, load_json
 
-if TYPE_CHECKING:  # a process that is the engine itself need not pay for the client
+if TYPE_CHECKING:  # importing httpx is slow, and a process with a local engine does not need it
     import httpx
 
 T = TypeVar("T")
 
 API_PREFIX = "/api/v1"
 Timeouts: TypeAlias = tuple[float, float, float, float]
-"""How long to wait for a connection, for bytes to come, for bytes to go, and for a place among the connections."""
+"""Seconds for connect, read, write and a free connection of the pool."""
 DEFAULT_TIMEOUTS: Timeouts = (5.0, 60.0, 60.0, 30.0)
 LONG_TIMEOUTS: Timeouts = (5.0, 3600.0, 3600.0, 30.0)
-"""For what looks at every passage there is."""
+"""For requests that read or write all documents."""
 LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "::1")
 
 _FILENAME = re.compile(r"filename\*=UTF-8''([^;]+)")
@@ -45,16 +45,16 @@ def open_http_client(url: str, key: str | None = None) -> httpx.AsyncClient:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise InvalidParameter(
-            f"'{url}' is not the address of an engine",
-            hint="Set KB_ENGINE_URL to something like http://engine:8000.",
+            f"'{url}' is not an http or https URL of an engine",
+            hint="Set KB_ENGINE_URL to a URL like http://engine:8000.",
             parameter="engine_url",
         )
-    # A proxy set for the wide world must not come between two processes of one machine.
-    outside = parts.hostname not in LOOPBACK_HOSTS
+    # HTTP_PROXY must not apply between two processes of one machine.
+    trust_env = parts.hostname not in LOOPBACK_HOSTS
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     limits = httpx.Limits(max_connections=100, max_keepalive_connections=20, keepalive_expiry=30.0)
     return httpx.AsyncClient(
-        base_url=url.rstrip("/"), headers=headers, timeout=DEFAULT_TIMEOUTS, limits=limits, trust_env=outside
+        base_url=url.rstrip("/"), headers=headers, timeout=DEFAULT_TIMEOUTS, limits=limits, trust_env=trust_env
     )
 
 
@@ -75,7 +75,7 @@ class EngineClient:
         timeout: Timeouts = DEFAULT_TIMEOUTS,
         idempotent: bool = False,
     ) -> T:
-        """One call and its answer as a value of `shape`; `again` says that to send it twice does no harm."""
+        """Send a request and return the response as `shape`; an idempotent one is repeated once on a network error."""
 
         def request() -> httpx.Request:
             return self._http.build_request(
@@ -85,7 +85,7 @@ class EngineClient:
         return self._load_response(shape, await self._send_with_retry(request, again=idempotent))
 
     async def upload_file(self, shape: type[T], path: str, new: NewFile) -> T:
-        """A file with its fields. It lies on disk meanwhile, so that it can be sent again if the line breaks."""
+        """Upload a file with its fields; it is spooled to disk to be sent again after a network error."""
         fields = dump_file_fields(new)
         async with _spool_content(new.content) as file:
 
@@ -101,7 +101,7 @@ class EngineClient:
     async def download_file(
         self, path: str, timeout: Timeouts = DEFAULT_TIMEOUTS
     ) -> tuple[str, int, AsyncIterator[bytes]]:
-        """A file: its name, its size, and its bytes while they arrive."""
+        """Return name, size and content of a file; the content is streamed."""
 
         def request() -> httpx.Request:
             return self._http.build_request("GET", API_PREFIX + path, headers=self._headers, timeout=timeout)
@@ -146,11 +146,11 @@ class EngineClient:
             raise self._make_response_error(response)
         try:
             return load_json(shape, response.content)
-        except ValueError as error:  # not an answer of ours
+        except ValueError as error:  # not a response of a Knowledge Server
             raise self._make_response_error(response) from error
 
     def _make_response_error(self, response: httpx.Response) -> KnowledgeError:
-        """The error that the engine raised, or who else may have answered."""
+        """Return the error that the engine raised, or EngineUnreachable if something else answered."""
         try:
             error = load_error(response.status_code, response.json())
         except ValueError:
@@ -159,16 +159,17 @@ class EngineClient:
             error.hint = "Set KB_API_KEY to the key of the engine."
         if error is not None:
             return error
-        kind = response.headers.get("content-type", "nothing that it names").partition(";")[0]
+        content_type = response.headers.get("content-type", "no content type").partition(";")[0]
         return EngineUnreachable(
-            f"Something else than an engine answers at {self._url}: status {response.status_code}, {kind}",
-            hint="Correct KB_ENGINE_URL; a proxy in between, or another version, may be what answers.",
+            f"{self._url} is not a Knowledge Server engine: it answered with status {response.status_code}, "
+            f"{content_type}",
+            hint="Correct KB_ENGINE_URL, and check for a proxy in between or another version of the server.",
             url=self._url,
             status=response.status_code,
         )
 
     def _concerns_server_key(self, error: Unauthenticated) -> bool:
-        """Whether it is our own key that is missing or wrong, and not one that a caller gave, or a password."""
+        """Return whether the error is about KB_API_KEY, and not about an account's key or password."""
         return not self._has_account_key and not isinstance(error, ExpiredKey | WrongPassword)
 
     def _make_transport_error(self, error: Exception) -> KnowledgeError:
@@ -176,7 +177,7 @@ class EngineClient:
 
         if isinstance(error, httpx.TimeoutException) and not isinstance(error, httpx.ConnectTimeout):
             return DeadlineExceeded(
-                f"The engine at {self._url} takes too long to answer",
+                f"The request to the engine at {self._url} timed out",
                 hint="Try again; the engine may be busy.",
                 url=self._url,
             )
@@ -184,7 +185,6 @@ class EngineClient:
 
     @property
     def _url(self) -> str:
-        """Without the name and password that an address may hold."""
         return str(self._http.base_url.copy_with(username=None, password=None)).rstrip("/")
 
 

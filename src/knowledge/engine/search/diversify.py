@@ -1,7 +1,7 @@
-"""What stands on a page: neighbours that match become one passage, copies and crowds of one document go further down.
+"""Diversification: joins adjacent chunks, and moves near-duplicates and repeats of one document down.
 
-Pure, but for what it asks the index about the passages. It looks at all candidates, whichever page is asked for, so
-pages neither repeat nor skip.
+Pure, except for the near-duplicate check of the index. Works on all candidates regardless of the requested page, so
+that pages neither repeat nor skip a passage.
 """
 
 from __future__ import annotations
@@ -18,25 +18,24 @@ from knowledge.index.api import Candidates, IndexSnapshot
 
 MIN_JOIN_RELEVANCE = 0.5
 MAX_RUN_CHUNKS = 5
-"""Passages: about a thousand tokens, which is as much as one answer should take of a reader's window."""
+"""About a thousand tokens, to leave room in the context window of the model that reads the answer."""
+# Each further passage of a document is weighted by 0.85, up to 0.85^4 = 0.52: passages of other documents come before
+# the fifth of one document unless they are about half as relevant.
 REPEAT_FACTOR, MAX_REPEATS = 0.85, 4
-"""What the second passage of a document counts of its relevance; the third this much of that, to the fifth. So
-whatever else is relevant stands above the fifth of one document, and what is half as relevant never does."""
 REPEAT_WEIGHTS = REPEAT_FACTOR ** np.arange(MAX_REPEATS + 1)
 NEAR_DUPLICATE_WEIGHT = 0.5
 MAX_COMPARED_PASSAGES = 20
-"""How many different passages are compared with each other."""
 ABOVE_MASK = np.tri(MAX_COMPARED_PASSAGES, k=-1, dtype=np.bool_)
-"""For each of them, which ones stand above it."""
+"""For each compared passage, the ones ranked above it."""
 
 CandidateRows: TypeAlias = NDArray[np.int64]
-"""Where passages stand in Candidates."""
+"""Row numbers in Candidates."""
 FindNearDuplicates: TypeAlias = Callable[[CandidateRows], NDArray[np.bool_]]
 
 
 @dataclass(frozen=True, slots=True)
 class CandidatePositions:
-    """Where candidates stand in the index: one further for the next passage of the same document."""
+    """Document and position of each candidate; adjacent chunks of a document have adjacent positions."""
 
     documents: NDArray[np.int64]
     places: NDArray[np.int64]
@@ -44,23 +43,23 @@ class CandidatePositions:
 
 @dataclass(frozen=True, slots=True)
 class Arrangement:
-    """Passages in the order in which they are shown, each by its best candidate."""
+    """Passages in result order, each represented by its best candidate."""
 
     order: CandidateRows
     relevance: Numbers
-    """Of each in that order. It never rises: what was moved down shows no more than what stands above it."""
+    """In that order, and never rising: a passage that was moved down is capped by the one above it."""
     weight: Numbers
-    """What the order goes by."""
+    """The value that is sorted by."""
     runs: Mapping[int, tuple[int, ...]]
-    """The candidates of a passage that is joined from several, in reading order, by its best one."""
+    """The candidates of each joined passage in reading order, by its best candidate."""
 
     def run_of(self, best: int) -> tuple[int, ...]:
-        """All that the passage of this candidate is made of."""
+        """Return all candidates of the passage that `best` represents."""
         return self.runs.get(best) or (best,)
 
 
 def arrange_candidates(candidates: Candidates, ranking: Ranking, threshold: float, index: IndexSnapshot) -> Arrangement:
-    """What passes the threshold, as it is shown."""
+    """Diversify the candidates that pass the threshold."""
     passing = ranking.order if threshold <= 0.0 else ranking.order[ranking.relevance[ranking.order] >= threshold]
     where = CandidatePositions(candidates.documents, candidates.places)
     return diversify_ranking(
@@ -72,17 +71,17 @@ def diversify_ranking(
     order: CandidateRows, relevance: Numbers, where: CandidatePositions, same: FindNearDuplicates
 ) -> Arrangement:
     runs = find_runs(order, relevance, where)
-    leading = keep_run_leaders(order, runs)
-    again = REPEAT_WEIGHTS.take(count_earlier_in_document(where.documents.take(leading)), mode="clip")
-    again[mark_near_duplicates(leading, same)] = NEAR_DUPLICATE_WEIGHT
-    weight = relevance.take(leading) * again
-    heaviest = (-weight).argsort(kind="stable")
-    shown = leading.take(heaviest)
-    return Arrangement(shown, np.minimum.accumulate(relevance.take(shown)), weight.take(heaviest), runs)
+    leaders = keep_run_leaders(order, runs)
+    factors = REPEAT_WEIGHTS.take(count_earlier_in_document(where.documents.take(leaders)), mode="clip")
+    factors[mark_near_duplicates(leaders, same)] = NEAR_DUPLICATE_WEIGHT
+    weight = relevance.take(leaders) * factors
+    by_weight = (-weight).argsort(kind="stable")
+    shown = leaders.take(by_weight)
+    return Arrangement(shown, np.minimum.accumulate(relevance.take(shown)), weight.take(by_weight), runs)
 
 
 def find_runs(order: CandidateRows, relevance: Numbers, where: CandidatePositions) -> dict[int, tuple[int, ...]]:
-    """Runs of passages that stand side by side in one document and are all relevant, grown from the best on."""
+    """Find runs of adjacent relevant chunks of one document, growing from the best chunk."""
     matching = order[relevance.take(order) >= MIN_JOIN_RELEVANCE]
     free = find_adjacent(matching, where.places.take(matching))
     runs: dict[int, tuple[int, ...]] = {}
@@ -96,7 +95,7 @@ def find_runs(order: CandidateRows, relevance: Numbers, where: CandidatePosition
 
 
 def find_adjacent(order: CandidateRows, places: CandidateRows) -> dict[int, int]:
-    """Those of them whose places are beside each other's, by place, the best first."""
+    """Return the candidates that have an adjacent candidate, by position, best first."""
     by_place = places.argsort()
     ascending = places.take(by_place)
     beside = (ascending[1:] - ascending[:-1] == 1).nonzero()[0]
@@ -105,16 +104,16 @@ def find_adjacent(order: CandidateRows, places: CandidateRows) -> dict[int, int]
 
 
 def grow_run(place: int, free: Mapping[int, int], relevance: Numbers, documents: CandidateRows) -> tuple[int, int]:
-    """The first and last place of the run around this one: the better neighbour first, until it is long enough."""
+    """Return the first and last position of the run around a candidate, adding the more relevant neighbour first."""
     document = documents[free[place]]
     first = last = place
 
-    def worth(at: int) -> float:
+    def relevance_at(at: int) -> float:
         candidate = free.get(at)
         return -1.0 if candidate is None or documents[candidate] != document else float(relevance[candidate])
 
     while last - first + 1 < MAX_RUN_CHUNKS:
-        before, after = worth(first - 1), worth(last + 1)
+        before, after = relevance_at(first - 1), relevance_at(last + 1)
         if max(before, after) < 0.0:
             break
         first, last = (first - 1, last) if before > after else (first, last + 1)
@@ -122,7 +121,7 @@ def grow_run(place: int, free: Mapping[int, int], relevance: Numbers, documents:
 
 
 def keep_run_leaders(order: CandidateRows, runs: Mapping[int, tuple[int, ...]]) -> CandidateRows:
-    """Each run by its best passage alone."""
+    """Drop all candidates of a run but the best."""
     followers = [place for best, run in runs.items() for place in run if place != best]
     if not followers:
         return order
@@ -132,7 +131,7 @@ def keep_run_leaders(order: CandidateRows, runs: Mapping[int, tuple[int, ...]]) 
 
 
 def count_earlier_in_document(documents: NDArray[np.int64]) -> NDArray[np.int64]:
-    """How many passages of the same document stand above each."""
+    """Return for each candidate how many of the same document are ranked above it."""
     by_document = documents.argsort(kind="stable")
     grouped = documents[by_document]
     numbers = np.empty(len(documents), np.int64)
@@ -141,15 +140,15 @@ def count_earlier_in_document(documents: NDArray[np.int64]) -> NDArray[np.int64]
 
 
 def mark_near_duplicates(order: CandidateRows, same: FindNearDuplicates) -> NDArray[np.bool_]:
-    """Marks passages that are near-duplicates of a higher ranked one."""
-    copied = np.zeros(len(order), np.bool_)
+    """Mark near-duplicates of a higher ranked candidate, until MAX_COMPARED_PASSAGES different ones are found."""
+    duplicates = np.zeros(len(order), np.bool_)
     different = order[:0]
-    looked_at = 0
-    while len(different) < MAX_COMPARED_PASSAGES and looked_at < len(order):
-        part = order[looked_at : looked_at + MAX_COMPARED_PASSAGES - len(different)]
+    checked = 0
+    while len(different) < MAX_COMPARED_PASSAGES and checked < len(order):
+        part = order[checked : checked + MAX_COMPARED_PASSAGES - len(different)]
         pairs = same(np.concatenate([different, part]))
         earlier = (pairs & ABOVE_MASK[: len(pairs), : len(pairs)])[len(different) :].any(axis=1)
-        copied[looked_at : looked_at + len(part)] = earlier
+        duplicates[checked : checked + len(part)] = earlier
         different = np.concatenate([different, part[~earlier]])
-        looked_at += len(part)
-    return copied
+        checked += len(part)
+    return duplicates

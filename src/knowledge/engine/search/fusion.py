@@ -1,7 +1,7 @@
-"""Fusion and calibration: what words and meaning say about a passage becomes one relevance from 0 to 1.
+"""Fusion and calibration: combines BM25 and cosine of each candidate into a relevance from 0 to 1.
 
-Pure: numbers in, numbers out. Passages are ordered by their relevance, whichever of the two knew them, so a threshold
-means the same in every mode. docs/explanation/search.md has the table behind the constants.
+Pure functions. Candidates are ordered by relevance in every mode, so that a threshold means the same in all of them.
+docs/explanation/search.md has the measurements behind the constants.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ Numbers: TypeAlias = NDArray[np.float64]
 
 RRF_RANK_CONSTANT = 60
 MAX_UNQUOTED_FACTOR = 0.5
-"""What a passage without the quoted words counts at most."""
+"""Upper limit of the factor for candidates without the quoted phrase."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogisticCurve:
-    """The logistic curve from a score to a probability."""
+    """A logistic curve that maps a score to a probability."""
 
     offset: float
     slope: float
@@ -39,15 +39,15 @@ WORDS_RELEVANCE = LogisticCurve(*KEYWORD_RELEVANCE_CURVE)
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """What is known about one model's cosines."""
+    """The fusion weights and logistic curves of one embedding model."""
 
     words_weight: float
     floor: float
-    """The cosine of texts that have nothing to do with each other."""
+    """Typical cosine of unrelated texts."""
     fused: LogisticCurve
     meaning_alone: LogisticCurve
     measured: bool = True
-    """False where the curves are guesses; the order is right, the numbers are not promised."""
+    """False for estimated curves, which keep the order but not the meaning of the numbers."""
 
     def fuse(self, words: Numbers, cosine: Numbers) -> Numbers:
         above = np.maximum(cosine - self.floor, 0.0)
@@ -66,14 +66,14 @@ CALIBRATIONS = {"granite-embedding-30m-english": GRANITE_CALIBRATION, "all-minil
 
 
 def find_calibration(model: str) -> Calibration | None:
-    """The constants of a model by its name; None for one that nobody has measured."""
+    """Return the calibration of a model by its name; None for an unknown model."""
     name = model.lower()
     return next((known for part, known in CALIBRATIONS.items() if part in name), None)
 
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """Places in Candidates, the most relevant first, with the score and relevance of each candidate."""
+    """Rows of Candidates, most relevant first, with the score and relevance of each candidate."""
 
     order: NDArray[np.int64]
     score: Numbers
@@ -82,22 +82,22 @@ class Ranking:
 
 
 def normalize_bm25(found: Candidates) -> Numbers:
-    """BM25 between 0 and 1."""
+    """Scale BM25 to 0..1 by the highest score that the query can reach."""
     if found.ceiling <= 0.0:
         return np.zeros(len(found.ids))
     return np.minimum(found.bm25 / found.ceiling, 1.0)
 
 
 def rank_hybrid(candidates: Candidates, model: Calibration | None) -> Ranking:
-    """Words and meaning fused; a passage without a vector is judged by its words alone, on the same scale."""
+    """Rank by BM25 and cosine; a candidate without a vector is scored by BM25 alone, on the same scale."""
     if model is None:
         return rank_by_reciprocal_rank_fusion(candidates)
     words = normalize_bm25(candidates)
     score = model.fuse(words, candidates.cosine)
     relevance = model.fused(score)
-    unread = np.isnan(candidates.cosine)
-    if unread.any():
-        score[unread], relevance[unread] = words[unread], WORDS_RELEVANCE(words[unread])
+    unembedded = np.isnan(candidates.cosine)
+    if unembedded.any():
+        score[unembedded], relevance[unembedded] = words[unembedded], WORDS_RELEVANCE(words[unembedded])
     return _make_ranking(candidates, score, relevance, calibrated=model.measured)
 
 
@@ -114,7 +114,7 @@ def rank_by_meaning(candidates: Candidates, model: Calibration | None) -> Rankin
 
 
 def rank_by_reciprocal_rank_fusion(candidates: Candidates) -> Ranking:
-    """Reciprocal rank fusion (RRF, k=60) for a model without calibration; 1.0 means first on both sides."""
+    """Rank by reciprocal rank fusion (RRF, k=60), for a model without calibration; 1.0 means first on both sides."""
     score = sum(
         (
             np.where(rank < 0, 0.0, 1.0 / (RRF_RANK_CONSTANT + 1 + rank))
@@ -128,11 +128,11 @@ def rank_by_reciprocal_rank_fusion(candidates: Candidates) -> Ranking:
 def _make_ranking(candidates: Candidates, score: Numbers, relevance: Numbers, *, calibrated: bool) -> Ranking:
     if candidates.quoted is not None:
         relevance = lower_unquoted(relevance, candidates.quoted)
-    order = np.lexsort((candidates.ids, -relevance))  # the highest first; of equal ones that of the lowest id
+    order = np.lexsort((candidates.ids, -relevance))  # ties are ordered by id
     return Ranking(order, score, relevance, calibrated)
 
 
 def lower_unquoted(relevance: Numbers, quoted: NDArray[np.bool_]) -> Numbers:
-    """Whoever quotes gets what holds the quoted words first: the others count less than the least of those."""
-    least = relevance[quoted].min(initial=MAX_UNQUOTED_FACTOR)
-    return np.where(quoted, relevance, relevance * least)
+    """Scale the relevance of candidates without the quoted phrase below that of all candidates with it."""
+    factor = relevance[quoted].min(initial=MAX_UNQUOTED_FACTOR)
+    return np.where(quoted, relevance, relevance * factor)

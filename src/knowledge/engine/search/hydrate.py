@@ -15,7 +15,7 @@ StoredPassages: TypeAlias = Mapping[int, tuple[Chunk, Document]]
 
 
 class PassageSource(Protocol):
-    """The truth: what a deleted passage is not in."""
+    """The store: returns the requested chunks that still exist."""
 
     def hits(self, chunk_ids: Sequence[int]) -> dict[int, tuple[Chunk, Document]]: ...
 
@@ -23,15 +23,15 @@ class PassageSource(Protocol):
 @dataclass(frozen=True, slots=True)
 class HydratedPassage:
     place: int
-    """Where it stands in Candidates."""
+    """Row in Candidates."""
     relevance: float
     weight: float
     chunk: Chunk
     document: Document
     text: str
-    """Of the chunk, or of all that were joined."""
+    """Text of the chunk, or of all joined chunks."""
     indexes: tuple[int, int]
-    """The first and the last chunk of it."""
+    """Indexes of the first and the last chunk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,33 +41,33 @@ class HydratedPage:
 
 
 def hydrate_page(query: Query, candidates: Candidates, arranged: Arrangement, passages: PassageSource) -> HydratedPage:
-    """A passage that the truth no longer has makes room for the next one."""
+    """Load the passages of the requested page; deleted ones are replaced by the next in order."""
     order, ids = arranged.order.tolist(), candidates.ids.tolist()
     end = query.offset + query.limit
-    truth: dict[int, tuple[Chunk, Document]] = {}
-    there: list[int] = []
-    looked_at = 0
-    while len(there) < end and looked_at < len(order):
-        part = range(looked_at, min(looked_at + end - len(there), len(order)))
-        truth |= passages.hits([ids[place] for at in part for place in arranged.run_of(order[at])])
-        there += [at for at in part if ids[order[at]] in truth]
-        looked_at = part.stop
-    page = tuple(_hydrate_passage(at, order[at], ids, arranged, truth) for at in there[query.offset : end])
-    return HydratedPage(page, len(order) - (looked_at - len(there)))
+    stored: dict[int, tuple[Chunk, Document]] = {}
+    existing: list[int] = []
+    checked = 0
+    while len(existing) < end and checked < len(order):
+        part = range(checked, min(checked + end - len(existing), len(order)))
+        stored |= passages.hits([ids[place] for at in part for place in arranged.run_of(order[at])])
+        existing += [at for at in part if ids[order[at]] in stored]
+        checked = part.stop
+    page = tuple(_hydrate_passage(at, order[at], ids, arranged, stored) for at in existing[query.offset : end])
+    return HydratedPage(page, len(order) - (checked - len(existing)))
 
 
 def _hydrate_passage(
-    at: int, place: int, ids: list[int], arranged: Arrangement, truth: StoredPassages
+    at: int, place: int, ids: list[int], arranged: Arrangement, stored: StoredPassages
 ) -> HydratedPassage:
-    chunk, document = truth[ids[place]]
+    chunk, document = stored[ids[place]]
     run = arranged.runs.get(place, ())
-    text, indexes = _join_neighbours(chunk, [truth[ids[each]][0] for each in run if ids[each] in truth])
+    text, indexes = _join_neighbours(chunk, [stored[ids[each]][0] for each in run if ids[each] in stored])
     relevance, weight = float(arranged.relevance[at]), float(arranged.weight[at])
     return HydratedPassage(place, relevance, weight, chunk, document, text, indexes)
 
 
 def _join_neighbours(best: Chunk, run: Sequence[Chunk]) -> tuple[str, tuple[int, int]]:
-    """One text of the chunks that really stand side by side with the best one, and the first and last of them."""
+    """Join the chunks adjacent to the best one; return the text and the first and last index."""
     by_index = {chunk.index: chunk for chunk in run if chunk.document_id == best.document_id}
     first = last = best.index
     while first - 1 in by_index:

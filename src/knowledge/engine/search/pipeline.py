@@ -1,4 +1,4 @@
-"""A search in six steps: embed the question, ask the index, fuse and calibrate, arrange, join to the truth, shape."""
+"""The search pipeline: embed the question, find candidates, rank, rerank, diversify, hydrate, build the answer."""
 
 from __future__ import annotations
 
@@ -29,29 +29,29 @@ from knowledge.split import build_embedding_text
 from knowledge.text import analyzer
 
 NO_PHRASE_MATCH_NOTE = (
-    "No passage holds the quoted words side by side; ask without the quotation marks to search for each of them."
+    "No passage contains the quoted phrase; search without the quotation marks to match the words separately."
 )
-PHRASE_FALLBACK_NOTE = "No passage holds the quoted words side by side; these are the hits for each of them by itself."
-OTHERS_FOLLOW_NOTE = "Passages that hold the quoted words side by side stand first; the others follow."
+PHRASE_FALLBACK_NOTE = "No passage contains the quoted phrase; these are the hits for its separate words."
+OTHERS_FOLLOW_NOTE = "Passages that contain the quoted phrase come first; the others follow."
 
 
-def settle(found: Candidates, words: QueryTerms, *, enough: int) -> tuple[Candidates, tuple[str, ...]]:
-    """The candidates of a question with phrases, and the note for the answer."""
-    holding = 0 if found.quoted is None else int(found.quoted.sum())
-    if words.exact or holding >= enough:
-        return replace(found, quoted=None), () if holding else (NO_PHRASE_MATCH_NOTE,)
-    if not holding:
+def resolve_phrases(found: Candidates, words: QueryTerms, *, enough: int) -> tuple[Candidates, tuple[str, ...]]:
+    """Return the candidates of a question with phrases, and the note for the answer."""
+    matches = 0 if found.quoted is None else int(found.quoted.sum())
+    if words.exact or matches >= enough:
+        return replace(found, quoted=None), () if matches else (NO_PHRASE_MATCH_NOTE,)
+    if not matches:
         return replace(found, quoted=None), (PHRASE_FALLBACK_NOTE,)
-    return found, () if holding == len(found.ids) else (OTHERS_FOLLOW_NOTE,)
+    return found, () if matches == len(found.ids) else (OTHERS_FOLLOW_NOTE,)
 
 
 def count_rerankable(candidates: Candidates, max_count: int) -> int:
-    """How many of the first may be put in another order: of those that hold the quoted words, where some do not."""
+    """Return how many candidates may be reranked: only those with the quoted phrase, if some lack it."""
     return max_count if candidates.quoted is None else min(max_count, int(candidates.quoted.sum()))
 
 
 CANDIDATES_PER_SIDE = 100
-"""How many candidates each side brings: always the same, so that pages never repeat or skip a passage."""
+"""Candidates of BM25 and of the vectors; the same for every page, so that pages never repeat or skip a passage."""
 MAX_CACHED_QUESTIONS = 1024
 
 Vector = NDArray[np.float32]
@@ -68,27 +68,27 @@ def search(
     embedder: Embedder | None,
     reranker: Reranker | None = None,
 ) -> SearchAnswer:
-    """The passages that answer a question, best first."""
-    costs, snapshot = StepTimer(query.explain), index.snapshot
+    """Search an index and return the passages that answer a question, best first."""
+    timer, snapshot = StepTimer(query.explain), index.snapshot
     languages = snapshot.languages()
     asked = parse_query(query, languages, embedder)
-    costs.mark("embed")
+    timer.mark("embed")
     with wrap_index_errors():
         found, asked = find_candidates(correct_spelling(query, asked, languages, within, snapshot), within, snapshot)
-    costs.mark("find")
+    timer.mark("find")
     ranking = rank_candidates(found, asked)
-    costs.mark("rank")
+    timer.mark("rank")
     if query.mode is SearchMode.RERANK and asked.mode is SearchMode.HYBRID:
         ranking, asked = rerank_candidates(
             query, asked, found, ranking, index=snapshot, passages=passages, reranker=reranker
         )
-        costs.mark("rerank")
+        timer.mark("rerank")
     with wrap_index_errors():
         arranged = arrange_candidates(found, ranking, query.threshold, snapshot)
-    costs.mark("arrange")
+    timer.mark("arrange")
     page = hydrate_page(query, found, arranged, passages)
-    costs.mark("join")
-    return build_answer(query, asked, found, ranking, page, costs)
+    timer.mark("join")
+    return build_answer(query, asked, found, ranking, page, timer)
 
 
 # -- the question -------------------------------------------------------------------------------
@@ -96,7 +96,7 @@ def search(
 
 @dataclass(frozen=True, slots=True)
 class ParsedQuery:
-    """A question, understood: what is asked of each side, and by which mode."""
+    """The terms, the vector and the effective mode of a query."""
 
     mode: SearchMode
     words: QueryTerms
@@ -104,11 +104,11 @@ class ParsedQuery:
     model: str
     notes: tuple[str, ...] = ()
     instead: Mapping[str, list[str]] = field(default_factory=dict)
-    """What is searched for in place of a word that nothing holds."""
+    """Spelling corrections of words that no passage contains."""
 
 
 def parse_query(query: Query, languages: tuple[str, ...], embedder: Embedder | None) -> ParsedQuery:
-    """Words and vector of the question, and the mode that can really be used for it."""
+    """Analyse and embed the question; without a model, fall back to search by words."""
     words = analyzer.analyse_question(query.text, languages)
     refuse_empty_query(query, words, embedder)
     if query.mode is SearchMode.TEXT:
@@ -129,12 +129,12 @@ def parse_query(query: Query, languages: tuple[str, ...], embedder: Embedder | N
 def correct_spelling(
     query: Query, asked: ParsedQuery, languages: tuple[str, ...], within: IndexFilter, index: IndexSnapshot
 ) -> ParsedQuery:
-    """The question with others in place of words that no passage holds, where words are searched for."""
+    """Correct query words that no passage contains, unless only vectors are searched."""
     if asked.mode is SearchMode.VECTOR:
         return asked
     unsure = analyzer.find_possible_misspellings(query.text, languages)
-    held = index.count_chunks_by_term({form for forms in unsure.values() for form in forms}, within)
-    unknown = {word: forms for word, forms in unsure.items() if not any(held[form] for form in forms)}
+    counts = index.count_chunks_by_term({form for forms in unsure.values() for form in forms}, within)
+    unknown = {word: forms for word, forms in unsure.items() if not any(counts[form] for form in forms)}
     if not unknown:
         return asked
     spelling = correct_words(asked.words, unknown, languages, within, index)
@@ -142,24 +142,28 @@ def correct_spelling(
 
 
 def refuse_empty_query(query: Query, words: QueryTerms, embedder: Embedder | None) -> None:
-    """A question without a word is refused, unless it is one that a model can make something of."""
+    """Raise EmptyQuery for a question without words, unless it has symbols such as emoji that a model can embed."""
     if words.terms:
         return
-    pictures = any(unicodedata.category(character) == "So" for character in query.text)
-    if not (pictures and embedder is not None and query.mode is not SearchMode.TEXT):
-        raise EmptyQuery("The question holds no word to search for", query=query.text[:200])
+    symbols = any(unicodedata.category(character) == "So" for character in query.text)
+    if not (symbols and embedder is not None and query.mode is not SearchMode.TEXT):
+        raise make_empty_query_error(query)
+
+
+def make_empty_query_error(query: Query) -> EmptyQuery:
+    return EmptyQuery("The query contains no word to search for", query=query.text[:200])
 
 
 def fall_back_to_words(query: Query, words: QueryTerms, reason: str) -> ParsedQuery:
     if query.mode is SearchMode.VECTOR:
         raise ModelUnavailable(f"Search by meaning needs an embedding model. {reason}", mode=query.mode.value)
     if not words.terms:
-        raise EmptyQuery("The question holds no word to search for", query=query.text[:200])
+        raise make_empty_query_error(query)
     return ParsedQuery(SearchMode.TEXT, words, None, "", (f"{reason}; these are the hits by words alone.",))
 
 
 class QuestionCache:
-    """The vectors of the latest questions, for every model that asked."""
+    """LRU cache of question vectors by model and text."""
 
     def __init__(self, size: int = MAX_CACHED_QUESTIONS) -> None:
         self._size, self._lock = size, Lock()
@@ -187,30 +191,30 @@ def embed_question(embedder: Embedder, text: str) -> Vector:
     return _QUESTION_CACHE.get(embedder, text)
 
 
-# -- asking the index ---------------------------------------------------------------------------
+# -- searching the index ------------------------------------------------------------------------
 
 
 def find_candidates(asked: ParsedQuery, within: IndexFilter, index: IndexSnapshot) -> tuple[Candidates, ParsedQuery]:
-    """The candidates of words and vectors with both scores for each; those that hold quoted words come first."""
+    """Return the candidates of BM25 and vectors, each with both scores, and the query with notes about phrases."""
     by_words = asked.mode is not SearchMode.VECTOR
     found = index.find_candidates(asked.words, asked.vector, within, CANDIDATES_PER_SIDE, by_words=by_words)
     if not by_words or not asked.words.phrases:
         return found, asked
-    found, note = settle(found, asked.words, enough=CANDIDATES_PER_SIDE)
+    found, note = resolve_phrases(found, asked.words, enough=CANDIDATES_PER_SIDE)
     return found, replace(asked, notes=(*asked.notes, *note))
 
 
 @contextmanager
 def wrap_index_errors() -> Iterator[None]:
-    """A disk or an index that fails is no fault in the question, nor one of ours."""
+    """Raise errors of the disk or the index library as IndexFailed, which triggers a rebuild."""
     try:
         yield
     except (OSError, RuntimeError, ValueError) as error:
-        log.exception("The index could not be searched")
+        log.exception("searching the index failed")
         raise IndexFailed("The index could not be searched") from error
 
 
-# -- ranking, joining, shaping ------------------------------------------------------------------
+# -- ranking and building the answer ------------------------------------------------------------
 
 
 def rank_candidates(candidates: Candidates, asked: ParsedQuery) -> Ranking:
@@ -233,17 +237,17 @@ def rerank_candidates(
     passages: PassageSource,
     reranker: Reranker | None,
 ) -> tuple[Ranking, ParsedQuery]:
-    """The best few passages in a better order; where that is not possible, the order as it was and a note."""
+    """Rerank the best candidates; if that is not possible, keep their order and add a note."""
     if reranker is None:
         return ranking, replace(asked, notes=(*asked.notes, "Reranking is switched off; this is the fused order."))
     first = ranking.order[: count_rerankable(candidates, MAX_RERANKED_PASSAGES)].tolist()
-    joined = passages.hits(candidates.ids[first].tolist()) if first else {}
-    there = [place for place in first if int(candidates.ids[place]) in joined]
+    stored = passages.hits(candidates.ids[first].tolist()) if first else {}
+    existing = [place for place in first if int(candidates.ids[place]) in stored]
     best = [
         RerankPassage(chunk.id, build_embedding_text(document.title, chunk.section, chunk.text))
-        for chunk, document in (joined[int(candidates.ids[place])] for place in there)
+        for chunk, document in (stored[int(candidates.ids[place])] for place in existing)
     ]
-    fused = replace(ranking, order=np.concatenate([np.array(there, np.int64), ranking.order[len(first) :]]))
+    fused = replace(ranking, order=np.concatenate([np.array(existing, np.int64), ranking.order[len(first) :]]))
     better, note = reranker.rerank(query, asked.model, fused, best, index)
     asked = asked if note is None else replace(asked, notes=(*asked.notes, note))
     return better, asked if note is not None and better is fused else replace(asked, mode=SearchMode.RERANK)
@@ -254,7 +258,7 @@ def build_answer(
 ) -> SearchAnswer:
     notes = asked.notes
     if not ranking.calibrated and len(candidates.ids):
-        notes = (*notes, "The scores are uncalibrated: this model's constants are not known. The order is sound.")
+        notes = (*notes, "The scores are uncalibrated because this model was not measured; the order is not affected.")
     hits = tuple(build_hit(shown, candidates, ranking, explain=query.explain) for shown in page.passages)
     explanation = explain_answer(asked, candidates, ranking, timer) if query.explain else None
     return SearchAnswer(hits, page.total, asked.mode, notes, explanation)
@@ -262,8 +266,8 @@ def build_answer(
 
 def build_hit(shown: HydratedPassage, candidates: Candidates, ranking: Ranking, *, explain: bool) -> Hit:
     explanation = explain_hit(shown, candidates, ranking) if explain else None
-    way = describe_match(shown.place, candidates)
-    return Hit(shown.chunk, shown.document, shown.relevance, way, shown.text, shown.indexes, explanation)
+    match = describe_match(shown.place, candidates)
+    return Hit(shown.chunk, shown.document, shown.relevance, match, shown.text, shown.indexes, explanation)
 
 
 def describe_match(place: int, candidates: Candidates) -> str:
@@ -277,14 +281,14 @@ def describe_match(place: int, candidates: Candidates) -> str:
 
 
 class StepTimer:
-    """What each step took, if anybody wants to know: milliseconds of this thread's processor time, and by the clock."""
+    """Measures CPU time and wall time of each step, in milliseconds, if enabled."""
 
     def __init__(self, enabled: bool) -> None:
         self._enabled, self._marks = enabled, list[tuple[str, float, float]]()
         self.mark("")
 
     def mark(self, step: str) -> None:
-        """This step ends here, and the next begins."""
+        """End a step and start the next one."""
         if self._enabled:
             self._marks.append((step, time.thread_time(), time.perf_counter()))
 
@@ -295,7 +299,7 @@ class StepTimer:
 
 
 def explain_hit(shown: HydratedPassage, candidates: Candidates, ranking: Ranking) -> Json:
-    """What each step contributed; a rank counts from 1 and is null where that side did not find the passage."""
+    """Return the scores of a hit; a rank counts from 1 and is null if that side did not find the passage."""
     place = shown.place
     cosine = float(candidates.cosine[place])
     explained: Json = {

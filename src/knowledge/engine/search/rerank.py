@@ -1,7 +1,7 @@
-"""Reranking: the best few passages are read once more beside the question, within a time budget, and put in order.
+"""Reranks the best passages of a search within a time budget.
 
-By default token by token: each word of the question looks for its nearest word in the passage, rare words count more,
-and what they find is added to the fused score. docs/explanation/search.md has the table behind the constants.
+The default scorer is late interaction: for each query token the most similar passage token, weighted by idf, is added
+to the fused score. A cross-encoder can be used instead. docs/explanation/search.md has the measurements.
 """
 
 from __future__ import annotations
@@ -36,16 +36,14 @@ log = logging.getLogger(__name__)
 
 DEFAULT_MODEL = "granite-embedding-30m-english"
 MAX_RERANKED_PASSAGES = 8
-"""How many passages are read again."""
 MIN_RERANKED_PASSAGES = 2
-"""Fewer than this have no order."""
 LATE_INTERACTION_WEIGHT = 0.5
 MAX_CACHED_PASSAGES = 256
 BM25_CEILING_FACTOR = 2.2
 WORD_PATTERN = re.compile(r"\w+")
 TIMEOUT_NOTE = "Reranking took longer than {budget} ms; this is the fused order."
 PARTIAL_NOTE = (
-    "Within {budget} ms the best {count} of {all} passages were read again; the others follow in the fused order."
+    "Within {budget} ms the best {count} of {all} passages were reranked; the others follow in the fused order."
 )
 LOADING_NOTE = "The reranker is still being loaded; this is the fused order."
 
@@ -54,12 +52,12 @@ LOADING_NOTE = "The reranker is still being loaded; this is the fused order."
 class RerankPassage:
     chunk_id: int
     text: str
-    """As it was embedded: title, headings and text."""
+    """Title, headings and text, as embedded."""
 
 
 @dataclass(frozen=True, slots=True)
 class RerankRequest:
-    """A question, the passages that seem to answer it, and what they scored so far."""
+    """A question, its best passages and their fused scores."""
 
     question: str
     passages: Sequence[RerankPassage]
@@ -69,18 +67,16 @@ class RerankRequest:
 
 
 class PassageScorer(Protocol):
-    """Reads passages beside a question."""
-
     def score_passages(self, request: RerankRequest) -> Numbers:
-        """New scores for the first passages, as many as there is time for."""
+        """Return new scores for the first passages, as many as can be scored before the deadline."""
 
 
 class Reranker:
-    """Loaded when it is first wanted, by a thread of its own."""
+    """Loads the scorer in a background thread at the first use, and reranks with it."""
 
     def __init__(self, load: Callable[[], PassageScorer] | None, default_ms: int, only_for: str | None = None) -> None:
         self._load, self._default_ms = load, default_ms
-        self._only_for = only_for  # the model whose own vectors it compares; None for one that has its own
+        self._only_for = only_for  # the embedding model that the scorer works with; None for every model
         self._scorer: PassageScorer | None = None
         self._load_error: str | None = None
         self._loaded = threading.Event()
@@ -88,7 +84,7 @@ class Reranker:
         self._thread: threading.Thread | None = None
 
     def wait_for_scorer(self, model: str, seconds: float) -> PassageScorer | str:
-        """Whoever judges, or the sentence that says why nobody does."""
+        """Return the scorer, or the note that says why there is none."""
         if self._load is None:
             return "Reranking is switched off; this is the fused order."
         if self._only_for is not None and self._only_for != model:
@@ -107,38 +103,38 @@ class Reranker:
         except KnowledgeError as error:
             self._load_error = f"Reranking is not available: {error}; this is the fused order."
         except Exception:
-            log.exception("The reranker could not be loaded")
+            log.exception("loading the reranker failed")
             self._load_error = "Reranking is not available; this is the fused order."
         self._loaded.set()
 
     def rerank(
         self, query: Query, model: str, ranking: Ranking, passages: Sequence[RerankPassage], index: IndexSnapshot
     ) -> tuple[Ranking, str | None]:
-        """The ranking with its first passages in a better order, or as it was and why; `passages` are its first."""
+        """Rerank `passages`, the first of the ranking; return the unchanged ranking and a note if that fails."""
         budget = query.budget_ms or self._default_ms
         deadline = time.monotonic() + budget / 1000
-        judge = self.wait_for_scorer(model, budget / 1000)
-        if isinstance(judge, str):
-            return ranking, judge
+        scorer = self.wait_for_scorer(model, budget / 1000)
+        if isinstance(scorer, str):
+            return ranking, scorer
         if len(passages) < MIN_RERANKED_PASSAGES:
             return ranking, None
         fused = to_fused_scale(ranking.relevance[ranking.order[: len(passages)]])
-        scores = judge.score_passages(RerankRequest(query.text, passages, fused, index, deadline))
+        scores = scorer.score_passages(RerankRequest(query.text, passages, fused, index, deadline))
         if len(scores) < MIN_RERANKED_PASSAGES:
             return ranking, TIMEOUT_NOTE.format(budget=budget)
-        partly = PARTIAL_NOTE.format(budget=budget, count=len(scores), all=len(passages))
-        return reorder_ranking(ranking, scores), None if len(scores) == len(passages) else partly
+        partial = PARTIAL_NOTE.format(budget=budget, count=len(scores), all=len(passages))
+        return reorder_ranking(ranking, scores), None if len(scores) == len(passages) else partial
 
 
 def to_fused_scale(relevance: Numbers) -> Numbers:
-    """Fused scores from relevances, so that a passage without a vector can be compared with the others."""
+    """Convert relevances back to fused scores, to compare candidates with and without a vector."""
     bounded = np.clip(relevance, 1e-9, 1 - 1e-9)
     scores: Numbers = (np.log(bounded / (1 - bounded)) + 3.94) / 10.94
     return scores
 
 
 def reorder_ranking(ranking: Ranking, scores: Numbers) -> Ranking:
-    """The first places by new scores. The relevances of these places stay, so they still fall from first to last."""
+    """Reorder the first candidates by new scores; each rank keeps its relevance, so that relevance still falls."""
     first = ranking.order[: len(scores)]
     better = first[np.argsort(-scores, kind="stable")]
     relevance = ranking.relevance.copy()
@@ -146,11 +142,11 @@ def reorder_ranking(ranking: Ranking, scores: Numbers) -> Ranking:
     return replace(ranking, order=np.concatenate([better, ranking.order[len(scores) :]]), relevance=relevance)
 
 
-# -- word by word -------------------------------------------------------------------------------
+# -- late interaction ---------------------------------------------------------------------------
 
 
 class LateInteractionScorer:
-    """The default model's own token vectors, made at question time; nothing is stored but the latest."""
+    """Scores with the token vectors of the default model, computed per search and cached for recent passages."""
 
     def __init__(self, tokens: GraniteTokenEmbedder) -> None:
         self._tokens, self._lock = tokens, threading.Lock()
@@ -158,18 +154,18 @@ class LateInteractionScorer:
         self._pool = ThreadPoolExecutor(count_cores(), thread_name_prefix="rerank")
 
     def score_passages(self, request: RerankRequest) -> Numbers:
-        asked = self._tokens.embed_question(request.question)
-        rare = weigh_tokens(request.question, asked.spans, request.index)
+        question = self._tokens.embed_question(request.question)
+        weights = weigh_tokens(request.question, question.spans, request.index)
         vectors = self._read_token_vectors(request.passages, request.deadline)
         fused = request.fused[: len(vectors)]
-        if not vectors or rare.sum() <= 0:
+        if not vectors or weights.sum() <= 0:
             return fused
-        nearest = np.stack([compute_max_similarities(asked.vectors, each) for each in vectors])
-        scores: Numbers = fused + LATE_INTERACTION_WEIGHT * (nearest @ rare) / rare.sum()
+        similarities = np.stack([compute_max_similarities(question.vectors, each) for each in vectors])
+        scores: Numbers = fused + LATE_INTERACTION_WEIGHT * (similarities @ weights) / weights.sum()
         return scores
 
     def _read_token_vectors(self, passages: Sequence[RerankPassage], deadline: float) -> list[TokenVectors]:
-        """The tokens of the first passages, as many as are read in time: one after the other on every core."""
+        """Return the token vectors of the first passages, as many as are embedded before the deadline."""
         keys = [(passage.chunk_id, hash(passage.text)) for passage in passages]
         with self._lock:
             found = {key: self._cached[key] for key in keys if key in self._cached}
@@ -177,7 +173,7 @@ class LateInteractionScorer:
         rows = self._tokens.tokenize_passages([text for _, text in missing])
 
         def read(place: int) -> None:
-            if time.monotonic() < deadline:  # alone: to pad several to one length costs what running them at once saves
+            if time.monotonic() < deadline:  # not batched: padding to one length costs as much as batching saves
                 (found[missing[place][0]],) = self._tokens.embed_tokens([rows[place]])
 
         list(self._pool.map(read, range(len(rows))))
@@ -185,8 +181,7 @@ class LateInteractionScorer:
         return [found[key] for key in takewhile(found.__contains__, keys)]
 
     def _cache_vectors(self, found: dict[tuple[int, int], TokenVectors]) -> None:
-        """What was read is kept even when the time was up: the same question again is then in time."""
-        with self._lock:
+        with self._lock:  # also after the deadline, so that the same question is in time when it is asked again
             for key, vectors in found.items():
                 self._cached[key] = vectors
                 self._cached.move_to_end(key)
@@ -195,7 +190,7 @@ class LateInteractionScorer:
 
 
 def compute_max_similarities(question: NDArray[np.float32], passage: TokenVectors) -> Numbers:
-    """MaxSim of late interaction (ColBERT): for each query token the highest similarity to any passage token."""
+    """Compute MaxSim (ColBERT): for each query token the highest similarity to any passage token."""
     if not len(passage):
         return np.zeros(len(question))
     nearest: Numbers = (question @ passage.astype(np.float32).T).max(axis=1).astype(np.float64)
@@ -203,7 +198,7 @@ def compute_max_similarities(question: NDArray[np.float32], passage: TokenVector
 
 
 def weigh_tokens(question: str, spans: Sequence[tuple[int, int]], index: IndexSnapshot) -> Numbers:
-    """How much each token of the question counts: the idf of the word that it is a part of."""
+    """Return the weight of each token of the question: the idf of its word."""
     languages = index.languages()
     weights: list[tuple[int, int, float]] = []
     for word in WORD_PATTERN.finditer(question):
@@ -217,14 +212,14 @@ def _weight_of_span(start: int, end: int, weights: Sequence[tuple[int, int, floa
     return next((weight for first, last, weight in weights if first < end and start < last), 0.0)
 
 
-# -- together -----------------------------------------------------------------------------------
+# -- cross-encoder ------------------------------------------------------------------------------
 
 
 CROSS_ENCODER_BATCH_PASSAGES = 4
 
 
 class CrossEncoderScorer:
-    """A cross-encoder: it alone decides the order."""
+    """Scores with a cross-encoder, without the fused scores."""
 
     def __init__(self, model: CrossEncoder) -> None:
         self._model = model
@@ -240,14 +235,14 @@ class CrossEncoderScorer:
 
 
 def open_reranker(setting: str, int8: Int8Setting, default_ms: int) -> Reranker:
-    """The reranker that a setting names: default, none, or dir:PATH."""
+    """Make the reranker for a setting: default, none, or dir:PATH."""
     if setting == "none":
         return Reranker(None, default_ms)
     if setting == "default":
         return Reranker(lambda: _load_late_interaction(int8), default_ms, only_for=DEFAULT_MODEL)
     if not setting.startswith("dir:"):
         raise InvalidParameter(
-            f"KNOWLEDGE_RERANKER: '{setting[:80]}' is not known", hint="Use default, none or dir:PATH.",
+            f"KNOWLEDGE_RERANKER: unknown reranker '{setting[:80]}'", hint="Use default, none or dir:PATH.",
             parameter="reranker",
         )  # fmt: skip
     return Reranker(lambda: _load_cross_encoder(Path(setting.removeprefix("dir:")).expanduser()), default_ms)

@@ -1,4 +1,4 @@
-"""Words of a question that no passage holds: what is one letter away from them is searched for instead, for less."""
+"""Spelling correction: query words that no passage contains are replaced by terms within edit distance one."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from knowledge.text import analyzer
 MAX_CORRECTED_WORDS, MAX_LANGUAGES = 3, 3
 MAX_SUGGESTIONS = 3
 RARER_FACTOR = 10
-"""Of several words nearby, one that is so much rarer than another was hardly meant, and may be misspelt itself."""
+"""A suggestion that is this many times rarer than another is dropped, because it may be a misspelling itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class CorrectedQuery:
     words: QueryTerms
     instead: Mapping[str, list[str]] = field(default_factory=dict)
-    """What was searched for in place of each word, as it is written."""
+    """The replacements of each word, as written in the passages."""
 
 
 def correct_words(
@@ -28,7 +28,7 @@ def correct_words(
     within: IndexFilter,
     index: IndexSnapshot,
 ) -> CorrectedQuery:
-    """The words with others in place of those that nothing in these collections holds, given with their forms."""
+    """Add replacements for `unknown`, the words without a match and their forms, to the query terms."""
     found = {
         word: near
         for word in [*unknown][:MAX_CORRECTED_WORDS]
@@ -41,9 +41,9 @@ def correct_words(
 def find_similar_terms(
     word: str, languages: tuple[str, ...], within: IndexFilter, index: IndexSnapshot
 ) -> dict[str, str]:
-    """The terms one letter away that some passage holds, the most frequent first, each with its word."""
+    """Return indexed terms within edit distance one, most frequent first, each with its word."""
     terms = analyzer.find_nearby_terms(word, languages[:MAX_LANGUAGES])
-    held = {term: count for term, count in index.count_chunks_by_term(terms, within).items() if count}
-    most = max(held.values(), default=0)
-    likely = sorted((term for term in held if held[term] * RARER_FACTOR >= most), key=lambda term: -held[term])
+    counts = {term: count for term, count in index.count_chunks_by_term(terms, within).items() if count}
+    highest = max(counts.values(), default=0)
+    likely = sorted((term for term in counts if counts[term] * RARER_FACTOR >= highest), key=lambda term: -counts[term])
     return {term: terms[term] for term in likely[:MAX_SUGGESTIONS]}

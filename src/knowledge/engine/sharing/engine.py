@@ -1,6 +1,6 @@
-"""The engine of a data folder that several processes share: every verb goes to the leader, and again to the next one.
+"""The engine of a data folder that several processes share: sends every verb to the leader.
 
-Every write may be repeated: it carries a uid, or saying it twice has the effect of saying it once.
+When the leader ends, a verb is sent again to the next one. Writes are idempotent: by a uid, or by their nature.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ T = TypeVar("T")
 
 
 @runtime_checkable
-class Scoped(Protocol):
-    """An engine that can look through another scope."""
+class ScopableEngine(Protocol):
+    """An engine that can be restricted to a scope."""
 
-    def scoped(self, scope: Scope) -> Engine: ...
+    def with_scope(self, scope: Scope) -> Engine: ...
 
 
 def make_shared_engine(election: LeaderElection) -> Engine:
-    """The engine of a shared data folder, for its owner."""
+    """Make the engine of a shared data folder, with the local owner as caller."""
     return cast(Engine, SharedEngine(election, Caller()))
 
 
@@ -35,15 +35,15 @@ class SharedEngine(Proxy):
         self._election, self._view = election, view
 
     def as_caller(self, caller: Caller) -> Engine:
-        """The leader judges the caller: the one here by itself, the one elsewhere by the caller's key."""
+        """Return the engine for another caller; the leader authenticates it, over HTTP by its API key."""
         return cast(Engine, self if caller == self._view else SharedEngine(self._election, caller))
 
-    def scoped(self, scope: Scope) -> Engine:
-        """Another view of the same engine; only the process that is the leader can give it."""
+    def with_scope(self, scope: Scope) -> Engine:
+        """Return the engine for a scope; works only in the leader process."""
         return cast(Engine, SharedEngine(self._election, scope))
 
     async def _ask(self, verb: str, call: Callable[[Engine], Awaitable[T]]) -> T:
-        """Ask the leader; when it goes away meanwhile, ask the next one."""
+        """Send a verb to the leader, and again to the next leader if it ends meanwhile."""
         deadline = time.monotonic() + FIND_ENGINE_SECONDS
         while True:
             engine = self._election.current or await self._election.get_engine()
@@ -57,11 +57,11 @@ class SharedEngine(Proxy):
     async def _admit(self, engine: EngineHost, verb: str) -> Engine:
         if isinstance(self._view, Caller):
             return await engine.admit(self._view, verb)
-        if not isinstance(engine, Scoped):
-            raise Unavailable("Another process is the engine of this data folder, and shows only its owner's documents")
-        return engine.scoped(self._view)
+        if not isinstance(engine, ScopableEngine):
+            raise Unavailable("Scopes are not available: another process is the leader of this data folder")
+        return engine.with_scope(self._view)
 
-    # -- what needs more than to be sent again --------------------------------------------------
+    # -- verbs that need more than to be repeated -----------------------------------------------
 
     async def wait(self, ref: Ref, timeout: float, report: ReportProgress | None = None) -> Job:
         deadline = time.monotonic() + timeout
@@ -82,7 +82,7 @@ class SharedEngine(Proxy):
 def _repeatable(
     call: Callable[[Engine], Awaitable[RemovalResult]], gone: RemovalResult
 ) -> Callable[[Engine], Awaitable[RemovalResult]]:
-    """A removal that may be sent again: what is missing the second time was removed the first time."""
+    """Make a removal idempotent: if it is repeated and the target is missing, the first attempt removed it."""
     attempts = 0
 
     async def attempt(engine: Engine) -> RemovalResult:

@@ -1,4 +1,4 @@
-"""engine.json: address and token of the leader; valid only while the leader holds the lock."""
+"""engine.json: URL and token of the leader; valid only while the leader holds the lock."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from knowledge.errors import NotNow
 
 PRODUCT = "knowledge-server"
 WIRE_VERSION = 1
-"""Raised when the engine's REST API changes so that an older program could not use it."""
+"""Incremented for incompatible changes of the engine's REST API."""
 ENGINE_FILE_NAME = "engine.json"
 
 
@@ -36,7 +36,7 @@ def new_token() -> str:
 
 
 def write_engine_file(folder: Path, engine_file: EngineFile) -> None:
-    """Readable for its owner alone, and never half written."""
+    """Write the file atomically, with mode 0600."""
     draft = folder / f"{ENGINE_FILE_NAME}.{secrets.token_hex(4)}"
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
@@ -45,24 +45,24 @@ def write_engine_file(folder: Path, engine_file: EngineFile) -> None:
 
 
 def read_engine_file(folder: Path) -> EngineFile | None:
-    """The card, if there is one and it is one of ours; another version's is an error in words."""
+    """Return the engine file if it exists and is valid; raises NotNow if the leader has an incompatible version."""
     try:
         found = json.loads((folder / ENGINE_FILE_NAME).read_text("utf-8"))
-        card = EngineFile(**{name: found[name] for name in EngineFile.__dataclass_fields__})
+        engine_file = EngineFile(**{name: found[name] for name in EngineFile.__dataclass_fields__})
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    if card.product != PRODUCT or not card.url.startswith("http://127.0.0.1:"):
+    if engine_file.product != PRODUCT or not engine_file.url.startswith("http://127.0.0.1:"):
         return None
-    if card.wire != WIRE_VERSION:
+    if engine_file.wire != WIRE_VERSION:
         raise NotNow(
-            f"Version {card.version} of {PRODUCT} is using this data folder, and this is version {__version__}",
-            hint=f"Stop process {card.pid}, or use the same version for both.",
-            pid=card.pid,
+            f"Version {engine_file.version} of {PRODUCT} is using this data folder, and this is version {__version__}",
+            hint=f"Stop process {engine_file.pid}, or use the same version for both.",
+            pid=engine_file.pid,
         )
-    return card
+    return engine_file
 
 
 def remove_engine_file(folder: Path, engine_file: EngineFile) -> None:
-    """Take our own card away; another's stays."""
+    """Remove the engine file unless another process has replaced it."""
     if read_engine_file(folder) == engine_file:
         (folder / ENGINE_FILE_NAME).unlink(missing_ok=True)

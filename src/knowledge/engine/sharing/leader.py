@@ -1,5 +1,7 @@
-"""Leader election for one data folder: the process that holds engine.lock is the leader, the others reach it through
-engine.json."""
+"""Leader election for one data folder: the process that holds engine.lock is the leader.
+
+The other processes connect to it with the URL and token in engine.json.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from filelock import FileLock, Timeout
 from knowledge.engine.proxy import EngineHost
 from knowledge.engine.remote.engine import RemoteEngine
 from knowledge.engine.remote.http import open_http_client
-from knowledge.engine.sharing import engine_file as cards
+from knowledge.engine.sharing.engine_file import read_engine_file
 from knowledge.errors import (
     DeadlineExceeded,
     EngineUnreachable,
@@ -30,25 +32,25 @@ from knowledge.filesystem import file_modes
 log = logging.getLogger(__name__)
 
 FIND_ENGINE_SECONDS = 30.0
-"""How long we look for an engine before we say that there is none."""
+"""Time limit for becoming the leader or connecting to it."""
 LOCK_POLL_SECONDS = 0.03
 
 OpenLocalEngine = Callable[[], AbstractAsyncContextManager[EngineHost]]
-"""Opens the embedded engine on the folder and tells the others where it is."""
+"""Opens the local engine and writes engine.json."""
 
 
 class LeaderElection:
-    """`engine` answers the engine of the folder: ours while we hold the lock, otherwise the holder's."""
+    """Provides the engine of a data folder: the local one while this process is the leader, otherwise a remote one."""
 
     def __init__(self, folder: Path, open_local: OpenLocalEngine) -> None:
         self._folder, self._open_local = folder, open_local
         self._engine_lock = asyncio.Lock()
         self.current: EngineHost | None = None
-        """The engine that was found last, while it answers."""
+        """The engine in use; None until it is found, and after it was lost."""
         self._stack = AsyncExitStack()
         try:
             file_modes.make_folder(folder)
-            # A lock file that merely exists would outlive a killed process; only a real lock will do.
+            # No soft lock: a lock file that merely exists would outlive a killed process.
             self._lock = FileLock(
                 folder / "engine.lock", timeout=0, mode=file_modes.FILE_MODE, thread_local=False, fallback_to_soft=False
             )
@@ -57,7 +59,6 @@ class LeaderElection:
 
     @property
     def is_leader(self) -> bool:
-        """Whether this process is the engine."""
         return bool(self._lock.is_locked)
 
     async def get_engine(self) -> EngineHost:
@@ -71,14 +72,14 @@ class LeaderElection:
             await self._release()
 
     async def report_lost(self, engine: EngineHost) -> None:
-        """This engine has ended; the next call looks for another."""
+        """Drop an engine that cannot be reached any more; the next call finds another."""
         async with self._engine_lock:
             if self.current is engine:
-                log.info("the engine of this data folder has ended; looking for the next one")
+                log.info("lost the connection to the leader of this data folder; looking for the next one")
                 await self._release()
 
     async def _find_engine(self) -> EngineHost:
-        """Take the lock, or reach whoever has it; two that start at once settle it here."""
+        """Acquire the lock, or connect to its holder."""
         deadline = time.monotonic() + FIND_ENGINE_SECONDS
         while time.monotonic() < deadline:
             if self._try_lock():
@@ -87,8 +88,8 @@ class LeaderElection:
                 return engine
             await asyncio.sleep(LOCK_POLL_SECONDS)
         raise Unavailable(
-            f"Another process holds the data folder {self._folder} and does not answer",
-            hint="Wait until it has ended, or stop it; 'knowledge doctor' tells which one it is.",
+            f"Another process uses the data folder {self._folder} and does not answer",
+            hint="Wait until it has ended, or stop it; 'knowledge doctor' shows its process id.",
         )
 
     def _try_lock(self) -> bool:
@@ -108,13 +109,13 @@ class LeaderElection:
             raise
 
     async def _reach_leader(self) -> EngineHost | None:
-        card = cards.read_engine_file(self._folder)
-        if card is None:
+        engine_file = read_engine_file(self._folder)
+        if engine_file is None:
             return None
-        engine = RemoteEngine(open_http_client(card.url, card.token))
+        engine = RemoteEngine(open_http_client(engine_file.url, engine_file.token))
         try:
             await engine.status()
-        except (EngineUnreachable, Unauthenticated, RateLimited, DeadlineExceeded):  # an old card: its writer is gone
+        except (EngineUnreachable, Unauthenticated, RateLimited, DeadlineExceeded):  # a stale file: its writer is gone
             await engine.close()
             return None
         self._stack.push_async_callback(engine.close)
@@ -133,6 +134,6 @@ class LeaderElection:
 def _make_folder_error(folder: Path, error: OSError) -> KnowledgeError:
     return StorageFailed(
         f"The data folder {folder} cannot be used: {error.strerror or error}",
-        hint="Choose another one with --data or KNOWLEDGE_DATA, or give yourself the right to write there.",
+        hint="Choose another folder with --data or KNOWLEDGE_DATA, or make it writable for this user.",
         folder=str(folder),
     )
