@@ -42,11 +42,11 @@ def test_a_key_of_fewer_than_16_characters_can_be_guessed() -> None:
         ({"api_key": LONG, "mcp_api_key": LONG}, True, None),
         ({"trusted_proxies": "127.0.0.1"}, True, None),
         ({"api_key": LONG, "host": "0.0.0.0"}, True, None),
-        ({"api_key": LONG}, False, "KB_API_KEY is set, but MCP asks for no key: every user of this machine"),
-        ({"mcp_api_key": LONG}, False, "KB_MCP_API_KEY is set, but REST asks for no key"),
-        ({}, True, "There are accounts, but REST and MCP ask for no key"),
-        ({"api_key": LONG}, True, "KB_API_KEY is set and there are accounts, but MCP asks"),
-        ({"allow_open": True}, False, "KNOWLEDGE_ALLOW_OPEN is set, but REST and MCP ask for no key: everybody who"),
+        ({"api_key": LONG}, False, "KB_API_KEY is set, but MCP needs no key: every user of this machine"),
+        ({"mcp_api_key": LONG}, False, "KB_MCP_API_KEY is set, but REST needs no key"),
+        ({}, True, "There are accounts, but REST and MCP need no key"),
+        ({"api_key": LONG}, True, "KB_API_KEY is set and there are accounts, but MCP needs"),
+        ({"allow_open": True}, False, "KNOWLEDGE_ALLOW_OPEN is set, but REST and MCP need no key: anyone who"),
     ],
 )
 def test_a_side_that_is_open_beside_a_closed_one_is_named(
@@ -73,7 +73,7 @@ def test_the_doctor_warns_of_the_same_and_finds_nothing_broken(tmp_path: Path) -
     shell.run_ok("user", "add", "ada")
     printed = shell.run_ok("doctor")
     assert "warning keys: KB_MCP_API_KEY has only 5 characters" in printed and "openssl rand" in printed
-    assert "warning access: KB_MCP_API_KEY is set and there are accounts, but REST asks for no key" in printed
+    assert "warning access: KB_MCP_API_KEY is set and there are accounts, but REST needs no key" in printed
     assert "→ Set KB_API_KEY." in printed
 
 
@@ -93,7 +93,7 @@ def test_a_server_says_so_when_it_starts(tmp_path: Path) -> None:
     try:
         assert server.stderr is not None
         told = ""
-        while "KB_API_KEY has only 9 characters" not in told or "MCP asks for no key" not in told:
+        while "KB_API_KEY has only 9 characters" not in told or "MCP needs no key" not in told:
             line = server.stderr.readline()
             assert line, told
             told += line

@@ -111,12 +111,12 @@ def test_a_file_that_cannot_be_used_says_so(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("storage", "error", "words"),
     [
-        ("nonsense://x", InvalidParameter, "'nonsense' is not known"),
+        ("nonsense://x", InvalidParameter, "'nonsense' is unknown"),
         ("async+memory://", InvalidParameter, "moving window"),
-        ("redis://127.0.0.1", MissingDependency, "client is not installed"),
+        ("redis://127.0.0.1", MissingDependency, "client for the rate limit storage 'redis' is not installed"),
     ],
 )
-def test_a_storage_that_cannot_be_used_is_refused_by_a_sentence(
+def test_a_storage_that_cannot_be_used_is_refused_with_the_reason(
     storage: str, error: type[Exception], words: str, tmp_path: Path
 ) -> None:
     with pytest.raises(error, match=words):

@@ -64,7 +64,9 @@ def test_every_limit_is_a_variable_of_the_contract_and_of_ours(
 @pytest.mark.parametrize("value", ["many", "0/minute", "60", "60/fortnight", "-1/minute", "1/minute;9/hour"])
 def test_what_is_no_limit_is_refused_at_the_start_by_a_sentence(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AUTH_RATE_LIMIT", value)
-    with pytest.raises(InvalidParameter, match=r"AUTH_RATE_LIMIT is wrong.* is no limit; write one like 60/minute"):
+    with pytest.raises(
+        InvalidParameter, match=r"AUTH_RATE_LIMIT is invalid.* is not a rate limit; use for example 60/minute"
+    ):
         read_settings()
     with pytest.raises(ValidationError):
         Settings()

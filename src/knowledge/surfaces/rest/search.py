@@ -1,4 +1,4 @@
-"""POST /search, and contract 001's query as server-sent events, collection after collection."""
+"""Routes for search: POST /search, and contract 001's query as server-sent events."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ router = APIRouter(tags=["search"])
 stream_router = APIRouter(tags=["search"])
 
 [QUERY] = [tool for tool in tools.tools if tool.name == "query_knowledge"]
-"""What the stream takes is what the tool takes."""
+"""The stream has the same parameters as the tool."""
 QUERY_BODY: OpenApi = {"requestBody": {"required": True, "content": {"application/json": {"schema": QUERY.schema}}}}
 EVENT: OpenApi = {"type": "object", "properties": {"data": {"type": "string", "description": "JSON."}}}
 EVENTS: dict[int | str, OpenApi] = {
@@ -32,7 +32,7 @@ EVENTS: dict[int | str, OpenApi] = {
 
 @router.post("/search", responses=errors(404, 415))
 async def search(body: SearchBody, engine: CallerEngine) -> ResponseModel[AnswerShape]:
-    """Find the passages that answer a question, best first."""
+    """Search for passages, best first."""
     return AnswerShape.from_answer(await engine.search(body.to_query()), body.query)
 
 
@@ -42,7 +42,7 @@ async def search(body: SearchBody, engine: CallerEngine) -> ResponseModel[Answer
 async def query_stream(
     engine: CallerEngine, arguments: Annotated[dict[str, Any], Body(default_factory=dict)]
 ) -> EventStreamResponse:
-    """Search collection after collection, and stream what each answers as server-sent events."""
+    """Search one collection after another and stream the results of each as server-sent events."""
     given = parse_arguments(QUERY.arguments, arguments)
     check_query(given["query"])
     return EventStreamResponse(partial(stream_query, engine, **given))

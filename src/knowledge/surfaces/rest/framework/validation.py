@@ -1,4 +1,4 @@
-"""Words what pydantic found wrong with a request, and names the parameters that a route declares."""
+"""Turns pydantic's validation errors into ours, and lists the parameters of a route."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Problem = Mapping[str, Any]
 
 
 def refuse(problems: Sequence[Problem], valid: Iterable[str] = ()) -> KnowledgeError:
-    """The error for a request that does not fit; the first problem gives it its class."""
+    """Return the error for pydantic's problems; the first one determines its class."""
     first = problems[0]
     if first["type"] == "json_invalid":
         return not_json()
@@ -39,7 +39,7 @@ def not_json() -> Malformed:
 
 
 def parameter_names(route: APIRoute, location: str) -> dict[str, bool]:
-    """The names that a route takes in its body, or else in its query, and whether each must be given."""
+    """Return the names of a route's body or query parameters, and whether each is required."""
     declared = route.dependant.body_params if location == "body" else route.dependant.query_params
     names: dict[str, bool] = {}
     for field in declared:
@@ -53,12 +53,12 @@ def parameter_names(route: APIRoute, location: str) -> dict[str, bool]:
 
 def unknown(name: str, valid: Iterable[str]) -> UnknownParameter:
     names = sorted(valid)
-    hint = f"Known here: {', '.join(names)}." if names else "Nothing can be given here."
-    return UnknownParameter(f"'{name}' is not known here", hint=hint, parameter=name, valid=list(names))
+    hint = f"Known parameters: {', '.join(names)}." if names else "This route takes no parameters."
+    return UnknownParameter(f"Unknown parameter '{name}'", hint=hint, parameter=name, valid=list(names))
 
 
 def _name(problem: Problem) -> str:
-    """`tags[2]` for the third tag; the kinds that a union tried are left out."""
+    """Return the path of a value, such as `tags[2]`, without the members of a union that pydantic tried."""
     places = problem["loc"]
     if not places:
         return ""
