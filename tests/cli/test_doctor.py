@@ -45,13 +45,13 @@ def test_a_disk_that_is_nearly_full_is_named(settings: Settings, monkeypatch: py
     assert wrong.says.startswith("Only ") and "Free some space" in wrong.mend
 
 
-def test_a_clock_behind_the_newest_change_is_named(settings: Settings) -> None:
+def test_a_clock_behind_the_last_change_is_reported(settings: Settings) -> None:
     settings.data.mkdir()
     (settings.data / "knowledge.db").touch()
     assert [verdict.ok for verdict in doctor.check_clock(settings)] == [True]
     tomorrow = time.time() + 86_400
     os.utime(settings.data / "knowledge.db", (tomorrow, tomorrow))
-    assert "behind the newest change" in the_wrong_one(doctor.check_clock(settings)).says
+    assert "behind the last change of the database" in the_wrong_one(doctor.check_clock(settings)).says
 
 
 def test_wrong_and_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,7 +36,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_note_is_kept_and_found(shell: Shell) -> None:
-    assert "Kept as document 1" in shell.run_ok("note", "Tea is served at four in the blue room.", "--tag", "house")
+    assert "Saved as document 1" in shell.run_ok("note", "Tea is served at four in the blue room.", "--tag", "house")
     printed = shell.run_ok("search", "when", "is", "tea", "served")
     assert "Tea is served at four" in printed and "document 1, passage 0" in printed
 
@@ -50,7 +50,7 @@ def test_a_note_comes_from_standard_input_and_can_be_updated(shell: Shell) -> No
 def test_a_folder_is_added_without_what_its_ignore_file_names(shell: Shell, folder: Path) -> None:
     printed = shell.run_ok("add", folder)
     assert "Added 2 documents" in printed
-    assert "Skipped 1 file of kinds that are not read: .bin 1." in printed
+    assert "Skipped 1 file of unsupported formats: .bin 1." in printed
     assert "Skipped 1 empty file." in printed
     paths = {document["source_path"] for document in shell.run_json("show")["documents"]}
     assert paths == {str(folder / "tea.md"), str(folder / "deep" / "kettle.txt")}
@@ -94,7 +94,7 @@ def test_each_failure_is_named_with_what_to_do(shell: Shell, tmp_path: Path) -> 
     assert "Added 1 document" in result.stdout and "3 files failed:" in result.stdout
     assert f"{empty}: The file is empty." in result.stdout
     assert f"{strange}: Files named *.xyz are not supported. Supported: " in result.stdout
-    assert f"{tmp_path / 'gone.md'}: There is no such file. Check the path." in result.stdout
+    assert f"{tmp_path / 'gone.md'}: The file does not exist. Check the path." in result.stdout
 
 
 def test_labels_are_kept_with_what_is_added(shell: Shell, folder: Path) -> None:
@@ -119,13 +119,13 @@ def test_a_title_that_two_documents_have_is_refused_with_their_numbers(shell: Sh
     shell.run_ok("note", "Two cups.", "--title", "Tea")
     result = shell.run("show", "Tea")
     assert result.exit_code == cli_errors.USAGE
-    assert result.stderr == "2 documents are called 'Tea'. Use a number instead: 1, 2.\n"
+    assert result.stderr == "2 documents match 'Tea'. Use an id instead: 1, 2.\n"
 
 
 def test_what_is_not_there_is_said_in_a_sentence(shell: Shell) -> None:
     result = shell.run("show", "nowhere.pdf")
     assert (result.exit_code, result.stdout) == (cli_errors.NOT_FOUND, "")
-    assert result.stderr.startswith("No document is called 'nowhere.pdf'. ")
+    assert result.stderr.startswith("There is no document 'nowhere.pdf'. ")
     assert shell.run("read", "99").exit_code == cli_errors.NOT_FOUND
 
 
@@ -155,7 +155,7 @@ def test_an_explanation_is_a_small_table(shell: Shell) -> None:
 def test_nothing_found_is_no_failure(shell: Shell) -> None:
     result = shell.run("search", "tea", "--mode", "text")
     assert (result.exit_code, result.stdout) == (cli_errors.OK, "")
-    assert "Nothing was found." in result.stderr
+    assert "No results." in result.stderr
 
 
 def test_there_is_no_passage_to_open_where_none_was_found(shell: Shell) -> None:

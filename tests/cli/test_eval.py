@@ -69,7 +69,7 @@ def test_a_run_is_compared_with_the_last_one(shell: Shell, tmp_path: Path) -> No
     last = shell.run_json("eval", file)["last"]
     assert (last["ndcg"], last["questions"], last["better"], last["worse"]) == (0, 1, ["milk in the blue room"], [])
     assert last["ndcg_difference"] == {"mean": 1.0, "low": 1.0, "high": 1.0}
-    assert "within the noise" in shell.run_ok("eval", file)
+    assert "not significant" in shell.run_ok("eval", file)
     assert shell.run_json("eval", file, "--mode", "text")["last"] is None
 
 
@@ -106,10 +106,10 @@ def test_a_script_can_ask_for_a_least_quality(shell: Shell, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("name", "text", "says"),
     [
-        ("q.jsonl", '{"question": "tea"}', "line 1 does not say what is expected"),
+        ("q.jsonl", '{"question": "tea"}', "line 1 has no expected answer"),
         ("q.jsonl", '{"question": "tea", "document": 1}\n{"document": 2}', "line 2 has no question"),
         ("q.jsonl", '{"question": ', "line 1"),
-        ("q.jsonl", "[]", "is not an entry"),
+        ("q.jsonl", "[]", "is not an object"),
         ("q.yaml", "question: tea", "not a list"),
         ("q.yaml", "- [", "cannot be read"),
         ("q.csv", "question,document\n", "no question"),

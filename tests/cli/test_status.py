@@ -29,7 +29,7 @@ def test_a_failed_job_is_listed_with_its_reason(shell: Shell, tmp_path: Path) ->
     broken = tmp_path / "broken.json"
     broken.write_text("   ")
     assert shell.run("add", broken).exit_code == cli_errors.FAILED
-    assert "There are no such jobs." in shell.run("jobs", "--status", "queued").stderr
+    assert "No jobs found." in shell.run("jobs", "--status", "queued").stderr
     failed = shell.run_json("jobs", "--status", "failed")["jobs"]
     assert [job["filename"] for job in failed] == ["broken.json"]
     assert failed[0]["error"]["message"] in shell.run_ok("jobs", "show", failed[0]["id"])
@@ -74,7 +74,7 @@ def test_status_tells_how_much_there_is(shell: Shell) -> None:
 
 def test_verify_is_clean_until_a_file_is_lost(shell: Shell, settings: Settings) -> None:
     shell.run_ok("note", "Tea.")
-    assert shell.run_ok("verify") == "Everything agrees: store, index and files.\n"
+    assert shell.run_ok("verify") == "No problems found: database, index and files are consistent.\n"
     for path in (settings.data / "files").rglob("*"):
         if path.is_file():
             path.unlink()
@@ -94,7 +94,7 @@ def test_reindex_moves_to_another_model(shell: Shell) -> None:
     assert shell.run_json("reindex", "--model", "other") == {"reindexed": True, "model": "other"}
     assert shell.run_json("search", "tea", "--mode", "vector")["returned"] == 1
     assert "other, 64 dimensions" in shell.run_ok("status")
-    assert "The model other answers now" in shell.run_ok("reindex", "--model", "other")
+    assert "The model other is in use" in shell.run_ok("reindex", "--model", "other")
     assert shell.run("reindex", "--model", "none").exit_code == cli_errors.USAGE
     assert shell.run("reindex", "--no-wait").exit_code == cli_errors.USAGE
 

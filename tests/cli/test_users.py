@@ -72,14 +72,14 @@ def test_who_is_disabled_is_let_in_again_when_that_is_undone(shell: Shell, local
     key = shell.run_ok("user", "add", "ada").strip()
     shell.run_ok("user", "disable", "ada")
     assert asyncio.run(local.accounts.find_by_key(key)) is None
-    assert shell.run_ok("user", "disable", "ada", "--undo") == f"ada is let in again.{os.linesep}"
+    assert shell.run_ok("user", "disable", "ada", "--undo") == f"ada is enabled.{os.linesep}"
     assert asyncio.run(local.accounts.find_by_key(key)) is not None
 
 
 def test_an_account_is_removed_with_all_that_it_owns(shell: Shell, local: LocalEngine) -> None:
     asyncio.run(write_down(local, shell.run_ok("user", "add", "ada").strip()))
     assert shell.run("user", "remove", "ada").exit_code == cli_errors.USAGE, "nobody was there to be asked"
-    assert shell.run_ok("user", "remove", "ada", "--yes").startswith("Removed them with 1 document")
+    assert shell.run_ok("user", "remove", "ada", "--yes").startswith("Deleted the account with 1 document")
     assert shell.run_json("user", "list") == {"accounts": []}
     shell.run_ok("verify")
 
