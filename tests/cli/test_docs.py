@@ -1,4 +1,4 @@
-"""Every `knowledge` command in the docs is one that we understand."""
+"""Every `knowledge` command in the docs can be parsed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def commands(page: Path) -> Iterator[str]:
 
 
 def parsed(words: list[str], command: click.Command, context: click.Context) -> None:
-    """Read a command line as click would, down to the last command, without running it."""
+    """Parse a command line with click, including subcommands, without running it."""
     below = command.make_context(words[0], words[1:], parent=context, resilient_parsing=False)
     with below:
         if isinstance(command, click.Group) and below._protected_args:
@@ -39,7 +39,7 @@ def parsed(words: list[str], command: click.Command, context: click.Context) -> 
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_the_commands_in_the_docs_are_understood(page: Path) -> None:
+def test_the_commands_in_the_docs_can_be_parsed(page: Path) -> None:
     for line in commands(page):
         words = [word for word in shlex.split(line.partition("<")[0]) if word]
         if len(words) > 1 and not words[1].isupper():

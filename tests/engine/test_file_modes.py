@@ -1,4 +1,4 @@
-"""The data folder and backups are readable for their owner alone, whatever the umask and whatever was there before."""
+"""The data folder and backups are readable for their owner only, with any umask and for older folders."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def usual_umask() -> Iterator[None]:
 
 
 def open_to_others(folder: Path) -> dict[str, str]:
-    """The paths that somebody else could read or enter."""
+    """Return the paths that other users can read or enter."""
     paths = [folder, *folder.rglob("*")]
     modes = {str(path): stat.S_IMODE(path.lstat().st_mode) for path in paths if not path.is_symlink()}
     return {path: oct(mode) for path, mode in modes.items() if mode & 0o077}
@@ -48,7 +48,7 @@ async def use(engine: LocalEngine) -> bytes:
     return b"".join([piece async for piece in (await engine.backup()).pieces])
 
 
-async def test_whatever_is_made_in_a_new_data_folder_is_private(settings: Settings, parsers: SharedParsers) -> None:
+async def test_everything_in_a_new_data_folder_is_private(settings: Settings, parsers: SharedParsers) -> None:
     engine = make_test_engine(settings, parsers=parsers)
     engine.start()
     await use(engine)
@@ -87,7 +87,7 @@ async def test_a_restored_folder_is_private(settings: Settings, parsers: SharedP
     assert open_to_others(home) == {}
 
 
-def test_a_backup_is_private_and_what_commands_make_is_too(tmp_path: Path) -> None:
+def test_backups_and_files_of_commands_are_private(tmp_path: Path) -> None:
     data, target = tmp_path / "data", tmp_path / "all.tar"
     shell = Shell({"KNOWLEDGE_EMBEDDING": "none"})
     shell.run_ok("note", "Tea is at four.", "--data", data)
@@ -105,8 +105,8 @@ print(oct(os.umask(0o022)))
 """
 
 
-def test_a_command_leaves_the_umask_as_it_was(tmp_path: Path) -> None:
-    """In a process of its own: an engine of another test would hold the umask of this one."""
+def test_a_command_restores_the_umask(tmp_path: Path) -> None:
+    """Runs in a child process, because an engine of another test would change the umask."""
     command = [sys.executable, "-c", UMASK, str(tmp_path / "data")]
     environment = {**os.environ, "KNOWLEDGE_EMBEDDING": "none"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
@@ -128,7 +128,7 @@ asyncio.run(main())
 """
 
 
-async def test_what_a_killed_backup_left_is_gone_after_the_next_start(
+async def test_leftovers_of_a_killed_backup_are_removed_at_the_next_start(
     settings: Settings, parsers: SharedParsers
 ) -> None:
     environment = {**os.environ, "KNOWLEDGE_FAILPOINT": "backup.member:2"}

@@ -1,4 +1,4 @@
-"""Start and `doctor` warn of keys that can be guessed, and of a side that is open beside one that is closed."""
+"""`serve` and `doctor` warn about short keys, and about a surface without a key beside one with a key."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_key_of_fewer_than_16_characters_can_be_guessed() -> None:
         ({"allow_open": True}, False, "KNOWLEDGE_ALLOW_OPEN is set, but REST and MCP need no key: anyone who"),
     ],
 )
-def test_a_side_that_is_open_beside_a_closed_one_is_named(
+def test_a_surface_without_a_key_beside_one_with_a_key_is_reported(
     given: dict[str, object], accounts: bool, expected: str | None
 ) -> None:
     told = [exposure.message for exposure in find_open_surfaces(settings(**given), accounts=accounts)]
@@ -67,7 +67,7 @@ async def test_accounts_on_an_open_server_are_warned_of_at_start(
     assert "There are accounts, but REST and MCP" in caplog.text and "Set KB_API_KEY and KB_MCP_API_KEY" in caplog.text
 
 
-def test_the_doctor_warns_of_the_same_and_finds_nothing_broken(tmp_path: Path) -> None:
+def test_the_doctor_has_the_same_warnings_and_no_problem(tmp_path: Path) -> None:
     place = {"KNOWLEDGE_EMBEDDING": "none", "KNOWLEDGE_PORT": "0", "KNOWLEDGE_DATA": str(tmp_path / "data")}
     shell = Shell({**place, "KB_MCP_API_KEY": "short"})
     shell.run_ok("user", "add", "ada")
@@ -77,13 +77,13 @@ def test_the_doctor_warns_of_the_same_and_finds_nothing_broken(tmp_path: Path) -
     assert "→ Set KB_API_KEY." in printed
 
 
-def test_a_key_that_is_only_sent_draws_no_warning(tmp_path: Path) -> None:
+def test_a_key_for_a_remote_engine_is_not_warned_about(tmp_path: Path) -> None:
     sent = Shell({"KB_ENGINE_URL": "http://127.0.0.1:9", "KB_API_KEY": "short", "KB_MCP_API_KEY": "brief"})
     printed = sent.run("doctor", "--data", tmp_path / "data").stdout
     assert "KB_MCP_API_KEY has only" in printed and "KB_API_KEY has only" not in printed
 
 
-def test_a_server_says_so_when_it_starts(tmp_path: Path) -> None:
+def test_a_server_logs_the_warnings_when_it_starts(tmp_path: Path) -> None:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("KNOWLEDGE_", "KB_"))}
     given = {"KNOWLEDGE_EMBEDDING": "none", "KNOWLEDGE_PORT": "0", "KB_API_KEY": "change-me"}
     command = [sys.executable, "-m", "knowledge", "serve", "--data", str(tmp_path / "data")]

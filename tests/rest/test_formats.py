@@ -1,4 +1,4 @@
-"""Every format over REST: what it is, what it says about itself, and where each of its passages stands."""
+"""Every format over REST: type, metadata, and the place of each passage."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ UNDATED = ("epub", "rst", "ipynb", "csv", "svg", "msg")
 
 
 @pytest.mark.parametrize("kind", CASES)
-async def test_a_document_says_what_it_is_and_where_its_passages_stand(
+async def test_a_document_has_its_metadata_and_the_places_of_its_passages(
     http: httpx.AsyncClient, local: LocalEngine, kind: str
 ) -> None:
     facts, (page, heading, words) = CASES[kind]
@@ -87,7 +87,7 @@ async def test_a_document_says_what_it_is_and_where_its_passages_stand(
         assert shown["metadata"]["created"].startswith("2024-03-01")
 
 
-async def test_the_way_a_document_was_read_is_told(http: httpx.AsyncClient, local: LocalEngine) -> None:
+async def test_the_extraction_method_of_a_document_is_reported(http: httpx.AsyncClient, local: LocalEngine) -> None:
     image = documents.encode_image(documents.draw_picture(*SENTENCES), "PNG")
     whole = documents.Pdf()
     whole.picture(documents.draw_picture(*SENTENCES, size=(1654, 2339)))
@@ -96,7 +96,7 @@ async def test_the_way_a_document_was_read_is_told(http: httpx.AsyncClient, loca
     assert methods == {"a.png": "image_analysis", "a.pdf": "ocr", "b.pdf": "mixed", "a.txt": "text_extraction"}
 
 
-async def test_a_page_that_fails_is_named_and_the_document_is_partial(
+async def test_a_failed_page_is_reported_and_the_document_is_partial(
     http: httpx.AsyncClient, local: LocalEngine
 ) -> None:
     content = documents.make_epub({"a.xhtml": "<h1>One</h1><p>It began.</p>", "b.xhtml": "<p>It ended.</p>"})
@@ -107,14 +107,14 @@ async def test_a_page_that_fails_is_named_and_the_document_is_partial(
     assert "Chapter 2 could not be read" in str(shown["warnings"])
 
 
-async def test_a_page_that_cannot_be_recognised_is_named_and_the_others_are_read(
+async def test_a_page_on_which_ocr_fails_is_reported_and_the_others_are_read(
     http: httpx.AsyncClient, local: LocalEngine
 ) -> None:
     made = documents.Pdf()
     made.text((72, 760, 11, "The first page has words of its own."))
     half = Image.new("L", (200, 20), 255)
     half.paste(0, (0, 0, 100, 20))
-    made.picture(half, size=(60_000, 4))  # so thin that nothing is left of it at any size that can be recognised
+    made.picture(half, size=(60_000, 4))  # too thin for OCR at any size
     made.picture(documents.draw_picture(*SENTENCES, size=(1654, 2339)))
     shown = await added(http, local, "a.pdf", made.to_bytes())
     assert (shown["status"], shown["method"], shown["page_count"]) == ("partial", "mixed", 3)

@@ -1,4 +1,4 @@
-"""Searching over REST."""
+"""Search over REST."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def test_filters_narrow_what_is_found(http: httpx.AsyncClient) -> None:
     assert await found(http, query="tea milk", threshold=0.999) != ["Green", "Milk", "Tea"]
 
 
-async def test_each_mode_answers_and_says_which_it_was(http: httpx.AsyncClient) -> None:
+async def test_each_mode_answers_with_its_name(http: httpx.AsyncClient) -> None:
     for body, mode in (({"fts_only": True}, "text"), ({"vec_only": True}, "vector"), ({"mode": "hybrid"}, "hybrid")):
         answer: Json = (await http.post("/search", json={"query": "green tea", **body})).json()
         assert (answer["mode"], answer["results"][0]["text"].split()[0]) == (mode, "Green")
@@ -72,7 +72,7 @@ async def test_pages_follow_each_other_without_repeats(http: httpx.AsyncClient) 
     assert sorted(word for page in pages for word in page) == ["Green", "Milk", "Tea"]
 
 
-async def test_an_explanation_comes_when_it_is_asked_for(http: httpx.AsyncClient) -> None:
+async def test_explain_adds_an_explanation(http: httpx.AsyncClient) -> None:
     plain: Json = (await http.post("/search", json={"query": "tea"})).json()
     explained: Json = (await http.post("/search", json={"query": "tea", "explain": True})).json()
     assert plain["results"][0]["explanation"] is None
@@ -100,13 +100,13 @@ async def test_an_explanation_comes_when_it_is_asked_for(http: httpx.AsyncClient
         ({"query": "tea", "fts_only": True, "vec_only": True}, "invalid"),
     ],
 )
-async def test_a_search_that_makes_no_sense_is_refused(http: httpx.AsyncClient, body: Json, code: str) -> None:
+async def test_an_invalid_search_is_refused(http: httpx.AsyncClient, body: Json, code: str) -> None:
     reply = await http.post("/search", json=body)
     assert (reply.status_code, reply.json()["error"]["code"]) == (422, code)
     assert reply.json()["error"]["hint"]
 
 
-async def test_an_unknown_field_is_named_with_the_known_ones(http: httpx.AsyncClient) -> None:
+async def test_an_unknown_field_is_reported_with_the_known_ones(http: httpx.AsyncClient) -> None:
     error = (await http.post("/search", json={"query": "tea", "limit": 5})).json()["error"]
     assert "limit" in error["message"]
     assert "top" in error["details"]["valid"]
