@@ -178,7 +178,7 @@ async def test_a_stalled_body_gets_408_and_the_connection_is_closed() -> None:
         answer = await client.rest()
         assert answer.startswith(b"HTTP/1.1 408 ")
         error = json.loads(answer.partition(b"\r\n\r\n")[2])["error"]
-        assert "body did not arrive" in error["message"] and "KNOWLEDGE_BODY_TIMEOUT_S" in error["hint"]
+        assert "request body timed out" in error["message"] and "KNOWLEDGE_BODY_TIMEOUT_S" in error["hint"]
 
 
 async def test_a_body_below_the_minimum_rate_is_cut_off() -> None:
