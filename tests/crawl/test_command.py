@@ -18,7 +18,7 @@ def shell(local: LocalEngine, settings: Settings) -> Iterator[Shell]:
         yield Shell({"KNOWLEDGE_ENGINE_URL": address})
 
 
-def test_a_crawl_ends_with_the_honest_table(shell: Shell, site: WebSite) -> None:
+def test_a_crawl_ends_with_a_table_of_its_pages(shell: Shell, site: WebSite) -> None:
     site.put_page("/", "/a", "/missing", "/photo.png", "https://example.com/")
     site.put_page("/a")
     result = shell.run("crawl", site.url + "/", "--recursive")
@@ -26,8 +26,8 @@ def test_a_crawl_ends_with_the_honest_table(shell: Shell, site: WebSite) -> None
     lines = [line.split()[:2] for line in result.stdout.splitlines()[1:]]
     assert lines == [["created", site.url + "/"], ["created", site.url + "/a"], ["failed", site.url + "/missing"]]
     assert "HTTP 404" in result.stdout
-    assert "1 address skipped: off-site." in result.stderr
-    assert "1 address skipped: unsupported type." in result.stderr
+    assert "1 URL skipped: off-site." in result.stderr
+    assert "1 URL skipped: unsupported type." in result.stderr
     assert "2 pages crawled (2 new, 0 changed, 0 unchanged), 1 failed, 2 skipped." in result.stderr
 
 

@@ -195,7 +195,7 @@ def test_ctrl_c_stops_cleanly_and_says_what_was_kept(person: Person) -> None:
     again = person.sees("knowledge add papers", **plain)
     assert re.search(r"Added \d+ documents", again) and "failed" not in again
     assert re.search(r"documents +200\b", person.sees("knowledge status", **plain))
-    assert "Everything agrees" in person.sees("knowledge verify", **plain)
+    assert "No problems found" in person.sees("knowledge verify", **plain)
 
 
 def test_a_watch_follows_the_folder_until_ctrl_c(person: Person) -> None:

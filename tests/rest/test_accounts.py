@@ -43,7 +43,7 @@ async def http(local: LocalEngine, settings: Settings) -> AsyncIterator[httpx.As
 
 @pytest.fixture
 def join(http: httpx.AsyncClient) -> Join:
-    async def joined(username: str) -> httpx.AsyncClient:
+    async def register_client(username: str) -> httpx.AsyncClient:
         """Register a user and return an HTTP client with their key."""
         given = {"username": username, "password": PASSWORD}
         if username == ADMIN:
@@ -53,14 +53,14 @@ def join(http: httpx.AsyncClient) -> Join:
         key = (await http.post("/user/login", json=given)).json()["api_key"]
         return httpx.AsyncClient(transport=http._transport, base_url=http.base_url, headers={"X-API-Key": key})
 
-    return joined
+    return register_client
 
 
 def code(reply: httpx.Response) -> tuple[int, str]:
     return reply.status_code, reply.json()["error"]["code"]
 
 
-async def ended(local: LocalEngine, http: httpx.AsyncClient, accepted: httpx.Response) -> Json:
+async def wait_for_job(local: LocalEngine, http: httpx.AsyncClient, accepted: httpx.Response) -> Json:
     assert accepted.status_code == 202, accepted.text
     address = f"/jobs/{accepted.json()['job_id']}"
     starter = Scope((await http.get(address)).json()["owner"])
@@ -168,7 +168,7 @@ async def test_a_file_is_uploaded_to_a_corpus(join: Join, local: LocalEngine) ->
     ada, bob = await join("ada"), await join("bob")
     corpus = (await ada.post("/corpuses", json={"name": "law"})).json()["id"]
     sent = {"file": ("breach.md", b"# Breach\n\nthe penalties", "text/markdown")}
-    job = await ended(local, ada, await ada.post(f"/corpuses/{corpus}/upload", files=sent, data={"tags": "a,b"}))
+    job = await wait_for_job(local, ada, await ada.post(f"/corpuses/{corpus}/upload", files=sent, data={"tags": "a,b"}))
     assert job["status"] == "completed"
     assert (await ada.get(f"/corpuses/{corpus}")).json()["document_count"] == 1
     assert code(await ada.post(f"/corpuses/{corpus}/upload", files=sent)) == (409, "duplicate")
@@ -205,7 +205,7 @@ async def test_a_job_uid_of_somebody_else_looks_unused(join: Join, http: httpx.A
     again = await bob.post("/jobs", json={"note": "tea in the garden", "job_uid": uid})
     assert again.json()["job_id"] == taken.json()["job_id"], "for its owner it is still the same job"
     for person, job in ((ada, hers), (bob, taken)):
-        assert (await ended(local, person, job))["uid"] == uid
+        assert (await wait_for_job(local, person, job))["uid"] == uid
         assert (await person.get(f"/jobs/{uid}")).json()["id"] == job.json()["job_id"]
     assert code(await bob.get(f"/jobs/{hers.json()['job_id']}")) == (404, "job_not_found")
     assert code(await bob.post(f"/jobs/{hers.json()['job_id']}/cancel")) == (404, "job_not_found")
@@ -225,7 +225,7 @@ async def test_permissions_are_granted_and_revoked(join: Join, local: LocalEngin
     sent = {"file": ("a.md", b"a clause")}
     assert code(await bob.post(f"{address}/upload", files=sent)) == (403, "insufficient_permissions")
     await ada.post(f"{address}/permissions", json={"username": "bob", "permission": "write"})
-    assert (await ended(local, bob, await bob.post(f"{address}/upload", files=sent)))["status"] == "completed"
+    assert (await wait_for_job(local, bob, await bob.post(f"{address}/upload", files=sent)))["status"] == "completed"
     gone = await ada.request("DELETE", f"{address}/permissions", json={"username": "bob"})
     assert gone.json() == {"permissions": []}
     assert code(await bob.get(address)) == (404, "corpus_not_found")
@@ -277,19 +277,21 @@ async def test_an_account_cannot_exceed_its_quota(join: Join, local: LocalEngine
     set_quota(local, Quota(documents=2, bytes=1 << 10))
     ada, bob = await join("ada"), await join("bob")
     for text in ("one tea", "two teas"):
-        assert (await ended(local, ada, await ada.post("/jobs", json={"note": text, "source_path": text})))[
+        assert (await wait_for_job(local, ada, await ada.post("/jobs", json={"note": text, "source_path": text})))[
             "document_id"
         ]
     assert code(await ada.post("/jobs", json={"note": "three teas"})) == (403, "quota_exceeded")
     replaced = await ada.post("/jobs", json={"note": "one more tea", "source_path": "one tea"})
-    assert (await ended(local, ada, replaced))["status"] == "completed", "another version takes the place of the first"
+    assert (await wait_for_job(local, ada, replaced))["status"] == "completed", (
+        "another version takes the place of the first"
+    )
     assert code(await bob.post("/jobs", json={"note": "tea " * 1000})) == (403, "quota_exceeded")
     corpus = (await ada.post("/corpuses", json={"name": "law"})).json()["id"]
     await ada.post(f"/corpuses/{corpus}/permissions", json={"username": "bob", "permission": "write"})
     refused = await bob.post(f"/corpuses/{corpus}/upload", files={"file": ("a.md", b"a clause")})
     assert code(refused) == (403, "quota_exceeded"), "what is added to a corpus is its owner's"
     assert (await bob.get("/jobs")).json()["total"] == 0
-    own = (await ended(local, bob, await bob.post("/jobs", json={"note": "a tea of my own"})))["document_id"]
+    own = (await wait_for_job(local, bob, await bob.post("/jobs", json={"note": "a tea of my own"})))["document_id"]
     moved = await bob.patch(f"/documents/{own}", json={"collection": corpus})
     assert code(moved) == (403, "quota_exceeded"), "and so is what is moved there"
     assert (await bob.get(f"/documents/{own}")).status_code == 200

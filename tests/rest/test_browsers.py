@@ -19,7 +19,7 @@ from tests.contracts.app_server import serve_app
 OWN, LISTED = "http://127.0.0.1:8000", "https://page.example"
 
 
-async def who(scope: Scope, receive: Receive, send: Send) -> None:
+async def answer_caller(scope: Scope, receive: Receive, send: Send) -> None:
     """An application that answers with its caller."""
     if scope["type"] == "websocket":
         await send({"type": "websocket.accept"})
@@ -28,7 +28,7 @@ async def who(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 def guard(**given: object) -> ASGIApp:
-    return wrap_in_guard(who, Settings.model_validate({"cors_origins": LISTED, **given}))
+    return wrap_in_guard(answer_caller, Settings.model_validate({"cors_origins": LISTED, **given}))
 
 
 async def is_let_in(

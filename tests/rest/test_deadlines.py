@@ -135,7 +135,7 @@ class Running:
 
 
 @asynccontextmanager
-async def served(limits: ConnectionLimits) -> AsyncIterator[Running]:
+async def serve(limits: ConnectionLimits) -> AsyncIterator[Running]:
     sockets = open_sockets("127.0.0.1", 0)
     server = make_server(APP, limits)
     server.config.timeout_graceful_shutdown = 1
@@ -152,19 +152,19 @@ GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
 async def test_slow_headers_are_cut_off_at_the_deadline() -> None:
-    async with served(QUICK) as running:
+    async with serve(QUICK) as running:
         client = await running.client()
         client.writer.write(b"GET / HTTP/1.1\r\nHost: x\r\nX-Slow: ")
         assert SHORT_SECONDS * 0.9 < await client.drip(b"a") < LIMIT / 2
 
 
 async def test_a_connection_that_sends_nothing_is_closed_at_the_same_deadline() -> None:
-    async with served(QUICK) as running:
+    async with serve(QUICK) as running:
         assert await (await running.client()).rest() == b""
 
 
 async def test_the_second_request_of_a_connection_has_the_deadline_too() -> None:
-    async with served(QUICK) as running:
+    async with serve(QUICK) as running:
         client = await running.client()
         assert b"hello" in await client.ask(GET)
         client.writer.write(b"GET / HTTP/1.1\r\nX-Slow: ")
@@ -172,7 +172,7 @@ async def test_the_second_request_of_a_connection_has_the_deadline_too() -> None
 
 
 async def test_a_stalled_body_gets_408_and_the_connection_is_closed() -> None:
-    async with served(QUICK) as running:
+    async with serve(QUICK) as running:
         client = await running.client()
         client.writer.write(b"POST /length HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nabc")
         answer = await client.rest()
@@ -182,14 +182,14 @@ async def test_a_stalled_body_gets_408_and_the_connection_is_closed() -> None:
 
 
 async def test_a_body_below_the_minimum_rate_is_cut_off() -> None:
-    async with served(QUICK) as running:
+    async with serve(QUICK) as running:
         client = await running.client()
         client.writer.write(b"POST /length HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n")
         assert await client.drip(b"a") < LIMIT / 2
 
 
 async def test_a_long_upload_succeeds_while_it_makes_progress() -> None:
-    async with served(QUICK) as running:
+    async with serve(QUICK) as running:
         client = await running.client()
         client.writer.write(b"POST /length HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 20000\r\n\r\n")
         for _ in range(10):
@@ -199,14 +199,14 @@ async def test_a_long_upload_succeeds_while_it_makes_progress() -> None:
 
 
 async def test_an_unread_body_does_not_hold_the_connection() -> None:
-    async with served(QUICK) as running:
+    async with serve(QUICK) as running:
         client = await running.client()
         assert b"401" in await client.ask(b"POST /refuse HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n")
         assert await client.drip(b"a") < LIMIT / 2
 
 
 async def test_an_idle_connection_is_closed_after_the_keep_alive_time() -> None:
-    async with served(QUICK) as running:
+    async with serve(QUICK) as running:
         client = await running.client()
         await client.ask(GET)
         started = time.monotonic()
@@ -215,7 +215,7 @@ async def test_an_idle_connection_is_closed_after_the_keep_alive_time() -> None:
 
 
 async def test_a_client_that_does_not_read_its_response_is_disconnected() -> None:
-    async with served(QUICK) as running:
+    async with serve(QUICK) as running:
         client = await running.client()
         client.writer.write(b"GET /flood HTTP/1.1\r\nHost: x\r\n\r\n")
         await running.count(1)
@@ -223,7 +223,7 @@ async def test_a_client_that_does_not_read_its_response_is_disconnected() -> Non
 
 
 async def test_streams_and_websockets_outlive_every_deadline_and_count_as_connections() -> None:
-    async with served(QUICK) as running, httpx.AsyncClient(timeout=LIMIT) as http:
+    async with serve(QUICK) as running, httpx.AsyncClient(timeout=LIMIT) as http:
         async with websockets.connect(f"ws://127.0.0.1:{running.port}/echo") as socket:
             streamed = await http.get(f"{running.url}/stream")
             assert streamed.text == "first\nlast\n"
@@ -234,7 +234,7 @@ async def test_streams_and_websockets_outlive_every_deadline_and_count_as_connec
 
 
 async def test_at_the_limit_a_new_connection_evicts_an_idle_one() -> None:
-    async with served(ConnectionLimits(total=8, per_address=4)) as running:
+    async with serve(ConnectionLimits(total=8, per_address=4)) as running:
         silent = [await running.client() for _ in range(4)]
         assert b"hello" in await (await running.client()).ask(GET)
         assert await silent[0].rest() == b""
@@ -244,7 +244,7 @@ async def test_at_the_limit_a_new_connection_evicts_an_idle_one() -> None:
 
 
 async def test_one_address_cannot_evict_the_streams_of_another() -> None:
-    async with served(ConnectionLimits(total=8, per_address=4)) as running, httpx.AsyncClient() as http:
+    async with serve(ConnectionLimits(total=8, per_address=4)) as running, httpx.AsyncClient() as http:
         held = [await running.client("127.0.0.2") for _ in range(4)]
         for client in held:
             client.writer.write(b"GET /stream HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -262,7 +262,7 @@ async def test_a_trusted_proxy_is_exempt_from_the_limit_per_address() -> None:
     )
     limits = ConnectionLimits.from_settings(settings, 1024)
     assert (limits.total, limits.per_address) == (8, 2)
-    async with served(limits) as running:
+    async with serve(limits) as running:
         proxied = [await running.client("127.0.0.2") for _ in range(6)]
         for client in proxied:
             assert b"hello" in await client.ask(GET)

@@ -55,9 +55,15 @@ async def test_passages_can_be_paged(http: httpx.AsyncClient, local: LocalEngine
 
 async def test_the_list_is_filtered_sorted_and_paged(http: httpx.AsyncClient, local: LocalEngine) -> None:
     for name in ("alpha", "beta", "gamma"):
-        shelf = "memory" if name == "beta" else "documents"
+        name_of_collection = "memory" if name == "beta" else "documents"
         await note(
-            http, local, f"{name} text", title=name, tags=[name], collection=shelf, source_path=f"notes/{name}.md"
+            http,
+            local,
+            f"{name} text",
+            title=name,
+            tags=[name],
+            collection=name_of_collection,
+            source_path=f"notes/{name}.md",
         )
 
     async def titles(**params: str | int) -> list[str]:
@@ -160,17 +166,17 @@ async def test_only_notes_are_updated(http: httpx.AsyncClient, local: LocalEngin
 async def test_a_collection_is_created_changed_and_removed(http: httpx.AsyncClient, local: LocalEngine) -> None:
     made = await http.post("/collections", json={"title": "Tea & Milk", "description": "hot", "metadata": {"a": 1}})
     assert made.status_code == 201
-    shelf: Json = made.json()
-    assert (shelf["title"], shelf["document_count"], shelf["curation"]) == ("Tea & Milk", 0, None)
-    await note(http, local, "Tea", collection=shelf["name"])
-    for ref in (shelf["name"], shelf["id"], shelf["uid"], f"collection:{shelf['name']}"):
+    created: Json = made.json()
+    assert (created["title"], created["document_count"], created["curation"]) == ("Tea & Milk", 0, None)
+    await note(http, local, "Tea", collection=created["name"])
+    for ref in (created["name"], created["id"], created["uid"], f"collection:{created['name']}"):
         assert (await http.get(f"/collections/{ref}")).json()["document_count"] == 1
-    changed = await http.patch(f"/collections/{shelf['name']}", json={"description": "cold"})
+    changed = await http.patch(f"/collections/{created['name']}", json={"description": "cold"})
     assert changed.json()["description"] == "cold"
     listed: Json = (await http.get("/collections")).json()
-    assert shelf["name"] in [collection["name"] for collection in listed["collections"]]
-    assert (await http.delete(f"/collections/{shelf['name']}")).json()["documents"] == 1
-    gone = await http.get(f"/collections/{shelf['name']}")
+    assert created["name"] in [collection["name"] for collection in listed["collections"]]
+    assert (await http.delete(f"/collections/{created['name']}")).json()["documents"] == 1
+    gone = await http.get(f"/collections/{created['name']}")
     assert (gone.status_code, gone.json()["error"]["code"]) == (404, "collection_not_found")
 
 

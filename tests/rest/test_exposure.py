@@ -52,8 +52,8 @@ def test_a_key_of_fewer_than_16_characters_can_be_guessed() -> None:
 def test_a_surface_without_a_key_beside_one_with_a_key_is_reported(
     given: dict[str, object], accounts: bool, expected: str | None
 ) -> None:
-    told = [exposure.message for exposure in find_open_surfaces(settings(**given), accounts=accounts)]
-    assert [says[: len(expected or "")] for says in told] == ([] if expected is None else [expected])
+    messages = [exposure.message for exposure in find_open_surfaces(settings(**given), accounts=accounts)]
+    assert [message[: len(expected or "")] for message in messages] == ([] if expected is None else [expected])
 
 
 async def test_accounts_on_an_open_server_are_warned_of_at_start(
@@ -92,11 +92,11 @@ def test_a_server_logs_the_warnings_when_it_starts(tmp_path: Path) -> None:
     limit.start()
     try:
         assert server.stderr is not None
-        told = ""
-        while "KB_API_KEY has only 9 characters" not in told or "MCP needs no key" not in told:
+        printed = ""
+        while "KB_API_KEY has only 9 characters" not in printed or "MCP needs no key" not in printed:
             line = server.stderr.readline()
-            assert line, told
-            told += line
+            assert line, printed
+            printed += line
     finally:
         limit.cancel()
         server.terminate()

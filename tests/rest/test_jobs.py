@@ -27,7 +27,7 @@ async def http(local: LocalEngine) -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
-async def ended(http: httpx.AsyncClient, local: LocalEngine, reply: httpx.Response) -> Json:
+async def wait_for_job(http: httpx.AsyncClient, local: LocalEngine, reply: httpx.Response) -> Json:
     assert reply.status_code == 202, reply.text
     await local.wait(reply.json()["job_id"], SECONDS)
     job: Json = (await http.get(f"/jobs/{reply.json()['job_id']}")).json()
@@ -53,7 +53,7 @@ async def test_a_file_in_a_form_becomes_a_document(http: httpx.AsyncClient, loca
     reply = await http.post("/jobs", data=fields, files={"file": ("tea.md", b"# Tea\n\nat noon")})
     assert set(reply.json()) >= {"job_id", "status", "filename"}
     assert reply.json()["filename"] == "tea.md"
-    shown = await document(http, await ended(http, local, reply))
+    shown = await document(http, await wait_for_job(http, local, reply))
     assert (shown["title"], shown["doc_type"], shown["kind"]) == ("Tea", "md", "file")
     assert shown["tags"] == ["collection:memory", "drink", "hot"] or shown["tags"] == [
         "collection:memory",
@@ -68,7 +68,7 @@ async def test_tags_of_a_form_are_read_in_every_notation(
     http: httpx.AsyncClient, local: LocalEngine, tags: list[str]
 ) -> None:
     reply = await http.post("/jobs", data={"note": "tea", "tags": tags})
-    shown = await document(http, await ended(http, local, reply))
+    shown = await document(http, await wait_for_job(http, local, reply))
     assert shown["tags"] == ["collection:documents", "a", "b"]
 
 
@@ -76,12 +76,12 @@ async def test_a_note_comes_in_a_form_or_in_json(http: httpx.AsyncClient, local:
     in_json = await http.post("/jobs", json={"note": "tea at noon", "tags": ["collection:memory", "x"]})
     in_form = await http.post("/jobs", files={"note": (None, "milk at four"), "tags": (None, "collection:memory,x")})
     for reply in (in_json, in_form):
-        shown = await document(http, await ended(http, local, reply))
+        shown = await document(http, await wait_for_job(http, local, reply))
         assert (shown["kind"], shown["tags"]) == ("note", ["collection:memory", "x"])
 
 
 async def test_the_same_bytes_again_are_a_duplicate(http: httpx.AsyncClient, local: LocalEngine) -> None:
-    job = await ended(http, local, await http.post("/jobs", json={"note": "tea at noon", "title": "Tea"}))
+    job = await wait_for_job(http, local, await http.post("/jobs", json={"note": "tea at noon", "title": "Tea"}))
     again = await http.post("/jobs", json={"note": "tea at noon"})
     assert again.status_code == 409
     assert again.headers["x-mcp-error-code"] == again.json()["error"]["code"] == "duplicate"
@@ -97,7 +97,7 @@ async def test_the_same_request_sent_twice_happens_once(http: httpx.AsyncClient,
 
 
 async def test_a_job_has_the_fields_that_clients_read(http: httpx.AsyncClient, local: LocalEngine) -> None:
-    job = await ended(http, local, await http.post("/jobs", json={"note": "tea at noon"}))
+    job = await wait_for_job(http, local, await http.post("/jobs", json={"note": "tea at noon"}))
     wanted = "id kind filename status progress step error document_id chunk_count created_at started_at completed_at"
     assert set(wanted.split()) <= set(job)
     assert (job["status"], job["progress"], job["error"], job["chunk_count"]) == ("completed", 1.0, None, 1)
@@ -105,7 +105,7 @@ async def test_a_job_has_the_fields_that_clients_read(http: httpx.AsyncClient, l
 
 
 async def test_a_failed_job_has_its_reason_and_is_listed(http: httpx.AsyncClient, local: LocalEngine) -> None:
-    job = await ended(
+    job = await wait_for_job(
         http, local, await http.post("/jobs", files={"file": ("blank.html", b"<html><body> </body></html>")})
     )
     assert job["status"] == "failed"
@@ -118,7 +118,7 @@ async def test_a_failed_job_has_its_reason_and_is_listed(http: httpx.AsyncClient
 
 
 async def test_a_job_that_has_ended_cannot_be_cancelled(http: httpx.AsyncClient, local: LocalEngine) -> None:
-    job = await ended(http, local, await http.post("/jobs", json={"note": "tea"}))
+    job = await wait_for_job(http, local, await http.post("/jobs", json={"note": "tea"}))
     refused = await http.post(f"/jobs/{job['id']}/cancel")
     assert (refused.status_code, refused.json()["error"]["code"]) == (409, "not_now")
 

@@ -52,7 +52,7 @@ def local(tmp_path_factory: pytest.TempPathFactory, parsers: SharedParsers) -> I
     engine = make_test_engine(Settings.model_validate(given), parsers=parsers)
     engine.start()
     try:
-        asyncio.run(_furnish(asyncio.run(_account(engine, NEIGHBOUR)), "tea"))
+        asyncio.run(_add_documents(asyncio.run(_account(engine, NEIGHBOUR)), "tea"))
         engines.append(asyncio.run(_account(engine, VISITOR)))
         yield engine
     finally:
@@ -60,9 +60,9 @@ def local(tmp_path_factory: pytest.TempPathFactory, parsers: SharedParsers) -> I
 
 
 @pytest.fixture(autouse=True)
-def furnished(local: LocalEngine) -> None:
+def refill(local: LocalEngine) -> None:
     """Add the documents again that an earlier test removed."""
-    asyncio.run(_furnish(engines[-1], f"tea, {next(rounds)}"))
+    asyncio.run(_add_documents(engines[-1], f"tea, {next(rounds)}"))
 
 
 async def _account(engine: LocalEngine, name: str) -> Engine:
@@ -71,10 +71,10 @@ async def _account(engine: LocalEngine, name: str) -> Engine:
     return engine.as_caller(Caller(CallerKind.ACCOUNT, account.id))
 
 
-async def _furnish(engine: Engine, subject: str) -> None:
+async def _add_documents(engine: Engine, subject: str) -> None:
     ended = []
     for number in range(3):
-        job = await engine.add(NewNote(text=f"note {number} about {subject}", collection=f"shelf{number}"))
+        job = await engine.add(NewNote(text=f"note {number} about {subject}", collection=f"group{number}"))
         ended.append(await engine.wait(job.id, SECONDS))
     corpora = [await engine.corpora.create(NewCorpus(title=subject, is_public=True)) for _ in range(2)]
     numbers.update(corpuses=[corpus.id for corpus in corpora])
@@ -122,7 +122,7 @@ def _bring_near(case: schemathesis.Case) -> None:
     if number.isdecimal() and int(number) % 2:
         given["id"] = str(known[int(number) % len(known)])
     if name and zlib.crc32(name.encode("utf-8", "replace")) % 2:
-        given["ref"] = f"shelf{len(name) % 3}"
+        given["ref"] = f"group{len(name) % 3}"
 
 
 def _no_route(response: schemathesis.Response) -> bool:

@@ -62,7 +62,7 @@ def browser(app: ASGIApp, client: str = "127.0.0.1") -> httpx.AsyncClient:
     return httpx.AsyncClient(transport=httpx.ASGITransport(app=app, client=(client, 5000)), base_url="http://127.0.0.1")
 
 
-def left(reply: httpx.Response) -> int:
+def remaining_of(reply: httpx.Response) -> int:
     return int(reply.headers["x-ratelimit-remaining"])
 
 
@@ -72,21 +72,21 @@ def left(reply: httpx.Response) -> int:
 async def test_each_account_has_its_own_rate_limit_and_gets_the_headers(local: LocalEngine, settings: Settings) -> None:
     async with browser(rest(local, settings, query_rate_limit="2/minute")) as http:
         question = {"query": "tea"}
-        assert [left(await http.post("/api/v1/search", json=question, headers=ANN)) for _ in range(2)] == [1, 0]
+        assert [remaining_of(await http.post("/api/v1/search", json=question, headers=ANN)) for _ in range(2)] == [1, 0]
         refused = await http.post("/api/v1/search", json=question, headers=ANN)
         assert refused.status_code == 429
         assert refused.json()["error"]["message"] == "Rate limit exceeded. Please slow down and try again."
         assert refused.headers["x-mcp-error-code"] == "rate_limited"
-        assert refused.headers["x-ratelimit-limit"] == "2" and left(refused) == 0
+        assert refused.headers["x-ratelimit-limit"] == "2" and remaining_of(refused) == 0
         assert 1 <= int(refused.headers["retry-after"]) <= 60
         assert (await http.post("/api/v1/search", json=question, headers=BOB)).status_code == 200
 
 
 async def test_a_refused_call_counts_against_the_rate_limit(local: LocalEngine, settings: Settings) -> None:
     async with browser(rest(local, settings)) as http:
-        assert left(await http.get("/api/v1/documents/99", headers=ANN)) == 59
-        assert left(await http.get("/api/v1/documents?nonsense=1", headers=ANN)) == 58
-        assert left(await http.post("/api/v1/search", content=b"{", headers=ANN)) == 59
+        assert remaining_of(await http.get("/api/v1/documents/99", headers=ANN)) == 59
+        assert remaining_of(await http.get("/api/v1/documents?nonsense=1", headers=ANN)) == 58
+        assert remaining_of(await http.post("/api/v1/search", content=b"{", headers=ANN)) == 59
 
 
 async def test_the_local_owner_and_the_operators_key_have_no_limit(local: LocalEngine, settings: Settings) -> None:
@@ -135,7 +135,7 @@ async def test_guessing_keys_is_rate_limited_by_address(local: LocalEngine, sett
     wrong = {"authorization": "Bearer guess"}
     async with browser(app, "203.0.113.9") as http:
         replies = [await http.get("/api/v1/status", headers=wrong) for _ in range(2)]
-        assert [(reply.status_code, left(reply)) for reply in replies] == [(401, 1), (401, 0)]
+        assert [(reply.status_code, remaining_of(reply)) for reply in replies] == [(401, 1), (401, 0)]
         slowed = await http.get("/api/v1/status", headers=wrong)
         assert slowed.status_code == 429 and "retry-after" in slowed.headers
         assert (await http.post("/mcp", json={}, headers=wrong)).status_code == 429
@@ -195,9 +195,9 @@ async def test_repeating_one_wrong_key_does_not_lock_an_address_out(local: Local
 async def test_a_wrong_key_is_refused_on_routes_that_need_none(local: LocalEngine, settings: Settings) -> None:
     app = make_http_app(local, settings.model_copy(update={"api_key": SecretStr("operator")}))
     await local.accounts.register("ada", PASSWORD)
-    assert await entering(app, "ada", PASSWORD, authorization="Bearer guess") == 401
-    assert await entering(app, "ada", PASSWORD, authorization="Bearer kn_old_key") == 200
-    assert await entering(app, "ada", PASSWORD) == 200
+    assert await log_in(app, "ada", PASSWORD, authorization="Bearer guess") == 401
+    assert await log_in(app, "ada", PASSWORD, authorization="Bearer kn_old_key") == 200
+    assert await log_in(app, "ada", PASSWORD) == 200
 
 
 async def test_the_port_of_the_engine_file_has_the_same_limits(local: LocalEngine, settings: Settings) -> None:
@@ -205,7 +205,7 @@ async def test_the_port_of_the_engine_file_has_the_same_limits(local: LocalEngin
     limited = settings.model_copy(update={"auth_rate_limit": "3/minute", "trusted_proxies": "127.0.0.1"})
     await local.accounts.register("ada", PASSWORD)
     app = make_shared_app(local, limited, "the token of engine.json")
-    tried = [await entering(app, "ada", f"guess {n}", **{"x-forwarded-for": f"203.0.113.{n}"}) for n in range(5)]
+    tried = [await log_in(app, "ada", f"guess {n}", **{"x-forwarded-for": f"203.0.113.{n}"}) for n in range(5)]
     assert tried == [401, 401, 401, 429, 429]
     async with browser(app) as http:
         for n in range(5):
@@ -220,7 +220,7 @@ async def test_the_port_of_the_engine_file_has_the_same_limits(local: LocalEngin
 # -- accounts -----------------------------------------------------------------------------------
 
 
-async def entering(app: ASGIApp, username: str, password: str, client: str = "127.0.0.1", **headers: str) -> int:
+async def log_in(app: ASGIApp, username: str, password: str, client: str = "127.0.0.1", **headers: str) -> int:
     async with browser(app, client) as http:
         given = {"username": username, "password": password}
         return (await http.post("/api/v1/user/login", json=given, headers=headers)).status_code
@@ -231,12 +231,12 @@ async def test_registering_and_logging_in_are_limited_by_address(local: LocalEng
     async with browser(app, "203.0.113.9") as http:
         given = {"username": "ada", "password": PASSWORD}
         replies = [await http.post(f"/api/v1/user/{verb}", json=given) for verb in ("register", "login", "register")]
-        assert [(reply.status_code, left(reply)) for reply in replies] == [(201, 2), (200, 1), (409, 0)]
+        assert [(reply.status_code, remaining_of(reply)) for reply in replies] == [(201, 2), (200, 1), (409, 0)]
         refused = await http.post("/api/v1/user/login", json=given)
         assert refused.status_code == 429 and 1 <= int(refused.headers["retry-after"]) <= 60
         key = {"authorization": f"Bearer {replies[1].json()['api_key']}"}
         assert (await http.get("/api/v1/user", headers=key)).status_code == 200
-    assert await entering(app, "ada", PASSWORD, "203.0.113.10") == 200
+    assert await log_in(app, "ada", PASSWORD, "203.0.113.10") == 200
 
 
 async def test_login_attempts_are_limited_per_username_over_many_addresses(
@@ -245,12 +245,10 @@ async def test_login_attempts_are_limited_per_username_over_many_addresses(
     await local.accounts.register("ada", PASSWORD)
     await local.accounts.register("bob", PASSWORD)
     app = make_http_app(local, settings.model_copy(update={"auth_rate_limit": "3/minute"}))
-    tried = [
-        await entering(app, name, "a wrong guess", f"203.0.113.{n}") for n, name in enumerate(("ada", "ADA", "Ada"))
-    ]
+    tried = [await log_in(app, name, "a wrong guess", f"203.0.113.{n}") for n, name in enumerate(("ada", "ADA", "Ada"))]
     assert tried == [401] * 3
-    assert await entering(app, "ada", PASSWORD, "203.0.113.99") == 429
-    assert await entering(app, "bob", PASSWORD, "203.0.113.99") == 200
+    assert await log_in(app, "ada", PASSWORD, "203.0.113.99") == 429
+    assert await log_in(app, "bob", PASSWORD, "203.0.113.99") == 200
 
 
 async def test_logins_with_the_operators_key_have_no_limit(local: LocalEngine, settings: Settings) -> None:
@@ -258,12 +256,12 @@ async def test_logins_with_the_operators_key_have_no_limit(local: LocalEngine, s
     app = make_http_app(
         local, settings.model_copy(update={"auth_rate_limit": "1/day", "api_key": SecretStr("operator")})
     )
-    assert [await entering(app, "ada", PASSWORD, **OPERATOR) for _ in range(3)] == [200] * 3
+    assert [await log_in(app, "ada", PASSWORD, **OPERATOR) for _ in range(3)] == [200] * 3
 
 
 def test_with_a_remote_engine_accounts_are_counted_by_their_keys() -> None:
-    purses = {allowance_key_of(Caller(CallerKind.ACCOUNT, key=key)) for key in ("kn_a_1", "kn_b_2", "kn_a_1")}
-    assert len(purses) == 2 and not any("kn_a" in str(purse) for purse in purses)
+    caller_keys = {allowance_key_of(Caller(CallerKind.ACCOUNT, key=key)) for key in ("kn_a_1", "kn_b_2", "kn_a_1")}
+    assert len(caller_keys) == 2 and not any("kn_a" in str(caller_key) for caller_key in caller_keys)
 
 
 # -- MCP ----------------------------------------------------------------------------------------
@@ -310,7 +308,7 @@ async def test_a_plain_call_has_rate_limit_headers_and_gets_429_at_the_limit(
     local: LocalEngine, settings: Settings
 ) -> None:
     async with mcp(local, settings, mcp_list_rate_limit="2/minute") as url, httpx.AsyncClient() as http:
-        assert [left(await http.post(url, json=STATUS, headers=ANN)) for _ in range(2)] == [1, 0]
+        assert [remaining_of(await http.post(url, json=STATUS, headers=ANN)) for _ in range(2)] == [1, 0]
         refused = await http.post(url, json=STATUS, headers=ANN)
         assert refused.json()["result"]["isError"] is True
         assert refused.json()["result"]["structuredContent"]["error"] == "rate_limited"
@@ -323,7 +321,7 @@ async def test_reading_resources_is_limited_on_the_rpc_plane(local: LocalEngine,
     allowed = {"mcp_list_rate_limit": "1/minute", "mcp_resource_rate_limit": "1/minute"}
     async with mcp(local, settings, **allowed) as url, httpx.AsyncClient() as http:
         for call in (message("resources/list"), message("resources/read", uri="page://1")):
-            assert left(await http.post(url, json=call, headers=ANN)) == 0
+            assert remaining_of(await http.post(url, json=call, headers=ANN)) == 0
             refused = await http.post(url, json=call, headers=ANN)
             assert refused.status_code == refused.json()["error"]["code"] == 429
             assert refused.json()["error"]["data"]["http_status"] == 429
@@ -349,8 +347,8 @@ async def test_the_official_client_has_the_same_rate_limit(mode: str, local: Loc
         refused = await client.call_tool("knowledge-status", {})
         assert refused.is_error
         assert json.loads(refused.content[0].text)["error"] == "rate_limited"  # type: ignore[union-attr]
-    told = [head["x-ratelimit-remaining"] for head in heads if "x-ratelimit-remaining" in head]
-    assert told == ["1", "1", "0", "0"]
+    remaining = [head["x-ratelimit-remaining"] for head in heads if "x-ratelimit-remaining" in head]
+    assert remaining == ["1", "1", "0", "0"]
     assert "retry-after" in [head for head in heads if "x-ratelimit-remaining" in head][-1]
 
 

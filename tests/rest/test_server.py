@@ -33,7 +33,7 @@ MEGABYTES = 32
 
 
 @asynccontextmanager
-async def served(app: ASGIApp) -> AsyncIterator[tuple[str, HttpServer, asyncio.Task[None]]]:
+async def serve(app: ASGIApp) -> AsyncIterator[tuple[str, HttpServer, asyncio.Task[None]]]:
     sockets = open_sockets("127.0.0.1", 0)
     server = make_server(app, signals=True)
     task = asyncio.create_task(server.serve(sockets=sockets))
@@ -49,7 +49,7 @@ async def hello(request: Request) -> Response:
 
 
 async def test_port_0_picks_a_free_port_before_the_first_request() -> None:
-    async with served(Starlette(routes=[Route("/", hello)])) as (url, _, _), httpx.AsyncClient() as http:
+    async with serve(Starlette(routes=[Route("/", hello)])) as (url, _, _), httpx.AsyncClient() as http:
         assert not url.endswith(":0")
         assert (await http.get(url)).text == "hello"
 
@@ -84,7 +84,7 @@ async def test_a_stop_signal_finishes_running_requests(number: signal.Signals) -
         await go_on.wait()
         return PlainTextResponse("finished")
 
-    async with served(Starlette(routes=[Route("/", slow)])) as (url, server, task), httpx.AsyncClient() as http:
+    async with serve(Starlette(routes=[Route("/", slow)])) as (url, server, task), httpx.AsyncClient() as http:
         answer = asyncio.create_task(http.get(url))
         await asyncio.wait_for(begun.wait(), LIMIT)
         signal.raise_signal(number)
@@ -96,7 +96,7 @@ async def test_a_stop_signal_finishes_running_requests(number: signal.Signals) -
 
 async def test_a_too_large_file_gets_a_response_and_not_a_closed_connection(local: LocalEngine) -> None:
     big = Content(_megabytes)
-    async with served(make_rest_app(local, max_file_bytes=1 << 20)) as (url, _, _):
+    async with serve(make_rest_app(local, max_file_bytes=1 << 20)) as (url, _, _):
         engine = connect(url)
         with pytest.raises(TooLarge, match="larger than"):
             await engine.add(NewFile(filename="big.txt", content=big))
@@ -105,7 +105,7 @@ async def test_a_too_large_file_gets_a_response_and_not_a_closed_connection(loca
 
 
 async def test_a_large_file_is_streamed_and_not_held_in_memory(local: LocalEngine) -> None:
-    async with served(make_rest_app(local)) as (url, _, _):
+    async with serve(make_rest_app(local)) as (url, _, _):
         engine = connect(url)
         tracemalloc.start()
         try:
@@ -127,7 +127,7 @@ async def _megabytes() -> AsyncIterator[bytes]:
 async def test_a_request_is_logged_in_one_line_without_query_and_key(caplog: pytest.LogCaptureFixture) -> None:
     app = wrap_in_guard_and_log(Starlette(routes=[Route("/{path:path}", hello)]), Settings.model_validate({}))
     with caplog.at_level(logging.INFO, "knowledge"):
-        async with served(app) as (url, _, _), httpx.AsyncClient() as http:
+        async with serve(app) as (url, _, _), httpx.AsyncClient() as http:
             await http.get(f"{url}/a%0Ab?question=secret", headers={"Authorization": "Bearer secret"})
     lines = [record for record in caplog.records if record.name == "knowledge.request"]
     assert len(lines) == 1
@@ -143,7 +143,7 @@ async def test_a_crash_is_logged_and_not_shown_in_the_response(caplog: pytest.Lo
     async def crash(request: Request) -> Response:
         raise RuntimeError("the inner workings")
 
-    async with served(RequestLog(Starlette(routes=[Route("/", crash)]))) as (url, _, _), httpx.AsyncClient() as http:
+    async with serve(RequestLog(Starlette(routes=[Route("/", crash)]))) as (url, _, _), httpx.AsyncClient() as http:
         answer = await http.get(url)
     assert answer.status_code == 500
     assert "inner workings" not in answer.text

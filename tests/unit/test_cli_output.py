@@ -7,12 +7,12 @@ from knowledge.surfaces.cli.output.hits import find_marks, find_question_terms, 
 from knowledge.surfaces.cli.output.terminal import format_size, sanitize_text
 
 
-def marked(text: str, question: str, language: str | None = "en") -> list[str]:
+def highlight(text: str, question: str, language: str | None = "en") -> list[str]:
     return [text[start:end] for start, end in find_marks(text, find_question_terms(question, language), language)]
 
 
 def test_words_are_highlighted_in_all_forms_and_stop_words_are_not() -> None:
-    assert marked("The kettles were descaled; the kettle is new.", "when is the kettle descaled") == [
+    assert highlight("The kettles were descaled; the kettle is new.", "when is the kettle descaled") == [
         "kettles",
         "descaled",
         "kettle",
@@ -20,15 +20,15 @@ def test_words_are_highlighted_in_all_forms_and_stop_words_are_not() -> None:
 
 
 def test_a_compound_name_is_highlighted_as_a_whole() -> None:
-    assert marked("call parseHTTPHeader(line) here", "http header") == ["parseHTTPHeader"]
+    assert highlight("call parseHTTPHeader(line) here", "http header") == ["parseHTTPHeader"]
 
 
 def test_terms_are_highlighted_in_scripts_without_spaces() -> None:
-    assert marked("本日は東京都に行きます", "東京", "ja") == ["東京"]
+    assert highlight("本日は東京都に行きます", "東京", "ja") == ["東京"]
 
 
 def test_accents_are_ignored() -> None:
-    assert marked("Le Café est fermé.", "cafe") == ["Café"]
+    assert highlight("Le Café est fermé.", "cafe") == ["Café"]
 
 
 def test_an_excerpt_contains_most_matching_words() -> None:

@@ -123,7 +123,7 @@ def test_only_accounts_have_a_rate_limit_key() -> None:
 
 
 @pytest.mark.parametrize(
-    ("address", "purse"),
+    ("address", "caller_key"),
     [
         ("203.0.113.9", "address:203.0.113.9"),
         ("::ffff:203.0.113.9", "address:203.0.113.9"),
@@ -132,8 +132,8 @@ def test_only_accounts_have_a_rate_limit_key() -> None:
         ("a-unix-socket", "address:a-unix-socket"),
     ],
 )
-def test_callers_without_an_account_are_counted_by_address_or_ipv6_network(address: str, purse: str) -> None:
-    assert address_key_of({"type": "http", "client": (address, 5000)}) == purse
+def test_callers_without_an_account_are_counted_by_address_or_ipv6_network(address: str, caller_key: str) -> None:
+    assert address_key_of({"type": "http", "client": (address, 5000)}) == caller_key
 
 
 def test_the_operators_key_has_no_rate_limit_key() -> None:

@@ -369,5 +369,5 @@ def check_sandbox(missing: dict[str, str]) -> CheckResult:
     if "seccomp" in missing:
         says = f"Documents are read without a sandbox: {reasons}."
         return CheckResult("sandbox", False, says, "Use Linux on x86-64 or ARM64, and a container that allows seccomp.")
-    says = f"Documents are read in a sandbox with seccomp only, which does not hide other files: {reasons}."
+    says = f"The sandbox has seccomp but no Landlock, so parsers may read other files of this user: {reasons}."
     return CheckResult("sandbox", True, says)
