@@ -142,10 +142,6 @@ class AddResults:
     def not_begun(self) -> int:
         return self.planned - len(self.outcomes)
 
-    @property
-    def ended(self) -> int:
-        return len(self.outcomes) - len(self.select(AddStatus.ACCEPTED))
-
 
 def outcome_of(name: str, job: Job) -> AddOutcome:
     """Return the outcome of a file from its finished job."""
