@@ -17,7 +17,7 @@ from knowledge.surfaces.rest import admin, collections, corpora, crawls, documen
 from knowledge.surfaces.rest.framework.dependencies import Context, EngineFor, check_request
 from knowledge.surfaces.rest.framework.errors import add_error_handlers
 from knowledge.surfaces.rest.framework.middleware import PREFIX, RestMiddleware
-from knowledge.surfaces.rest.framework.openapi import ALWAYS, describe, errors
+from knowledge.surfaces.rest.framework.openapi import COMMON_STATUSES, describe, errors
 
 DEFAULT_MAX_FILE_BYTES = 100 << 20
 DOCS_POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'"
@@ -53,7 +53,7 @@ def make_rest_app(
         admin.router, status.router,
     ]  # fmt: skip
     for router in [*routers, search.stream_router] if streaming else routers:
-        app.include_router(router, prefix=PREFIX, responses=errors(*ALWAYS))
+        app.include_router(router, prefix=PREFIX, responses=errors(*COMMON_STATUSES))
     app.include_router(status.health_router, prefix=PREFIX)
     app.add_api_route("/health", status.health, methods=["GET", "HEAD"], include_in_schema=False)
     app.add_route("/docs", docs_page, include_in_schema=False)

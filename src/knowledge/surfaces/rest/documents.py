@@ -14,7 +14,7 @@ from knowledge.engine.api import Engine
 from knowledge.errors import ConfirmationRequired
 from knowledge.model import DEFAULT_COLLECTION, CollectionRef, Original, Ref, RemovalResult
 from knowledge.surfaces.rest.framework.dependencies import CallerEngine
-from knowledge.surfaces.rest.framework.openapi import BYTES, Id, ResponseModel, errors
+from knowledge.surfaces.rest.framework.openapi import FILE_RESPONSE, Id, ResponseModel, errors
 from knowledge.wire import (
     ChunkRange,
     DocumentEditBody,
@@ -60,7 +60,10 @@ async def document(
 
 
 @router.get(
-    "/documents/{id}/file", tags=["documents"], response_class=StreamingResponse, responses={**BYTES, **errors(404)}
+    "/documents/{id}/file",
+    tags=["documents"],
+    response_class=StreamingResponse,
+    responses={**FILE_RESPONSE, **errors(404)},
 )
 async def file(id: Id, engine: CallerEngine) -> StreamingResponse:
     """Download the original file."""

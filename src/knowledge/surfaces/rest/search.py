@@ -10,7 +10,13 @@ from starlette.responses import StreamingResponse
 
 from knowledge.surfaces.http.sse import MEDIA_TYPE, EventStreamResponse
 from knowledge.surfaces.rest.framework.dependencies import CallerEngine
-from knowledge.surfaces.rest.framework.openapi import ALWAYS, MEANINGS, OpenApi, ResponseModel, errors
+from knowledge.surfaces.rest.framework.openapi import (
+    COMMON_STATUSES,
+    STATUS_DESCRIPTIONS,
+    OpenApi,
+    ResponseModel,
+    errors,
+)
 from knowledge.toolsets.arguments import parse_arguments
 from knowledge.toolsets.manager.fan_out import check_query
 from knowledge.toolsets.manager.stream import stream_query
@@ -25,8 +31,8 @@ stream_router = APIRouter(tags=["search"])
 QUERY_BODY: OpenApi = {"requestBody": {"required": True, "content": {"application/json": {"schema": QUERY.schema}}}}
 EVENT: OpenApi = {"type": "object", "properties": {"data": {"type": "string", "description": "JSON."}}}
 EVENTS: dict[int | str, OpenApi] = {
-    status: {"description": MEANINGS.get(status, "The events."), "content": {MEDIA_TYPE: {"schema": EVENT}}}
-    for status in (200, 415, *ALWAYS)
+    status: {"description": STATUS_DESCRIPTIONS.get(status, "The events."), "content": {MEDIA_TYPE: {"schema": EVENT}}}
+    for status in (200, 415, *COMMON_STATUSES)
 }
 
 

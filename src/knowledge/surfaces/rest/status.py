@@ -10,7 +10,7 @@ from starlette.responses import StreamingResponse
 from knowledge import __version__
 from knowledge.surfaces.rest.documents import file_headers, pieces
 from knowledge.surfaces.rest.framework.dependencies import AppContext, CallerEngine
-from knowledge.surfaces.rest.framework.openapi import BYTES, ResponseModel, errors
+from knowledge.surfaces.rest.framework.openapi import FILE_RESPONSE, ResponseModel, errors
 from knowledge.wire import FindingsShape, HealthShape, ReindexBody, StatusShape
 
 router = APIRouter(tags=["status"])
@@ -50,7 +50,7 @@ async def reindex(
     return {"status": "started" if body.model else "done"}
 
 
-@router.get("/backup", response_class=StreamingResponse, responses=BYTES)
+@router.get("/backup", response_class=StreamingResponse, responses=FILE_RESPONSE)
 async def backup(engine: CallerEngine) -> StreamingResponse:
     """Download a consistent backup of all data as one archive. Operator only."""
     archive = await engine.backup()

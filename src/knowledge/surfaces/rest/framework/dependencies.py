@@ -16,7 +16,7 @@ from knowledge.errors import Starting, UnsupportedFormat
 from knowledge.model import Caller
 from knowledge.surfaces.http.auth import caller_of
 from knowledge.surfaces.http.rate_limits import RateLimits
-from knowledge.surfaces.rest.framework.validation import not_json, parameter_names, unknown
+from knowledge.surfaces.rest.framework.validation import not_json_error, parameter_names, unknown_parameter_error
 
 EngineFor: TypeAlias = Callable[[Caller], Engine]
 """Returns the engine with the permissions of a caller."""
@@ -57,7 +57,7 @@ async def check_request(request: Request) -> None:
         known = parameter_names(route, "query")
         for name in request.query_params:
             if name not in known:
-                raise unknown(name[:MAX_ECHO_CHARS], known)
+                raise unknown_parameter_error(name[:MAX_ECHO_CHARS], known)
     if route.body_field is not None:
         require_json(request)
         check_json(await request.body())
@@ -78,7 +78,7 @@ def check_json(body: bytes) -> None:
     try:
         from_json(body or b"{}")
     except ValueError as error:
-        raise not_json() from error
+        raise not_json_error() from error
 
 
 def content_type(request: Request) -> str:

@@ -22,7 +22,7 @@ from knowledge.errors import (
     TooLarge,
 )  # fmt: skip
 from knowledge.surfaces.http.responses import error_response, json_error_response
-from knowledge.surfaces.rest.framework.validation import Problem, not_json, parameter_names, refuse
+from knowledge.surfaces.rest.framework.validation import Problem, not_json_error, parameter_names, validation_error
 
 
 class BodyTooLarge(HTTPException):
@@ -56,7 +56,7 @@ def explain_problems(route: APIRoute, problems: Sequence[Problem]) -> KnowledgeE
     if problems[0]["type"] == "missing" and location == ("body",):
         name = next((name for name, is_required in names.items() if is_required), "body")
         return MissingParameter(f"'{name}' is missing", hint=f"Add '{name}' to the request.", parameter=name)
-    return refuse([{**problem, "loc": problem["loc"][1:]} for problem in problems], names)
+    return validation_error([{**problem, "loc": problem["loc"][1:]} for problem in problems], names)
 
 
 async def answer_http_exception(request: Request, error: Exception) -> Response:
@@ -73,7 +73,7 @@ async def answer_http_exception(request: Request, error: Exception) -> Response:
         hint = f"Use {allowed}." if allowed else "See /docs for all routes."
         message = f"The method {request.method[:20]} is not allowed for {path[:200]}"
         return json_error_response(MethodNotAllowed(message, hint=hint, allow=allowed))
-    return error_response(path, not_json())
+    return error_response(path, not_json_error())
 
 
 async def answer_unexpected_error(request: Request, error: Exception) -> Response:  # noqa: ARG001

@@ -39,7 +39,7 @@ from knowledge.surfaces.rest.framework.dependencies import (
 from knowledge.surfaces.rest.framework.errors import BodyTooLarge
 from knowledge.surfaces.rest.framework.middleware import DRAIN_SECONDS, MAX_JSON_BYTES
 from knowledge.surfaces.rest.framework.openapi import CorpusId
-from knowledge.surfaces.rest.framework.validation import refuse
+from knowledge.surfaces.rest.framework.validation import validation_error
 from knowledge.wire import AddBody, FileFields
 from knowledge.wire.requests import parse_form_metadata, parse_form_tags
 
@@ -86,9 +86,9 @@ async def read_note(request: Request) -> AddBody:
     try:
         return AddBody.model_validate_json(await request.body() or b"{}")
     except ClientDisconnect as error:
-        raise connection_ended() from error
+        raise connection_closed_error() from error
     except ValidationError as error:
-        raise refuse(error.errors(include_url=False), AddBody.model_fields) from error
+        raise validation_error(error.errors(include_url=False), AddBody.model_fields) from error
 
 
 def read_new(form: FormData, into: int | None = None) -> NewNote | NewFile:
@@ -96,7 +96,7 @@ def read_new(form: FormData, into: int | None = None) -> NewNote | NewFile:
     fields, file = _fields(form), file_of(form)
     if into is not None:
         fields = fields.for_collection(into)
-    has_note = bool(texts(form).get("note"))
+    has_note = bool(text_fields(form).get("note"))
     if file is None:
         if not has_note:
             raise MissingParameter("'file' or 'note' is missing", hint="Send one of them.", parameter="file")
@@ -111,7 +111,7 @@ def read_new(form: FormData, into: int | None = None) -> NewNote | NewFile:
 
 def _fields(form: FormData) -> FileFields:
     values: dict[str, JsonValue] = {}
-    for name, given in texts(form).items():
+    for name, given in text_fields(form).items():
         if name == "tags":
             values[name] = [*parse_form_tags(given)]
         elif len(given) > 1:
@@ -124,7 +124,7 @@ def _fields(form: FormData) -> FileFields:
     try:
         return FileFields.model_validate(values, strict=False)
     except ValidationError as error:
-        raise refuse(error.errors(include_url=False), {*FileFields.model_fields, "file"}) from error
+        raise validation_error(error.errors(include_url=False), {*FileFields.model_fields, "file"}) from error
 
 
 class LimitedParts(MultiPartParser):
@@ -189,7 +189,7 @@ async def _parse(request: Request, max_file_bytes: int) -> FormData:
             hint=f"Send multipart/form-data with one file and at most {MAX_FIELDS} fields.",
         ) from error
     except ClientDisconnect as error:
-        raise connection_ended() from error
+        raise connection_closed_error() from error
     except TooLarge:  # read the rest of the body, because many clients read the response only after sending
         with suppress(BodyTooLarge, ClientDisconnect, TimeoutError):
             async with asyncio.timeout(DRAIN_SECONDS):
@@ -198,11 +198,11 @@ async def _parse(request: Request, max_file_bytes: int) -> FormData:
         raise
 
 
-def connection_ended() -> Malformed:
+def connection_closed_error() -> Malformed:
     return Malformed("The connection was closed before the body was complete")
 
 
-def texts(form: FormData) -> dict[str, list[str]]:
+def text_fields(form: FormData) -> dict[str, list[str]]:
     """Return the text fields by name; reject files under other names than 'file'."""
     fields: dict[str, list[str]] = {}
     for name, value in form.multi_items():

@@ -64,7 +64,7 @@ class RestMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        path, answer = self._find_path(scope), Answer(send)
+        path, answer = self._find_path(scope), LimitHeadersResponse(send)
         try:
             if path is not None:
                 answer.allowance = await charge_call(self._context.rates, scope, path)
@@ -139,7 +139,7 @@ class LimitedBody:
         raise BodyTooLarge(self._max_bytes)
 
 
-class Answer:
+class LimitHeadersResponse:
     """Sends a response with rate limit headers."""
 
     def __init__(self, send: Send) -> None:

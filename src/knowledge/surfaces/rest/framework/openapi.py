@@ -53,7 +53,7 @@ CollectionName: TypeAlias = Annotated[
 ]
 
 REFERENCE = "#/components/schemas/{model}"
-MEANINGS = {
+STATUS_DESCRIPTIONS = {
     400: "The request cannot be parsed.",
     401: "The API key is missing or not valid.",
     403: "The caller is not allowed to do this.",
@@ -67,9 +67,9 @@ MEANINGS = {
     503: "Temporarily unavailable.",
     504: "Timed out.",
 }
-ALWAYS = (400, 401, 403, 413, 422, 429, 500, 503, 504)
+COMMON_STATUSES = (400, 401, 403, 413, 422, 429, 500, 503, 504)
 """Errors that every route may answer."""
-BYTES: dict[int | str, OpenApi] = {
+FILE_RESPONSE: dict[int | str, OpenApi] = {
     200: {"description": "The file.", "content": {"application/octet-stream": {"schema": {"type": "string"}}}}
 }
 
@@ -77,31 +77,31 @@ BYTES: dict[int | str, OpenApi] = {
 def errors(*statuses: int) -> dict[int | str, OpenApi]:
     """Declare the errors of a route, by reference, because FastAPI builds a validator for each model it is given."""
     content = {"application/json": {"schema": {"$ref": REFERENCE.format(model="ErrorShape")}}}
-    return {status: {"description": MEANINGS[status], "content": content} for status in statuses}
+    return {status: {"description": STATUS_DESCRIPTIONS[status], "content": content} for status in statuses}
 
 
-def _form() -> OpenApi:
+def _make_form_schema() -> OpenApi:
     fields = FileFields.model_json_schema(ref_template=REFERENCE)["properties"]
-    properties = {name: _as_field(name, field) for name, field in fields.items()}
+    properties = {name: _describe_field(name, field) for name, field in fields.items()}
     properties["file"] = {"type": "string", "format": "binary", "description": "The file, unless 'note' is sent."}
     return {"type": "object", "properties": properties, "additionalProperties": False}
 
 
-def _as_field(name: str, field: OpenApi) -> OpenApi:
+def _describe_field(name: str, field: OpenApi) -> OpenApi:
     """Describe a field as text, because forms have no other types; metadata is JSON."""
     if name == "metadata":
         return {"type": "string", "description": "A JSON object as text."}
     return {key: value for key, value in field.items() if key != "default"}
 
 
-def _takes(**schemas: OpenApi) -> OpenApi:
+def _make_request_body(**schemas: OpenApi) -> OpenApi:
     types = {"json": "application/json", "form": "multipart/form-data"}
     content = {types[name]: {"schema": schema} for name, schema in schemas.items()}
     return {"requestBody": {"required": True, "content": content}}
 
 
-FORM_BODY = _takes(form=_form())
-NOTE_OR_FORM_BODY = _takes(json={"$ref": REFERENCE.format(model="AddBody")}, form=_form())
+FORM_BODY = _make_request_body(form=_make_form_schema())
+NOTE_OR_FORM_BODY = _make_request_body(json={"$ref": REFERENCE.format(model="AddBody")}, form=_make_form_schema())
 
 
 def describe(app: FastAPI) -> OpenApi:

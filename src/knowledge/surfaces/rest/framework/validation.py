@@ -15,18 +15,18 @@ Problem = Mapping[str, Any]
 """One entry of pydantic's list: type, loc, msg, input and ctx."""
 
 
-def refuse(problems: Sequence[Problem], valid: Iterable[str] = ()) -> KnowledgeError:
+def validation_error(problems: Sequence[Problem], valid: Iterable[str] = ()) -> KnowledgeError:
     """Return the error for pydantic's problems; the first one determines its class."""
     first = problems[0]
     if first["type"] == "json_invalid":
-        return not_json()
+        return not_json_error()
     name = _name(first)
     if not name:
         return Invalid("The body must be a JSON object")
     if first["type"] == "missing":
         return MissingParameter(f"'{name}' is missing", hint=f"Add '{name}' to the request.", parameter=name)
     if first["type"] == "extra_forbidden":
-        return unknown(name, valid)
+        return unknown_parameter_error(name, valid)
     listed = [
         {"parameter": _name(problem), "problem": describe_problem(problem, REST_MESSAGES)} for problem in problems
     ]
@@ -34,7 +34,7 @@ def refuse(problems: Sequence[Problem], valid: Iterable[str] = ()) -> KnowledgeE
     return InvalidParameter(message, parameter=name, problems=[dict(entry) for entry in listed])
 
 
-def not_json() -> Malformed:
+def not_json_error() -> Malformed:
     return Malformed("The body is not JSON", hint="Send one JSON object, encoded as UTF-8.")
 
 
@@ -51,7 +51,7 @@ def parameter_names(route: APIRoute, location: str) -> dict[str, bool]:
     return names
 
 
-def unknown(name: str, valid: Iterable[str]) -> UnknownParameter:
+def unknown_parameter_error(name: str, valid: Iterable[str]) -> UnknownParameter:
     names = sorted(valid)
     hint = f"Known parameters: {', '.join(names)}." if names else "This route takes no parameters."
     return UnknownParameter(f"Unknown parameter '{name}'", hint=hint, parameter=name, valid=list(names))
