@@ -7,7 +7,7 @@ from typing import cast
 
 from knowledge.engine.api import Engine
 from knowledge.surfaces.rest.app import make_rest_app
-from knowledge.surfaces.rest.framework.openapi import ALWAYS, OpenApi
+from knowledge.surfaces.rest.framework.openapi import COMMON_STATUSES, OpenApi
 
 
 def render_rest_page(generated_note: str) -> str:
@@ -18,7 +18,7 @@ def render_rest_page(generated_note: str) -> str:
 
 def _render_head(generated_note: str) -> Iterator[str]:
     yield from ("# REST", "", generated_note, "")
-    always = ", ".join(str(status) for status in ALWAYS)
+    always = ", ".join(str(status) for status in COMMON_STATUSES)
     yield "A running server has the OpenAPI document at `/openapi.json` and a page at `/docs`. If `KB_API_KEY` is set,"
     yield "every call except health needs a key: `Authorization: Bearer KEY` or `X-API-Key: KEY`. [Errors](errors.md)"
     yield f"describes refused calls; every call may answer {always}. Unknown fields and parameters are refused by name."
@@ -40,7 +40,7 @@ def _format_parameter(given: OpenApi) -> str:
 
 
 def _format_answer(responses: OpenApi) -> str:
-    refused = [status for status in responses if int(status) >= 400 and int(status) not in ALWAYS]
+    refused = [status for status in responses if int(status) >= 400 and int(status) not in COMMON_STATUSES]
     done = next((status, reply) for status, reply in responses.items() if int(status) < 300)
     content = next(iter(done[1]["content"].values()))["schema"]
     shape = f"[{_schema_name(content)}](#{_schema_name(content).lower()})" if "$ref" in content else "the bytes"

@@ -1,10 +1,9 @@
-"""`python -m knowledge` and the command `knowledge`."""
+"""Entry point of `python -m knowledge` and of the command `knowledge`."""
 
 import gc
 
+# Python's defaults (700 and 10) run many collections over imported modules, none of which is garbage.
 GC_THRESHOLD_OBJECTS, GC_THRESHOLD_ROUNDS = 50_000, 50
-"""So many new objects are looked through for garbage at once, and so often before those that stayed are looked through.
-With the usual 700 and 10 a start looks again and again through all that it imports, none of which is garbage."""
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""The one place where settings become objects."""
+"""Builds the engine and its parts from the settings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from knowledge.store.models import StoredModel
 
 
 def open_engine(settings: Settings) -> LocalEngine:
-    """The embedded engine on the data folder, not yet started."""
+    """Build the local engine for the data folder, without starting it."""
     refuse_unsupported_settings(settings)
 
     def open_model(spec: str) -> ModelLoader:
@@ -80,11 +80,11 @@ def open_index(folder: Path, model: StoredModel | None) -> Index:
 
 
 def refuse_unsupported_settings(settings: Settings) -> None:
-    """Settings for more than one machine are understood, and say that they wait for their time."""
+    """Reject settings that are not implemented yet."""
     for name in ("database_url", "index_url", "files_url"):
         if getattr(settings, name):
             raise InvalidParameter(
-                f"KNOWLEDGE_{name.upper()} is not supported yet: this version keeps everything in its data folder",
+                f"KNOWLEDGE_{name.upper()} is not supported yet: this version stores all data in its data folder",
                 hint=f"Unset KNOWLEDGE_{name.upper()}.",
                 parameter=name,
             )

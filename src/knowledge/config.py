@@ -1,4 +1,4 @@
-"""Every setting, read once from the environment, with the sentence that explains it."""
+"""The settings, read once from environment variables."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ def default_data_folder() -> Path:
 
 
 def kb_aliases(name: str) -> AliasChoices:
-    """A setting of contract 004 that answers to our own prefix too."""
+    """Names of a setting of contract 004, which uses the prefix KB_."""
     return AliasChoices(f"KNOWLEDGE_{name}", f"KB_{name}")
 
 
 def unprefixed_aliases(name: str) -> AliasChoices:
-    """A setting of contract 001, which names it without a prefix; it answers to ours too."""
+    """Names of a setting of contract 001, which uses no prefix."""
     return AliasChoices(name, f"KNOWLEDGE_{name}")
 
 
 RATE_LIMIT_PATTERN = re.compile(
     r"\s*+[1-9]\d*+\s*+(/|per\s)\s*+([1-9]\d*+\s*+)?(second|minute|hour|day|month|year)s?\s*+", re.IGNORECASE
 )
-"""So many in so much time."""
+"""For example 60/minute, 5 per second or 100/2 hours; possessive quantifiers prevent catastrophic backtracking."""
 
 
 EMBEDDING_DESCRIPTION = (
-    "The model of a new data folder: default, none, dir:PATH, hf:NAME or openai:URL#MODEL. "
-    "'knowledge reindex --model SPEC' changes that of one in use."
+    "Embedding model of a new data folder: default, none, dir:PATH, hf:NAME or openai:URL#MODEL; "
+    "'knowledge reindex --model SPEC' changes the model of an existing one."
 )
 
 
@@ -44,171 +44,218 @@ class Settings(BaseSettings):
         env_prefix="KNOWLEDGE_", frozen=True, extra="ignore", populate_by_name=True, env_ignore_empty=True
     )
 
-    data: Path = Field(default_factory=default_data_folder, description="The folder that holds everything.")
-    host: str = Field("127.0.0.1", description="The address to listen on.")
-    port: int = Field(8000, ge=0, le=65535, description="The port to listen on; 0 takes any free one.")
-    toolsets: str = Field("", description="Which contracts are served, by comma; empty serves all five.")
+    data: Path = Field(
+        default_factory=default_data_folder,
+        description="Data folder: database, index, originals, models and uploads.",
+    )
+    host: str = Field("127.0.0.1", description="Address to listen on; 127.0.0.1 accepts only local connections.")
+    port: int = Field(8000, ge=0, le=65535, description="Port to listen on; 0 picks a free one.")
+    toolsets: str = Field("", description="Comma-separated toolsets to serve over MCP; empty serves all.")
 
     engine_url: str | None = Field(
         None,
-        description="Use the engine at this address instead of one in this process.",
+        description="URL of a remote engine; empty opens the data folder in this process.",
         validation_alias=kb_aliases("ENGINE_URL"),
     )
     api_key: SecretStr | None = Field(
-        None, description="The key that the engine's REST API asks for.", validation_alias=kb_aliases("API_KEY")
+        None,
+        description="Operator's API key for REST; empty accepts direct local connections without a key.",
+        validation_alias=kb_aliases("API_KEY"),
     )
     mcp_api_key: SecretStr | None = Field(
-        None, description="The key that the MCP endpoints ask for.", validation_alias=kb_aliases("MCP_API_KEY")
+        None,
+        description="Operator's API key for MCP; empty accepts direct local connections without a key.",
+        validation_alias=kb_aliases("MCP_API_KEY"),
     )
     mcp_allowed_hosts: str = Field(
         "",
-        description="Host names, by comma, that MCP and the web page also answer to.",
+        description="Comma-separated host names that MCP and the web page accept besides the server's own address "
+        "(DNS rebinding protection); * accepts all.",
         validation_alias=kb_aliases("MCP_ALLOWED_HOSTS"),
     )
     upload_ttl_s: float = Field(
         600.0,
         gt=0,
-        description="Seconds after its last part that an unfinished upload is kept.",
+        description="Seconds that an unfinished upload is kept after its last part.",
         validation_alias=kb_aliases("UPLOAD_TTL_S"),
     )
     upload_total_mb: int = Field(
         1000,
         ge=1,
-        description="How much all unfinished uploads may take together, in MB; one caller has a quarter, or two files.",
+        description="Total size of all unfinished uploads, in MB; one caller may use a quarter of it, or the size of "
+        "two files if that is more.",
         validation_alias=kb_aliases("UPLOAD_TOTAL_MB"),
     )
-    registration: bool = Field(True, description="Whether anybody may make an account; the shell always can.")
+    registration: bool = Field(
+        True,
+        description="Whether anyone who reaches the server may register an account; 'knowledge user add' always works.",
+    )
     admin_users: str = Field(
         "",
-        description="Usernames, by comma, of those who may approve corpora and look after the other accounts; "
-        "such an account is made with 'knowledge user add' only.",
+        description="Comma-separated usernames of admins, who approve corpora and manage accounts; "
+        "only 'knowledge user add' creates them.",
         validation_alias=AliasChoices("KNOWLEDGE_ADMIN_USERS", "ADMIN_USERS"),
     )
     login_key_days: int = Field(
         90,
         ge=1,
         le=36_500,
-        description="How many days the key of a login is valid; keys made by hand say so themselves.",
+        description="Days until a key issued by a login expires; keys created by hand have their own expiry.",
     )
     manager_api_key: SecretStr | None = Field(
-        None, description="The key of the account that a stdio server acts for; without it, the local owner."
+        None, description="API key of the account that a stdio server acts for; empty acts for the local owner."
     )
-    account_max_documents: int = Field(0, ge=0, description="How many documents one account may keep; 0 is no limit.")
-    account_max_mb: int = Field(0, ge=0, description="How much one account may keep, in MB; 0 is no limit.")
+    account_max_documents: int = Field(0, ge=0, description="Maximum number of documents per account; 0 is no limit.")
+    account_max_mb: int = Field(0, ge=0, description="Maximum size of all documents per account, in MB; 0 is no limit.")
     trusted_proxies: str = Field(
         "",
-        description="Proxies, by comma, whose forwarded headers are believed; with any, everybody needs a key.",
+        description="Comma-separated addresses or networks of reverse proxies whose X-Forwarded headers are trusted; "
+        "if set, every caller needs a key.",
     )
-    allow_open: bool = Field(False, description="Take everybody without a key for the owner, also on a public address.")
+    allow_open: bool = Field(
+        False, description="Accept callers without a key as the owner, also on a public address (insecure)."
+    )
     cors_origins: str = Field(
-        "", description="Origins, by comma, whose pages may call from a browser, besides our own."
+        "",
+        description="Comma-separated web origins whose pages may call the server from a browser (CORS); "
+        "empty allows only the server's own pages.",
     )
 
     max_connections: int = Field(
-        0, ge=0, description="How many connections are open at once; 0 derives it from the limit on open files."
+        0, ge=0, description="Maximum number of open connections; 0 derives it from the limit on open files."
     )
     max_connections_per_address: int = Field(
         0,
         ge=0,
-        description="How many of them one address may have, unless it is a trusted proxy; 0 means half of all.",
+        description="Maximum number of open connections per client address, trusted proxies excepted; "
+        "0 is half of all connections.",
     )
     header_timeout_s: float = Field(
-        20.0, gt=0, description="Seconds after which a connection that has not sent a whole request head is closed."
+        20.0, gt=0, description="Seconds after which a connection without a complete request head is closed."
     )
     body_timeout_s: float = Field(
-        60.0, gt=0, description="Seconds without progress after which an unfinished request body is answered 408."
+        60.0, gt=0, description="Seconds without progress after which an incomplete request body is answered with 408."
     )
-    keep_alive_s: int = Field(5, ge=1, description="Seconds that a connection stays open between two requests.")
+    keep_alive_s: int = Field(5, ge=1, description="Seconds that an idle connection is kept open between two requests.")
     write_timeout_s: float = Field(
-        300.0, gt=0, description="Seconds after which a client that does not read its answer is disconnected."
+        300.0, gt=0, description="Seconds after which a client that does not read its response is disconnected."
     )
     max_sessions_per_caller: int = Field(
         1000,
         ge=1,
-        description="How many MCP sessions one account or address may have; beyond it the oldest idle one ends.",
+        description="Maximum number of MCP sessions per account or address; beyond it the oldest idle one is closed.",
     )
     query_rate_limit: str = Field(
         "60/minute",
-        description="How many searches, and how many listings, an account may ask for.",
+        description="Rate limit of searches, and separately of listings, per account; off is no limit.",
         validation_alias=unprefixed_aliases("QUERY_RATE_LIMIT"),
     )
     mcp_query_rate_limit: str | None = Field(
         None,
-        description="The limit for searches over MCP; unless set, QUERY_RATE_LIMIT.",
+        description="Rate limit of searches over MCP per account; empty uses QUERY_RATE_LIMIT.",
         validation_alias=unprefixed_aliases("MCP_QUERY_RATE_LIMIT"),
     )
     mcp_list_rate_limit: str | None = Field(
         None,
-        description="The limit for listings over MCP; unless set, QUERY_RATE_LIMIT.",
+        description="Rate limit of listings over MCP per account; empty uses QUERY_RATE_LIMIT.",
         validation_alias=unprefixed_aliases("MCP_LIST_RATE_LIMIT"),
     )
     mcp_resource_rate_limit: str | None = Field(
         None,
-        description="The limit for reading resources over MCP; unless set, QUERY_RATE_LIMIT.",
+        description="Rate limit of resource reads over MCP per account; empty uses QUERY_RATE_LIMIT.",
         validation_alias=unprefixed_aliases("MCP_RESOURCE_RATE_LIMIT"),
     )
     upload_rate_limit: str = Field(
         "10/minute",
-        description="How many documents an account may add.",
+        description="Rate limit of added documents per account; off is no limit.",
         validation_alias=unprefixed_aliases("UPLOAD_RATE_LIMIT"),
     )
     management_rate_limit: str = Field(
         "30/minute",
-        description="How many changes an account may make.",
+        description="Rate limit of changes per account; off is no limit.",
         validation_alias=unprefixed_aliases("MANAGEMENT_RATE_LIMIT"),
     )
     auth_rate_limit: str = Field(
         "10/minute",
-        description="How often one address or name may register, log in or show a wrong key.",
+        description="Rate limit of registrations, logins and wrong keys per address or username; off is no limit.",
         validation_alias=unprefixed_aliases("AUTH_RATE_LIMIT"),
     )
     rate_limit_storage: str = Field(
         "memory",
-        description="Where allowances are counted: memory, file (outlives a restart) or a URI such as redis://HOST:PORT.",
+        description="Storage of the rate limit counters: memory, file (survives a restart) or a URI such as "
+        "redis://HOST:PORT.",
     )
     embedding: str = Field("default", description=EMBEDDING_DESCRIPTION)
-    embedding_key: SecretStr | None = Field(None, description="The key for an openai: model.")
-    embedding_dimension: int | None = Field(None, ge=1, description="The length of an openai: model's vectors.")
-    int8: str = Field("auto", pattern="^(auto|on|off)$", description="Eight-bit arithmetic: auto, on or off.")
-
-    files: str = Field("", description="Folders, separated as in PATH, below which tools may open files by path.")
-    max_file_mb: int = Field(100, ge=1, description="The largest file that is accepted, in MB.")
-    wait_s: float = Field(50.0, gt=0, description="How long a call waits for its job before it answers without.")
-    workers: int = Field(0, ge=0, description="How many jobs run side by side; 0 means one for each processor core.")
-    parse_seconds: float = Field(
-        120.0, gt=0, description="How long reading one document may take; each page and each MB adds to it."
+    embedding_key: SecretStr | None = Field(None, description="API key of the embedding service of an openai: model.")
+    embedding_dimension: int | None = Field(
+        None, ge=1, description="Vector dimension requested from an openai: model; empty uses the model's own."
     )
-    parse_memory_mb: int = Field(1500, ge=200, description="The most memory that reading one document may take.")
+    int8: str = Field(
+        "auto",
+        pattern="^(auto|on|off)$",
+        description="8-bit integer arithmetic of the default model: on, off, or auto if the processor is fast at it.",
+    )
+
+    files: str = Field(
+        "",
+        description="Folders, separated as in PATH, below which tools may open files by path; empty allows the working "
+        "folder and the data folder, and none for accounts.",
+    )
+    max_file_mb: int = Field(100, ge=1, description="Maximum size of one file, in MB.")
+    wait_s: float = Field(
+        50.0, gt=0, description="Seconds that a call waits for its job before it answers with the unfinished job."
+    )
+    workers: int = Field(0, ge=0, description="Number of jobs that run in parallel; 0 is one per processor core.")
+    parse_seconds: float = Field(
+        120.0,
+        gt=0,
+        description="Seconds that reading one document may take; every page and every MB adds to it.",
+    )
+    parse_memory_mb: int = Field(1500, ge=200, description="Maximum memory for reading one document, in MB.")
     sandbox: str = Field(
         "auto",
         pattern="^(auto|require|off)$",
-        description="Containment of the processes that read documents: auto takes what the kernel has, require "
-        "refuses to read where Landlock or seccomp is missing, off takes nothing.",
+        description="Sandbox of the processes that read documents: auto uses what the kernel offers, require "
+        "refuses to read without Landlock and seccomp, off uses none.",
     )
-    ocr_languages: str = Field("eng", description="Languages for text recognition, such as eng+deu.")
+    ocr_languages: str = Field("eng", description="Tesseract language codes for OCR, joined by +, such as eng+deu.")
 
     crawl_delay: float = Field(
-        1.0, ge=0, le=60, description="Seconds between two requests of a crawl to one host, at least."
+        1.0, ge=0, le=60, description="Minimum number of seconds between two requests of a crawl to the same host."
     )
     crawl_allow: str = Field(
-        "", description="Hosts and networks, by comma, that crawls may reach although they are not public."
+        "",
+        description="Comma-separated hosts and networks that crawls may reach although they are not public "
+        "(exceptions from the SSRF protection); empty allows none.",
     )
     crawl_browser: str = Field(
-        "", description="A Chromium that renders pages written by scripts: its path, auto to find one, or empty."
+        "",
+        description="Chromium that renders pages built by JavaScript: its path, or auto to search for one; "
+        "empty renders none.",
     )
-    crawl_max_page_mb: int = Field(20, ge=1, description="The largest page or file that a crawl takes in, in MB.")
-    crawl_max_mb: int = Field(500, ge=1, description="How much one crawl takes in at most, in MB.")
-    rerank_ms: int = Field(300, ge=1, description="The milliseconds that reranking may take, unless a call says so.")
-    reranker: str = Field("default", description="What reranks: default, none, or dir:PATH of an ONNX cross-encoder.")
+    crawl_max_page_mb: int = Field(20, ge=1, description="Maximum size of one crawled page or file, in MB.")
+    crawl_max_mb: int = Field(500, ge=1, description="Maximum size of everything that one crawl adds, in MB.")
+    rerank_ms: int = Field(
+        300, ge=1, description="Milliseconds that reranking may take if the call does not set its own budget."
+    )
+    reranker: str = Field("default", description="Reranker: default, none, or dir:PATH of an ONNX cross-encoder.")
 
     log_level: str = Field(
-        "info", pattern="(?i)^(debug|info|warning|error)$", description="debug, info, warning or error."
+        "info",
+        pattern="(?i)^(debug|info|warning|error)$",
+        description="Lowest level that is logged: debug, info, warning or error.",
     )
-    log_json: bool = Field(False, description="Write each log line as JSON.")
+    log_json: bool = Field(False, description="Whether to write each log line as JSON.")
 
-    database_url: str | None = Field(None, description="A PostgreSQL database instead of the data folder's own.")
-    index_url: str | None = Field(None, description="A Qdrant cluster instead of the data folder's own index.")
-    files_url: str | None = Field(None, description="A bucket for originals instead of the data folder.")
+    database_url: str | None = Field(
+        None, description="URL of a PostgreSQL database instead of the data folder's; not supported yet."
+    )
+    index_url: str | None = Field(
+        None, description="URL of a Qdrant cluster instead of the data folder's index; not supported yet."
+    )
+    files_url: str | None = Field(
+        None, description="URL of an S3 bucket for originals instead of the data folder; not supported yet."
+    )
 
     @field_validator(
         "query_rate_limit", "mcp_query_rate_limit", "mcp_list_rate_limit", "mcp_resource_rate_limit",
@@ -217,7 +264,9 @@ class Settings(BaseSettings):
     @classmethod
     def _check_rate_limit(cls, value: str | None) -> str | None:
         if value is not None and value != "off" and RATE_LIMIT_PATTERN.fullmatch(value) is None:
-            raise ValueError(f"'{value[:40]}' is no limit; write one like 60/minute, 5/second or 1000/day, or off")
+            raise ValueError(
+                f"'{value[:40]}' is not a rate limit; use for example 60/minute, 5/second or 1000/day, or off"
+            )
         return value
 
     @property
@@ -230,7 +279,7 @@ class Settings(BaseSettings):
 
 
 def read_settings(**given: object) -> Settings:
-    """The settings, with what was given here before what the environment says."""
+    """Read the settings from the environment; `given` overrides it."""
     try:
         return Settings.model_validate(Settings(**given))  # type: ignore[arg-type]
     except ValidationError as error:
@@ -238,7 +287,7 @@ def read_settings(**given: object) -> Settings:
         name = str(first["loc"][0]) if first["loc"] else "setting"
         variable = name if name.isupper() else f"KNOWLEDGE_{name.upper()}"
         raise InvalidParameter(
-            f"The setting {variable} is wrong: {first['msg']}",
+            f"The setting {variable} is invalid: {first['msg']}",
             hint=f"Correct or unset {variable}.",
             parameter=name,
         ) from error

@@ -1,10 +1,10 @@
-"""Everything that can go wrong, as one tree. An error is raised once, with its facts; nobody reads its text.
+"""The error tree: each class has a code, an HTTP status and a default hint. Code compares classes, never texts.
 
 KnowledgeError
-├── Invalid                     422  the request itself is wrong
+├── Invalid                     422  the request has a wrong, missing or unknown value
 │   ├── MissingParameter · UnknownParameter · EmptyQuery · ConfirmationRequired · NotANote · NoValidFiles
 │   ├── InvalidParameter             InvalidName · InvalidFilename · InvalidCorpusId
-│   └── Malformed               400  not even readable: broken JSON, a broken form
+│   └── Malformed               400  the body cannot be parsed: broken JSON, a broken form
 ├── Unauthenticated             401  MissingKey · InvalidKey · ExpiredKey · WrongPassword
 ├── Forbidden                   403  AccessDenied · AddressForbidden
 │   └── InsufficientPermissions · AdminRequired · CorpusNotApproved · QuotaExceeded
@@ -13,17 +13,17 @@ KnowledgeError
 │   └── CorpusNotFound (a CollectionNotFound) · AccountNotFound · KeyNotFound
 ├── Conflict                    409  Duplicate · NameTaken · AccountTaken · NotNow · EmptyKnowledgeBase
 ├── UnsupportedFormat           415  WrongMime
-├── Unreadable                  422  a file from which no text could be won
+├── Unreadable                  422  no text could be extracted from a file
 │   ├── NeedsPassword · Damaged · NoText · OcrFailed (OcrLanguageMissing, which is a MissingDependency too)
-│   └── ParserDied · ParserTooSlow · ParserTooBig · JobCrashed (a job that ended its process, also when it ran alone)
+│   └── ParserDied · ParserTooSlow · ParserTooBig · JobCrashed
 ├── Unavailable                 503  Starting · ModelUnavailable · IndexFailed · EngineUnreachable
 │   ├── StorageFailed           503  DatabaseFailed · DiskFull
-│   └── EmbeddingFailed         503  a remote model that does not do its work
+│   └── EmbeddingFailed         503  the embedding service failed
 │       └── EmbeddingRateLimited  429
-├── FetchFailed                 502  an address on the web that could not be read · NothingCrawled
+├── FetchFailed                 502  a web page could not be fetched · NothingCrawled
 ├── MethodNotAllowed 405 · Cancelled 409 · TooLarge 413 · RateLimited 429 · DeadlineExceeded 504
 ├── MissingDependency           501  SandboxUnavailable
-└── Internal                    500  a fault of ours; its text is logged and not shown
+└── Internal                    500  a bug in the server; the details are logged and not shown to the caller
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from knowledge.model import JobError, Json, JsonValue
 
 
 class KnowledgeError(Exception):
-    """The root: a code for machines, an HTTP status, a hint that says what to do next, and the facts."""
+    """Base class: a machine-readable code, an HTTP status, a hint that says what to do next, and details as JSON."""
 
     code: ClassVar[str] = "error"
     status: ClassVar[int] = 500
@@ -48,6 +48,8 @@ class KnowledgeError(Exception):
 
 
 class Invalid(KnowledgeError):
+    """The request has a wrong, missing or unknown value."""
+
     code, status = "invalid", 422
     default_hint = "Correct the request and send it again."
 
@@ -61,7 +63,7 @@ class InvalidParameter(Invalid):
 
 
 class InvalidName(InvalidParameter):
-    """A name that no collection can have."""
+    """The name is not allowed for a collection."""
 
     code = "invalid_name"
 
@@ -72,7 +74,7 @@ class InvalidFilename(InvalidParameter):
 
 class InvalidCorpusId(InvalidParameter):
     code = "invalid_corpus_id"
-    default_hint = "List the corpuses to see their numbers."
+    default_hint = "List the corpuses to see their ids."
 
 
 class UnknownParameter(Invalid):
@@ -81,14 +83,18 @@ class UnknownParameter(Invalid):
 
 class EmptyQuery(Invalid):
     code = "empty_query"
-    default_hint = "Ask for at least one letter or digit."
+    default_hint = "Send a query with at least one letter or digit."
 
 
 class ConfirmationRequired(Invalid):
+    """A destructive call was made without its confirmation."""
+
     code = "confirmation_required"
 
 
 class NotANote(Invalid):
+    """The document was added as a file and cannot be updated as text."""
+
     code = "not_a_note"
     default_hint = "Only notes can be updated; add the file again with the same source_path to replace it."
 
@@ -99,6 +105,8 @@ class NoValidFiles(Invalid):
 
 
 class Malformed(Invalid):
+    """The body cannot be parsed: broken JSON, a broken form."""
+
     code, status = "malformed", 400
 
 
@@ -112,14 +120,14 @@ class MissingKey(Unauthenticated):
 
 
 class InvalidKey(Unauthenticated):
-    """A key that is unknown, was revoked, or belongs to an account that is disabled or gone."""
+    """The key is unknown or revoked, or its account is disabled or deleted."""
 
     code = "invalid_key"
 
 
 class ExpiredKey(Unauthenticated):
     code = "expired_key"
-    default_hint = "Log in for a new key."
+    default_hint = "Log in again to get a new key."
 
 
 class WrongPassword(Unauthenticated):
@@ -128,41 +136,45 @@ class WrongPassword(Unauthenticated):
 
 
 class Forbidden(KnowledgeError):
+    """The caller is known and may not do this."""
+
     code, status = "forbidden", 403
 
 
 class AccessDenied(Forbidden):
+    """The file is outside of the folders that tools may read."""
+
     code = "access_denied"
     default_hint = "Put the file below an allowed folder, or list its folder in KNOWLEDGE_FILES."
 
 
 class AddressForbidden(Forbidden):
-    """An address that a crawl must not reach: private, loopback, link-local, metadata and the like."""
+    """SSRF protection: the URL resolves to a private, loopback, link-local or metadata address."""
 
     code = "address_forbidden"
     default_hint = "Only public addresses are fetched; list the host or network in KNOWLEDGE_CRAWL_ALLOW to permit it."
 
 
 class InsufficientPermissions(Forbidden):
-    """It may be read by whoever asks, and not changed."""
+    """The caller may read this and not change it."""
 
     code = "insufficient_permissions"
-    default_hint = "Ask its owner to grant you 'write'."
+    default_hint = "Ask the owner for the permission 'write'."
 
 
 class AdminRequired(Forbidden):
     code = "admin_required"
-    default_hint = "Ask an admin of this server; ADMIN_USERS names them."
+    default_hint = "Ask an admin of this server; the setting ADMIN_USERS lists them."
 
 
 class CorpusNotApproved(Forbidden):
     code = "corpus_not_approved"
-    default_hint = "An admin has to approve the corpus first."
+    default_hint = "Ask an admin to approve the corpus first."
 
 
 class QuotaExceeded(Forbidden):
     code = "quota_exceeded"
-    default_hint = "Remove documents, or ask the operator for more room."
+    default_hint = "Remove documents, or ask the operator for a higher quota."
 
 
 class NotFound(KnowledgeError):
@@ -171,25 +183,27 @@ class NotFound(KnowledgeError):
 
 class DocumentNotFound(NotFound):
     code = "document_not_found"
-    default_hint = "List the documents to see which there are."
+    default_hint = "List the documents to see which exist."
 
 
 class CollectionNotFound(NotFound):
     code = "collection_not_found"
-    default_hint = "List the collections to see which there are."
+    default_hint = "List the collections to see which exist."
 
 
 class CorpusNotFound(CollectionNotFound):
     code = "corpus_not_found"
-    default_hint = "List the corpuses to see which there are."
+    default_hint = "List the corpuses to see which exist."
 
 
 class JobNotFound(NotFound):
     code = "job_not_found"
-    default_hint = "List the jobs to see which there are."
+    default_hint = "List the jobs to see which exist."
 
 
 class UploadNotFound(NotFound):
+    """The upload is unknown, finished or expired."""
+
     code = "upload_not_found"
     default_hint = "Start the upload again."
 
@@ -210,7 +224,7 @@ class AccountNotFound(NotFound):
 
 class KeyNotFound(NotFound):
     code = "key_not_found"
-    default_hint = "List the keys to see which there are."
+    default_hint = "List the keys to see which exist."
 
 
 class MethodNotAllowed(KnowledgeError):
@@ -218,14 +232,16 @@ class MethodNotAllowed(KnowledgeError):
 
 
 class Conflict(KnowledgeError):
+    """The request conflicts with existing data."""
+
     code, status = "conflict", 409
 
 
 class Duplicate(Conflict):
-    """The same bytes stand in this collection already; `details` says where."""
+    """The collection already has a document with the same bytes; `details` names it."""
 
     code = "duplicate"
-    default_hint = "The document is already there; nothing needs to be done."
+    default_hint = "No action is needed: the document already exists."
 
 
 class NameTaken(Conflict):
@@ -239,12 +255,15 @@ class AccountTaken(Conflict):
 
 
 class NotNow(Conflict):
-    """The thing is in a state that does not allow this."""
+    """The current state does not allow this, for example cancelling a job that has ended."""
 
     code = "not_now"
+    default_hint = "Check the current status before you try again."
 
 
 class EmptyKnowledgeBase(Conflict):
+    """There is no document to search."""
+
     code = "empty_knowledge_base"
     default_hint = "Add a document first."
 
@@ -259,19 +278,21 @@ class UnsupportedFormat(KnowledgeError):
 
 
 class WrongMime(UnsupportedFormat):
-    """The content is not what the name or the type says that it is."""
+    """The content does not match the file name or the declared media type."""
 
     code = "wrong_mime"
 
 
 class Unreadable(KnowledgeError):
+    """No text could be extracted from the file."""
+
     code, status = "unreadable", 422
-    default_hint = "Open the file in its own program, save it again, and add that."
+    default_hint = "Open the file in the program that made it, save a new copy, and add that copy."
 
 
 class NeedsPassword(Unreadable):
     code = "needs_password"
-    default_hint = "Save a copy without the password and add that."
+    default_hint = "Save a copy without the password and add that copy."
 
 
 class Damaged(Unreadable):
@@ -280,7 +301,9 @@ class Damaged(Unreadable):
 
 class NoText(Unreadable):
     code = "no_text"
-    default_hint = "There is no text in it that could be found again."
+    default_hint = (
+        "Add a file that contains text; scanned pages need OCR with the right language in KNOWLEDGE_OCR_LANGUAGES."
+    )
 
 
 class OcrFailed(Unreadable):
@@ -288,71 +311,93 @@ class OcrFailed(Unreadable):
 
 
 class ParserDied(Unreadable):
+    """The process that reads the file crashed."""
+
     code = "parser_died"
 
 
 class ParserTooSlow(Unreadable):
+    """Reading the file took longer than KNOWLEDGE_PARSE_SECONDS allows."""
+
     code = "parser_too_slow"
+    default_hint = "Split the document and add its parts, or raise KNOWLEDGE_PARSE_SECONDS."
 
 
 class ParserTooBig(Unreadable):
+    """Reading the file took more memory than KNOWLEDGE_PARSE_MEMORY_MB allows."""
+
     code = "parser_too_big"
-    default_hint = "Split the document and add its parts."
+    default_hint = "Split the document and add its parts, or raise KNOWLEDGE_PARSE_MEMORY_MB."
 
 
 class JobCrashed(Unreadable):
+    """The job crashed the server process, also when it ran alone."""
+
     code = "job_crashed"
     default_hint = "The original is kept for a day: retry the job with 'knowledge jobs retry ID', or add another file."
 
 
 class RateLimited(KnowledgeError):
     code, status = "rate_limited", 429
+    default_hint = "Wait for the seconds in the header Retry-After, then try again."
 
 
 class Cancelled(KnowledgeError):
+    """The job was cancelled before it ended."""
+
     code, status = "cancelled", 409
 
 
 class Unavailable(KnowledgeError):
+    """Part of the server cannot answer at the moment."""
+
     code, status = "unavailable", 503
     default_hint = "Try again in a moment."
 
 
 class Starting(Unavailable):
+    """The server is still opening its data folder."""
+
     code = "starting"
 
 
 class ModelUnavailable(Unavailable):
+    """The embedding model cannot be loaded or used."""
+
     code = "model_unavailable"
-    default_hint = "Search by words goes on; see the status for what is wrong with the model."
+    default_hint = "Full-text search still works; run 'knowledge status' for the reason."
 
 
 class IndexFailed(Unavailable):
-    """The index cannot be searched; it can always be made again from the store."""
+    """The index cannot be searched; it can be rebuilt from the store."""
 
     code = "index_failed"
-    default_hint = "Try again in a moment; 'knowledge reindex' makes the index anew."
+    default_hint = "Try again in a moment; if it fails again, run 'knowledge reindex' to rebuild the index."
 
 
 class EngineUnreachable(Unavailable):
+    """The engine at KB_ENGINE_URL does not answer."""
+
     code = "engine_unreachable"
     default_hint = "Start the engine, or correct KB_ENGINE_URL."
 
 
 class EmbeddingFailed(Unavailable):
-    """A remote model that does not do its work; `details` has its status as `provider_status`, where there was one."""
+    """The embedding service failed; `details` has its HTTP status as `provider_status` if it answered."""
 
     code = "embedding_failed"
 
 
 class EmbeddingRateLimited(EmbeddingFailed):
     code, status = "embedding_rate_limited", 429
-    default_hint = "The embedding service asks for patience; try again later, or raise its limit."
+    default_hint = "Try again later, or raise the rate limit at the embedding service."
 
 
 class StorageFailed(Unavailable):
+    """The data folder cannot be read or written."""
+
     code = "storage_failed"
-    default_hint = "Check free space and permissions of the data folder."
+    default_hint = "Check the free space and the permissions of the data folder."
 
 
 class DatabaseFailed(StorageFailed):
@@ -361,34 +406,41 @@ class DatabaseFailed(StorageFailed):
 
 class DiskFull(StorageFailed):
     code = "disk_full"
-    default_hint = "Free some space on the disk of the data folder, and try again; what was acknowledged is kept."
+    default_hint = "Free space on the disk of the data folder and try again; acknowledged documents are kept."
 
 
 class FetchFailed(KnowledgeError):
-    """`details` has the address, and `http_status` where the site answered at all."""
+    """A web page could not be fetched; `details` has its URL, and `http_status` if the site answered."""
 
     code, status = "fetch_failed", 502
-    default_hint = "Check the address in a browser, and try again later."
+    default_hint = "Open the URL in a browser to check it, and try again later."
 
 
 class NothingCrawled(FetchFailed):
-    """A crawl that took in no page; `details` has the reason for each address."""
+    """A crawl added no page; `details` has the reason for each URL."""
 
     code = "nothing_crawled"
-    default_hint = "Read the reason for each page; correct the address, or crawl another one."
+    default_hint = "Read the reason for each page; correct the URL, or crawl another one."
 
 
 class DeadlineExceeded(KnowledgeError):
     code, status = "deadline_exceeded", 504
+    default_hint = "Try again later."
 
 
 class MissingDependency(KnowledgeError):
+    """An optional program or package is not installed."""
+
     code, status = "missing_dependency", 501
 
 
 class SandboxUnavailable(MissingDependency):
+    """KNOWLEDGE_SANDBOX=require, and the kernel has no Landlock or seccomp."""
+
     code = "sandbox_unavailable"
-    default_hint = "See 'knowledge doctor' for what is missing, or read without it: unset KNOWLEDGE_SANDBOX."
+    default_hint = (
+        "Run 'knowledge doctor' to see what is missing, or unset KNOWLEDGE_SANDBOX to read without a sandbox."
+    )
 
 
 class OcrLanguageMissing(OcrFailed, MissingDependency):
@@ -396,15 +448,17 @@ class OcrLanguageMissing(OcrFailed, MissingDependency):
 
 
 class Internal(KnowledgeError):
+    """A bug in the server; the details are logged and not shown to the caller."""
+
     code, status = "internal", 500
-    default_hint = "The server's log has the details."
+    default_hint = "Look in the server's log for the details."
 
 
 def walk_error_classes(root: type[KnowledgeError] = KnowledgeError) -> Iterator[type[KnowledgeError]]:
-    """The root and everything below it, in the order in which it was written."""
+    """Yield the root and all its subclasses in source order."""
     yield root
     for child in root.__subclasses__():
-        if child.__bases__[0] is root:  # a child of two stands below the first
+        if child.__bases__[0] is root:  # OcrLanguageMissing has two bases and is listed below the first
             yield from walk_error_classes(child)
 
 
@@ -412,9 +466,9 @@ ERRORS_BY_CODE: dict[str, type[KnowledgeError]] = {error.code: error for error i
 
 
 def load_job_error(error: JobError, about: str = "") -> KnowledgeError:
-    """The error that ended a job, as the class that was raised there; `about` is put before the message."""
-    found = ERRORS_BY_CODE.get(error.code, Internal)(
+    """Rebuild the exception that ended a job; `about` prefixes its message."""
+    loaded = ERRORS_BY_CODE.get(error.code, Internal)(
         f"{about}: {error.message}" if about else error.message, hint=error.hint
     )
-    found.details = {**error.details}
-    return found
+    loaded.details = {**error.details}
+    return loaded

@@ -1,7 +1,7 @@
-"""Named places where a test can have the process end as if the plug had been pulled.
+"""Failpoints: named places where a test kills the process to simulate a crash.
 
-`KNOWLEDGE_FAILPOINT=publish.committed:3` ends the process the third time that place is reached. Without the variable a
-place costs one look into an empty dictionary.
+`KNOWLEDGE_FAILPOINT=publish.committed:3` kills the process the third time that failpoint is reached. Without the
+variable a failpoint costs one lookup in an empty dictionary.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _remaining_hits = _parse_setting(os.environ.get("KNOWLEDGE_FAILPOINT", ""))
 
 
 def trigger(name: str) -> None:
-    """End the process here, if a test asked for it."""
+    """Kill the process if KNOWLEDGE_FAILPOINT names this failpoint and its count is reached."""
     if name not in _remaining_hits:
         return
     with _lock:

@@ -1,4 +1,4 @@
-"""The Retry-After header of HTTP (RFC 9110 §10.2.3)."""
+"""Parses the HTTP header Retry-After (RFC 9110 §10.2.3)."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
 _SECONDS = re.compile(r"[0-9]+(\.[0-9]*)?")
-MAX_SECONDS = 1e9
+MAX_SECONDS = 1e9  # keeps a hostile value from overflowing sleeps and dates
 
 
 def parse_retry_after(value: str | None) -> float | None:
-    """The seconds that a Retry-After header asks for, written as seconds or as a date; None where it says neither."""
+    """Return the seconds to wait, from a number of seconds or an HTTP date; None if the value is neither."""
     text = (value or "").strip()
     if _SECONDS.fullmatch(text):
         return min(float(text), MAX_SECONDS)

@@ -1,4 +1,4 @@
-"""Real parts made small, for tests: an embedder without weights, and an engine on a folder of its own."""
+"""Test helpers: an embedder without weights and a local engine that uses it."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ BAG_OF_WORDS_DIMENSION = 64
 
 
 class BagOfWordsEmbedder:
-    """Texts with the same words point the same way; no weights, the same everywhere."""
+    """A deterministic embedder: hashes terms into 64 dimensions, so texts with the same words are similar."""
 
     dimension = BAG_OF_WORDS_DIMENSION
     languages: frozenset[str] | None = None
 
     def __init__(self, salt: str = "") -> None:
-        """Another salt makes another model: its vectors have nothing to do with those of this one."""
+        """A different salt makes a different model with unrelated vectors."""
         self._salt = salt
         self.name, self.fingerprint = salt or "bag-of-words", f"bag-of-words/1{salt}"
 
@@ -53,7 +53,7 @@ class BagOfWordsEmbedder:
 
 
 class PreloadedModel(ModelLoader):
-    """A model that is there from the start."""
+    """A model loader whose embedder is already loaded."""
 
     def __init__(self, embedder: Embedder, folder: Path, spec: str = DEFAULT_MODEL) -> None:
         super().__init__(ModelChoice(spec=spec, cache_folder=folder))
@@ -68,15 +68,15 @@ class PreloadedModel(ModelLoader):
 
 
 def load_bag_of_words(choice: ModelChoice) -> Embedder:
-    """What `small_engine` gives a folder of this choice, in another process."""
+    """Return the embedder that `make_test_engine` uses for this choice; child processes load it by this name."""
     return BagOfWordsEmbedder("" if choice.spec == DEFAULT_MODEL else choice.spec)
 
 
 class SharedParsers(Parsers):
-    """Parsers that outlive the engine that borrows them."""
+    """Parsers that several engines share: an engine's `close` leaves them open."""
 
     def close(self) -> None:
-        """Whoever made them ends them, by `close_for_good`."""
+        """Do nothing; the owner calls `shut_down`."""
 
     def shut_down(self) -> None:
         super().close()
@@ -91,14 +91,14 @@ def make_test_engine(
     crawl: CrawlOptions | None = None,
     open_model: OpenModel | None = None,
 ) -> LocalEngine:
-    """The embedded engine with all its parts, but for a model without weights; not yet started."""
+    """Build a local engine with real parts and a model without weights, without starting it."""
 
-    def small_model(spec: str) -> ModelLoader:
+    def open_small_model(spec: str) -> ModelLoader:
         if spec == DEFAULT_MODEL:
             return model or PreloadedModel(embedder or BagOfWordsEmbedder(), settings.data)
         return PreloadedModel(BagOfWordsEmbedder(spec), settings.data, spec)
 
     options = app.build_options(settings) if crawl is None else replace(app.build_options(settings), crawl=crawl)
     return LocalEngine(
-        Runtime(options, parsers or app.build_parsers(settings), open_model or small_model, app.open_index)
+        Runtime(options, parsers or app.build_parsers(settings), open_model or open_small_model, app.open_index)
     )

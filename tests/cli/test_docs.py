@@ -1,4 +1,4 @@
-"""Every `knowledge` command in the docs is one that we understand."""
+"""Every `knowledge` command in the docs can be parsed."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ def commands(page: Path) -> Iterator[str]:
     yield from INLINE.findall(text)
 
 
-def parsed(words: list[str], command: click.Command, context: click.Context) -> None:
-    """Read a command line as click would, down to the last command, without running it."""
+def parse_command(words: list[str], command: click.Command, context: click.Context) -> None:
+    """Parse a command line with click, including subcommands, without running it."""
     below = command.make_context(words[0], words[1:], parent=context, resilient_parsing=False)
     with below:
         if isinstance(command, click.Group) and below._protected_args:
             name, child, rest = command.resolve_command(below, [*below._protected_args, *below.args])
             assert child is not None and name is not None
-            parsed([name, *rest], child, below)
+            parse_command([name, *rest], child, below)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_the_commands_in_the_docs_are_understood(page: Path) -> None:
+def test_the_commands_in_the_docs_can_be_parsed(page: Path) -> None:
     for line in commands(page):
         words = [word for word in shlex.split(line.partition("<")[0]) if word]
         if len(words) > 1 and not words[1].isupper():
             try:
-                parsed(words, cli, click.Context(click.Group("shell")))
+                parse_command(words, cli, click.Context(click.Group("shell")))
             except click.exceptions.Exit as end:  # --help and --version
                 assert end.exit_code == 0
             except click.MissingParameter as error:

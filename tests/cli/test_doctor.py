@@ -1,4 +1,4 @@
-"""`knowledge doctor`: each thing that can be wrong with an installation, and the sentence that mends it."""
+"""`knowledge doctor`: each problem of an installation and its fix."""
 
 from __future__ import annotations
 
@@ -27,9 +27,7 @@ def the_wrong_one(verdicts: Iterator[CheckResult]) -> CheckResult:
     return wrong
 
 
-def test_other_bytes_of_the_model_are_named(
-    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_damaged_model_file_is_reported(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     other = tmp_path / "model.pack"
     other.write_bytes(b"not the model" * 100)
     monkeypatch.setattr(model_file, "find_model_file", lambda: other)
@@ -38,23 +36,23 @@ def test_other_bytes_of_the_model_are_named(
     assert the_wrong_one(doctor.check_model(settings)).about == "model"
 
 
-def test_a_disk_that_is_nearly_full_is_named(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_nearly_full_disk_is_reported(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "MIN_FREE_BYTES", 1 << 62)
     monkeypatch.setattr(doctor, "LOW_FREE_BYTES", 1 << 62)
     wrong = the_wrong_one(doctor.check_disk_space(settings))
     assert wrong.says.startswith("Only ") and "Free some space" in wrong.mend
 
 
-def test_a_clock_behind_the_newest_change_is_named(settings: Settings) -> None:
+def test_a_clock_behind_the_last_change_is_reported(settings: Settings) -> None:
     settings.data.mkdir()
     (settings.data / "knowledge.db").touch()
     assert [verdict.ok for verdict in doctor.check_clock(settings)] == [True]
     tomorrow = time.time() + 86_400
     os.utime(settings.data / "knowledge.db", (tomorrow, tomorrow))
-    assert "behind the newest change" in the_wrong_one(doctor.check_clock(settings)).says
+    assert "behind the last change of the database" in the_wrong_one(doctor.check_clock(settings)).says
 
 
-def test_wrong_and_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_and_missing_packages_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     needed = ["click>=99", "numpy", "no-such-package-of-ours", "left-out; sys_platform == 'nowhere'"]
     monkeypatch.setattr(importlib.metadata, "requires", lambda _: needed)
     wrong = [verdict for verdict in doctor.check_versions() if not verdict.ok]
@@ -62,13 +60,13 @@ def test_wrong_and_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -
     assert all("pip install" in verdict.mend for verdict in wrong)
 
 
-def test_a_file_where_the_folder_should_be_is_named(settings: Settings) -> None:
+def test_a_file_instead_of_the_data_folder_is_reported(settings: Settings) -> None:
     settings.data.write_text("not a folder")
     assert "--data" in the_wrong_one(doctor.check_data_folder(settings)).mend
 
 
 @pytest.mark.skipif(not can_mount(), reason="a read-only disk needs a mount of its own")
-def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+def test_a_read_only_data_folder_is_reported(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
     command = mount_command(READ_ONLY_MOUNT, str(data), sys.executable, "-m", "knowledge", "doctor")
@@ -77,7 +75,7 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     assert "wrong  data folder:" in ended.stdout and "--data" in ended.stdout
 
 
-async def test_an_index_behind_its_log_is_named_with_the_command_that_mends_it(local: LocalEngine) -> None:
+async def test_an_index_behind_the_change_log_is_reported_with_its_fix(local: LocalEngine) -> None:
     status = replace(await local.status(), index_ok=False, issues=("The index is behind its log: the disk is full",))
     wrong = {verdict.about: verdict.mend for verdict in check_status(status) if not verdict.ok}
     assert wrong == {"engine": "knowledge verify", "index": "knowledge reindex"}

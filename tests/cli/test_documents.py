@@ -1,4 +1,4 @@
-"""The commands about documents, as they are typed and read."""
+"""The commands for documents."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def shell(local: LocalEngine, settings: Settings) -> Iterator[Shell]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Two documents, a picture of nothing, an ignored draft, and a hidden note."""
+    """Two documents, a binary file, an empty file, an ignored draft, and a hidden note."""
     home = tmp_path / "papers"
     (home / "deep").mkdir(parents=True)
     (home / "tea.md").write_text("# Tea\n\nTea is served at four in the blue room.\n")
@@ -35,8 +35,8 @@ def folder(tmp_path: Path) -> Path:
     return home
 
 
-def test_a_note_is_kept_and_found(shell: Shell) -> None:
-    assert "Kept as document 1" in shell.run_ok("note", "Tea is served at four in the blue room.", "--tag", "house")
+def test_a_note_is_saved_and_found(shell: Shell) -> None:
+    assert "Saved as document 1" in shell.run_ok("note", "Tea is served at four in the blue room.", "--tag", "house")
     printed = shell.run_ok("search", "when", "is", "tea", "served")
     assert "Tea is served at four" in printed and "document 1, passage 0" in printed
 
@@ -50,19 +50,19 @@ def test_a_note_comes_from_standard_input_and_can_be_updated(shell: Shell) -> No
 def test_a_folder_is_added_without_what_its_ignore_file_names(shell: Shell, folder: Path) -> None:
     printed = shell.run_ok("add", folder)
     assert "Added 2 documents" in printed
-    assert "Skipped 1 file of kinds that are not read: .bin 1." in printed
+    assert "Skipped 1 file of unsupported formats: .bin 1." in printed
     assert "Skipped 1 empty file." in printed
     paths = {document["source_path"] for document in shell.run_json("show")["documents"]}
     assert paths == {str(folder / "tea.md"), str(folder / "deep" / "kettle.txt")}
 
 
-def test_what_is_hidden_or_ignored_comes_when_it_is_asked_for(shell: Shell, folder: Path) -> None:
+def test_hidden_and_ignored_files_are_added_on_request(shell: Shell, folder: Path) -> None:
     shell.run_ok("add", folder, "--hidden", "--no-ignore")
     names = {document["filename"] for document in shell.run_json("show")["documents"]}
     assert names == {"tea.md", "kettle.txt", "draft.md", ".hidden.md"}
 
 
-def test_adding_again_changes_only_what_has_changed(shell: Shell, folder: Path) -> None:
+def test_adding_again_replaces_only_changed_files(shell: Shell, folder: Path) -> None:
     shell.run_ok("add", folder)
     (folder / "tea.md").write_text("# Tea\n\nTea is served at five.\n")
     outcome = shell.run_json("add", folder)
@@ -71,7 +71,7 @@ def test_adding_again_changes_only_what_has_changed(shell: Shell, folder: Path) 
     assert shell.run_json("status")["documents"] == 2
 
 
-def test_a_pattern_that_the_shell_left_alone_is_expanded(shell: Shell, folder: Path) -> None:
+def test_a_glob_pattern_is_expanded(shell: Shell, folder: Path) -> None:
     assert "Added 1 document" in shell.run_ok("add", f"{folder}/**/*.txt")
     missing = shell.run("add", f"{folder}/*.nothing")
     assert (missing.exit_code, missing.stdout) == (cli_errors.NOT_FOUND, "")
@@ -84,7 +84,7 @@ def test_standard_input_needs_a_name(shell: Shell) -> None:
     assert (document["title"], document["source_path"]) == ("Hello", None)
 
 
-def test_each_failure_is_named_with_what_to_do(shell: Shell, tmp_path: Path) -> None:
+def test_each_failure_is_reported_with_a_hint(shell: Shell, tmp_path: Path) -> None:
     good, empty, strange = tmp_path / "good.md", tmp_path / "empty.md", tmp_path / "strange.xyz"
     good.write_text("Something good.")
     empty.touch()
@@ -94,10 +94,10 @@ def test_each_failure_is_named_with_what_to_do(shell: Shell, tmp_path: Path) -> 
     assert "Added 1 document" in result.stdout and "3 files failed:" in result.stdout
     assert f"{empty}: The file is empty." in result.stdout
     assert f"{strange}: Files named *.xyz are not supported. Supported: " in result.stdout
-    assert f"{tmp_path / 'gone.md'}: There is no such file. Check the path." in result.stdout
+    assert f"{tmp_path / 'gone.md'}: The file does not exist. Check the path." in result.stdout
 
 
-def test_labels_are_kept_with_what_is_added(shell: Shell, folder: Path) -> None:
+def test_collection_tags_title_and_metadata_are_stored(shell: Shell, folder: Path) -> None:
     shell.run_ok(
         *("add", folder / "tea.md", "--collection", "kitchen", "--tag", "tea,house", "--title", "On tea"),
         *("--metadata", "author=Ada", "-m", '{"year": 1843}'),
@@ -119,23 +119,23 @@ def test_a_title_that_two_documents_have_is_refused_with_their_numbers(shell: Sh
     shell.run_ok("note", "Two cups.", "--title", "Tea")
     result = shell.run("show", "Tea")
     assert result.exit_code == cli_errors.USAGE
-    assert result.stderr == "2 documents are called 'Tea'. Use a number instead: 1, 2.\n"
+    assert result.stderr == "2 documents match 'Tea'. Use an id instead: 1, 2.\n"
 
 
-def test_what_is_not_there_is_said_in_a_sentence(shell: Shell) -> None:
+def test_a_missing_document_is_reported_without_a_traceback(shell: Shell) -> None:
     result = shell.run("show", "nowhere.pdf")
     assert (result.exit_code, result.stdout) == (cli_errors.NOT_FOUND, "")
-    assert result.stderr.startswith("No document is called 'nowhere.pdf'. ")
+    assert result.stderr.startswith("There is no document 'nowhere.pdf'. ")
     assert shell.run("read", "99").exit_code == cli_errors.NOT_FOUND
 
 
-def test_errors_are_json_where_json_was_asked_for(shell: Shell) -> None:
+def test_errors_are_json_with_the_option_json(shell: Shell) -> None:
     result = shell.run("show", "99", "--json")
     assert (result.exit_code, result.stdout) == (cli_errors.NOT_FOUND, "")
     assert json.loads(result.stderr)["error"]["code"] == "document_not_found"
 
 
-def test_search_shows_headings_and_stays_inside_its_filters(shell: Shell, folder: Path) -> None:
+def test_search_applies_its_filters(shell: Shell, folder: Path) -> None:
     shell.run_ok("add", folder / "tea.md", "--collection", "kitchen")
     shell.run_ok("note", "Tea is also sold at the station.")
     assert "Tea is also sold" not in shell.run_ok("search", "tea", "--collection", "kitchen")
@@ -146,19 +146,19 @@ def test_search_shows_headings_and_stays_inside_its_filters(shell: Shell, folder
     assert shell.run("search", "tea", "--from", "yesterday").exit_code == cli_errors.USAGE
 
 
-def test_an_explanation_is_a_small_table(shell: Shell) -> None:
+def test_explain_prints_a_table(shell: Shell) -> None:
     shell.run_ok("note", "Tea is served at four.")
     printed = shell.run_ok("search", "tea", "--explain")
     assert "bm25" in printed and "cosine" in printed and "wall_ms" in printed
 
 
-def test_nothing_found_is_no_failure(shell: Shell) -> None:
+def test_a_search_without_results_succeeds(shell: Shell) -> None:
     result = shell.run("search", "tea", "--mode", "text")
     assert (result.exit_code, result.stdout) == (cli_errors.OK, "")
-    assert "Nothing was found." in result.stderr
+    assert "No results." in result.stderr
 
 
-def test_there_is_no_passage_to_open_where_none_was_found(shell: Shell) -> None:
+def test_opening_a_result_that_does_not_exist_is_not_found(shell: Shell) -> None:
     result = shell.run("search", "tea", "--open", "1")
     assert result.exit_code == cli_errors.NOT_FOUND, result.output
 
@@ -189,7 +189,7 @@ def test_tags_and_collections_change(shell: Shell) -> None:
     assert shell.run_json("show", "1")["collection"] == "archive-of-the-house"
 
 
-def test_removing_asks_first(shell: Shell) -> None:
+def test_removing_needs_confirmation(shell: Shell) -> None:
     shell.run_ok("note", "Tea.")
     refused = shell.run("remove", "1")
     assert refused.exit_code == cli_errors.USAGE and "--yes" in refused.stderr

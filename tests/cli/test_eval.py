@@ -1,4 +1,4 @@
-"""`knowledge eval`: people measure search with questions of their own."""
+"""`knowledge eval`: measures search with the user's own questions."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_question_is_measured_by_the_rank_of_its_document(shell: Shell, tmp_pa
     assert found["missing_documents"] == []
 
 
-def test_people_see_the_rank_and_what_was_on_top_instead(shell: Shell, tmp_path: Path) -> None:
+def test_the_table_has_the_rank_and_the_first_hit(shell: Shell, tmp_path: Path) -> None:
     printed = shell.run_ok("eval", lines(tmp_path, {"question": "where does the boat lie", "document": "tea.md"}))
     assert "where does the boat lie" in printed
     assert "Boat" in printed
@@ -69,7 +69,7 @@ def test_a_run_is_compared_with_the_last_one(shell: Shell, tmp_path: Path) -> No
     last = shell.run_json("eval", file)["last"]
     assert (last["ndcg"], last["questions"], last["better"], last["worse"]) == (0, 1, ["milk in the blue room"], [])
     assert last["ndcg_difference"] == {"mean": 1.0, "low": 1.0, "high": 1.0}
-    assert "within the noise" in shell.run_ok("eval", file)
+    assert "not significant" in shell.run_ok("eval", file)
     assert shell.run_json("eval", file, "--mode", "text")["last"] is None
 
 
@@ -90,14 +90,14 @@ def test_a_passage_is_expected_by_its_text(shell: Shell, tmp_path: Path) -> None
         ("q.json", '[{"query": "kettle, boat", "title": "Kettle", "path": "house/boat.md"}]'),
     ],
 )
-def test_questions_come_in_every_usual_form(shell: Shell, tmp_path: Path, name: str, text: str) -> None:
+def test_questions_are_read_from_every_format(shell: Shell, tmp_path: Path, name: str, text: str) -> None:
     file = tmp_path / name
     file.write_text(text)
     found = shell.run_json("eval", file, "--collection", "house")
     assert (found["questions"], found["ndcg"], found["recall"]) == (1, 1.0, 1.0)
 
 
-def test_a_script_can_ask_for_a_least_quality(shell: Shell, tmp_path: Path) -> None:
+def test_min_ndcg_sets_the_exit_code(shell: Shell, tmp_path: Path) -> None:
     file = lines(tmp_path, {"question": "kettle", "document": "Kettle"}, {"question": "boat", "document": "Oars"})
     assert shell.run("eval", file, "--min-ndcg", "0.5").exit_code == cli_errors.OK
     assert shell.run("eval", file, "--min-ndcg", "0.6").exit_code == cli_errors.FAILED
@@ -106,17 +106,17 @@ def test_a_script_can_ask_for_a_least_quality(shell: Shell, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("name", "text", "says"),
     [
-        ("q.jsonl", '{"question": "tea"}', "line 1 does not say what is expected"),
+        ("q.jsonl", '{"question": "tea"}', "line 1 has no expected answer"),
         ("q.jsonl", '{"question": "tea", "document": 1}\n{"document": 2}', "line 2 has no question"),
         ("q.jsonl", '{"question": ', "line 1"),
-        ("q.jsonl", "[]", "is not an entry"),
+        ("q.jsonl", "[]", "is not an object"),
         ("q.yaml", "question: tea", "not a list"),
         ("q.yaml", "- [", "cannot be read"),
         ("q.csv", "question,document\n", "no question"),
         ("q.txt", "tea", ".jsonl"),
     ],
 )
-def test_a_file_that_is_wrong_says_where(tmp_path: Path, name: str, text: str, says: str) -> None:
+def test_an_invalid_file_is_reported_with_its_line(tmp_path: Path, name: str, text: str, says: str) -> None:
     file = tmp_path / name
     file.write_text(text)
     result = Shell({}).run("eval", file)
@@ -124,11 +124,11 @@ def test_a_file_that_is_wrong_says_where(tmp_path: Path, name: str, text: str, s
     assert says in result.stderr
 
 
-def test_a_file_of_questions_that_is_not_there_is_missed() -> None:
+def test_a_missing_file_of_questions_is_reported() -> None:
     assert Shell({}).run("eval", "nowhere.jsonl").exit_code == cli_errors.NOT_FOUND
 
 
-def test_a_passage_is_known_again_however_it_is_cut() -> None:
+def test_a_passage_is_recognized_in_chunks_cut_differently() -> None:
     sentence = "The kettle is descaled with vinegar on the first Monday of every month"
     assert overlaps(f"Before that. {sentence}. After it.", sentence)
     assert overlaps("the kettle is descaled with vinegar on the first", f"{sentence}, and never on a Sunday")

@@ -1,4 +1,4 @@
-"""The commands about jobs, collections and the knowledge base itself; and how commands fail."""
+"""The commands for jobs, collections and maintenance, and the exit codes of errors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_failed_job_is_listed_with_its_reason(shell: Shell, tmp_path: Path) ->
     broken = tmp_path / "broken.json"
     broken.write_text("   ")
     assert shell.run("add", broken).exit_code == cli_errors.FAILED
-    assert "There are no such jobs." in shell.run("jobs", "--status", "queued").stderr
+    assert "No jobs found." in shell.run("jobs", "--status", "queued").stderr
     failed = shell.run_json("jobs", "--status", "failed")["jobs"]
     assert [job["filename"] for job in failed] == ["broken.json"]
     assert failed[0]["error"]["message"] in shell.run_ok("jobs", "show", failed[0]["id"])
@@ -54,7 +54,7 @@ def test_a_job_that_has_ended_can_be_neither_cancelled_nor_retried(shell: Shell)
     assert shell.run("jobs", "cancel", "nonsense").exit_code == cli_errors.USAGE
 
 
-def test_collections_are_made_renamed_and_removed(shell: Shell) -> None:
+def test_collections_are_created_renamed_and_removed(shell: Shell) -> None:
     made = shell.run_json("collections", "create", "House papers", "--description", "Bills")
     assert (made["name"], made["description"]) == ("house-papers", "Bills")
     shell.run_ok("collections", "rename", "house-papers", "Papers of the house")
@@ -65,7 +65,7 @@ def test_collections_are_made_renamed_and_removed(shell: Shell) -> None:
     assert shell.run("collections", "remove", "house-papers", "--yes").exit_code == cli_errors.NOT_FOUND
 
 
-def test_status_tells_how_much_there_is(shell: Shell) -> None:
+def test_status_shows_the_number_of_documents(shell: Shell) -> None:
     shell.run_ok("note", "Tea.")
     printed = shell.run_ok("status")
     assert "healthy" in printed and "documents    1" in printed
@@ -74,7 +74,7 @@ def test_status_tells_how_much_there_is(shell: Shell) -> None:
 
 def test_verify_is_clean_until_a_file_is_lost(shell: Shell, settings: Settings) -> None:
     shell.run_ok("note", "Tea.")
-    assert shell.run_ok("verify") == "Everything agrees: store, index and files.\n"
+    assert shell.run_ok("verify") == "No problems found: database, index and files are consistent.\n"
     for path in (settings.data / "files").rglob("*"):
         if path.is_file():
             path.unlink()
@@ -89,17 +89,17 @@ def test_reindex_keeps_everything_findable(shell: Shell) -> None:
     assert shell.run_json("search", "tea")["returned"] == 1
 
 
-def test_reindex_moves_to_another_model(shell: Shell) -> None:
+def test_reindex_switches_to_another_model(shell: Shell) -> None:
     shell.run_ok("note", "Tea is at four.")
     assert shell.run_json("reindex", "--model", "other") == {"reindexed": True, "model": "other"}
     assert shell.run_json("search", "tea", "--mode", "vector")["returned"] == 1
     assert "other, 64 dimensions" in shell.run_ok("status")
-    assert "The model other answers now" in shell.run_ok("reindex", "--model", "other")
+    assert "The model other is in use" in shell.run_ok("reindex", "--model", "other")
     assert shell.run("reindex", "--model", "none").exit_code == cli_errors.USAGE
     assert shell.run("reindex", "--no-wait").exit_code == cli_errors.USAGE
 
 
-def test_the_folder_of_a_model_is_named_from_the_root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_folder_of_a_model_is_made_absolute(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from knowledge.surfaces.cli.commands.reindex import make_folder_absolute
 
     monkeypatch.chdir(tmp_path)
@@ -107,7 +107,7 @@ def test_the_folder_of_a_model_is_named_from_the_root(monkeypatch: pytest.Monkey
     assert make_folder_absolute("hf:somebody/model") == "hf:somebody/model"
 
 
-def test_a_backup_is_laid_out_in_an_empty_folder_only(shell: Shell, tmp_path: Path) -> None:
+def test_a_backup_is_restored_into_an_empty_folder_only(shell: Shell, tmp_path: Path) -> None:
     shell.run_ok("note", "Tea is at four.")
     archive, home = tmp_path / "all.tar", tmp_path / "restored"
     shell.run_ok("backup", archive)
@@ -119,7 +119,7 @@ def test_a_backup_is_laid_out_in_an_empty_folder_only(shell: Shell, tmp_path: Pa
     assert shell.run("restore", tmp_path / "gone.tar", "--data", home).exit_code == cli_errors.NOT_FOUND
 
 
-def test_an_engine_that_is_not_there_is_a_sentence_and_exit_code_4() -> None:
+def test_an_unreachable_engine_is_exit_code_4() -> None:
     sockets = open_sockets("127.0.0.1", 0)
     port = sockets[0].getsockname()[1]
     sockets[0].close()
@@ -135,12 +135,12 @@ def test_a_wrong_key_is_exit_code_5(local: LocalEngine, settings: Settings) -> N
         assert Shell({"KB_ENGINE_URL": address, "KB_API_KEY": "right"}).run("status").exit_code == cli_errors.OK
 
 
-def test_a_wrong_setting_is_named() -> None:
+def test_an_invalid_setting_is_reported_by_name() -> None:
     result = Shell({"KNOWLEDGE_PORT": "many"}).run("status")
     assert result.exit_code == cli_errors.USAGE and "KNOWLEDGE_PORT" in result.stderr
 
 
-def test_a_fault_of_ours_is_one_sentence_that_names_debug(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unexpected_error_is_one_line_that_names_debug(monkeypatch: pytest.MonkeyPatch) -> None:
     from knowledge.surfaces.cli.session import CliSession
 
     monkeypatch.setattr(CliSession, "run", lambda *_: 1 / 0)
@@ -150,14 +150,14 @@ def test_a_fault_of_ours_is_one_sentence_that_names_debug(monkeypatch: pytest.Mo
     assert "Traceback" in Shell({}).run("status", "--debug").stderr
 
 
-def test_a_data_folder_that_cannot_be_made_is_a_sentence(tmp_path: Path) -> None:
+def test_a_data_folder_that_cannot_be_created_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
     result = Shell({"KNOWLEDGE_EMBEDDING": "none"}).run("status", "--data", tmp_path / "file" / "data")
     assert result.exit_code == cli_errors.FAILED
     assert "Traceback" not in result.output and len(result.stderr.splitlines()) == 1
 
 
-def test_the_doctor_names_what_mends_a_broken_database(tmp_path: Path) -> None:
+def test_the_doctor_has_the_fix_for_a_broken_database(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
     (data / "knowledge.db").write_bytes(b"this is no database " * 100)
@@ -167,28 +167,28 @@ def test_the_doctor_names_what_mends_a_broken_database(tmp_path: Path) -> None:
     assert "cannot be read" in wrong["database"]["says"] and "knowledge restore" in wrong["database"]["mend"]
 
 
-def test_a_broken_database_is_a_sentence(tmp_path: Path) -> None:
+def test_a_broken_database_is_reported_without_a_traceback(tmp_path: Path) -> None:
     (tmp_path / "knowledge.db").write_bytes(b"this is no database " * 100)
     result = Shell({"KNOWLEDGE_EMBEDDING": "none"}).run("status", "--data", tmp_path)
     assert result.exit_code == cli_errors.FAILED
     assert result.stderr.startswith("Database error") and len(result.stderr.splitlines()) == 1
 
 
-def test_the_doctor_looks_at_a_knowledge_base_that_is_in_use(shell: Shell) -> None:
+def test_the_doctor_checks_a_knowledge_base_in_use(shell: Shell) -> None:
     shell.run_ok("note", "Tea is at four.")
     checked = shell.run_json("doctor")
     assert checked["healthy"]
     assert "The engine answers: 1 document." in [check["says"] for check in checked["checks"]]
 
 
-def test_the_doctor_finds_nothing_wrong_with_a_new_installation(tmp_path: Path) -> None:
+def test_the_doctor_finds_no_problem_in_a_new_installation(tmp_path: Path) -> None:
     checked = Shell({"KNOWLEDGE_PORT": "0"}).run_json("doctor", "--data", tmp_path / "data")
     assert checked["healthy"], [check for check in checked["checks"] if not check["ok"]]
     assert {check["about"] for check in checked["checks"]} >= {"versions", "clock", "data folder", "disk", "model"}
     assert not (tmp_path / "data").exists()
 
 
-def test_the_doctor_sees_a_port_that_another_program_has(tmp_path: Path) -> None:
+def test_the_doctor_reports_a_port_in_use(tmp_path: Path) -> None:
     sockets = open_sockets("127.0.0.1", 0)
     try:
         port = str(sockets[0].getsockname()[1])
@@ -199,7 +199,7 @@ def test_the_doctor_sees_a_port_that_another_program_has(tmp_path: Path) -> None
     assert "wrong  port: The server cannot listen" in result.stdout and "knowledge serve --port" in result.stdout
 
 
-def test_what_would_be_stored_is_printed_without_storing_it(tmp_path: Path) -> None:
+def test_extract_prints_the_text_without_storing_it(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     page.write_text("<html><title>Tea</title><body><h1>Tea</h1><p>Tea is at <b>four</b>.</p></body></html>")
     shell = Shell({"KNOWLEDGE_DATA": str(tmp_path / "data")})
@@ -211,7 +211,7 @@ def test_what_would_be_stored_is_printed_without_storing_it(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(("shell_name", "line"), [("bash", "complete -o"), ("zsh", "#compdef"), ("fish", "complete ")])
-def test_shells_learn_to_complete(shell_name: str, line: str) -> None:
+def test_a_completion_script_exists_for_each_shell(shell_name: str, line: str) -> None:
     assert line in Shell({}).run_ok("completion", shell_name)
 
 
@@ -224,7 +224,7 @@ def test_completion_knows_the_commands() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(cli.list_commands(click.Context(cli))))
-def test_every_command_has_examples_and_speaks_json(name: str) -> None:
+def test_every_command_has_examples_and_the_option_json(name: str) -> None:
     printed = Shell({}).run_ok(name, "--help")
     assert "Examples:" in printed
     assert "--json" in printed or name == "completion"

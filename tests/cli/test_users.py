@@ -1,4 +1,4 @@
-"""`knowledge user`: the people who share a server, from the shell."""
+"""`knowledge user`: accounts and keys from the shell."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def test_a_new_account_gets_a_key_that_works(shell: Shell, local: LocalEngine) -
     assert key not in shell.run_ok("user", "list"), "it was shown once"
 
 
-def test_the_password_may_come_from_a_pipe(shell: Shell, local: LocalEngine) -> None:
+def test_the_password_can_be_read_from_stdin(shell: Shell, local: LocalEngine) -> None:
     shell.run_ok("user", "add", "ada", "--password-stdin", input="correct horse\n")
     assert asyncio.run(local.accounts.login("ada", "correct horse")).username == "ada"
     assert shell.run("user", "add", "bob", "--password-stdin", input="short\n").exit_code == cli_errors.USAGE
 
 
-def test_accounts_are_listed_with_what_they_are(shell: Shell) -> None:
+def test_accounts_are_listed_with_their_flags(shell: Shell) -> None:
     assert shell.run("user", "list").stderr == "There are no accounts.\n"
     for name in ("ada", "root"):
         shell.run_ok("user", "add", name)
@@ -59,7 +59,7 @@ def test_accounts_are_listed_with_what_they_are(shell: Shell) -> None:
     assert "admin" in printed and "disabled" in printed
 
 
-def test_a_key_has_its_name_and_its_end(shell: Shell, local: LocalEngine) -> None:
+def test_a_key_has_its_name_and_expiry(shell: Shell, local: LocalEngine) -> None:
     shell.run_ok("user", "add", "ada")
     issued = shell.run_json("user", "key", "ada", "--name", "laptop", "--days", "90")
     assert (issued["name"], issued["username"]) == ("laptop", "ada")
@@ -68,18 +68,18 @@ def test_a_key_has_its_name_and_its_end(shell: Shell, local: LocalEngine) -> Non
     assert keys[1].expires_at is not None
 
 
-def test_who_is_disabled_is_let_in_again_when_that_is_undone(shell: Shell, local: LocalEngine) -> None:
+def test_a_disabled_account_can_be_enabled_again(shell: Shell, local: LocalEngine) -> None:
     key = shell.run_ok("user", "add", "ada").strip()
     shell.run_ok("user", "disable", "ada")
     assert asyncio.run(local.accounts.find_by_key(key)) is None
-    assert shell.run_ok("user", "disable", "ada", "--undo") == f"ada is let in again.{os.linesep}"
+    assert shell.run_ok("user", "disable", "ada", "--undo") == f"ada is enabled.{os.linesep}"
     assert asyncio.run(local.accounts.find_by_key(key)) is not None
 
 
-def test_an_account_is_removed_with_all_that_it_owns(shell: Shell, local: LocalEngine) -> None:
+def test_an_account_is_removed_with_its_documents(shell: Shell, local: LocalEngine) -> None:
     asyncio.run(write_down(local, shell.run_ok("user", "add", "ada").strip()))
     assert shell.run("user", "remove", "ada").exit_code == cli_errors.USAGE, "nobody was there to be asked"
-    assert shell.run_ok("user", "remove", "ada", "--yes").startswith("Removed them with 1 document")
+    assert shell.run_ok("user", "remove", "ada", "--yes").startswith("Deleted the account with 1 document")
     assert shell.run_json("user", "list") == {"accounts": []}
     shell.run_ok("verify")
 
@@ -93,11 +93,11 @@ def test_an_account_is_removed_with_all_that_it_owns(shell: Shell, local: LocalE
         (("remove", "nobody", "--yes"), cli_errors.NOT_FOUND),
     ],
 )
-def test_a_wrong_name_has_its_exit_code(shell: Shell, arguments: tuple[str, ...], code: int) -> None:
+def test_an_invalid_username_has_its_exit_code(shell: Shell, arguments: tuple[str, ...], code: int) -> None:
     assert shell.run("user", *arguments).exit_code == code
 
 
-def test_a_name_that_is_taken_is_said_to_be(shell: Shell) -> None:
+def test_a_taken_username_is_reported(shell: Shell) -> None:
     shell.run_ok("user", "add", "ada")
     taken = shell.run("user", "add", "ADA")
     assert taken.exit_code == cli_errors.FAILED

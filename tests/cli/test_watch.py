@@ -1,4 +1,4 @@
-"""`add --watch` keeps a folder and its collection the same; and the parts of adding that need no engine."""
+"""`add --watch` keeps a collection in sync with folders; and file selection without an engine."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def watch(engine: LocalEngine, folder: Path) -> FolderWatch:
 
 
 async def contents(engine: LocalEngine) -> dict[str, str]:
-    """Each file's name, and the text that stands for it."""
+    """Return the text of each document by filename."""
     found = await engine.documents(DocumentFilter(collection="notes"))
     return {
         Path(document.source_path or "").name: (await engine.chunks(document.id))[0].text for document in found.items
     }
 
 
-async def test_added_changed_renamed_and_deleted_files_are_followed(local: LocalEngine, folder: Path) -> None:
+async def test_added_changed_renamed_and_deleted_files_are_synced(local: LocalEngine, folder: Path) -> None:
     mirror = watch(local, folder)
     await mirror.sync()
     assert await contents(local) == {"tea.md": "Tea is served at four."}
@@ -69,7 +69,7 @@ async def numbers(engine: LocalEngine) -> dict[str, int]:
 
 
 async def test_a_renamed_file_keeps_its_document_and_is_not_read_again(local: LocalEngine, folder: Path) -> None:
-    (folder / "milk.md").write_text("Milk comes in last")  # as long as the other, so that the size does not tell
+    (folder / "milk.md").write_text("Milk comes in last")  # the same size as the other file
     (folder / "tea.md").write_text("Tea comes in first")
     mirror = watch(local, folder)
     await mirror.sync()
@@ -93,10 +93,10 @@ async def test_a_renamed_file_keeps_its_document_and_is_not_read_again(local: Lo
 
 @dataclass(frozen=True)
 class Listing(FolderWalk):
-    """Goes through a folder while somebody changes it."""
+    """A folder walk during which the folder changes."""
 
     happenings: list[Callable[[], object]] = field(default_factory=list)
-    """What happens once, between the listing and the files."""
+    """Called once, between the listing and the files."""
 
     def list_files(self, root: Path) -> Iterator[Path]:
         listed = list(super().list_files(root))
@@ -115,7 +115,7 @@ async def test_a_file_renamed_while_its_folder_is_listed_keeps_its_document(loca
     assert await numbers(local) == {"chai.md": before["tea.md"]}
 
 
-def test_a_folder_that_goes_while_it_is_listed_is_no_obstacle(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_removed_while_it_is_listed_is_skipped(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "drinks").mkdir()
     (folder / "drinks" / "milk.md").write_text("Milk comes in last.")
     scan = os.scandir
@@ -129,7 +129,7 @@ def test_a_folder_that_goes_while_it_is_listed_is_no_obstacle(folder: Path, monk
     assert [path.name for path in FolderWalk().list_files(folder)] == ["tea.md"]
 
 
-async def test_a_file_with_another_suffix_is_read_anew(local: LocalEngine, folder: Path) -> None:
+async def test_a_file_renamed_to_another_suffix_is_read_again(local: LocalEngine, folder: Path) -> None:
     mirror = watch(local, folder)
     await mirror.sync()
     (folder / "tea.md").rename(folder / "tea.txt")
@@ -147,7 +147,7 @@ async def test_a_path_has_one_document(engine: Engine) -> None:
     assert (moved.source_path, moved.filename, moved.title) == ("/c/a2.md", "a2.md", one.title)
 
 
-async def test_a_copy_takes_the_place_of_its_original(local: LocalEngine, folder: Path) -> None:
+async def test_a_copy_replaces_its_removed_original(local: LocalEngine, folder: Path) -> None:
     (folder / "copy.md").write_bytes((folder / "tea.md").read_bytes())
     mirror = watch(local, folder)
     await mirror.sync()
@@ -158,7 +158,7 @@ async def test_a_copy_takes_the_place_of_its_original(local: LocalEngine, folder
     assert await numbers(local) == {other: number}
 
 
-async def test_what_happened_while_nobody_watched_is_made_good(local: LocalEngine, folder: Path) -> None:
+async def test_changes_made_before_the_watch_are_synced(local: LocalEngine, folder: Path) -> None:
     await watch(local, folder)._load_stored()
     (folder / "tea.md").rename(folder / "chai.md")
     (folder / "milk.md").write_text("Milk comes in last.")
@@ -166,7 +166,7 @@ async def test_what_happened_while_nobody_watched_is_made_good(local: LocalEngin
     assert set(await contents(local)) == {"chai.md", "milk.md"}
 
 
-async def test_documents_from_elsewhere_stay(local: LocalEngine, folder: Path) -> None:
+async def test_documents_from_other_folders_are_kept(local: LocalEngine, folder: Path) -> None:
     await add_note(local, "Not from the folder.", collection="notes")
     await watch(local, folder)._load_stored()
     (folder / "milk.md").write_text("Milk comes in last.")
@@ -176,7 +176,7 @@ async def test_documents_from_elsewhere_stay(local: LocalEngine, folder: Path) -
 
 
 async def test_an_empty_folder_does_not_empty_its_collection(local: LocalEngine, folder: Path) -> None:
-    """It may be a disk that is not mounted."""
+    """The folder may be a disk that is not mounted."""
     await watch(local, folder)._load_stored()
     (folder / "tea.md").unlink()
     with pytest.raises(NotNow, match="1 document came from it"):
@@ -184,7 +184,7 @@ async def test_an_empty_folder_does_not_empty_its_collection(local: LocalEngine,
     assert len(await contents(local)) == 1
 
 
-async def test_a_folder_that_is_gone_ends_the_watch_and_keeps_its_documents(local: LocalEngine, folder: Path) -> None:
+async def test_a_removed_folder_ends_the_watch_and_its_documents_are_kept(local: LocalEngine, folder: Path) -> None:
     mirror = watch(local, folder)
     await mirror.sync()
     (folder / "tea.md").unlink()
@@ -215,7 +215,7 @@ async def until(engine: LocalEngine, names: set[str], running: asyncio.Task[None
 
 
 async def names_now(engine: LocalEngine) -> set[str]:
-    """From one look at the list: what it names may be gone before anything else is asked about it."""
+    """Return the filenames from one listing, because a document may be removed before a second call."""
     try:
         return set(await numbers(engine))
     except CollectionNotFound:
@@ -247,12 +247,12 @@ def names(folder: Path, walk: FolderWalk = FolderWalk()) -> list[str]:
     return [path.relative_to(folder).as_posix() for path in walk.list_files(folder)]
 
 
-def test_ignore_files_hold_from_the_top_of_the_repository_downwards(repository: Path) -> None:
+def test_ignore_files_apply_from_the_root_of_the_repository(repository: Path) -> None:
     assert names(repository) == ["a.md", "docs/keep.log", "docs/secret.md"]
     assert names(repository / "docs") == ["keep.log", "secret.md"]
 
 
-def test_a_folder_that_is_named_is_taken_though_it_is_ignored(repository: Path) -> None:
+def test_an_ignored_folder_is_read_if_it_is_named(repository: Path) -> None:
     assert names(repository / "build") == ["b.md"]
 
 
@@ -269,12 +269,12 @@ def test_the_data_folder_is_never_read(repository: Path) -> None:
     assert names(repository, FolderWalk(private=(repository / "docs",))) == ["a.md"]
 
 
-def test_a_link_that_leads_in_circles_is_not_followed(repository: Path) -> None:
+def test_a_symlink_loop_is_not_followed(repository: Path) -> None:
     (repository / "round").symlink_to(repository, target_is_directory=True)
     assert names(repository) == ["a.md", "docs/keep.log", "docs/secret.md"]
 
 
-def test_a_file_that_is_named_twice_comes_once(repository: Path) -> None:
+def test_a_file_named_twice_is_added_once(repository: Path) -> None:
     sources = gather_files(
         [str(repository / "a.md"), str(repository), str(repository / "docs" / ".." / "a.md")], FolderWalk()
     )

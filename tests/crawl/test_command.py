@@ -26,8 +26,8 @@ def test_a_crawl_prints_a_table_of_its_pages(shell: Shell, site: WebSite) -> Non
     lines = [line.split()[:2] for line in result.stdout.splitlines()[1:]]
     assert lines == [["created", site.url + "/"], ["created", site.url + "/a"], ["failed", site.url + "/missing"]]
     assert "HTTP 404" in result.stdout
-    assert "1 address skipped: off-site." in result.stderr
-    assert "1 address skipped: unsupported type." in result.stderr
+    assert "1 URL skipped: off-site." in result.stderr
+    assert "1 URL skipped: unsupported type." in result.stderr
     assert "2 pages crawled (2 new, 0 changed, 0 unchanged), 1 failed, 2 skipped." in result.stderr
 
 

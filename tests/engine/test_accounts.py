@@ -246,7 +246,7 @@ async def test_a_login_key_expires_after_the_configured_days(local: LocalEngine)
     expire(local, issued.key.id)
     with pytest.raises(ExpiredKey) as refused:
         await local.accounts.find_by_key(issued.secret)
-    assert refused.value.hint == "Log in for a new key."
+    assert refused.value.hint == "Log in again to get a new key."
 
 
 async def test_an_account_keeps_the_newest_twenty_login_keys(engine: Engine) -> None:

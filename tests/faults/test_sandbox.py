@@ -213,7 +213,7 @@ def test_without_seccomp_doctor_reports_it_and_require_refuses_to_parse() -> Non
     assert told["auto"]["reading"][0]
     ok, says, mend = told["auto"]["sandbox"]
     assert not ok and mend
-    assert says.startswith("What reads a document is not contained: the seccomp filter could not be installed")
+    assert says.startswith("Documents are read without a sandbox: the seccomp filter could not be installed")
     assert_refused(told["require"], "the seccomp filter could not be installed")
 
 

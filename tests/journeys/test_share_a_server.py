@@ -30,8 +30,8 @@ def test_the_page_can_be_followed_line_by_line(tmp_path: Path) -> None:
         (tmp_path / "after.sh").write_text(typed)
         seen = run("source root.sh; source after.sh", tmp_path)
     assert '"is_approved":true' in seen
-    assert "ada is let in again." in seen
-    assert "Removed them with 0 documents" in seen
+    assert "ada is enabled." in seen
+    assert "Deleted the account with 0 documents" in seen
 
 
 def run(text: str, folder: Path) -> str:

@@ -135,7 +135,7 @@ def test_the_commands_of_the_readme_do_what_it_says(person: Person) -> None:
     server.see(r"Knowledge Server listens on http://127\.0\.0\.1:\d+\n")
     server.see(r"Add a document: +knowledge add FILE\n")
     server.see(r"Connect an agent: +claude mcp add --transport http knowledge http://127\.0\.0\.1:\d+/mcp\n")
-    assert "Kept as document 1: The office kettle is descaled" in person.sees(note)
+    assert "Saved as document 1: The office kettle is descaled" in person.sees(note)
     assert re.search(r"Added 1 document \(\d+ passages\) in [\d.]+ s\.", person.sees(add))
 
     found = person.type(search)
@@ -170,7 +170,7 @@ def test_a_person_is_asked_before_something_is_gone(person: Person) -> None:
     plain = {"KNOWLEDGE_EMBEDDING": "none"}
     person.sees("knowledge note 'Tea is at four.'", **plain)
     no = person.type("knowledge remove 1", **plain)
-    no.see(r"Remove 1 document \('Tea is at four.'\) for good\? \[y/N\]")
+    no.see(r"Remove 1 document \('Tea is at four.'\) permanently\? \[y/N\]")
     no.press("n\n")
     assert no.end() == 1
     yes = person.type("knowledge remove 1", **plain)
@@ -189,13 +189,13 @@ def test_ctrl_c_stops_cleanly_and_says_what_was_kept(person: Person) -> None:
     adding.see(r"[1-9]\d*/200 ")
     adding.press(CTRL_C)
     assert adding.end() == 130, adding.seen
-    assert re.search(r"Stopped\. \d+ files were not begun\. Run the same command again", adding.seen), adding.seen
+    assert re.search(r"Interrupted\. \d+ files were not started\. Run the same command again", adding.seen), adding.seen
     assert "Traceback" not in adding.seen
 
     again = person.sees("knowledge add papers", **plain)
     assert re.search(r"Added \d+ documents", again) and "failed" not in again
     assert re.search(r"documents +200\b", person.sees("knowledge status", **plain))
-    assert "Everything agrees" in person.sees("knowledge verify", **plain)
+    assert "No problems found" in person.sees("knowledge verify", **plain)
 
 
 def test_a_watch_follows_the_folder_until_ctrl_c(person: Person) -> None:
@@ -204,20 +204,20 @@ def test_a_watch_follows_the_folder_until_ctrl_c(person: Person) -> None:
     notes.mkdir()
     (notes / "tea.md").write_text("Tea is at four.")
     watching = person.type("knowledge add notes --watch", **plain)
-    watching.see(r"Watching .*: 1 document\. Ctrl-C stops\.")
+    watching.see(r"Watching .*: 1 document\. Press Ctrl-C to stop\.")
     (notes / "milk.md").write_text("Milk comes last.")
     watching.see(r"added +.*milk\.md")
     (notes / "tea.md").rename(notes / "chai.md")
     watching.see(r"renamed +.*chai\.md \(was .*tea\.md\)")
     watching.press(CTRL_C)
-    assert watching.end() == 0 and "Stopped watching. 2 documents are kept." in watching.seen
+    assert watching.end() == 0 and "Stopped watching. 2 documents stay in the collection." in watching.seen
 
 
 def test_a_note_is_written_at_the_terminal(person: Person) -> None:
     typing = person.type("knowledge note", KNOWLEDGE_EMBEDDING="none")
-    typing.see("Write the note; Ctrl-D ends it.")
+    typing.see("Type the note and end it with Ctrl-D.")
     typing.press(f"Tea is at four.\n{CTRL_D}")
-    assert typing.end() == 0 and "Kept as document 1: Tea is at four." in typing.seen
+    assert typing.end() == 0 and "Saved as document 1: Tea is at four." in typing.seen
 
 
 def test_control_characters_in_a_document_do_not_reach_the_terminal(person: Person) -> None:

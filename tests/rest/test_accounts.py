@@ -29,7 +29,7 @@ OPERATOR = {"X-API-Key": "operator"}
 
 @pytest.fixture
 async def http(local: LocalEngine, settings: Settings) -> AsyncIterator[httpx.AsyncClient]:
-    """The server as somebody without a key meets it."""
+    """An HTTP client without a key."""
     locked = settings.model_copy(update={"api_key": SecretStr("operator")})
     app = wrap_in_guard(
         make_rest_app(local, max_file_bytes=1 << 20),
@@ -43,8 +43,8 @@ async def http(local: LocalEngine, settings: Settings) -> AsyncIterator[httpx.As
 
 @pytest.fixture
 def join(http: httpx.AsyncClient) -> Join:
-    async def joined(username: str) -> httpx.AsyncClient:
-        """The same server for somebody new, who sends their key."""
+    async def register_client(username: str) -> httpx.AsyncClient:
+        """Register a user and return an HTTP client with their key."""
         given = {"username": username, "password": PASSWORD}
         if username == ADMIN:
             await http.post("/admin/users", json=given, headers=OPERATOR)
@@ -53,14 +53,14 @@ def join(http: httpx.AsyncClient) -> Join:
         key = (await http.post("/user/login", json=given)).json()["api_key"]
         return httpx.AsyncClient(transport=http._transport, base_url=http.base_url, headers={"X-API-Key": key})
 
-    return joined
+    return register_client
 
 
 def code(reply: httpx.Response) -> tuple[int, str]:
     return reply.status_code, reply.json()["error"]["code"]
 
 
-async def ended(local: LocalEngine, http: httpx.AsyncClient, accepted: httpx.Response) -> Json:
+async def wait_for_job(local: LocalEngine, http: httpx.AsyncClient, accepted: httpx.Response) -> Json:
     assert accepted.status_code == 202, accepted.text
     address = f"/jobs/{accepted.json()['job_id']}"
     starter = Scope((await http.get(address)).json()["owner"])
@@ -96,7 +96,9 @@ async def test_registering_and_logging_in_need_no_key(http: httpx.AsyncClient) -
         ({"username": "x" * 100_000, "password": PASSWORD}, "invalid_parameter"),
     ],
 )
-async def test_a_wrong_registration_is_refused_by_name(http: httpx.AsyncClient, body: Json, expected: str) -> None:
+async def test_an_invalid_registration_is_refused_with_its_code(
+    http: httpx.AsyncClient, body: Json, expected: str
+) -> None:
     assert code(await http.post("/user/register", json=body)) == (422, expected)
 
 
@@ -166,7 +168,7 @@ async def test_a_file_is_uploaded_to_a_corpus(join: Join, local: LocalEngine) ->
     ada, bob = await join("ada"), await join("bob")
     corpus = (await ada.post("/corpuses", json={"name": "law"})).json()["id"]
     sent = {"file": ("breach.md", b"# Breach\n\nthe penalties", "text/markdown")}
-    job = await ended(local, ada, await ada.post(f"/corpuses/{corpus}/upload", files=sent, data={"tags": "a,b"}))
+    job = await wait_for_job(local, ada, await ada.post(f"/corpuses/{corpus}/upload", files=sent, data={"tags": "a,b"}))
     assert job["status"] == "completed"
     assert (await ada.get(f"/corpuses/{corpus}")).json()["document_count"] == 1
     assert code(await ada.post(f"/corpuses/{corpus}/upload", files=sent)) == (409, "duplicate")
@@ -203,7 +205,7 @@ async def test_a_job_uid_of_somebody_else_looks_unused(join: Join, http: httpx.A
     again = await bob.post("/jobs", json={"note": "tea in the garden", "job_uid": uid})
     assert again.json()["job_id"] == taken.json()["job_id"], "for its owner it is still the same job"
     for person, job in ((ada, hers), (bob, taken)):
-        assert (await ended(local, person, job))["uid"] == uid
+        assert (await wait_for_job(local, person, job))["uid"] == uid
         assert (await person.get(f"/jobs/{uid}")).json()["id"] == job.json()["job_id"]
     assert code(await bob.get(f"/jobs/{hers.json()['job_id']}")) == (404, "job_not_found")
     assert code(await bob.post(f"/jobs/{hers.json()['job_id']}/cancel")) == (404, "job_not_found")
@@ -211,7 +213,7 @@ async def test_a_job_uid_of_somebody_else_looks_unused(join: Join, http: httpx.A
         assert {each["title"] for each in (await person.get("/documents")).json()["documents"]} >= titles
 
 
-async def test_permissions_are_given_and_taken(join: Join, local: LocalEngine) -> None:
+async def test_permissions_are_granted_and_revoked(join: Join, local: LocalEngine) -> None:
     ada, bob = await join("ada"), await join("bob")
     address = f"/corpuses/{(await ada.post('/corpuses', json={'name': 'law'})).json()['id']}"
     assert code(await bob.get(address)) == (404, "corpus_not_found")
@@ -223,7 +225,7 @@ async def test_permissions_are_given_and_taken(join: Join, local: LocalEngine) -
     sent = {"file": ("a.md", b"a clause")}
     assert code(await bob.post(f"{address}/upload", files=sent)) == (403, "insufficient_permissions")
     await ada.post(f"{address}/permissions", json={"username": "bob", "permission": "write"})
-    assert (await ended(local, bob, await bob.post(f"{address}/upload", files=sent)))["status"] == "completed"
+    assert (await wait_for_job(local, bob, await bob.post(f"{address}/upload", files=sent)))["status"] == "completed"
     gone = await ada.request("DELETE", f"{address}/permissions", json={"username": "bob"})
     assert gone.json() == {"permissions": []}
     assert code(await bob.get(address)) == (404, "corpus_not_found")
@@ -233,7 +235,7 @@ async def test_permissions_are_given_and_taken(join: Join, local: LocalEngine) -
     assert code(await ada.post(f"{address}/permissions", json=nobody)) == (404, "account_not_found")
 
 
-async def test_admins_approve_what_waits(http: httpx.AsyncClient, join: Join) -> None:
+async def test_admins_approve_pending_corpora(http: httpx.AsyncClient, join: Join) -> None:
     ada, bob, root = await join("ada"), await join("bob"), await join("root")
     corpus = (await ada.post("/corpuses", json={"name": "law", "is_public": True})).json()["id"]
     assert code(await bob.get(f"/corpuses/{corpus}")) == (403, "corpus_not_approved")
@@ -248,7 +250,7 @@ async def test_admins_approve_what_waits(http: httpx.AsyncClient, join: Join) ->
     assert code(await bob.get(f"/corpuses/{corpus}")) == (403, "corpus_not_approved")
 
 
-async def test_the_operator_and_admins_look_after_accounts(http: httpx.AsyncClient, join: Join) -> None:
+async def test_the_operator_and_admins_manage_accounts(http: httpx.AsyncClient, join: Join) -> None:
     ada, root = await join("ada"), await join("root")
     assert code(await ada.get("/admin/users")) == (403, "admin_required")
     made = await root.post("/admin/users", json={"username": "robot"})
@@ -271,23 +273,25 @@ def set_quota(local: LocalEngine, quota: Quota) -> None:
     parts.acceptor.quota, parts.options = quota, replace(parts.options, quota=quota)
 
 
-async def test_an_account_has_its_room_and_no_more(join: Join, local: LocalEngine) -> None:
+async def test_an_account_cannot_exceed_its_quota(join: Join, local: LocalEngine) -> None:
     set_quota(local, Quota(documents=2, bytes=1 << 10))
     ada, bob = await join("ada"), await join("bob")
     for text in ("one tea", "two teas"):
-        assert (await ended(local, ada, await ada.post("/jobs", json={"note": text, "source_path": text})))[
+        assert (await wait_for_job(local, ada, await ada.post("/jobs", json={"note": text, "source_path": text})))[
             "document_id"
         ]
     assert code(await ada.post("/jobs", json={"note": "three teas"})) == (403, "quota_exceeded")
     replaced = await ada.post("/jobs", json={"note": "one more tea", "source_path": "one tea"})
-    assert (await ended(local, ada, replaced))["status"] == "completed", "another version takes the place of the first"
+    assert (await wait_for_job(local, ada, replaced))["status"] == "completed", (
+        "another version takes the place of the first"
+    )
     assert code(await bob.post("/jobs", json={"note": "tea " * 1000})) == (403, "quota_exceeded")
     corpus = (await ada.post("/corpuses", json={"name": "law"})).json()["id"]
     await ada.post(f"/corpuses/{corpus}/permissions", json={"username": "bob", "permission": "write"})
     refused = await bob.post(f"/corpuses/{corpus}/upload", files={"file": ("a.md", b"a clause")})
     assert code(refused) == (403, "quota_exceeded"), "what is added to a corpus is its owner's"
     assert (await bob.get("/jobs")).json()["total"] == 0
-    own = (await ended(local, bob, await bob.post("/jobs", json={"note": "a tea of my own"})))["document_id"]
+    own = (await wait_for_job(local, bob, await bob.post("/jobs", json={"note": "a tea of my own"})))["document_id"]
     moved = await bob.patch(f"/documents/{own}", json={"collection": corpus})
     assert code(moved) == (403, "quota_exceeded"), "and so is what is moved there"
     assert (await bob.get(f"/documents/{own}")).status_code == 200
@@ -295,9 +299,7 @@ async def test_an_account_has_its_room_and_no_more(join: Join, local: LocalEngin
     assert (await ada.post("/jobs", json={"note": "three teas"})).status_code == 202
 
 
-async def test_an_archive_does_not_get_around_the_room_of_an_account(
-    settings: Settings, parsers: SharedParsers
-) -> None:
+async def test_an_archive_counts_against_the_quota_of_an_account(settings: Settings, parsers: SharedParsers) -> None:
     small = settings.model_copy(update={"account_max_documents": 2})
     engine = make_test_engine(small, parsers=parsers)
     engine.start()
@@ -318,7 +320,7 @@ async def test_an_archive_does_not_get_around_the_room_of_an_account(
         engine.close()
 
 
-async def test_the_local_owner_has_all_the_room_there_is(http: httpx.AsyncClient, local: LocalEngine) -> None:
+async def test_the_local_owner_has_no_quota(http: httpx.AsyncClient, local: LocalEngine) -> None:
     set_quota(local, Quota(documents=1))
     for text in ("one tea", "two teas"):
         reply = await http.post("/jobs", json={"note": text}, headers=OPERATOR)

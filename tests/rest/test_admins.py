@@ -1,4 +1,4 @@
-"""What an admin can do and what only the operator can: every sentence of docs/explanation/accounts.md about them."""
+"""Permissions of admins and of the operator, one test per statement in docs/explanation/accounts.md."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SPELLINGS = (ADMIN, ADMIN.upper(), ADMIN.title())
 
 
 @pytest.mark.parametrize("name", SPELLINGS)
-async def test_nobody_registers_with_the_name_of_an_admin(engine: Engine, name: str) -> None:
+async def test_registering_with_the_name_of_an_admin_is_refused(engine: Engine, name: str) -> None:
     with pytest.raises(Forbidden, match="reserved for an admin") as refused:
         await engine.accounts.register(name, PASSWORD)
     assert "knowledge user add" in refused.value.hint
@@ -34,7 +34,7 @@ async def test_nobody_registers_with_the_name_of_an_admin(engine: Engine, name: 
     assert await engine.accounts.list_all() == []
 
 
-async def test_only_the_operator_makes_the_account_of_an_admin(engine: Engine, local: LocalEngine) -> None:
+async def test_only_the_operator_creates_the_account_of_an_admin(engine: Engine, local: LocalEngine) -> None:
     root = await register(engine, ADMIN)
     local._parts.accounts._admins |= {"boss"}
     for name in ("boss", "Boss"):
@@ -54,7 +54,7 @@ async def test_an_admin_lists_adds_disables_and_removes_accounts(engine: Engine)
     assert (await root.accounts.remove("ada")).documents == 1
 
 
-async def test_an_admin_approves_corpora_and_takes_approval_back(engine: Engine) -> None:
+async def test_an_admin_approves_corpora_and_revokes_approval(engine: Engine) -> None:
     root, ada = await register(engine, ADMIN), await register(engine, "ada")
     corpus = await create_corpus(ada, public=True)
     assert [each.id for each in await root.corpora.list_pending()] == [corpus.id]
@@ -91,7 +91,7 @@ async def size(archive: Original) -> int:
     return sum([len(piece) async for piece in archive.pieces])
 
 
-async def test_an_admin_may_verify_but_learns_no_names(engine: Engine, local: LocalEngine) -> None:
+async def test_an_admin_may_verify_but_sees_no_names(engine: Engine, local: LocalEngine) -> None:
     root, ada = await register(engine, ADMIN), await register(engine, "ada")
     note = await add_note(ada, "the plan", title="A title that is nobody's business")
     assert await root.verify() == []
@@ -106,7 +106,7 @@ async def test_an_admin_may_verify_but_learns_no_names(engine: Engine, local: Lo
 
 @pytest.fixture
 async def as_root(local: LocalEngine) -> AsyncIterator[httpx.AsyncClient]:
-    """The server over HTTP, for an admin with a key of their own."""
+    """An HTTP client with the key of an admin."""
     key = (await (await register(local, ADMIN)).accounts.create_key("laptop")).secret
     app = make_http_app(local, Settings(data=local._parts.options.data, admin_users=ADMIN))
     headers = {"X-API-Key": key}
@@ -129,18 +129,18 @@ async def test_the_same_holds_over_http(as_root: httpx.AsyncClient) -> None:
 
 
 STATEMENTS = {
-    "**Admins** are the accounts that `ADMIN_USERS` names.": test_only_the_operator_makes_the_account_of_an_admin,
+    "**Admins** are the accounts that `ADMIN_USERS` names.": test_only_the_operator_creates_the_account_of_an_admin,
     "Only the operator creates them, with `knowledge user add NAME`: these names cannot be registered, in any case, "
-    "not even after the account was removed.": test_nobody_registers_with_the_name_of_an_admin,
+    "not even after the account was removed.": test_registering_with_the_name_of_an_admin_is_refused,
     "| search, list and read their own, granted, and public approved documents | yes | yes | yes |":
         test_an_admin_reads_no_more_than_others,
     "| read other documents | no | no | no |": test_an_admin_reads_no_more_than_others,
     "| list, add, disable and remove accounts (removing deletes what the account owns) | no | yes | yes |":
         test_an_admin_lists_adds_disables_and_removes_accounts,
     "| list corpora that wait for approval, approve them, revoke an approval | no | yes | yes |":
-        test_an_admin_approves_corpora_and_takes_approval_back,
+        test_an_admin_approves_corpora_and_revokes_approval,
     "| `verify` and `reindex` | no | yes; sees the number of findings, no document names | yes |":
-        test_an_admin_may_verify_but_learns_no_names,
+        test_an_admin_may_verify_but_sees_no_names,
     "| backup, keys for other accounts, change of the embedding model | no | no | yes |":
         test_backup_keys_for_others_and_another_model_are_the_operators,
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Which pages may call from a browser: those of this server, and those that are listed. Programs are not affected."""
+"""Only own and listed web pages may call from a browser (CSRF, DNS rebinding); other clients are not affected."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from tests.contracts.app_server import serve_app
 OWN, LISTED = "http://127.0.0.1:8000", "https://page.example"
 
 
-async def who(scope: Scope, receive: Receive, send: Send) -> None:
-    """An application that says whom it was called by."""
+async def answer_caller(scope: Scope, receive: Receive, send: Send) -> None:
+    """An application that answers with its caller."""
     if scope["type"] == "websocket":
         await send({"type": "websocket.accept"})
         return
@@ -28,13 +28,13 @@ async def who(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 def guard(**given: object) -> ASGIApp:
-    return wrap_in_guard(who, Settings.model_validate({"cors_origins": LISTED, **given}))
+    return wrap_in_guard(answer_caller, Settings.model_validate({"cors_origins": LISTED, **given}))
 
 
 async def is_let_in(
     app: ASGIApp, way: tuple[str, str], headers: dict[str, str], client: str = "127.0.0.1", host: str = "127.0.0.1:8000"
 ) -> bool:
-    """Whether a request with these headers reaches the application; a WebSocket's way has the method WS."""
+    """Whether a request with these headers reaches the application; the method WS is a WebSocket."""
     method, path = way
     sent: list[Message] = []
 
@@ -93,14 +93,14 @@ REQUESTS: dict[str, tuple[dict[str, str], bool]] = {
 
 @pytest.mark.parametrize(("headers", "expected"), REQUESTS.values(), ids=REQUESTS)
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
-async def test_only_our_own_and_listed_pages_may_call(
+async def test_only_own_and_listed_pages_may_call(
     way: tuple[str, str], headers: dict[str, str], expected: bool
 ) -> None:
     assert await is_let_in(guard(), way, headers) is expected
 
 
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
-async def test_a_key_does_not_make_another_site_ours(way: tuple[str, str]) -> None:
+async def test_a_key_does_not_allow_another_site(way: tuple[str, str]) -> None:
     locked = guard(api_key=SecretStr("rest-key"), mcp_api_key=SecretStr("rest-key"))
     key = {"authorization": "Bearer rest-key"}
     assert await is_let_in(locked, way, {**key, "sec-fetch-site": "same-origin", "origin": OWN})
@@ -109,17 +109,17 @@ async def test_a_key_does_not_make_another_site_ours(way: tuple[str, str]) -> No
 
 
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
-async def test_a_list_of_all_origins_does_not_mean_a_sandboxed_frame(way: tuple[str, str]) -> None:
+async def test_a_wildcard_origin_does_not_include_a_sandboxed_frame(way: tuple[str, str]) -> None:
     assert await is_let_in(guard(cors_origins="*"), way, {"origin": "https://any.example"})
     assert not await is_let_in(guard(cors_origins="*"), way, {"origin": "null"})
 
 
-async def test_an_origin_may_be_listed_as_people_copy_it() -> None:
+async def test_a_listed_origin_may_have_capitals_and_a_trailing_slash() -> None:
     app = guard(cors_origins="HTTPS://Page.Example/")
     assert await is_let_in(app, WAYS["REST GET"], {"origin": LISTED, "sec-fetch-site": "cross-site"})
 
 
-async def test_the_usual_port_may_be_left_out() -> None:
+async def test_the_default_port_may_be_omitted() -> None:
     assert await is_let_in(guard(), WAYS["MCP POST"], {"origin": "http://localhost"}, host="localhost:80")
     assert await is_let_in(guard(), WAYS["MCP POST"], {"origin": "http://LOCALHOST:80"}, host="localhost")
 
@@ -130,7 +130,7 @@ async def test_the_usual_port_may_be_left_out() -> None:
      "localhost:1:2", "local host", "localhost\\evil", "[::1", "::1", "[::1]evil", ":8000", "", "[::1%25evil]"],
 )  # fmt: skip
 @pytest.mark.parametrize("way", [*WAYS.values(), ("GET", "/docs")], ids=[*WAYS, "page"])
-async def test_a_malformed_host_is_nobodys_name(way: tuple[str, str], host: str) -> None:
+async def test_a_malformed_host_is_refused(way: tuple[str, str], host: str) -> None:
     assert not await is_let_in(guard(), way, {}, host=host)
 
 
@@ -168,20 +168,20 @@ BEHIND_TLS: dict[str, object] = {
         ("192.0.2.7", "kb.example", {"x-forwarded-proto": "https"}, False),
     ],
 )
-async def test_a_trusted_proxy_tells_the_scheme_and_the_name_that_the_browser_used(
+async def test_a_trusted_proxy_forwards_the_scheme_and_host_of_the_browser(
     client: str, host: str, forwarded: dict[str, str], expected: bool
 ) -> None:
     headers = {"origin": "https://kb.example", "x-api-key": "key", **forwarded}
     assert await is_let_in(guard(**BEHIND_TLS), WAYS["MCP POST"], headers, client, host) is expected
 
 
-async def test_a_name_that_is_not_ours_stays_foreign_when_a_proxy_on_this_machine_passes_it_on() -> None:
+async def test_a_foreign_host_forwarded_by_a_local_proxy_is_refused() -> None:
     headers = {"x-api-key": "key", "x-forwarded-host": "evil.example", "origin": "http://evil.example"}
     assert not await is_let_in(guard(**BEHIND_TLS), WAYS["MCP POST"], headers)
 
 
 @pytest.mark.parametrize("path", ["/api/v1/search", "/mcp", "/api/v1/mcp/"])
-async def test_a_listed_page_may_ask_beforehand_for_every_header_that_clients_send(path: str) -> None:
+async def test_a_cors_preflight_of_a_listed_page_allows_every_client_header(path: str) -> None:
     wanted = "authorization, content-type, x-api-key, mcp-session-id, mcp-protocol-version, last-event-id, mcp-method"
     asked = {
         "origin": LISTED, "access-control-request-method": "POST", "access-control-request-headers": wanted,
@@ -202,7 +202,9 @@ async def test_a_listed_page_may_ask_beforehand_for_every_header_that_clients_se
         assert "Mcp-Session-Id" in missing.headers["access-control-expose-headers"], "a page can read its refusal"
 
 
-async def test_a_page_elsewhere_cannot_use_up_the_limit_of_this_address(local: LocalEngine, settings: Settings) -> None:
+async def test_a_foreign_page_cannot_use_up_the_rate_limit_of_an_address(
+    local: LocalEngine, settings: Settings
+) -> None:
     locked = settings.model_copy(update={"api_key": SecretStr("key"), "auth_rate_limit": "1/day"})
     foreign = [{"origin": "https://evil.example"}, {"sec-fetch-site": "cross-site"}]
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app=make_http_app(local, locked)), base_url=OWN) as http:

@@ -1,4 +1,4 @@
-"""Deadlines and limits of connections, with a real server on a real port and clients that keep it waiting."""
+"""Timeouts and limits of connections, with a real server and slow clients (slowloris)."""
 
 from __future__ import annotations
 
@@ -75,27 +75,27 @@ APP = Starlette(
 
 
 class Client:
-    """One connection, byte by byte."""
+    """A raw TCP connection."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader, self.writer = reader, writer
 
     async def ask(self, sent: bytes) -> bytes:
-        """The answer, once it is as long as it says."""
+        """Send bytes and return the complete response."""
         self.writer.write(sent)
         head = await asyncio.wait_for(self.reader.readuntil(b"\r\n\r\n"), LIMIT)
         size = int(head.lower().partition(b"content-length: ")[2].split(b"\r\n")[0])
         return head + await asyncio.wait_for(self.reader.readexactly(size), LIMIT)
 
     async def rest(self) -> bytes:
-        """All that comes until the server closes the connection."""
+        """Read until the server closes the connection."""
         try:
             return await asyncio.wait_for(self.reader.read(-1), LIMIT)
         except ConnectionError:
             return b""
 
     async def drip(self, piece: bytes, pause: float = 0.1) -> float:
-        """Send a little again and again; how long the server allowed it."""
+        """Send a piece repeatedly; return the seconds until the server closes the connection."""
         started = time.monotonic()
         async with asyncio.timeout(LIMIT):
             while not self.reader.at_eof():
@@ -111,7 +111,7 @@ class Client:
 
 
 class Running:
-    """A server, and the clients that are connected to it."""
+    """A running server and its clients."""
 
     def __init__(self, port: int, server: HttpServer) -> None:
         self.port, self.server, self.url = port, server, f"http://127.0.0.1:{port}"
@@ -123,7 +123,7 @@ class Running:
         return opened
 
     async def count(self, wanted: int) -> None:
-        """Wait until the server counts so many connections."""
+        """Wait until the server has this number of connections."""
         async with asyncio.timeout(LIMIT):
             while len(self.server.connections) != wanted:
                 await asyncio.sleep(0.02)
@@ -135,7 +135,7 @@ class Running:
 
 
 @asynccontextmanager
-async def served(limits: ConnectionLimits) -> AsyncIterator[Running]:
+async def serve(limits: ConnectionLimits) -> AsyncIterator[Running]:
     sockets = open_sockets("127.0.0.1", 0)
     server = make_server(APP, limits)
     server.config.timeout_graceful_shutdown = 1
@@ -151,45 +151,45 @@ async def served(limits: ConnectionLimits) -> AsyncIterator[Running]:
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
-async def test_headers_that_come_slowly_are_cut_off_at_their_deadline() -> None:
-    async with served(QUICK) as running:
+async def test_slow_headers_are_cut_off_at_the_deadline() -> None:
+    async with serve(QUICK) as running:
         client = await running.client()
         client.writer.write(b"GET / HTTP/1.1\r\nHost: x\r\nX-Slow: ")
         assert SHORT_SECONDS * 0.9 < await client.drip(b"a") < LIMIT / 2
 
 
 async def test_a_connection_that_sends_nothing_is_closed_at_the_same_deadline() -> None:
-    async with served(QUICK) as running:
+    async with serve(QUICK) as running:
         assert await (await running.client()).rest() == b""
 
 
 async def test_the_second_request_of_a_connection_has_the_deadline_too() -> None:
-    async with served(QUICK) as running:
+    async with serve(QUICK) as running:
         client = await running.client()
         assert b"hello" in await client.ask(GET)
         client.writer.write(b"GET / HTTP/1.1\r\nX-Slow: ")
         assert await client.drip(b"a") < LIMIT / 2
 
 
-async def test_a_body_that_stops_is_answered_408_and_the_connection_closed() -> None:
-    async with served(QUICK) as running:
+async def test_a_stalled_body_gets_408_and_the_connection_is_closed() -> None:
+    async with serve(QUICK) as running:
         client = await running.client()
         client.writer.write(b"POST /length HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nabc")
         answer = await client.rest()
         assert answer.startswith(b"HTTP/1.1 408 ")
         error = json.loads(answer.partition(b"\r\n\r\n")[2])["error"]
-        assert "body did not arrive" in error["message"] and "KNOWLEDGE_BODY_TIMEOUT_S" in error["hint"]
+        assert "request body timed out" in error["message"] and "KNOWLEDGE_BODY_TIMEOUT_S" in error["hint"]
 
 
-async def test_a_body_that_drips_is_too_slow_although_it_never_stops() -> None:
-    async with served(QUICK) as running:
+async def test_a_body_below_the_minimum_rate_is_cut_off() -> None:
+    async with serve(QUICK) as running:
         client = await running.client()
         client.writer.write(b"POST /length HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n")
         assert await client.drip(b"a") < LIMIT / 2
 
 
-async def test_an_upload_that_takes_longer_than_the_deadline_arrives_while_it_makes_progress() -> None:
-    async with served(QUICK) as running:
+async def test_a_long_upload_succeeds_while_it_makes_progress() -> None:
+    async with serve(QUICK) as running:
         client = await running.client()
         client.writer.write(b"POST /length HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 20000\r\n\r\n")
         for _ in range(10):
@@ -198,15 +198,15 @@ async def test_an_upload_that_takes_longer_than_the_deadline_arrives_while_it_ma
         assert (await client.rest()).endswith(b"20000")
 
 
-async def test_a_body_that_nobody_reads_does_not_hold_the_connection() -> None:
-    async with served(QUICK) as running:
+async def test_an_unread_body_does_not_hold_the_connection() -> None:
+    async with serve(QUICK) as running:
         client = await running.client()
         assert b"401" in await client.ask(b"POST /refuse HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n")
         assert await client.drip(b"a") < LIMIT / 2
 
 
 async def test_an_idle_connection_is_closed_after_the_keep_alive_time() -> None:
-    async with served(QUICK) as running:
+    async with serve(QUICK) as running:
         client = await running.client()
         await client.ask(GET)
         started = time.monotonic()
@@ -214,8 +214,8 @@ async def test_an_idle_connection_is_closed_after_the_keep_alive_time() -> None:
         assert 0.9 < time.monotonic() - started < LIMIT / 2
 
 
-async def test_a_client_that_does_not_read_its_answer_is_disconnected() -> None:
-    async with served(QUICK) as running:
+async def test_a_client_that_does_not_read_its_response_is_disconnected() -> None:
+    async with serve(QUICK) as running:
         client = await running.client()
         client.writer.write(b"GET /flood HTTP/1.1\r\nHost: x\r\n\r\n")
         await running.count(1)
@@ -223,7 +223,7 @@ async def test_a_client_that_does_not_read_its_answer_is_disconnected() -> None:
 
 
 async def test_streams_and_websockets_outlive_every_deadline_and_count_as_connections() -> None:
-    async with served(QUICK) as running, httpx.AsyncClient(timeout=LIMIT) as http:
+    async with serve(QUICK) as running, httpx.AsyncClient(timeout=LIMIT) as http:
         async with websockets.connect(f"ws://127.0.0.1:{running.port}/echo") as socket:
             streamed = await http.get(f"{running.url}/stream")
             assert streamed.text == "first\nlast\n"
@@ -233,8 +233,8 @@ async def test_streams_and_websockets_outlive_every_deadline_and_count_as_connec
         await running.count(0)
 
 
-async def test_at_the_limit_a_new_connection_takes_the_place_of_one_that_asked_for_nothing() -> None:
-    async with served(ConnectionLimits(total=8, per_address=4)) as running:
+async def test_at_the_limit_a_new_connection_evicts_an_idle_one() -> None:
+    async with serve(ConnectionLimits(total=8, per_address=4)) as running:
         silent = [await running.client() for _ in range(4)]
         assert b"hello" in await (await running.client()).ask(GET)
         assert await silent[0].rest() == b""
@@ -243,8 +243,8 @@ async def test_at_the_limit_a_new_connection_takes_the_place_of_one_that_asked_f
         assert len(running.server.connections) == 4
 
 
-async def test_one_address_cannot_take_the_streams_of_another() -> None:
-    async with served(ConnectionLimits(total=8, per_address=4)) as running, httpx.AsyncClient() as http:
+async def test_one_address_cannot_evict_the_streams_of_another() -> None:
+    async with serve(ConnectionLimits(total=8, per_address=4)) as running, httpx.AsyncClient() as http:
         held = [await running.client("127.0.0.2") for _ in range(4)]
         for client in held:
             client.writer.write(b"GET /stream HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -256,13 +256,13 @@ async def test_one_address_cannot_take_the_streams_of_another() -> None:
             assert b"last" in await asyncio.wait_for(client.reader.readuntil(b"last"), LIMIT)
 
 
-async def test_a_trusted_proxy_may_bring_as_many_connections_as_there_is_room_for() -> None:
+async def test_a_trusted_proxy_is_exempt_from_the_limit_per_address() -> None:
     settings = Settings.model_validate(
         {"trusted_proxies": "127.0.0.2", "max_connections": 8, "max_connections_per_address": 2}
     )
     limits = ConnectionLimits.from_settings(settings, 1024)
     assert (limits.total, limits.per_address) == (8, 2)
-    async with served(limits) as running:
+    async with serve(limits) as running:
         proxied = [await running.client("127.0.0.2") for _ in range(6)]
         for client in proxied:
             assert b"hello" in await client.ask(GET)

@@ -1,4 +1,4 @@
-"""Documents, notes and collections over REST, as a client of another language sees them."""
+"""Documents, notes and collections over REST, with plain HTTP."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def test_a_document_is_shown_with_its_passages(http: httpx.AsyncClient, lo
     assert (await http.get(f"/documents/{shown['uid']}")).json() == shown
 
 
-async def test_passages_can_be_asked_for_in_parts(http: httpx.AsyncClient, local: LocalEngine) -> None:
+async def test_passages_can_be_paged(http: httpx.AsyncClient, local: LocalEngine) -> None:
     text = "\n\n".join(f"# Part {number}\n\n" + f"word{number} " * 150 for number in range(4))
     document_id = await note(http, local, text)
     everything = (await http.get(f"/documents/{document_id}")).json()["chunks"]
@@ -53,11 +53,17 @@ async def test_passages_can_be_asked_for_in_parts(http: httpx.AsyncClient, local
     assert (await http.get(f"/documents/{document_id}?chunk_limit=0")).json()["chunks"] == []
 
 
-async def test_the_list_is_narrowed_sorted_and_paged(http: httpx.AsyncClient, local: LocalEngine) -> None:
+async def test_the_list_is_filtered_sorted_and_paged(http: httpx.AsyncClient, local: LocalEngine) -> None:
     for name in ("alpha", "beta", "gamma"):
-        shelf = "memory" if name == "beta" else "documents"
+        name_of_collection = "memory" if name == "beta" else "documents"
         await note(
-            http, local, f"{name} text", title=name, tags=[name], collection=shelf, source_path=f"notes/{name}.md"
+            http,
+            local,
+            f"{name} text",
+            title=name,
+            tags=[name],
+            collection=name_of_collection,
+            source_path=f"notes/{name}.md",
         )
 
     async def titles(**params: str | int) -> list[str]:
@@ -104,7 +110,7 @@ async def test_a_removed_document_is_gone(http: httpx.AsyncClient, local: LocalE
     assert (await http.delete(f"/documents/{document_id}")).status_code == 404
 
 
-async def test_everything_is_removed_only_when_that_is_meant(http: httpx.AsyncClient, local: LocalEngine) -> None:
+async def test_deleting_all_documents_needs_confirmation(http: httpx.AsyncClient, local: LocalEngine) -> None:
     await note(http, local, "Tea")
     refused = await http.delete("/documents")
     assert (refused.status_code, refused.json()["error"]["code"]) == (422, "confirmation_required")
@@ -125,7 +131,7 @@ async def test_the_original_comes_back_byte_for_byte(http: httpx.AsyncClient, lo
 
 
 @pytest.mark.parametrize("name", ["a.html", "a.svg", "a.xhtml", "a.js", "a.xml", "a", "a.htm", 'x".html'])
-def test_a_file_that_could_run_in_a_browser_is_only_bytes(name: str) -> None:
+def test_a_file_with_scripts_is_served_as_octet_stream(name: str) -> None:
     headers = file_headers(name, 1)
     assert headers["Content-Type"] == "application/octet-stream"
     assert headers["X-Content-Type-Options"] == "nosniff"
@@ -133,7 +139,7 @@ def test_a_file_that_could_run_in_a_browser_is_only_bytes(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ['a"; filename="b.exe', "a\r\nSet-Cookie: x", "a\\b", "é%41", "日本語.md"])
-def test_no_name_breaks_out_of_its_header(name: str) -> None:
+def test_no_filename_can_inject_a_header(name: str) -> None:
     value = file_headers(name, 1)["Content-Disposition"]
     assert value.isascii()
     assert value.isprintable()
@@ -157,20 +163,20 @@ async def test_only_notes_are_updated(http: httpx.AsyncClient, local: LocalEngin
     assert (await http.patch("/notes/999999", json={"text": "x"})).status_code == 404
 
 
-async def test_a_collection_lives_from_its_making_to_its_end(http: httpx.AsyncClient, local: LocalEngine) -> None:
+async def test_a_collection_is_created_changed_and_removed(http: httpx.AsyncClient, local: LocalEngine) -> None:
     made = await http.post("/collections", json={"title": "Tea & Milk", "description": "hot", "metadata": {"a": 1}})
     assert made.status_code == 201
-    shelf: Json = made.json()
-    assert (shelf["title"], shelf["document_count"], shelf["curation"]) == ("Tea & Milk", 0, None)
-    await note(http, local, "Tea", collection=shelf["name"])
-    for ref in (shelf["name"], shelf["id"], shelf["uid"], f"collection:{shelf['name']}"):
+    created: Json = made.json()
+    assert (created["title"], created["document_count"], created["curation"]) == ("Tea & Milk", 0, None)
+    await note(http, local, "Tea", collection=created["name"])
+    for ref in (created["name"], created["id"], created["uid"], f"collection:{created['name']}"):
         assert (await http.get(f"/collections/{ref}")).json()["document_count"] == 1
-    changed = await http.patch(f"/collections/{shelf['name']}", json={"description": "cold"})
+    changed = await http.patch(f"/collections/{created['name']}", json={"description": "cold"})
     assert changed.json()["description"] == "cold"
     listed: Json = (await http.get("/collections")).json()
-    assert shelf["name"] in [collection["name"] for collection in listed["collections"]]
-    assert (await http.delete(f"/collections/{shelf['name']}")).json()["documents"] == 1
-    gone = await http.get(f"/collections/{shelf['name']}")
+    assert created["name"] in [collection["name"] for collection in listed["collections"]]
+    assert (await http.delete(f"/collections/{created['name']}")).json()["documents"] == 1
+    gone = await http.get(f"/collections/{created['name']}")
     assert (gone.status_code, gone.json()["error"]["code"]) == (404, "collection_not_found")
 
 

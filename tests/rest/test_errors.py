@@ -1,4 +1,4 @@
-"""Every refusal has one shape: a code, a message, a hint and the facts; never a framework's words."""
+"""Every error has one shape: code, message, hint and details; also the framework's own errors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Json = dict[str, Any]
 
 
 class Failing:
-    """An engine of which every verb fails in the same way."""
+    """An engine whose methods all raise the same error."""
 
     def __init__(self, error: Exception) -> None:
         self._error = error
@@ -74,7 +74,7 @@ def error_of(reply: httpx.Response) -> Json:
         ("GET", "/api/v1/collections/%20", 422, "invalid_parameter"),
     ],
 )
-async def test_a_wrong_request_is_refused_in_one_shape(
+async def test_an_invalid_request_is_refused_in_one_shape(
     http: httpx.AsyncClient, method: str, path: str, status: int, code: str
 ) -> None:
     reply = await http.request(method, path)
@@ -83,7 +83,7 @@ async def test_a_wrong_request_is_refused_in_one_shape(
     assert error["hint"]
 
 
-async def test_a_wrong_method_names_the_right_one(http: httpx.AsyncClient) -> None:
+async def test_a_wrong_method_is_answered_with_the_allowed_ones(http: httpx.AsyncClient) -> None:
     reply = await http.put("/api/v1/search")
     assert reply.headers["allow"] == "POST"
     assert "POST" in error_of(reply)["hint"]
@@ -107,7 +107,7 @@ async def test_another_content_type_is_refused(http: httpx.AsyncClient) -> None:
     assert "application/json" in error_of(reply)["hint"]
 
 
-async def test_a_body_beyond_measure_is_refused(http: httpx.AsyncClient) -> None:
+async def test_a_body_over_the_limit_is_refused(http: httpx.AsyncClient) -> None:
     async def endless() -> AsyncIterator[bytes]:
         for _ in range(40):
             yield b" " * (1 << 20)
@@ -117,7 +117,7 @@ async def test_a_body_beyond_measure_is_refused(http: httpx.AsyncClient) -> None
         assert (reply.status_code, error_of(reply)["code"]) == (413, "too_large")
 
 
-async def test_a_fault_of_ours_does_not_show_its_text(
+async def test_an_internal_error_does_not_leak_its_text(
     http: httpx.AsyncClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     reply = await http.post("/api/v1/search", json={"query": "the question"})
@@ -128,7 +128,7 @@ async def test_a_fault_of_ours_does_not_show_its_text(
 
 
 @pytest.mark.parametrize("kind", ERRORS_BY_CODE.values(), ids=lambda kind: kind.code)
-async def test_every_error_of_the_engine_leaves_with_its_status(kind: type[KnowledgeError]) -> None:
+async def test_every_error_of_the_engine_has_its_http_status(kind: type[KnowledgeError]) -> None:
     app = make_rest_app(cast(Engine, Failing(kind("It went wrong", document_id=7))))
     async with client(app) as http:
         reply = await http.post("/api/v1/search", json={"query": "tea"})
@@ -137,7 +137,7 @@ async def test_every_error_of_the_engine_leaves_with_its_status(kind: type[Knowl
     assert (error["message"], error["details"]) == ("It went wrong", {"document_id": 7})
 
 
-async def test_health_tells_a_server_that_starts_from_one_that_answers() -> None:
+async def test_health_is_503_while_the_server_starts() -> None:
     ready = False
     app = make_rest_app(cast(Engine, Failing(AssertionError())), ready=lambda: ready)
     async with client(app) as http:
@@ -151,7 +151,7 @@ async def test_health_tells_a_server_that_starts_from_one_that_answers() -> None
         assert (reply.status_code, reply.json()["status"]) == (200, "healthy")
 
 
-async def test_the_document_describes_every_call_and_every_refusal(http: httpx.AsyncClient) -> None:
+async def test_the_openapi_document_describes_every_route_and_error(http: httpx.AsyncClient) -> None:
     api: Json = (await http.get("/openapi.json")).json()
     calls = [(path, method) for path, methods in api["paths"].items() for method in methods]
     assert len(calls) >= 24
@@ -172,14 +172,14 @@ def _references(node: object) -> list[str]:
     return [ref for value in node for ref in _references(value)] if isinstance(node, list) else []
 
 
-async def test_the_page_of_the_documentation_fetches_nothing_from_elsewhere(http: httpx.AsyncClient) -> None:
+async def test_the_docs_page_fetches_nothing_from_other_hosts(http: httpx.AsyncClient) -> None:
     reply = await http.get("/docs")
     assert reply.headers["content-type"].startswith("text/html")
     assert "://" not in reply.text
     assert "default-src 'none'" in reply.headers["content-security-policy"]
 
 
-async def test_the_engine_is_chosen_by_who_asks() -> None:
+async def test_the_engine_is_chosen_by_caller() -> None:
     asked: list[str] = []
 
     class Listening:
@@ -195,7 +195,7 @@ async def test_the_engine_is_chosen_by_who_asks() -> None:
     assert asked == ["Caller"]
 
 
-async def test_a_form_that_cannot_be_read_is_refused_in_our_words() -> None:
+async def test_a_form_that_cannot_be_parsed_is_malformed() -> None:
     async with client(make_rest_app(cast(Engine, Failing(AssertionError())))) as http:
         reply = await http.post("/api/v1/jobs", content=b"no parts", headers={"Content-Type": "multipart/form-data"})
     assert error_of(reply)["code"] == "malformed"
@@ -203,7 +203,7 @@ async def test_a_form_that_cannot_be_read_is_refused_in_our_words() -> None:
 
 
 class Seen:
-    """Middleware that notes the path of every request."""
+    """Middleware that records the path of every request."""
 
     paths: ClassVar[list[str]] = []
 

@@ -1,4 +1,4 @@
-"""Every format over REST: what it is, what it says about itself, and where each of its passages stands."""
+"""Every format over REST: type, metadata, and the place of each passage."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def http(local: LocalEngine) -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
-async def added(http: httpx.AsyncClient, local: LocalEngine, filename: str, content: bytes) -> Json:
+async def add_file(http: httpx.AsyncClient, local: LocalEngine, filename: str, content: bytes) -> Json:
     job = (await http.post("/jobs", files={"file": (filename, content)})).json()
     ended = await local.wait(job["job_id"], SECONDS)
     assert ended.status in ("completed", "partial"), ended
@@ -33,7 +33,7 @@ async def added(http: httpx.AsyncClient, local: LocalEngine, filename: str, cont
     return shown
 
 
-def scanned() -> bytes:
+def make_scan() -> bytes:
     made = documents.Pdf()
     made.text((72, 760, 11, "The first page has words of its own."))
     made.picture(documents.draw_picture(*SENTENCES, size=(1654, 2339)))
@@ -73,11 +73,11 @@ UNDATED = ("epub", "rst", "ipynb", "csv", "svg", "msg")
 
 
 @pytest.mark.parametrize("kind", CASES)
-async def test_a_document_says_what_it_is_and_where_its_passages_stand(
+async def test_a_document_has_its_metadata_and_the_places_of_its_passages(
     http: httpx.AsyncClient, local: LocalEngine, kind: str
 ) -> None:
     facts, (page, heading, words) = CASES[kind]
-    shown = await added(http, local, f"a.{kind}", SAMPLES[kind]())
+    shown = await add_file(http, local, f"a.{kind}", SAMPLES[kind]())
     said = {**shown["metadata"], "title": shown["title"], "page_count": shown["page_count"]}
     assert {name: said.get(name) for name in facts} == facts
     assert (shown["doc_type"], shown["method"], shown["status"]) == (kind, "text_extraction", "completed")
@@ -87,36 +87,36 @@ async def test_a_document_says_what_it_is_and_where_its_passages_stand(
         assert shown["metadata"]["created"].startswith("2024-03-01")
 
 
-async def test_the_way_a_document_was_read_is_told(http: httpx.AsyncClient, local: LocalEngine) -> None:
+async def test_the_extraction_method_of_a_document_is_reported(http: httpx.AsyncClient, local: LocalEngine) -> None:
     image = documents.encode_image(documents.draw_picture(*SENTENCES), "PNG")
     whole = documents.Pdf()
     whole.picture(documents.draw_picture(*SENTENCES, size=(1654, 2339)))
-    read = {"a.png": image, "a.pdf": whole.to_bytes(), "b.pdf": scanned(), "a.txt": b"Words"}
-    methods = {name: (await added(http, local, name, content))["method"] for name, content in read.items()}
+    read = {"a.png": image, "a.pdf": whole.to_bytes(), "b.pdf": make_scan(), "a.txt": b"Words"}
+    methods = {name: (await add_file(http, local, name, content))["method"] for name, content in read.items()}
     assert methods == {"a.png": "image_analysis", "a.pdf": "ocr", "b.pdf": "mixed", "a.txt": "text_extraction"}
 
 
-async def test_a_page_that_fails_is_named_and_the_document_is_partial(
+async def test_a_failed_page_is_reported_and_the_document_is_partial(
     http: httpx.AsyncClient, local: LocalEngine
 ) -> None:
     content = documents.make_epub({"a.xhtml": "<h1>One</h1><p>It began.</p>", "b.xhtml": "<p>It ended.</p>"})
     place = content.rindex(b"PK\x03\x04", 0, content.index(b"PK\x01\x02")) + 50
     broken = content[:place] + bytes(byte ^ 255 for byte in content[place : place + 10]) + content[place + 10 :]
-    shown = await added(http, local, "a.epub", broken)
+    shown = await add_file(http, local, "a.epub", broken)
     assert shown["status"] == "partial"
     assert "Chapter 2 could not be read" in str(shown["warnings"])
 
 
-async def test_a_page_that_cannot_be_recognised_is_named_and_the_others_are_read(
+async def test_a_page_on_which_ocr_fails_is_reported_and_the_others_are_read(
     http: httpx.AsyncClient, local: LocalEngine
 ) -> None:
     made = documents.Pdf()
     made.text((72, 760, 11, "The first page has words of its own."))
     half = Image.new("L", (200, 20), 255)
     half.paste(0, (0, 0, 100, 20))
-    made.picture(half, size=(60_000, 4))  # so thin that nothing is left of it at any size that can be recognised
+    made.picture(half, size=(60_000, 4))  # too thin for OCR at any size
     made.picture(documents.draw_picture(*SENTENCES, size=(1654, 2339)))
-    shown = await added(http, local, "a.pdf", made.to_bytes())
+    shown = await add_file(http, local, "a.pdf", made.to_bytes())
     assert (shown["status"], shown["method"], shown["page_count"]) == ("partial", "mixed", 3)
     assert [warning[:21] for warning in shown["warnings"]] == ["OCR of page 2 failed:"]
     assert {chunk["page"] for chunk in shown["chunks"]} == {1, 3}
@@ -132,6 +132,6 @@ async def test_a_declared_language_counts_without_its_country_and_after_the_text
     short.text((72, 760, 11, "Tea, 12"))
     languages = []
     for made in (wrong, short):
-        shown = await added(http, local, "a.pdf", made.to_bytes())
+        shown = await add_file(http, local, "a.pdf", made.to_bytes())
         languages.append(((await local.document(shown["id"])).language, shown["metadata"]["language"]))
     assert languages == [("de", "en-GB"), ("en", "en-GB")]

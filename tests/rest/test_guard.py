@@ -1,4 +1,4 @@
-"""Who may come in: keys, host names, pages from elsewhere, and addresses that are open to the network."""
+"""The guard: keys, host names, foreign web pages, and public addresses."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from knowledge.surfaces.http.auth import Authenticator, Surface, caller_of, chec
 from knowledge.surfaces.http.guard import surface_of, wrap_in_guard
 
 
-async def who(scope: Scope, receive: Receive, send: Send) -> None:
-    """An application that says whom it was called by."""
+async def answer_caller(scope: Scope, receive: Receive, send: Send) -> None:
+    """An application that answers with its caller."""
     caller = caller_of(Request(scope).scope)
     await JSONResponse({"kind": caller.kind, "owner": caller.owner})(scope, receive, send)
 
@@ -40,8 +40,8 @@ LOCKED = {"api_key": SecretStr("rest-key"), "mcp_api_key": SecretStr("mcp-key")}
 
 
 @pytest.mark.parametrize("headers", [{"authorization": "Bearer rest-key"}, {"x_api_key": "rest-key"}])
-async def test_the_key_opens_rest_in_either_header(headers: dict[str, str]) -> None:
-    reply = await get(wrap_in_guard(who, settings(**LOCKED)), **headers)
+async def test_rest_accepts_the_key_in_either_header(headers: dict[str, str]) -> None:
+    reply = await get(wrap_in_guard(answer_caller, settings(**LOCKED)), **headers)
     assert reply.json() == {"kind": "key", "owner": 0}
 
 
@@ -49,8 +49,8 @@ async def test_the_key_opens_rest_in_either_header(headers: dict[str, str]) -> N
     "headers",
     [{}, {"authorization": "Bearer mcp-key"}, {"authorization": "Basic rest-key"}, {"x_api_key": "rest-key2"}],
 )
-async def test_another_key_or_none_is_refused_in_our_words(headers: dict[str, str]) -> None:
-    reply = await get(wrap_in_guard(who, settings(**LOCKED)), **headers)
+async def test_a_wrong_or_missing_key_is_refused(headers: dict[str, str]) -> None:
+    reply = await get(wrap_in_guard(answer_caller, settings(**LOCKED)), **headers)
     assert reply.status_code == 401
     assert reply.headers["www-authenticate"] == "Bearer"
     code = "invalid_key" if headers and "Basic" not in headers.get("authorization", "") else "missing_key"
@@ -58,20 +58,20 @@ async def test_another_key_or_none_is_refused_in_our_words(headers: dict[str, st
     assert "Bearer" in reply.json()["error"]["hint"]
 
 
-async def test_a_key_of_other_letters_is_only_wrong() -> None:
-    transport = httpx.ASGITransport(app=wrap_in_guard(who, settings(**LOCKED)))
+async def test_a_key_with_non_ascii_letters_is_wrong() -> None:
+    transport = httpx.ASGITransport(app=wrap_in_guard(answer_caller, settings(**LOCKED)))
     async with httpx.AsyncClient(transport=transport) as http:
         reply = await http.get("http://127.0.0.1/api/v1/status", headers={b"x-api-key": "ключ".encode()})
     assert reply.status_code == 401
 
 
 @pytest.mark.parametrize("path", ["/health", "/api/v1/health"])
-async def test_health_needs_no_key_and_no_name(path: str) -> None:
-    assert (await get(wrap_in_guard(who, settings(**LOCKED)), f"http://lb.example{path}")).status_code == 200
+async def test_health_needs_no_key_and_no_known_host(path: str) -> None:
+    assert (await get(wrap_in_guard(answer_caller, settings(**LOCKED)), f"http://lb.example{path}")).status_code == 200
 
 
-async def test_each_side_has_a_key_of_its_own() -> None:
-    app = wrap_in_guard(who, settings(**LOCKED))
+async def test_each_surface_has_its_own_key() -> None:
+    app = wrap_in_guard(answer_caller, settings(**LOCKED))
     assert (await get(app, "http://127.0.0.1/mcp", authorization="Bearer mcp-key")).status_code == 200
     assert (await get(app, "http://127.0.0.1/mcp", authorization="Bearer rest-key")).status_code == 401
     assert (await get(app, "http://127.0.0.1/docs")).status_code == 200
@@ -79,58 +79,58 @@ async def test_each_side_has_a_key_of_its_own() -> None:
 
 @pytest.mark.parametrize("host", ["127.0.0.1:8000", "localhost:8000", "LOCALHOST", "[::1]:8000", "127.1.2.3"])
 async def test_a_server_without_a_key_answers_on_this_machine(host: str) -> None:
-    reply = await get(wrap_in_guard(who, settings()), f"http://{host}/api/v1/status")
+    reply = await get(wrap_in_guard(answer_caller, settings()), f"http://{host}/api/v1/status")
     assert reply.json() == {"kind": "local", "owner": 0}
 
 
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "localhost.evil.example"])
 @pytest.mark.parametrize("path", ["/api/v1/status", "/mcp", "/docs"])
-async def test_a_name_that_somebody_bent_towards_us_is_refused(host: str, path: str) -> None:
-    reply = await get(wrap_in_guard(who, settings()), f"http://{host}{path}")
+async def test_dns_rebinding_is_refused(host: str, path: str) -> None:
+    reply = await get(wrap_in_guard(answer_caller, settings()), f"http://{host}{path}")
     assert reply.status_code == 403
     assert "KB_MCP_ALLOWED_HOSTS" in reply.text
 
 
-async def test_names_can_be_allowed() -> None:
-    app = wrap_in_guard(who, settings(mcp_allowed_hosts="kb.example, Engine:8000"))
+async def test_host_names_can_be_allowed() -> None:
+    app = wrap_in_guard(answer_caller, settings(mcp_allowed_hosts="kb.example, Engine:8000"))
     assert (await get(app, "http://kb.example/mcp")).status_code == 200
     assert (await get(app, "http://engine:8000/mcp")).status_code == 200
     assert (await get(app, "http://other.example/mcp")).status_code == 403
 
 
 async def test_rest_with_a_valid_key_is_exempt_and_mcp_is_not() -> None:
-    app = wrap_in_guard(who, settings(**LOCKED))
+    app = wrap_in_guard(answer_caller, settings(**LOCKED))
     far = await get(app, "http://engine:8000/api/v1/status", authorization="Bearer rest-key", origin="http://x.example")
     assert far.status_code == 200
     assert (await get(app, "http://engine:8000/mcp", authorization="Bearer mcp-key")).status_code == 403
 
 
 @pytest.mark.parametrize("origin", ["http://evil.example", "null", "https://localhost.evil.example", "file://"])
-async def test_a_page_from_elsewhere_may_not_call(origin: str) -> None:
-    reply = await get(wrap_in_guard(who, settings()), origin=origin)
+async def test_a_foreign_page_may_not_call(origin: str) -> None:
+    reply = await get(wrap_in_guard(answer_caller, settings()), origin=origin)
     assert reply.status_code == 403
     assert "KNOWLEDGE_CORS_ORIGINS" in reply.json()["error"]["hint"]
 
 
-async def test_only_our_own_page_of_this_machine_may_call() -> None:
-    assert (await get(wrap_in_guard(who, settings()), origin="http://127.0.0.1:8000")).status_code == 200
-    assert (await get(wrap_in_guard(who, settings()), origin="http://localhost:5173")).status_code == 403
+async def test_only_the_servers_own_local_page_may_call() -> None:
+    assert (await get(wrap_in_guard(answer_caller, settings()), origin="http://127.0.0.1:8000")).status_code == 200
+    assert (await get(wrap_in_guard(answer_caller, settings()), origin="http://localhost:5173")).status_code == 403
 
 
-async def test_an_origin_can_be_allowed_and_the_browser_is_told() -> None:
-    app = wrap_in_guard(who, settings(cors_origins="https://page.example"))
+async def test_an_allowed_origin_gets_cors_headers() -> None:
+    app = wrap_in_guard(answer_caller, settings(cors_origins="https://page.example"))
     reply = await get(app, origin="https://page.example")
     assert reply.status_code == 200
     assert reply.headers["access-control-allow-origin"] == "https://page.example"
     assert "access-control-allow-origin" not in (await get(app, origin="https://other.example")).headers
 
 
-async def test_a_proxy_on_another_machine_may_choose_the_name() -> None:
-    app = wrap_in_guard(who, settings(trusted_proxies="10.0.0.0/8, 127.0.0.1", **LOCKED))
+async def test_a_remote_proxy_may_choose_the_host_name() -> None:
+    app = wrap_in_guard(answer_caller, settings(trusted_proxies="10.0.0.0/8, 127.0.0.1", **LOCKED))
     address, key = "http://kb.example/mcp", "mcp-key"
     assert (await get(app, address, client="10.1.2.3", x_api_key=key)).status_code == 200
     assert (await get(app, address, client="11.1.2.3", x_api_key=key)).status_code == 403
-    # On this machine a browser could stand in the proxy's place.
+    # On this machine the request could come from a browser instead of the proxy.
     assert (await get(app, address, client="127.0.0.1", x_api_key=key)).status_code == 403
 
 
@@ -145,8 +145,8 @@ SIDES = ["/api/v1/status", "/mcp", "/mcp/kb"]
 
 @pytest.mark.parametrize("header", FORWARDED)
 @pytest.mark.parametrize("path", SIDES)
-async def test_what_a_proxy_passes_on_is_not_the_local_owner(path: str, header: str) -> None:
-    app, address = wrap_in_guard(who, settings()), f"http://127.0.0.1:8000{path}"
+async def test_a_forwarded_request_is_not_the_local_owner(path: str, header: str) -> None:
+    app, address = wrap_in_guard(answer_caller, settings()), f"http://127.0.0.1:8000{path}"
     assert (await get(app, address)).json() == {"kind": "local", "owner": 0}
     for key in ({}, {"x_api_key": "anything"}):
         refused = await get(app, address, **{header: "8.8.8.8"}, **key)
@@ -155,10 +155,10 @@ async def test_what_a_proxy_passes_on_is_not_the_local_owner(path: str, header: 
 
 
 @pytest.mark.parametrize("path", SIDES)
-async def test_where_a_proxy_is_trusted_everybody_needs_a_key(path: str) -> None:
+async def test_with_a_trusted_proxy_every_caller_needs_a_key(path: str) -> None:
     proxied = settings(trusted_proxies="127.0.0.1")
     app, address = (
-        wrap_in_guard(who, proxied, Authenticator.from_settings(proxied, account_of)),
+        wrap_in_guard(answer_caller, proxied, Authenticator.from_settings(proxied, account_of)),
         f"http://127.0.0.1:8000{path}",
     )
     assert (await get(app, address)).status_code == 401
@@ -169,20 +169,22 @@ async def test_where_a_proxy_is_trusted_everybody_needs_a_key(path: str) -> None
 @pytest.mark.parametrize("client", ["192.168.1.7", "203.0.113.9", "::ffff:192.168.1.7"])
 @pytest.mark.parametrize("path", SIDES)
 async def test_another_machine_is_not_the_local_owner_of_a_loopback_server(path: str, client: str) -> None:
-    reply = await get(wrap_in_guard(who, settings()), f"http://127.0.0.1:8000{path}", client=client)
+    reply = await get(wrap_in_guard(answer_caller, settings()), f"http://127.0.0.1:8000{path}", client=client)
     assert reply.status_code == 401
 
 
-async def test_a_key_for_one_side_leaves_the_other_as_it_was() -> None:
+async def test_a_key_for_one_surface_does_not_change_the_other() -> None:
     rest, mcp = "http://127.0.0.1:8000/api/v1/status", "http://127.0.0.1:8000/mcp"
-    only_rest = wrap_in_guard(who, settings(api_key=SecretStr("rest-key")))
+    only_rest = wrap_in_guard(answer_caller, settings(api_key=SecretStr("rest-key")))
     assert [(await get(only_rest, url)).status_code for url in (rest, mcp)] == [401, 200]
-    only_mcp = wrap_in_guard(who, settings(mcp_api_key=SecretStr("mcp-key")))
+    only_mcp = wrap_in_guard(answer_caller, settings(mcp_api_key=SecretStr("mcp-key")))
     assert [(await get(only_mcp, url)).status_code for url in (rest, mcp)] == [200, 401]
 
 
-async def test_who_opens_the_server_on_purpose_opens_it_behind_a_proxy_too() -> None:
-    app = wrap_in_guard(who, settings(allow_open=True, trusted_proxies="127.0.0.1", mcp_allowed_hosts="kb.example"))
+async def test_allow_open_also_holds_behind_a_proxy() -> None:
+    app = wrap_in_guard(
+        answer_caller, settings(allow_open=True, trusted_proxies="127.0.0.1", mcp_allowed_hosts="kb.example")
+    )
     reply = await get(app, "http://kb.example/mcp", x_forwarded_for="8.8.8.8")
     assert reply.json() == {"kind": "local", "owner": 0}
 
@@ -194,8 +196,8 @@ async def account_of(key: str) -> Caller | None:
 LOCKED_KEYS = Authenticator(("rest-key",), ("mcp-key",), account_of)
 
 
-async def test_an_accounts_key_works_on_every_side() -> None:
-    app = wrap_in_guard(who, settings(**LOCKED), LOCKED_KEYS)
+async def test_an_accounts_key_works_on_every_surface() -> None:
+    app = wrap_in_guard(answer_caller, settings(**LOCKED), LOCKED_KEYS)
     for path in ("/api/v1/status", "/mcp", "/api/v1/mcp/"):
         reply = await get(app, f"http://127.0.0.1{path}", authorization="Bearer kn_hers")
         assert reply.json() == {"kind": "account", "owner": 7}
@@ -206,13 +208,13 @@ async def test_an_accounts_key_works_on_every_side() -> None:
 )
 @pytest.mark.parametrize("path", ["/api/v1/status", "/mcp", "/mcp/kb", "/api/v1/mcp/", "/api/v1/mcp/query/stream", "/"])
 async def test_an_accounts_key_that_is_not_valid_never_becomes_the_local_owner(keys: Authenticator, path: str) -> None:
-    app = wrap_in_guard(who, settings(), keys)
+    app = wrap_in_guard(answer_caller, settings(), keys)
     for key in ("kn_nobodys", "kn_", "kn_hers2"):
         assert (await get(app, f"http://127.0.0.1{path}", x_api_key=key)).status_code == 401
 
 
-async def test_the_managers_own_endpoints_take_the_keys_of_accounts_alone() -> None:
-    app = wrap_in_guard(who, settings(**LOCKED), LOCKED_KEYS)
+async def test_the_managers_endpoints_accept_only_keys_of_accounts() -> None:
+    app = wrap_in_guard(answer_caller, settings(**LOCKED), LOCKED_KEYS)
     for path in ("/api/v1/mcp", "/api/v1/mcp/", "/api/v1/mcp/query/stream"):
         codes = [
             (await get(app, f"http://127.0.0.1{path}", **headers)).headers["x-mcp-error-code"]
@@ -223,21 +225,24 @@ async def test_the_managers_own_endpoints_take_the_keys_of_accounts_alone() -> N
 
 @pytest.mark.parametrize("given", [{}, LOCKED, {"host": "0.0.0.0"}])
 @pytest.mark.parametrize("path", ["register", "login"])
-async def test_whoever_has_no_key_yet_can_register_and_log_in(path: str, given: dict[str, object]) -> None:
-    reply = await get(wrap_in_guard(who, settings(**given)), f"http://127.0.0.1/api/v1/user/{path}")
+async def test_registering_and_logging_in_need_no_key(path: str, given: dict[str, object]) -> None:
+    reply = await get(wrap_in_guard(answer_caller, settings(**given)), f"http://127.0.0.1/api/v1/user/{path}")
     assert reply.status_code == 200
 
 
-async def test_on_a_public_address_nobody_without_a_key_is_the_local_owner() -> None:
+async def test_on_a_public_address_a_caller_without_a_key_is_refused() -> None:
     public = settings(host="0.0.0.0", api_key=SecretStr("rest-key"))
-    app = wrap_in_guard(who, public, Authenticator.from_settings(public, account_of))
+    app = wrap_in_guard(answer_caller, public, Authenticator.from_settings(public, account_of))
     assert (await get(app, "http://127.0.0.1/mcp")).status_code == 401
     assert (await get(app, "http://127.0.0.1/mcp", x_api_key="kn_hers")).json()["owner"] == 7
     opened = settings(host="0.0.0.0", allow_open=True)
-    assert (await get(wrap_in_guard(who, opened), "http://127.0.0.1/mcp")).json() == {"kind": "local", "owner": 0}
+    assert (await get(wrap_in_guard(answer_caller, opened), "http://127.0.0.1/mcp")).json() == {
+        "kind": "local",
+        "owner": 0,
+    }
 
 
-async def test_a_websocket_from_elsewhere_is_closed_before_it_opens() -> None:
+async def test_a_websocket_from_a_foreign_page_is_closed_before_it_opens() -> None:
     sent: list[Message] = []
 
     async def receive() -> Message:
@@ -247,7 +252,7 @@ async def test_a_websocket_from_elsewhere_is_closed_before_it_opens() -> None:
         sent.append(message)
 
     scope = {"type": "websocket", "path": "/mcp", "headers": [(b"host", b"evil.example")], "client": None}
-    await wrap_in_guard(who, settings())(scope, receive, send)
+    await wrap_in_guard(answer_caller, settings())(scope, receive, send)
     assert [message["type"] for message in sent] == ["websocket.close"]
 
 
@@ -267,7 +272,7 @@ def test_this_machine_may_be_served_without_keys(host: str, caplog: pytest.LogCa
     ],
 )
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "kb.example"])
-def test_the_network_is_not_let_in_without_keys(host: str, given: dict[str, object], missing: str) -> None:
+def test_listening_on_a_public_address_needs_keys(host: str, given: dict[str, object], missing: str) -> None:
     with pytest.raises(Forbidden, match=missing) as raised:
         check_binding(settings(host=host, **given))
     assert f"Set {missing}" in raised.value.hint
@@ -285,7 +290,7 @@ def test_the_network_is_not_let_in_without_keys(host: str, given: dict[str, obje
         ({}, [Surface.REST, Surface.MCP], True, "KB_API_KEY"),
     ],
 )
-def test_the_network_is_let_in_with_a_key_for_each_side_that_is_opened(
+def test_listening_on_a_public_address_works_with_a_key_for_each_surface(
     given: dict[str, object],
     sides: list[Surface],
     accounts: bool,
@@ -301,13 +306,13 @@ def test_the_network_is_let_in_with_a_key_for_each_side_that_is_opened(
             check_binding(public, sides, accounts=accounts)
 
 
-def test_who_insists_is_warned(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_operator_who_allows_open_access_is_warned(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         check_binding(settings(host="0.0.0.0", allow_open=True))
-    assert "everybody" in caplog.text
+    assert "anyone who reaches this address" in caplog.text
 
 
-def test_a_path_belongs_to_one_side() -> None:
+def test_a_path_belongs_to_one_surface() -> None:
     sides = {path: surface_of(path) for path in ("/mcp", "/mcp/kb", "/api/v1/mcp/", "/api/v1/search", "/", "/mcpx")}
     assert list(sides.values()) == [Surface.MCP, Surface.MCP, Surface.MANAGER, Surface.REST, Surface.PAGE, Surface.PAGE]
 
@@ -316,5 +321,5 @@ async def test_a_line_break_after_the_path_of_mcp_does_not_make_it_a_page() -> N
     sides = {path: surface_of(path) for path in ("/mcp\n", "/api/v1/mcp\n")}
     assert sides == {"/mcp\n": Surface.MCP, "/api/v1/mcp\n": Surface.MANAGER}
     for path in ("mcp%0A", "api/v1/mcp%0A"):  # Starlette's routes match it, because `$` matches before a line break
-        reply = await get(wrap_in_guard(who, settings(**LOCKED)), f"http://127.0.0.1:8000/{path}")
+        reply = await get(wrap_in_guard(answer_caller, settings(**LOCKED)), f"http://127.0.0.1:8000/{path}")
         assert reply.status_code == 401

@@ -1,4 +1,4 @@
-"""What comes in over REST: files and notes, in forms and in JSON, and the jobs that they become."""
+"""Adding files and notes over REST, as forms and as JSON, and their jobs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def http(local: LocalEngine) -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
-async def ended(http: httpx.AsyncClient, local: LocalEngine, reply: httpx.Response) -> Json:
+async def wait_for_job(http: httpx.AsyncClient, local: LocalEngine, reply: httpx.Response) -> Json:
     assert reply.status_code == 202, reply.text
     await local.wait(reply.json()["job_id"], SECONDS)
     job: Json = (await http.get(f"/jobs/{reply.json()['job_id']}")).json()
@@ -53,7 +53,7 @@ async def test_a_file_in_a_form_becomes_a_document(http: httpx.AsyncClient, loca
     reply = await http.post("/jobs", data=fields, files={"file": ("tea.md", b"# Tea\n\nat noon")})
     assert set(reply.json()) >= {"job_id", "status", "filename"}
     assert reply.json()["filename"] == "tea.md"
-    shown = await document(http, await ended(http, local, reply))
+    shown = await document(http, await wait_for_job(http, local, reply))
     assert (shown["title"], shown["doc_type"], shown["kind"]) == ("Tea", "md", "file")
     assert shown["tags"] == ["collection:memory", "drink", "hot"] or shown["tags"] == [
         "collection:memory",
@@ -64,9 +64,11 @@ async def test_a_file_in_a_form_becomes_a_document(http: httpx.AsyncClient, loca
 
 
 @pytest.mark.parametrize("tags", [["a", "b"], ["a,b"], ['["a", "b"]'], ["collection:documents", "a", "b"]])
-async def test_tags_of_a_form_come_in_every_way(http: httpx.AsyncClient, local: LocalEngine, tags: list[str]) -> None:
+async def test_tags_of_a_form_are_read_in_every_notation(
+    http: httpx.AsyncClient, local: LocalEngine, tags: list[str]
+) -> None:
     reply = await http.post("/jobs", data={"note": "tea", "tags": tags})
-    shown = await document(http, await ended(http, local, reply))
+    shown = await document(http, await wait_for_job(http, local, reply))
     assert shown["tags"] == ["collection:documents", "a", "b"]
 
 
@@ -74,12 +76,12 @@ async def test_a_note_comes_in_a_form_or_in_json(http: httpx.AsyncClient, local:
     in_json = await http.post("/jobs", json={"note": "tea at noon", "tags": ["collection:memory", "x"]})
     in_form = await http.post("/jobs", files={"note": (None, "milk at four"), "tags": (None, "collection:memory,x")})
     for reply in (in_json, in_form):
-        shown = await document(http, await ended(http, local, reply))
+        shown = await document(http, await wait_for_job(http, local, reply))
         assert (shown["kind"], shown["tags"]) == ("note", ["collection:memory", "x"])
 
 
 async def test_the_same_bytes_again_are_a_duplicate(http: httpx.AsyncClient, local: LocalEngine) -> None:
-    job = await ended(http, local, await http.post("/jobs", json={"note": "tea at noon", "title": "Tea"}))
+    job = await wait_for_job(http, local, await http.post("/jobs", json={"note": "tea at noon", "title": "Tea"}))
     again = await http.post("/jobs", json={"note": "tea at noon"})
     assert again.status_code == 409
     assert again.headers["x-mcp-error-code"] == again.json()["error"]["code"] == "duplicate"
@@ -95,15 +97,15 @@ async def test_the_same_request_sent_twice_happens_once(http: httpx.AsyncClient,
 
 
 async def test_a_job_has_the_fields_that_clients_read(http: httpx.AsyncClient, local: LocalEngine) -> None:
-    job = await ended(http, local, await http.post("/jobs", json={"note": "tea at noon"}))
+    job = await wait_for_job(http, local, await http.post("/jobs", json={"note": "tea at noon"}))
     wanted = "id kind filename status progress step error document_id chunk_count created_at started_at completed_at"
     assert set(wanted.split()) <= set(job)
     assert (job["status"], job["progress"], job["error"], job["chunk_count"]) == ("completed", 1.0, None, 1)
     assert (await http.get(f"/jobs/{job['uid']}")).json() == job
 
 
-async def test_a_failed_job_says_why_and_is_listed(http: httpx.AsyncClient, local: LocalEngine) -> None:
-    job = await ended(
+async def test_a_failed_job_has_its_reason_and_is_listed(http: httpx.AsyncClient, local: LocalEngine) -> None:
+    job = await wait_for_job(
         http, local, await http.post("/jobs", files={"file": ("blank.html", b"<html><body> </body></html>")})
     )
     assert job["status"] == "failed"
@@ -116,7 +118,7 @@ async def test_a_failed_job_says_why_and_is_listed(http: httpx.AsyncClient, loca
 
 
 async def test_a_job_that_has_ended_cannot_be_cancelled(http: httpx.AsyncClient, local: LocalEngine) -> None:
-    job = await ended(http, local, await http.post("/jobs", json={"note": "tea"}))
+    job = await wait_for_job(http, local, await http.post("/jobs", json={"note": "tea"}))
     refused = await http.post(f"/jobs/{job['id']}/cancel")
     assert (refused.status_code, refused.json()["error"]["code"]) == (409, "not_now")
 
@@ -127,18 +129,20 @@ async def test_an_unknown_job_is_not_found(http: httpx.AsyncClient, call: tuple[
     assert (reply.status_code, reply.json()["error"]["code"]) == (404, "job_not_found")
 
 
-async def test_a_format_that_is_not_read_is_refused(http: httpx.AsyncClient) -> None:
+async def test_an_unsupported_format_is_refused(http: httpx.AsyncClient) -> None:
     reply = await http.post("/jobs", files={"file": ("a.exe", b"MZ")})
     assert (reply.status_code, reply.json()["error"]["code"]) == (415, "unsupported_format")
 
 
-async def test_a_file_that_says_it_is_too_large_is_not_read(http: httpx.AsyncClient) -> None:
+async def test_a_file_with_a_too_large_content_length_is_not_read(http: httpx.AsyncClient) -> None:
     reply = await http.post("/jobs", files={"file": ("a.txt", b"x" * (MAX_FILE_BYTES + (2 << 20)))})
     assert (reply.status_code, reply.json()["error"]["code"]) == (413, "too_large")
     assert reply.json()["error"]["details"]["max_size_mb"]
 
 
-async def test_a_file_that_grows_too_large_is_refused_on_its_way(http: httpx.AsyncClient, local: LocalEngine) -> None:
+async def test_a_file_that_grows_too_large_is_refused_while_it_is_sent(
+    http: httpx.AsyncClient, local: LocalEngine
+) -> None:
     seen = 0
 
     async def endless() -> AsyncIterator[bytes]:
@@ -179,7 +183,7 @@ async def test_a_file_that_grows_too_large_is_refused_on_its_way(http: httpx.Asy
         ("application/x-www-form-urlencoded", b"&".join([b"tags=x"] * 300), 400, "malformed"),
     ],
 )
-async def test_what_cannot_be_added_is_refused_in_our_words(
+async def test_what_cannot_be_added_is_refused_with_its_code(
     http: httpx.AsyncClient, kind: str, body: bytes, status: int, code: str
 ) -> None:
     reply = await http.post("/jobs", content=body, headers={"content-type": kind})

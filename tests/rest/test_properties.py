@@ -1,4 +1,4 @@
-"""Every route, driven by what its own OpenAPI document says: no fault, no hang, nothing lost."""
+"""Property tests of every route from the OpenAPI document: no 500, no hang, no lost document."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from knowledge.toolsets.manager.errors import ERROR_TABLE
 EXAMPLES = 12
 SECONDS = 60
 VISITOR, NEIGHBOUR = "visitor", "neighbour"
-"""Who asks, an admin; and somebody else, whose documents nothing that is asked here may touch."""
+"""The caller, an admin, and another account, whose documents no request may change."""
 
 
 engines: list[Engine] = []
-"""The engine that answers; it is there once the tests run, and the routes are known before that."""
+"""The engine behind the app; set when the tests run, after the routes were collected."""
 numbers: dict[str, list[int]] = {}
-"""What was put there last, so that some calls find what they name."""
+"""The newest ids, so that some requests name existing objects."""
 rounds = itertools.count()
 app = make_rest_app(cast(Engine, None), engine_for=lambda _: engines[-1], max_file_bytes=1 << 20)
 schema = schemathesis.openapi.from_asgi("/openapi.json", app)
@@ -52,7 +52,7 @@ def local(tmp_path_factory: pytest.TempPathFactory, parsers: SharedParsers) -> I
     engine = make_test_engine(Settings.model_validate(given), parsers=parsers)
     engine.start()
     try:
-        asyncio.run(_furnish(asyncio.run(_account(engine, NEIGHBOUR)), "tea"))
+        asyncio.run(_add_documents(asyncio.run(_account(engine, NEIGHBOUR)), "tea"))
         engines.append(asyncio.run(_account(engine, VISITOR)))
         yield engine
     finally:
@@ -60,9 +60,9 @@ def local(tmp_path_factory: pytest.TempPathFactory, parsers: SharedParsers) -> I
 
 
 @pytest.fixture(autouse=True)
-def furnished(local: LocalEngine) -> None:
-    """What an earlier route has emptied is filled again."""
-    asyncio.run(_furnish(engines[-1], f"tea, {next(rounds)}"))
+def refill(local: LocalEngine) -> None:
+    """Add the documents again that an earlier test removed."""
+    asyncio.run(_add_documents(engines[-1], f"tea, {next(rounds)}"))
 
 
 async def _account(engine: LocalEngine, name: str) -> Engine:
@@ -71,10 +71,10 @@ async def _account(engine: LocalEngine, name: str) -> Engine:
     return engine.as_caller(Caller(CallerKind.ACCOUNT, account.id))
 
 
-async def _furnish(engine: Engine, subject: str) -> None:
+async def _add_documents(engine: Engine, subject: str) -> None:
     ended = []
     for number in range(3):
-        job = await engine.add(NewNote(text=f"note {number} about {subject}", collection=f"shelf{number}"))
+        job = await engine.add(NewNote(text=f"note {number} about {subject}", collection=f"group{number}"))
         ended.append(await engine.wait(job.id, SECONDS))
     corpora = [await engine.corpora.create(NewCorpus(title=subject, is_public=True)) for _ in range(2)]
     numbers.update(corpuses=[corpus.id for corpus in corpora])
@@ -90,7 +90,7 @@ async def _furnish(engine: Engine, subject: str) -> None:
     database=None,
     suppress_health_check=list(HealthCheck),
 )
-def test_every_route_answers_as_its_document_says(case: schemathesis.Case) -> None:
+def test_every_route_answers_as_the_openapi_document_describes(case: schemathesis.Case) -> None:
     _bring_near(case)
     response = case.call(timeout=SECONDS)
     if response.status_code == 405 or (response.status_code == 404 and _no_route(response)):
@@ -102,7 +102,7 @@ def test_every_route_answers_as_its_document_says(case: schemathesis.Case) -> No
 
 
 def _check_refusal(case: schemathesis.Case, response: schemathesis.Response) -> None:
-    """One shape everywhere; the calls of contract 001 bear its codes, and its stream refuses by an event."""
+    """Check the shape of an error; routes of contract 001 have its codes, and its stream sends an event."""
     [code] = response.headers["x-mcp-error-code"]
     if case.path == STREAM_PATH:
         event = json.loads(response.text.removeprefix("data: "))
@@ -115,22 +115,22 @@ def _check_refusal(case: schemathesis.Case, response: schemathesis.Response) -> 
 
 
 def _bring_near(case: schemathesis.Case) -> None:
-    """Most numbers and names are nobody's: fold them, so that about half of them name something."""
+    """Map random ids and names to a small range, so that about half of them exist."""
     kind = next((kind for kind in ("jobs", "corpuses") if f"/{kind}/" in case.path), "documents")
     given, known = case.path_parameters, numbers[kind]
     number, name = str(given.get("id", "")), str(given.get("ref", ""))
     if number.isdecimal() and int(number) % 2:
         given["id"] = str(known[int(number) % len(known)])
     if name and zlib.crc32(name.encode("utf-8", "replace")) % 2:
-        given["ref"] = f"shelf{len(name) % 3}"
+        given["ref"] = f"group{len(name) % 3}"
 
 
 def _no_route(response: schemathesis.Response) -> bool:
-    """A path that was bent so far that it leads nowhere."""
+    """Whether the generated path matches no route."""
     return bool(response.json()["error"]["code"] == "not_found")
 
 
-def test_nothing_was_lost_meanwhile(local: LocalEngine) -> None:
+def test_documents_of_other_accounts_are_unchanged(local: LocalEngine) -> None:
     async def look() -> None:
         visitor, neighbour = await _account(local, VISITOR), await _account(local, NEIGHBOUR)
         for job in (await visitor.jobs(JobFilter(per_page=200))).items:

@@ -1,4 +1,4 @@
-"""Rate limits as callers meet them: over REST, over MCP on every leg, and at the door."""
+"""Rate limits over REST, over MCP on every transport, and for failed authentication."""
 
 from __future__ import annotations
 
@@ -62,33 +62,31 @@ def browser(app: ASGIApp, client: str = "127.0.0.1") -> httpx.AsyncClient:
     return httpx.AsyncClient(transport=httpx.ASGITransport(app=app, client=(client, 5000)), base_url="http://127.0.0.1")
 
 
-def left(reply: httpx.Response) -> int:
+def remaining_of(reply: httpx.Response) -> int:
     return int(reply.headers["x-ratelimit-remaining"])
 
 
 # -- REST ---------------------------------------------------------------------------------------
 
 
-async def test_each_account_has_an_allowance_of_its_own_and_is_told_what_is_left(
-    local: LocalEngine, settings: Settings
-) -> None:
+async def test_each_account_has_its_own_rate_limit_and_gets_the_headers(local: LocalEngine, settings: Settings) -> None:
     async with browser(rest(local, settings, query_rate_limit="2/minute")) as http:
         question = {"query": "tea"}
-        assert [left(await http.post("/api/v1/search", json=question, headers=ANN)) for _ in range(2)] == [1, 0]
+        assert [remaining_of(await http.post("/api/v1/search", json=question, headers=ANN)) for _ in range(2)] == [1, 0]
         refused = await http.post("/api/v1/search", json=question, headers=ANN)
         assert refused.status_code == 429
         assert refused.json()["error"]["message"] == "Rate limit exceeded. Please slow down and try again."
         assert refused.headers["x-mcp-error-code"] == "rate_limited"
-        assert refused.headers["x-ratelimit-limit"] == "2" and left(refused) == 0
+        assert refused.headers["x-ratelimit-limit"] == "2" and remaining_of(refused) == 0
         assert 1 <= int(refused.headers["retry-after"]) <= 60
         assert (await http.post("/api/v1/search", json=question, headers=BOB)).status_code == 200
 
 
-async def test_an_answer_that_says_no_has_drawn_on_the_allowance_too(local: LocalEngine, settings: Settings) -> None:
+async def test_a_refused_call_counts_against_the_rate_limit(local: LocalEngine, settings: Settings) -> None:
     async with browser(rest(local, settings)) as http:
-        assert left(await http.get("/api/v1/documents/99", headers=ANN)) == 59
-        assert left(await http.get("/api/v1/documents?nonsense=1", headers=ANN)) == 58
-        assert left(await http.post("/api/v1/search", content=b"{", headers=ANN)) == 59
+        assert remaining_of(await http.get("/api/v1/documents/99", headers=ANN)) == 59
+        assert remaining_of(await http.get("/api/v1/documents?nonsense=1", headers=ANN)) == 58
+        assert remaining_of(await http.post("/api/v1/search", content=b"{", headers=ANN)) == 59
 
 
 async def test_the_local_owner_and_the_operators_key_have_no_limit(local: LocalEngine, settings: Settings) -> None:
@@ -101,7 +99,7 @@ async def test_the_local_owner_and_the_operators_key_have_no_limit(local: LocalE
     assert not any("x-ratelimit-limit" in reply.headers for reply in replies)
 
 
-async def test_health_draws_on_nothing(local: LocalEngine, settings: Settings) -> None:
+async def test_health_has_no_rate_limit(local: LocalEngine, settings: Settings) -> None:
     async with browser(rest(local, settings)) as http:
         assert "x-ratelimit-limit" not in (await http.get("/api/v1/health", headers=ANN)).headers
 
@@ -114,7 +112,7 @@ async def test_adding_changing_and_reading_are_counted_apart(local: LocalEngine,
     assert [reply.headers["x-ratelimit-limit"] for reply in (added, changed, read)] == ["10", "30", "60"]
 
 
-def test_every_call_of_rest_has_its_class(local: LocalEngine) -> None:
+def test_every_rest_route_has_its_rate_class(local: LocalEngine) -> None:
     found = {
         (method.upper(), path.removeprefix(PREFIX)): rate_of(method.upper(), path)
         for path, methods in make_rest_app(local).openapi()["paths"].items()
@@ -129,15 +127,15 @@ def test_every_call_of_rest_has_its_class(local: LocalEngine) -> None:
     assert RATES["POST", "/user/register"] is RATES["POST", "/user/login"] is RateClass.AUTHENTICATION
 
 
-# -- the door -----------------------------------------------------------------------------------
+# -- failed authentication ----------------------------------------------------------------------
 
 
-async def test_who_guesses_keys_is_slowed_down_by_address(local: LocalEngine, settings: Settings) -> None:
+async def test_guessing_keys_is_rate_limited_by_address(local: LocalEngine, settings: Settings) -> None:
     app = rest(local, settings, locked=True, auth_rate_limit="2/minute")
     wrong = {"authorization": "Bearer guess"}
     async with browser(app, "203.0.113.9") as http:
         replies = [await http.get("/api/v1/status", headers=wrong) for _ in range(2)]
-        assert [(reply.status_code, left(reply)) for reply in replies] == [(401, 1), (401, 0)]
+        assert [(reply.status_code, remaining_of(reply)) for reply in replies] == [(401, 1), (401, 0)]
         slowed = await http.get("/api/v1/status", headers=wrong)
         assert slowed.status_code == 429 and "retry-after" in slowed.headers
         assert (await http.post("/mcp", json={}, headers=wrong)).status_code == 429
@@ -155,7 +153,7 @@ async def test_behind_a_trusted_proxy_the_clients_address_counts(local: LocalEng
             for client in ("203.0.113.9", "203.0.113.10", "203.0.113.9")
         ]
     assert codes == [401, 401, 429]
-    async with browser(app, "192.0.2.1") as http:  # no proxy of ours: its word does not count
+    async with browser(app, "192.0.2.1") as http:  # not a trusted proxy: its header is ignored
         codes = [
             (await http.get("/api/v1/status", headers={"x-forwarded-for": client})).status_code
             for client in ("203.0.113.77", "203.0.113.78")
@@ -163,7 +161,7 @@ async def test_behind_a_trusted_proxy_the_clients_address_counts(local: LocalEng
     assert codes == [401, 429]
 
 
-async def test_a_right_guess_is_refused_like_a_wrong_one_once_an_address_has_tried_too_many_keys(
+async def test_a_correct_key_is_refused_after_too_many_wrong_ones_from_an_address(
     local: LocalEngine, settings: Settings
 ) -> None:
     locked = {"api_key": SecretStr("operator"), "mcp_api_key": SecretStr("operator"), "auth_rate_limit": "3/minute"}
@@ -184,7 +182,7 @@ async def test_a_right_guess_is_refused_like_a_wrong_one_once_an_address_has_tri
         assert (await http.get("/api/v1/status", headers=OPERATOR)).status_code == 200
 
 
-async def test_who_repeats_an_old_key_locks_nobody_out(local: LocalEngine, settings: Settings) -> None:
+async def test_repeating_one_wrong_key_does_not_lock_an_address_out(local: LocalEngine, settings: Settings) -> None:
     app = make_http_app(
         local, settings.model_copy(update={"api_key": SecretStr("operator"), "auth_rate_limit": "3/minute"})
     )
@@ -194,20 +192,20 @@ async def test_who_repeats_an_old_key_locks_nobody_out(local: LocalEngine, setti
         assert (await http.get("/api/v1/status", headers=OPERATOR)).status_code == 200
 
 
-async def test_a_wrong_key_is_refused_where_none_is_needed(local: LocalEngine, settings: Settings) -> None:
+async def test_a_wrong_key_is_refused_on_routes_that_need_none(local: LocalEngine, settings: Settings) -> None:
     app = make_http_app(local, settings.model_copy(update={"api_key": SecretStr("operator")}))
     await local.accounts.register("ada", PASSWORD)
-    assert await entering(app, "ada", PASSWORD, authorization="Bearer guess") == 401
-    assert await entering(app, "ada", PASSWORD, authorization="Bearer kn_old_key") == 200
-    assert await entering(app, "ada", PASSWORD) == 200
+    assert await log_in(app, "ada", PASSWORD, authorization="Bearer guess") == 401
+    assert await log_in(app, "ada", PASSWORD, authorization="Bearer kn_old_key") == 200
+    assert await log_in(app, "ada", PASSWORD) == 200
 
 
-async def test_the_port_for_other_processes_has_the_same_limits(local: LocalEngine, settings: Settings) -> None:
-    """A proxy that the main port trusts has no say there, and the bearer of the token is never refused."""
+async def test_the_port_of_the_engine_file_has_the_same_limits(local: LocalEngine, settings: Settings) -> None:
+    """A proxy trusted by the main port is not trusted there, and the token is never refused."""
     limited = settings.model_copy(update={"auth_rate_limit": "3/minute", "trusted_proxies": "127.0.0.1"})
     await local.accounts.register("ada", PASSWORD)
     app = make_shared_app(local, limited, "the token of engine.json")
-    tried = [await entering(app, "ada", f"guess {n}", **{"x-forwarded-for": f"203.0.113.{n}"}) for n in range(5)]
+    tried = [await log_in(app, "ada", f"guess {n}", **{"x-forwarded-for": f"203.0.113.{n}"}) for n in range(5)]
     assert tried == [401, 401, 401, 429, 429]
     async with browser(app) as http:
         for n in range(5):
@@ -222,7 +220,7 @@ async def test_the_port_for_other_processes_has_the_same_limits(local: LocalEngi
 # -- accounts -----------------------------------------------------------------------------------
 
 
-async def entering(app: ASGIApp, username: str, password: str, client: str = "127.0.0.1", **headers: str) -> int:
+async def log_in(app: ASGIApp, username: str, password: str, client: str = "127.0.0.1", **headers: str) -> int:
     async with browser(app, client) as http:
         given = {"username": username, "password": password}
         return (await http.post("/api/v1/user/login", json=given, headers=headers)).status_code
@@ -233,48 +231,44 @@ async def test_registering_and_logging_in_are_limited_by_address(local: LocalEng
     async with browser(app, "203.0.113.9") as http:
         given = {"username": "ada", "password": PASSWORD}
         replies = [await http.post(f"/api/v1/user/{verb}", json=given) for verb in ("register", "login", "register")]
-        assert [(reply.status_code, left(reply)) for reply in replies] == [(201, 2), (200, 1), (409, 0)]
+        assert [(reply.status_code, remaining_of(reply)) for reply in replies] == [(201, 2), (200, 1), (409, 0)]
         refused = await http.post("/api/v1/user/login", json=given)
         assert refused.status_code == 429 and 1 <= int(refused.headers["retry-after"]) <= 60
         key = {"authorization": f"Bearer {replies[1].json()['api_key']}"}
         assert (await http.get("/api/v1/user", headers=key)).status_code == 200
-    assert await entering(app, "ada", PASSWORD, "203.0.113.10") == 200
+    assert await log_in(app, "ada", PASSWORD, "203.0.113.10") == 200
 
 
-async def test_passwords_of_one_name_cannot_be_tried_from_many_addresses(
+async def test_login_attempts_are_limited_per_username_over_many_addresses(
     local: LocalEngine, settings: Settings
 ) -> None:
     await local.accounts.register("ada", PASSWORD)
     await local.accounts.register("bob", PASSWORD)
     app = make_http_app(local, settings.model_copy(update={"auth_rate_limit": "3/minute"}))
-    tried = [
-        await entering(app, name, "a wrong guess", f"203.0.113.{n}") for n, name in enumerate(("ada", "ADA", "Ada"))
-    ]
+    tried = [await log_in(app, name, "a wrong guess", f"203.0.113.{n}") for n, name in enumerate(("ada", "ADA", "Ada"))]
     assert tried == [401] * 3
-    assert await entering(app, "ada", PASSWORD, "203.0.113.99") == 429
-    assert await entering(app, "bob", PASSWORD, "203.0.113.99") == 200
+    assert await log_in(app, "ada", PASSWORD, "203.0.113.99") == 429
+    assert await log_in(app, "bob", PASSWORD, "203.0.113.99") == 200
 
 
-async def test_a_process_that_speaks_for_many_logs_them_in_with_the_operators_key(
-    local: LocalEngine, settings: Settings
-) -> None:
+async def test_logins_with_the_operators_key_have_no_limit(local: LocalEngine, settings: Settings) -> None:
     await local.accounts.register("ada", PASSWORD)
     app = make_http_app(
         local, settings.model_copy(update={"auth_rate_limit": "1/day", "api_key": SecretStr("operator")})
     )
-    assert [await entering(app, "ada", PASSWORD, **OPERATOR) for _ in range(3)] == [200] * 3
+    assert [await log_in(app, "ada", PASSWORD, **OPERATOR) for _ in range(3)] == [200] * 3
 
 
-def test_before_an_engine_elsewhere_accounts_are_told_apart_by_their_keys() -> None:
-    purses = {allowance_key_of(Caller(CallerKind.ACCOUNT, key=key)) for key in ("kn_a_1", "kn_b_2", "kn_a_1")}
-    assert len(purses) == 2 and not any("kn_a" in str(purse) for purse in purses)
+def test_with_a_remote_engine_accounts_are_counted_by_their_keys() -> None:
+    caller_keys = {allowance_key_of(Caller(CallerKind.ACCOUNT, key=key)) for key in ("kn_a_1", "kn_b_2", "kn_a_1")}
+    assert len(caller_keys) == 2 and not any("kn_a" in str(caller_key) for caller_key in caller_keys)
 
 
 # -- MCP ----------------------------------------------------------------------------------------
 
 
 class Pages:
-    """Something that clients may read."""
+    """A resource that clients can read."""
 
     templates: Sequence[ResourceTemplate] = ()
 
@@ -310,9 +304,11 @@ def message(method: str, **params: Any) -> dict[str, Any]:
 STATUS = message("tools/call", name="knowledge-status", arguments={})
 
 
-async def test_a_plain_call_says_what_is_left_and_when_there_is_nothing(local: LocalEngine, settings: Settings) -> None:
+async def test_a_plain_call_has_rate_limit_headers_and_gets_429_at_the_limit(
+    local: LocalEngine, settings: Settings
+) -> None:
     async with mcp(local, settings, mcp_list_rate_limit="2/minute") as url, httpx.AsyncClient() as http:
-        assert [left(await http.post(url, json=STATUS, headers=ANN)) for _ in range(2)] == [1, 0]
+        assert [remaining_of(await http.post(url, json=STATUS, headers=ANN)) for _ in range(2)] == [1, 0]
         refused = await http.post(url, json=STATUS, headers=ANN)
         assert refused.json()["result"]["isError"] is True
         assert refused.json()["result"]["structuredContent"]["error"] == "rate_limited"
@@ -325,7 +321,7 @@ async def test_reading_resources_is_limited_on_the_rpc_plane(local: LocalEngine,
     allowed = {"mcp_list_rate_limit": "1/minute", "mcp_resource_rate_limit": "1/minute"}
     async with mcp(local, settings, **allowed) as url, httpx.AsyncClient() as http:
         for call in (message("resources/list"), message("resources/read", uri="page://1")):
-            assert left(await http.post(url, json=call, headers=ANN)) == 0
+            assert remaining_of(await http.post(url, json=call, headers=ANN)) == 0
             refused = await http.post(url, json=call, headers=ANN)
             assert refused.status_code == refused.json()["error"]["code"] == 429
             assert refused.json()["error"]["data"]["http_status"] == 429
@@ -334,9 +330,7 @@ async def test_reading_resources_is_limited_on_the_rpc_plane(local: LocalEngine,
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
-async def test_the_official_client_draws_on_the_same_allowance(
-    mode: str, local: LocalEngine, settings: Settings
-) -> None:
+async def test_the_official_client_has_the_same_rate_limit(mode: str, local: LocalEngine, settings: Settings) -> None:
     heads: list[httpx2.Headers] = []
 
     async def keep(response: httpx2.Response) -> None:
@@ -353,12 +347,12 @@ async def test_the_official_client_draws_on_the_same_allowance(
         refused = await client.call_tool("knowledge-status", {})
         assert refused.is_error
         assert json.loads(refused.content[0].text)["error"] == "rate_limited"  # type: ignore[union-attr]
-    told = [head["x-ratelimit-remaining"] for head in heads if "x-ratelimit-remaining" in head]
-    assert told == ["1", "1", "0", "0"]
+    remaining = [head["x-ratelimit-remaining"] for head in heads if "x-ratelimit-remaining" in head]
+    assert remaining == ["1", "1", "0", "0"]
     assert "retry-after" in [head for head in heads if "x-ratelimit-remaining" in head][-1]
 
 
-async def test_a_file_of_allowances_is_nobodys_document(settings: Settings) -> None:
+async def test_the_rate_limit_file_cannot_be_read_by_tools(settings: Settings) -> None:
     rates = RateLimits.from_settings(settings.model_copy(update={"rate_limit_storage": "file"}))
     with pytest.raises(AccessDenied):
         make_call_limits(settings).folders.resolve(str(settings.data / FILENAME))

@@ -1,4 +1,4 @@
-"""Searching over REST."""
+"""Search over REST."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ Json = dict[str, Any]
 
 @pytest.fixture
 async def http(local: LocalEngine) -> AsyncIterator[httpx.AsyncClient]:
-    for text, shelf, tags in (
+    for text, collection, tags in (
         ("Green tea is brewed at eighty degrees", "documents", ("hot",)),
         ("Milk is kept in the cold", "memory", ("cold",)),
         ("Tea with milk is drunk at four", "memory", ("hot", "cold")),
     ):
-        job = await local.add(NewNote(text=text, collection=shelf, tags=tags, source_path=f"{text[:4]}.md"))
+        job = await local.add(NewNote(text=text, collection=collection, tags=tags, source_path=f"{text[:4]}.md"))
         assert (await local.wait(job.id, 20)).status == "completed"
     transport = httpx.ASGITransport(app=make_rest_app(local))
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1/api/v1") as client:
         yield client
 
 
-async def found(http: httpx.AsyncClient, **body: object) -> list[str]:
+async def search_texts(http: httpx.AsyncClient, **body: object) -> list[str]:
     reply = await http.post("/search", json=body)
     assert reply.status_code == 200, reply.text
     return sorted(hit["text"].split()[0] for hit in reply.json()["results"])
@@ -51,28 +51,31 @@ async def test_an_answer_has_the_fields_that_clients_read(http: httpx.AsyncClien
 
 
 async def test_filters_narrow_what_is_found(http: httpx.AsyncClient) -> None:
-    assert await found(http, query="tea milk") == ["Green", "Milk", "Tea"]
-    assert await found(http, query="tea milk", collection="memory") == ["Milk", "Tea"]
-    assert await found(http, query="tea milk", tags=["collection:memory", "hot"]) == ["Tea"]
-    assert await found(http, query="tea milk", collections=["memory", "documents"], tags=["hot"]) == ["Green", "Tea"]
-    assert await found(http, query="tea milk", doc_type="pdf") == []
-    assert await found(http, query="tea milk", date_to="2001-01-01") == []
-    assert await found(http, query="tea milk", date_from="2001-01-01") == ["Green", "Milk", "Tea"]
-    assert await found(http, query="tea milk", threshold=0.999) != ["Green", "Milk", "Tea"]
+    assert await search_texts(http, query="tea milk") == ["Green", "Milk", "Tea"]
+    assert await search_texts(http, query="tea milk", collection="memory") == ["Milk", "Tea"]
+    assert await search_texts(http, query="tea milk", tags=["collection:memory", "hot"]) == ["Tea"]
+    assert await search_texts(http, query="tea milk", collections=["memory", "documents"], tags=["hot"]) == [
+        "Green",
+        "Tea",
+    ]
+    assert await search_texts(http, query="tea milk", doc_type="pdf") == []
+    assert await search_texts(http, query="tea milk", date_to="2001-01-01") == []
+    assert await search_texts(http, query="tea milk", date_from="2001-01-01") == ["Green", "Milk", "Tea"]
+    assert await search_texts(http, query="tea milk", threshold=0.999) != ["Green", "Milk", "Tea"]
 
 
-async def test_each_mode_answers_and_says_which_it_was(http: httpx.AsyncClient) -> None:
+async def test_each_mode_answers_with_its_name(http: httpx.AsyncClient) -> None:
     for body, mode in (({"fts_only": True}, "text"), ({"vec_only": True}, "vector"), ({"mode": "hybrid"}, "hybrid")):
         answer: Json = (await http.post("/search", json={"query": "green tea", **body})).json()
         assert (answer["mode"], answer["results"][0]["text"].split()[0]) == (mode, "Green")
 
 
 async def test_pages_follow_each_other_without_repeats(http: httpx.AsyncClient) -> None:
-    pages = [await found(http, query="tea milk", top=1, offset=offset) for offset in range(4)]
+    pages = [await search_texts(http, query="tea milk", top=1, offset=offset) for offset in range(4)]
     assert sorted(word for page in pages for word in page) == ["Green", "Milk", "Tea"]
 
 
-async def test_an_explanation_comes_when_it_is_asked_for(http: httpx.AsyncClient) -> None:
+async def test_explain_adds_an_explanation(http: httpx.AsyncClient) -> None:
     plain: Json = (await http.post("/search", json={"query": "tea"})).json()
     explained: Json = (await http.post("/search", json={"query": "tea", "explain": True})).json()
     assert plain["results"][0]["explanation"] is None
@@ -100,13 +103,13 @@ async def test_an_explanation_comes_when_it_is_asked_for(http: httpx.AsyncClient
         ({"query": "tea", "fts_only": True, "vec_only": True}, "invalid"),
     ],
 )
-async def test_a_search_that_makes_no_sense_is_refused(http: httpx.AsyncClient, body: Json, code: str) -> None:
+async def test_an_invalid_search_is_refused(http: httpx.AsyncClient, body: Json, code: str) -> None:
     reply = await http.post("/search", json=body)
     assert (reply.status_code, reply.json()["error"]["code"]) == (422, code)
     assert reply.json()["error"]["hint"]
 
 
-async def test_an_unknown_field_is_named_with_the_known_ones(http: httpx.AsyncClient) -> None:
+async def test_an_unknown_field_is_reported_with_the_known_ones(http: httpx.AsyncClient) -> None:
     error = (await http.post("/search", json={"query": "tea", "limit": 5})).json()["error"]
     assert "limit" in error["message"]
     assert "top" in error["details"]["valid"]

@@ -1,4 +1,4 @@
-"""A real server on a real port: it takes its address first, stops politely, and says what it did in its log."""
+"""A real server on a real port: binding, graceful shutdown, and the request log."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MEGABYTES = 32
 
 
 @asynccontextmanager
-async def served(app: ASGIApp) -> AsyncIterator[tuple[str, HttpServer, asyncio.Task[None]]]:
+async def serve(app: ASGIApp) -> AsyncIterator[tuple[str, HttpServer, asyncio.Task[None]]]:
     sockets = open_sockets("127.0.0.1", 0)
     server = make_server(app, signals=True)
     task = asyncio.create_task(server.serve(sockets=sockets))
@@ -48,13 +48,13 @@ async def hello(request: Request) -> Response:
     return PlainTextResponse("hello")
 
 
-async def test_any_free_port_is_taken_and_known_before_the_first_request() -> None:
-    async with served(Starlette(routes=[Route("/", hello)])) as (url, _, _), httpx.AsyncClient() as http:
+async def test_port_0_picks_a_free_port_before_the_first_request() -> None:
+    async with serve(Starlette(routes=[Route("/", hello)])) as (url, _, _), httpx.AsyncClient() as http:
         assert not url.endswith(":0")
         assert (await http.get(url)).text == "hello"
 
 
-def test_a_port_that_is_taken_is_a_sentence() -> None:
+def test_a_port_in_use_is_reported_with_a_hint() -> None:
     sockets = open_sockets("127.0.0.1", 0)
     port = sockets[0].getsockname()[1]
     try:
@@ -65,18 +65,18 @@ def test_a_port_that_is_taken_is_a_sentence() -> None:
         sockets[0].close()
 
 
-def test_a_host_that_does_not_exist_is_a_sentence() -> None:
+def test_an_unknown_host_is_reported() -> None:
     with pytest.raises(Unavailable, match=r"no-such-host\.invalid"):
         open_sockets("no-such-host.invalid", 0)
 
 
-def test_an_address_of_the_newer_kind_reads_well() -> None:
+def test_an_ipv6_address_has_brackets_in_the_url() -> None:
     assert ServerAddress("::1", 8000).url == "http://[::1]:8000"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="There a signal cannot be sent to oneself.")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-async def test_a_stop_finishes_what_is_being_answered(number: signal.Signals) -> None:
+async def test_a_stop_signal_finishes_running_requests(number: signal.Signals) -> None:
     begun, go_on = asyncio.Event(), asyncio.Event()
 
     async def slow(request: Request) -> Response:
@@ -84,7 +84,7 @@ async def test_a_stop_finishes_what_is_being_answered(number: signal.Signals) ->
         await go_on.wait()
         return PlainTextResponse("finished")
 
-    async with served(Starlette(routes=[Route("/", slow)])) as (url, server, task), httpx.AsyncClient() as http:
+    async with serve(Starlette(routes=[Route("/", slow)])) as (url, server, task), httpx.AsyncClient() as http:
         answer = asyncio.create_task(http.get(url))
         await asyncio.wait_for(begun.wait(), LIMIT)
         signal.raise_signal(number)
@@ -94,9 +94,9 @@ async def test_a_stop_finishes_what_is_being_answered(number: signal.Signals) ->
         await asyncio.wait_for(task, LIMIT)
 
 
-async def test_a_file_that_is_too_large_is_refused_in_words_and_not_by_a_broken_line(local: LocalEngine) -> None:
+async def test_a_too_large_file_gets_a_response_and_not_a_closed_connection(local: LocalEngine) -> None:
     big = Content(_megabytes)
-    async with served(make_rest_app(local, max_file_bytes=1 << 20)) as (url, _, _):
+    async with serve(make_rest_app(local, max_file_bytes=1 << 20)) as (url, _, _):
         engine = connect(url)
         with pytest.raises(TooLarge, match="larger than"):
             await engine.add(NewFile(filename="big.txt", content=big))
@@ -104,8 +104,8 @@ async def test_a_file_that_is_too_large_is_refused_in_words_and_not_by_a_broken_
         await engine.close()
 
 
-async def test_a_large_file_goes_through_without_standing_in_memory(local: LocalEngine) -> None:
-    async with served(make_rest_app(local)) as (url, _, _):
+async def test_a_large_file_is_streamed_and_not_held_in_memory(local: LocalEngine) -> None:
+    async with serve(make_rest_app(local)) as (url, _, _):
         engine = connect(url)
         tracemalloc.start()
         try:
@@ -124,10 +124,10 @@ async def _megabytes() -> AsyncIterator[bytes]:
         yield b"tea with milk at four \n" * 45590
 
 
-async def test_one_line_a_request_without_the_question_or_the_key(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_request_is_logged_in_one_line_without_query_and_key(caplog: pytest.LogCaptureFixture) -> None:
     app = wrap_in_guard_and_log(Starlette(routes=[Route("/{path:path}", hello)]), Settings.model_validate({}))
     with caplog.at_level(logging.INFO, "knowledge"):
-        async with served(app) as (url, _, _), httpx.AsyncClient() as http:
+        async with serve(app) as (url, _, _), httpx.AsyncClient() as http:
             await http.get(f"{url}/a%0Ab?question=secret", headers={"Authorization": "Bearer secret"})
     lines = [record for record in caplog.records if record.name == "knowledge.request"]
     assert len(lines) == 1
@@ -139,25 +139,25 @@ async def test_one_line_a_request_without_the_question_or_the_key(caplog: pytest
     assert (entry["status"], entry["path"], entry["caller"]) == (404, "/a%0Ab", "local")
 
 
-async def test_a_crash_is_in_the_log_and_not_in_the_answer(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_crash_is_logged_and_not_shown_in_the_response(caplog: pytest.LogCaptureFixture) -> None:
     async def crash(request: Request) -> Response:
         raise RuntimeError("the inner workings")
 
-    async with served(RequestLog(Starlette(routes=[Route("/", crash)]))) as (url, _, _), httpx.AsyncClient() as http:
+    async with serve(RequestLog(Starlette(routes=[Route("/", crash)]))) as (url, _, _), httpx.AsyncClient() as http:
         answer = await http.get(url)
     assert answer.status_code == 500
     assert "inner workings" not in answer.text
     assert "inner workings" in caplog.text
 
 
-def test_a_line_stays_a_line() -> None:
+def test_log_injection_is_prevented() -> None:
     record = logging.LogRecord("knowledge.x", logging.INFO, "", 0, "two\nlines", (), None)
     record.facts = {"name": "a\r\nb"}
     assert "\n" not in TextFormatter().format(record)
     assert "\n" not in JsonFormatter().format(record)
 
 
-def test_the_log_goes_to_stderr_in_one_form(capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_loggers_write_to_stderr_in_one_format(capsys: pytest.CaptureFixture[str]) -> None:
     from knowledge.surfaces.http import logs
 
     root, noisy = logging.getLogger(), logging.getLogger("uvicorn.error")

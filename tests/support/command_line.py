@@ -1,4 +1,4 @@
-"""The command line as tests type it: in this process, against an engine on a loopback port."""
+"""Runs the command line in this process, against an engine on a loopback port."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ JOIN_SECONDS = 30.0
 
 @dataclass(frozen=True)
 class Shell:
-    """What a person at a prompt has: an environment, and commands."""
+    """Runs commands with an environment."""
 
     environment: dict[str, str | None]
 
@@ -32,7 +32,7 @@ class Shell:
         return runner.invoke(cli, [str(argument) for argument in arguments], input=input, prog_name="knowledge")
 
     def run_ok(self, *arguments: object, input: str | bytes | None = None) -> str:
-        """What it printed, once it has succeeded."""
+        """Run a command that must succeed and return its output."""
         result = self.run(*arguments, input=input)
         assert result.exit_code == 0, result.output
         return result.stdout
@@ -43,7 +43,7 @@ class Shell:
 
 @contextmanager
 def serve_engine(engine: Engine, settings: Settings) -> Iterator[str]:
-    """The engine's REST API on a port of its own, in a thread of its own."""
+    """Serve the engine's REST API on a free port in a thread."""
     sockets = open_sockets("127.0.0.1", 0)
     server = make_server(wrap_in_guard_and_log(make_rest_app(engine), settings))
     thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=sockets)))

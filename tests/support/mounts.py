@@ -1,4 +1,4 @@
-"""Disks of a process's own: small ones, and ones that cannot be written."""
+"""Mounts for one process: small disks and read-only ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SMALL_MOUNT = 'mount -t tmpfs -o size=9m tmpfs "$1" && exec "$2" "$3" "$1"'
 
 @cache
 def can_mount() -> bool:
-    """Whether a process may have disks of its own here: Linux, and not forbidden."""
+    """Whether a process can mount file systems in its own namespace."""
     unshare = shutil.which("unshare")
     if unshare is None:
         return False
@@ -20,5 +20,5 @@ def can_mount() -> bool:
 
 
 def mount_command(mount: str, *words: str) -> list[str]:
-    """The command that mounts first, and is then what the words say."""
+    """Return a command that mounts first and then runs the words."""
     return ["unshare", "-Urm", "sh", "-c", mount, "sh", *words]

@@ -50,7 +50,7 @@ def test_a_line_that_is_repeated_is_written_a_few_times_and_then_counted() -> No
     assert f"repeated {10_000 - IDENTICAL_PER_WINDOW} times in 10 s: socket.accept() out of system" in summary
 
 
-def test_a_line_that_comes_now_and_then_is_always_written() -> None:
+def test_an_occasional_line_is_always_written() -> None:
     log = Log()
     for _ in range(100):
         log.write("the disk is slow")
@@ -58,7 +58,7 @@ def test_a_line_that_comes_now_and_then_is_always_written() -> None:
     assert len(log.lines) == 100
 
 
-def test_lines_that_differ_in_their_values_have_a_limit_too() -> None:
+def test_lines_with_different_values_have_a_limit_too() -> None:
     log = Log()
     for number in range(100_000):
         log.write("no session %d", number)
@@ -66,14 +66,14 @@ def test_lines_that_differ_in_their_values_have_a_limit_too() -> None:
     assert len(log.repetitions) <= MAX_TRACKED_LINES + 1
 
 
-def test_what_is_below_a_warning_is_not_throttled() -> None:
+def test_levels_below_warning_are_not_throttled() -> None:
     log = Log()
     for _ in range(1000):
         log.write("answered", level=logging.INFO)
     assert len(log.lines) == 1000
 
 
-def test_what_was_left_out_is_said_at_the_end() -> None:
+def test_suppressed_lines_are_counted_at_the_end() -> None:
     log = Log()
     for _ in range(IDENTICAL_PER_WINDOW + 7):
         log.write("again")

@@ -1,4 +1,4 @@
-"""Books of allowances: a window that moves with the clock, in memory and in a file that outlives the process."""
+"""Rate limit storage: a sliding window in memory and in a file."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def clock() -> Clock:
 
 
 @pytest.fixture(params=["memory", "file"])
-def book(request: pytest.FixtureRequest, clock: Clock, tmp_path: Path) -> RateLimitStorage:
+def storage(request: pytest.FixtureRequest, clock: Clock, tmp_path: Path) -> RateLimitStorage:
     if request.param == "memory":
         return MemoryRateLimitStorage(clock)
     opened = FileRateLimitStorage(tmp_path / FILENAME, clock)
@@ -45,56 +45,56 @@ def book(request: pytest.FixtureRequest, clock: Clock, tmp_path: Path) -> RateLi
     return opened
 
 
-def test_a_limit_holds_in_every_window_and_not_only_from_minute_to_minute(book: RateLimitStorage, clock: Clock) -> None:
+def test_a_limit_holds_in_every_sliding_window(storage: RateLimitStorage, clock: Clock) -> None:
     for _ in range(3):
-        assert book.acquire_entry("a", 3, 60)
+        assert storage.acquire_entry("a", 3, 60)
         clock.now += 20
-    assert book.acquire_entry("a", 3, 60), "the first was sixty seconds ago"
-    assert not book.acquire_entry("a", 3, 60)
+    assert storage.acquire_entry("a", 3, 60), "the first was sixty seconds ago"
+    assert not storage.acquire_entry("a", 3, 60)
     clock.now += 19.9
-    assert not book.acquire_entry("a", 3, 60)
+    assert not storage.acquire_entry("a", 3, 60)
     clock.now += 0.2
-    assert book.acquire_entry("a", 3, 60)
+    assert storage.acquire_entry("a", 3, 60)
 
 
-def test_what_was_refused_is_not_held_against_anybody(book: RateLimitStorage, clock: Clock) -> None:
-    assert book.acquire_entry("a", 1, 60)
+def test_refused_calls_are_not_counted(storage: RateLimitStorage, clock: Clock) -> None:
+    assert storage.acquire_entry("a", 1, 60)
     for _ in range(100):
         clock.now += 0.5
-        assert not book.acquire_entry("a", 1, 60)
+        assert not storage.acquire_entry("a", 1, 60)
     clock.now += 10.1
-    assert book.acquire_entry("a", 1, 60)
+    assert storage.acquire_entry("a", 1, 60)
 
 
-def test_keys_do_not_touch_each_other(book: RateLimitStorage) -> None:
-    assert book.acquire_entry("a", 1, 60)
-    assert book.acquire_entry("b", 1, 60)
-    assert not book.acquire_entry("a", 1, 60)
+def test_keys_are_counted_separately(storage: RateLimitStorage) -> None:
+    assert storage.acquire_entry("a", 1, 60)
+    assert storage.acquire_entry("b", 1, 60)
+    assert not storage.acquire_entry("a", 1, 60)
 
 
-def test_the_window_says_its_oldest_entry_and_how_many_count(book: RateLimitStorage, clock: Clock) -> None:
-    assert book.get_moving_window("a", 5, 60) == (clock.now, 0)
+def test_the_window_has_its_oldest_entry_and_the_count(storage: RateLimitStorage, clock: Clock) -> None:
+    assert storage.get_moving_window("a", 5, 60) == (clock.now, 0)
     first = clock.now
-    book.acquire_entry("a", 5, 60)
+    storage.acquire_entry("a", 5, 60)
     clock.now += 30
-    book.acquire_entry("a", 5, 60)
-    assert book.get_moving_window("a", 5, 60) == (first, 2)
+    storage.acquire_entry("a", 5, 60)
+    assert storage.get_moving_window("a", 5, 60) == (first, 2)
     clock.now += 31
-    assert book.get_moving_window("a", 5, 60) == (first + 30, 1)
+    assert storage.get_moving_window("a", 5, 60) == (first + 30, 1)
 
 
-def test_memory_forgets_addresses_that_are_gone(clock: Clock) -> None:
-    ledger = MemoryRateLimitStorage(clock)
+def test_memory_drops_expired_addresses(clock: Clock) -> None:
+    storage = MemoryRateLimitStorage(clock)
     for number in range(MEMORY_ENTRIES_PER_SWEEP * 3):
         clock.now += 1
-        ledger.acquire_entry(f"address:{number}", 10, 60)
-    assert len(ledger) <= MEMORY_ENTRIES_PER_SWEEP + 61
+        storage.acquire_entry(f"address:{number}", 10, 60)
+    assert len(storage) <= MEMORY_ENTRIES_PER_SWEEP + 61
 
 
-def test_a_file_keeps_what_was_spent_before_a_restart(tmp_path: Path, clock: Clock) -> None:
+def test_a_file_keeps_the_counters_over_a_restart(tmp_path: Path, clock: Clock) -> None:
     before = FileRateLimitStorage(tmp_path / FILENAME, clock)
     assert before.acquire_entry("a", 1, 60)
-    other = FileRateLimitStorage(tmp_path / FILENAME, clock)  # another process, or the next one: nothing was closed
+    other = FileRateLimitStorage(tmp_path / FILENAME, clock)  # another process, or the next start after a crash
     assert not other.acquire_entry("a", 1, 60)
     clock.now += 61
     assert other.acquire_entry("a", 1, 60)
@@ -102,7 +102,7 @@ def test_a_file_keeps_what_was_spent_before_a_restart(tmp_path: Path, clock: Clo
     before.close()
 
 
-def test_a_file_that_cannot_be_used_says_so(tmp_path: Path) -> None:
+def test_a_damaged_file_is_reported(tmp_path: Path) -> None:
     (tmp_path / FILENAME).write_bytes(b"this is no database at all" * 100)
     with pytest.raises(StorageFailed, match=FILENAME):
         FileRateLimitStorage(tmp_path / FILENAME)
@@ -111,12 +111,12 @@ def test_a_file_that_cannot_be_used_says_so(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("storage", "error", "words"),
     [
-        ("nonsense://x", InvalidParameter, "'nonsense' is not known"),
+        ("nonsense://x", InvalidParameter, "'nonsense' is unknown"),
         ("async+memory://", InvalidParameter, "moving window"),
-        ("redis://127.0.0.1", MissingDependency, "client is not installed"),
+        ("redis://127.0.0.1", MissingDependency, "client for the rate limit storage 'redis' is not installed"),
     ],
 )
-def test_a_storage_that_cannot_be_used_is_refused_by_a_sentence(
+def test_a_storage_that_cannot_be_used_is_refused_with_the_reason(
     storage: str, error: type[Exception], words: str, tmp_path: Path
 ) -> None:
     with pytest.raises(error, match=words):
@@ -124,7 +124,7 @@ def test_a_storage_that_cannot_be_used_is_refused_by_a_sentence(
 
 
 class Broken(Storage, MovingWindowSupport):
-    """A service that is away, as the library shows it."""
+    """A storage service that does not answer, through the limits library."""
 
     STORAGE_SCHEME = ["broken"]  # noqa: RUF012
 
@@ -157,11 +157,11 @@ class Broken(Storage, MovingWindowSupport):
         raise NotImplementedError
 
 
-def test_a_service_that_is_away_is_a_fault_in_our_words(tmp_path: Path) -> None:
-    book = open_storage("broken://", tmp_path)
-    assert isinstance(book, RemoteRateLimitStorage)
+def test_an_unreachable_service_is_a_storage_error(tmp_path: Path) -> None:
+    storage = open_storage("broken://", tmp_path)
+    assert isinstance(storage, RemoteRateLimitStorage)
     with pytest.raises(StorageFailed, match="nobody there"):
-        book.acquire_entry("a", 1, 60)
+        storage.acquire_entry("a", 1, 60)
 
 
 def microseconds(work: Callable[[], object], times: int = 2000) -> float:
@@ -171,53 +171,53 @@ def microseconds(work: Callable[[], object], times: int = 2000) -> float:
     return (time.process_time() - start) / times * 1e6
 
 
-def test_a_check_in_memory_costs_next_to_nothing() -> None:
-    """The processor's time and not the clock's; the bound is ten times what it takes."""
-    ledger = MemoryRateLimitStorage()
-    assert microseconds(lambda: ledger.acquire_entry("account:7", 1_000_000, 60)) < 30
+def test_a_check_in_memory_takes_microseconds() -> None:
+    """Measures CPU time; the bound is ten times the usual value."""
+    storage = MemoryRateLimitStorage()
+    assert microseconds(lambda: storage.acquire_entry("account:7", 1_000_000, 60)) < 30
 
 
-def test_a_refusal_leaves_nothing_behind(clock: Clock) -> None:
-    ledger = MemoryRateLimitStorage(clock)
-    assert not ledger.acquire_entry("a", 1, 60, amount=2)
-    assert len(ledger) == 0
+def test_a_refused_key_is_not_stored(clock: Clock) -> None:
+    storage = MemoryRateLimitStorage(clock)
+    assert not storage.acquire_entry("a", 1, 60, amount=2)
+    assert len(storage) == 0
 
 
-def test_a_large_limit_holds_exactly_and_is_remembered_in_slices(clock: Clock) -> None:
-    ledger = MemoryRateLimitStorage(clock)
+def test_a_large_limit_is_exact_and_stored_in_slices(clock: Clock) -> None:
+    storage = MemoryRateLimitStorage(clock)
     tracemalloc.start()
     try:
         for _ in range(50_000):
             clock.now += 0.001
-            assert ledger.acquire_entry("a", 50_000, 3600)
-        # What threads of other tests allocate meanwhile does not count.
+            assert storage.acquire_entry("a", 50_000, 3600)
+        # Allocations by threads of other tests are not counted.
         own = tracemalloc.take_snapshot().filter_traces([tracemalloc.Filter(True, rate_limit_storage.__file__)])
         size = sum(trace.size for trace in own.traces)
     finally:
         tracemalloc.stop()
-    assert not ledger.acquire_entry("a", 50_000, 3600)
+    assert not storage.acquire_entry("a", 50_000, 3600)
     assert 0 < size < 20_000
     clock.now += 3600 - 60
-    assert not ledger.acquire_entry("a", 50_000, 3600)
+    assert not storage.acquire_entry("a", 50_000, 3600)
     clock.now += 90
-    assert ledger.acquire_entry("a", 50_000, 3600)
+    assert storage.acquire_entry("a", 50_000, 3600)
 
 
-def flood(ledger: MemoryRateLimitStorage, addresses: int) -> int:
-    """The bytes that so many addresses with one draw each take."""
+def flood(storage: MemoryRateLimitStorage, addresses: int) -> int:
+    """Return the bytes that this number of addresses with one call each takes."""
     tracemalloc.start()
     try:
         for number in range(addresses):
-            ledger.acquire_entry(f"LIMITER/authentication/address:2001:db8::{number:x}/10/1/minute", 10, 60)
+            storage.acquire_entry(f"LIMITER/authentication/address:2001:db8::{number:x}/10/1/minute", 10, 60)
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
 
 
-def test_addresses_without_number_take_a_bounded_memory(clock: Clock) -> None:
-    ledger = MemoryRateLimitStorage(clock, max_keys=5000)
-    assert flood(ledger, 20_000) < 5000 * 700
-    assert len(ledger) == 5000
+def test_many_addresses_take_bounded_memory(clock: Clock) -> None:
+    storage = MemoryRateLimitStorage(clock, max_keys=5000)
+    assert flood(storage, 20_000) < 5000 * 700
+    assert len(storage) == 5000
 
 
 @pytest.mark.long
@@ -225,25 +225,25 @@ def test_a_million_addresses_take_less_than_50_mb(clock: Clock) -> None:
     assert flood(MemoryRateLimitStorage(clock), 1_000_000) < 50_000_000
 
 
-def test_many_addresses_do_not_make_memory_forget_who_is_at_the_limit(clock: Clock) -> None:
-    ledger = MemoryRateLimitStorage(clock, max_keys=1000)
+def test_many_addresses_do_not_evict_a_key_at_its_limit(clock: Clock) -> None:
+    storage = MemoryRateLimitStorage(clock, max_keys=1000)
     for _ in range(10):
-        assert ledger.acquire_entry("guesses", 10, 60)
+        assert storage.acquire_entry("guesses", 10, 60)
     for _ in range(5):
-        assert ledger.acquire_entry("half way", 10, 60)
+        assert storage.acquire_entry("half way", 10, 60)
     for number in range(10_000):
-        assert ledger.acquire_entry(f"address:{number}", 10, 60)
-    assert not ledger.acquire_entry("guesses", 10, 60)
-    assert ledger.get_moving_window("half way", 10, 60)[1] == 5
+        assert storage.acquire_entry(f"address:{number}", 10, 60)
+    assert not storage.acquire_entry("guesses", 10, 60)
+    assert storage.get_moving_window("half way", 10, 60)[1] == 5
 
 
-def test_what_has_expired_makes_room_for_others(clock: Clock) -> None:
-    ledger = MemoryRateLimitStorage(clock, max_keys=MEMORY_ENTRIES_PER_SWEEP // 2)
+def test_expired_keys_are_removed(clock: Clock) -> None:
+    storage = MemoryRateLimitStorage(clock, max_keys=MEMORY_ENTRIES_PER_SWEEP // 2)
     for number in range(MEMORY_ENTRIES_PER_SWEEP // 2):
         for _ in range(10):
-            ledger.acquire_entry(f"old:{number}", 10, 60)
+            storage.acquire_entry(f"old:{number}", 10, 60)
     clock.now += 61
     for number in range(MEMORY_ENTRIES_PER_SWEEP * 11):
-        ledger.acquire_entry(f"new:{number}", 10, 60)
-    assert all(ledger.get_moving_window(f"old:{number}", 10, 60)[1] == 0 for number in range(100))
-    assert len(ledger) == MEMORY_ENTRIES_PER_SWEEP // 2
+        storage.acquire_entry(f"new:{number}", 10, 60)
+    assert all(storage.get_moving_window(f"old:{number}", 10, 60)[1] == 0 for number in range(100))
+    assert len(storage) == MEMORY_ENTRIES_PER_SWEEP // 2

@@ -1,4 +1,4 @@
-"""Allowances: whose they are, how large, and what a caller is told about them."""
+"""Rate limits: their keys, sizes, and response headers."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_the_defaults_are_those_of_the_contract(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-def test_what_mcp_has_no_limit_of_its_own_for_takes_that_of_queries(tmp_path: Path) -> None:
+def test_mcp_limits_default_to_the_query_limit(tmp_path: Path) -> None:
     rates = limits(tmp_path, query_rate_limit="7/minute", mcp_list_rate_limit="9 per hour")
     assert amounts(rates.mcp)["query"] == amounts(rates.mcp)["resource"] == "7/minute"
     assert amounts(rates.mcp)["list"] == "9 per hour"
@@ -54,7 +54,7 @@ def test_what_mcp_has_no_limit_of_its_own_for_takes_that_of_queries(tmp_path: Pa
 
 @pytest.mark.parametrize("prefix", ["", "KNOWLEDGE_"])
 @pytest.mark.parametrize("name", VARIABLES)
-def test_every_limit_is_a_variable_of_the_contract_and_of_ours(
+def test_every_limit_is_read_with_and_without_our_prefix(
     name: str, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(f"{prefix}{name}", "5/second")
@@ -62,15 +62,17 @@ def test_every_limit_is_a_variable_of_the_contract_and_of_ours(
 
 
 @pytest.mark.parametrize("value", ["many", "0/minute", "60", "60/fortnight", "-1/minute", "1/minute;9/hour"])
-def test_what_is_no_limit_is_refused_at_the_start_by_a_sentence(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_limit_is_refused_at_start(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AUTH_RATE_LIMIT", value)
-    with pytest.raises(InvalidParameter, match=r"AUTH_RATE_LIMIT is wrong.* is no limit; write one like 60/minute"):
+    with pytest.raises(
+        InvalidParameter, match=r"AUTH_RATE_LIMIT is invalid.* is not a rate limit; use for example 60/minute"
+    ):
         read_settings()
     with pytest.raises(ValidationError):
         Settings()
 
 
-async def test_an_allowance_goes_down_and_then_says_how_long_to_wait(tmp_path: Path) -> None:
+async def test_the_remaining_calls_go_down_and_then_there_is_a_wait(tmp_path: Path) -> None:
     rates = limits(tmp_path, upload_rate_limit="2/minute")
     first = await rates.acquire(rates.rest, "account:1", RateClass.UPLOAD)
     second = await rates.acquire(rates.mcp, "account:1", RateClass.UPLOAD)
@@ -86,13 +88,13 @@ async def test_an_allowance_goes_down_and_then_says_how_long_to_wait(tmp_path: P
     assert await rates.acquire(rates.rest, "account:1", RateClass.QUERY) is not None
 
 
-async def test_off_lifts_a_limit(tmp_path: Path) -> None:
+async def test_off_removes_a_limit(tmp_path: Path) -> None:
     rates = limits(tmp_path, query_rate_limit="off", mcp_list_rate_limit="1/day")
     assert await rates.acquire(rates.mcp, "account:1", RateClass.QUERY) is None
     assert await rates.acquire(rates.mcp, "account:1", RateClass.LIST) is not None
 
 
-async def test_a_restart_hands_out_no_new_allowance_where_the_storage_is_a_file(tmp_path: Path) -> None:
+async def test_file_storage_keeps_the_counters_over_a_restart(tmp_path: Path) -> None:
     for expected in (1, 0):
         rates = limits(tmp_path, auth_rate_limit="2/day", rate_limit_storage="file")
         drawn = await rates.acquire(rates.rest, "address:10.0.0.1", RateClass.AUTHENTICATION)
@@ -106,7 +108,7 @@ async def test_a_restart_hands_out_no_new_allowance_where_the_storage_is_a_file(
 
 async def test_memory_counts_while_the_storage_fails(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     rates = limits(tmp_path, auth_rate_limit="1/day", rate_limit_storage="file")
-    rates.close()  # as good as a disk that went away
+    rates.close()  # like a disk that was removed
     with caplog.at_level(logging.WARNING):
         assert await rates.acquire(rates.rest, "address:10.0.0.1", RateClass.AUTHENTICATION) is not None
         with pytest.raises(RateLimited):
@@ -114,14 +116,14 @@ async def test_memory_counts_while_the_storage_fails(tmp_path: Path, caplog: pyt
     assert FILENAME in caplog.text
 
 
-def test_only_accounts_have_a_purse() -> None:
+def test_only_accounts_have_a_rate_limit_key() -> None:
     assert allowance_key_of(Caller()) is None
     assert allowance_key_of(Caller(CallerKind.KEY)) is None
     assert allowance_key_of(Caller(CallerKind.ACCOUNT, owner=7)) == "account:7"
 
 
 @pytest.mark.parametrize(
-    ("address", "purse"),
+    ("address", "caller_key"),
     [
         ("203.0.113.9", "address:203.0.113.9"),
         ("::ffff:203.0.113.9", "address:203.0.113.9"),
@@ -130,15 +132,15 @@ def test_only_accounts_have_a_purse() -> None:
         ("a-unix-socket", "address:a-unix-socket"),
     ],
 )
-def test_strangers_are_told_apart_by_address_and_in_ipv6_by_network(address: str, purse: str) -> None:
-    assert address_key_of({"type": "http", "client": (address, 5000)}) == purse
+def test_callers_without_an_account_are_counted_by_address_or_ipv6_network(address: str, caller_key: str) -> None:
+    assert address_key_of({"type": "http", "client": (address, 5000)}) == caller_key
 
 
-def test_the_operators_key_is_no_stranger() -> None:
+def test_the_operators_key_has_no_rate_limit_key() -> None:
     assert address_key_of({"type": "http", "client": ("10.0.0.1", 1), "caller": Caller(CallerKind.KEY)}) is None
 
 
-def test_headers_are_whole_numbers() -> None:
+def test_rate_limit_headers_are_integers() -> None:
     assert Allowance(60, 45, 1640000000).headers == {
         "x-ratelimit-limit": "60", "x-ratelimit-remaining": "45", "x-ratelimit-reset": "1640000000"
     }  # fmt: skip

@@ -1,4 +1,4 @@
-"""The different wrong keys of an address count for the window of the limit, and memory for them is bounded."""
+"""Different wrong keys of an address are counted within the window, in bounded memory."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_the_same_key_counts_once() -> None:
     counted.check("192.0.2.1")
 
 
-def test_no_more_is_kept_than_the_limits_say(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_addresses_and_keys_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wrong_keys, "MAX_ADDRESSES", 5)
     counted = WrongKeys("3/minute")
     for number in range(100):

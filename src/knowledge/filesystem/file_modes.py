@@ -1,4 +1,4 @@
-"""Files that only their owner can read: the data folder, everything in it, and backups. Windows has no such modes."""
+"""Creates files and folders with owner-only permissions (0600, 0700) on POSIX systems."""
 
 from __future__ import annotations
 
@@ -13,36 +13,34 @@ from typing import BinaryIO
 FOLDER_MODE, FILE_MODE = 0o700, 0o600
 OTHERS_MODE_BITS = 0o077
 HAS_FILE_MODES = os.name == "posix"
-STALE_DRAFT_SECONDS = 24 * 3600.0
-"""A draft that nobody has written to for so long was left by a process that is gone."""
+STALE_DRAFT_SECONDS = 24 * 3600.0  # a draft not modified for a day was left behind by a crash
 
 
 def private_opener(path: str, flags: int) -> int:
-    """For `open`: a file that it creates is the owner's alone."""
+    """Opener for `open()` that creates files with mode 0600."""
     return os.open(path, flags, FILE_MODE)
 
 
 def open_new_file(path: Path) -> BinaryIO:
-    """A file that is not there yet, to be written."""
+    """Create a file for writing; fail if it exists."""
     return open(path, "xb", opener=private_opener)
 
 
 def create_file(path: Path) -> None:
-    """An empty file, so that a library that opens it keeps its mode; one that is there stays as it is."""
+    """Create an empty file if it is missing, so that a library that opens it later keeps mode 0600."""
     os.close(os.open(path, os.O_CREAT | os.O_WRONLY, FILE_MODE))
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder; its parents are made as the user's umask says."""
+    """Create a folder with mode 0700; missing parents get the mode of the umask."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
 
 
 def make_private(folder: Path) -> int:
-    """Take others' rights away from a folder and everything in it; answers how many paths had any.
+    """Remove group and other permissions from a folder and its contents; return the number of changed paths.
 
-    The folder itself comes last: once it is closed nobody else reaches what is in it, and the next start need not look
-    at a million files.
+    The folder itself is changed last: its mode shows the next start that the contents are done.
     """
     if not HAS_FILE_MODES or not stat.S_IMODE(folder.lstat().st_mode) & OTHERS_MODE_BITS:
         return 0
@@ -58,21 +56,19 @@ def _make_contents_private(folder: Path) -> int:
 
 
 def _remove_others_access(path: Path, mode: int) -> bool:
-    """Whether others had rights to it; links and special files are left alone."""
+    """Set the mode of a file or folder that others may access; skip symlinks and special files."""
     try:
-        found = path.lstat()
-        if not stat.S_IMODE(found.st_mode) & OTHERS_MODE_BITS or not (
-            stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)
-        ):
+        mode_bits = path.lstat().st_mode
+        if not stat.S_IMODE(mode_bits) & OTHERS_MODE_BITS or not (stat.S_ISREG(mode_bits) or stat.S_ISDIR(mode_bits)):
             return False
         path.chmod(mode)
-    except OSError:  # gone meanwhile, or another user's
+    except OSError:  # removed meanwhile, or owned by another user
         return False
     return True
 
 
 def sweep_drafts(folder: Path, pattern: str) -> None:
-    """Remove files of an unfinished backup that nobody writes to any more."""
+    """Remove files of unfinished backups that are older than a day."""
     for draft in folder.glob(pattern):
         with suppress(OSError):
             if time.time() - draft.stat().st_mtime > STALE_DRAFT_SECONDS:
@@ -80,7 +76,7 @@ def sweep_drafts(folder: Path, pattern: str) -> None:
 
 
 class _Umask:
-    """The process's umask while an engine is open: what libraries create in the data folder is the owner's alone."""
+    """Sets the process's umask to 077 while an engine is open, for files that libraries create in the data folder."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

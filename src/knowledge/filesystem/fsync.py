@@ -1,4 +1,4 @@
-"""Writes to disk that last when the power goes."""
+"""Makes file operations durable with fsync."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def sync_folder(folder: Path) -> None:
-    """Make renames and new files in a folder outlive a crash; Windows has no such call and needs none."""
+    """Make renames and new files in a folder durable; does nothing on Windows, which cannot fsync folders."""
     if os.name == "nt":
         return
     descriptor = os.open(folder, os.O_RDONLY)

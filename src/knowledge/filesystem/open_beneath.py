@@ -1,7 +1,7 @@
 """Opens files below an allowed folder without path traversal, also when a symlink is swapped in between (TOCTOU).
 
-Linux has `openat2` with RESOLVE_BENEATH for it since 5.6; elsewhere the file is opened, and where it really lies is
-asked of the open descriptor before a byte of it is read.
+Linux 5.6 and later have `openat2` with RESOLVE_BENEATH (man 2 openat2). Elsewhere the real path of the open descriptor
+is checked before the file is read.
 """
 
 from __future__ import annotations
@@ -15,18 +15,17 @@ from functools import cache
 from pathlib import Path
 
 OPEN_FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-"""Neither a link at the end, nor a pipe that nobody writes to, may lead us on or hold us up."""
+"""O_NOFOLLOW refuses a symlink as last component; O_NONBLOCK keeps a named pipe from blocking the open."""
 CLOEXEC = getattr(os, "O_CLOEXEC", 0)
-OPENAT2_SYSCALL = 437
-"""The number of the system call on every architecture: those added since 5.1 have one for all."""
+OPENAT2_SYSCALL = 437  # the same on all architectures, like every system call since Linux 5.1
 RESOLVE_NO_MAGICLINKS, RESOLVE_NO_SYMLINKS, RESOLVE_BENEATH = 0x02, 0x04, 0x08
 UNSUPPORTED_ERRNOS = (errno.ENOSYS, errno.EPERM, errno.EINVAL, errno.E2BIG)
-"""An older kernel, or a container whose filter does not know the call."""
+"""Errors of an older kernel, or of a container whose seccomp filter does not know the call."""
 F_GETPATH, MAX_PATH_BYTES = 50, 1024
 
 
 class PathEscaped(OSError):
-    """What was opened does not lie where it was judged to lie."""
+    """The opened file is outside of the allowed folders."""
 
 
 class OpenHow(ctypes.Structure):
@@ -35,13 +34,13 @@ class OpenHow(ctypes.Structure):
     _fields_ = [("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64)]
 
 
-def open_beneath(root: Path, path: Path, may_lie: Callable[[Path], bool]) -> int:
-    """A descriptor of the file at `path`, which is resolved already and was judged to lie below `root`.
+def open_beneath(root: Path, path: Path, is_allowed: Callable[[Path], bool]) -> int:
+    """Open the file at `path`, which is resolved and below `root`, and return its descriptor.
 
-    Since it is resolved, no part of it is a link: one that has become a link meanwhile is refused. `may_lie` judges
-    where the file really lies, on systems that tell that afterwards.
+    A resolved path has no symlinks, so a component that is a symlink now was swapped in and is refused. `is_allowed`
+    checks the real path of the open file on systems without `openat2`.
     """
-    return open_with_openat2(root, path) if has_openat2() else open_and_check(path, may_lie)
+    return open_with_openat2(root, path) if has_openat2() else open_and_check(path, is_allowed)
 
 
 def open_with_openat2(root: Path, path: Path) -> int:
@@ -51,19 +50,19 @@ def open_with_openat2(root: Path, path: Path) -> int:
         return _openat2(folder, below, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS)
     except OSError as error:
         if error.errno in (errno.EXDEV, errno.ELOOP, errno.EAGAIN):
-            raise PathEscaped(error.errno, "a part of the path has become a link") from error
+            raise PathEscaped(error.errno, "a component of the path became a symlink") from error
         raise
     finally:
         os.close(folder)
 
 
-def open_and_check(path: Path, may_lie: Callable[[Path], bool]) -> int:
-    """Open, then ask where the open file lies; refused where the system cannot tell."""
+def open_and_check(path: Path, is_allowed: Callable[[Path], bool]) -> int:
+    """Open a file, then check its real path; refuse it if the system cannot report the path."""
     descriptor = os.open(path, OPEN_FLAGS)
     try:
-        found = find_location(descriptor, path)
-        if found is None or not may_lie(found):
-            raise PathEscaped(errno.EXDEV, "the file does not lie below the allowed folders")
+        real = find_location(descriptor, path)
+        if real is None or not is_allowed(real):
+            raise PathEscaped(errno.EXDEV, "the file is not below the allowed folders")
     except BaseException:
         os.close(descriptor)
         raise
@@ -71,7 +70,7 @@ def open_and_check(path: Path, may_lie: Callable[[Path], bool]) -> int:
 
 
 def find_location(descriptor: int, path: Path) -> Path | None:
-    """Where an open file really lies; None where that cannot be told."""
+    """Return the real path of an open file, or None if the system cannot report it."""
     if sys.platform == "win32":
         return _find_windows_location(descriptor)
     if sys.platform == "darwin":
@@ -81,12 +80,12 @@ def find_location(descriptor: int, path: Path) -> Path | None:
         return Path(os.fsdecode(found.rstrip(b"\0")))
     try:
         return Path(f"/proc/self/fd/{descriptor}").readlink()
-    except OSError:  # no /proc: the path once more, and whether it is still this very file
+    except OSError:  # no /proc is mounted
         return _confirm_path(descriptor, path)
 
 
 def _confirm_path(descriptor: int, path: Path) -> Path | None:
-    """The path if it resolves to itself and names the open file: an exchange before the opening shows here."""
+    """Return the path if it still resolves to itself and names the open file; a swapped symlink fails here."""
     try:
         real = path.resolve(strict=True)
         same = os.path.samestat(real.lstat(), os.fstat(descriptor))
@@ -109,7 +108,7 @@ def _find_windows_location(descriptor: int) -> Path | None:
 
 @cache
 def has_openat2() -> bool:
-    """Whether the kernel, and whatever filters its calls, knows `openat2`."""
+    """Whether the kernel and the process's seccomp filter allow `openat2`."""
     if not sys.platform.startswith("linux"):
         return False
     folder = os.open("/", os.O_RDONLY | os.O_DIRECTORY | CLOEXEC)

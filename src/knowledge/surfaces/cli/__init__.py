@@ -1,4 +1,4 @@
-"""The command line: one small file for each command, and `cli`, the group that holds them."""
+"""The command line interface: `cli` is the group of all commands."""
 
 from knowledge.surfaces.cli.root import cli
 

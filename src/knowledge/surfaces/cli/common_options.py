@@ -1,4 +1,4 @@
-"""How a command is declared: its own options, and the three that all share."""
+"""Decorators for commands: the options --data, --json and --debug that all commands share."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ import click
 
 from knowledge.surfaces.cli.session import CliSession
 
-F = TypeVar("F", bound=Callable[..., Any])  # what click decorates
+F = TypeVar("F", bound=Callable[..., Any])
 
 pass_session = click.make_pass_decorator(CliSession, ensure=True)
 
 
 def common_options(function: F) -> F:
-    """The options that stand on every command, and before it."""
+    """Add the options that every command and the group accept."""
     for option in reversed(
         (
             click.option(
                 "--data",
                 type=click.Path(file_okay=False, path_type=Path),
                 metavar="DIR",
-                help="The folder that holds everything.  [env: KNOWLEDGE_DATA]",
+                help="Data folder of the knowledge base.  [env: KNOWLEDGE_DATA]",
                 callback=_store_option,
                 expose_value=False,
             ),
             click.option(
-                "--json", "as_json", is_flag=True, help="Answer in JSON.", callback=_store_option, expose_value=False
+                "--json", "as_json", is_flag=True, help="Print JSON.", callback=_store_option, expose_value=False
             ),
             click.option(
                 "--debug",
                 is_flag=True,
-                help="Show the log and, when something breaks, where.",
+                help="Print the log and tracebacks to stderr.",
                 callback=_store_option,
                 expose_value=False,
             ),
@@ -44,7 +44,7 @@ def common_options(function: F) -> F:
 
 
 def _store_option(context: click.Context, parameter: click.Parameter, value: object) -> None:
-    """Remember an option that was given; one that was not leaves what stood before the command."""
+    """Store an option in the session; an option that is not set keeps the value given before the command."""
     if value and parameter.name:
         setattr(context.ensure_object(CliSession), parameter.name, value)
         if parameter.name == "debug":
@@ -54,5 +54,5 @@ def _store_option(context: click.Context, parameter: click.Parameter, value: obj
 
 
 def format_examples(*lines: str) -> str:
-    """The end of a help text: lines to copy."""
+    """Format the examples at the end of a help text."""
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)

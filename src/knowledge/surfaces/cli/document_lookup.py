@@ -1,4 +1,4 @@
-"""Which document is meant on the command line: its number, its UUID, its path, or its exact title."""
+"""Finds the document that an argument names by id, UUID, path or exact title."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ MAX_LISTED = 10
 
 
 async def find_document(engine: Engine, text: str) -> Document:
-    """A number is a number; anything else may be a UUID, a path or a title, as long as only one document has it."""
+    """Find one document; a number is always an id, other text is a UUID, a path or a title that is unique."""
     ref = parse_ref(text)
     if ref is not None:
         return await engine.document(ref)
     found = await find_by_path(engine, text) or await find_by_title(engine, text)
     if not found:
         raise DocumentNotFound(
-            f"No document is called '{text}'",
-            hint="'knowledge show' lists the documents; use a number, a UUID, a path or the exact title.",
+            f"There is no document '{text}'",
+            hint="Use an id, a UUID, a path or the exact title; 'knowledge show' lists all documents.",
             document=text,
         )
     return require_single(found, text)
@@ -57,7 +57,7 @@ def parse_collection_ref(text: str) -> CollectionRef:
 
 
 async def find_by_path(engine: Engine, text: str) -> list[Document]:
-    """Those that came from this path, as it is written and as it is seen from here."""
+    """Find the documents added from a path, as written and as absolute path."""
     paths = dict.fromkeys((text, absolute_path(text)))
     return [
         document for path in paths async for document in iterate_documents(engine, DocumentFilter(source_path=path))
@@ -86,13 +86,13 @@ def require_single(found: Sequence[Document], text: str) -> Document:
         return found[0]
     numbers = ", ".join(str(number) for number in sorted(different)[:MAX_LISTED])
     raise InvalidParameter(
-        f"{len(different)} documents are called '{text}'",
-        hint=f"Use a number instead: {numbers}.",
+        f"{len(different)} documents match '{text}'",
+        hint=f"Use an id instead: {numbers}.",
         parameter="document",
         documents=list(sorted(different)[:MAX_LISTED]),
     )
 
 
 def absolute_path(path: str | Path) -> str:
-    """A path as it is kept with a document: from the root, without links followed."""
-    return os.path.abspath(Path(path).expanduser())  # noqa: PTH100  (resolve would follow links)
+    """Return the absolute path without resolving symlinks, as it is stored with a document."""
+    return os.path.abspath(Path(path).expanduser())  # noqa: PTH100  (resolve would follow symlinks)

@@ -1,4 +1,4 @@
-"""What went wrong, in a sentence or two on stderr, and as a number that scripts can read."""
+"""Prints errors to stderr and maps them to exit codes."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from knowledge.surfaces.cli.session import CliSession
 
 OK, FAILED, USAGE, NOT_FOUND, UNREACHABLE, REFUSED, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
 EXIT_CODES = {
-    OK: "Done.",
-    FAILED: "Something failed, or a check found a difference.",
-    USAGE: "The command line or a setting is wrong.",
-    NOT_FOUND: "The document, collection, job or file is not there.",
-    UNREACHABLE: "The engine cannot be reached, is starting, or does not answer in time.",
-    REFUSED: "The key is missing or wrong, or does not allow this.",
-    INTERRUPTED: "Stopped with Ctrl-C.",
+    OK: "Success.",
+    FAILED: "The command failed, or a check found a problem.",
+    USAGE: "The command line or a setting is invalid.",
+    NOT_FOUND: "The document, collection, job or file does not exist.",
+    UNREACHABLE: "The engine is unreachable, starting, or timed out.",
+    REFUSED: "The API key is missing, not valid, or lacks permission.",
+    INTERRUPTED: "Interrupted with Ctrl-C.",
 }
 EXIT_CODE_BY_ERROR: dict[type[BaseException], int] = {
     KnowledgeError: FAILED,
@@ -47,17 +47,17 @@ EXIT_CODE_BY_ERROR: dict[type[BaseException], int] = {
 
 
 def exit_code_for(error: KnowledgeError) -> int:
-    """The nearest class in the table decides."""
+    """Return the exit code of the nearest base class in the table."""
     return next(EXIT_CODE_BY_ERROR[kind] for kind in type(error).__mro__ if kind in EXIT_CODE_BY_ERROR)
 
 
 def join_sentences(message: str, hint: str = "") -> str:
-    """The message as a sentence, and after it what to do."""
+    """Join message and hint as sentences, adding full stops."""
     return " ".join(part if part.endswith((".", "!", "?")) else f"{part}." for part in (message, hint) if part)
 
 
 def report_error(error: BaseException, session: CliSession) -> int:
-    """Say it, and answer the exit code."""
+    """Print an error to stderr and return its exit code."""
     known = to_knowledge_error(error)
     if session.debug:
         traceback.print_exception(error, file=sys.stderr)
@@ -71,24 +71,24 @@ def report_error(error: BaseException, session: CliSession) -> int:
 
 
 def to_knowledge_error(error: BaseException) -> KnowledgeError:
-    """The same fault as one of ours; what nobody foresaw is a fault of the program."""
+    """Convert any exception to a KnowledgeError; unexpected ones become Internal."""
     if isinstance(error, KnowledgeError):
         return error
     if isinstance(error, OSError) and error.strerror:
         where = f": {error.filename}" if error.filename else ""
         return StorageFailed(f"{error.strerror}{where}")
     return Internal(
-        f"This should not have happened: {type(error).__name__}: {error}",
-        hint="Run the command again with --debug to see where, and please report it.",
+        f"Unexpected error: {type(error).__name__}: {error}",
+        hint="Run the command again with --debug for a traceback, and please report it.",
     )
 
 
 def silence_logging() -> None:
-    """What the engine logs is for servers; a command says what matters itself."""
+    """Discard log records, because commands print their own messages."""
     logging.getLogger().handlers[:] = [logging.NullHandler()]
 
 
 def enable_debug_logging() -> None:
-    """Everything, to stderr."""
+    """Log everything to stderr."""
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, force=True)
     logging.getLogger("knowledge").setLevel(logging.DEBUG)

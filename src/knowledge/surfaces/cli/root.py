@@ -1,4 +1,4 @@
-"""The command `knowledge`: the group of all commands, and the one place where an error becomes a sentence."""
+"""The command `knowledge`: the group of all commands, which prints errors without a traceback."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from knowledge.surfaces.cli.session import CliSession
 
 SECTIONS = {
     "Documents": ("add", "note", "crawl", "search", "eval", "show", "read", "tag", "move", "remove", "extract"),
-    "Shelves and work": ("collections", "jobs"),
-    "The server": ("serve", "user", "status", "verify", "reindex", "backup", "restore", "doctor", "completion"),
+    "Collections and jobs": ("collections", "jobs"),
+    "Server": ("serve", "user", "status", "verify", "reindex", "backup", "restore", "doctor", "completion"),
 }
 MODULES = {
     "add": "add.command",
@@ -26,13 +26,13 @@ MODULES = {
     "verify": "commands.status",
     "restore": "commands.backup",
 }
-"""The module of a command that is not `commands.<name>`."""
+"""Modules of commands that are not `commands.<name>`."""
 FUNCTION_NAMES = {"eval": "evaluate"}
-"""What a command is called in its file where that is another word."""
+"""Functions whose name differs from the command's."""
 
 
 class RootGroup(click.Group):
-    """Lists its commands by what they are about, reads the file of one when it is wanted, and lets no traceback out."""
+    """Lists the commands in sections, imports a command on first use, and turns exceptions into exit codes."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return [name for names in SECTIONS.values() for name in names]
@@ -52,12 +52,12 @@ class RootGroup(click.Group):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
-            click.echo("Stopped.", err=True)
+            click.echo("Interrupted.", err=True)
             ctx.exit(cli_errors.INTERRUPTED)
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except Exception as error:
-            if isinstance(error, OSError) and error.errno == errno.EPIPE:  # whoever read us has enough
+            if isinstance(error, OSError) and error.errno == errno.EPIPE:  # the reader of a pipe, such as head, ended
                 raise
             ctx.exit(cli_errors.report_error(error, session))
 
@@ -69,7 +69,7 @@ class RootGroup(click.Group):
 
 
 def replace_unencodable(stream: TextIO) -> None:
-    """A terminal that cannot show a letter shows a question mark; it does not end the program."""
+    """Print question marks for characters that the stream's encoding lacks, instead of failing."""
     reconfigure = getattr(stream, "reconfigure", None)
     if reconfigure is not None:
         reconfigure(errors="replace")
@@ -84,4 +84,4 @@ def replace_unencodable(stream: TextIO) -> None:
 @click.version_option(None, "-V", "--version", package_name="knowledge-server", message="%(prog)s %(version)s")
 @common_options
 def cli() -> None:
-    """The knowledge base that people and their agents share: documents in, the right passage out."""
+    """Knowledge Server: add documents, and find the right passages from the shell and from AI agents."""

@@ -1,4 +1,4 @@
-"""The session of a command: its common options, its settings, its engine, and waiting for job or model."""
+"""The session of a command: common options, settings, engine, and waiting for a job or the model."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # `knowledge --help` imports this module, and must start quic
 T = TypeVar("T")
 
 WAIT_SECONDS = 30.0
-"""How long one call waits before the next is made, so that no connection hangs for hours."""
+"""Length of one long poll for a job."""
 
 STARTUP_SECONDS = 30.0
 MODEL_POLL_SECONDS = 0.05
@@ -25,7 +25,7 @@ NO_MODEL = "none"
 
 @dataclass
 class CliSession:
-    """Filled while the command line is read; a command's own options win over those before it."""
+    """The common options of a command line; options after the command override those before it."""
 
     data: Path | None = None
     as_json: bool = False
@@ -33,7 +33,7 @@ class CliSession:
 
     @property
     def data_folder(self) -> Path | None:
-        """The data folder that was named, from the root."""
+        """The absolute path of --data."""
         return None if self.data is None else self.data.expanduser().absolute()
 
     @cached_property
@@ -43,7 +43,7 @@ class CliSession:
         return read_settings() if self.data_folder is None else read_settings(data=self.data_folder)
 
     def run(self, work: Callable[[Engine], Awaitable[T]]) -> T:
-        """Open the engine, do this with it, and close it."""
+        """Open the engine, run `work` with it, and close it."""
         import asyncio
 
         return asyncio.run(self._with_engine(work))
@@ -63,7 +63,7 @@ async def wait_for_end(engine: Engine, job: Job, report: ReportProgress | None =
 
 
 async def wait_for_model(engine: Engine) -> None:
-    """Return when the model is loaded, has failed, or was never wanted; an old engine is taken as it is."""
+    """Wait until the model is loaded, has failed or is off, or the engine has been up for STARTUP_SECONDS."""
     import asyncio
 
     while True:

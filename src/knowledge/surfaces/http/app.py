@@ -1,4 +1,4 @@
-"""The one HTTP application: REST, MCP and pages over one engine, behind one door."""
+"""The HTTP application: REST, MCP and pages over one engine, behind the guard."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from knowledge.toolsets import make_registry
 
 
 def make_http_app(engine: Engine, settings: Settings, ready: Callable[[], bool] | None = None) -> ASGIApp:
-    """Everything that is served on one address, as the world meets it."""
+    """Build the application with REST, MCP and pages, including authentication, rate limits and the request log."""
     rates = RateLimits.from_settings(settings)
     services = ToolsetServices(engine, settings)
     mcp = McpSurface(
@@ -42,12 +42,12 @@ def make_http_app(engine: Engine, settings: Settings, ready: Callable[[], bool] 
 
     @asynccontextmanager
     async def lifespan(_: object) -> AsyncIterator[None]:
-        """Keep the sessions of MCP, and what the tools share, for as long as the application runs."""
+        """Run the MCP sessions and the services of the toolsets while the application runs."""
         with closing(rates):
             async with services.run(), mcp.run():
                 yield
 
-    # MCP has routes of its own, so that a call need not pass through the middleware of REST.
+    # MCP routes are outside of the FastAPI application, because REST's middleware does not apply to them.
     router = Router(make_routes(mcp), redirect_slashes=False, default=app, lifespan=lifespan)
     authenticator = Authenticator.from_settings(settings, choose_account_lookup(engine))
     return wrap_in_guard_and_log(router, settings, authenticator, rates)

@@ -1,4 +1,4 @@
-"""Who is asking: keys in, a Caller out; and whether an address may be opened to the network at all."""
+"""Authentication: maps API keys to callers, and refuses to listen on a public address without keys."""
 
 from __future__ import annotations
 
@@ -31,37 +31,37 @@ PROXY_HEADERS = frozenset({
     b"cf-connecting-ip", b"cf-connecting-ipv6", b"cf-ray", b"cdn-loop", b"fastly-client-ip", b"fly-client-ip",
     b"do-connecting-ip",
 })  # fmt: skip
-"""Headers that proxies, tunnels and content delivery networks add and that programs do not send of their own."""
+"""Headers that proxies, tunnels and content delivery networks add and other clients do not send."""
 DIRECT_ONLY_HINT = (
     "Without a key only direct connections from this machine are served; this request came through a proxy or from "
     "another machine. Send the key as 'Authorization: Bearer KEY' or 'X-API-Key: KEY'."
 )
 
 AccountLookup: TypeAlias = Callable[[str], Awaitable[Caller | None]]
-"""The account that a key belongs to, where there are accounts."""
+"""Returns the account of a key, or None."""
 
 
 class Surface(StrEnum):
-    """What a path belongs to; each side has a key of its own."""
+    """The group of paths that share an operator's key and their host and origin checks."""
 
     REST = "REST"
     MCP = "MCP"
     MANAGER = "manager"
-    """The endpoints that contract 001 names for itself, which take the keys of accounts and no others."""
+    """The endpoints of contract 001, which accept only the keys of accounts."""
     PAGE = "page"
 
 
 @dataclass(frozen=True, slots=True)
 class Authenticator:
-    """The operator's keys for each side, and where to ask about those of accounts."""
+    """Identifies callers by the operator's keys of each surface and by the keys of accounts."""
 
     rest_keys: tuple[str, ...] = ()
     mcp_keys: tuple[str, ...] = ()
     find_account: AccountLookup | None = None
     closed_surfaces: frozenset[Surface] = frozenset()
-    """Sides on which nobody without a key is taken for the local owner."""
+    """Surfaces that need a key also from direct local connections."""
     allow_open: bool = False
-    """Whether the operator takes everybody who reaches an open side for the local owner, from wherever they come."""
+    """Whether callers without a key are the local owner also from other machines."""
 
     @classmethod
     def from_settings(cls, settings: Settings, find_account: AccountLookup | None = None) -> Authenticator:
@@ -71,7 +71,7 @@ class Authenticator:
         return cls(*secrets, find_account, closed, settings.allow_open)
 
     async def identify(self, surface: Surface, key: str | None, *, direct: bool) -> Caller:
-        """Who bears this key; on an open side, whoever connects directly from this machine is the local owner."""
+        """Return the caller of a key; on an open surface a direct local connection without a key is the local owner."""
         wanted = {Surface.REST: self.rest_keys, Surface.MCP: self.mcp_keys}.get(surface, ())
         if key is not None and _matches_any(key, wanted):
             return Caller(CallerKind.KEY)
@@ -80,13 +80,13 @@ class Authenticator:
         if wanted or surface in self.closed_surfaces:
             raise missing_key_error() if key is None else wrong_key_error()
         if surface is not Surface.PAGE and not (direct or self.allow_open):
-            raise MissingKey("The key is missing", hint=DIRECT_ONLY_HINT) if key is None else wrong_key_error()
+            raise MissingKey("The API key is missing", hint=DIRECT_ONLY_HINT) if key is None else wrong_key_error()
         return Caller()
 
     def identify_operator(self, key: str | None) -> Caller:
-        """Who asks where no key is needed: the bearer of the operator's key, or anybody.
+        """Return the caller of a path that needs no key: the operator's key, or an anonymous caller.
 
-        A wrong key is refused here too: otherwise whether a limit applies would tell whether a guess was right.
+        A wrong key is refused here too, because a missing rate limit would show that a guess was right.
         """
         if key is None or not self.rest_keys or key.startswith(ACCOUNT_KEY_PREFIX):
             return Caller()
@@ -95,7 +95,7 @@ class Authenticator:
         return Caller(CallerKind.KEY)
 
     async def _identify_account(self, key: str | None) -> Caller:
-        """A key of our form is an account's or nobody's: one that is not valid never becomes the local owner."""
+        """Return the account of a key; an invalid account key is refused and never becomes the local owner."""
         if key is None:
             raise missing_key_error()
         found = await self.find_account(key) if self.find_account and key.startswith(ACCOUNT_KEY_PREFIX) else None
@@ -105,37 +105,37 @@ class Authenticator:
 
 
 def missing_key_error() -> MissingKey:
-    return MissingKey("The key is missing")
+    return MissingKey("The API key is missing")
 
 
 def wrong_key_error() -> InvalidKey:
-    return InvalidKey("The key is wrong")
+    return InvalidKey("The API key is not valid")
 
 
 def choose_account_lookup(engine: Engine) -> AccountLookup:
-    """Who judges the keys of accounts: the engine here; one elsewhere does so itself with every call."""
-    from knowledge.engine.remote.engine import (
-        RemoteEngine,  # an HTTP client and all shapes, which a light server never wants
-    )
+    """Return the lookup of account keys: the local engine's, or for a remote engine one that passes the key on."""
+    from knowledge.engine.remote.engine import RemoteEngine  # slow import that a local server does not need
 
-    async def passed_on(key: str) -> Caller:
+    async def pass_key_on(key: str) -> Caller:
         return Caller(CallerKind.ACCOUNT, key=key)
 
-    return passed_on if isinstance(engine, RemoteEngine) else engine.accounts.find_by_key
+    return pass_key_on if isinstance(engine, RemoteEngine) else engine.accounts.find_by_key
 
 
 async def identify_process_caller(engine: Engine, key: SecretStr | None) -> Caller:
-    """Whom a process of one's own acts for: the account whose key it was given, or the local owner."""
+    """Return the caller of a stdio server: the account of KNOWLEDGE_MANAGER_API_KEY, or the local owner."""
     if key is None:
         return Caller()
     found = await choose_account_lookup(engine)(key.get_secret_value())
     if found is None:
-        raise InvalidKey("KNOWLEDGE_MANAGER_API_KEY is not a valid key", hint="Log in for a new key, or unset it.")
+        raise InvalidKey(
+            "KNOWLEDGE_MANAGER_API_KEY is not a valid key", hint="Log in again to get a new key, or unset it."
+        )
     return found
 
 
 def _matches_any(key: str, wanted: Sequence[str]) -> bool:
-    """Compares in constant time with every key, which prevents timing attacks."""
+    """Compare in constant time with every key, which prevents timing attacks."""
     matches = [hmac.compare_digest(key.encode(), known.encode()) for known in wanted]
     return True in matches
 
@@ -145,7 +145,7 @@ def _secret_as_tuple(value: SecretStr | None) -> tuple[str, ...]:
 
 
 def key_of(headers: Headers) -> str | None:
-    """The key of a request: a bearer token, or X-API-Key."""
+    """Return the key of a request: the bearer token, or X-API-Key."""
     scheme, _, token = headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer" and token.strip():
         return token.strip()
@@ -153,7 +153,7 @@ def key_of(headers: Headers) -> str | None:
 
 
 def is_direct(scope: Scope) -> bool:
-    """Whether a request comes straight from a program on this machine: from loopback, with no sign of a proxy."""
+    """Whether a request comes from loopback and has no header of a proxy."""
     client = scope.get("client")
     if client is None or not is_loopback(client[0]):
         return False
@@ -161,13 +161,13 @@ def is_direct(scope: Scope) -> bool:
 
 
 def caller_of(scope: Scope) -> Caller:
-    """Whom the guard has let in; without a guard, the local owner."""
+    """Return the caller that the guard authenticated; the local owner if there is no guard."""
     caller = scope.get("caller")
     return caller if isinstance(caller, Caller) else Caller()
 
 
 def format_caller_id(caller: Caller) -> str:
-    """Who somebody is, in one word; where only an engine elsewhere knows the account, by a digest of the key."""
+    """Return an id for rate limits and sessions; a digest of the key if only the remote engine knows the account."""
     if caller.key is not None and caller.owner == LOCAL_OWNER:
         return f"key:{hashlib.sha256(caller.key.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
     return f"{caller.kind}:{caller.owner}"
@@ -184,33 +184,36 @@ def is_loopback(host: str) -> bool:
 
 
 def is_local_only(settings: Settings) -> bool:
-    """Whether only this machine reaches the server: it listens on loopback, and no proxy stands before it."""
+    """Whether the server listens on loopback and has no trusted proxy in front of it."""
     return is_loopback(settings.host) and not settings.trusted_proxies.strip()
 
 
 def check_binding(
     settings: Settings, surfaces: Sequence[Surface] = (Surface.REST, Surface.MCP), *, accounts: bool = False
 ) -> None:
-    """Refuse to open a side to the network without a key for it, unless the operator says that this is meant."""
+    """Refuse to listen on a public address without keys, unless KNOWLEDGE_ALLOW_OPEN is set."""
     missing = find_missing_keys(settings, surfaces, accounts=accounts)
     if not missing:
         return
     if not settings.allow_open:
-        people = ", add an account with 'knowledge user add'" if missing == ["KB_MCP_API_KEY"] else ""
+        account_hint = ", add an account with 'knowledge user add'" if missing == ["KB_MCP_API_KEY"] else ""
         raise Forbidden(
-            f"Listening on {settings.host} would let anybody in: {' and '.join(missing)} not set",
-            hint=f"Set {' and '.join(missing)}{people}, listen on 127.0.0.1, or permit it with KNOWLEDGE_ALLOW_OPEN=1.",
+            f"Refusing to listen on {settings.host} without authentication: {' and '.join(missing)} not set",
+            hint=f"Set {' and '.join(missing)}{account_hint}, listen on 127.0.0.1, "
+            "or allow it with KNOWLEDGE_ALLOW_OPEN=1.",
             missing=list(missing),
         )
     log.warning(
-        "listening on %s without %s: everybody who reaches it may read and write", settings.host, " and ".join(missing)
+        "listening on %s without %s: anyone who reaches this address can read and write",
+        settings.host,
+        " and ".join(missing),
     )
 
 
 def find_missing_keys(
     settings: Settings, surfaces: Sequence[Surface] = (Surface.REST, Surface.MCP), *, accounts: bool = False
 ) -> list[str]:
-    """The keys that are missing on an address that others reach; where there are accounts, MCP can do without."""
+    """Return the keys that a public address needs and that are not set; MCP needs none if there are accounts."""
     if is_loopback(settings.host):
         return []
     missing = []

@@ -1,8 +1,6 @@
-"""Limits on the connections of a server: how many there may be, in total and from one address, and how long one may
-keep the server waiting (slowloris). Uvicorn has none of them.
+"""Connection limits, which uvicorn lacks: number in total and per address, and timeouts against slowloris.
 
-Only asyncio's protocol interface, ASGI scopes and uvicorn's option `http` are used, so it depends on nothing that
-uvicorn does not document.
+Uses only documented interfaces: asyncio protocols, ASGI scopes and uvicorn's option `http`.
 """
 
 from __future__ import annotations
@@ -26,30 +24,30 @@ from knowledge.surfaces.http.rate_limits import network_of
 log = logging.getLogger(__name__)
 
 AddressPair: TypeAlias = tuple[object, object]
-"""Both ends of a connection, by which its requests are known."""
+"""Client and server address of a connection; ASGI scopes have the same pair."""
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 MAX_DESCRIPTORS = 65_536
-"""What the limit on open files is raised to, at most."""
+"""Highest value to which the limit on open files is raised."""
 RESERVED_DESCRIPTORS = 256
-"""Open files that no connection takes: the database, the index, uploads, child processes, connections being closed."""
+"""Open files kept for the database, the index, uploads, child processes and connections being closed."""
 MAX_CONNECTIONS = 10_000
-"""Where descriptors allow more: each connection costs memory too."""
+"""Upper bound of the default, because each connection costs memory."""
 ENGINE_PORT_DIVISOR = 8
-"""One connection in so many is kept for the port that engine.json names."""
+"""One eighth of the connections is reserved for the port in engine.json."""
 STALLED_SECONDS = 5.0
-"""An unfinished body that brought nothing for so long may be closed to make room for another connection."""
+"""Seconds without data after which an incomplete request body may be evicted for a new connection."""
 
 
 def raise_descriptor_limit() -> int:
-    """Raise the limit on open files as far as the system lets us; returns what it is now."""
+    """Raise the limit on open files as far as the system allows, and return it."""
     try:
         import resource
-    except ImportError:  # Windows has no such limit
+    except ImportError:  # Windows has no RLIMIT_NOFILE
         return MAX_DESCRIPTORS
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MAX_DESCRIPTORS)
-    for wanted in (most, 10_240):  # macOS has a second limit, and 10,240 is below it
+    for wanted in (most, 10_240):  # macOS refuses more than OPEN_MAX, which is 10,240
         if soft == resource.RLIM_INFINITY or soft >= wanted:
             break
         try:
@@ -69,18 +67,18 @@ class ConnectionLimits:
     keep_alive_s: int = 5
     write_s: float = 300.0
     proxies: tuple[Network, ...] = ()
-    """Whom the limit for one address does not hold for: they bring the connections of many."""
+    """Exempt from the limit per address, because they forward the connections of many clients."""
 
     @classmethod
     def from_settings(cls, settings: Settings, descriptors: int, *, for_engine_file: bool = False) -> ConnectionLimits:
-        """What the settings say, or what follows from the limit on open files."""
+        """Take the limits from the settings, or derive them from the limit on open files."""
         available = max(descriptors - RESERVED_DESCRIPTORS, descriptors // 2)
-        room = min(available, MAX_CONNECTIONS)
-        kept = room // ENGINE_PORT_DIVISOR
+        capacity = min(available, MAX_CONNECTIONS)
+        reserved = capacity // ENGINE_PORT_DIVISOR
         if for_engine_file:
-            total = per_address = kept
+            total = per_address = reserved
         else:
-            total = min(settings.max_connections or room - kept, available - kept)
+            total = min(settings.max_connections or capacity - reserved, available - reserved)
             per_address = settings.max_connections_per_address or max(total // 2, 1)
         return cls(
             total=total,
@@ -105,13 +103,13 @@ class ConnectionLimits:
 
 class ConnectionState(Enum):
     HEAD = "head"
-    """The head of a request is not complete; a new connection begins here."""
+    """The request head is incomplete; the state of a new connection."""
     IDLE = "idle"
     """Between two requests."""
     BODY = "body"
-    """The application waits for the rest of a body."""
+    """The application waits for the rest of a request body."""
     BUSY = "busy"
-    """A request is being answered, or the connection has become a WebSocket: never closed to make room."""
+    """A request is being answered, or the connection is a WebSocket; never evicted."""
 
 
 EVICTION_ORDER = (ConnectionState.HEAD, ConnectionState.IDLE, ConnectionState.BODY)
@@ -119,7 +117,7 @@ EVICTION_ORDER = (ConnectionState.HEAD, ConnectionState.IDLE, ConnectionState.BO
 
 @dataclass(slots=True)
 class ConnectionGroup:
-    """Connections that are counted together; in each state in the order in which they entered it."""
+    """Connections that share a limit, ordered by the time they entered their state."""
 
     size: int = 0
     by_state: dict[ConnectionState, OrderedDict[Connection, None]] = field(
@@ -136,7 +134,7 @@ class Connection:
     clock: Callable[[], float]
     state: ConnectionState = ConnectionState.BUSY
     since: float = 0.0
-    """When it entered its state, or when the last bytes of a body came."""
+    """Time of the last change of state, or of the last bytes of a body."""
     requests: int = 0
     is_counted: bool = True
     unsent_bytes: int = 0
@@ -153,7 +151,6 @@ class Connection:
         self.state, self.since = state, self.clock()
 
     def note_received_bytes(self) -> None:
-        """Bytes came in."""
         if self.state is ConnectionState.IDLE:
             self.enter_state(ConnectionState.HEAD)
         elif self.state is ConnectionState.BODY:
@@ -169,11 +166,11 @@ class Connection:
             self.enter_state(ConnectionState.IDLE)
 
     def is_overdue(self, limits: ConnectionLimits, now: float) -> bool:
-        """Whether it kept us waiting for too long; bodies are timed where they are read."""
+        """Whether the client exceeded a timeout; RequestDeadlines handles the timeouts of bodies."""
         waited = now - self.since
         if self.state is ConnectionState.HEAD and waited > limits.header_s:
             return True
-        # Uvicorn closes idle connections itself, unless bytes came with the request that was answered last.
+        # Uvicorn closes idle connections itself, unless extra bytes followed the last request.
         if self.state is ConnectionState.IDLE and waited > limits.keep_alive_s + limits.header_s:
             return True
         unsent = self.transport.get_write_buffer_size()
@@ -184,7 +181,7 @@ class Connection:
 
 
 class Connections:
-    """Every connection of one server."""
+    """The open connections of one server."""
 
     def __init__(self, limits: ConnectionLimits, clock: Callable[[], float] = time.monotonic) -> None:
         self.limits = limits
@@ -197,18 +194,18 @@ class Connections:
         return self._all.size
 
     def admit(self, transport: asyncio.Transport) -> Connection | None:
-        """Count a new connection. At a limit, one that has asked for nothing is closed for it; otherwise None."""
+        """Register a new connection; at a limit, evict one without a request, or return None if there is none."""
         peer = transport.get_extra_info("peername") or ("unknown", 0)
         address = network_of(peer[0])
         group = self._groups_by_address.get(address) or ConnectionGroup()
         limits = self.limits
         if group.size >= limits.per_address and not limits.is_proxy(peer[0]):
-            log.warning("%s has %d connections, which is the limit for one address", address, limits.per_address)
-            if not self._make_room(group):
+            log.warning("connection limit per address reached: %s has %d connections", address, limits.per_address)
+            if not self._evict_one(group):
                 return None
         if self._all.size >= limits.total:
-            log.warning("there are %d connections, which is the limit", limits.total)
-            if not self._make_room(self._all):
+            log.warning("connection limit reached: %d connections are open", limits.total)
+            if not self._evict_one(self._all):
                 return None
         ends = (_host_and_port(peer), _host_and_port(transport.get_extra_info("sockname")))
         connection = Connection(transport, ends, address, (self._all, group), self._clock)
@@ -232,11 +229,11 @@ class Connections:
             self._groups_by_address.pop(connection.address, None)
 
     def find_by_scope(self, scope: Scope) -> Connection | None:
-        """The connection by which a request came."""
+        """Return the connection of a request."""
         return self._by_address_pair.get((_host_and_port(scope.get("client")), _host_and_port(scope.get("server"))))
 
     def close_overdue(self) -> None:
-        """Close what is overdue, and forget WebSockets that are closed: their end is not told to the HTTP protocol."""
+        """Close overdue connections, and forget closed WebSockets, whose end the HTTP protocol is not told."""
         now = self._clock()
         for connection in [*self._by_address_pair.values()]:
             if connection.transport.get_extra_info("socket").fileno() < 0:
@@ -244,7 +241,7 @@ class Connections:
             elif connection.is_overdue(self.limits, now):
                 self._close(connection)
 
-    def _make_room(self, group: ConnectionGroup) -> bool:
+    def _evict_one(self, group: ConnectionGroup) -> bool:
         for state in EVICTION_ORDER:
             oldest = next(iter(group.by_state[state]), None)
             if oldest is None or (state is ConnectionState.BODY and self._clock() - oldest.since < STALLED_SECONDS):
@@ -270,7 +267,7 @@ REFUSAL_RESPONSE = (
 
 
 def make_protocol_class(connections: Connections) -> type[asyncio.Protocol]:
-    """Uvicorn's HTTP protocol, with every connection counted; for its option `http`."""
+    """Return uvicorn's HTTP protocol with connection limits, for its option `http`."""
 
     class CountedProtocol(asyncio.Protocol):
         def __init__(self, **given: Any) -> None:

@@ -1,4 +1,4 @@
-"""Deadlines for the bodies of requests, and quiet for clients that leave before they have sent one."""
+"""Timeouts for request bodies, and cancellation of work when the client disconnects."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from knowledge.surfaces.http.responses import json_error_response
 
 
 async def cancel_on_disconnect(receive: Receive, work: anyio.CancelScope) -> None:
-    """Cancel the work when the client has left; its body must have been read."""
+    """Cancel `work` when the client disconnects; the request body must have been read before."""
     while (await receive())["type"] != "http.disconnect":
         pass
     work.cancel()
 
 
 MIN_BYTES_PER_SECOND = 1000
-"""A body may be as slow as this on the average; a modem of 1990 is faster."""
+"""Minimum average rate of a request body; slower clients are taken for slowloris."""
 
 
 class RequestDeadlines:
@@ -38,7 +38,7 @@ class RequestDeadlines:
         connection = self._connections.find_by_scope(scope)
         if connection is not None:
             connection.begin_request()
-        if scope["type"] == "websocket":  # busy until it is closed
+        if scope["type"] == "websocket":  # counts as busy until it is closed
             await self._app(scope, receive, send)
             return
         body = TimedRequestBody(scope, receive, send, connection, self._connections.limits.body_s)
@@ -52,7 +52,7 @@ class RequestDeadlines:
 
 
 class TimedRequestBody:
-    """The body of one request. Only the time that we wait for the client counts, not what the application takes."""
+    """The body of one request; counts only the time spent waiting for the client, not the application's."""
 
     def __init__(
         self, scope: Scope, receive: Receive, send: Send, connection: Connection | None, idle_s: float
@@ -98,8 +98,8 @@ class TimedRequestBody:
         if not self._response_started:
             response = json_error_response(
                 DeadlineExceeded(
-                    f"The request's body did not arrive: nothing or too little came in {self._idle_seconds:g} s",
-                    hint="Send it again; KNOWLEDGE_BODY_TIMEOUT_S sets the limit.",
+                    f"The request body timed out: no or too little data arrived in {self._idle_seconds:g} s",
+                    hint="Send the request again over a faster connection, or raise KNOWLEDGE_BODY_TIMEOUT_S.",
                 )
             )
             response.status_code = 408

@@ -1,4 +1,4 @@
-"""What an operator should know about the keys of a server: short ones, and sides that are open beside closed ones."""
+"""Warnings about insecure keys: short keys, and a surface without a key beside one with a key."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from knowledge.surfaces.http.auth import is_local_only
 log = logging.getLogger(__name__)
 
 MIN_KEY_CHARS = 16
-"""A key with fewer characters can be guessed by somebody who has time."""
+"""Shorter keys can be guessed."""
 SURFACE_NAMES = {"KB_API_KEY": "REST", "KB_MCP_API_KEY": "MCP"}
 
 
 @dataclass(frozen=True, slots=True)
 class Exposure:
-    """One warning, and what to do about it."""
+    """A warning and its fix."""
 
     message: str
     fix: str
 
 
 def find_short_keys(settings: Settings) -> Iterator[Exposure]:
-    """Keys that somebody who has time can guess. None is refused for its length."""
+    """Warn about operator's keys that are short enough to be guessed."""
     for name, key in _read_operator_keys(settings).items():
         length = MIN_KEY_CHARS if key is None else len(key.get_secret_value())
         if length < MIN_KEY_CHARS:
             yield Exposure(
                 f"{name} has only {length} characters and can be guessed.",
-                f"Choose one of at least {MIN_KEY_CHARS} random characters, for example with 'openssl rand -hex 16'.",
+                f"Set a key of at least {MIN_KEY_CHARS} random characters, for example from 'openssl rand -hex 16'.",
             )
 
 
 def find_open_surfaces(settings: Settings, *, accounts: bool) -> Iterator[Exposure]:
-    """A side that asks for no key although the other one does, or although there are accounts."""
+    """Warn about a surface that needs no key although the other one does, or although there are accounts."""
     keys = _read_operator_keys(settings)
     missing = [name for name, key in keys.items() if key is None]
     if not missing or not (settings.allow_open or is_local_only(settings)):
@@ -47,10 +47,10 @@ def find_open_surfaces(settings: Settings, *, accounts: bool) -> Iterator[Exposu
     reasons += ["there are accounts"] if accounts else []
     reasons += ["KNOWLEDGE_ALLOW_OPEN is set"] if settings.allow_open else []
     if reasons:
-        sides = " and ".join(SURFACE_NAMES[name] for name in missing) + (" ask" if len(missing) > 1 else " asks")
-        reach = "everybody who reaches it" if settings.allow_open else "every user of this machine"
+        surfaces = " and ".join(SURFACE_NAMES[name] for name in missing) + (" need" if len(missing) > 1 else " needs")
+        reach = "anyone who reaches it" if settings.allow_open else "every user of this machine"
         yield Exposure(
-            f"{_join_as_sentence(reasons)}, but {sides} for no key: {reach} acts there as the owner of the server.",
+            f"{_join_as_sentence(reasons)}, but {surfaces} no key: {reach} acts there as the owner of the server.",
             f"Set {' and '.join(missing)}.",
         )
 

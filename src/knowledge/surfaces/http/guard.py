@@ -1,4 +1,4 @@
-"""The guard before REST, MCP and pages: who asks, and whether the host and the page that they name are ours."""
+"""Middleware in front of REST, MCP and pages: authentication, Host and Origin checks, limits on wrong keys."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ REFUSAL_SCOPE_KEY = "knowledge.refusal"
 def wrap_in_guard(
     app: ASGIApp, settings: Settings, authenticator: Authenticator | None = None, rates: RateLimits | None = None
 ) -> ASGIApp:
-    """The application behind its guard."""
+    """Wrap an application in authentication, host and origin checks, and CORS."""
     policy = OriginPolicy.from_settings(settings)
     if rates is not None and rates.wrong_keys is not None:
         app = GuessLimit(app, rates.wrong_keys)
@@ -49,7 +49,7 @@ def wrap_in_guard(
 
 
 def surface_of(path: str) -> Surface:
-    """What a path belongs to; a line break at its end is left out, as the patterns of Starlette's routes do."""
+    """Return the surface of a path; ignores a line break at its end, as Starlette's route patterns do."""
     path = path.removesuffix("\n")
     if path == "/api/v1/mcp" or path.startswith("/api/v1/mcp/"):
         return Surface.MANAGER
@@ -59,7 +59,7 @@ def surface_of(path: str) -> Surface:
 
 
 class Guard:
-    """Finds out who is asking, and refuses whom it should before anything is read."""
+    """Authenticates the caller and rejects disallowed hosts and origins before the body is read."""
 
     def __init__(self, app: ASGIApp, refusal_app: ASGIApp, authenticator: Authenticator, policy: OriginPolicy) -> None:
         self._app, self._refusal_app = app, refusal_app
@@ -68,7 +68,7 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] in ("http", "websocket"):
-            scope["side"] = surface_of(scope["path"])
+            scope["surface"] = surface_of(scope["path"])
             try:
                 scope["caller"] = await self._admit(scope)
             except KnowledgeError as error:
@@ -80,23 +80,23 @@ class Guard:
         path, headers = scope["path"], Headers(scope=scope)
         if path in PUBLIC_PATHS:
             return Caller()
-        side, key = scope["side"], key_of(headers)
-        if side is not Surface.PAGE:
+        surface, key = scope["surface"], key_of(headers)
+        if surface is not Surface.PAGE:
             self._policy.check_fetch_site(headers)
-        if key is None:  # before the key is missed: a page elsewhere must not use up the limit of this address
+        if key is None:  # before authentication: a foreign page must not use up the rate limit of this address
             self._policy.check_origin(scope, headers)
         if path in KEYLESS_PATHS:
             caller = self._authenticator.identify_operator(key)
         else:
-            caller = await self._authenticator.identify(side, key, direct=is_direct(scope))
-        if side is not Surface.REST or caller.kind is CallerKind.LOCAL:
+            caller = await self._authenticator.identify(surface, key, direct=is_direct(scope))
+        if surface is not Surface.REST or caller.kind is CallerKind.LOCAL:
             self._policy.check_host(scope, headers)
             self._policy.check_origin(scope, headers)
         return caller
 
 
 class GuessLimit:
-    """Refuses the operator's keys, right ones too, from an address that has tried too many different wrong ones."""
+    """Rejects the operator's keys, also correct ones, from an address that tried too many different wrong keys."""
 
     def __init__(self, app: ASGIApp, wrong_keys: WrongKeys) -> None:
         self._app, self._wrong_keys = app, wrong_keys
@@ -112,7 +112,7 @@ class GuessLimit:
 
 
 class RefusalApp:
-    """Answers those who were not let in; who shows wrong keys is counted by address, and slowed down."""
+    """Sends the error of a rejected request, and rate limits failed authentication per address."""
 
     def __init__(self, rates: RateLimits | None) -> None:
         self._rates = rates
@@ -130,7 +130,7 @@ class RefusalApp:
 
     @staticmethod
     def _count_guess(wrong_keys: WrongKeys | None, error: KnowledgeError, scope: Scope) -> None:
-        """Refused with the same words as a right key would be. An account's key is no guess: it has 256 random bits."""
+        """Count a wrong key of the operator; keys of accounts have 256 random bits and cannot be guessed."""
         key = key_of(Headers(scope=scope)) if isinstance(error, InvalidKey) else None
         if wrong_keys is None or key is None or key.startswith(ACCOUNT_KEY_PREFIX):
             return
@@ -139,15 +139,15 @@ class RefusalApp:
 
 
 def send_with_headers(headers: Mapping[str, str], send: Send) -> Send:
-    """Sends an answer with more in its head."""
-    more = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
+    """Return a `send` that adds headers to the response."""
+    added = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
 
-    async def sending(message: Message) -> None:
+    async def send_with_added(message: Message) -> None:
         if message["type"] == "http.response.start":
-            message = {**message, "headers": [*message["headers"], *more]}
+            message = {**message, "headers": [*message["headers"], *added]}
         await send(message)
 
-    return sending
+    return send_with_added
 
 
 async def _send_refusal(error: KnowledgeError, scope: Scope, receive: Receive, send: Send) -> None:
@@ -155,11 +155,11 @@ async def _send_refusal(error: KnowledgeError, scope: Scope, receive: Receive, s
         await receive()
         await send({"type": "websocket.close", "code": 1008, "reason": str(error)[:120]})
         return
-    side = scope["side"]
-    if side in (Surface.MCP, Surface.MANAGER) and scope["path"] != STREAM_PATH:
+    surface = scope["surface"]
+    if surface in (Surface.MCP, Surface.MANAGER) and scope["path"] != STREAM_PATH:
         from knowledge.surfaces.mcp.endpoint import refuse_request  # imports the SDK, which only MCP needs
         from knowledge.toolsets.manager.errors import refuse
 
-        await refuse_request(error, receive, send, refuse if side is Surface.MANAGER else None)
+        await refuse_request(error, receive, send, refuse if surface is Surface.MANAGER else None)
     else:
         await error_response(scope["path"], error)(scope, receive, send)

@@ -1,4 +1,4 @@
-"""Throttling of repeated log lines: the first few are written, then how many more there were."""
+"""Throttles repeated log lines: writes the first few, then a count of the suppressed ones."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from dataclasses import dataclass
 
 WINDOW_SECONDS = 10.0
 IDENTICAL_PER_WINDOW = 5
-"""Lines of the same text."""
+"""Lines with the same text."""
 SIMILAR_PER_WINDOW = 100
-"""Lines of one place in the code with different values, which a stranger may choose."""
+"""Lines from one log call with different values, because clients can choose the values."""
 MAX_TRACKED_LINES = 1000
-"""How many different lines are remembered."""
 MAX_KEY_CHARS = 300
 
 
@@ -26,12 +25,12 @@ class RepeatedLine:
 
 
 class RepetitionFilter:
-    """Decides which records are written; counts the others."""
+    """Decides which records are written and counts the suppressed ones."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._kinds: dict[tuple[object, ...], RepeatedLine] = {}
-        """In the order in which their windows began."""
+        """Ordered by the start of the window."""
 
     def __len__(self) -> int:
         return len(self._kinds)
@@ -54,7 +53,7 @@ class RepetitionFilter:
         return True
 
     def summarize(self, *, is_final: bool = False) -> Iterator[logging.LogRecord]:
-        """A line for each kind whose window is over and of which something was left out."""
+        """Yield one record for each kind of line that was suppressed and whose window has ended."""
         now = self._clock()
         while self._kinds:
             key, kind = next(iter(self._kinds.items()))
@@ -73,8 +72,8 @@ def _make_summary(kind: RepeatedLine, seconds: float) -> logging.LogRecord:
     return logging.LogRecord(record.name, record.levelno, record.pathname, record.lineno, text, values, None)
 
 
-class ThrottledHandler(logging.StreamHandler):  # type: ignore[type-arg]  # generic for the type checker alone
-    """Writes warnings and errors without their repetitions; what is below a warning is written as it comes."""
+class ThrottledHandler(logging.StreamHandler):  # type: ignore[type-arg]  # generic only in the type stubs
+    """Writes log records; throttles repeated warnings and errors."""
 
     def __init__(self, stream: object = None, repetitions: RepetitionFilter | None = None) -> None:
         super().__init__(stream)

@@ -1,6 +1,6 @@
-"""The log: one line a request and a job, to stderr, as text or as JSON. Never a document's text, never a key.
+"""Logging to stderr, as text or as JSON, with one line per request and job. Never logs document text or keys.
 
-A line may carry facts: `log.info("completed", extra={"facts": {"job": 7, "ms": 120}})`.
+A line may have fields: `log.info("completed", extra={"facts": {"job": 7, "ms": 120}})`.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from knowledge.surfaces.http.log_throttle import ThrottledHandler
 log = logging.getLogger("knowledge.request")
 
 THIRD_PARTY_LOGGERS = ("uvicorn", "uvicorn.error", "uvicorn.asgi", "httpx", "httpcore", "mcp", "alembic", "asyncio")
-"""They speak in the same form, and only when something is wrong."""
+"""Logged in the same format, and only from level warning on."""
 
 
 def configure_logging(settings: Settings) -> None:
-    """Send everything that is logged in this process to stderr, in one form, and repeated lines only a few times."""
+    """Send all log records of this process to stderr in one format, with repeated lines throttled."""
     handler = ThrottledHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if settings.log_json else TextFormatter())
     root = logging.getLogger()
@@ -74,12 +74,12 @@ class JsonFormatter(logging.Formatter):
 
 
 def replace_unprintable(text: str) -> str:
-    """Replaces unprintable characters, which prevents log injection through paths."""
+    """Replace unprintable characters, which prevents log injection through paths."""
     return text if text.isprintable() else "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
 class RequestLog:
-    """One line for each request: method, path without its question, status, milliseconds, who."""
+    """Logs one line per request: method, path without query string, status, milliseconds, kind of caller."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -90,14 +90,14 @@ class RequestLog:
             return
         started, status = time.perf_counter(), 0
 
-        async def watched(message: Message) -> None:
+        async def record_status(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
             await send(message)
 
         try:
-            await self._app(scope, receive, watched)
+            await self._app(scope, receive, record_status)
         finally:
             _log_request(scope, status, (time.perf_counter() - started) * 1000)
 
@@ -110,4 +110,4 @@ def _log_request(scope: Scope, status: int, milliseconds: float) -> None:
         "ms": round(milliseconds, 1),
         "caller": caller_of(scope).kind.value,
     }
-    log.info("answered" if status else "given up", extra={"facts": facts})
+    log.info("answered" if status else "client disconnected before the response", extra={"facts": facts})

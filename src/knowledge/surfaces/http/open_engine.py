@@ -1,4 +1,4 @@
-"""The engine of a data folder for any process: the command line, a stdio server, an HTTP server."""
+"""Opens the engine of a data folder for the command line, a stdio server or an HTTP server."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from knowledge.engine.api import Engine
 from knowledge.engine.proxy import EngineHost
 from knowledge.engine.remote.engine import RemoteEngine
 from knowledge.engine.remote.http import open_http_client
-from knowledge.engine.sharing import engine_file as cards
+from knowledge.engine.sharing import engine_file
 from knowledge.engine.sharing.engine import make_shared_engine
 from knowledge.engine.sharing.leader import LeaderElection
 from knowledge.extract.sandbox.confine import forbid_inspection
 
 SHARE_DELAY_SECONDS = 0.5
-"""A command that is done sooner never tells the others where it is: they wait for the lock instead."""
+"""Shorter commands start no server for other processes, which wait for the lock instead."""
 
 
 @asynccontextmanager
 async def open_engine(settings: Settings) -> AsyncIterator[Engine]:
-    """The engine, when it answers."""
+    """Open the engine and wait until it can answer."""
     async with open_engine_in_background(settings) as (engine, opened):
         await opened
         yield engine
@@ -33,9 +33,9 @@ async def open_engine(settings: Settings) -> AsyncIterator[Engine]:
 
 @asynccontextmanager
 async def open_engine_in_background(settings: Settings) -> AsyncIterator[tuple[Engine, asyncio.Task[None]]]:
-    """The engine elsewhere that the settings name, or the one of the data folder, ours or another process's.
+    """Open the remote engine of KB_ENGINE_URL, or the engine of the data folder in this or another process.
 
-    It may be asked at once; the task ends when it is there, or with the reason why it cannot be.
+    Calls may be made at once and wait for the engine; the task ends when it is open, or raises the error.
     """
     if settings.engine_url:
         key = settings.api_key.get_secret_value() if settings.api_key else None
@@ -61,7 +61,7 @@ async def _wait_for_engine(election: LeaderElection) -> None:
 
 @asynccontextmanager
 async def open_and_share_engine(settings: Settings) -> AsyncIterator[EngineHost]:
-    """Opens the engine as the leader of the data folder and serves the other processes on a loopback port."""
+    """Open the engine as the leader of the data folder and serve the other processes on a loopback port."""
     from knowledge.app import open_engine as open_local
 
     forbid_inspection()
@@ -73,7 +73,7 @@ async def open_and_share_engine(settings: Settings) -> AsyncIterator[EngineHost]
         try:
             yield engine
         finally:
-            stop.set()  # guests are answered to the end, and then told nothing more
+            stop.set()  # requests of other processes are finished before the engine closes
             await asyncio.wait({sharing})
     finally:
         await asyncio.to_thread(engine.close)
@@ -87,34 +87,34 @@ async def _serve_other_processes(engine: Engine, settings: Settings, stop: async
     from knowledge.surfaces.http.connections import ConnectionLimits, raise_descriptor_limit
     from knowledge.surfaces.http.server import make_server, open_sockets
 
-    token = cards.new_token()
+    token = engine_file.new_token()
     sockets = open_sockets("127.0.0.1", 0)
     limits = ConnectionLimits.from_settings(settings, raise_descriptor_limit(), for_engine_file=True)
     server = make_server(make_shared_app(engine, settings, token), limits)
-    card = cards.EngineFile.for_this_process(f"http://127.0.0.1:{sockets[0].getsockname()[1]}", token)
+    entry = engine_file.EngineFile.for_this_process(f"http://127.0.0.1:{sockets[0].getsockname()[1]}", token)
     serving = asyncio.create_task(server.serve(sockets=sockets))
-    cards.write_engine_file(settings.data, card)
+    engine_file.write_engine_file(settings.data, entry)
     try:
         await stop.wait()
     finally:
-        cards.remove_engine_file(settings.data, card)
+        engine_file.remove_engine_file(settings.data, entry)
         server.stop()
         await asyncio.wait({serving})
 
 
 def make_shared_app(engine: Engine, settings: Settings, token: str) -> ASGIApp:
-    """The REST API on the port of engine.json: for the bearer of its token, and for accounts by their own keys."""
+    """Build the REST API for the port in engine.json, which accepts its token and the keys of accounts."""
     from knowledge.surfaces.http.auth import Authenticator
     from knowledge.surfaces.http.rate_limits import RateLimits
     from knowledge.surfaces.http.server import wrap_in_guard_and_log
     from knowledge.surfaces.rest import make_rest_app
 
-    # No proxy stands before this port: whoever could name one would have a new address for every guess.
+    # This port has no proxy: a trusted one could claim a new client address for every guess of the token.
     own = settings.model_copy(
         update={"api_key": SecretStr(token), "mcp_api_key": None, "cors_origins": "", "trusted_proxies": ""}
     )
-    # Only the limit on authentication: the processes that come with the token count their callers themselves. The token
-    # has 256 random bits, so a right one is let in however many wrong ones another user of this machine has tried.
+    # Only authentication is rate limited: processes that use the token limit their own callers. The token has 256
+    # random bits, so wrong tokens from other users of this machine never lock it out.
     rates = RateLimits.for_authentication(settings)
     app = make_rest_app(engine, max_file_bytes=settings.max_file_bytes, rates=rates)
     return wrap_in_guard_and_log(app, own, Authenticator.from_settings(own, engine.accounts.find_by_key), rates)

@@ -1,4 +1,4 @@
-"""Which names and pages this server answers to: the Host header, the Origin, and Sec-Fetch-Site.
+"""Checks the headers Host, Origin and Sec-Fetch-Site.
 
 Host protects against DNS rebinding: it must name this server. Origin and Sec-Fetch-Site protect against cross-site
 requests (CSRF): only this server's own pages and the listed ones may call it from a browser.
@@ -24,12 +24,12 @@ from knowledge.surfaces.http.auth import is_loopback
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 HOST_PATTERN = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::([0-9]{1,5}))?", re.IGNORECASE)
-"""A name or an address, and perhaps a port: RFC 9110 section 7.2 allows nothing else that a browser sends."""
+"""A name or an address with an optional port (RFC 9110 §7.2)."""
 MAX_HOST_CHARS = 300
 DEFAULT_PORTS = {"http": 80, "https": 443}
 HTTP_SCHEMES = {"ws": "http", "wss": "https"}
 OWN_SITE_VALUES = frozenset({"same-origin", "none"})
-"""Values of Sec-Fetch-Site for a page of this server, and for an address that the user typed."""
+"""Values of Sec-Fetch-Site for a page of this server and for a URL that the user typed."""
 
 
 class WebOrigin(NamedTuple):
@@ -43,12 +43,12 @@ def split_commas(text: str) -> list[str]:
 
 
 def parse_origin_list(text: str) -> list[str]:
-    """The origins of the setting as browsers write them: in lower case, without a slash at the end."""
+    """Parse the origins of a setting into the form that browsers send: lower case, no trailing slash."""
     return [origin.lower().rstrip("/") for origin in split_commas(text)]
 
 
 def parse_host_name(value: str) -> str:
-    """The name or address in a Host header, without its port; empty where it is malformed."""
+    """Return the name or address in a Host header without its port; empty if it is malformed."""
     return _split_host(value)[0]
 
 
@@ -66,7 +66,7 @@ def _split_host_cached(value: str) -> tuple[str, int | None]:
 
 
 def parse_origin(text: str) -> WebOrigin | None:
-    """An Origin header of a web page; None for `null` and for every scheme but http and https."""
+    """Parse an Origin header; None for `null` and for schemes other than http and https."""
     scheme, _, host = text.partition("://")
     return _make_origin(scheme.lower(), host)
 
@@ -81,7 +81,7 @@ def _make_origin(scheme: str, host: str) -> WebOrigin | None:
 
 @dataclass(frozen=True, slots=True)
 class OriginPolicy:
-    """The names and origins that are ours or listed, and the proxies whose forwarded headers are believed."""
+    """The accepted host names and origins, and the proxies whose X-Forwarded headers are trusted."""
 
     names: frozenset[str] = frozenset()
     origins: frozenset[str] = frozenset()
@@ -94,7 +94,7 @@ class OriginPolicy:
         return cls(frozenset(names), frozenset(parse_origin_list(settings.cors_origins)), proxies)
 
     def trust_proxy_headers(self, app: ASGIApp) -> ASGIApp:
-        """The application, told by those proxies who their clients are."""
+        """Wrap the application so that the client address comes from the trusted proxies."""
         if not self.proxies:
             return app
         networks = [str(network) for network in self.proxies]
@@ -110,8 +110,8 @@ class OriginPolicy:
             return
         shown = ", ".join(given)[:80]
         raise Forbidden(
-            f"This server does not answer to the name '{shown}'",
-            hint="Use its address, or list the name in KB_MCP_ALLOWED_HOSTS.",
+            f"The Host header '{shown}' does not name this server",
+            hint="Use the server's IP address, or add the name to KB_MCP_ALLOWED_HOSTS.",
             host=shown,
         )
 
@@ -122,9 +122,9 @@ class OriginPolicy:
                 raise _foreign_origin_error(origin)
 
     def check_fetch_site(self, headers: Headers) -> None:
-        """A browser that says that the request comes from another site needs a listed Origin; other clients are silent.
+        """Protects against cross-site requests without Origin: images, frames, links and forms with GET.
 
-        This covers what carries no Origin: pictures, frames, links and forms with GET.
+        A browser that reports another site needs a listed Origin; other clients do not send Sec-Fetch-Site.
         """
         sites = headers.getlist("sec-fetch-site")
         if all(site in OWN_SITE_VALUES for site in sites):
@@ -137,7 +137,7 @@ class OriginPolicy:
         return is_loopback(host) or host in self.names or "*" in self.names
 
     def _is_listed(self, origin: str) -> bool:
-        # A sandboxed frame of any page has the origin `null`, so that not even `*` means it.
+        # Any page can make a sandboxed frame with the origin `null`, so not even `*` includes it.
         return origin != "null" and (origin.lower() in self.origins or "*" in self.origins)
 
     def _is_own(self, origin: str, scope: Scope, headers: Headers) -> bool:
@@ -145,7 +145,7 @@ class OriginPolicy:
         return page is not None and page == self._find_own_origin(scope, headers)
 
     def _find_own_origin(self, scope: Scope, headers: Headers) -> WebOrigin | None:
-        """This server as the browser addressed it; a trusted proxy tells the scheme and the name that it was given."""
+        """Return the origin of this server as the browser sees it; a trusted proxy forwards scheme and host."""
         scheme: str = scope.get("scheme", "http")
         host = headers.get("host", "")
         if self._comes_from_proxy(scope):
@@ -160,27 +160,27 @@ class OriginPolicy:
         return address is not None and any(address in network for network in self.proxies)
 
     def _comes_from_remote_proxy(self, scope: Scope) -> bool:
-        """A proxy on another machine has chosen the name itself; on this one, a browser could be in its place."""
+        """Whether a trusted proxy on another machine sent this; on loopback it could be a browser as well."""
         address = _parse_address(scope.get("client"))
         return address is not None and not address.is_loopback and self._comes_from_proxy(scope)
 
 
 def _first_forwarded_value(headers: Mapping[str, str], name: str) -> str:
-    """The first value of a header that each proxy may have added to: what the browser asked for."""
+    """Return the first value of a forwarded header, which is the browser's; each proxy appends its own."""
     return headers.get(name, "").partition(",")[0].strip().lower()
 
 
 def _foreign_origin_error(origin: str) -> Forbidden:
     return Forbidden(
-        f"Pages from {origin[:80]} may not use this server",
-        hint="List the page's origin in KNOWLEDGE_CORS_ORIGINS. Behind a proxy with TLS, name the proxy in "
+        f"Cross-origin request from {origin[:80]} refused",
+        hint="Add the page's origin to KNOWLEDGE_CORS_ORIGINS. Behind a TLS proxy, add the proxy to "
         "KNOWLEDGE_TRUSTED_PROXIES and let it send X-Forwarded-Proto.",
         origin=origin[:80],
     )
 
 
 def _find_local_address(scope: Scope) -> str:
-    """The address at which this connection arrived, which no DNS record can imitate."""
+    """Return the server's address of this connection, which DNS rebinding cannot forge."""
     return str(_parse_address(scope.get("server")) or "")
 
 

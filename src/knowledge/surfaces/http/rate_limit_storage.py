@@ -1,4 +1,4 @@
-"""Where spent allowances are written down: in memory, in a file of the data folder, or with a service."""
+"""Storage of rate limit counters: in memory, in a SQLite file of the data folder, or in a service such as Redis."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SELECT_WINDOW = "SELECT min(at), count(*) FROM spent WHERE key = ? AND at > ?"
 INSERT_ENTRY = "INSERT INTO spent (key, at, ends) VALUES (?, ?, ?)"
 DELETE_EXPIRED = "DELETE FROM spent WHERE ends <= ?"
 FILE_ENTRIES_PER_SWEEP = 1000
-"""How many entries are written between two looks at what has ended."""
+"""Entries written between two deletions of expired ones."""
 
 
 class FileRateLimitStorage:
@@ -51,7 +51,7 @@ class FileRateLimitStorage:
                 raise
 
     def acquire_entry(self, key: str, limit: int, expiry: int, amount: int = 1) -> bool:
-        """Spend, unless that would be more than the limit within the last `expiry` seconds."""
+        """Record `amount` calls and return True, unless that exceeds the limit within the last `expiry` seconds."""
         with self._lock, self._translate_errors(), self._transaction() as connection:
             now = self._clock()
             _, spent = connection.execute(SELECT_WINDOW, (key, now - expiry)).fetchone()
@@ -62,7 +62,7 @@ class FileRateLimitStorage:
             return True
 
     def get_moving_window(self, key: str, limit: int, expiry: int) -> tuple[float, int]:  # noqa: ARG002
-        """When the oldest entry that still counts was made, and how many count."""
+        """Return the time of the oldest entry in the window and the number of entries."""
         with self._lock, self._translate_errors():
             now = self._clock()
             oldest, spent = self._connection.execute(SELECT_WINDOW, (key, now - expiry)).fetchone()
@@ -95,26 +95,26 @@ class FileRateLimitStorage:
 
 FILENAME = "allowances.db"
 MEMORY_ENTRIES_PER_SWEEP = 1024
-"""How many draws go by, at least, between two looks at what nobody counts any longer."""
+"""Minimum number of entries between two sweeps for expired windows."""
 MAX_KEYS = 65_536
-"""How many callers are remembered at once; about 30 MB with the default limits."""
+"""Keys in memory at once; about 30 MB with the default limits."""
 USAGE_LEVELS = 8
-"""Into how many classes callers fall by how much of their allowance they have used."""
+"""Number of classes of keys by the used share of their limit, for eviction."""
 MAX_EXACT_ENTRIES, WINDOW_SLICES = 128, 128
-"""Up to this limit every draw is remembered by itself, above it by so many slices of the window."""
+"""Limits up to 128 store each call; higher limits count calls in 128 slices of the window, which bounds memory."""
 
 
 class RateLimitStorage(Protocol):
-    """A moving window for each key, as the storages of the limits library have it."""
+    """A moving window for each key, with the methods of the `limits` library's storages."""
 
     def acquire_entry(self, key: str, limit: int, expiry: int, amount: int = 1) -> bool: ...
 
     def get_moving_window(self, key: str, limit: int, expiry: int) -> tuple[float, int]:
-        """When the oldest entry that still counts was made, and how many count."""
+        """Return the time of the oldest entry in the window and the number of entries."""
 
 
 class MovingWindow:
-    """The sliding window of one key: when it was used, and how often."""
+    """The entries of one key: times and counts."""
 
     __slots__ = ("counts", "expires_at", "level", "times")
 
@@ -125,13 +125,13 @@ class MovingWindow:
         self.level = 0
 
     def drop_before(self, since: float) -> None:
-        """Drop what was spent before; what is dropped stands at the front."""
-        gone = bisect_right(self.times, since)
-        if gone:
-            del self.times[:gone], self.counts[:gone]
+        """Drop the entries up to a time; the entries are sorted by time."""
+        expired = bisect_right(self.times, since)
+        if expired:
+            del self.times[:expired], self.counts[:expired]
 
     def add_entries(self, now: float, amount: int, slice_s: float) -> None:
-        """Draws within one slice of the window count as one, of the last of them, so that they expire no earlier."""
+        """Add calls; calls in the same slice share one entry with the latest time, so none expires too early."""
         if self.times and slice_s and self.times[-1] // slice_s == now // slice_s:
             self.times[-1] = now
             self.counts[-1] += amount
@@ -143,8 +143,8 @@ class MovingWindow:
 class MemoryRateLimitStorage:
     """Sliding-window rate limit counters in memory, bounded by evicting the least used keys.
 
-    When it is full, the key that has used the least of its allowance is forgotten, the oldest of these first. So who
-    comes from many addresses makes us forget those addresses, and not a count that is close to its limit.
+    When it is full, the oldest key of the lowest usage level is evicted. A client with many addresses therefore evicts
+    its own addresses and not a counter that is close to its limit.
     """
 
     def __init__(self, clock: Callable[[], float] = time.time, max_keys: int = MAX_KEYS) -> None:
@@ -152,9 +152,9 @@ class MemoryRateLimitStorage:
         self._secret = secrets.token_bytes(16)
         self._windows: dict[bytes, MovingWindow] = {}
         self._levels: list[OrderedDict[bytes, None]] = [OrderedDict() for _ in range(USAGE_LEVELS + 1)]
-        """The keys by how much of their allowance they used, in the order in which they came there.
+        """Keys by usage level, in the order of arrival at that level.
 
-        The first of a plain dict is slow to find once many before it were removed.
+        An OrderedDict, because finding the first key of a dict takes linear time after many removals at its front.
         """
         self._entries_until_sweep = MEMORY_ENTRIES_PER_SWEEP
 
@@ -187,7 +187,7 @@ class MemoryRateLimitStorage:
         return (window.times[0] if window.times else now), sum(window.counts)
 
     def _digest(self, key: str) -> bytes:
-        """Shorter than the key, which a stranger may make long."""
+        """Return a fixed-size digest, because clients can choose long keys."""
         return blake2b(key.encode("utf-8", "surrogatepass"), digest_size=16, key=self._secret).digest()
 
     def _add(self, digest: bytes) -> MovingWindow:
@@ -207,7 +207,7 @@ class MemoryRateLimitStorage:
         del self._levels[self._windows.pop(digest).level][digest]
 
     def _drop_expired(self, now: float) -> None:
-        """Forget the keys of which nothing counts any longer."""
+        """Remove the keys whose windows have expired, once in MEMORY_ENTRIES_PER_SWEEP calls."""
         self._entries_until_sweep -= 1
         if self._entries_until_sweep > 0:
             return
@@ -217,7 +217,7 @@ class MemoryRateLimitStorage:
 
 
 class RemoteRateLimitStorage:
-    """With a service, through the limits library; its faults are ours to word."""
+    """Counters in a service such as Redis through the `limits` library; translates its errors."""
 
     def __init__(self, storage: MovingWindowSupport) -> None:
         self._storage = storage
@@ -237,11 +237,11 @@ class RemoteRateLimitStorage:
         try:
             yield
         except StorageError as error:
-            raise StorageFailed(f"The storage of allowances does not answer: {error.storage_error}") from error
+            raise StorageFailed(f"The rate limit storage does not answer: {error.storage_error}") from error
 
 
 def open_storage(storage: str, data: Path) -> RateLimitStorage:
-    """What the setting names; a sentence where it names nothing that can be used."""
+    """Open the storage that KNOWLEDGE_RATE_LIMIT_STORAGE names."""
     if storage == "memory":
         return MemoryRateLimitStorage()
     return FileRateLimitStorage(data / FILENAME) if storage == "file" else _open_remote_storage(storage)
@@ -255,20 +255,20 @@ def _open_remote_storage(storage: str) -> RemoteRateLimitStorage:
     try:
         opened = storage_from_string(storage, wrap_exceptions=True)
     except ConfigurationError as error:
-        if "unknown storage scheme" in str(error):  # the library has no other way to tell this from a missing client
-            raise _invalid_storage_error(scheme, "is not known") from error
+        if "unknown storage scheme" in str(error):  # the library raises the same class for a missing client
+            raise _invalid_storage_error(scheme, "is unknown") from error
         raise MissingDependency(
-            f"Allowances are to be kept with {scheme}, whose client is not installed",
-            hint=f"pip install 'limits[{scheme.partition('+')[0]}]'",
+            f"The client for the rate limit storage '{scheme[:40]}' is not installed",
+            hint=f"Run: pip install 'limits[{scheme.partition('+')[0]}]'",
         ) from error
     if not isinstance(opened, MovingWindowSupport):
-        raise _invalid_storage_error(scheme, "cannot hold a moving window")
+        raise _invalid_storage_error(scheme, "does not support moving windows")
     return RemoteRateLimitStorage(opened)
 
 
 def _invalid_storage_error(scheme: str, why: str) -> InvalidParameter:
     return InvalidParameter(
-        f"The setting KNOWLEDGE_RATE_LIMIT_STORAGE is wrong: '{scheme[:40]}' {why}",
+        f"The setting KNOWLEDGE_RATE_LIMIT_STORAGE is invalid: the scheme '{scheme[:40]}' {why}",
         hint="Use memory, file, or a URI such as redis://127.0.0.1:6379.",
         parameter="rate_limit_storage",
     )

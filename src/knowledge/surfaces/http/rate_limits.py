@@ -1,4 +1,4 @@
-"""How much a caller may ask for: an allowance for each caller and class of call, in a window that moves."""
+"""Rate limits per caller and class of call, with a sliding window."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LimitTable: TypeAlias = Mapping[RateClass, tuple[str, str]]
-"""The limit of each class, and the name that it counts under; one that is not there has none."""
+"""Name of the counter and limit of each class; a missing class has no limit."""
 
 IPV6_PREFIX_BITS = 64
-"""Whoever has one address of such a network has all of them."""
+"""IPv6 clients are counted by their /64 network, of which one client usually has all addresses."""
 
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """What is left after a draw."""
+    """The state of a rate limit after a call."""
 
     limit: int
     remaining: int
     reset: int
-    """When the oldest draw no longer counts, in seconds since 1970."""
+    """Unix time at which the oldest call leaves the window."""
 
     @property
     def headers(self) -> dict[str, str]:
@@ -65,7 +65,7 @@ class RateLimits:
     ) -> None:
         self.mcp, self.rest = mcp, rest
         self.wrong_keys: WrongKeys | None = None
-        """Set where the operator's own keys are checked, which may be short enough to be guessed."""
+        """Set if the operator's keys are checked, because an operator may choose a key that can be guessed."""
         self._storage, self._clock = storage, clock
         self._fallback = storage if isinstance(storage, MemoryRateLimitStorage) else MemoryRateLimitStorage(clock)
 
@@ -85,35 +85,35 @@ class RateLimits:
         rest = _make_table(
             (RateClass.QUERY, "query", query), (RateClass.LIST, "list", query), (RateClass.RESOURCE, "resource", query)
         )
-        book = open_storage(settings.rate_limit_storage, settings.data)
-        limits = cls({**shared, **mcp}, {**shared, **rest}, book)
+        storage = open_storage(settings.rate_limit_storage, settings.data)
+        limits = cls({**shared, **mcp}, {**shared, **rest}, storage)
         limits.wrong_keys = WrongKeys.from_settings(settings)
         return limits
 
     @classmethod
     def for_authentication(cls, settings: Settings) -> RateLimits:
-        """Only the limit on registering, logging in and wrong keys, counted in memory."""
+        """Limit only registrations, logins and wrong keys, with counters in memory."""
         table = _make_table((RateClass.AUTHENTICATION, "authentication", settings.auth_rate_limit))
         return cls(table, table, MemoryRateLimitStorage())
 
     async def acquire(self, table: LimitTable, caller_key: str | None, rate: RateClass) -> Allowance | None:
-        """Take one from an allowance; None for whoever has no limit. Raises RateLimited when it is used up."""
-        given = table.get(rate)
-        if given is None or caller_key is None:
+        """Count one call; return None if it has no limit, and raise RateLimited if the limit is reached."""
+        entry = table.get(rate)
+        if entry is None or caller_key is None:
             return None
-        item = _parse_limit(*given)
+        item = _parse_limit(*entry)
         if self._storage is self._fallback:
             return self._acquire_from(self._storage, item, caller_key)
         try:
             return await anyio.to_thread.run_sync(self._acquire_from, self._storage, item, caller_key)
         except StorageFailed as error:
-            log.warning("allowances are counted in memory, since their storage fails: %s", error)
+            log.warning("the rate limit storage failed, counting in memory: %s", error)
             return self._acquire_from(self._fallback, item, caller_key)
 
-    def _acquire_from(self, book: RateLimitStorage, item: RateLimitItem, who: str) -> Allowance:
-        key, window = item.key_for(who), item.get_expiry()
-        taken = book.acquire_entry(key, item.amount, window)
-        oldest, spent = book.get_moving_window(key, item.amount, window)
+    def _acquire_from(self, storage: RateLimitStorage, item: RateLimitItem, caller_key: str) -> Allowance:
+        key, window = item.key_for(caller_key), item.get_expiry()
+        taken = storage.acquire_entry(key, item.amount, window)
+        oldest, spent = storage.get_moving_window(key, item.amount, window)
         ends = oldest + window
         if not taken:
             raise _rate_limit_error(item.amount, ends, self._clock())
@@ -125,13 +125,13 @@ class RateLimits:
 
 
 def _make_table(*rows: tuple[RateClass, str, str]) -> dict[RateClass, tuple[str, str]]:
-    """Each limit counts under a name of its own, so that two of the same size stay two."""
+    """Build a table of limits; the names keep equal limits of different classes apart."""
     return {rate: (name, limit) for rate, name, limit in rows if limit != "off"}
 
 
 @lru_cache(64)
 def _parse_limit(name: str, limit: str) -> RateLimitItem:
-    from limits import parse  # takes longer to import than all else here, and only those who have limits need it
+    from limits import parse  # slow import, needed only if a caller has a limit
 
     item = parse(limit)
     item.namespace = name
@@ -150,7 +150,7 @@ def _rate_limit_error(limit: int, ends: float, now: float) -> RateLimited:
 
 
 def rate_limit_headers(error: RateLimited) -> dict[str, str]:
-    """What the head of a 429 says."""
+    """Return the rate limit headers of a 429 response."""
     details = error.details
     named = {"x-ratelimit-limit": "limit", "x-ratelimit-reset": "reset", "retry-after": "retry_after"}
     known = {header: str(details[name]) for header, name in named.items() if name in details}
@@ -158,26 +158,26 @@ def rate_limit_headers(error: RateLimited) -> dict[str, str]:
 
 
 def allowance_key_of(caller: Caller) -> str | None:
-    """Whose allowance a call draws on; the local owner and the operator's key have no limit."""
+    """Return the rate limit key of an account; None for the local owner and the operator's key, which have no limit."""
     return format_caller_id(caller) if caller.kind is CallerKind.ACCOUNT else None
 
 
 def address_key_of(scope: Scope) -> str | None:
-    """The purse of whoever shows no account: their address. The operator's key has no limit."""
+    """Return the rate limit key of the client's address; None for the operator's key, which has no limit."""
     if caller_of(scope).kind is CallerKind.KEY:
         return None
     return f"address:{address_of(scope)}"
 
 
 def address_of(scope: Scope) -> str:
-    """The address that a request is counted by."""
+    """Return the client's address, or its network for IPv6."""
     client = scope.get("client")
     return network_of(client[0]) if client else "unknown"
 
 
 @lru_cache(1024)
 def network_of(host: str) -> str:
-    """Whom an address belongs to: itself in IPv4, its network of 64 bits in IPv6."""
+    """Return the address itself for IPv4 and its /64 network for IPv6."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Writes answers and errors as JSON; the routes of contract 001 carry its error codes."""
+"""Responses in JSON for results and errors; errors of contract 001's routes carry its error codes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from knowledge.surfaces.http.rate_limits import rate_limit_headers
 from knowledge.wire import dump_error, dump_json
 
 STREAM_PATH = "/api/v1/mcp/query/stream"
-"""Contract 001's query as server-sent events; its errors are events too."""
+"""Contract 001's query as server-sent events; its errors are sent as events too."""
 MANAGER_PATHS = ("/api/v1/user", "/api/v1/corpuses", "/api/v1/admin")
 """Routes whose errors carry the codes of contract 001."""
 
@@ -20,10 +20,10 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
 def json_response(shape: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """The answer of a route: a dataclass of the model or of the wire, or a mapping that is JSON already."""
+    """Build a JSON response from a dataclass of `model` or `wire`, or from a mapping of JSON values."""
     if not isinstance(shape, Mapping):
         return Response(dump_json(shape), status, headers, "application/json")
-    # A message may hold half a surrogate pair, which UTF-8 cannot carry.
+    # "replace", because a message may contain a lone surrogate, which UTF-8 cannot encode.
     content = _ENCODER.encode(shape).encode("utf-8", "replace")
     return Response(content, status, headers, "application/json")
 
@@ -33,9 +33,9 @@ def json_error_response(error: KnowledgeError) -> Response:
 
 
 def error_response(path: str, error: KnowledgeError) -> Response:
-    """Write an error as the route at this path does: as JSON, with the codes of contract 001, or as an event."""
+    """Build the error response for a path: JSON, JSON with the codes of contract 001, or a server-sent event."""
     if path == STREAM_PATH:
-        from knowledge.surfaces.http.sse import error_event_response  # imports this module
+        from knowledge.surfaces.http.sse import error_event_response  # sse imports this module
 
         return error_event_response(error)
     response = json_error_response(error)

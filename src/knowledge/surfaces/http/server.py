@@ -1,4 +1,4 @@
-"""Serving an application over HTTP: the address is taken first and told, and a stop finishes what is being answered."""
+"""The HTTP server: opens the sockets first, then serves with uvicorn until a signal, with graceful shutdown."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from knowledge.surfaces.http.logs import RequestLog
 from knowledge.surfaces.http.rate_limits import RateLimits
 
 STOP_SECONDS = 10
-"""Graceful shutdown: how long requests in flight may take after a stop signal."""
+"""Graceful shutdown: seconds that requests in flight may take after a stop signal."""
 MAX_WEBSOCKET_BYTES = 4 << 20
-"""The largest message of a WebSocket: as much as a request over HTTP may hold."""
+"""The same limit as for an MCP request over HTTP."""
 LISTEN_BACKLOG = 2048
-"""How many connections the kernel keeps until they are accepted."""
+"""Connections that the kernel queues until they are accepted."""
 ACCEPTS_PER_LOOP = 16
-"""How many of them are accepted before others are looked at; asyncio logs each that fails for want of descriptors."""
+"""Connections accepted per loop iteration; asyncio logs every one that fails for lack of file descriptors."""
 TICKS_PER_SWEEP = 5
-"""Uvicorn ticks ten times a second."""
+"""Uvicorn ticks ten times a second, so overdue connections are closed twice a second."""
 STOP_SIGNALS = [signal.SIGINT, signal.SIGTERM]
 if sys.platform == "win32":
     STOP_SIGNALS.append(signal.SIGBREAK)
@@ -46,7 +46,7 @@ if sys.platform == "win32":
 def wrap_in_guard_and_log(
     app: ASGIApp, settings: Settings, authenticator: Authenticator | None = None, rates: RateLimits | None = None
 ) -> ASGIApp:
-    """The application as the world meets it: behind its guard, and every request in the log."""
+    """Wrap an application in the guard and the request log."""
     return RequestLog(wrap_in_guard(app, settings, authenticator, rates))
 
 
@@ -62,9 +62,9 @@ class ServerAddress:
 
 
 class HttpServer(uvicorn.Server):
-    """Uvicorn, except that a signal ends it and then lets the program go on to close what it opened.
+    """Uvicorn's server without re-raising the stop signal, so that the program can close the engine afterwards.
 
-    Only one server of a process listens to signals: the one that it was started for.
+    A process may run a second server for engine.json; only the main one handles signals.
     """
 
     def __init__(self, config: uvicorn.Config, connections: Connections, *, signals: bool) -> None:
@@ -85,13 +85,13 @@ class HttpServer(uvicorn.Server):
                 signal.signal(number, handler)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002
-        """The first signal finishes what is being answered, a second one does not wait for that."""
+        """Shut down gracefully on the first signal, at once on the second."""
         self.force_exit = self.should_exit
         self.should_exit = True
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        for taken in sockets or []:  # asyncio has set it to ACCEPTED_AT_ONCE
+        for taken in sockets or []:  # asyncio has set the backlog to ACCEPTS_PER_LOOP
             taken.listen(LISTEN_BACKLOG)
 
     async def on_tick(self, counter: int) -> bool:
@@ -104,7 +104,7 @@ class HttpServer(uvicorn.Server):
 
 
 def open_sockets(host: str, port: int) -> list[socket.socket]:
-    """Take the address, before anything else is started; 0 takes any free port."""
+    """Bind all addresses of a host before anything else starts; port 0 picks a free one."""
     sockets: list[socket.socket] = []
     try:
         for family, kind, protocol, _, address in socket.getaddrinfo(
@@ -117,7 +117,7 @@ def open_sockets(host: str, port: int) -> list[socket.socket]:
             taken.close()
         raise Unavailable(
             f"Cannot listen on {host} port {port}: {error.strerror or error}",
-            hint="Choose another with --port, or stop the program that has it.",
+            hint="Choose another port with --port, or stop the program that uses this one.",
             host=host,
             port=port,
         ) from error
@@ -127,7 +127,7 @@ def open_sockets(host: str, port: int) -> list[socket.socket]:
 def _open_socket(family: int, kind: int, protocol: int, address: tuple[object, ...]) -> socket.socket:
     taken = socket.socket(family, kind, protocol)
     try:
-        if sys.platform != "win32":  # there it would let a second program share the port
+        if sys.platform != "win32":  # on Windows it would let a second program share the port
             taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             taken.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
@@ -164,7 +164,7 @@ def make_server(app: ASGIApp, limits: ConnectionLimits | None = None, *, signals
 async def serve_until_signal(
     app: ASGIApp, settings: Settings, host: str, port: int, on_listening: Callable[[ServerAddress], None] | None = None
 ) -> None:
-    """Answer until a signal asks to stop; returns when the last answer is out."""
+    """Serve until a stop signal; return when the last response is sent."""
     sockets = open_sockets(host, port)
     if on_listening is not None:
         on_listening(ServerAddress(host, sockets[0].getsockname()[1]))

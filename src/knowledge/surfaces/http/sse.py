@@ -1,4 +1,4 @@
-"""Server-sent events: each as it happens, a heart-beat where nothing does; a client who leaves ends the work."""
+"""Server-sent events with heartbeats; a disconnect of the client cancels the work."""
 
 from __future__ import annotations
 
@@ -29,41 +29,41 @@ EventProducer: TypeAlias = Callable[[Write], Awaitable[None]]
 
 
 def error_event_response(error: KnowledgeError) -> Response:
-    """A refusal before the first event: the HTTP status, and one event that says why."""
+    """Build the response for an error before the first event: its HTTP status and one error event."""
     headers = {**error_headers(error), **STREAM_HEADERS, "x-mcp-error-code": find_wording(error).code}
     return Response(encode_event(make_error_event(error)), error.status, headers, MEDIA_TYPE)
 
 
 def encode_event(event: Json) -> bytes:
-    # Escaped, since a passage may hold half a surrogate pair; and a line is ended by more characters than one thinks.
+    # ASCII-escaped, because a chunk may contain a lone surrogate or a Unicode line separator.
     return f"data: {json.dumps(event)}\n\n".encode()
 
 
 class EventStreamResponse(Response):
-    """What the work writes, as it writes it. An error ends the stream as its last event, or is the whole answer."""
+    """Streams the events that `work` writes; an error is the last event, or the whole response if it is the first."""
 
     media_type = MEDIA_TYPE
 
     def __init__(self, work: EventProducer) -> None:
         super().__init__(headers=STREAM_HEADERS)
-        del self.headers["content-length"]  # nobody knows it yet
+        del self.headers["content-length"]  # unknown until the stream ends
         self._produce = work
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        line = _EventWriter(self, send)
+        writer = _EventWriter(self, send)
         async with anyio.create_task_group() as group:
             group.start_soon(cancel_on_disconnect, receive, group.cancel_scope)
-            group.start_soon(line.send_heartbeats)
+            group.start_soon(writer.send_heartbeats)
             try:
-                await self._produce(line.write)
-                await line.finish()
+                await self._produce(writer.write)
+                await writer.finish()
             except Exception as error:
-                await line.send_error(_to_knowledge_error(error), scope, receive)
+                await writer.send_error(_to_knowledge_error(error), scope, receive)
             group.cancel_scope.cancel()
 
 
 class _EventWriter:
-    """The way to one client; its head goes out with the first event."""
+    """Writes events to one client; sends the response head with the first event."""
 
     def __init__(self, response: Response, send: Send) -> None:
         self._response, self._send = response, send
@@ -99,5 +99,5 @@ class _EventWriter:
 def _to_knowledge_error(error: Exception) -> KnowledgeError:
     if isinstance(error, KnowledgeError):
         return error
-    log.error("The stream failed", exc_info=error)
-    return Internal("The query failed because of a fault in the server")
+    log.error("the event stream failed", exc_info=error)
+    return Internal("The query failed because of an internal server error")

@@ -1,4 +1,4 @@
-"""What toolsets keep for as long as a server lives, made for one engine."""
+"""Services that toolsets keep for the lifetime of a server, such as staged uploads."""
 
 from __future__ import annotations
 

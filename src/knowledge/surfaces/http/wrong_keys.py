@@ -1,4 +1,4 @@
-"""How many different wrong keys each address has shown: limits how fast the operator's key can be guessed."""
+"""Limits brute-force guessing: counts the different wrong keys from each address."""
 
 from __future__ import annotations
 
@@ -17,10 +17,7 @@ MAX_KEYS_PER_ADDRESS = 1000
 
 
 class WrongKeys:
-    """Limits brute-force guessing of the operator's key per address.
-
-    In memory, for one process; the address that was added first is forgotten when there are too many.
-    """
+    """The wrong keys from each address, in memory; evicts the oldest address beyond MAX_ADDRESSES."""
 
     def __init__(self, limit: str, clock: Callable[[], float] = time.time) -> None:
         self._limit_text, self._clock = limit, clock
@@ -28,20 +25,20 @@ class WrongKeys:
 
     @classmethod
     def from_settings(cls, settings: Settings) -> WrongKeys | None:
-        """As many as AUTH_RATE_LIMIT allows; None where it is off."""
+        """Use AUTH_RATE_LIMIT as the limit; None if it is off."""
         return None if settings.auth_rate_limit == "off" else cls(settings.auth_rate_limit)
 
     @cached_property
     def _limit(self) -> tuple[int, int]:
-        """How many keys in how many seconds."""
-        from limits import parse  # takes long to import, and only those who show wrong keys need it
+        """Number of keys, and the window in seconds."""
+        from limits import parse  # slow import, needed only after a wrong key
 
         item = parse(self._limit_text)
         return min(item.amount, MAX_KEYS_PER_ADDRESS), item.get_expiry()
 
     def add(self, address: str, key: str) -> None:
         seen = self._recent_keys(address)
-        if len(seen) < self._limit[0]:  # beyond that nothing more is to be known of this address
+        if len(seen) < self._limit[0]:  # at the limit more keys change nothing
             digest = hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()[:8]
             seen.setdefault(digest, self._clock())
             self._keys_by_address[address] = seen
@@ -59,7 +56,8 @@ class WrongKeys:
         ends = min(seen.values()) + window
         wait = max(1, math.ceil(ends - self._clock()))
         raise RateLimited(
-            f"This address has shown {limit} different wrong keys. The operator's key is refused from it for a while.",
+            f"Too many wrong API keys: this address has tried {limit} different ones, "
+            "so the operator's key is not accepted from it",
             hint=f"Wait {wait} s. Keys of accounts, the command line and stdio are not affected.",
             retry_after=wait,
             limit=limit,

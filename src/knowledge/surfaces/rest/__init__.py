@@ -1,4 +1,4 @@
-"""The engine's REST API, one file for each resource."""
+"""The REST API, one module per resource."""
 
 from knowledge.surfaces.rest.app import make_rest_app
 from knowledge.surfaces.rest.framework.dependencies import EngineFor

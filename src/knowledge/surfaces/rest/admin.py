@@ -1,4 +1,4 @@
-"""For the local owner and admins: which corpora everybody may read, and the accounts."""
+"""Routes for the local owner and admins: approval of corpora, and accounts."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from knowledge.wire.mcp_sessions import (
 
 router = APIRouter(tags=["admin"], prefix="/admin")
 
-Username = Annotated[str, Path(description="Its username; case does not matter.")]
+Username = Annotated[str, Path(description="Username of the account; case-insensitive.")]
 
 
 @router.get("/corpuses/pending")
 async def pending(engine: CallerEngine) -> ResponseModel[CorpusesShape]:
-    """List the public corpora that wait for approval."""
+    """List public corpora that wait for approval."""
     found = await engine.corpora.list_pending()
     return CorpusesShape.from_page(ResultPage(tuple(found), len(found), 1, max(1, len(found))))
 
 
 @router.post("/corpuses/{id}/approve", responses=errors(404))
 async def approve(id: CorpusId, engine: CallerEngine) -> ResponseModel[CorpusShape]:
-    """Let everybody read a public corpus."""
+    """Approve a public corpus, so that every account can read it."""
     return CorpusShape.from_collection(await engine.corpora.approve(id))
 
 
 @router.post("/corpuses/{id}/revoke", responses=errors(404))
 async def revoke(id: CorpusId, engine: CallerEngine) -> ResponseModel[CorpusShape]:
-    """Take the approval back, from this moment on."""
+    """Revoke the approval of a corpus; takes effect at once."""
     return CorpusShape.from_collection(await engine.corpora.revoke_approval(id))
 
 
@@ -51,19 +51,19 @@ async def accounts(engine: CallerEngine) -> ResponseModel[AccountsShape]:
 
 @router.post("/users", status_code=201, responses=errors(409, 415))
 async def add(body: NewAccountBody, engine: CallerEngine) -> ResponseModel[Account]:
-    """Make an account, also where registration is closed; only the operator makes one with the name of an admin."""
+    """Create an account, also if registration is off; only the operator can create one with an admin's name."""
     return await engine.accounts.add(body.username, body.password)
 
 
 @router.patch("/users/{username}", responses=errors(404, 415))
 async def disable(username: Username, body: AccountEditBody, engine: CallerEngine) -> ResponseModel[Account]:
-    """Let an account in no more, or again; what it owns stays."""
+    """Disable or enable an account; its documents are kept."""
     return await engine.accounts.disable(username, body.is_disabled)
 
 
 @router.delete("/users/{username}", responses=errors(404))
 async def remove(username: Username, engine: CallerEngine) -> ResponseModel[RemovalResult]:
-    """Remove an account with everything that it owns."""
+    """Delete an account with its documents, collections and keys."""
     return await engine.accounts.remove(username)
 
 
@@ -71,7 +71,7 @@ async def remove(username: Username, engine: CallerEngine) -> ResponseModel[Remo
 async def issue_key(
     username: Username, engine: CallerEngine, body: Annotated[NewKeyBody, Body(default_factory=NewKeyBody)]
 ) -> ResponseModel[IssuedKeyShape]:
-    """Make a key for an account; it is shown this once. For the operator alone."""
+    """Create an API key for an account; the key is shown only once. Operator only."""
     return IssuedKeyShape.from_issued(await engine.accounts.issue_key(username, body.name, body.parse_expiry()))
 
 

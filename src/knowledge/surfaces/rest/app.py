@@ -1,4 +1,4 @@
-"""The REST application over an engine. Keys, hosts and logs are put around it where it is served."""
+"""The FastAPI application of the REST API; `surfaces/http` adds authentication, host checks and the request log."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from knowledge.surfaces.rest import admin, collections, corpora, crawls, documen
 from knowledge.surfaces.rest.framework.dependencies import Context, EngineFor, check_request
 from knowledge.surfaces.rest.framework.errors import add_error_handlers
 from knowledge.surfaces.rest.framework.middleware import PREFIX, RestMiddleware
-from knowledge.surfaces.rest.framework.openapi import ALWAYS, describe, errors
+from knowledge.surfaces.rest.framework.openapi import COMMON_STATUSES, describe, errors
 
 DEFAULT_MAX_FILE_BYTES = 100 << 20
 DOCS_POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'"
-"""The page of the documentation reads /openapi.json and fetches nothing from anywhere else."""
+"""Content-Security-Policy of /docs, which only reads /openapi.json."""
 
 
 def make_rest_app(
@@ -33,7 +33,7 @@ def make_rest_app(
     rates: RateLimits | None = None,
     streaming: bool = True,
 ) -> FastAPI:
-    """Everything under /api/v1, and /health, /docs and /openapi.json beside it; the stream where 001 is served."""
+    """Build the application: /api/v1, /health, /docs and /openapi.json; `streaming` adds contract 001's stream."""
     context = Context(engine_for or engine.as_caller, ready or (lambda: True), max_file_bytes, rates)
     app = FastAPI(
         title="Knowledge Server",
@@ -53,7 +53,7 @@ def make_rest_app(
         admin.router, status.router,
     ]  # fmt: skip
     for router in [*routers, search.stream_router] if streaming else routers:
-        app.include_router(router, prefix=PREFIX, responses=errors(*ALWAYS))
+        app.include_router(router, prefix=PREFIX, responses=errors(*COMMON_STATUSES))
     app.include_router(status.health_router, prefix=PREFIX)
     app.add_api_route("/health", status.health, methods=["GET", "HEAD"], include_in_schema=False)
     app.add_route("/docs", docs_page, include_in_schema=False)

@@ -1,4 +1,4 @@
-"""Collections: list, make, show, change, remove."""
+"""Routes for collections."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ async def collections(engine: CallerEngine, wanted: Annotated[Listing, Query()])
 async def create(
     engine: CallerEngine, body: Annotated[NewCollectionBody, Body(default_factory=NewCollectionBody)]
 ) -> ResponseModel[Collection]:
-    """Make a collection; without a name it gets one from its title."""
+    """Create a collection; without a name, the name is made from the title."""
     return await engine.create_collection(body.to_new())
 
 
 @router.get("/{ref}", responses=errors(404))
 async def collection(ref: CollectionName, engine: CallerEngine) -> ResponseModel[Collection]:
-    """Show one collection, by name, number or UUID; `collection:NAME` is a name whatever it looks like."""
+    """Get a collection by name, id or UUID; `collection:NAME` is always a name, also if it looks like an id."""
     return await engine.collection(ref)
 
 
@@ -40,11 +40,11 @@ async def edit(
     engine: CallerEngine,
     body: Annotated[CollectionEditBody, Body(default_factory=CollectionEditBody)],
 ) -> ResponseModel[Collection]:
-    """Change a collection; what is not given stays as it is."""
+    """Update a collection; fields that are not sent are unchanged."""
     return await engine.edit_collection(ref, body.to_edit())
 
 
 @router.delete("/{ref}", responses=errors(404))
 async def remove(ref: CollectionName, engine: CallerEngine) -> ResponseModel[RemovalResult]:
-    """Remove a collection with everything that stands in it."""
+    """Delete a collection with its documents."""
     return await engine.remove_collection(ref)

@@ -1,4 +1,4 @@
-"""Corpora: curated collections, the files that go into them, and whom their owners let in."""
+"""Routes for corpora: curated collections with permissions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ router = APIRouter(tags=["corpuses"], prefix="/corpuses")
 
 @router.get("")
 async def corpora(engine: CallerEngine, wanted: Annotated[CorpusListing, Query()]) -> ResponseModel[CorpusesShape]:
-    """List the corpora that the caller may read: own, granted, and public ones that are approved."""
+    """List the corpora that the caller can read: own, shared, and approved public ones."""
     return CorpusesShape.from_page(
         await engine.corpora.list_page(wanted.category, wanted.approved_only, wanted.page, wanted.per_page)
     )
@@ -28,13 +28,13 @@ async def corpora(engine: CallerEngine, wanted: Annotated[CorpusListing, Query()
 async def create(
     engine: CallerEngine, body: Annotated[NewCorpusBody, Body(default_factory=NewCorpusBody)]
 ) -> ResponseModel[CorpusShape]:
-    """Make a corpus."""
+    """Create a corpus."""
     return CorpusShape.from_collection(await engine.corpora.create(body.to_new()))
 
 
 @router.get("/{id}", responses=errors(404))
 async def corpus(id: CorpusId, engine: CallerEngine) -> ResponseModel[CorpusShape]:
-    """Show one corpus."""
+    """Get a corpus."""
     return CorpusShape.from_collection(await engine.corpora.get(id))
 
 
@@ -42,13 +42,13 @@ async def corpus(id: CorpusId, engine: CallerEngine) -> ResponseModel[CorpusShap
 async def edit(
     id: CorpusId, engine: CallerEngine, body: Annotated[CorpusEditBody, Body(default_factory=CorpusEditBody)]
 ) -> ResponseModel[CorpusShape]:
-    """Change what a corpus says of itself; what is not given stays as it is."""
+    """Update the description of a corpus; fields that are not sent are unchanged."""
     return CorpusShape.from_collection(await engine.corpora.edit(id, body.to_edit()))
 
 
 @router.delete("/{id}", responses=errors(404))
 async def remove(id: CorpusId, engine: CallerEngine) -> ResponseModel[RemovalResult]:
-    """Remove a corpus with everything that stands in it."""
+    """Delete a corpus with its documents."""
     return await engine.corpora.remove(id)
 
 
@@ -56,25 +56,25 @@ async def remove(id: CorpusId, engine: CallerEngine) -> ResponseModel[RemovalRes
 async def upload(
     engine: CallerEngine, new: Annotated[NewNote | NewFile, Depends(read_corpus_file, scope="function")]
 ) -> ResponseModel[AcceptedShape]:
-    """Accept a file for a corpus; its job goes on after the answer."""
+    """Upload a file to a corpus; the response has the job that processes it."""
     return AcceptedShape.from_job(await engine.add(new))
 
 
 @router.get("/{id}/permissions", responses=errors(404))
 async def permissions(id: CorpusId, engine: CallerEngine) -> ResponseModel[PermissionsShape]:
-    """List whom the owner has let in."""
+    """List the permissions that the owner has granted."""
     return PermissionsShape(tuple(await engine.corpora.list_grants(id)))
 
 
 @router.post("/{id}/permissions", responses=errors(404, 415))
 async def grant(id: CorpusId, body: GrantBody, engine: CallerEngine) -> ResponseModel[PermissionsShape]:
-    """Let another account read the corpus, or write to it."""
+    """Grant another account permission to read the corpus or to write to it."""
     await engine.corpora.grant(id, body.username, body.permission)
     return PermissionsShape(tuple(await engine.corpora.list_grants(id)))
 
 
 @router.delete("/{id}/permissions", responses=errors(404, 415))
 async def revoke(id: CorpusId, body: GrantBody, engine: CallerEngine) -> ResponseModel[PermissionsShape]:
-    """Let an account in no more, from this moment on."""
+    """Revoke the permission of an account; takes effect at once."""
     await engine.corpora.revoke_grant(id, body.username)
     return PermissionsShape(tuple(await engine.corpora.list_grants(id)))

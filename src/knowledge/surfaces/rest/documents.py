@@ -1,4 +1,4 @@
-"""Documents and notes: list, show, fetch, change, remove."""
+"""Routes for documents and notes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from knowledge.engine.api import Engine
 from knowledge.errors import ConfirmationRequired
 from knowledge.model import DEFAULT_COLLECTION, CollectionRef, Original, Ref, RemovalResult
 from knowledge.surfaces.rest.framework.dependencies import CallerEngine
-from knowledge.surfaces.rest.framework.openapi import BYTES, Id, ResponseModel, errors
+from knowledge.surfaces.rest.framework.openapi import FILE_RESPONSE, Id, ResponseModel, errors
 from knowledge.wire import (
     ChunkRange,
     DocumentEditBody,
@@ -28,21 +28,23 @@ from knowledge.wire import (
 
 router = APIRouter()
 
-HARMLESS = ("application/pdf", "text/plain", "text/csv", "text/markdown", "application/json", "image/png", "image/jpeg")
-"""Types that a browser runs nothing of; every other file is only so many bytes to it."""
+SAFE_MEDIA_TYPES = (
+    "application/pdf", "text/plain", "text/csv", "text/markdown", "application/json", "image/png", "image/jpeg",
+)  # fmt: skip
+"""Media types without scripts; other files are sent as application/octet-stream, which prevents stored XSS."""
 
 
 @router.get("/documents", tags=["documents"], responses=errors(404))
 async def documents(engine: CallerEngine, wanted: Annotated[DocumentListing, Query()]) -> ResponseModel[DocumentsShape]:
-    """List the documents."""
+    """List documents."""
     return DocumentsShape.from_page(await engine.documents(wanted.to_filter()))
 
 
 @router.delete("/documents", tags=["documents"])
 async def clear(engine: CallerEngine, confirm: Annotated[bool, Query()] = False) -> ResponseModel[RemovalResult]:
-    """Remove every document; `confirm=true` says that this is meant."""
+    """Delete all documents; needs `confirm=true`."""
     if not confirm:
-        raise ConfirmationRequired("This removes every document", hint="Add confirm=true to do it.")
+        raise ConfirmationRequired("This deletes all documents", hint="Add confirm=true to confirm it.")
     return await engine.clear()
 
 
@@ -50,7 +52,7 @@ async def clear(engine: CallerEngine, confirm: Annotated[bool, Query()] = False)
 async def document(
     id: Id, engine: CallerEngine, part: Annotated[ChunkRange, Query()]
 ) -> ResponseModel[DocumentWithChunksShape]:
-    """Show one document, by its number or UUID, with its passages."""
+    """Get a document by id or UUID, with its passages."""
     found = await engine.document(id)
     nothing = part.chunk_limit == 0
     chunks = [] if nothing else await engine.chunks(id, part.chunk_offset, part.chunk_limit)
@@ -58,10 +60,13 @@ async def document(
 
 
 @router.get(
-    "/documents/{id}/file", tags=["documents"], response_class=StreamingResponse, responses={**BYTES, **errors(404)}
+    "/documents/{id}/file",
+    tags=["documents"],
+    response_class=StreamingResponse,
+    responses={**FILE_RESPONSE, **errors(404)},
 )
 async def file(id: Id, engine: CallerEngine) -> StreamingResponse:
-    """Fetch the original bytes."""
+    """Download the original file."""
     original = await engine.original(id)
     return StreamingResponse(pieces(original), headers=file_headers(original.filename, original.size))
 
@@ -70,7 +75,7 @@ async def file(id: Id, engine: CallerEngine) -> StreamingResponse:
 async def edit(
     id: Id, engine: CallerEngine, body: Annotated[DocumentEditBody, Body(default_factory=DocumentEditBody)]
 ) -> ResponseModel[DocumentShape]:
-    """Change title, address, metadata, tags or collection; what is not given stays as it is."""
+    """Update title, URL, metadata, tags or collection; fields that are not sent are unchanged."""
     return DocumentShape.from_document(await engine.edit(id, body.to_edit()))
 
 
@@ -78,12 +83,12 @@ async def edit(
 async def tags(
     id: Id, engine: CallerEngine, body: Annotated[TagsBody, Body(default_factory=TagsBody)]
 ) -> ResponseModel[DocumentShape]:
-    """Add tags and remove others; a `collection:NAME` among them moves the document."""
-    return DocumentShape.from_document(await engine.edit(id, body.to_edit(await _destination(engine, id, body))))
+    """Add and remove tags; the tag `collection:NAME` moves the document."""
+    return DocumentShape.from_document(await engine.edit(id, body.to_edit(await _find_target(engine, id, body))))
 
 
-async def _destination(engine: Engine, ref: Ref, body: TagsBody) -> CollectionRef | None:
-    """Where the tags move the document; one that only loses its collection goes to the default."""
+async def _find_target(engine: Engine, ref: Ref, body: TagsBody) -> CollectionRef | None:
+    """Return the collection that the tags move the document to; the default if its collection tag is removed."""
     target = body.find_new_collection()
     if target is not None or not body.find_removed_collections():
         return target
@@ -93,13 +98,13 @@ async def _destination(engine: Engine, ref: Ref, body: TagsBody) -> CollectionRe
 
 @router.delete("/documents/{id}", tags=["documents"], responses=errors(404))
 async def remove(id: Id, engine: CallerEngine) -> ResponseModel[RemovalResult]:
-    """Remove one document with everything that was made from it."""
+    """Delete a document with its passages and its original."""
     return await engine.remove(id)
 
 
 @router.patch("/notes/{id}", tags=["notes"], responses=errors(404, 409, 415))
 async def update(id: Id, body: NoteBody, engine: CallerEngine) -> ResponseModel[DocumentShape]:
-    """Give a note another text; answered when it can be found."""
+    """Replace the text of a note; the response is sent when the new text is searchable."""
     return DocumentShape.from_document(await engine.update_note(id, body.text))
 
 
@@ -109,13 +114,13 @@ async def pieces(original: Original) -> AsyncIterator[bytes]:
 
 
 def file_headers(filename: str, size: int) -> dict[str, str]:
-    """Saved by a browser and never shown by it, under a name that every browser reads."""
+    """Return the headers of a download: always an attachment, with the filename in ASCII and in UTF-8 (RFC 6266)."""
     plain = "".join(
         letter if letter.isascii() and letter.isprintable() and letter not in '"\\%' else "_" for letter in filename
     )
     media_type = mimetypes.guess_type(filename)[0]
     return {
-        "Content-Type": media_type if media_type in HARMLESS else "application/octet-stream",
+        "Content-Type": media_type if media_type in SAFE_MEDIA_TYPES else "application/octet-stream",
         "Content-Length": str(size),
         "Content-Disposition": f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(filename, safe='')}",
         "X-Content-Type-Options": "nosniff",

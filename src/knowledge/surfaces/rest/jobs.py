@@ -1,4 +1,4 @@
-"""POST /jobs takes a file or a note in; the others watch the work and steer it."""
+"""Routes for jobs: POST /jobs adds a file or a note, the others list, cancel and retry jobs."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ router = APIRouter(tags=["jobs"], prefix="/jobs")
 async def add(
     engine: CallerEngine, new: Annotated[NewNote | NewFile, Depends(read_note_or_file, scope="function")]
 ) -> ResponseModel[AcceptedShape]:
-    """Accept a file or a note; its job goes on after the answer. The same bytes again are a duplicate (409)."""
+    """Add a file or a note; the response has the job that processes it. Known bytes are a duplicate (409)."""
     return AcceptedShape.from_job(await engine.add(new))
 
 
 @router.get("")
 async def jobs(engine: CallerEngine, wanted: Annotated[JobListing, Query()]) -> ResponseModel[JobsShape]:
-    """List the jobs, newest first."""
+    """List jobs, newest first."""
     return JobsShape.from_page(await engine.jobs(wanted.to_filter()))
 
 
 @router.get("/{id}", responses=errors(404))
 async def job(id: Id, engine: CallerEngine) -> ResponseModel[Job]:
-    """Show one job, by its number or UUID."""
+    """Get a job by id or UUID."""
     return await engine.job(id)
 
 
 @router.post("/{id}/cancel", responses=errors(404, 409))
 async def cancel(id: Id, engine: CallerEngine) -> ResponseModel[Job]:
-    """Stop a job; what it had done is taken back."""
+    """Cancel a job and undo its changes."""
     return await engine.cancel(id)
 
 

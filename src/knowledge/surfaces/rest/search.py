@@ -1,4 +1,4 @@
-"""POST /search, and contract 001's query as server-sent events, collection after collection."""
+"""Routes for search: POST /search, and contract 001's query as server-sent events."""
 
 from __future__ import annotations
 
@@ -10,7 +10,13 @@ from starlette.responses import StreamingResponse
 
 from knowledge.surfaces.http.sse import MEDIA_TYPE, EventStreamResponse
 from knowledge.surfaces.rest.framework.dependencies import CallerEngine
-from knowledge.surfaces.rest.framework.openapi import ALWAYS, MEANINGS, OpenApi, ResponseModel, errors
+from knowledge.surfaces.rest.framework.openapi import (
+    COMMON_STATUSES,
+    STATUS_DESCRIPTIONS,
+    OpenApi,
+    ResponseModel,
+    errors,
+)
 from knowledge.toolsets.arguments import parse_arguments
 from knowledge.toolsets.manager.fan_out import check_query
 from knowledge.toolsets.manager.stream import stream_query
@@ -21,18 +27,18 @@ router = APIRouter(tags=["search"])
 stream_router = APIRouter(tags=["search"])
 
 [QUERY] = [tool for tool in tools.tools if tool.name == "query_knowledge"]
-"""What the stream takes is what the tool takes."""
+"""The stream has the same parameters as the tool."""
 QUERY_BODY: OpenApi = {"requestBody": {"required": True, "content": {"application/json": {"schema": QUERY.schema}}}}
 EVENT: OpenApi = {"type": "object", "properties": {"data": {"type": "string", "description": "JSON."}}}
 EVENTS: dict[int | str, OpenApi] = {
-    status: {"description": MEANINGS.get(status, "The events."), "content": {MEDIA_TYPE: {"schema": EVENT}}}
-    for status in (200, 415, *ALWAYS)
+    status: {"description": STATUS_DESCRIPTIONS.get(status, "The events."), "content": {MEDIA_TYPE: {"schema": EVENT}}}
+    for status in (200, 415, *COMMON_STATUSES)
 }
 
 
 @router.post("/search", responses=errors(404, 415))
 async def search(body: SearchBody, engine: CallerEngine) -> ResponseModel[AnswerShape]:
-    """Find the passages that answer a question, best first."""
+    """Search for passages, best first."""
     return AnswerShape.from_answer(await engine.search(body.to_query()), body.query)
 
 
@@ -42,7 +48,7 @@ async def search(body: SearchBody, engine: CallerEngine) -> ResponseModel[Answer
 async def query_stream(
     engine: CallerEngine, arguments: Annotated[dict[str, Any], Body(default_factory=dict)]
 ) -> EventStreamResponse:
-    """Search collection after collection, and stream what each answers as server-sent events."""
+    """Search one collection after another and stream the results of each as server-sent events."""
     given = parse_arguments(QUERY.arguments, arguments)
     check_query(given["query"])
     return EventStreamResponse(partial(stream_query, engine, **given))

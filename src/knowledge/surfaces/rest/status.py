@@ -1,4 +1,4 @@
-"""Health and status, and the verbs that look after what is kept."""
+"""Routes for health, status and maintenance."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from starlette.responses import StreamingResponse
 from knowledge import __version__
 from knowledge.surfaces.rest.documents import file_headers, pieces
 from knowledge.surfaces.rest.framework.dependencies import AppContext, CallerEngine
-from knowledge.surfaces.rest.framework.openapi import BYTES, ResponseModel, errors
+from knowledge.surfaces.rest.framework.openapi import FILE_RESPONSE, ResponseModel, errors
 from knowledge.wire import FindingsShape, HealthShape, ReindexBody, StatusShape
 
 router = APIRouter(tags=["status"])
@@ -19,7 +19,7 @@ health_router = APIRouter(tags=["status"])
 
 @health_router.get("/health", responses={503: {"model": HealthShape, "description": "Starting."}})
 async def health(context: AppContext, response: Response) -> ResponseModel[HealthShape]:
-    """Say whether requests can be answered: 503 while starting, then 200."""
+    """Check whether the server can answer requests: 503 while it starts, then 200."""
     if not context.ready():
         response.status_code = 503
         return {"status": "starting"}
@@ -28,13 +28,13 @@ async def health(context: AppContext, response: Response) -> ResponseModel[Healt
 
 @router.get("/status")
 async def status(engine: CallerEngine) -> ResponseModel[StatusShape]:
-    """Show what the engine holds, what it is doing, and what is wrong with it."""
+    """Get the status of the engine: number of documents, running jobs, model, problems."""
     return StatusShape.from_status(await engine.status())
 
 
 @router.post("/verify")
 async def verify(engine: CallerEngine) -> ResponseModel[FindingsShape]:
-    """Compare the store, the index and the files."""
+    """Check that store, index and files are consistent."""
     return FindingsShape.from_findings(await engine.verify())
 
 
@@ -42,16 +42,16 @@ async def verify(engine: CallerEngine) -> ResponseModel[FindingsShape]:
 async def reindex(
     engine: CallerEngine, body: Annotated[ReindexBody, Body(default_factory=ReindexBody)]
 ) -> ResponseModel[HealthShape]:
-    """Build the index again from the store, and answer when it serves.
+    """Rebuild the index from the store; the response is sent when the new index is in use.
 
-    With a model, the answer comes when its vectors are being made; `model.next` of the status tells how many are left.
+    With a model, the response is sent when embedding starts; `model.next` of the status has the remaining number.
     """
     await engine.reindex(body.model)
     return {"status": "started" if body.model else "done"}
 
 
-@router.get("/backup", response_class=StreamingResponse, responses=BYTES)
+@router.get("/backup", response_class=StreamingResponse, responses=FILE_RESPONSE)
 async def backup(engine: CallerEngine) -> StreamingResponse:
-    """Fetch everything as one archive, of one moment. For the operator alone."""
+    """Download a consistent backup of all data as one archive. Operator only."""
     archive = await engine.backup()
     return StreamingResponse(pieces(archive), headers=file_headers(archive.filename, archive.size))

@@ -1,4 +1,4 @@
-"""Accounts for those who have them: register, log in, keys, password, and leaving."""
+"""Routes for the caller's own account: registration, login, API keys, password, deletion."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ router = APIRouter(tags=["accounts"], prefix="/user")
 
 @router.post("/register", status_code=201, responses=errors(409, 415))
 async def register(body: CredentialsBody, engine: CallerEngine) -> ResponseModel[Account]:
-    """Make an account; not with the name of an admin. Needs no key."""
+    """Register an account; the names of admins are reserved. Needs no key."""
     return await engine.accounts.register(body.username, body.password)
 
 
@@ -27,33 +27,33 @@ async def register(body: CredentialsBody, engine: CallerEngine) -> ResponseModel
 async def login(
     request: Request, body: CredentialsBody, context: AppContext, engine: CallerEngine
 ) -> ResponseModel[IssuedKeyShape]:
-    """Get a new key for a name and its password, which expires. Needs no key."""
+    """Log in with username and password; the response has a new API key, which expires. Needs no key."""
     await charge_username(context.rates, request.scope, body.username)
     return IssuedKeyShape.from_issued(await engine.accounts.login(body.username, body.password))
 
 
 @router.get("", responses=errors(404))
 async def account(engine: CallerEngine) -> ResponseModel[Account]:
-    """Show whose key this is."""
+    """Get the account of the caller's key."""
     return await engine.accounts.me()
 
 
 @router.delete("", responses=errors(404, 415))
 async def leave(body: DeleteAccountBody, engine: CallerEngine) -> ResponseModel[RemovalResult]:
-    """Delete the account with everything that it owns; the password says that this is meant."""
+    """Delete the account with its documents, collections and keys; needs the password."""
     return await engine.accounts.delete_me(body.password)
 
 
 @router.put("/password", responses=errors(404, 415))
 async def password(body: PasswordBody, engine: CallerEngine) -> ResponseModel[DoneShape]:
-    """Change the password; the keys of all logins are revoked, and those made under /user/api-keys stay."""
+    """Change the password; revokes the keys of logins and keeps those created under /user/api-keys."""
     await engine.accounts.change_password(body.old_password, body.new_password)
     return {"status": "done"}
 
 
 @router.get("/api-keys", responses=errors(404))
 async def api_keys(engine: CallerEngine) -> ResponseModel[ApiKeysShape]:
-    """List the account's keys, without their secrets."""
+    """List the account's API keys, without their secrets."""
     return ApiKeysShape(tuple(await engine.accounts.list_keys()))
 
 
@@ -61,12 +61,12 @@ async def api_keys(engine: CallerEngine) -> ResponseModel[ApiKeysShape]:
 async def create_key(
     engine: CallerEngine, body: Annotated[NewKeyBody, Body(default_factory=NewKeyBody)]
 ) -> ResponseModel[IssuedKeyShape]:
-    """Make another key; it is shown this once."""
+    """Create an API key; the key is shown only once."""
     return IssuedKeyShape.from_issued(await engine.accounts.create_key(body.name, body.parse_expiry()))
 
 
 @router.delete("/api-keys/{id}", responses=errors(404))
 async def revoke_key(id: KeyId, engine: CallerEngine) -> ResponseModel[DoneShape]:
-    """Revoke a key, from this moment on."""
+    """Revoke an API key; takes effect at once."""
     await engine.accounts.revoke_key(id)
     return {"status": "done"}

@@ -1,4 +1,4 @@
-"""`knowledge add`: files, folders, patterns or standard input, once or for as long as a folder is watched."""
+"""`knowledge add`: adds files, folders, patterns or standard input, once or with --watch."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ STDIN_TARGET = "-"
 )
 @click.argument("targets", nargs=-1, required=True, metavar="FILE|FOLDER|PATTERN|-...")
 @with_document_options
-@click.option("--name", metavar="FILENAME", help="What standard input is called; its suffix says what it is.")
-@click.option("--ocr", "force_ocr", is_flag=True, help="Read pages as pictures even where they hold text.")
-@click.option("--hidden", is_flag=True, help="Also files and folders whose names begin with a dot.")
-@click.option("--no-ignore", is_flag=True, help="Also what .gitignore and .knowledgeignore leave out.")
-@click.option("--no-wait", is_flag=True, help="Return when the files are accepted, before they are read.")
-@click.option("--watch", is_flag=True, help="Stay, and keep folder and collection the same until Ctrl-C.")
+@click.option("--name", metavar="FILENAME", help="Filename for standard input; its suffix sets the format.")
+@click.option("--ocr", "force_ocr", is_flag=True, help="Run OCR on all pages, also on those with text.")
+@click.option("--hidden", is_flag=True, help="Include files and folders whose names begin with a dot.")
+@click.option("--no-ignore", is_flag=True, help="Include files listed in .gitignore and .knowledgeignore.")
+@click.option("--no-wait", is_flag=True, help="Return when the files are queued, before they are processed.")
+@click.option("--watch", is_flag=True, help="Keep the collection in sync with the folders until Ctrl-C.")
 @common_options
 @pass_session
 @click.pass_context
@@ -61,10 +61,10 @@ def add(
     no_wait: bool,
     watch: bool,
 ) -> None:
-    """Add files, folders, what matches a pattern, or standard input (-).
+    """Add files, folders, glob patterns or standard input (-).
 
-    A file that was added before is replaced when it has changed and left alone when it has not. In folders everything
-    that can be read is taken, except what .gitignore and .knowledgeignore leave out; the rest is counted.
+    A file that was added before is replaced if it has changed and skipped if not. Folders are searched for all
+    supported formats, without the files in .gitignore and .knowledgeignore; other files are counted as skipped.
     """
     about = replace(about, force_ocr=force_ocr)
     walk = FolderWalk(hidden, no_ignore, (session.settings.data,))
@@ -77,25 +77,25 @@ def add(
     check_standard_input(targets, name)
     sources = gather_files([target for target in targets if target != STDIN_TARGET], walk)
     if about.title is not None and len(sources.files) + (STDIN_TARGET in targets) > 1:
-        raise click.UsageError("--title is for one document; these are several.")
-    tally = AddResults(unsupported=sources.unsupported, empty=sources.empty)
+        raise click.UsageError("--title needs exactly one document.")
+    results = AddResults(unsupported=sources.unsupported, empty=sources.empty)
     context.exit(
-        add_sources(session, sources, about, name if STDIN_TARGET in targets else None, tally, wait=not no_wait)
+        add_sources(session, sources, about, name if STDIN_TARGET in targets else None, results, wait=not no_wait)
     )
 
 
 def check_standard_input(targets: Sequence[str], name: str | None) -> None:
     if STDIN_TARGET in targets and not name:
-        raise click.UsageError("Standard input needs a name that says what it is, such as --name notes.md.")
+        raise click.UsageError("Standard input needs a filename for its format, such as --name notes.md.")
     if name and STDIN_TARGET not in targets:
-        raise click.UsageError("--name is for standard input: give - as the file.")
+        raise click.UsageError("--name is only for standard input; pass - as the file.")
 
 
 def check_watch_options(targets: Sequence[str], about: DocumentOptions, no_wait: bool) -> None:
     if not all(Path(target).expanduser().is_dir() for target in targets):
-        raise click.UsageError("--watch is for folders that are there.")
+        raise click.UsageError("--watch needs existing folders.")
     if about.title is not None or no_wait:
-        raise click.UsageError("--watch goes with neither --title nor --no-wait.")
+        raise click.UsageError("--watch cannot be combined with --title or --no-wait.")
 
 
 def add_sources(
@@ -106,7 +106,7 @@ def add_sources(
     results: AddResults,
     wait: bool,
 ) -> int:
-    """Add them all, tell what became of them, and answer the exit code."""
+    """Add all files, print the results, and return the exit code."""
     for path in sources.missing:
         results.record(AddOutcome(path, AddStatus.FAILED, error=missing_file_error(path)))
     results.planned = len(sources.files) + len(sources.missing) + (stdin_name is not None)
@@ -163,4 +163,4 @@ def list_uploads(sources: GatheredFiles, about: DocumentOptions, stdin_name: str
 
 
 def missing_file_error(path: str) -> KnowledgeError:
-    return FileNotFound("There is no such file", hint="Check the path.", file_path=path)
+    return FileNotFound("The file does not exist", hint="Check the path.", file_path=path)

@@ -1,4 +1,4 @@
-"""What the options say about a document that is being added."""
+"""The options --collection, --tag, --title and --metadata of `add` and `note`."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ import click
 from knowledge.model import DEFAULT_COLLECTION, CollectionRef, Content, Json, NewFile, NewNote
 from knowledge.surfaces.cli.document_lookup import absolute_path, parse_collection_ref
 
-F = TypeVar("F", bound=Callable[..., Any])  # what click decorates
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentOptions:
-    """The same for every file of one command."""
+    """Options that apply to every document of one command."""
 
     collection: CollectionRef = DEFAULT_COLLECTION
     tags: tuple[str, ...] = ()
@@ -28,9 +28,9 @@ class DocumentOptions:
     force_ocr: bool = False
 
     def new_file_from_path(self, path: Path) -> NewFile:
-        """A file on this machine; its path is kept, so that adding it again replaces it."""
+        """Describe a local file; stores its path, so that adding it again replaces the document."""
         if not path.is_file():
-            raise FileNotFoundError(2, "It is not a file that can be read", str(path))
+            raise FileNotFoundError(2, "Not a regular file", str(path))
         return self.new_file(path.name, Content.from_path(path), source_path=absolute_path(path))
 
     def new_file(self, name: str, content: Content, source_path: str | None = None) -> NewFile:
@@ -50,20 +50,18 @@ class DocumentOptions:
 
 
 DOCUMENT_OPTIONS = (
-    click.option(
-        "--collection", "-c", metavar="NAME", help="Where it goes; made when it is new.  [default: documents]"
-    ),
-    click.option("--tag", "-t", "tags", multiple=True, metavar="TAG", help="A label; may be repeated."),
-    click.option("--title", metavar="TEXT", help="Its title, instead of the one that it brings."),
-    click.option("--metadata", "-m", multiple=True, metavar="KEY=VALUE", help="A fact to keep, or a JSON object."),
+    click.option("--collection", "-c", metavar="NAME", help="Collection; created if it is new.  [default: documents]"),
+    click.option("--tag", "-t", "tags", multiple=True, metavar="TAG", help="Tag; can be repeated."),
+    click.option("--title", metavar="TEXT", help="Title, instead of the one in the file."),
+    click.option("--metadata", "-m", multiple=True, metavar="KEY=VALUE", help="Metadata; or a JSON object."),
 )
 
 
 def with_document_options(function: F) -> Callable[..., Any]:
-    """The command gets what --collection, --tag, --title and --metadata say as its argument `about`."""
+    """Add the document options to a command and pass them as its argument `about`."""
 
     @functools.wraps(function)
-    def collected(
+    def call_with_options(
         *arguments: Any, collection: str | None, tags: Sequence[str], title: str | None, metadata: Sequence[str],
         **options: Any,
     ) -> Any:  # fmt: skip
@@ -75,7 +73,7 @@ def with_document_options(function: F) -> Callable[..., Any]:
         )
         return function(*arguments, about=about, **options)
 
-    decorated: Callable[..., Any] = collected
+    decorated: Callable[..., Any] = call_with_options
     for option in reversed(DOCUMENT_OPTIONS):
         decorated = option(decorated)
     return decorated
@@ -92,7 +90,7 @@ def _parse_object(text: str) -> Json:
     try:
         value = json.loads(text)
     except ValueError as error:
-        raise click.BadParameter(f"{text!r} is not JSON.", param_hint="--metadata") from error
+        raise click.BadParameter(f"{text!r} is not valid JSON.", param_hint="--metadata") from error
     return dict(value)
 
 

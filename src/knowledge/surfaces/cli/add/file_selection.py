@@ -1,4 +1,4 @@
-"""The files to add: those that the arguments name, and those in folders that .gitignore does not leave out."""
+"""Selects the files to add: files, folders and patterns from the arguments, without those in .gitignore."""
 
 from __future__ import annotations
 
@@ -17,18 +17,17 @@ from knowledge.surfaces.cli.document_lookup import absolute_path
 GLOB_CHARS = frozenset("*?[")
 
 IGNORE_FILENAMES = (".gitignore", ".knowledgeignore")
-"""In this order, so that the second has the last word."""
+"""Later files override earlier ones."""
 ALWAYS_IGNORED = frozenset({".git", ".hg", ".svn", "__pycache__", "node_modules", ".venv"})
-"""Folders of tools, not of people."""
 
 
 @dataclass(slots=True)
 class GatheredFiles:
-    """The files in the order in which they were named, each once, and what was left out."""
+    """The files to add in the order of the arguments, each once, and counts of the skipped ones."""
 
     files: dict[str, Path] = field(default_factory=dict)
     unsupported: Counter[str] = field(default_factory=Counter)
-    """How many files of each suffix are of a kind that is not read."""
+    """Number of skipped files by unsupported suffix."""
     empty: int = 0
     missing: list[str] = field(default_factory=list)
 
@@ -36,7 +35,7 @@ class GatheredFiles:
         self.files.setdefault(absolute_path(path), path)
 
     def add_if_readable(self, path: Path) -> None:
-        """A file that nobody named: taken if it can be read and is not empty."""
+        """Add a file found in a folder if its format is supported and it is not empty."""
         from knowledge.extract.formats import is_supported
 
         if not is_supported(path.name):
@@ -49,23 +48,23 @@ class GatheredFiles:
 
 @dataclass(frozen=True, slots=True)
 class FolderWalk:
-    """How folders are gone through."""
+    """Options for walking a folder."""
 
     include_hidden: bool = False
     include_ignored: bool = False
-    """Also what the ignore files leave out."""
+    """Whether to include files that the ignore files exclude."""
     private: tuple[Path, ...] = ()
-    """Never entered: the data folder."""
+    """Folders that are never entered, such as the data folder."""
 
     def list_files(self, root: Path) -> Iterator[Path]:
-        """The files below a folder that no rule leaves out, in order; links to folders are not followed."""
+        """Yield the files below a folder in sorted order, without ignored ones and without following symlinks."""
         root = Path(absolute_path(root))
         yield from self._walk_folder(root, IgnoreRules(root, None) if self.include_ignored else load_rules(root))
 
     def _walk_folder(self, folder: Path, rules: IgnoreRules) -> Iterator[Path]:
         try:
             entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
-        except (PermissionError, FileNotFoundError, NotADirectoryError):  # not ours, or gone since it was listed
+        except (PermissionError, FileNotFoundError, NotADirectoryError):  # not readable, or removed meanwhile
             return
         for entry in entries:
             path, is_folder = Path(entry.path), entry.is_dir(follow_symlinks=False)
@@ -81,7 +80,7 @@ class FolderWalk:
 
 
 def gather_files(targets: Sequence[str], walk: FolderWalk) -> GatheredFiles:
-    """Files as they are, folders by what is in them, and patterns for shells that do not know them."""
+    """Collect the files of the arguments; expands patterns, because not every shell does."""
     sources = GatheredFiles()
     for target in targets:
         path = Path(target).expanduser()
@@ -104,7 +103,7 @@ def add_folder(sources: GatheredFiles, folder: Path, walk: FolderWalk) -> None:
 def add_matches(sources: GatheredFiles, pattern: Path, walk: FolderWalk) -> None:
     found = sorted(glob.glob(str(pattern), recursive=True))  # noqa: PTH207  (a Path needs a folder to begin with)
     if not found:
-        raise FileNotFound(f"Nothing matches '{pattern}'", hint="Check the pattern.", file_path=str(pattern))
+        raise FileNotFound(f"No file matches '{pattern}'", hint="Check the pattern.", file_path=str(pattern))
     for path in map(Path, found):
         if path.is_dir():
             add_folder(sources, path, walk)
@@ -114,14 +113,14 @@ def add_matches(sources: GatheredFiles, pattern: Path, walk: FolderWalk) -> None
 
 @dataclass(frozen=True, slots=True)
 class IgnoreRules:
-    """The rules of one folder, and those of the folders above it."""
+    """The ignore rules of one folder and of its parents."""
 
     folder: Path
     spec: pathspec.GitIgnoreSpec | None
     parent: IgnoreRules | None = None
 
     def ignores(self, path: Path, is_folder: bool) -> bool:
-        """The nearest rule that says anything about the path decides."""
+        """Whether a path is ignored; the rules of the nearest folder take precedence."""
         if self.spec is not None:
             relative = path.relative_to(self.folder).as_posix() + ("/" if is_folder else "")
             verdict = self.spec.check_file(relative).include
@@ -134,7 +133,7 @@ class IgnoreRules:
 
 
 def load_rules(root: Path) -> IgnoreRules:
-    """The rules that hold in a folder, beginning at the top of the repository that it lies in."""
+    """Load the ignore rules for a folder, from the root of its Git repository down."""
     folders = [root]
     for folder in (root, *root.parents):
         if (folder / ".git").exists():
@@ -143,7 +142,7 @@ def load_rules(root: Path) -> IgnoreRules:
             break
     rules = IgnoreRules(folders[0], read_ignore_files(folders[0]))
     for folder in folders[1:]:
-        if folder == root and rules.ignores(root, is_folder=True):  # whoever names a folder wants what is in it
+        if folder == root and rules.ignores(root, is_folder=True):  # an ignored folder named on the command line
             return IgnoreRules(root, read_ignore_files(root))
         rules = rules.for_subfolder(folder)
     return rules
@@ -154,6 +153,6 @@ def read_ignore_files(folder: Path) -> pathspec.GitIgnoreSpec | None:
     for name in IGNORE_FILENAMES:
         try:
             lines += (folder / name).read_text("utf-8", errors="replace").splitlines()
-        except OSError:  # most folders have none
+        except OSError:  # the folder has none
             continue
     return pathspec.GitIgnoreSpec.from_lines(lines) if lines else None

@@ -1,4 +1,4 @@
-"""The outcomes of `add`, and the summary of them: what was added, left out or failed, and what to do then."""
+"""The outcomes of `knowledge add`, and their summary as text and JSON."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from knowledge.surfaces.cli.output.terminal import pluralize, sanitize_text
 if TYPE_CHECKING:
     from knowledge.surfaces.cli.output.json_shapes import AddShape, OutcomeShape
 
-RERUN_HINT = "Run the same command again to go on; what is already there is left alone."
+RERUN_HINT = "Run the same command again to continue; unchanged files are skipped."
 
 
 def print_summary(results: AddResults, seconds: float) -> None:
@@ -39,26 +39,25 @@ def format_summary(results: AddResults, seconds: float) -> Iterator[str]:
         documents = f"{pluralize(len(added), 'document')} ({pluralize(passages, 'passage')})"
         yield f"Added {documents} in {format_duration(seconds)}."
     if unchanged:
-        yield f"{pluralize(len(unchanged), 'file is', 'files are')} already there, unchanged."
+        yield f"{pluralize(len(unchanged), 'file is', 'files are')} unchanged."
     if accepted:
-        kept = pluralize(len(accepted), "file is", "files are")
-        yield f"{kept} accepted and kept; 'knowledge jobs --follow' shows how far."
+        yield f"{pluralize(len(accepted), 'file is', 'files are')} queued; 'knowledge jobs --follow' shows progress."
     yield from format_skipped(results)
     if not results.outcomes and not results.interrupted:
-        yield "There was nothing to add."
+        yield "No files to add."
     for outcome in added:
         yield from (f"  {outcome.name}: {warning}" for warning in outcome.warnings)
     if failed:
         yield f"{pluralize(len(failed), 'file')} failed:"
         yield from (f"  {outcome.name}: {format_reason(outcome)}" for outcome in failed)
     if results.interrupted:
-        yield f"Stopped. {pluralize(results.not_begun, 'file was', 'files were')} not begun. {RERUN_HINT}"
+        yield f"Interrupted. {pluralize(results.not_begun, 'file was', 'files were')} not started. {RERUN_HINT}"
 
 
 def format_skipped(results: AddResults) -> Iterator[str]:
     if results.unsupported:
         kinds = ", ".join(f"{suffix} {number}" for suffix, number in results.unsupported.most_common(8))
-        yield f"Skipped {pluralize(results.unsupported.total(), 'file')} of kinds that are not read: {kinds}."
+        yield f"Skipped {pluralize(results.unsupported.total(), 'file')} of unsupported formats: {kinds}."
     if results.empty:
         yield f"Skipped {pluralize(results.empty, 'empty file')}."
 
@@ -106,9 +105,9 @@ def exit_code_for_results(results: AddResults) -> int:
 class AddStatus(StrEnum):
     ADDED = "added"
     UNCHANGED = "unchanged"
-    """The same bytes are there already."""
+    """A document with the same bytes exists."""
     ACCEPTED = "accepted"
-    """Taken in, and not read yet."""
+    """Queued, and not processed yet."""
     FAILED = "failed"
 
 
@@ -143,20 +142,16 @@ class AddResults:
     def not_begun(self) -> int:
         return self.planned - len(self.outcomes)
 
-    @property
-    def ended(self) -> int:
-        return len(self.outcomes) - len(self.select(AddStatus.ACCEPTED))
-
 
 def outcome_of(name: str, job: Job) -> AddOutcome:
-    """What a job that has ended says about its file."""
+    """Return the outcome of a file from its finished job."""
     if job.status in (JobStatus.COMPLETED, JobStatus.PARTIAL):
         return AddOutcome(name, AddStatus.ADDED, job, document_id=job.document_id)
     return AddOutcome(name, AddStatus.FAILED, job, failure_of(job))
 
 
 def failure_of(job: Job) -> KnowledgeError:
-    """The error that ended a job, as the class that it was."""
+    """Return the error of a failed or cancelled job."""
     if job.error is None:
-        return Cancelled("It was cancelled", hint=f"'knowledge jobs retry {job.id}' takes it up again.")
+        return Cancelled("The job was cancelled", hint=f"Run 'knowledge jobs retry {job.id}' to start it again.")
     return load_job_error(job.error)

@@ -1,4 +1,4 @@
-"""Many files on their way in: a bounded number at once, each followed until its job has ended."""
+"""Uploads many files with bounded concurrency and waits for their jobs."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from knowledge.surfaces.cli.session import wait_for_end
 
 MAX_IN_FLIGHT = 8
 FATAL_ERRORS = (EngineUnreachable, Unauthenticated, Forbidden, StorageFailed)
-"""When one of these ends one file, it would end all others too."""
+"""Errors that would fail every file, so the upload stops."""
 
 OnStep = Callable[[str, str, int, int], None]
-"""Progress of one file: its name, what is being done, how much of it, of how much."""
+"""Progress of one file: name, step, done, total."""
 
 
 @dataclass(frozen=True, slots=True)
 class PendingUpload:
-    """One document to be sent, made when its turn comes."""
+    """A document to upload; `make` opens it when its turn comes."""
 
     name: str
     make: Callable[[], NewDocument]
@@ -48,7 +48,7 @@ class Uploader:
     _fatal_error: KnowledgeError | None = field(default=None, init=False)
 
     async def send_all(self, uploads: Iterable[PendingUpload]) -> None:
-        """Send them all; what fails is kept in the tally, and only what would fail for all of them is raised."""
+        """Upload all documents; records failures in the results and raises only fatal errors."""
         waiting = iter(uploads)
         async with anyio.create_task_group() as group:
             for _ in range(self.in_flight):
@@ -57,9 +57,9 @@ class Uploader:
             raise self._fatal_error
 
     async def _send_until_empty(self, waiting: Iterator[PendingUpload], scope: anyio.CancelScope) -> None:
-        for parcel in waiting:
+        for upload in waiting:
             try:
-                outcome = await self._send_one(parcel)
+                outcome = await self._send_one(upload)
             except FATAL_ERRORS as error:
                 self._fatal_error = error
                 scope.cancel()
@@ -68,28 +68,28 @@ class Uploader:
             if self.on_end is not None:
                 self.on_end(outcome)
 
-    async def _send_one(self, parcel: PendingUpload) -> AddOutcome:
+    async def _send_one(self, upload: PendingUpload) -> AddOutcome:
         try:
-            job = await self.engine.add(parcel.make())
+            job = await self.engine.add(upload.make())
         except Duplicate as error:
             found = error.details.get("document_id")
-            return AddOutcome(parcel.name, AddStatus.UNCHANGED, document_id=found if isinstance(found, int) else None)
+            return AddOutcome(upload.name, AddStatus.UNCHANGED, document_id=found if isinstance(found, int) else None)
         except FATAL_ERRORS:
             raise
         except KnowledgeError as error:
-            return AddOutcome(parcel.name, AddStatus.FAILED, error=error)
+            return AddOutcome(upload.name, AddStatus.FAILED, error=error)
         except OSError as error:
-            return AddOutcome(parcel.name, AddStatus.FAILED, error=unreadable_file_error(error))
-        self.results.record(AddOutcome(parcel.name, AddStatus.ACCEPTED, job))
+            return AddOutcome(upload.name, AddStatus.FAILED, error=unreadable_file_error(error))
+        self.results.record(AddOutcome(upload.name, AddStatus.ACCEPTED, job))
         if not self.wait:
-            return self.results.outcomes[parcel.name]
-        return outcome_of(parcel.name, await wait_for_end(self.engine, job, self._make_report(parcel)))
+            return self.results.outcomes[upload.name]
+        return outcome_of(upload.name, await wait_for_end(self.engine, job, self._make_report(upload)))
 
-    def _make_report(self, parcel: PendingUpload) -> ReportProgress | None:
+    def _make_report(self, upload: PendingUpload) -> ReportProgress | None:
         step = self.on_step
-        return None if step is None else lambda what, done, total: step(parcel.name, what, done, total)
+        return None if step is None else lambda what, done, total: step(upload.name, what, done, total)
 
 
 def unreadable_file_error(error: OSError) -> KnowledgeError:
-    kind = f"It cannot be read: {error.strerror or error}"
-    return FileNotFound(kind, hint="Check the path and its permissions.", file_path=str(error.filename or ""))
+    message = f"The file cannot be read: {error.strerror or error}"
+    return FileNotFound(message, hint="Check the path and its permissions.", file_path=str(error.filename or ""))

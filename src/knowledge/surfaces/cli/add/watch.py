@@ -1,4 +1,4 @@
-"""`knowledge add --watch`: plans and makes the changes that keep a collection in sync with folders."""
+"""`knowledge add --watch`: keeps a collection in sync with folders."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 DEBOUNCE_MS = 300
 
 FileStamp: TypeAlias = tuple[int, int]
-"""When a file was changed, in nanoseconds, and its size."""
+"""Modification time in nanoseconds, and size in bytes."""
 
 
 def watch_folders(session: CliSession, folders: Sequence[Path], walk: FolderWalk, options: DocumentOptions) -> None:
@@ -45,9 +45,9 @@ def watch_folders(session: CliSession, folders: Sequence[Path], walk: FolderWalk
     async def work(engine: Engine) -> None:
         await FolderWatch(engine, roots, walk, options, session.as_json, kept).run()
 
-    with suppress(KeyboardInterrupt):  # the way to end it
+    with suppress(KeyboardInterrupt):  # the normal end
         session.run(work)
-    print_message(f"Stopped watching. {pluralize(len(kept), 'document is', 'documents are')} kept.")
+    print_message(f"Stopped watching. {pluralize(len(kept), 'document stays', 'documents stay')} in the collection.")
 
 
 @dataclass(slots=True)
@@ -58,19 +58,19 @@ class FolderWatch:
     options: DocumentOptions
     as_json: bool
     document_ids: list[int]
-    """The numbers of the documents that stand for the folders now; the caller reads it when all is over."""
+    """Ids of the documents from the folders; the caller reads it at the end."""
     stored_ids: dict[str, int] = field(default_factory=dict)
     handled_stamps: dict[str, FileStamp] = field(default_factory=dict)
     copies: set[str] = field(default_factory=set)
-    """Files whose bytes another document already has; they come when that one goes."""
+    """Files with the bytes of another document; they are added when that document is removed."""
 
     async def run(self) -> None:
         from watchfiles import awatch
 
         stop = asyncio.Event()
-        with suppress(NotImplementedError):  # Windows has no such signals for loops
+        with suppress(NotImplementedError):  # Windows event loops have no signal handlers
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-        # The watch begins before the first look, so nothing that happens meanwhile is missed.
+        # Watching starts before the first scan, so that no change is missed.
         changes = awatch(*self.roots, stop_event=stop, debounce=DEBOUNCE_MS, watch_filter=self._is_relevant)
         coming = asyncio.ensure_future(anext(changes, None))
         await self._load_stored()
@@ -86,16 +86,15 @@ class FolderWatch:
                     self.stored_ids[document.source_path] = document.id
         if self.stored_ids and not self._scan():
             raise NotNow(
-                "There is no file in the folder any more, "
-                f"but {pluralize(len(self.stored_ids), 'document')} came from it",
-                hint="If that is right, remove them with 'knowledge remove'; else check that the folder is mounted.",
+                f"The folder has no files, but {pluralize(len(self.stored_ids), 'document')} came from it",
+                hint="Check that the folder is mounted; if it is empty on purpose, run 'knowledge remove' first.",
             )
         await self.sync()
         names = ", ".join(map(str, self.roots))
-        print_message(f"Watching {names}: {pluralize(len(self.stored_ids), 'document')}. Ctrl-C stops.")
+        print_message(f"Watching {names}: {pluralize(len(self.stored_ids), 'document')}. Press Ctrl-C to stop.")
 
     async def sync(self) -> None:
-        """Look, follow what has another name, remove what is gone, add what is new; again if that made room."""
+        """Apply renames, removals and additions until the collection matches the folders."""
         while work := plan_sync(self.handled_stamps, found := self._scan_reliably(), self.stored_ids):
             if await self._apply_renames(work, found):
                 continue
@@ -105,9 +104,9 @@ class FolderWatch:
         self.document_ids[:] = self.stored_ids.values()
 
     def _scan_reliably(self) -> dict[str, FileStamp]:
-        """A file renamed while a folder is listed may be seen under neither name: what is missing is looked for twice.
+        """Scan the folders, and again if a stored file is missing.
 
-        The second look begins after the rename has happened, so it sees the new name.
+        A file renamed during a scan can be missed under both names; the second scan starts after the rename.
         """
         found = self._scan()
         return found if self.stored_ids.keys() <= found.keys() else self._scan()
@@ -116,9 +115,13 @@ class FolderWatch:
         sources = GatheredFiles()
         for root in self.roots:
             if not root.is_dir():
-                raise FileNotFound(f"The folder {root} is gone", hint="Its documents are kept.", file_path=str(root))
+                raise FileNotFound(
+                    f"The watched folder {root} no longer exists",
+                    hint="Its documents are kept; mount or create the folder and run the command again.",
+                    file_path=str(root),
+                )
             for path in self.walk.list_files(root):
-                with suppress(FileNotFoundError):  # gone between being listed and being looked at
+                with suppress(FileNotFoundError):  # removed since it was listed
                     sources.add_if_readable(path)
         return {path: stamp for path in sources.files if (stamp := read_stamp(path)) is not None}
 
@@ -146,15 +149,15 @@ class FolderWatch:
 
     async def _apply_additions(self, work: SyncPlan, found: dict[str, FileStamp]) -> None:
         replaced = any(path in self.stored_ids for path in work.add)
-        parcels = [PendingUpload(path, partial(self.options.new_file_from_path, Path(path))) for path in work.add]
-        await Uploader(self.engine, AddResults(), on_end=self._record_outcome).send_all(parcels)
+        uploads = [PendingUpload(path, partial(self.options.new_file_from_path, Path(path))) for path in work.add]
+        await Uploader(self.engine, AddResults(), on_end=self._record_outcome).send_all(uploads)
         await self._separate_copies()
         self.handled_stamps.update((path, found[path]) for path in work.add)
-        if replaced:  # what has changed no longer has the bytes of its copies
+        if replaced:  # a changed file no longer has the bytes of its copies
             self._forget_copies(excluded=work.add)
 
     async def _separate_copies(self) -> None:
-        """Two files with the same bytes that came at once are one document, which belongs to one of them."""
+        """Assign a document that several equal files share to one of them, and mark the others as copies."""
         paths: dict[int, list[str]] = {}
         for path, number in self.stored_ids.items():
             paths.setdefault(number, []).append(path)
@@ -209,7 +212,7 @@ def read_stamp(path: str) -> FileStamp | None:
 async def detect_renames(
     engine: Engine, removed: Mapping[str, int], new: Collection[str], found: Mapping[str, FileStamp]
 ) -> dict[str, str]:
-    """Each path that is gone, and where its bytes are now; a suffix says how a file is read, so it must be the same."""
+    """Map each removed path to a new file with the same bytes and the same suffix, which sets the format."""
     moves: dict[str, str] = {}
     for path, number in removed.items() if new else ():
         try:
@@ -224,7 +227,7 @@ async def detect_renames(
 
 
 def rank_candidates(path: str, new: Collection[str]) -> list[str]:
-    """Those with its suffix; the same name in another folder comes first."""
+    """Return the new paths with the same suffix, those with the same filename first."""
     name = PurePath(path)
     same = [other for other in new if PurePath(other).suffix.lower() == name.suffix.lower()]
     return sorted(same, key=lambda other: (PurePath(other).name != name.name, other))
@@ -241,7 +244,7 @@ def hash_file(path: Path) -> str | None:
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError:  # it went while we looked; the next look will tell
+    except OSError:  # removed meanwhile; the next scan handles it
         return None
 
 
@@ -249,16 +252,16 @@ def hash_file(path: Path) -> str | None:
 class SyncPlan:
     remove: tuple[str, ...]
     add: tuple[str, ...]
-    """New or changed."""
+    """New and changed files."""
 
     def __bool__(self) -> bool:
         return bool(self.remove or self.add)
 
 
 def plan_sync(handled: Mapping[str, FileStamp], found: Mapping[str, FileStamp], stored: Iterable[str]) -> SyncPlan:
-    """Documents whose file is gone go; files that were not handled as they are now come.
+    """Plan to remove documents without a file, and to add files that are new or changed.
 
-    Removals come first: a renamed file has the bytes of the one that is gone, and would be refused beside it.
+    Removals are applied first: a renamed file has the bytes of the removed one and would be refused as a duplicate.
     """
     gone = tuple(sorted(path for path in stored if path not in found))
     return SyncPlan(gone, tuple(path for path, stamp in found.items() if handled.get(path) != stamp))

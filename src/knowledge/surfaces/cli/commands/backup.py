@@ -1,4 +1,4 @@
-"""`knowledge backup` and `knowledge restore`: everything in one file, and out of it again."""
+"""`knowledge backup` and `knowledge restore`: write all data to one archive, and restore it."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ STANDARD_STREAM = "-"
     )
 )
 @click.argument("file", required=False, metavar="[FILE|-]")
-@click.option("--force", is_flag=True, help="Write over a file that is there.")
+@click.option("--force", is_flag=True, help="Overwrite an existing file.")
 @common_options
 @pass_session
 def backup(session: CliSession, file: str | None, force: bool) -> None:
-    """Write everything, as of one moment, into FILE; others go on working."""
+    """Write a consistent backup of all data to FILE; the server can keep running."""
     if file == STANDARD_STREAM:
         session.run(write_backup_to_stdout)
         return
@@ -41,7 +41,7 @@ def backup(session: CliSession, file: str | None, force: bool) -> None:
     else:
         click.echo(
             sanitize_text(
-                f"Wrote {target} ({format_size(written)}). 'knowledge restore {target} --data DIR' lays it out again."
+                f"Wrote {target} ({format_size(written)}). Restore it with 'knowledge restore {target} --data DIR'."
             )
         )
 
@@ -52,7 +52,7 @@ async def write_backup_file(engine: Engine, file: str | None, force: bool) -> tu
     if target.is_dir():
         target /= archive.filename
     if target.exists() and not force:
-        raise NotNow(f"{target} is there already", hint="Choose another name, or add --force.")
+        raise NotNow(f"{target} already exists", hint="Choose another name, or pass --force to overwrite it.")
     draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
         file_modes.sweep_drafts(target.parent, f".{target.name}.*")
@@ -85,24 +85,26 @@ async def write_backup_to_stdout(engine: Engine) -> None:
 @common_options
 @pass_session
 def restore(session: CliSession, file: str) -> None:
-    """Lay a backup out in an empty data folder.
+    """Restore a backup into an empty data folder.
 
-    The index is not in it; the next start builds it.
+    A backup does not contain the index; the next start rebuilds it.
     """
-    from knowledge.engine.backup import restore_backup as lay_out
+    from knowledge.engine.backup import restore_backup
 
     data = session.settings.data
     if file == STANDARD_STREAM:
-        manifest = lay_out(sys.stdin.buffer, data)
+        manifest = restore_backup(sys.stdin.buffer, data)
     else:
         path = Path(file).expanduser()
         if not path.is_file():
-            raise FileNotFound(f"There is no file {path}", hint="Check the path.", file_path=str(path))
+            raise FileNotFound(f"The file {path} does not exist", hint="Check the path.", file_path=str(path))
         with path.open("rb") as archive:
-            manifest = lay_out(archive, data)
+            manifest = restore_backup(archive, data)
     if session.as_json:
         print_json({"data": str(data), "backup": manifest})
     else:
         click.echo(
-            sanitize_text(f"Restored the backup of {manifest.get('made_at')} to {data}. 'knowledge verify' proves it.")
+            sanitize_text(
+                f"Restored the backup of {manifest.get('made_at')} to {data}. Check it with 'knowledge verify'."
+            )
         )

@@ -1,4 +1,4 @@
-"""`knowledge collections`: the shelves that documents stand on."""
+"""`knowledge collections`: lists, creates, renames and removes collections."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from knowledge.surfaces.cli.session import CliSession
     invoke_without_command=True,
     epilog=format_examples(
         "knowledge collections",
-        "knowledge collections create 'House papers' --description 'Contracts and bills'",
-        "knowledge collections rename house-papers 'Papers of the house'",
-        "knowledge collections remove house-papers",
+        "knowledge collections create 'Tax papers' --description 'Contracts and bills'",
+        "knowledge collections rename tax-papers 'Taxes 2026'",
+        "knowledge collections remove tax-papers",
     ),
 )
-@click.option("--page", type=click.IntRange(1), default=1, help="Which page of the list.")
-@click.option("--per-page", type=click.IntRange(1, 200), default=50, show_default=True, help="How long a page is.")
+@click.option("--page", type=click.IntRange(1), default=1, help="Page of the list.")
+@click.option("--per-page", type=click.IntRange(1, 200), default=50, show_default=True, help="Entries per page.")
 @common_options
 @pass_session
 @click.pass_context
@@ -59,50 +59,51 @@ def collections(context: click.Context, session: CliSession, page: int, per_page
         print_message(f"{len(found.items)} of {found.total}; --page {page + 1} shows more.")
 
 
-@collections.command(epilog=format_examples("knowledge collections create 'House papers'"))
+@collections.command(epilog=format_examples("knowledge collections create 'Tax papers'"))
 @click.argument("title")
-@click.option("--name", metavar="NAME", help="How it is called in commands; made from the title otherwise.")
-@click.option("--description", default="", metavar="TEXT", help="What it is for.")
+@click.option("--name", metavar="NAME", help="Name to use in commands.  [default: made from the title]")
+@click.option("--description", default="", metavar="TEXT", help="Description.")
 @common_options
 @pass_session
 def create(session: CliSession, title: str, name: str | None, description: str) -> None:
-    """Make a collection."""
+    """Create a collection."""
     new = NewCollection(title=title, name=name, description=description)
     print_collection(session, session.run(lambda engine: engine.create_collection(new)), "Created")
 
 
-@collections.command(epilog=format_examples("knowledge collections rename house-papers 'Papers of the house'"))
+@collections.command(epilog=format_examples("knowledge collections rename tax-papers 'Taxes 2026'"))
 @click.argument("collection")
 @click.argument("title")
-@click.option("--description", metavar="TEXT", help="What it is for.")
+@click.option("--description", metavar="TEXT", help="New description.")
 @common_options
 @pass_session
 def rename(session: CliSession, collection: str, title: str, description: str | None) -> None:
-    """Give COLLECTION another title; the name that commands use stays."""
+    """Change the title of COLLECTION; its name stays the same."""
     edit = CollectionEdit(title=title, description=description)
     print_collection(
         session, session.run(lambda engine: engine.edit_collection(parse_collection_ref(collection), edit)), "Renamed"
     )
 
 
-@collections.command(epilog=format_examples("knowledge collections remove house-papers --yes"))
+@collections.command(epilog=format_examples("knowledge collections remove tax-papers --yes"))
 @click.argument("collection")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 @common_options
 @pass_session
 def remove(session: CliSession, collection: str, yes: bool) -> None:
-    """Remove COLLECTION with everything that stands in it."""
+    """Remove COLLECTION and its documents."""
 
     async def work(engine: Engine) -> RemovalResult:
         found = await engine.collection(parse_collection_ref(collection))
-        confirm(f"Remove '{found.name}' with {pluralize(found.document_count, 'document')} for good?", yes)
+        confirm(f"Remove '{found.name}' with {pluralize(found.document_count, 'document')} permanently?", yes)
         return await engine.remove_collection(found.id)
 
     removed = session.run(work)
     if session.as_json:
         print_json(removed)
     else:
-        click.echo(f"Removed it with {pluralize(removed.documents, 'document')}, {format_size(removed.bytes_freed)}.")
+        documents = pluralize(removed.documents, "document")
+        click.echo(f"Removed the collection with {documents}, {format_size(removed.bytes_freed)}.")
 
 
 def print_collection(session: CliSession, collection: Collection, what: str) -> None:

@@ -1,4 +1,4 @@
-"""`knowledge completion`: the lines that teach a shell to complete our commands."""
+"""`knowledge completion`: prints the completion script of a shell."""
 
 from __future__ import annotations
 
@@ -25,5 +25,5 @@ def completion(context: click.Context, shell: str) -> None:
 
     kind = get_completion_class(shell)
     if kind is None:
-        raise click.UsageError(f"There is no completion for {shell}.")
+        raise click.UsageError(f"The shell {shell} is not supported.")
     click.echo(kind(context.find_root().command, {}, "knowledge", COMPLETE_VARIABLE).source())

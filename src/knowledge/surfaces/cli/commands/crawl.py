@@ -1,4 +1,4 @@
-"""`knowledge crawl`: a web site into the knowledge base, with live progress and an honest table at the end."""
+"""`knowledge crawl`: adds the pages of a web site, with progress and a table of all pages."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ COLLECTIONS_PER_PAGE = 200
     type=click.IntRange(1, MAX_CRAWL_PAGES),
     default=10,
     show_default=True,
-    help="How many pages at most.",
+    help="Maximum number of pages.",
 )
-@click.option("--collection", metavar="NAME", help="The collection that takes the pages; else one for this site.")
-@click.option("--title", help="What a new collection is called; else the site's name.")
-@click.option("--exclude", multiple=True, metavar="PATTERN", help="Leave out addresses: a part of them, or a glob.")
-@click.option("--all", "every", is_flag=True, help="List every address that was skipped, too.")
-@click.option("--no-wait", is_flag=True, help="Return when the crawl is accepted.")
+@click.option("--collection", metavar="NAME", help="Collection for the pages.  [default: one for the site]")
+@click.option("--title", help="Title of a new collection.  [default: name of the site]")
+@click.option("--exclude", multiple=True, metavar="PATTERN", help="Skip URLs that contain a text or match a glob.")
+@click.option("--all", "every", is_flag=True, help="List skipped URLs too.")
+@click.option("--no-wait", is_flag=True, help="Return when the crawl is queued.")
 @common_options
 @pass_session
 @click.pass_context
@@ -62,10 +62,10 @@ def crawl(
     every: bool,
     no_wait: bool,
 ) -> None:
-    """Crawl a web site and take in its pages.
+    """Crawl a web site and add its pages.
 
-    The site's robots.txt is obeyed. A site that was crawled before goes into the same collection again: what has not
-    changed is left alone, and a page that is gone for the second time is removed.
+    The crawler obeys robots.txt. Crawling a site again updates the same collection: unchanged pages are skipped, and a
+    page that is missing in two crawls is removed.
     """
     new = NewCrawl(
         url=url, recursive=recursive, max_pages=max_pages, collection=collection, title=title, exclude=exclude
@@ -77,7 +77,7 @@ def crawl(
         print_json(CrawlShape.from_crawl(report))
     elif no_wait:
         print_message(
-            f"Job {report.job.id} crawls {report.url}; 'knowledge jobs show {report.job.id}' tells how far it is."
+            f"Job {report.job.id} crawls {report.url}; 'knowledge jobs show {report.job.id}' shows its progress."
         )
     else:
         print_report(report, every)
@@ -85,7 +85,7 @@ def crawl(
 
 
 async def run_crawl(engine: Engine, new: NewCrawl, *, wait: bool) -> Crawl:
-    """Start a crawl and, unless nobody waits, stay until it has ended; whoever stops waiting stops the crawl."""
+    """Start a crawl and, with `wait`, wait for its end; Ctrl-C cancels the crawl."""
     from dataclasses import replace
 
     from knowledge.surfaces.cli.output.progress import show_progress
@@ -106,41 +106,41 @@ async def run_crawl(engine: Engine, new: NewCrawl, *, wait: bool) -> Crawl:
 
 
 def report_pages(display: ProgressDisplay) -> ReportProgress:
-    """Progress as pages that came in, beside the one that is being looked at."""
-    told = 0
+    """Return a progress callback that counts crawled pages and shows the current one."""
+    reported = 0
 
     def report(step: str, done: int, total: int) -> None:
-        nonlocal told
-        while told < min(done, total):
+        nonlocal reported
+        while reported < min(done, total):
             display.end(step)
-            told += 1
+            reported += 1
         display.step(step, "", 0, total)
 
     return report
 
 
 async def find_crawled_collection(engine: Engine, url: str) -> CollectionRef | None:
-    """The collection that an earlier crawl of this address went into."""
+    """Return the collection of an earlier crawl of this URL."""
     page = 1
     while True:
         found = await engine.collections(page, COLLECTIONS_PER_PAGE)
-        for shelf in found.items:
-            if shelf.source_type == "crawl" and (shelf.url or "").rstrip("/") == url.strip().rstrip("/"):
-                return shelf.id
+        for collection in found.items:
+            if collection.source_type == "crawl" and (collection.url or "").rstrip("/") == url.strip().rstrip("/"):
+                return collection.id
         if page * COLLECTIONS_PER_PAGE >= found.total:
             return None
         page += 1
 
 
 def print_report(crawl: Crawl, show_all: bool) -> None:
-    """The table, and one line that sums it up."""
+    """Print the table of pages and a summary."""
     shown = [page for page in crawl.pages if show_all or page.outcome is not PageOutcome.SKIPPED]
     if shown:
-        print_table(("", "address", "passages", "why"), [format_row(page) for page in shown], right=("passages",))
+        print_table(("", "url", "passages", "reason"), [format_row(page) for page in shown], right=("passages",))
     if not show_all:
         skipped = Counter(str(page.reason) for page in crawl.pages if page.outcome is PageOutcome.SKIPPED)
         for reason, number in skipped.most_common():
-            print_message(f"{pluralize(number, 'address', 'addresses')} skipped: {reason}.")
+            print_message(f"{pluralize(number, 'URL')} skipped: {reason}.")
     if crawl.job.error is not None:
         print_message(join_sentences(crawl.job.error.message, crawl.job.error.hint))
     print_message(format_summary(crawl))
@@ -162,6 +162,6 @@ def format_summary(crawl: Crawl) -> str:
     if counts.removed:
         parts.append(f"{counts.removed} removed")
     if counts.pending:
-        parts.append(f"{counts.pending} found and left")
+        parts.append(f"{counts.pending} found and not crawled")
     where = f" Collection: {crawl.collection.name}." if crawl.collection is not None else ""
     return ", ".join(parts) + "." + where

@@ -1,4 +1,4 @@
-"""`knowledge doctor`: checks the installation, and says what is wrong and how to repair it."""
+"""`knowledge doctor`: checks the installation and prints every problem with its fix."""
 
 from __future__ import annotations
 
@@ -39,9 +39,8 @@ DISTRIBUTION = "knowledge-server"
 SUPPORTED_PYTHONS = ((3, 11), (3, 13))
 MIN_FREE_BYTES, LOW_FREE_BYTES = 200 << 20, 1 << 30
 MAX_CLOCK_SKEW_SECONDS = 120
-SANDBOX_HINT = "Unset KNOWLEDGE_SANDBOX, unless this is for a test."
-EARLIEST_PLAUSIBLE_TIME = 1_735_689_600
-"""The first of January 2025: a clock before that is wrong."""
+SANDBOX_HINT = "Unset KNOWLEDGE_SANDBOX, unless this is a test."
+EARLIEST_PLAUSIBLE_TIME = 1_735_689_600  # 1 January 2025, before the first release
 
 
 @click.command(epilog=format_examples("knowledge doctor", "knowledge doctor --data ~/other --json"))
@@ -49,18 +48,18 @@ EARLIEST_PLAUSIBLE_TIME = 1_735_689_600
 @pass_session
 @click.pass_context
 def doctor(context: click.Context, session: CliSession) -> None:
-    """Say what is wrong with this installation, and what mends it.
+    """Check this installation and print every problem with its fix.
 
-    The exit code is 1 if something is.
+    The exit code is 1 if there is a problem.
     """
-    found = list(run_checks(session))
-    wrong = [verdict for verdict in found if not verdict.ok]
-    warnings = sum(verdict.warning for verdict in found)
+    results = list(run_checks(session))
+    wrong = [result for result in results if not result.ok]
+    warnings = sum(result.warning for result in results)
     if session.as_json:
-        print_json({"healthy": not wrong, "checks": [asdict(verdict) for verdict in found]})
+        print_json({"healthy": not wrong, "checks": [asdict(result) for result in results]})
     else:
-        for verdict in found:
-            print_check_result(verdict)
+        for result in results:
+            print_check_result(result)
         print_message(format_conclusion(len(wrong), warnings))
     context.exit(cli_errors.FAILED if wrong else cli_errors.OK)
 
@@ -70,21 +69,21 @@ def run_checks(session: CliSession) -> Iterable[CheckResult]:
     yield from check_versions()
     yield from check_clock(settings)
     yield from check_keys(settings)
-    if settings.engine_url:  # everything else is the business of the engine that is elsewhere
+    if settings.engine_url:  # the other checks are about the remote engine's machine
         yield from check_engine(session)
         return
     for check in (check_disk_space, check_model, check_parsing, check_port):
         yield from check(settings)
-    house = [*check_data_folder(settings), *check_database(settings)]
-    yield from house
-    if all(verdict.ok for verdict in house):  # else opening it would only say the same again
+    storage = [*check_data_folder(settings), *check_database(settings)]
+    yield from storage
+    if all(result.ok for result in storage):  # otherwise opening the engine repeats the same problem
         yield from check_engine(session)
 
 
 def format_conclusion(wrong: int, warnings: int) -> str:
     if wrong:
-        return f"{pluralize(wrong, 'thing needs', 'things need')} mending."
-    return f"Nothing is broken, with {pluralize(warnings, 'warning')}." if warnings else "All is well."
+        return f"Found {pluralize(wrong, 'problem')}."
+    return f"No problems found, {pluralize(warnings, 'warning')}." if warnings else "No problems found."
 
 
 def print_check_result(result: CheckResult) -> None:
@@ -100,7 +99,7 @@ def print_check_result(result: CheckResult) -> None:
 def check_engine(session: CliSession) -> Iterator[CheckResult]:
     settings = session.settings
     if not settings.engine_url and not (settings.data / "knowledge.db").exists():
-        yield CheckResult(CHECK_NAME, True, "There is nothing to look at yet: 'knowledge add FILE' makes a beginning.")
+        yield CheckResult(CHECK_NAME, True, "There is no data yet; add a document with 'knowledge add FILE'.")
         yield from check_open_surfaces(settings, accounts=False)
         return
     try:
@@ -109,12 +108,12 @@ def check_engine(session: CliSession) -> Iterator[CheckResult]:
         yield CheckResult(CHECK_NAME, False, join_sentences(str(error)), error.hint)
         return
     yield from check_status(status)
-    if not settings.engine_url:  # the server that is elsewhere has its own settings
+    if not settings.engine_url:  # a remote server has its own settings
         yield from check_open_surfaces(settings, accounts=accounts)
 
 
 async def read_status(opened: Engine) -> tuple[EngineStatus, bool]:
-    """How the engine is, and whether there are accounts; those of an engine elsewhere may be hidden from us."""
+    """Return the status of the engine and whether there are accounts; False if a remote engine does not show them."""
     from knowledge.surfaces.cli.session import wait_for_model
 
     await wait_for_model(opened)
@@ -125,18 +124,18 @@ async def read_status(opened: Engine) -> tuple[EngineStatus, bool]:
 
 
 def check_status(status: EngineStatus) -> Iterator[CheckResult]:
-    """Sentences about what the engine says of itself."""
+    """Check the status of the engine: issues, index and failed jobs."""
     for issue in status.issues:
         yield CheckResult(CHECK_NAME, False, join_sentences(issue), "knowledge verify")
     if status.index_ok:
         yield CheckResult(
-            "index", True, "The index follows its log; 'knowledge verify' proves that nothing is missing."
+            "index", True, "The index is up to date with the change log; 'knowledge verify' checks its contents."
         )
     else:
-        yield CheckResult("index", False, "The index is behind its log.", "knowledge reindex")
+        yield CheckResult("index", False, "The index is behind the change log.", "knowledge reindex")
     if status.failed:
-        says = f"{pluralize(status.failed, 'job')} failed; 'knowledge jobs --status failed' tells why."
-        yield CheckResult("jobs", True, says)  # a file that cannot be read is no fault of the installation
+        says = f"{pluralize(status.failed, 'job')} failed; 'knowledge jobs --status failed' shows the reasons."
+        yield CheckResult("jobs", True, says)  # an unreadable file is not a problem of the installation
     if not status.issues:
         yield CheckResult(CHECK_NAME, True, f"The engine answers: {pluralize(status.documents, 'document')}.")
 
@@ -147,24 +146,24 @@ class CheckResult:
     ok: bool
     says: str
     mend: str = ""
-    """What to type, or what to do."""
+    """The fix: a command or an instruction."""
     warning: bool = False
-    """Nothing is broken, but somebody should look at it."""
+    """Whether the operator should look at it although it works."""
 
 
 def check_versions() -> Iterator[CheckResult]:
-    """Python, and every package that we are built on."""
+    """Check the versions of Python and of all dependencies."""
     running = sys.version_info[:2]
     named = f"Python {running[0]}.{running[1]}"
     if SUPPORTED_PYTHONS[0] <= running <= SUPPORTED_PYTHONS[1]:
-        yield CheckResult("versions", True, f"{named} is fine.")
+        yield CheckResult("versions", True, f"{named} is supported.")
     else:
         yield CheckResult("versions", False, f"{named} is not supported.", "Use Python 3.11, 3.12 or 3.13.")
     wrong = list(find_wrong_packages())
     for says in wrong:
         yield CheckResult("versions", False, says, f"pip install --upgrade --force-reinstall {DISTRIBUTION}")
     if not wrong:
-        yield CheckResult("versions", True, "All packages have the versions that they should have.")
+        yield CheckResult("versions", True, "All packages have a supported version.")
 
 
 def find_wrong_packages() -> Iterator[str]:
@@ -172,7 +171,7 @@ def find_wrong_packages() -> Iterator[str]:
 
     try:
         listed = importlib.metadata.requires(DISTRIBUTION) or []
-    except importlib.metadata.PackageNotFoundError:  # run from its sources
+    except importlib.metadata.PackageNotFoundError:  # not installed, run from the source tree
         return
     for needed in map(Requirement, listed):
         if needed.marker is not None and not needed.marker.evaluate({"extra": ""}):
@@ -180,29 +179,29 @@ def find_wrong_packages() -> Iterator[str]:
         try:
             found = importlib.metadata.version(needed.name)
         except importlib.metadata.PackageNotFoundError:
-            yield f"The package {needed.name} is missing."
+            yield f"The package {needed.name} is not installed."
             continue
         if not needed.specifier.contains(found, prereleases=True):
-            yield f"The package {needed.name} has version {found}, but {needed.specifier} is needed."
+            yield f"The package {needed.name} has version {found}, but {needed.specifier} is required."
 
 
 def check_data_folder(settings: Settings) -> Iterator[CheckResult]:
-    """The data folder can be used, and only by its owner."""
+    """Check that the data folder can be read and written."""
     data = settings.data
     place = find_existing_parent(data)
     if data.exists() and not data.is_dir():
-        yield CheckResult("data folder", False, f"{data} is not a folder.", "Choose another one with --data.")
+        yield CheckResult("data folder", False, f"{data} is not a folder.", "Choose another folder with --data.")
     elif not os.access(place, os.R_OK | os.W_OK | os.X_OK):
         mend = f"chmod u+rwx '{place}', or choose another folder with --data"
-        yield CheckResult("data folder", False, f"You may not write in {place}.", mend)
+        yield CheckResult("data folder", False, f"Permission denied: cannot write to {place}.", mend)
     elif not data.exists():
-        yield CheckResult("data folder", True, f"{data} is not there yet; the first document makes it.")
+        yield CheckResult("data folder", True, f"{data} does not exist yet; adding the first document creates it.")
     elif problem := find_write_problem(data):
         yield CheckResult(
-            "data folder", False, f"Nothing can be written in {data}: {problem}.", "Choose another with --data."
+            "data folder", False, f"Cannot write to {data}: {problem}.", "Choose another folder with --data."
         )
     else:
-        yield CheckResult("data folder", True, f"{data} can be read and written.")
+        yield CheckResult("data folder", True, f"{data} is readable and writable.")
 
 
 def find_existing_parent(path: Path) -> Path:
@@ -210,7 +209,7 @@ def find_existing_parent(path: Path) -> Path:
 
 
 def find_write_problem(data: Path) -> str | None:
-    """Why no file can be made there; a read-only disk says so only when it is tried."""
+    """Return why no file can be created in a folder; a read-only file system shows only when writing."""
     try:
         with tempfile.NamedTemporaryFile(dir=data, prefix="doctor-") as file:
             file.write(b"x")
@@ -221,38 +220,38 @@ def find_write_problem(data: Path) -> str | None:
 
 def check_disk_space(settings: Settings) -> Iterator[CheckResult]:
     free = shutil.disk_usage(find_existing_parent(settings.data)).free
-    says = f"{format_size(free)} are free on the disk of the data folder."
-    mend = "Free some space, or move the data folder and name it with --data."
+    says = f"{format_size(free)} free on the disk of the data folder."
+    mend = "Free some space, or move the data folder and pass it with --data."
     yield CheckResult("disk", free >= MIN_FREE_BYTES, says if free >= LOW_FREE_BYTES else f"Only {says}", mend)
 
 
 def check_clock(settings: Settings) -> Iterator[CheckResult]:
-    """The clock is not long past, and agrees with the disk and with what is stored."""
-    mend = "Set the clock, best by NTP; new documents would be dated wrongly."
+    """Check that the clock is not before 2025 or before the last change of the database."""
+    mend = "Set the clock, for example with NTP; new documents would get wrong dates."
     now = time.time()
     newest = find_newest_change(settings.data)
     if now < EARLIEST_PLAUSIBLE_TIME:
-        yield CheckResult("clock", False, f"The clock says {time.strftime('%Y-%m-%d', time.gmtime(now))}.", mend)
+        yield CheckResult("clock", False, f"The clock is at {time.strftime('%Y-%m-%d', time.gmtime(now))}.", mend)
     elif newest is not None and newest > now + MAX_CLOCK_SKEW_SECONDS:
-        yield CheckResult("clock", False, "The clock is behind the newest change in the knowledge base.", mend)
+        yield CheckResult("clock", False, "The clock is behind the last change of the database.", mend)
     else:
-        yield CheckResult("clock", True, "The clock looks right.")
+        yield CheckResult("clock", True, "The clock is plausible.")
 
 
 def find_newest_change(data: Path) -> float | None:
-    """When the database was last written, as the disk tells."""
+    """Return the modification time of the database."""
     times = [path.stat().st_mtime for path in data.glob("knowledge.db*")]
     return max(times, default=None)
 
 
 def check_database(settings: Settings) -> Iterator[CheckResult]:
-    """The database is whole, and of a version that this program knows."""
+    """Check the integrity and the schema version of the database."""
     from knowledge.store.integrity import ReadError, inspect_quickly
     from knowledge.store.migrate import SCHEMA_VERSION
 
     path = settings.data / "knowledge.db"
     if not path.exists():
-        yield CheckResult("database", True, "There is no database yet; the first document makes it.")
+        yield CheckResult("database", True, "There is no database yet; adding the first document creates it.")
         return
     try:
         found, whole = inspect_quickly(path)
@@ -261,7 +260,7 @@ def check_database(settings: Settings) -> Iterator[CheckResult]:
         yield CheckResult("database", False, join_sentences(f"The database cannot be read: {error}"), restore)
         return
     if found is not None and found > SCHEMA_VERSION:
-        says = f"The database was made by a newer version (schema {found}; this one knows {SCHEMA_VERSION})."
+        says = f"The database was created by a newer version (schema {found}; this version supports {SCHEMA_VERSION})."
         yield CheckResult("database", False, says, f"pip install --upgrade {DISTRIBUTION}")
     if whole != "ok":
         yield CheckResult(
@@ -271,11 +270,11 @@ def check_database(settings: Settings) -> Iterator[CheckResult]:
             "knowledge restore BACKUP --data DIR",
         )
     elif found is None or found <= SCHEMA_VERSION:
-        yield CheckResult("database", True, "The database is whole.")
+        yield CheckResult("database", True, "The database passes its integrity check.")
 
 
 def check_port(settings: Settings) -> Iterator[CheckResult]:
-    """The server's port is free, or it is ours already."""
+    """Check that the server's port is free or used by a knowledge server."""
     where = f"{settings.host}:{settings.port}"
     try:
         info = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM)[0]
@@ -290,7 +289,7 @@ def check_port(settings: Settings) -> Iterator[CheckResult]:
         says = join_sentences(f"The server cannot listen on {where}: {error.strerror or error}")
         yield CheckResult("port", False, says, "knowledge serve --port 0, or another free port")
         return
-    yield CheckResult("port", True, f"The port of the server, {where}, is free.")
+    yield CheckResult("port", True, f"The server's port {where} is free.")
 
 
 def is_our_server(settings: Settings) -> bool:
@@ -305,7 +304,7 @@ def is_our_server(settings: Settings) -> bool:
 
 
 def check_keys(settings: Settings) -> Iterator[CheckResult]:
-    """The keys that a server with these settings checks are long enough; with an engine elsewhere one is only sent."""
+    """Warn about short keys; with a remote engine KB_API_KEY is only sent and not checked here."""
     from knowledge.surfaces.http.exposure import find_short_keys
 
     checked = settings.model_copy(update={"api_key": None}) if settings.engine_url else settings
@@ -314,7 +313,7 @@ def check_keys(settings: Settings) -> Iterator[CheckResult]:
 
 
 def check_open_surfaces(settings: Settings, *, accounts: bool) -> Iterator[CheckResult]:
-    """No side is open to every user of this machine while the other one, or an account, has a key."""
+    """Warn about a surface without a key if the other one or an account has one."""
     from knowledge.surfaces.http.exposure import find_open_surfaces
 
     for exposure in find_open_surfaces(settings, accounts=accounts):
@@ -322,22 +321,22 @@ def check_open_surfaces(settings: Settings, *, accounts: bool) -> Iterator[Check
 
 
 def check_model(settings: Settings) -> Iterator[CheckResult]:
-    """The default model's bytes are the ones that this version was built for."""
+    """Check the checksum of the default model."""
     from knowledge.embed import model_file
 
     if settings.embedding != "default":
-        yield CheckResult("model", True, f"The model is {settings.embedding}, by KNOWLEDGE_EMBEDDING.")
+        yield CheckResult("model", True, f"KNOWLEDGE_EMBEDDING selects the model {settings.embedding}.")
         return
     try:
         model_file.read_model_file(model_file.find_model_file())
     except KnowledgeError as error:
         yield CheckResult("model", False, join_sentences(str(error)), error.hint)
         return
-    yield CheckResult("model", True, "The bytes of the embedding model are right.")
+    yield CheckResult("model", True, "The checksum of the embedding model is correct.")
 
 
 def check_parsing(settings: Settings) -> Iterator[CheckResult]:
-    """A document can be read in a process of its own."""
+    """Check that a document can be read in a child process."""
     from knowledge.app import build_parsers
     from knowledge.extract.base import Source
 
@@ -351,26 +350,24 @@ def check_parsing(settings: Settings) -> Iterator[CheckResult]:
         except KnowledgeError as error:
             yield CheckResult("reading", False, join_sentences(f"Documents cannot be read: {error}"), error.hint)
             return
-    yield CheckResult("reading", "doctor can read" in text, "Documents can be read in a process of their own.")
+    yield CheckResult("reading", "doctor can read" in text, "Documents can be read in a child process.")
     yield check_sandbox(missing)
 
 
 def check_sandbox(missing: dict[str, str]) -> CheckResult:
-    """How far the process that has just read a document was contained."""
+    """Check which sandbox protections the child process that read a document had."""
     reasons = "; ".join(missing.values())
     if not missing:
-        return CheckResult("sandbox", True, "What reads a document is contained by Landlock and a seccomp filter.")
+        return CheckResult("sandbox", True, "Documents are read in a sandbox with Landlock and seccomp.")
     if "platform" in missing:
-        says = f"What reads a document has limits on time and memory but is not contained: {reasons}."
+        says = f"Documents are read with limits on time and memory but without a sandbox: {reasons}."
         return CheckResult("sandbox", True, says)
     if "sandbox" in missing:
         return CheckResult(
-            "sandbox", False, join_sentences(f"What reads a document is not contained: {reasons}"), SANDBOX_HINT
+            "sandbox", False, join_sentences(f"Documents are read without a sandbox: {reasons}"), SANDBOX_HINT
         )
     if "seccomp" in missing:
-        says = f"What reads a document is not contained: {reasons}."
-        return CheckResult(
-            "sandbox", False, says, "Use Linux on x86-64 or ARM64, and a container that permits seccomp."
-        )
-    says = f"What reads a document is contained by seccomp, but may read other files of this user: {reasons}."
+        says = f"Documents are read without a sandbox: {reasons}."
+        return CheckResult("sandbox", False, says, "Use Linux on x86-64 or ARM64, and a container that allows seccomp.")
+    says = f"The sandbox has seccomp but no Landlock, so parsers may read other files of this user: {reasons}."
     return CheckResult("sandbox", True, says)

@@ -1,4 +1,4 @@
-"""`knowledge move` and `knowledge tag`: change where documents stand and what they are labelled with."""
+"""`knowledge move` and `knowledge tag`: change the collection and the tags of documents."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ def move(session: CliSession, documents: tuple[str, ...], collection: str) -> No
 )
 @click.argument("document")
 @click.argument("tags", nargs=-1, metavar="[TAG]...")
-@click.option("--remove", "-r", "removed", multiple=True, metavar="TAG", help="A tag to take off; may be repeated.")
+@click.option("--remove", "-r", "removed", multiple=True, metavar="TAG", help="Tag to remove; can be repeated.")
 @common_options
 @pass_session
 def tag(session: CliSession, document: str, tags: tuple[str, ...], removed: tuple[str, ...]) -> None:
-    """Put TAGs on DOCUMENT, take others off, and show which it has."""
+    """Add TAGs to DOCUMENT, remove others, and print the tags it has."""
 
     async def work(engine: Engine) -> Document:
         found = await find_document(engine, document)

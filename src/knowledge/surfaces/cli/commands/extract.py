@@ -1,4 +1,4 @@
-"""`knowledge extract`: what would be stored of a file, without storing it."""
+"""`knowledge extract`: prints the text of a file without adding it."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     )
 )
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--ocr", "force_ocr", is_flag=True, help="Read pages as pictures even where they hold text.")
+@click.option("--ocr", "force_ocr", is_flag=True, help="Run OCR on all pages, also on those with text.")
 @common_options
 @pass_session
 def extract(session: CliSession, file: Path, force_ocr: bool) -> None:
-    """Print the text that FILE gives, as Markdown; nothing is added."""
+    """Print the text of FILE as Markdown, without adding it."""
     if not file.is_file():
-        raise FileNotFound(f"There is no file {file}", hint="Check the path.", file_path=str(file))
+        raise FileNotFound(f"The file {file} does not exist", hint="Check the path.", file_path=str(file))
     facts, pages = parse_file(session, file, force_ocr)
     if session.as_json:
         print_json(dump_extracted(facts, pages))
@@ -40,7 +40,7 @@ def extract(session: CliSession, file: Path, force_ocr: bool) -> None:
             click.echo(f"<!-- page {page.number} -->")
         click.echo(sanitize_text(page.text))
         if page.warning:
-            print_message(f"{page.warning}")
+            print_message(page.warning)
 
 
 def parse_file(session: CliSession, file: Path, force_ocr: bool) -> tuple[Facts, list[PageText]]:

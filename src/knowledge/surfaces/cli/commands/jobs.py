@@ -1,4 +1,4 @@
-"""`knowledge jobs`: what is being worked on, what failed, and another try."""
+"""`knowledge jobs`: lists, follows, retries and cancels jobs."""
 
 from __future__ import annotations
 
@@ -33,8 +33,7 @@ JOBS_PER_PAGE = 200
 
 
 def follow_jobs(session: CliSession) -> int:
-    """Follow them all; 1 if one of them failed."""
-
+    """Wait for all jobs, print them, and return exit code 1 if one failed."""
     ended = session.run(follow_active_jobs)
     if session.as_json or ended:
         print_jobs(session, ended)
@@ -43,7 +42,7 @@ def follow_jobs(session: CliSession) -> int:
     failed = [job for job in ended if job.status is JobStatus.FAILED]
     if failed:
         print_message(
-            join_sentences(f"{pluralize(len(failed), 'job')} failed", "'knowledge jobs retry ID' tries one again.")
+            join_sentences(f"{pluralize(len(failed), 'job')} failed", "Retry one with 'knowledge jobs retry ID'.")
         )
     return cli_errors.FAILED if failed else cli_errors.OK
 
@@ -59,7 +58,7 @@ async def follow_active_jobs(engine: Engine) -> list[Job]:
 
 
 async def list_unfinished(engine: Engine) -> list[Job]:
-    """Those that run before those that wait, each the oldest first."""
+    """Return the running jobs, then the queued ones, each oldest first."""
     found: list[Job] = []
     for status in (JobStatus.PROCESSING, JobStatus.QUEUED):
         page = await engine.jobs(JobFilter(status=status, per_page=JOBS_PER_PAGE))
@@ -77,17 +76,19 @@ async def list_unfinished(engine: Engine) -> list[Job]:
         "knowledge jobs cancel 8 9",
     ),
 )
-@click.option("--status", type=click.Choice([status.value for status in JobStatus]), help="Only those that stand so.")
-@click.option("--follow", "-f", is_flag=True, help="Stay until none is queued or running.")
-@click.option("--page", type=click.IntRange(1), default=1, help="Which page of the list.")
-@click.option("--per-page", type=click.IntRange(1, 200), default=20, show_default=True, help="How long a page is.")
+@click.option(
+    "--status", type=click.Choice([status.value for status in JobStatus]), help="List jobs with this status only."
+)
+@click.option("--follow", "-f", is_flag=True, help="Wait until no job is queued or running.")
+@click.option("--page", type=click.IntRange(1), default=1, help="Page of the list.")
+@click.option("--per-page", type=click.IntRange(1, 200), default=20, show_default=True, help="Entries per page.")
 @common_options
 @pass_session
 @click.pass_context
 def jobs(
     context: click.Context, session: CliSession, status: str | None, follow: bool, page: int, per_page: int
 ) -> None:
-    """List the jobs, newest first, or follow them to their end."""
+    """List jobs, newest first, or wait for them to end."""
     if context.invoked_subcommand is not None:
         return
     if follow:
@@ -101,7 +102,7 @@ def jobs(
 @common_options
 @pass_session
 def show(session: CliSession, job: str) -> None:
-    """Show one job, by number or UUID."""
+    """Show one job, by id or UUID."""
     print_jobs(session, [session.run(lambda engine: engine.job(parse_job_ref(job)))])
 
 
@@ -110,7 +111,7 @@ def show(session: CliSession, job: str) -> None:
 @common_options
 @pass_session
 def retry(session: CliSession, chosen: tuple[str, ...]) -> None:
-    """Queue failed or cancelled jobs again, from their kept originals."""
+    """Queue failed or cancelled jobs again."""
 
     async def work(engine: Engine) -> list[Job]:
         return [await engine.retry(parse_job_ref(text)) for text in chosen]
@@ -123,7 +124,7 @@ def retry(session: CliSession, chosen: tuple[str, ...]) -> None:
 @common_options
 @pass_session
 def cancel(session: CliSession, chosen: tuple[str, ...]) -> None:
-    """Stop jobs; what they had done is taken back."""
+    """Cancel jobs and undo their changes."""
 
     async def work(engine: Engine) -> list[Job]:
         return [await engine.cancel(parse_job_ref(text)) for text in chosen]
@@ -138,7 +139,7 @@ def print_job_page(session: CliSession, found: ResultPage[Job]) -> None:
         print_json(JobsShape.from_page(found))
         return
     if not found.items:
-        print_message("There are no such jobs.")
+        print_message("No jobs found.")
         return
     print_job_table(found.items)
     if found.total > found.page * found.per_page:
@@ -166,7 +167,7 @@ def format_progress(job: Job) -> str:
 
 
 def describe_state(job: Job) -> str:
-    """Why it failed, what it is doing, or when it ended."""
+    """Return the error, the current step, or the warnings or end time of a job."""
     if job.error is not None:
         return sanitize_text(join_sentences(job.error.message, job.error.hint))
     if not job.status.has_ended:

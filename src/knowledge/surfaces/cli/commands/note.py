@@ -1,4 +1,4 @@
-"""`knowledge note`: a few words worth keeping."""
+"""`knowledge note`: adds or updates a note."""
 
 from __future__ import annotations
 
@@ -26,19 +26,21 @@ from knowledge.surfaces.cli.session import CliSession, wait_for_end
 )
 @click.argument("text", nargs=-1, metavar="[TEXT]...")
 @with_document_options
-@click.option("--update", metavar="DOC", help="Give this note another text instead of adding one.")
+@click.option("--update", metavar="DOC", help="Replace the text of this note instead of adding one.")
 @common_options
 @pass_session
 def note(session: CliSession, text: tuple[str, ...], about: DocumentOptions, update: str | None) -> None:
-    """Keep TEXT, or what standard input says, as a note."""
+    """Add TEXT or standard input as a note."""
     if update is not None and about != DocumentOptions():
-        raise click.UsageError("--update changes the text alone; 'knowledge tag' and 'knowledge move' do the rest.")
-    words = read_note_text(text)
+        raise click.UsageError(
+            "--update only changes the text; use 'knowledge tag' and 'knowledge move' for tags and collection."
+        )
+    note_text = read_note_text(text)
 
     async def work(engine: Engine) -> Document:
         if update is not None:
-            return await engine.update_note((await find_document(engine, update)).id, words)
-        return await add_note(engine, about, words)
+            return await engine.update_note((await find_document(engine, update)).id, note_text)
+        return await add_note(engine, about, note_text)
 
     kept = session.run(work)
     if session.as_json:
@@ -46,16 +48,16 @@ def note(session: CliSession, text: tuple[str, ...], about: DocumentOptions, upd
 
         print_json(DocumentShape.from_document(kept))
     else:
-        click.echo(sanitize_text(f"Kept as document {kept.id}: {kept.title}"))
+        click.echo(sanitize_text(f"Saved as document {kept.id}: {kept.title}"))
 
 
 def read_note_text(text: tuple[str, ...]) -> str:
     if not text and sys.stdin.isatty():
-        print_message("Write the note; Ctrl-D ends it.")
-    words = " ".join(text) if text and text != ("-",) else sys.stdin.read()
-    if not words.strip():
-        raise InvalidParameter("A note needs a text", hint="Write it after the command, or send it to standard input.")
-    return words
+        print_message("Type the note and end it with Ctrl-D.")
+    note_text = " ".join(text) if text and text != ("-",) else sys.stdin.read()
+    if not note_text.strip():
+        raise InvalidParameter("The note is empty", hint="Pass the text as argument or on standard input.")
+    return note_text
 
 
 async def add_note(engine: Engine, about: DocumentOptions, text: str) -> Document:

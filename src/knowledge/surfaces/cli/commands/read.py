@@ -1,4 +1,4 @@
-"""`knowledge read`: a document's text, one of its passages with its neighbours, or its original bytes."""
+"""`knowledge read`: prints the text of a document, one passage with its neighbours, or the original file."""
 
 from __future__ import annotations
 
@@ -25,10 +25,12 @@ from knowledge.surfaces.cli.session import CliSession
     )
 )
 @click.argument("document")
-@click.option("--passage", "-p", type=click.IntRange(0), metavar="N", help="Only passage N, as a search shows it.")
-@click.option("--around", "-a", type=click.IntRange(0), default=1, help="How many neighbours on each side.  [1]")
-@click.option("--page", type=click.IntRange(1), metavar="N", help="Only page N.")
-@click.option("--original", is_flag=True, help="The bytes as they came in, to standard output.")
+@click.option(
+    "--passage", "-p", type=click.IntRange(0), metavar="N", help="Print passage N only; search shows the number."
+)
+@click.option("--around", "-a", type=click.IntRange(0), default=1, help="Neighbours to print on each side.  [1]")
+@click.option("--page", type=click.IntRange(1), metavar="N", help="Print page N only.")
+@click.option("--original", is_flag=True, help="Write the original file to standard output.")
 @common_options
 @pass_session
 def read(
@@ -36,7 +38,7 @@ def read(
 ) -> None:
     """Print the text of DOCUMENT.
 
-    DOCUMENT is a number, a UUID, the path that it came from, or its exact title.
+    DOCUMENT is an id, a UUID, the path it was added from, or its exact title.
     """
     if original:
         session.run(lambda engine: write_original(engine, document))
@@ -74,12 +76,12 @@ async def read_passages(
 
 def require_chunks(chunks: list[Chunk], what: str) -> list[Chunk]:
     if not chunks:
-        raise NotFound(f"The document has no {what}", hint="'knowledge show DOCUMENT' tells how many there are.")
+        raise NotFound(f"The document has no {what}", hint="Run 'knowledge show DOCUMENT' for the number of them.")
     return chunks
 
 
 def format_passages(chunks: Sequence[Chunk], marked_index: int | None = None) -> str:
-    """Passages in reading order; headings and page numbers stand where they change."""
+    """Join passages in reading order, with headings and page numbers where they change."""
     lines: list[str] = []
     section: tuple[str, ...] = ()
     page: int | None = None

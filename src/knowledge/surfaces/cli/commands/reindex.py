@@ -1,4 +1,4 @@
-"""`knowledge reindex`: the index built again, or all vectors made again by another model."""
+"""`knowledge reindex`: rebuilds the index, or embeds all passages with another model."""
 
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ FOLDER_PREFIX = "dir:"
 @click.command(
     epilog=format_examples("knowledge reindex", "knowledge reindex --model dir:~/models/minilm", "knowledge status")
 )
-@click.option("--model", metavar="SPEC", help="Move to this model: default, dir:PATH, hf:NAME or openai:URL#MODEL.")
-@click.option("--no-wait", is_flag=True, help="With --model: return as soon as its vectors are being made.")
+@click.option("--model", metavar="SPEC", help="Switch to this model: default, dir:PATH, hf:NAME or openai:URL#MODEL.")
+@click.option("--no-wait", is_flag=True, help="With --model: return when embedding has started.")
 @common_options
 @pass_session
 def reindex(session: CliSession, model: str | None, no_wait: bool) -> None:
-    """Build the index again from what is stored, or move to another embedding model.
+    """Rebuild the index from the database, or switch to another embedding model.
 
-    The old index answers meanwhile. With --model the new vectors are made in the background, while the old ones
-    serve, and swapped in when all are there. The data folder keeps the choice.
+    Searches use the old index meanwhile. With --model all passages are embedded in the background, and the new vectors
+    are used when all are done. The data folder stores the model.
     """
     if no_wait and model is None:
-        raise click.UsageError("--no-wait goes with --model.")
+        raise click.UsageError("--no-wait needs --model.")
     try:
         used = session.run(
             lambda engine: rebuild_index(engine, model and make_folder_absolute(model), wait=not no_wait)
         )
     except KeyboardInterrupt:
         print_message(
-            "The old vectors serve; the new ones that were made are kept, and the rest is made while an engine runs."
+            "Embedding continues while a server or command runs; searches use the old vectors until it is done."
         )
         raise
     print_result(session, used if model else None)
 
 
 def make_folder_absolute(spec: str) -> str:
-    """A folder as the engine finds it too, which may run elsewhere."""
+    """Make a dir: spec absolute, because the engine may run in another working folder."""
     if not spec.startswith(FOLDER_PREFIX):
         return spec
     return f"{FOLDER_PREFIX}{Path(spec.removeprefix(FOLDER_PREFIX)).expanduser().absolute()}"
@@ -62,7 +62,7 @@ async def rebuild_index(engine: Engine, model: str | None, wait: bool) -> ModelS
 
 
 async def wait_for_model_swap(engine: Engine, status: ModelStatus) -> ModelStatus:
-    """When the other model answers; how many passages are left is shown meanwhile."""
+    """Wait until the new model is in use, and show the progress of embedding."""
     while status.next is not None and status.next.left is None:
         await asyncio.sleep(POLL_SECONDS)
         status = (await engine.status()).model
@@ -71,7 +71,7 @@ async def wait_for_model_swap(engine: Engine, status: ModelStatus) -> ModelStatu
         while status.next is not None:
             if status.next.error:
                 raise ModelUnavailable(status.next.error)
-            display.step(status.next.name, "making vectors", total - (status.next.left or 0), total)
+            display.step(status.next.name, "embedding", total - (status.next.left or 0), total)
             await asyncio.sleep(POLL_SECONDS)
             status = (await engine.status()).model
     return status
@@ -82,10 +82,8 @@ def print_result(session: CliSession, used: ModelStatus | None) -> None:
     if session.as_json:
         print_json({"reindexed": coming is None, "model": used.name if used else None})
     elif coming is not None:
-        click.echo(
-            sanitize_text(f"The vectors of {coming.name} are being made; 'knowledge status' tells how many are left.")
-        )
+        click.echo(sanitize_text(f"Embedding with {coming.name} has started; 'knowledge status' shows the progress."))
     elif used is not None:
-        click.echo(sanitize_text(f"The model {used.name} answers now; all vectors are its own."))
+        click.echo(sanitize_text(f"The model {used.name} is in use; all passages are embedded."))
     else:
-        click.echo("The index was built again.")
+        click.echo("Rebuilt the index.")

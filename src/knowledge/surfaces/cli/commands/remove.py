@@ -1,4 +1,4 @@
-"""`knowledge remove`: takes documents out, for good."""
+"""`knowledge remove`: deletes documents permanently."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from knowledge.surfaces.cli.session import CliSession
     epilog=format_examples("knowledge remove 12", "knowledge remove 12 13 14 --yes", "knowledge remove --everything")
 )
 @click.argument("documents", nargs=-1, metavar="[DOCUMENT]...")
-@click.option("--everything", is_flag=True, help="Every document that there is.")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.option("--everything", is_flag=True, help="Remove all documents.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 @common_options
 @pass_session
 def remove(session: CliSession, documents: tuple[str, ...], everything: bool, yes: bool) -> None:
     """Remove documents from search, index and disk.
 
-    DOCUMENT is a number, a UUID, the path that it came from, or its exact title.
+    DOCUMENT is an id, a UUID, the path it was added from, or its exact title.
     """
     if bool(documents) == everything:
-        raise click.UsageError("Name the documents, or say --everything.")
+        raise click.UsageError("Pass either documents or --everything.")
 
     async def work(engine: Engine) -> RemovalResult:
         return await (remove_everything(engine, yes) if everything else remove_documents(engine, documents, yes))
@@ -42,7 +42,7 @@ def remove(session: CliSession, documents: tuple[str, ...], everything: bool, ye
 async def remove_documents(engine: Engine, texts: tuple[str, ...], yes: bool) -> RemovalResult:
     found = await find_documents(engine, texts)
     names = ", ".join(f"'{document.title}'" for document in found[:3]) + (", …" if len(found) > 3 else "")
-    confirm(f"Remove {pluralize(len(found), 'document')} ({names}) for good?", yes)
+    confirm(f"Remove {pluralize(len(found), 'document')} ({names}) permanently?", yes)
     parts = [await engine.remove(document.id) for document in found]
     return RemovalResult(
         sum(part.documents for part in parts),
@@ -53,5 +53,5 @@ async def remove_documents(engine: Engine, texts: tuple[str, ...], yes: bool) ->
 
 async def remove_everything(engine: Engine, yes: bool) -> RemovalResult:
     status = await engine.status()
-    confirm(f"Remove all {pluralize(status.documents, 'document')} for good?", yes)
+    confirm(f"Remove all {pluralize(status.documents, 'document')} permanently?", yes)
     return await engine.clear()

@@ -1,4 +1,4 @@
-"""`knowledge search`: the passages that answer a question."""
+"""`knowledge search`: searches the documents."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ from knowledge.surfaces.cli.session import CliSession
 
 
 async def open_document(engine: Engine, document: Document) -> None:
-    """The file where it came from, if it is still there; else its address; else a copy of the kept original."""
+    """Open a document in the desktop's program for it."""
     place = await find_location(engine, document)
     print_message(f"Opening {place}")
     if click.launch(place) != 0:
-        raise MissingDependency(f"No program could open {place}", hint="Open it yourself; the path is right.")
+        raise MissingDependency(f"No program to open {place}", hint="Open the path in a program of your choice.")
 
 
 async def find_location(engine: Engine, document: Document) -> str:
+    """Return the source file if it still exists, else the URL, else a temporary copy of the original."""
     if document.source_path and Path(document.source_path).is_file():
         return document.source_path
     if document.url and document.url.startswith(("http://", "https://")):
@@ -48,12 +49,12 @@ def choose_suffix(document: Document) -> str:
     return "txt" if document.doc_type == "note" else document.doc_type
 
 
-F = TypeVar("F", bound=Callable[..., Any])  # what click decorates
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
 class FilterOptions:
-    """A filter as it was typed."""
+    """The filter options of a command line, not parsed yet."""
 
     collections: tuple[str, ...]
     tags: tuple[str, ...]
@@ -76,24 +77,24 @@ class FilterOptions:
 
 
 FILTER_OPTIONS = (
-    click.option("--collection", "-c", "collections", multiple=True, metavar="NAME", help="Only in this collection."),
-    click.option("--tag", "-t", "tags", multiple=True, metavar="TAG", help="Only with this tag; with all of several."),
-    click.option("--type", "types", multiple=True, metavar="TYPE", help="Only this type, such as pdf, md or note."),
-    click.option("--document", "-d", "documents", multiple=True, metavar="DOC", help="Only in this document."),
-    click.option("--from", "date_from", metavar="DATE", help="Only what was added on this day or later (UTC)."),
-    click.option("--to", "date_to", metavar="DATE", help="Only what was added on this day or earlier (UTC)."),
+    click.option("--collection", "-c", "collections", multiple=True, metavar="NAME", help="Search this collection."),
+    click.option("--tag", "-t", "tags", multiple=True, metavar="TAG", help="Documents with this tag; all if repeated."),
+    click.option("--type", "types", multiple=True, metavar="TYPE", help="Documents of this type: pdf, md, note, …"),
+    click.option("--document", "-d", "documents", multiple=True, metavar="DOC", help="Search this document."),
+    click.option("--from", "date_from", metavar="DATE", help="Documents added on this day or later (UTC)."),
+    click.option("--to", "date_to", metavar="DATE", help="Documents added on this day or earlier (UTC)."),
 )
 
 
 def with_filter_options(function: F) -> Callable[..., Any]:
-    """The command gets what they say as its argument `narrowing`."""
+    """Add the filter options to a command and pass them as its argument `filters`."""
 
     @functools.wraps(function)
-    def collected(*arguments: Any, **options: Any) -> Any:
-        narrowing = FilterOptions(**{name: options.pop(name) for name in FilterOptions.__dataclass_fields__})
-        return function(*arguments, narrowing=narrowing, **options)
+    def call_with_filters(*arguments: Any, **options: Any) -> Any:
+        filters = FilterOptions(**{name: options.pop(name) for name in FilterOptions.__dataclass_fields__})
+        return function(*arguments, filters=filters, **options)
 
-    decorated: Callable[..., Any] = collected
+    decorated: Callable[..., Any] = call_with_filters
     for option in reversed(FILTER_OPTIONS):
         decorated = option(decorated)
     return decorated
@@ -110,26 +111,28 @@ def with_filter_options(function: F) -> Callable[..., Any]:
 )
 @click.argument("question", nargs=-1, required=True, metavar="QUESTION...")
 @with_filter_options
-@click.option("--limit", "-n", type=click.IntRange(1, 100), default=5, show_default=True, help="How many passages.")
-@click.option("--offset", type=click.IntRange(0, 1000), default=0, help="How many to leave out first.")
+@click.option(
+    "--limit", "-n", type=click.IntRange(1, 100), default=5, show_default=True, help="Maximum number of results."
+)
+@click.option("--offset", type=click.IntRange(0, 1000), default=0, help="Number of results to skip.")
 @click.option(
     "--mode",
     type=click.Choice([mode.value for mode in SearchMode]),
     default=SearchMode.HYBRID.value,
     show_default=True,
-    help="By words and meaning, words alone (text), meaning alone (vector), or fused and reranked.",
+    help="Search by words and meaning, words only (text), meaning only (vector), or reranked.",
 )
-@click.option("--threshold", type=click.FloatRange(0, 1), default=0.0, help="Leave out what is less relevant.")
-@click.option("--budget-ms", type=click.IntRange(1, 600_000), help="How long reranking may take.")
-@click.option("--full", is_flag=True, help="Show whole passages instead of excerpts.")
-@click.option("--explain", is_flag=True, help="Show what each step contributed, as a table.")
-@click.option("--open", "opened", type=click.IntRange(1), metavar="N", help="Open the document of passage N.")
+@click.option("--threshold", type=click.FloatRange(0, 1), default=0.0, help="Skip results with a lower score.")
+@click.option("--budget-ms", type=click.IntRange(1, 600_000), help="Time limit for reranking, in milliseconds.")
+@click.option("--full", is_flag=True, help="Print whole passages instead of excerpts.")
+@click.option("--explain", is_flag=True, help="Print the scores of each search step.")
+@click.option("--open", "opened", type=click.IntRange(1), metavar="N", help="Open the document of result N.")
 @common_options
 @pass_session
 def search(
     session: CliSession,
     question: tuple[str, ...],
-    narrowing: FilterOptions,
+    filters: FilterOptions,
     limit: int,
     offset: int,
     mode: str,
@@ -139,10 +142,10 @@ def search(
     explain: bool,
     opened: int | None,
 ) -> None:
-    """Find the passages that answer QUESTION, best first.
+    """Search for passages that answer QUESTION, best first.
 
-    Passages that hold words in "quotation marks" side by side come first.
-    The number after the title is the relevance, from 0 to 1.
+    Passages with an exact "quoted phrase" come first.
+    The number after the title is the relevance score, from 0 to 1.
     """
     query = Query(
         text=" ".join(question),
@@ -155,7 +158,7 @@ def search(
     )
 
     async def work(engine: Engine) -> SearchAnswer:
-        answer = await search_when_ready(engine, replace(query, filter=await narrowing.to_filter(engine)))
+        answer = await search_when_ready(engine, replace(query, filter=await filters.to_filter(engine)))
         if opened is not None:
             await open_hit(engine, answer, opened - offset)
         return answer
@@ -185,7 +188,6 @@ async def search_when_ready(engine: Engine, query: Query) -> SearchAnswer:
 
 
 async def open_hit(engine: Engine, answer: SearchAnswer, number: int) -> None:
-
     if not 1 <= number <= len(answer.hits):
-        raise NotFound(f"There is no passage {number}: {len(answer.hits)} were found", hint="Choose one of those.")
+        raise NotFound(f"There is no result {number}: the search has {len(answer.hits)}", hint="Choose one of those.")
     await open_document(engine, answer.hits[number - 1].document)

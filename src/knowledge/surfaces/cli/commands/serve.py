@@ -1,4 +1,4 @@
-"""`knowledge serve`: the server, over HTTP or over standard input and output."""
+"""`knowledge serve`: runs the server over HTTP or stdio."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ if TYPE_CHECKING:
         "KB_API_KEY=… KB_MCP_API_KEY=… knowledge serve --host 0.0.0.0",
     )
 )
-@click.option("--host", metavar="ADDRESS", help="The address to listen on.  [default: 127.0.0.1; env: KNOWLEDGE_HOST]")
+@click.option("--host", metavar="ADDRESS", help="Address to listen on.  [default: 127.0.0.1; env: KNOWLEDGE_HOST]")
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
-    help="The port to listen on; 0 takes a free one.  [default: 8000; env: KNOWLEDGE_PORT]",
+    help="Port to listen on; 0 picks a free one.  [default: 8000; env: KNOWLEDGE_PORT]",
 )
-@click.option("--toolsets", metavar="NAMES", help="Which contracts to serve, by comma.  [env: KNOWLEDGE_TOOLSETS]")
+@click.option("--toolsets", metavar="NAMES", help="Comma-separated toolsets to serve.  [env: KNOWLEDGE_TOOLSETS]")
 @click.option(
-    "--transport", type=click.Choice(["http", "stdio"]), default="http", show_default=True, help="How agents reach it."
+    "--transport", type=click.Choice(["http", "stdio"]), default="http", show_default=True, help="Transport for agents."
 )
 @common_options
 @pass_session
 def serve(session: CliSession, host: str | None, port: int | None, toolsets: str | None, transport: str) -> None:
-    """Start the server, until Ctrl-C."""
+    """Run the server until Ctrl-C."""
     given = {"data": session.data_folder, "host": host, "port": port, "toolsets": toolsets}
     from knowledge.config import read_settings
 
@@ -52,13 +52,13 @@ def serve(session: CliSession, host: str | None, port: int | None, toolsets: str
 
 
 async def run_http_server(settings: Settings) -> None:
-    """Listen at once; until the engine is there, /health says so. Why it cannot be there ends the server."""
+    """Listen at once; /health answers 503 until the engine is open, and an error opening it stops the server."""
     from knowledge.surfaces.http.app import make_http_app
     from knowledge.surfaces.http.auth import check_binding, find_missing_keys
     from knowledge.surfaces.http.open_engine import open_engine_in_background
     from knowledge.surfaces.http.server import serve_until_signal as listen
 
-    if settings.api_key is None:  # no account can stand in for this one
+    if settings.api_key is None:  # accounts replace only the MCP key
         check_binding(settings)
     async with open_engine_in_background(settings) as (engine, opened):
         if settings.api_key is not None and find_missing_keys(settings):
@@ -71,7 +71,7 @@ async def run_http_server(settings: Settings) -> None:
             await asyncio.wait({serving})
             opened.result()
         warning = asyncio.create_task(warn_of_exposures(settings, engine, opened))
-        gc.freeze()  # what a start has made stays; no collection need look through it while somebody waits
+        gc.freeze()  # objects from the start live forever; skipping them shortens collections during requests
         try:
             await serving
         finally:
@@ -79,18 +79,18 @@ async def run_http_server(settings: Settings) -> None:
 
 
 async def warn_of_exposures(settings: Settings, engine: Engine, opened: asyncio.Task[None]) -> None:
-    """Say which keys are short and which sides are open; whether there are accounts only the engine knows."""
+    """Log short keys and surfaces without a key; waits for the engine to know whether there are accounts."""
     from knowledge.errors import KnowledgeError
     from knowledge.surfaces.http.exposure import find_open_surfaces, find_short_keys, log_exposures
 
     log_exposures(find_short_keys(settings))
     if any(find_open_surfaces(settings, accounts=True)):
-        with suppress(KnowledgeError):  # what is wrong with the engine is told to whoever asks it something
+        with suppress(KnowledgeError):  # requests report the engine's error
             log_exposures(find_open_surfaces(settings, accounts=await has_accounts(engine, opened)))
 
 
 async def has_accounts(engine: Engine, opened: asyncio.Task[None]) -> bool:
-    """Whether there is anybody who could come in with a key of their own; an engine that is away knows of nobody."""
+    """Whether there are accounts; False if the remote engine cannot be asked."""
     from knowledge.errors import EngineUnreachable, Forbidden, Unauthenticated
 
     await opened
@@ -126,7 +126,7 @@ async def run_stdio_server(settings: Settings) -> None:
 
 
 def print_greeting(address: ServerAddress) -> None:
-    """The three lines that a newcomer needs."""
+    """Print the address and the first commands to try."""
     print_message(f"Knowledge Server listens on {address.url}")
     print_message("Add a document:    knowledge add FILE")
     print_message(f"Connect an agent:  claude mcp add --transport http knowledge {address.url}/mcp")

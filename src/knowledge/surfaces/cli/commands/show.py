@@ -1,4 +1,4 @@
-"""`knowledge show`: one document's facts, or the list of all."""
+"""`knowledge show`: prints the details of a document, or lists documents."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ SORT_FIELDS = ("created_at", "updated_at", "title", "size_bytes")
     )
 )
 @click.argument("document", required=False, metavar="[DOCUMENT]")
-@click.option("--collection", "-c", metavar="NAME", help="List only this collection.")
-@click.option("--tag", "-t", metavar="TAG", help="List only what has this tag.")
-@click.option("--type", "doc_type", metavar="TYPE", help="List only this type, such as pdf, md or note.")
+@click.option("--collection", "-c", metavar="NAME", help="List this collection only.")
+@click.option("--tag", "-t", metavar="TAG", help="List documents with this tag only.")
+@click.option("--type", "doc_type", metavar="TYPE", help="List this type only, such as pdf, md or note.")
 @click.option(
-    "--sort", type=click.Choice(SORT_FIELDS), default="created_at", show_default=True, help="Newest first, or A to Z."
+    "--sort", type=click.Choice(SORT_FIELDS), default="created_at", show_default=True, help="Sort order; titles A to Z."
 )
-@click.option("--page", type=click.IntRange(1), default=1, help="Which page of the list.")
-@click.option("--per-page", type=click.IntRange(1, 200), default=50, show_default=True, help="How long a page is.")
+@click.option("--page", type=click.IntRange(1), default=1, help="Page of the list.")
+@click.option("--per-page", type=click.IntRange(1, 200), default=50, show_default=True, help="Entries per page.")
 @common_options
 @pass_session
 def show(
@@ -52,9 +52,9 @@ def show(
     page: int,
     per_page: int,
 ) -> None:
-    """Show what is known about DOCUMENT, or list the documents.
+    """Show the details of DOCUMENT, or list documents.
 
-    DOCUMENT is a number, a UUID, the path that it came from, or its exact title.
+    DOCUMENT is an id, a UUID, the path it was added from, or its exact title.
     """
     if document is not None:
         show_document(session, document)
@@ -91,7 +91,7 @@ def print_document_page(session: CliSession, found: ResultPage[Document]) -> Non
         print_json(DocumentsShape.from_page(found))
         return
     if not found.total:
-        print_message("There are no documents. 'knowledge add FILE' adds one.")
+        print_message("There are no documents. Add one with 'knowledge add FILE'.")
         return
     rows = [
         (str(one.id), one.title, one.doc_type, one.collection, ", ".join(one.tags), str(one.chunk_count))

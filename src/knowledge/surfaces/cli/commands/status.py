@@ -1,4 +1,4 @@
-"""`knowledge status` and `verify`: how the knowledge base is, and what does not agree."""
+"""`knowledge status` and `knowledge verify`: print the status and check consistency."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from knowledge.surfaces.cli.session import NO_MODEL, CliSession
 @common_options
 @pass_session
 def status(session: CliSession) -> None:
-    """Show how much is in it, what is going on, and what is wrong."""
+    """Show the number of documents, jobs, the model, disk use and problems."""
     found = session.run(lambda engine: engine.status())
     if session.as_json:
         from knowledge.wire import StatusShape
@@ -55,17 +55,17 @@ def print_status(found: EngineStatus) -> None:
 
 def format_model(model: ModelStatus) -> str:
     if model.name == NO_MODEL:
-        return "none; search goes by words alone"
+        return "none; full-text search only"
     if model.loaded:
-        said = f"{model.name}, {model.dimension} dimensions, {model.device}"
+        text = f"{model.name}, {model.dimension} dimensions, {model.device}"
     else:
-        said = f"{model.name}, {model.error or 'still loading'}"
-    return said if model.next is None else f"{said}; {format_next_model(model.next)}"
+        text = f"{model.name}, {model.error or 'loading'}"
+    return text if model.next is None else f"{text}; {format_next_model(model.next)}"
 
 
 def format_next_model(coming: NextModel) -> str:
     left = "" if coming.left is None else f", {pluralize(coming.left, 'passage')} left"
-    return f"{coming.name} follows{left}"
+    return f"switching to {coming.name}{left}"
 
 
 def format_disk_use(found: EngineStatus) -> str:
@@ -78,10 +78,10 @@ def format_disk_use(found: EngineStatus) -> str:
 @pass_session
 @click.pass_context
 def verify(context: click.Context, session: CliSession) -> None:
-    """Check the database, the passages, the index and the files, and name every difference.
+    """Check that database, passages, index and files are consistent, and print every problem.
 
-    SQLite's integrity check is run, each passage is compared with its checksum and each original with its hash. It
-    reads everything and may take minutes; others go on working. The exit code is 1 if there is a difference.
+    Runs SQLite's integrity check and compares each passage with its checksum and each original with its hash. This
+    reads all data and may take minutes; the server can keep running. The exit code is 1 if there is a problem.
     """
     findings = session.run(lambda engine: engine.verify())
     if session.as_json:
@@ -89,11 +89,11 @@ def verify(context: click.Context, session: CliSession) -> None:
 
         print_json(FindingsShape.from_findings(findings))
     elif not findings:
-        click.echo("Everything agrees: store, index and files.")
+        click.echo("No problems found: database, index and files are consistent.")
     else:
         for finding in findings:
             click.echo(sanitize_text(f"{finding.part}: {finding.message}"))
-        print_message(f"{pluralize(len(findings), 'difference')}. What to do:")
+        print_message(f"Found {pluralize(len(findings), 'problem')}. What to do:")
         for hint in dict.fromkeys(finding.hint for finding in findings if finding.hint):
             print_message(f"  {hint}")
     context.exit(cli_errors.FAILED if findings else cli_errors.OK)

@@ -1,4 +1,4 @@
-"""`knowledge user`: the accounts of those who share this server."""
+"""`knowledge user`: manages the accounts of the server."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 )
 @common_options
 def user() -> None:
-    """Add people who share this server, give them keys, and remove them."""
+    """Manage accounts and their API keys."""
 
 
 @user.command(
@@ -48,12 +48,12 @@ def user() -> None:
     )
 )
 @click.argument("username")
-@click.option("--password", "ask", is_flag=True, help="Ask for a password, so that they can log in by themselves.")
-@click.option("--password-stdin", "piped", is_flag=True, help="Read that password from standard input.")
+@click.option("--password", "ask", is_flag=True, help="Prompt for a password, with which the user can log in.")
+@click.option("--password-stdin", "piped", is_flag=True, help="Read the password from standard input.")
 @common_options
 @pass_session
 def add(session: CliSession, username: str, ask: bool, piped: bool) -> None:
-    """Make an account for USERNAME and show its first key, this once."""
+    """Create an account for USERNAME and print its first API key, which is shown only once."""
     password = read_password(ask, piped)
 
     async def work(engine: Engine) -> IssuedKey:
@@ -67,7 +67,7 @@ def add(session: CliSession, username: str, ask: bool, piped: bool) -> None:
 @common_options
 @pass_session
 def list_accounts(session: CliSession) -> None:
-    """List the accounts."""
+    """List accounts."""
     found = session.run(lambda engine: engine.accounts.list_all())
     if session.as_json:
         from knowledge.wire import AccountsShape
@@ -82,12 +82,12 @@ def list_accounts(session: CliSession) -> None:
 
 @user.command(epilog=format_examples("knowledge user key ada", "knowledge user key ada --name laptop --days 90"))
 @click.argument("username")
-@click.option("--name", default="shell", show_default=True, metavar="TEXT", help="What the key is for.")
-@click.option("--days", type=click.IntRange(1, 36_500), metavar="N", help="When it expires; never, unless given.")
+@click.option("--name", default="shell", show_default=True, metavar="TEXT", help="Name of the key.")
+@click.option("--days", type=click.IntRange(1, 36_500), metavar="N", help="Days until it expires.  [default: never]")
 @common_options
 @pass_session
 def key(session: CliSession, username: str, name: str, days: int | None) -> None:
-    """Make another key for USERNAME and show it, this once."""
+    """Create an API key for USERNAME and print it; it is shown only once."""
     print_issued_key(
         session, session.run(lambda engine: engine.accounts.issue_key(username, name, compute_expiry(days)))
     )
@@ -95,35 +95,36 @@ def key(session: CliSession, username: str, name: str, days: int | None) -> None
 
 @user.command(epilog=format_examples("knowledge user disable ada", "knowledge user disable ada --undo"))
 @click.argument("username")
-@click.option("--undo", is_flag=True, help="Let them in again.")
+@click.option("--undo", is_flag=True, help="Enable the account again.")
 @common_options
 @pass_session
 def disable(session: CliSession, username: str, undo: bool) -> None:
-    """Let USERNAME in no more; what they own stays."""
+    """Disable the account of USERNAME; its documents are kept."""
     account = session.run(lambda engine: engine.accounts.disable(username, not undo))
     if session.as_json:
         print_json(account)
     else:
-        click.echo(f"{account.username} is {'let in again' if undo else 'disabled'}.")
+        click.echo(f"{account.username} is {'enabled' if undo else 'disabled'}.")
 
 
 @user.command(epilog=format_examples("knowledge user remove ada", "knowledge user remove ada --yes"))
 @click.argument("username")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 @common_options
 @pass_session
 def remove(session: CliSession, username: str, yes: bool) -> None:
-    """Remove USERNAME with everything that they own."""
+    """Delete the account of USERNAME with its documents, collections and keys."""
 
     async def work(engine: Engine) -> RemovalResult:
-        confirm(f"Remove '{username}' with everything that they own for good?", yes)
+        confirm(f"Delete the account '{username}' with its documents, collections and keys permanently?", yes)
         return await engine.accounts.remove(username)
 
     removed = session.run(work)
     if session.as_json:
         print_json(removed)
     else:
-        click.echo(f"Removed them with {pluralize(removed.documents, 'document')}, {format_size(removed.bytes_freed)}.")
+        documents = pluralize(removed.documents, "document")
+        click.echo(f"Deleted the account with {documents}, {format_size(removed.bytes_freed)}.")
 
 
 def read_password(ask: bool, piped: bool) -> str | None:
@@ -141,11 +142,11 @@ def format_flags(account: Account) -> str:
 
 
 def print_issued_key(session: CliSession, issued: IssuedKey) -> None:
-    """The key goes to standard output alone, so that it can be piped to where it is kept."""
+    """Print the key alone to stdout, so that it can be piped, and the message to stderr."""
     if session.as_json:
         from knowledge.wire import IssuedKeyShape
 
         print_json(IssuedKeyShape.from_issued(issued))
         return
-    print_message(f"The key of {issued.username}, shown this once:")
+    print_message(f"API key of {issued.username}, shown only once:")
     click.echo(issued.secret)

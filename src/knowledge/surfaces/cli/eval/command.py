@@ -1,4 +1,4 @@
-"""`knowledge eval`: how well search answers questions whose answers are known."""
+"""`knowledge eval`: measures search quality with questions whose answers are known."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from knowledge.engine.evaluate import EvalQuestion, QuestionOutcome
 
 SEARCH_DEPTH = 100
-"""How many passages are looked at: enough for ten different documents, and to say how far down a right one is."""
+"""Hits per question: enough for ten different documents, and to report the rank of a late one."""
 
 
 @click.command(
@@ -38,10 +38,10 @@ SEARCH_DEPTH = 100
     type=click.Choice([mode.value for mode in SearchMode]),
     default=SearchMode.HYBRID.value,
     show_default=True,
-    help="By words and meaning, words alone (text), meaning alone (vector), or fused and reranked.",
+    help="Search by words and meaning, words only (text), meaning only (vector), or reranked.",
 )
-@click.option("--collection", "-c", "collections", multiple=True, metavar="NAME", help="Only in this collection.")
-@click.option("--min-ndcg", type=click.FloatRange(0, 1), help="End with exit code 1 if nDCG@10 is lower.")
+@click.option("--collection", "-c", "collections", multiple=True, metavar="NAME", help="Search this collection only.")
+@click.option("--min-ndcg", type=click.FloatRange(0, 1), help="Exit with code 1 if nDCG@10 is lower.")
 @common_options
 @pass_session
 @click.pass_context
@@ -55,8 +55,8 @@ def evaluate(
 ) -> None:
     """Measure how well search answers the questions in FILE.
 
-    FILE is JSON Lines, JSON, YAML, CSV or TSV. Each entry has a question and what should be found: a document (its
-    title, path or id), a passage (its text), or both. The run is compared with the last one of the same file.
+    FILE is JSON Lines, JSON, YAML, CSV or TSV. Each entry has a question and the expected answer: a document (its
+    title, path or id), a passage (its text), or both. The run is compared with the last run of the same file.
     """
     from knowledge.engine.evaluate import average_measures
     from knowledge.surfaces.cli.document_lookup import parse_collection_ref
@@ -81,14 +81,14 @@ def evaluate(
     else:
         print_evaluation(evaluation)
     if min_ndcg is not None and evaluation.measures.ndcg < min_ndcg:
-        print_message(f"nDCG@10 is {evaluation.measures.ndcg:.4f}, below {min_ndcg}.")
+        print_message(f"nDCG@10 is {evaluation.measures.ndcg:.4f}, below --min-ndcg {min_ndcg}.")
         context.exit(cli_errors.FAILED)
 
 
 async def ask_questions(
     engine: Engine, questions: Sequence[EvalQuestion], query: Query, display: ProgressDisplay
 ) -> tuple[list[QuestionOutcome], list[str], list[str]]:
-    """What became of each question, what the engine remarked, and the expected documents that are not there at all."""
+    """Run all questions; return their outcomes, the engine's notes, and the expected documents that do not exist."""
     from knowledge.engine.evaluate import judge_hits
     from knowledge.surfaces.cli.commands.search import search_when_ready
 
@@ -104,7 +104,7 @@ async def ask_questions(
 
 
 async def find_missing_documents(engine: Engine, outcomes: Sequence[QuestionOutcome]) -> list[str]:
-    """Expected documents that no search could have found; the documents are only listed when something is unmet."""
+    """Return the expected documents that do not exist; lists the documents only if an expectation is unmet."""
     from knowledge.engine.evaluate import has_name
     from knowledge.model import DocumentFilter
     from knowledge.surfaces.cli.document_lookup import iterate_documents

@@ -18,27 +18,27 @@ PASSAGE_FIELDS = ("passage", "passages")
 FORMAT_HINT = 'Each entry has a "question" and a "document" (title, path or id), a "passage" (its text), or both.'
 
 LocatedRow = tuple[str, object]
-"""Where it stands, and what stands there."""
+"""Position in the file, and value."""
 
 
 def read_questions(path: Path) -> list[EvalQuestion]:
-    """Each question once: rows that repeat one add to what is expected of it."""
+    """Read the questions of a file; rows with the same question are merged."""
     expected: dict[str, list[Expectation]] = {}
     for place, row in _read_rows(path):
         text, expectations = _parse_entry(row, f"{path.name}, {place}")
         expected.setdefault(text, []).extend(expectations)
     if not expected:
-        raise _invalid_file_error(f"There is no question in {path.name}")
+        raise _invalid_file_error(f"{path.name} contains no questions")
     return [EvalQuestion(text, tuple(dict.fromkeys(wanted))) for text, wanted in expected.items()]
 
 
 def _read_rows(path: Path) -> Iterator[LocatedRow]:
     if not path.is_file():
-        raise FileNotFound(f"There is no file {path}", hint="Check the path of the questions.", path=str(path))
+        raise FileNotFound(f"The file {path} does not exist", hint="Check the path of the questions.", path=str(path))
     try:
         read = READERS[path.suffix.lower()]
     except KeyError:
-        raise _invalid_file_error(f"{path.name} is none of {', '.join(READERS)}") from None
+        raise _invalid_file_error(f"{path.name} has none of the suffixes {', '.join(READERS)}") from None
     try:
         yield from read(path.read_text("utf-8-sig"))
     except (ValueError, csv.Error) as error:
@@ -56,7 +56,7 @@ def _parse_json_lines(text: str) -> Iterator[LocatedRow]:
 
 def _number_entries(values: object) -> Iterator[LocatedRow]:
     if not isinstance(values, list):
-        raise ValueError("it is not a list")
+        raise ValueError("the top level is not a list")
     yield from ((f"entry {number}", value) for number, value in enumerate(values, 1))
 
 
@@ -94,22 +94,22 @@ READERS: dict[str, Callable[[str], Iterator[LocatedRow]]] = {
 
 def _parse_entry(row: object, place: str) -> tuple[str, list[Expectation]]:
     if not isinstance(row, Mapping):
-        raise _invalid_file_error(f"{place} is not an entry with fields")
+        raise _invalid_file_error(f"{place} is not an object")
     fields = cast(Mapping[str, object], row)
     texts, documents, passages = (
         list(_read_values(fields, names)) for names in (QUESTION_FIELDS, DOCUMENT_FIELDS, PASSAGE_FIELDS)
     )
     if len(texts) != 1 or not (documents or passages):
-        raise _invalid_file_error(f"{place} has no question" if not texts else f"{place} does not say what is expected")
+        raise _invalid_file_error(f"{place} has no question" if not texts else f"{place} has no expected answer")
     if not passages:
         return texts[0], [Expectation(document) for document in documents]
     if len(documents) > 1:
-        raise _invalid_file_error(f"{place} names several documents for a passage")
+        raise _invalid_file_error(f"{place} has several documents for a passage")
     return texts[0], [Expectation(documents[0] if documents else None, passage) for passage in passages]
 
 
 def _read_values(fields: Mapping[str, object], names: Iterable[str]) -> Iterator[str]:
-    """What stands under these names, one by one, without what is empty."""
+    """Yield the non-empty values of the named fields."""
     for name in names:
         value = fields.get(name)
         for one in cast(list[object], value) if isinstance(value, list) else [value]:

@@ -1,4 +1,4 @@
-"""How an evaluation looks: on the terminal, and as JSON."""
+"""Prints an evaluation on the terminal and as JSON."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class Evaluation:
     missing: Sequence[str]
 
 
-# -- for people -----------------------------------------------------------------------------------
+# -- text -----------------------------------------------------------------------------------------
 
 
 def print_evaluation(evaluation: Evaluation) -> None:
     last = evaluation.comparison.last if evaluation.comparison else None
     print_table(
-        ["rank", "last", "question", "on top instead"],
+        ["rank", "last", "question", "first hit"],
         [_format_row(outcome, last) for outcome in evaluation.outcomes],
         right=["rank", "last"],
     )
@@ -45,7 +45,7 @@ def print_evaluation(evaluation: Evaluation) -> None:
     for note in evaluation.notes:
         print_message(note)
     for name in evaluation.missing:
-        print_message(f"No document is called '{name}', so it could not be found.")
+        print_message(f"The expected document '{name}' does not exist.")
 
 
 def _format_row(outcome: QuestionOutcome, last: EvaluationRun | None) -> list[str]:
@@ -63,7 +63,7 @@ def _format_rank(rank: int | None) -> str:
 
 
 def _format_previous_rank(outcome: QuestionOutcome, before: QuestionResult | None) -> str:
-    """The old rank, where it was another."""
+    """Return the rank of the last run if it differs."""
     return "" if before is None or before.rank == outcome.rank else _format_rank(before.rank)
 
 
@@ -71,7 +71,7 @@ def _format_top_hit(outcome: QuestionOutcome) -> str:
     if outcome.rank == 1:
         return ""
     if outcome.top_hit is None:
-        return "nothing was found"
+        return "no results"
     hit = outcome.top_hit
     if all(one.passage is None for one in outcome.question.expected):
         return hit.document.title
@@ -86,7 +86,7 @@ def _format_measures(evaluation: Evaluation) -> list[tuple[str, object]]:
         ("nDCG@10", _format_measure(now.ndcg, before.ndcg if before else None)),
         ("recall@10", _format_measure(now.recall, before.recall if before else None)),
         ("MRR@10", _format_measure(now.mrr, before.mrr if before else None)),
-        ("questions", f"{len(ranks)}, of which {first} have it on top and {near} in the first ten"),
+        ("questions", f"{len(ranks)}, of which {first} have the answer first and {near} in the first ten"),
     ]
 
 
@@ -98,7 +98,7 @@ def _format_changes(comparison: RunComparison | None) -> list[tuple[str, object]
     if comparison is None:
         return []
     gain = comparison.ndcg
-    verdict = "better" if gain.low > 0 else "worse" if gain.high < 0 else "within the noise"
+    verdict = "better" if gain.low > 0 else "worse" if gain.high < 0 else "not significant"
     return [
         ("last run", format_time(comparison.last.at)),
         ("difference", f"{gain.mean:+.4f} [{gain.low:+.4f}, {gain.high:+.4f}] nDCG@10, {verdict}"),
@@ -106,7 +106,7 @@ def _format_changes(comparison: RunComparison | None) -> list[tuple[str, object]
     ]
 
 
-# -- for programs ---------------------------------------------------------------------------------
+# -- JSON -----------------------------------------------------------------------------------------
 
 
 def dump_evaluation(evaluation: Evaluation) -> EvaluationShape:

@@ -1,4 +1,4 @@
-"""The last run of each file of questions, kept in the data folder, and what is different now."""
+"""Stores the last run of each file of questions in the data folder and compares runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FOLDER_NAME = "evaluations"
 
 @dataclass(frozen=True, slots=True)
 class EvaluationSetup:
-    """What must be equal for two runs to be compared."""
+    """The options of a run; only runs with the same options are compared."""
 
     file: str
     mode: str
@@ -57,13 +57,13 @@ class EvaluationRun:
 
 @dataclass(frozen=True, slots=True)
 class RunComparison:
-    """This run beside the last one."""
+    """A run compared with the last one."""
 
     last: EvaluationRun
     before: Measures
-    """Of all questions that the last run had."""
+    """Over all questions of the last run."""
     questions: int
-    """How many both have; the rest is about those."""
+    """Number of questions in both runs, to which the other fields refer."""
     ndcg: MeanEstimate
     better: tuple[str, ...]
     worse: tuple[str, ...]
@@ -73,7 +73,7 @@ RUN_ADAPTER = TypeAdapter(EvaluationRun)
 
 
 def load_last_run(data: Path, setup: EvaluationSetup) -> EvaluationRun | None:
-    """None where there was none, or where it cannot be read any more."""
+    """Return the last run, or None if there is none or it cannot be read."""
     try:
         return RUN_ADAPTER.validate_json(setup.path_in(data).read_bytes())
     except (OSError, ValidationError):

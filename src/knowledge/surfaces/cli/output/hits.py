@@ -1,4 +1,4 @@
-"""Search results on the terminal, with the words of the question highlighted."""
+"""Prints search results on the terminal with the query terms highlighted."""
 
 from __future__ import annotations
 
@@ -29,7 +29,6 @@ _TOKEN = re.compile(r"\w[\w\u0300-\u036f]*(?:[.\-'’]\w+)*[+#]*")
 _UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 
 EXCERPT_CHARS = 320
-"""How many letters of a passage are shown unless all of it is wanted."""
 
 
 def print_answer(answer: SearchAnswer, question: str, full: bool, first: int = 1) -> None:
@@ -38,7 +37,7 @@ def print_answer(answer: SearchAnswer, question: str, full: bool, first: int = 1
     for note in answer.notes:
         print_message(note)
     if not answer.hits:
-        print_message("Nothing was found.")
+        print_message("No results.")
 
 
 def print_hit(number: int, hit: Hit, question: str, full: bool) -> None:
@@ -53,7 +52,7 @@ def print_hit(number: int, hit: Hit, question: str, full: bool) -> None:
 
 
 def format_heading(number: int, hit: Hit) -> Text:
-    """Rank, title, page and headings, score."""
+    """Format the first line of a hit: rank, title, page, headings, score."""
     line = style_text(f"{number:>2}  ", "bold")
     line.append_text(style_text(hit.document.title, "bold cyan"))
     places = [f"page {hit.chunk.page}"] if hit.chunk.page is not None else []
@@ -66,7 +65,7 @@ def format_heading(number: int, hit: Hit) -> Text:
 
 
 def format_passage(hit: Hit, question: str, full: bool) -> Text:
-    """The text with the words marked that the question asked for."""
+    """Format the text of a hit with the query terms highlighted."""
     language = hit.document.language
     text = sanitize_text(hit.text.strip() if full else join_lines(hit.text))
     spans = find_marks(text, find_question_terms(question, language), language)
@@ -87,7 +86,7 @@ def format_origin(hit: Hit) -> str:
 
 
 def print_explanation(answer: SearchAnswer) -> None:
-    """What each step contributed to each hit, and what the whole cost."""
+    """Print the scores of each step for each hit, and the time of each step."""
     rows = [{"#": at, **(hit.explanation or {})} for at, hit in enumerate(answer.hits, 1)]
     print_rows_table(rows)
     whole = dict(answer.explanation or {})
@@ -98,7 +97,7 @@ def print_explanation(answer: SearchAnswer) -> None:
 
 
 def print_rows_table(rows: Sequence[Json]) -> None:
-    """Facts under their names, numbers to the right."""
+    """Print rows as a table with numbers aligned to the right."""
     names = list(dict.fromkeys(name for row in rows for name in row))
     if names and rows:
         numbers = [name for name in names if not any(isinstance(row.get(name), str) for row in rows)]
@@ -118,7 +117,7 @@ def format_cell(value: JsonValue) -> str:
 
 
 def find_question_terms(question: str, language: str | None) -> frozenset[str]:
-    """The question's terms, without its small words."""
+    """Return the terms of the query without stop words."""
     from knowledge.text import analyzer
 
     asked = analyzer.analyse_question(question, [language] if language else [])
@@ -126,7 +125,7 @@ def find_question_terms(question: str, language: str | None) -> frozenset[str]:
 
 
 def find_marks(text: str, wanted: frozenset[str], language: str | None) -> list[Span]:
-    """Where the wanted terms stand, in order and without overlap."""
+    """Return the positions of the terms in the text, sorted and merged."""
     from knowledge.text import analyzer
 
     found: list[Span] = []
@@ -139,7 +138,7 @@ def find_marks(text: str, wanted: frozenset[str], language: str | None) -> list[
 
 
 def _find_in_run(run: str, start: int, wanted: frozenset[str]) -> Iterator[Span]:
-    """In scripts without spaces the terms are pieces of a run."""
+    """Find the terms within text of a script without spaces."""
     for term in wanted:
         at = run.find(term)
         while at >= 0:
@@ -164,7 +163,7 @@ class Excerpt:
 
 
 def make_excerpt(text: str, spans: Sequence[Span], max_chars: int = EXCERPT_CHARS) -> Excerpt:
-    """The part of a passage that holds most of the marks, cut between words."""
+    """Cut the part of a text with most highlights, at word boundaries."""
     if len(text) <= max_chars:
         return Excerpt(text, tuple(spans))
     start = _best_start(text, spans, max_chars)
@@ -178,7 +177,7 @@ def make_excerpt(text: str, spans: Sequence[Span], max_chars: int = EXCERPT_CHAR
 
 
 def _best_start(text: str, spans: Sequence[Span], max_chars: int) -> int:
-    """A little before the mark from which a window holds the most marks; the first of equals."""
+    """Return a start a little before the highlight whose window contains the most highlights."""
     if not spans:
         return 0
     counts = [sum(start <= left and right <= start + max_chars for left, right in spans) for start, _ in spans]

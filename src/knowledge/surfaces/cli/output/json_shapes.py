@@ -1,4 +1,4 @@
-"""What commands print with --json where `/api/v1` has no shape of its own for it."""
+"""JSON shapes of `--json` output that `/api/v1` does not have."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from knowledge.wire import DocumentShape, ErrorFacts
 
 
 class OutcomeShape(TypedDict):
-    """What became of one file."""
+    """The outcome of one file."""
 
     name: str
     document_id: int | None
@@ -38,12 +38,12 @@ class AddShape(TypedDict):
 
 
 class WatchShape(TypedDict):
-    """One line for each change while a folder is watched."""
+    """One line per change in a watched folder."""
 
     event: str
     name: str
     before: str | None
-    """Where a renamed file was."""
+    """The old path of a renamed file."""
     document_id: int | None
     job: NotRequired[Job]
     error: NotRequired[ErrorFacts]
@@ -59,7 +59,7 @@ class TouchedJobsShape(TypedDict):
 
 class ReindexedShape(TypedDict):
     reindexed: bool
-    """False while the vectors of another model are being made."""
+    """False while the chunks are being embedded with another model."""
     model: str | None
 
 
@@ -99,7 +99,7 @@ class ExtractedShape(Facts):
 
 
 class MeasuresShape(TypedDict):
-    """Each from 0 to 1, over the first ten places."""
+    """nDCG@10, recall@10 and MRR@10, each from 0 to 1."""
 
     ndcg: float
     recall: float
@@ -112,7 +112,7 @@ class ExpectationShape(TypedDict):
 
 
 class TopShape(TypedDict):
-    """What stood on top."""
+    """The first hit."""
 
     document_id: int
     title: str
@@ -122,7 +122,7 @@ class TopShape(TypedDict):
 
 
 class JudgedShape(MeasuresShape):
-    """What became of one question."""
+    """The result of one question."""
 
     question: str
     expected: list[ExpectationShape]
@@ -131,7 +131,7 @@ class JudgedShape(MeasuresShape):
 
 
 class EstimateShape(TypedDict):
-    """A mean with its 95 % interval."""
+    """A mean with its 95 % confidence interval."""
 
     mean: float
     low: float
@@ -139,7 +139,7 @@ class EstimateShape(TypedDict):
 
 
 class ComparisonShape(MeasuresShape):
-    """The last run's measures, and the difference over the questions that both have."""
+    """The measures of the last run, and the difference over the questions of both runs."""
 
     at: str
     questions: int

@@ -1,4 +1,4 @@
-"""How far it is, on the terminal: files done, how fast, how long still, and what is being done right now."""
+"""Progress bar on the terminal: files done, rate, remaining time and current step."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ProgressDisplay(Protocol):
-    """Where progress is told."""
+    """Receives the progress of files."""
 
     def step(self, name: str, what: str, done: int, total: int) -> None: ...
 
@@ -24,7 +24,7 @@ class ProgressDisplay(Protocol):
 
 
 class NoProgress:
-    """Without a terminal nobody watches."""
+    """Shows nothing; for stderr that is not a terminal."""
 
     def step(self, name: str, what: str, done: int, total: int) -> None: ...
 
@@ -32,7 +32,7 @@ class NoProgress:
 
 
 class ProgressBar:
-    """Whole files, and the shares of those that are on their way."""
+    """A progress bar over finished files and the fractions of unfinished ones."""
 
     def __init__(self, progress: Progress, total: int) -> None:
         self._progress, self._task = progress, progress.add_task("", total=total)
@@ -55,7 +55,7 @@ class ProgressBar:
 
 @contextmanager
 def show_progress(total: int) -> Iterator[ProgressDisplay]:
-    """A bar on stderr for as long as the block lasts, where there is a terminal."""
+    """Show a progress bar on stderr during the block if it is a terminal."""
     if not sys.stderr.isatty() or not total:
         yield NoProgress()
         return

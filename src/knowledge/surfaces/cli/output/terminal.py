@@ -1,4 +1,4 @@
-"""What people see: results on stdout, progress on stderr, and colours only where there is a terminal for them."""
+"""Terminal output: results on stdout, messages on stderr, colours only on a terminal."""
 
 from __future__ import annotations
 
@@ -17,16 +17,15 @@ if TYPE_CHECKING:
 
 
 def confirm(question: str, yes: bool) -> None:
-    """Go on if the answer is yes; without a person to ask, --yes has to say so."""
+    """Ask for confirmation and abort without it; needs --yes if stdin is not a terminal."""
     if yes:
         return
     if not sys.stdin.isatty():
-        raise click.UsageError("Nobody is there to be asked; add --yes to go on.")
+        raise click.UsageError("Refusing to continue without confirmation: stdin is not a terminal. Pass --yes.")
     click.confirm(sanitize_text(question), abort=True, err=True)
 
 
-UNLIMITED_COLUMNS = 10_000
-"""Without a terminal lines are not broken, so that other programs can read them."""
+UNLIMITED_COLUMNS = 10_000  # lines for other programs are not wrapped
 
 
 def make_stdout_console() -> Console:
@@ -41,12 +40,12 @@ def _make_console(terminal: bool, *, stderr: bool) -> Console:
     from rich.console import Console
 
     width = None if terminal else UNLIMITED_COLUMNS
-    # rich asks the environment for NO_COLOR itself.
+    # rich reads NO_COLOR itself.
     return Console(stderr=stderr, width=width, force_terminal=terminal, highlight=False, markup=False, emoji=False)
 
 
 def print_output(*shown: RenderableType) -> None:
-    """Print results; without a terminal, lines end where their text ends."""
+    """Print results; strips trailing spaces if stdout is not a terminal."""
     console = make_stdout_console()
     if console.is_terminal:
         console.print(*shown, sep="\n")
@@ -58,26 +57,26 @@ def print_output(*shown: RenderableType) -> None:
 
 
 def print_json(value: object) -> None:
-    """For programs: one line, or indented where a person is looking. Dataclasses are written as on /api/v1."""
-    looking = sys.stdout.isatty()
-    readable = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
-    click.echo(json.dumps(value, ensure_ascii=not readable, indent=2 if looking else None, default=dump_dataclass))
+    """Print JSON, indented on a terminal and else in one line; dataclasses have the shape of /api/v1."""
+    is_utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+    indent = 2 if sys.stdout.isatty() else None
+    click.echo(json.dumps(value, ensure_ascii=not is_utf8, indent=indent, default=dump_dataclass))
 
 
 def dump_dataclass(value: object) -> object:
-    """For `json.dumps`: what it cannot write by itself."""
+    """Convert a dataclass for the option `default` of `json.dumps`."""
     from knowledge.wire.adapters import dump
 
     return dump(value)
 
 
 def print_message(message: str) -> None:
-    """A remark for the person, beside the results."""
+    """Print a message to stderr."""
     click.echo(sanitize_text(message), err=True)
 
 
 def sanitize_text(text: str) -> str:
-    """Replaces control characters, which prevents terminal escape injection by document text."""
+    """Replace control characters, which prevents terminal escape injection by document text."""
     if text.isprintable():
         return text
     return "".join(
@@ -92,7 +91,7 @@ def style_text(text: object, style: str = "") -> Text:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[RenderableType]], right: Sequence[str] = ()) -> None:
-    """Columns under their names; those in `right` are numbers."""
+    """Print a table; the columns in `right` are aligned to the right."""
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -104,7 +103,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[RenderableType]]
 
 
 def print_facts(facts: Iterable[tuple[str, object]]) -> None:
-    """Names and values, one a line; what is empty is left out."""
+    """Print names and values, one per line, without empty values."""
     from rich.table import Table
 
     table = Table.grid(padding=(0, 2))
@@ -115,7 +114,7 @@ def print_facts(facts: Iterable[tuple[str, object]]) -> None:
 
 
 def format_size(count: int) -> str:
-    """Bytes as people write them."""
+    """Format a number of bytes with a unit."""
     amount, unit = float(count), "B"
     for unit in ("B", "KB", "MB", "GB", "TB"):
         if amount < 1024 or unit == "TB":
@@ -125,10 +124,10 @@ def format_size(count: int) -> str:
 
 
 def format_time(when: datetime | None) -> str:
-    """A time on the clock of whoever is looking."""
+    """Format a time in the local time zone."""
     return "" if when is None else when.astimezone().strftime("%Y-%m-%d %H:%M")
 
 
 def pluralize(number: int, one: str, many: str | None = None) -> str:
-    """1 document, 2 documents."""
+    """Format a count with its noun, such as "1 document" or "2 documents"."""
     return f"{number} {one if number == 1 else many or one + 's'}"

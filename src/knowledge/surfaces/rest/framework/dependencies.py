@@ -1,4 +1,4 @@
-"""What the routes depend on: the engine for their caller, and a request that holds only what they declare."""
+"""FastAPI dependencies of the routes: the caller's engine, and checks of query parameters and JSON bodies."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from knowledge.errors import Starting, UnsupportedFormat
 from knowledge.model import Caller
 from knowledge.surfaces.http.auth import caller_of
 from knowledge.surfaces.http.rate_limits import RateLimits
-from knowledge.surfaces.rest.framework.validation import not_json, parameter_names, unknown
+from knowledge.surfaces.rest.framework.validation import not_json_error, parameter_names, unknown_parameter_error
 
 EngineFor: TypeAlias = Callable[[Caller], Engine]
-"""The engine as one caller may see it."""
+"""Returns the engine with the permissions of a caller."""
 MAX_ECHO_CHARS = 80
-"""How much of a name or a content type an error repeats."""
+"""Length to which names and content types are cut in error messages."""
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What the application was made with; its routes and its middleware share it."""
+    """Configuration that the routes and the middleware share."""
 
     engine_for: EngineFor
     ready: Callable[[], bool]
@@ -39,7 +39,7 @@ async def get_context(request: Request) -> Context:
 
 
 async def get_engine(request: Request) -> Engine:
-    """The engine as the caller may see it; FastAPI resolves it once per request."""
+    """Return the engine with the caller's permissions; FastAPI resolves it once per request."""
     context = await get_context(request)
     if not context.ready():
         raise Starting("The server is starting")
@@ -51,13 +51,13 @@ CallerEngine: TypeAlias = Annotated[Engine, Depends(get_engine)]
 
 
 async def check_request(request: Request) -> None:
-    """Refuse a query parameter that the route does not declare, and a body that is not JSON where it takes JSON."""
+    """Reject unknown query parameters, and a body that is not JSON if the route takes JSON."""
     route = cast(APIRoute, request.scope["route"])
     if request.scope["query_string"]:
         known = parameter_names(route, "query")
         for name in request.query_params:
             if name not in known:
-                raise unknown(name[:MAX_ECHO_CHARS], known)
+                raise unknown_parameter_error(name[:MAX_ECHO_CHARS], known)
     if route.body_field is not None:
         require_json(request)
         check_json(await request.body())
@@ -67,18 +67,18 @@ def require_json(request: Request) -> None:
     given = content_type(request)
     if given and not is_json(given):
         raise UnsupportedFormat(
-            f"The body is {given[:MAX_ECHO_CHARS]}",
+            f"The content type {given[:MAX_ECHO_CHARS]} is not supported here",
             hint="Send JSON with 'Content-Type: application/json'.",
             content_type=given[:MAX_ECHO_CHARS],
         )
 
 
 def check_json(body: bytes) -> None:
-    """Refuse what Python's parser accepts beyond RFC 8259: UTF-16, half a surrogate pair, nesting without a limit."""
+    """Reject what Python's parser accepts beyond RFC 8259: UTF-16, lone surrogates, unlimited nesting."""
     try:
         from_json(body or b"{}")
     except ValueError as error:
-        raise not_json() from error
+        raise not_json_error() from error
 
 
 def content_type(request: Request) -> str:

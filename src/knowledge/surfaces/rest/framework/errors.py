@@ -1,4 +1,4 @@
-"""Exception handlers: every error leaves in one shape, and none in the framework's words."""
+"""Exception handlers: every error, also the framework's own, is answered in one JSON shape."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from knowledge.errors import (
     TooLarge,
 )  # fmt: skip
 from knowledge.surfaces.http.responses import error_response, json_error_response
-from knowledge.surfaces.rest.framework.validation import Problem, not_json, parameter_names, refuse
+from knowledge.surfaces.rest.framework.validation import Problem, not_json_error, parameter_names, validation_error
 
 
 class BodyTooLarge(HTTPException):
@@ -50,36 +50,36 @@ async def answer_validation_error(request: Request, error: Exception) -> Respons
 
 
 def explain_problems(route: APIRoute, problems: Sequence[Problem]) -> KnowledgeError:
-    """Word what FastAPI found wrong; it puts "path", "query" or "body" before the name of each parameter."""
+    """Turn FastAPI's validation errors into ours; their locations start with "path", "query" or "body"."""
     location = problems[0]["loc"]
     names = parameter_names(route, str(location[0]))
     if problems[0]["type"] == "missing" and location == ("body",):
         name = next((name for name, is_required in names.items() if is_required), "body")
         return MissingParameter(f"'{name}' is missing", hint=f"Add '{name}' to the request.", parameter=name)
-    return refuse([{**problem, "loc": problem["loc"][1:]} for problem in problems], names)
+    return validation_error([{**problem, "loc": problem["loc"][1:]} for problem in problems], names)
 
 
 async def answer_http_exception(request: Request, error: Exception) -> Response:
-    """Word what the framework refuses by itself."""
+    """Turn the framework's own errors (404, 405, 413) into ours."""
     assert isinstance(error, HTTPException)
     path = request.scope["path"]
     if isinstance(error, BodyTooLarge):
         size_mb = error.max_bytes >> 20
         return error_response(path, TooLarge(f"The request is larger than {size_mb} MB", max_size_mb=size_mb))
     if error.status_code == HTTPStatus.NOT_FOUND:
-        return json_error_response(NotFound(f"There is nothing at {path[:200]}", hint="See /docs for what there is."))
+        return json_error_response(NotFound(f"There is no route {path[:200]}", hint="See /docs for all routes."))
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
         allowed = (error.headers or {}).get("Allow", "")
-        hint = f"Use {allowed}." if allowed else "See /docs for what there is."
-        message = f"{request.method[:20]} is not possible at {path[:200]}"
+        hint = f"Use {allowed}." if allowed else "See /docs for all routes."
+        message = f"The method {request.method[:20]} is not allowed for {path[:200]}"
         return json_error_response(MethodNotAllowed(message, hint=hint, allow=allowed))
-    return error_response(path, not_json())
+    return error_response(path, not_json_error())
 
 
 async def answer_unexpected_error(request: Request, error: Exception) -> Response:  # noqa: ARG001
-    """Answer for a fault outside of the routes; Starlette raises it again, and the server logs it."""
+    """Answer 500 for an error outside of the routes; Starlette raises it again, and the server logs it."""
     return error_response(request.scope["path"], internal_error())
 
 
 def internal_error() -> Internal:
-    return Internal("Something went wrong inside the server")
+    return Internal("Internal server error")

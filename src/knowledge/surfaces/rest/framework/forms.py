@@ -1,7 +1,7 @@
-"""Forms with a file: the parts go to disk while they arrive, and no part may be larger than it should.
+"""Reads multipart forms with a file, with limits on the size of every part.
 
-FastAPI's own form parameters are parsed before any dependency runs and without a limit for a file, so the routes that
-take a file depend on these readers.
+FastAPI's own form parameters are parsed before any dependency runs and without a size limit for files, so the routes
+that take a file depend on these functions instead.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from knowledge.surfaces.rest.framework.dependencies import (
 from knowledge.surfaces.rest.framework.errors import BodyTooLarge
 from knowledge.surfaces.rest.framework.middleware import DRAIN_SECONDS, MAX_JSON_BYTES
 from knowledge.surfaces.rest.framework.openapi import CorpusId
-from knowledge.surfaces.rest.framework.validation import refuse
+from knowledge.surfaces.rest.framework.validation import validation_error
 from knowledge.wire import AddBody, FileFields
 from knowledge.wire.requests import parse_form_metadata, parse_form_tags
 
@@ -48,11 +48,11 @@ MAX_FIELDS = 250
 MAX_FIELD_BYTES = MAX_JSON_BYTES
 PIECE_BYTES = 1 << 20
 FILENAME = re.compile(rb";\s*filename\*?=", re.IGNORECASE)
-"""In the Content-Disposition of a part that is a file."""
+"""Marks a file part in its Content-Disposition header."""
 
 
 async def read_note_or_file(request: Request, context: AppContext) -> AsyncIterator[NewNote | NewFile]:
-    """Read a note as JSON, or a form with a note or a file; the file is gone when the route has answered."""
+    """Read a note as JSON, or a form with a note or a file; the file is deleted after the route has answered."""
     given = content_type(request)
     if given in FORM_TYPES:
         async with read_form(request, context.max_file_bytes) as form:
@@ -61,7 +61,7 @@ async def read_note_or_file(request: Request, context: AppContext) -> AsyncItera
         yield (await read_note(request)).to_note()
     else:
         raise UnsupportedFormat(
-            f"The body is {given[:MAX_ECHO_CHARS]}",
+            f"The content type {given[:MAX_ECHO_CHARS]} is not supported here",
             hint="Send multipart/form-data or application/json.",
             content_type=given[:MAX_ECHO_CHARS],
         )
@@ -70,7 +70,7 @@ async def read_note_or_file(request: Request, context: AppContext) -> AsyncItera
 async def read_corpus_file(
     request: Request, id: CorpusId, context: AppContext, engine: CallerEngine
 ) -> AsyncIterator[NewNote | NewFile]:
-    """Read a form with a file for a corpus; whether the caller sees the corpus is asked before anything is read."""
+    """Read a form with a file for a corpus; checks that the caller can read the corpus before the body is read."""
     await engine.corpora.get(id)
     if content_type(request) != "multipart/form-data":
         raise NoValidFiles("No file was sent")
@@ -86,32 +86,32 @@ async def read_note(request: Request) -> AddBody:
     try:
         return AddBody.model_validate_json(await request.body() or b"{}")
     except ClientDisconnect as error:
-        raise connection_ended() from error
+        raise connection_closed_error() from error
     except ValidationError as error:
-        raise refuse(error.errors(include_url=False), AddBody.model_fields) from error
+        raise validation_error(error.errors(include_url=False), AddBody.model_fields) from error
 
 
 def read_new(form: FormData, into: int | None = None) -> NewNote | NewFile:
-    """What a form holds, for the collection that the path names or, without one, that the form does."""
+    """Return the note or file in a form, for the collection of the path or else of the form."""
     fields, file = _fields(form), file_of(form)
     if into is not None:
         fields = fields.for_collection(into)
-    has_note = bool(texts(form).get("note"))
+    has_note = bool(text_fields(form).get("note"))
     if file is None:
         if not has_note:
-            raise MissingParameter("'file' or 'note' is missing", hint="Send one of the two.", parameter="file")
+            raise MissingParameter("'file' or 'note' is missing", hint="Send one of them.", parameter="file")
         return fields.to_note()
     if has_note:
-        raise Invalid("The form holds a file and a note", hint="Send one of the two.")
+        raise Invalid("The form has both a file and a note", hint="Send only one of them.")
     filename = filename_of(file) if fields.filename is None else fields.filename
     if not filename:
-        raise InvalidParameter("'file' came without a filename", hint="With curl: -F file=@PATH.", parameter="file")
+        raise InvalidParameter("'file' has no filename", hint="With curl: -F file=@PATH.", parameter="file")
     return fields.to_file(filename, content_of(file))
 
 
 def _fields(form: FormData) -> FileFields:
     values: dict[str, JsonValue] = {}
-    for name, given in texts(form).items():
+    for name, given in text_fields(form).items():
         if name == "tags":
             values[name] = [*parse_form_tags(given)]
         elif len(given) > 1:
@@ -124,11 +124,11 @@ def _fields(form: FormData) -> FileFields:
     try:
         return FileFields.model_validate(values, strict=False)
     except ValidationError as error:
-        raise refuse(error.errors(include_url=False), {*FileFields.model_fields, "file"}) from error
+        raise validation_error(error.errors(include_url=False), {*FileFields.model_fields, "file"}) from error
 
 
 class LimitedParts(MultiPartParser):
-    """Starlette's parser with a limit for each part, kept while it streams."""
+    """Starlette's multipart parser with a size limit for each part."""
 
     def __init__(self, headers: Headers, stream: AsyncGenerator[bytes], max_file_bytes: int) -> None:
         super().__init__(headers, stream, max_files=1, max_fields=MAX_FIELDS, max_part_size=MAX_FIELD_BYTES)
@@ -169,7 +169,7 @@ class LimitedParts(MultiPartParser):
 
 @asynccontextmanager
 async def read_form(request: Request, max_file_bytes: int) -> AsyncIterator[FormData]:
-    """The fields of a form; its files are gone when the block ends."""
+    """Parse a form; its temporary files are deleted when the block ends."""
     form = await _parse(request, max_file_bytes)
     try:
         yield form
@@ -185,12 +185,12 @@ async def _parse(request: Request, max_file_bytes: int) -> FormData:
         return await FormParser(request.headers, stream, max_fields=MAX_FIELDS, max_part_size=MAX_FIELD_BYTES).parse()
     except MultiPartException as error:
         raise Malformed(
-            "The form cannot be read",
+            "The form cannot be parsed",
             hint=f"Send multipart/form-data with one file and at most {MAX_FIELDS} fields.",
         ) from error
     except ClientDisconnect as error:
-        raise connection_ended() from error
-    except TooLarge:  # read what the client is still sending, so that it reads the answer
+        raise connection_closed_error() from error
+    except TooLarge:  # read the rest of the body, because many clients read the response only after sending
         with suppress(BodyTooLarge, ClientDisconnect, TimeoutError):
             async with asyncio.timeout(DRAIN_SECONDS):
                 async for _ in stream:
@@ -198,12 +198,12 @@ async def _parse(request: Request, max_file_bytes: int) -> FormData:
         raise
 
 
-def connection_ended() -> Malformed:
-    return Malformed("The connection ended before the body did")
+def connection_closed_error() -> Malformed:
+    return Malformed("The connection was closed before the body was complete")
 
 
-def texts(form: FormData) -> dict[str, list[str]]:
-    """Every field by its name; a file where text belongs is refused."""
+def text_fields(form: FormData) -> dict[str, list[str]]:
+    """Return the text fields by name; reject files under other names than 'file'."""
     fields: dict[str, list[str]] = {}
     for name, value in form.multi_items():
         if isinstance(value, UploadFile):
@@ -212,7 +212,7 @@ def texts(form: FormData) -> dict[str, list[str]]:
                     f"'{name[:80]}' must be text", hint="Send a file as 'file'.", parameter=name[:80]
                 )
         elif name == "file":
-            raise InvalidParameter("'file' came without a filename", hint="With curl: -F file=@PATH.", parameter="file")
+            raise InvalidParameter("'file' has no filename", hint="With curl: -F file=@PATH.", parameter="file")
         else:
             fields.setdefault(name, []).append(value)
     return fields
@@ -224,19 +224,19 @@ def file_of(form: FormData) -> UploadFile | None:
 
 
 def filename_of(file: UploadFile) -> str:
-    """The last part of what the client called it, whichever slashes it uses."""
+    """Return the client's filename without folders, for slashes and backslashes."""
     printable = "".join(letter for letter in file.filename or "" if letter.isprintable())
     return PureWindowsPath(printable.replace(":", "_")).name
 
 
 def check_mime(file: UploadFile) -> None:
-    """Refuse a part whose type stands against its name, such as a picture that is called a text."""
+    """Reject a file whose content type contradicts its name, such as an image named .txt."""
     given, named = file.content_type or "", mimetypes.guess_type(filename_of(file))[0] or ""
     majors = {given.partition("/")[0], named.partition("/")[0]}
     if given in ("", "application/octet-stream") or not named or len(majors) == 1 or majors == {"text", "application"}:
         return
     raise WrongMime(
-        f"The file is called '{filename_of(file)[:100]}' and sent as {given[:80]}",
+        f"The content type {given[:80]} does not match the filename '{filename_of(file)[:100]}'",
         hint=f"Send it as {named}, or as application/octet-stream.",
         content_type=given[:80],
     )

@@ -1,4 +1,4 @@
-"""The middleware of the REST API: rate limits, the size of a body, and the answer to a fault of a route."""
+"""Middleware of the REST API: rate limits, body size limits, and a 500 response for unexpected errors."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ PREFIX = "/api/v1"
 MAX_JSON_BYTES = 16 << 20
 MAX_STREAM_QUERY_BYTES = 4 << 20
 FORM_OVERHEAD_BYTES = 1 << 20
-"""For the boundaries and the small fields around a file."""
+"""Allowance for the boundaries and the text fields around a file."""
 UPLOAD_PATHS = frozenset({f"{PREFIX}/jobs", f"{PREFIX}/corpuses/{{id}}/upload"})
 DRAIN_SECONDS = 10.0
 MAX_USERNAME_CHARS = 64
-FREE = ("/health",)
+UNLIMITED_PATHS = ("/health",)
 
 RATES: dict[tuple[str, str], RateClass] = {
     ("POST", "/search"): RateClass.QUERY,
@@ -47,14 +47,14 @@ RATES: dict[tuple[str, str], RateClass] = {
     ("PUT", "/user/password"): RateClass.AUTHENTICATION,
     ("DELETE", "/user"): RateClass.AUTHENTICATION,
 }
-"""What is not here is a listing when it only reads, and management when it changes something."""
+"""Other routes are LIST for GET and HEAD, and MANAGEMENT for other methods."""
 
 
 class RestMiddleware:
-    """Charges each call before anything is read, tells what is left of the limit, and counts the body as it comes.
+    """Applies the rate limit before the body is read, adds rate limit headers, and limits the size of the body.
 
-    A fault of a route is logged and answered as `internal`, so that its text and the connection stay here: Starlette
-    would raise it again after the handler for Exception, which closes the connection.
+    Logs unexpected errors of a route and answers 500 itself, because Starlette raises the error again after the handler
+    for Exception, which closes the connection.
     """
 
     def __init__(self, app: ASGIApp, api: FastAPI, context: Context) -> None:
@@ -64,7 +64,7 @@ class RestMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        path, answer = self._find_path(scope), Answer(send)
+        path, answer = self._find_path(scope), LimitHeadersResponse(send)
         try:
             if path is not None:
                 answer.allowance = await charge_call(self._context.rates, scope, path)
@@ -79,7 +79,7 @@ class RestMiddleware:
             await error_response(scope["path"], internal_error())(scope, receive, send)
 
     def _find_path(self, scope: Scope) -> str | None:
-        """The path of the route that will answer, with its parameters in braces; None where there is no route."""
+        """Return the path template of the matching route, such as /api/v1/jobs/{id}; None if there is none."""
         method, path = scope["method"], scope["path"]
         fixed, patterns = self._paths
         if (method, path) in fixed:
@@ -108,7 +108,7 @@ class RestMiddleware:
 
 
 class LimitedBody:
-    """The body of a request up to a limit; one that announces more is not read."""
+    """Limits the size of a request body; rejects a larger Content-Length without passing the body on."""
 
     def __init__(self, scope: Scope, receive: Receive, max_bytes: int) -> None:
         announced = Headers(scope=scope).get("content-length", "")
@@ -131,7 +131,7 @@ class LimitedBody:
         self._seen += len(message.get("body", b""))
 
     async def _refuse(self) -> None:
-        """Read what the client is still sending first, so that it reads the answer before the connection ends."""
+        """Drain the body before the error, because many clients read the response only after sending."""
         with suppress(TimeoutError):
             async with asyncio.timeout(DRAIN_SECONDS):
                 while self._more:
@@ -139,8 +139,8 @@ class LimitedBody:
         raise BodyTooLarge(self._max_bytes)
 
 
-class Answer:
-    """Sends an answer that says what is left of the limit."""
+class LimitHeadersResponse:
+    """Sends a response with rate limit headers."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -157,9 +157,9 @@ class Answer:
 
 
 def rate_of(method: str, path: str) -> RateClass | None:
-    """The class of a route; None for what everybody may ask at any time."""
+    """Return the rate class of a route; None if it has no limit."""
     path = path.removeprefix(PREFIX)
-    if path in FREE:
+    if path in UNLIMITED_PATHS:
         return None
     return RATES.get((method, path), RateClass.LIST if method in ("GET", "HEAD") else RateClass.MANAGEMENT)
 
@@ -170,15 +170,15 @@ async def charge_call(rates: RateLimits | None, scope: Scope, path: str) -> Allo
     if rates is None or rate is None:
         return None
     if caller.kind is CallerKind.ACCOUNT:
-        purse = allowance_key_of(caller)
+        caller_key = allowance_key_of(caller)
     elif rate is RateClass.AUTHENTICATION:
-        purse = address_key_of(scope)
+        caller_key = address_key_of(scope)
     else:
         return None
-    return await rates.acquire(rates.mcp if path == STREAM_PATH else rates.rest, purse, rate)
+    return await rates.acquire(rates.mcp if path == STREAM_PATH else rates.rest, caller_key, rate)
 
 
 async def charge_username(rates: RateLimits | None, scope: Scope, username: str) -> None:
-    """Limit attempts to log in as one user, from however many addresses they come."""
+    """Limit login attempts per username, from any number of addresses."""
     if rates is not None and caller_of(scope).kind is not CallerKind.KEY:
         await rates.acquire(rates.rest, f"name:{username.casefold()[:MAX_USERNAME_CHARS]}", RateClass.AUTHENTICATION)

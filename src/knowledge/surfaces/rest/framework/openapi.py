@@ -1,4 +1,4 @@
-"""The parts of the OpenAPI document that routes declare by hand: errors, files, forms, and parameters of paths."""
+"""Parts of the OpenAPI document that FastAPI cannot derive: errors, files, forms, and path parameters."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from knowledge.wire.accounts import load_key_id
 from knowledge.wire.collections import load_corpus_id
 
 OpenApi = dict[str, Any]
-"""A piece of the document, as FastAPI takes it."""
+"""A part of the OpenAPI document."""
 
 T = TypeVar("T")
 
 
 class ReusedSchema:
-    """Takes the pydantic schema of a type from the wire, which has built it once.
+    """Reuses the pydantic schema that `wire` has built for a type.
 
     FastAPI builds the schema of a dataclass again for every route and router, which took 0.3 s of each start.
     """
@@ -37,75 +37,75 @@ ID_SCHEMA = {"type": "string", "pattern": f"^([0-9]{{1,18}}|{UUID_PATTERN})$"}
 NUMBER_SCHEMA = {"type": "string", "pattern": "^[0-9]{1,18}$"}
 COLLECTION_SCHEMA = {"type": "string", "pattern": "^[^/\\\\]+$"}
 Id: TypeAlias = Annotated[
-    Ref, PlainValidator(load_ref), WithJsonSchema(ID_SCHEMA), Path(description="Its number or its UUID.")
+    Ref, PlainValidator(load_ref), WithJsonSchema(ID_SCHEMA), Path(description="The id or the UUID.")
 ]
 CorpusId: TypeAlias = Annotated[
-    int, PlainValidator(load_corpus_id), WithJsonSchema(NUMBER_SCHEMA), Path(description="Its number.")
+    int, PlainValidator(load_corpus_id), WithJsonSchema(NUMBER_SCHEMA), Path(description="The id of the corpus.")
 ]
 KeyId: TypeAlias = Annotated[
-    int, PlainValidator(load_key_id), WithJsonSchema(NUMBER_SCHEMA), Path(description="Its number.")
+    int, PlainValidator(load_key_id), WithJsonSchema(NUMBER_SCHEMA), Path(description="The id of the API key.")
 ]
 CollectionName: TypeAlias = Annotated[
     CollectionRef,
     PlainValidator(load_collection_ref),
     WithJsonSchema(COLLECTION_SCHEMA),
-    Path(description="Its name, number or UUID."),
+    Path(description="The name, id or UUID of the collection."),
 ]
 
 REFERENCE = "#/components/schemas/{model}"
-MEANINGS = {
-    400: "The request cannot be read.",
-    401: "The key is missing or wrong.",
-    403: "This is not allowed.",
-    404: "There is no such thing.",
-    409: "It stands against what is there.",
+STATUS_DESCRIPTIONS = {
+    400: "The request cannot be parsed.",
+    401: "The API key is missing or not valid.",
+    403: "The caller is not allowed to do this.",
+    404: "Not found.",
+    409: "Conflicts with existing data.",
     413: "The body is too large.",
     415: "The content type or file format is not supported.",
-    422: "The request does not fit.",
-    429: "The allowance is used up; Retry-After says how long.",
-    500: "A fault of ours.",
-    503: "Not able to answer at the moment.",
-    504: "It took too long.",
+    422: "Validation failed.",
+    429: "Rate limit exceeded; Retry-After has the seconds to wait.",
+    500: "Internal server error.",
+    503: "Temporarily unavailable.",
+    504: "Timed out.",
 }
-ALWAYS = (400, 401, 403, 413, 422, 429, 500, 503, 504)
+COMMON_STATUSES = (400, 401, 403, 413, 422, 429, 500, 503, 504)
 """Errors that every route may answer."""
-BYTES: dict[int | str, OpenApi] = {
-    200: {"description": "The bytes.", "content": {"application/octet-stream": {"schema": {"type": "string"}}}}
+FILE_RESPONSE: dict[int | str, OpenApi] = {
+    200: {"description": "The file.", "content": {"application/octet-stream": {"schema": {"type": "string"}}}}
 }
 
 
 def errors(*statuses: int) -> dict[int | str, OpenApi]:
-    """Declare the errors of a route. A reference, since FastAPI builds a validator for each model that it is given."""
+    """Declare the errors of a route, by reference, because FastAPI builds a validator for each model it is given."""
     content = {"application/json": {"schema": {"$ref": REFERENCE.format(model="ErrorShape")}}}
-    return {status: {"description": MEANINGS[status], "content": content} for status in statuses}
+    return {status: {"description": STATUS_DESCRIPTIONS[status], "content": content} for status in statuses}
 
 
-def _form() -> OpenApi:
+def _make_form_schema() -> OpenApi:
     fields = FileFields.model_json_schema(ref_template=REFERENCE)["properties"]
-    properties = {name: _as_field(name, field) for name, field in fields.items()}
-    properties["file"] = {"type": "string", "format": "binary", "description": "The file; or else a note."}
+    properties = {name: _describe_field(name, field) for name, field in fields.items()}
+    properties["file"] = {"type": "string", "format": "binary", "description": "The file, unless 'note' is sent."}
     return {"type": "object", "properties": properties, "additionalProperties": False}
 
 
-def _as_field(name: str, field: OpenApi) -> OpenApi:
-    """A form holds text: metadata is JSON in it."""
+def _describe_field(name: str, field: OpenApi) -> OpenApi:
+    """Describe a field as text, because forms have no other types; metadata is JSON."""
     if name == "metadata":
-        return {"type": "string", "description": "A JSON object, as text."}
+        return {"type": "string", "description": "A JSON object as text."}
     return {key: value for key, value in field.items() if key != "default"}
 
 
-def _takes(**schemas: OpenApi) -> OpenApi:
+def _make_request_body(**schemas: OpenApi) -> OpenApi:
     types = {"json": "application/json", "form": "multipart/form-data"}
     content = {types[name]: {"schema": schema} for name, schema in schemas.items()}
     return {"requestBody": {"required": True, "content": content}}
 
 
-FORM_BODY = _takes(form=_form())
-NOTE_OR_FORM_BODY = _takes(json={"$ref": REFERENCE.format(model="AddBody")}, form=_form())
+FORM_BODY = _make_request_body(form=_make_form_schema())
+NOTE_OR_FORM_BODY = _make_request_body(json={"$ref": REFERENCE.format(model="AddBody")}, form=_make_form_schema())
 
 
 def describe(app: FastAPI) -> OpenApi:
-    """The whole document, made once: what FastAPI collects, what is referred to by name, and how keys are sent."""
+    """Build the OpenAPI document once, with the schemas that routes refer to by name and the security scheme."""
     if app.openapi_schema is None:
         document = get_openapi(title=app.title, version=app.version, routes=app.routes)
         schemas: OpenApi = document["components"]["schemas"]

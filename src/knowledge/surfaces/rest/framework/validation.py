@@ -1,4 +1,4 @@
-"""Words what pydantic found wrong with a request, and names the parameters that a route declares."""
+"""Turns pydantic's validation errors into ours, and lists the parameters of a route."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ Problem = Mapping[str, Any]
 """One entry of pydantic's list: type, loc, msg, input and ctx."""
 
 
-def refuse(problems: Sequence[Problem], valid: Iterable[str] = ()) -> KnowledgeError:
-    """The error for a request that does not fit; the first problem gives it its class."""
+def validation_error(problems: Sequence[Problem], valid: Iterable[str] = ()) -> KnowledgeError:
+    """Return the error for pydantic's problems; the first one determines its class."""
     first = problems[0]
     if first["type"] == "json_invalid":
-        return not_json()
+        return not_json_error()
     name = _name(first)
     if not name:
         return Invalid("The body must be a JSON object")
     if first["type"] == "missing":
         return MissingParameter(f"'{name}' is missing", hint=f"Add '{name}' to the request.", parameter=name)
     if first["type"] == "extra_forbidden":
-        return unknown(name, valid)
+        return unknown_parameter_error(name, valid)
     listed = [
         {"parameter": _name(problem), "problem": describe_problem(problem, REST_MESSAGES)} for problem in problems
     ]
@@ -34,12 +34,12 @@ def refuse(problems: Sequence[Problem], valid: Iterable[str] = ()) -> KnowledgeE
     return InvalidParameter(message, parameter=name, problems=[dict(entry) for entry in listed])
 
 
-def not_json() -> Malformed:
+def not_json_error() -> Malformed:
     return Malformed("The body is not JSON", hint="Send one JSON object, encoded as UTF-8.")
 
 
 def parameter_names(route: APIRoute, location: str) -> dict[str, bool]:
-    """The names that a route takes in its body, or else in its query, and whether each must be given."""
+    """Return the names of a route's body or query parameters, and whether each is required."""
     declared = route.dependant.body_params if location == "body" else route.dependant.query_params
     names: dict[str, bool] = {}
     for field in declared:
@@ -51,14 +51,14 @@ def parameter_names(route: APIRoute, location: str) -> dict[str, bool]:
     return names
 
 
-def unknown(name: str, valid: Iterable[str]) -> UnknownParameter:
+def unknown_parameter_error(name: str, valid: Iterable[str]) -> UnknownParameter:
     names = sorted(valid)
-    hint = f"Known here: {', '.join(names)}." if names else "Nothing can be given here."
-    return UnknownParameter(f"'{name}' is not known here", hint=hint, parameter=name, valid=list(names))
+    hint = f"Known parameters: {', '.join(names)}." if names else "This route takes no parameters."
+    return UnknownParameter(f"Unknown parameter '{name}'", hint=hint, parameter=name, valid=list(names))
 
 
 def _name(problem: Problem) -> str:
-    """`tags[2]` for the third tag; the kinds that a union tried are left out."""
+    """Return the path of a value, such as `tags[2]`, without the members of a union that pydantic tried."""
     places = problem["loc"]
     if not places:
         return ""
