@@ -1,4 +1,4 @@
-"""Contract 003 put together: the content folder, the tokenizer, the engine's view of the layers, and its server."""
+"""Assembles contract 003 (sage) from content folder, tokenizer and layer index, and serves it over HTTP and stdio."""
 
 from __future__ import annotations
 
@@ -29,10 +29,12 @@ if TYPE_CHECKING:
 
 
 UNCOUNTED_METHODS = ("GET", "HEAD")
-"""Health checks, and the streams on which clients of the older era listen for as long as they live."""
+"""Not limited: health checks, and the event streams that clients of the handshake era keep open."""
 
 
 class ConcurrencyLimit:
+    """An ASGI wrapper that refuses requests above a number in flight with 503."""
+
     def __init__(self, app: ASGIApp, max_requests: int) -> None:
         self._app, self._max_requests = app, max_requests
         self._in_flight = 0
@@ -56,20 +58,22 @@ class ConcurrencyLimit:
             await send({"type": "websocket.close", "code": 1013, "reason": "too many connections"})
             return
         error = Unavailable(
-            f"{self._max_requests} requests are under way, and no more are allowed", max_connections=self._max_requests
+            f"The limit of {self._max_requests} concurrent requests is reached",
+            hint="Try again in a moment, or raise max_connections.",
+            max_connections=self._max_requests,
         )
         await refuse_request(error, receive, send)
 
 
 def open_sage(configuration: SageConfiguration, open_layers: OpenLayers | None = None) -> SageService:
-    """The service; without shelves it searches by words alone."""
+    """Return the sage service; without `open_layers` it searches by words only."""
     library = Library(ContentFolder(configuration.content))
-    shelves = LayerIndex(library, open_layers) if open_layers is not None else None
-    return SageService(library, load_token_counter, layer_index=shelves, ceiling_ms=configuration.timeout_ms)
+    layer_index = LayerIndex(library, open_layers) if open_layers is not None else None
+    return SageService(library, load_token_counter, layer_index=layer_index, ceiling_ms=configuration.timeout_ms)
 
 
 def load_token_counter() -> CountTokens:
-    """How the model counts tokens."""
+    """Return a function that counts tokens with the tokenizer of the embedding model."""
     from knowledge.app import build_model_choice
     from knowledge.embed import loading
 
@@ -79,31 +83,30 @@ def load_token_counter() -> CountTokens:
 
 
 def load_settings() -> Settings:
-    """The settings of the product."""
     from knowledge.config import read_settings
 
     return read_settings()
 
 
 def scope_to_layers(engine: Engine) -> Engine | None:
-    """The same engine, looking at the layers; one in another process shows only what its owner has."""
+    """Return a view of the engine that sees the sage layers, or None if the engine runs in another process."""
     with_scope = getattr(engine, "with_scope", None)
     return cast("Engine | None", with_scope(Scope(SAGE_OWNER))) if with_scope is not None else None
 
 
 def share_engine(engine: Engine) -> OpenLayers:
-    """Shelves on an engine that somebody else opens and closes."""
+    """Use an engine that is already open for the layer index."""
 
     @asynccontextmanager
-    async def open_shelves() -> AsyncIterator[Engine | None]:
+    async def open_layers() -> AsyncIterator[Engine | None]:
         yield scope_to_layers(engine)
 
-    return open_shelves
+    return open_layers
 
 
 @asynccontextmanager
 async def open_own_layers() -> AsyncIterator[Engine | None]:
-    """Shelves on the data folder's engine, opened for this and closed after it."""
+    """Open the engine of the data folder for the layer index."""
     from knowledge.surfaces.http.open_engine import open_engine
 
     async with open_engine(load_settings()) as engine:
@@ -111,10 +114,10 @@ async def open_own_layers() -> AsyncIterator[Engine | None]:
 
 
 class MissingEngine:
-    """Stands where an engine is asked for; pages come from files, and shelves open their own."""
+    """A placeholder where an Engine is required: sage reads files, and its layer index opens an engine itself."""
 
     def __getattr__(self, name: str) -> NoReturn:
-        raise EngineUnreachable(f"There is no engine here that could {name}")
+        raise EngineUnreachable(f"sage has no engine for '{name}'")
 
 
 def make_missing_engine() -> Engine:
@@ -126,7 +129,7 @@ def make_sage_registry(configuration: SageConfiguration) -> Registry:
 
 
 def make_sage_app(sage: SageService, configuration: SageConfiguration, settings: Settings) -> ASGIApp:
-    """The layers alone over HTTP, at /mcp."""
+    """Return an application that serves sage alone at /mcp."""
     from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import JSONResponse
@@ -162,7 +165,7 @@ def make_sage_app(sage: SageService, configuration: SageConfiguration, settings:
 
 
 async def serve_http(configuration: SageConfiguration) -> None:
-    """Until a signal asks to stop."""
+    """Serve sage over HTTP until SIGINT or SIGTERM."""
     import sys
 
     from knowledge.surfaces.http.auth import Surface, check_binding
@@ -173,7 +176,7 @@ async def serve_http(configuration: SageConfiguration) -> None:
     settings = load_settings().model_copy(update={"host": configuration.host, "port": configuration.port})
     configure_logging(settings)
     check_binding(settings, (Surface.MCP,))
-    log_exposures(find_short_keys(settings.model_copy(update={"api_key": None})))  # which it does not check
+    log_exposures(find_short_keys(settings.model_copy(update={"api_key": None})))  # sage does not use KB_API_KEY
     sage = open_sage(configuration, open_own_layers)
 
     def greet(address: ServerAddress) -> None:
@@ -184,7 +187,7 @@ async def serve_http(configuration: SageConfiguration) -> None:
 
 
 async def serve_stdio(configuration: SageConfiguration) -> None:
-    """Until the other side closes our input."""
+    """Serve sage over stdio until stdin is closed."""
     from knowledge.surfaces.http.logs import configure_logging
     from knowledge.surfaces.mcp import stdio
 
