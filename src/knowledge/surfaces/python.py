@@ -28,7 +28,7 @@ from knowledge.model import (
     SearchFilter,
     SearchMode,
 )
-from knowledge.surfaces.cli.session import wait_for_end, wait_for_model
+from knowledge.surfaces.waiting import wait_for_end, wait_for_model
 
 PAGE_DOCUMENTS = 100
 

@@ -1,4 +1,4 @@
-"""The session of a command: common options, settings, engine, and waiting for a job or the model."""
+"""The session of a command: common options, settings and engine."""
 
 from __future__ import annotations
 
@@ -11,16 +11,8 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:  # `knowledge --help` imports this module, and must start quickly
     from knowledge.config import Settings
     from knowledge.engine.api import Engine
-    from knowledge.model import Job, ReportProgress
 
 T = TypeVar("T")
-
-WAIT_SECONDS = 30.0
-"""Length of one long poll for a job."""
-
-STARTUP_SECONDS = 30.0
-MODEL_POLL_SECONDS = 0.05
-NO_MODEL = "none"
 
 
 @dataclass
@@ -53,22 +45,3 @@ class CliSession:
 
         async with open_engine(self.settings) as opened:
             return await work(opened)
-
-
-async def wait_for_end(engine: Engine, job: Job, report: ReportProgress | None = None) -> Job:
-    """Wait until a job has ended."""
-    while not job.status.has_ended:
-        job = await engine.wait(job.id, WAIT_SECONDS, report)
-    return job
-
-
-async def wait_for_model(engine: Engine) -> None:
-    """Wait until the model is loaded, has failed or is off, or the engine has been up for STARTUP_SECONDS."""
-    import asyncio
-
-    while True:
-        status = await engine.status()
-        model = status.model
-        if model.loaded or model.error or model.name == NO_MODEL or status.uptime_seconds > STARTUP_SECONDS:
-            return
-        await asyncio.sleep(MODEL_POLL_SECONDS)

@@ -19,7 +19,7 @@ from knowledge.errors import (
 )
 from knowledge.model import NewDocument, ReportProgress
 from knowledge.surfaces.cli.add.outcomes import AddOutcome, AddResults, AddStatus, outcome_of
-from knowledge.surfaces.cli.session import wait_for_end
+from knowledge.surfaces.waiting import wait_for_end
 
 MAX_IN_FLIGHT = 8
 FATAL_ERRORS = (EngineUnreachable, Unauthenticated, Forbidden, StorageFailed)

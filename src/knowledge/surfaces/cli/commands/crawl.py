@@ -89,7 +89,7 @@ async def run_crawl(engine: Engine, new: NewCrawl, *, wait: bool) -> Crawl:
     from dataclasses import replace
 
     from knowledge.surfaces.cli.output.progress import show_progress
-    from knowledge.surfaces.cli.session import wait_for_end
+    from knowledge.surfaces.waiting import wait_for_end
 
     if new.collection is None:
         new = replace(new, collection=await find_crawled_collection(engine, new.url))

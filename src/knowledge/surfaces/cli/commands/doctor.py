@@ -114,7 +114,7 @@ def check_engine(session: CliSession) -> Iterator[CheckResult]:
 
 async def read_status(opened: Engine) -> tuple[EngineStatus, bool]:
     """Return the status of the engine and whether there are accounts; False if a remote engine does not show them."""
-    from knowledge.surfaces.cli.session import wait_for_model
+    from knowledge.surfaces.waiting import wait_for_model
 
     await wait_for_model(opened)
     status = await opened.status()

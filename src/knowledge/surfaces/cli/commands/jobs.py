@@ -23,7 +23,8 @@ from knowledge.surfaces.cli.output.terminal import (
     print_table,
     sanitize_text,
 )
-from knowledge.surfaces.cli.session import CliSession, wait_for_end
+from knowledge.surfaces.cli.session import CliSession
+from knowledge.surfaces.waiting import wait_for_end
 
 if TYPE_CHECKING:
     from knowledge.surfaces.cli.output.json_shapes import TouchedJobsShape

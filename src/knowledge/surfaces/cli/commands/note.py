@@ -14,7 +14,8 @@ from knowledge.surfaces.cli.add.outcomes import failure_of
 from knowledge.surfaces.cli.common_options import common_options, format_examples, pass_session
 from knowledge.surfaces.cli.document_lookup import find_document
 from knowledge.surfaces.cli.output.terminal import print_json, print_message, sanitize_text
-from knowledge.surfaces.cli.session import CliSession, wait_for_end
+from knowledge.surfaces.cli.session import CliSession
+from knowledge.surfaces.waiting import wait_for_end
 
 
 @click.command(

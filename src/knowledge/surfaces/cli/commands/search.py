@@ -180,7 +180,7 @@ def print_results(session: CliSession, answer: SearchAnswer, query: Query, full:
 
 
 async def search_when_ready(engine: Engine, query: Query) -> SearchAnswer:
-    from knowledge.surfaces.cli.session import wait_for_model
+    from knowledge.surfaces.waiting import wait_for_model
 
     if query.mode is not SearchMode.TEXT:
         await wait_for_model(engine)

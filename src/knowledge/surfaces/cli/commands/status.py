@@ -17,7 +17,8 @@ from knowledge.surfaces.cli.output.terminal import (
     print_message,
     sanitize_text,
 )
-from knowledge.surfaces.cli.session import NO_MODEL, CliSession
+from knowledge.surfaces.cli.session import CliSession
+from knowledge.surfaces.waiting import NO_MODEL
 
 
 @click.command(epilog=format_examples("knowledge status", "knowledge status --json | jq .queue"))
