@@ -11,7 +11,6 @@ from knowledge.engine.crawl.options import CrawlOptions
 from knowledge.engine.fetch.ssrf import AllowedHosts
 from knowledge.engine.local import LocalEngine
 from knowledge.engine.runtime import EngineOptions, Runtime
-from knowledge.errors import InvalidParameter
 from knowledge.extract.process.child import ParserLimits
 from knowledge.extract.process.parsers import Parsers
 from knowledge.extract.sandbox.confine import SandboxMode
@@ -22,7 +21,6 @@ from knowledge.store.models import StoredModel
 
 def open_engine(settings: Settings) -> LocalEngine:
     """Build the local engine for the data folder, without starting it."""
-    refuse_unsupported_settings(settings)
 
     def open_model(spec: str) -> ModelLoader:
         return ModelLoader(build_model_choice(settings, spec))
@@ -77,14 +75,3 @@ def open_index(folder: Path, model: StoredModel | None) -> Index:
     from knowledge.index.embedded import EmbeddedIndex
 
     return EmbeddedIndex.open(folder, model.dimension if model else 0, model.fingerprint if model else "")
-
-
-def refuse_unsupported_settings(settings: Settings) -> None:
-    """Reject settings that are not implemented yet."""
-    for name in ("database_url", "index_url", "files_url"):
-        if getattr(settings, name):
-            raise InvalidParameter(
-                f"KNOWLEDGE_{name.upper()} is not supported yet: this version stores all data in its data folder",
-                hint=f"Unset KNOWLEDGE_{name.upper()}.",
-                parameter=name,
-            )

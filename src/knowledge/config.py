@@ -247,16 +247,6 @@ class Settings(BaseSettings):
     )
     log_json: bool = Field(False, description="Whether to write each log line as JSON.")
 
-    database_url: str | None = Field(
-        None, description="URL of a PostgreSQL database instead of the data folder's; not supported yet."
-    )
-    index_url: str | None = Field(
-        None, description="URL of a Qdrant cluster instead of the data folder's index; not supported yet."
-    )
-    files_url: str | None = Field(
-        None, description="URL of an S3 bucket for originals instead of the data folder; not supported yet."
-    )
-
     @field_validator(
         "query_rate_limit", "mcp_query_rate_limit", "mcp_list_rate_limit", "mcp_resource_rate_limit",
         "upload_rate_limit", "management_rate_limit", "auth_rate_limit",

@@ -15,8 +15,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from knowledge.engine.proxy import EngineHost
-from knowledge.engine.remote.engine import RemoteEngine
-from knowledge.engine.remote.http import open_http_client
+from knowledge.engine.remote.engine import connect
 from knowledge.engine.sharing.engine_file import read_engine_file
 from knowledge.errors import (
     DeadlineExceeded,
@@ -112,7 +111,7 @@ class LeaderElection:
         engine_file = read_engine_file(self._folder)
         if engine_file is None:
             return None
-        engine = RemoteEngine(open_http_client(engine_file.url, engine_file.token))
+        engine = connect(engine_file.url, engine_file.token)
         try:
             await engine.status()
         except (EngineUnreachable, Unauthenticated, RateLimited, DeadlineExceeded):  # a stale file: its writer is gone

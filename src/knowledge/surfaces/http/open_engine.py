@@ -12,8 +12,7 @@ from starlette.types import ASGIApp
 from knowledge.config import Settings
 from knowledge.engine.api import Engine
 from knowledge.engine.proxy import EngineHost
-from knowledge.engine.remote.engine import RemoteEngine
-from knowledge.engine.remote.http import open_http_client
+from knowledge.engine.remote.engine import connect
 from knowledge.engine.sharing import engine_file
 from knowledge.engine.sharing.engine import make_shared_engine
 from knowledge.engine.sharing.leader import LeaderElection
@@ -39,7 +38,7 @@ async def open_engine_in_background(settings: Settings) -> AsyncIterator[tuple[E
     """
     if settings.engine_url:
         key = settings.api_key.get_secret_value() if settings.api_key else None
-        remote = RemoteEngine(open_http_client(settings.engine_url, key))
+        remote = connect(settings.engine_url, key)
         try:
             yield remote, asyncio.create_task(asyncio.sleep(0))
         finally:
