@@ -60,19 +60,21 @@ def _parse_values(fence: str, body: str) -> Json | None:
         return None
     if values is None:
         return {}
-    return {str(key): to_json(value) for key, value in values.items()} if isinstance(values, dict) else None
+    return (
+        {str(key): convert_front_matter(value) for key, value in values.items()} if isinstance(values, dict) else None
+    )
 
 
-def to_json(value: object, depth: int = 4) -> JsonValue:
+def convert_front_matter(value: object, depth: int = 4) -> JsonValue:
     """Convert a YAML or TOML value to JSON; types that JSON lacks become strings."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, datetime | date | time):
         return value.isoformat()
     if isinstance(value, list | tuple) and depth:
-        return [to_json(item, depth - 1) for item in value]
+        return [convert_front_matter(item, depth - 1) for item in value]
     if isinstance(value, dict) and depth:
-        return {str(key): to_json(item, depth - 1) for key, item in value.items()}
+        return {str(key): convert_front_matter(item, depth - 1) for key, item in value.items()}
     return str(value)[:200]
 
 

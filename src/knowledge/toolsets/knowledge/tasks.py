@@ -123,7 +123,7 @@ def estimate_seconds(doc_type: str, size: int, samples: Sequence[TimingSample], 
     return round(MIN_SECONDS + size * spent / seen + waiting * usual, 1)
 
 
-async def load_samples(engine: Engine, count: int = 20) -> list[TimingSample]:
+async def load_timing_samples(engine: Engine, count: int = 20) -> list[TimingSample]:
     """Return the processing times of the latest documents."""
     done = await engine.jobs(JobFilter(status=JobStatus.COMPLETED, kind=JobKind.ADD, per_page=count))
     documents = await engine.documents(DocumentFilter(sort="updated_at", per_page=count))
@@ -142,7 +142,7 @@ async def load_samples(engine: Engine, count: int = 20) -> list[TimingSample]:
 async def estimate_new_document(engine: Engine, doc_type: str, size: int) -> float:
     """Estimate the seconds until a document that was just queued is processed."""
     queued = await engine.jobs(JobFilter(status=JobStatus.QUEUED, per_page=1))
-    return estimate_seconds(doc_type, size, await load_samples(engine), max(queued.total - 1, 0))
+    return estimate_seconds(doc_type, size, await load_timing_samples(engine), max(queued.total - 1, 0))
 
 
 async def estimate_time_left(engine: Engine, job: Job) -> float:
@@ -150,6 +150,6 @@ async def estimate_time_left(engine: Engine, job: Job) -> float:
     spent = (now() - job.started_at).total_seconds() if job.started_at else 0.0
     if job.progress > 0:
         return round(max(spent, 0.1) * (1 - job.progress) / job.progress, 1)
-    samples = await load_samples(engine)
+    samples = await load_timing_samples(engine)
     usual = sum(sample.seconds for sample in samples) / len(samples) if samples else DEFAULT_SECONDS
     return round(max(usual - spent, 0.1), 1)
