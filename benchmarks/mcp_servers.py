@@ -33,7 +33,8 @@ async def report_cpu(_: Request) -> PlainTextResponse:
 
 
 def make_our_app() -> ASGIApp:
-    """Return our MCP endpoint with guard, request log and tool registry."""
+    """Return our MCP endpoint with guard, request log, tool registry and an engine for the sessions."""
+    from knowledge.app import open_engine
     from knowledge.config import Settings
     from knowledge.surfaces.http.logs import configure_logging
     from knowledge.surfaces.http.server import wrap_in_guard_and_log
@@ -42,7 +43,7 @@ def make_our_app() -> ASGIApp:
     from knowledge.toolsets.base import Registry, ToolCall, Toolset
     from knowledge.toolsets.knowledge.errors import refuse
 
-    settings = Settings(data=Path(tempfile.mkdtemp()))
+    settings = Settings(data=Path(tempfile.mkdtemp()), embedding="none")
     configure_logging(settings)
     tools = Toolset(name="knowledge", format_error=refuse)
 
@@ -53,12 +54,17 @@ def make_our_app() -> ASGIApp:
     echo.__annotations__ = {"call": ToolCall, "text": str, "return": Any}
     tools.tool("echo", read_only=True)(echo)
     tools.tool("echo-writing")(echo)
-    surface = McpSurface(Registry([tools]), lambda _: None)  # type: ignore[arg-type, return-value]
+    engine = open_engine(settings)
+    surface = McpSurface(Registry([tools]), lambda _: engine)
 
     @asynccontextmanager
     async def lifespan(_: object) -> AsyncIterator[None]:
-        async with surface.run():
-            yield
+        engine.start()
+        try:
+            async with surface.run():
+                yield
+        finally:
+            engine.close()
 
     rest = Starlette(routes=[Route("/cpu", report_cpu)])
     router = Router(make_routes(surface), redirect_slashes=False, default=rest, lifespan=lifespan)

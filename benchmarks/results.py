@@ -44,7 +44,9 @@ class Result:
 
 
 def format_value(value: float, unit: str) -> str:
-    """Format with three significant digits, or without decimals from 100 on."""
+    """Format counts as they are, and other numbers with three significant digits or without decimals from 100 on."""
+    if isinstance(value, int):
+        return f"{value:,} {unit}".rstrip()
     digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2 if abs(value) >= 1 else 3
     return f"{value:,.{digits}f} {unit}".rstrip()
 

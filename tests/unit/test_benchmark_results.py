@@ -24,8 +24,9 @@ def test_results_survive_the_file_between_two_processes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("result", "cells"), [
     (Result("start", 1.5, "s", "imports", 1.0), ["start", "1.50 s", "imports: 1.00 s", "1.50", "`x.py`"]),
     (Result("search", 12.34, "ms", "FastMCP"), ["search", "12.3 ms", "FastMCP: not installed", "", "`x.py`"]),
-    (Result("search", 1, "ms", "Edge", None, "timed out"), ["search", "1.00 ms", "Edge: timed out", "", "`x.py`"]),
+    (Result("search", 1.0, "ms", "Edge", None, "timed out"), ["search", "1.00 ms", "Edge: timed out", "", "`x.py`"]),
     (Result("memory", 1444, "bytes"), ["memory", "1,444 bytes", "", "", "`x.py`"]),
+    (Result("expectations", 99, "", "all", 100), ["expectations", "99", "all: 100", "0.99", "`x.py`"]),
     (Result("nDCG@10", 0.8546, ""), ["nDCG@10", "0.855", "", "", "`x.py`"]),
 ])  # fmt: skip
 def test_a_result_becomes_one_row(result: Result, cells: list[str]) -> None:
@@ -48,7 +49,7 @@ def test_the_table_is_aligned_markdown() -> None:
 def test_a_benchmark_that_fails_keeps_its_rows_and_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(run_all, "FOLDER", tmp_path)
     script = "import sys; open(sys.argv[sys.argv.index('--json') + 1], 'w').write(ROW); sys.exit(3)"
-    (tmp_path / "broken.py").write_text('ROW = \'{"what": "a", "ours": 2, "unit": "s"}\'\n' + script)
+    (tmp_path / "broken.py").write_text('ROW = \'{"what": "a", "ours": 2.0, "unit": "s"}\'\n' + script)
     rows, passed = run_benchmark(Benchmark("broken.py", ("--small",)))
     assert not passed
     assert rows == [
