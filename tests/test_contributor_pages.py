@@ -63,7 +63,9 @@ def test_the_names_that_a_page_changes_exist(page: str) -> None:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_the_code_of_a_page_is_valid(page: str) -> None:
-    for block in read_code_blocks(page):
+    blocks = read_code_blocks(page)
+    assert blocks
+    for block in blocks:
         if not block.rstrip().endswith(","):  # not an entry of a table
             ast.parse(textwrap.dedent(block))
 

@@ -69,6 +69,7 @@ async def test_any_damaged_file_of_the_index_is_rebuilt_at_the_next_start(
     settings: Settings, parsers: SharedParsers, damage: Callable[[Path], None]
 ) -> None:
     document = await fill_data_folder(settings, parsers)
+    assert list_index_files(settings)
     for number in range(len(list_index_files(settings))):
         files = list_index_files(settings)
         damaged = files[number % len(files)]
@@ -132,7 +133,9 @@ async def test_verify_names_what_is_damaged_in_the_index(
 
 async def test_a_search_in_a_damaged_index_rebuilds_it(settings: Settings, parsers: SharedParsers) -> None:
     document = await fill_data_folder(settings, parsers)
-    for path in (settings.data / "index").rglob("*.pos"):
+    paths = [*(settings.data / "index").rglob("*.pos")]
+    assert paths
+    for path in paths:
         data = path.read_bytes()
         path.write_bytes(bytes(255 - byte for byte in data[:24]) + data[24:])
     async with open_engine(settings, parsers) as engine:

@@ -213,6 +213,7 @@ async def kill_repeatedly(data: Path, parsers: SharedParsers, rounds: int) -> No
         await asyncio.to_thread(run_until_killed, data, heard, kill, number)
         async with open_engine(data, parsers) as engine:
             await check_engine(engine, heard, story)
+    assert heard.highest_version > 0, "no document was ever changed"
 
 
 async def kill_during_migration(
@@ -251,29 +252,31 @@ def drain_until_killed(data: Path, failpoint: str) -> bool:
     return ended.returncode == 0
 
 
-async def interrupt_jobs_repeatedly(data: Path, parsers: SharedParsers, seed: int) -> None:
-    """Kill the process of harmless jobs once less often than fails them; all of them are completed afterwards."""
+async def interrupt_jobs_repeatedly(data: Path, parsers: SharedParsers, seed: int) -> int:
+    """Kill the process of harmless jobs once less often than fails them, and return the number of kills."""
     rng, engine = random.Random(seed), make_test_engine(Settings(data=data, workers=2), parsers=parsers)
     for number in range(3):  # this engine is not started: the killed processes run the jobs
         content = Content.from_bytes(f"number {number}\n\n{LONG_TEXT}".encode())
         await engine.add(NewFile(filename=f"{number}.txt", content=content))
         await engine.add(NewNote(text=f"note {number}\n\n{LONG_TEXT}"))
     await asyncio.to_thread(engine.close)
+    kills = 0
     for _ in range(MAX_UNCLEAN_STARTS + MAX_UNCLEAN_STARTS_ALONE - 1):
         failpoint = rng.choice(["store.uncommitted", "store.committed", "ingest.staged", "index.applied"])
-        await asyncio.to_thread(drain_until_killed, data, f"{failpoint}:{rng.randint(1, 4)}")
+        kills += not await asyncio.to_thread(drain_until_killed, data, f"{failpoint}:{rng.randint(1, 4)}")
     async with open_engine(data, parsers) as engine:
         await wait_for_all_jobs(engine)
         states = [job.status for job in (await engine.jobs(JobFilter())).items]
         assert states == [JobStatus.COMPLETED] * 6, f"seed {seed}"
         assert await engine.verify() == []
+    return kills
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL on Windows")
 async def test_jobs_that_are_interrupted_again_and_again_are_done_in_the_end(
     tmp_path: Path, parsers: SharedParsers
 ) -> None:
-    await interrupt_jobs_repeatedly(tmp_path / "data", parsers, SEED)
+    assert await interrupt_jobs_repeatedly(tmp_path / "data", parsers, SEED) > 0
 
 
 @pytest.mark.long
@@ -281,8 +284,9 @@ async def test_jobs_that_are_interrupted_again_and_again_are_done_in_the_end(
 async def test_jobs_that_are_interrupted_at_many_places_are_done_in_the_end(
     tmp_path: Path, parsers: SharedParsers
 ) -> None:
-    for number in range(20):
-        await interrupt_jobs_repeatedly(tmp_path / f"data-{number}", parsers, SEED + number)
+    folders = {SEED + number: tmp_path / f"data-{number}" for number in range(20)}
+    kills = [await interrupt_jobs_repeatedly(folder, parsers, seed) for seed, folder in folders.items()]
+    assert sum(kills) >= len(folders)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL on Windows")

@@ -157,14 +157,15 @@ class HealthProbe:
         self._thread.join(2 * HEALTH_SECONDS)
 
     def _probe_repeatedly(self) -> None:
-        while not self._stopped.is_set() and not self.failures:
+        while not self.failures:
             try:
                 self._probe()
                 if self._also is not None:
                     self._also()
             except (OSError, HTTPException) as error:
                 self.failures.append(f"{type(error).__name__}: {error}")
-            self._stopped.wait(POLL_SECONDS)
+            if self._stopped.wait(POLL_SECONDS):  # after a probe, so that no failures means at least one answer
+                return
 
     def _probe(self) -> None:
         with closing(HTTPConnection(self._address, timeout=HEALTH_SECONDS)) as connection:

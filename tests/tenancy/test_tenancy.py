@@ -57,6 +57,7 @@ async def run_steps(url: str, seed: int, count: int) -> None:
         steps = Steps(model, [*people, admin], admin, random.Random(seed), make_secrets())
         for _ in range(count):
             await steps.take_step()
+    assert model.jobs and model.deleted_secrets, "no document was ever added or removed"
 
 
 async def test_nobody_sees_what_is_not_theirs_and_nobody_is_refused_what_is(url: str) -> None:
