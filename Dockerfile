@@ -1,4 +1,4 @@
-# One image for both roles: `serve` is the engine with everything, `serve --toolsets kb` with KB_ENGINE_URL stands before one.
+# One image for both roles: `serve` runs the whole server, `serve --toolsets kb` with KB_ENGINE_URL the MCP server of a remote engine.
 
 FROM python:3.12-slim AS build
 WORKDIR /build

@@ -1,4 +1,4 @@
-# `make run` and `make test` need Python 3.11 to 3.13 with venv, and make. Nothing else.
+# `make run` and `make test` need only make and Python 3.11 to 3.13 with venv.
 
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null && echo $$p && break; done)
@@ -50,14 +50,14 @@ format: $(VENV)/.dev ## Format the code and apply automatic lint fixes
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-# Files are given to the workers in the order of their names, so that the short ones of tests/unit come last.
+# --no-loadscope-reorder gives files to the workers in the order of their names, so the short ones of tests/unit come last.
 test: check ## Set up, check, and run the tests
 	$(BIN)/python -P scripts/run_tests.py -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(TESTS)
 
 test-long: $(VENV)/.dev ## Run the tests that take minutes
 	$(BIN)/pytest -m long $(TESTS)
 
-coverage: $(VENV)/.dev ## Run the tests and show which lines none of them executes, server processes included
+coverage: $(VENV)/.dev ## Run the tests and list the lines that no test executes, server processes included
 	@mkdir -p build/coverage
 	$(BIN)/coverage erase
 	$(BIN)/coverage run scripts/run_tests.py -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(TESTS)
@@ -90,5 +90,5 @@ sbom: .venv-tools/.made ## Write the software bill of materials (CycloneDX) to d
 	@PYTHONWARNINGS=ignore .venv-tools/bin/cyclonedx-py requirements requirements/run.txt --pyproject pyproject.toml --output-reproducible -o dist/sbom.json
 	@echo "Written to dist/sbom.json"
 
-clean: ## Remove what was built
+clean: ## Remove the virtual environments, caches and builds
 	rm -rf $(VENV) .venv-tools .mypy_cache .ruff_cache .hypothesis dist build

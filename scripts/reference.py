@@ -97,11 +97,12 @@ RETRY_ADVICE = {
 
 def _render_manager_errors() -> list[str]:
     """Return the table of contract 001's codes, each with the errors that it covers."""
-    behind: dict[str, list[type[KnowledgeError]]] = {}
-    for kind, word in ERROR_TABLE.items():
-        behind.setdefault(word.code, []).append(kind)
+    kinds_by_code: dict[str, list[type[KnowledgeError]]] = {}
+    for kind, entry in ERROR_TABLE.items():
+        kinds_by_code.setdefault(entry.code, []).append(kind)
     rows = []
-    for code, kinds in sorted(behind.items(), key=lambda entry: list(RETRY_ADVICE).index(entry[0].partition(".")[0])):
+    for code in sorted(kinds_by_code, key=lambda code: list(RETRY_ADVICE).index(code.partition(".")[0])):
+        kinds = kinds_by_code[code]
         ours = ", ".join(f"`{kind.code}`" for kind in kinds)
         rows.append(f"| `{code}` | {kinds[0].status} | {ERROR_TABLE[kinds[0]].meaning} | {ours} |")
     retry = [

@@ -1,4 +1,4 @@
-"""Run pytest, and tell tests that fail every time from flaky ones, which fail once and pass when they run alone.
+"""Runs pytest and distinguishes broken tests from flaky ones, which fail once and pass when they run alone.
 
 `python -P scripts/run_tests.py [arguments of pytest]` exits with 1 when a test fails twice, when a worker of xdist
 crashes and, in CI (the variable CI is set), when a flaky test is not listed in tests/flaky.toml.
@@ -19,18 +19,18 @@ from pathlib import Path
 
 import pytest
 
-LISTED = Path("tests/flaky.toml")
+FLAKY_LIST = Path("tests/flaky.toml")
 MAX_RERUN_TESTS = 20
-"""With more failures than this the code is broken, and nothing is run again."""
+"""With more failures nothing is run again, because the code is broken."""
 TRACEBACK_LINES = 20
 CRASHED = "???"
-"""What xdist gives as the phase of a test during which a worker crashed."""
+"""The phase that xdist reports for a test whose worker process crashed."""
 RECORD_OPTION = "--record-outcomes"
 
 
 @dataclass(slots=True)
 class Outcomes:
-    """What one run of pytest reported."""
+    """The outcomes of one run of pytest."""
 
     failed: dict[str, str] = field(default_factory=dict)
     """Tests that failed in any phase, with the traceback of the first failure."""
@@ -64,7 +64,7 @@ class Recorder:
 
 
 def run_pytest(arguments: Sequence[str]) -> tuple[int, Outcomes]:
-    """Run pytest in a process of its own; returns its exit code and what it reported."""
+    """Run pytest in a child process and return its exit code and outcomes."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "outcomes.json"
         command = [sys.executable, "-P", __file__, RECORD_OPTION, str(path), *arguments]
@@ -72,8 +72,8 @@ def run_pytest(arguments: Sequence[str]) -> tuple[int, Outcomes]:
         return code, Outcomes(**json.loads(path.read_text("utf-8"))) if path.exists() else Outcomes()
 
 
-def read_listed(path: Path) -> dict[str, tuple[str, date]]:
-    """The tests that are known to be flaky, each with its reason and the last day on which it is excused."""
+def read_flaky_list(path: Path) -> dict[str, tuple[str, date]]:
+    """Return the reason and the last excused day of each test that is known to be flaky."""
     if not path.exists():
         return {}
     entries = tomllib.loads(path.read_text("utf-8")).get("test", [])
@@ -81,7 +81,7 @@ def read_listed(path: Path) -> dict[str, tuple[str, date]]:
 
 
 def find_reason(test: str, listed: Mapping[str, tuple[str, date]], today: date) -> str | None:
-    """Why a flaky test is excused; an entry without parameters stands for all of them."""
+    """Return the reason that excuses a flaky test; an entry without parameters applies to all of them."""
     for name in (test, test.partition("[")[0]):
         if name in listed and listed[name][1] >= today:
             return listed[name][0]
@@ -98,7 +98,7 @@ def summarize(text: str) -> str:
 
 
 def report_flaky(flaky: Mapping[str, str], listed: Mapping[str, tuple[str, date]]) -> list[str]:
-    """Print the tests that failed once; returns those that are not excused."""
+    """Print the flaky tests and return those that are not excused."""
     unlisted = []
     for test, traceback in flaky.items():
         reason = find_reason(test, listed, date.today())
@@ -111,10 +111,10 @@ def report_flaky(flaky: Mapping[str, str], listed: Mapping[str, tuple[str, date]
 
 
 def run_tests(arguments: Sequence[str], environment: Mapping[str, str], listed_path: Path) -> int:
-    listed = read_listed(listed_path)
+    listed = read_flaky_list(listed_path)
     for test, (_, until) in listed.items():
         if until < date.today():
-            print(f"{listed_path}: the entry of {test} ended on {until}; remove it, or mend the test")
+            print(f"{listed_path}: the entry of {test} ended on {until}; remove it, or fix the test")
     code, first = run_pytest(arguments)
     if code != pytest.ExitCode.TESTS_FAILED or not first.failed:
         return code
@@ -136,7 +136,7 @@ def run_tests(arguments: Sequence[str], environment: Mapping[str, str], listed_p
         return code or pytest.ExitCode.TESTS_FAILED
     print(f"\n{len(flaky)} FLAKY, {len(unlisted)} of them not listed in {listed_path}.")
     if unlisted and is_ci(environment):
-        print("A flaky test is a bug: mend it, or list it with a reason.")
+        print("A flaky test is a bug: fix it, or list it with a reason.")
         return pytest.ExitCode.TESTS_FAILED
     return 0
 
@@ -145,7 +145,7 @@ def main() -> int:
     arguments = sys.argv[1:]
     if arguments[:1] == [RECORD_OPTION]:
         return pytest.main(arguments[2:], plugins=[Recorder(Path(arguments[1]))])
-    return run_tests(arguments, os.environ, LISTED)
+    return run_tests(arguments, os.environ, FLAKY_LIST)
 
 
 if __name__ == "__main__":

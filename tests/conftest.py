@@ -1,4 +1,4 @@
-"""Fixtures that every test may use: a folder, its settings, and the engine near and far."""
+"""Shared fixtures: settings, the local engine, and the engine in both implementations."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from hypothesis import settings as settings_of_hypothesis
+from hypothesis import settings as hypothesis_settings
 
 from knowledge.config import Settings
 from knowledge.engine.api import Engine
@@ -19,13 +19,13 @@ from knowledge.surfaces.http.guard import wrap_in_guard
 from knowledge.surfaces.rest import make_rest_app
 from knowledge.testing import SharedParsers, make_test_engine
 
-settings_of_hypothesis.register_profile("steady", derandomize=True, deadline=None)
-settings_of_hypothesis.load_profile("steady")  # the same examples every time: a red build is never chance
+hypothesis_settings.register_profile("deterministic", derandomize=True, deadline=None)
+hypothesis_settings.load_profile("deterministic")  # the same examples in every run
 
 
 @pytest.fixture(scope="session")
 def parsers() -> Iterator[SharedParsers]:
-    """One nursery for all tests: to start it costs more than most of them."""
+    """One fork server for all tests, because starting it takes longer than most of them."""
     shared = SharedParsers()
     shared.start()
     yield shared
@@ -47,7 +47,7 @@ def local(settings: Settings, parsers: SharedParsers) -> Iterator[LocalEngine]:
 
 @pytest.fixture(params=["local", "remote"])
 async def engine(request: pytest.FixtureRequest, local: LocalEngine, settings: Settings) -> AsyncIterator[Engine]:
-    """The same engine twice: in this process, and over HTTP behind its door."""
+    """The engine in this process, and over HTTP with authentication."""
     if request.param == "local":
         yield local.as_caller(Caller())
         return

@@ -57,8 +57,8 @@ MAX_MODULES, MAX_LINES, MIN_LINES = 20, 500, 40
 
 
 @cache
-def modules() -> dict[str, Path]:
-    """Every module by its dotted name below `knowledge`; a package by the name of its folder."""
+def list_modules() -> dict[str, Path]:
+    """Return the path of every module by its dotted name below `knowledge`."""
     found = {}
     for path in sorted(PACKAGE.rglob("*.py")):
         parts = path.relative_to(PACKAGE).with_suffix("").parts
@@ -67,15 +67,15 @@ def modules() -> dict[str, Path]:
 
 
 @cache
-def tree(path: Path) -> ast.Module:
+def parse_module(path: Path) -> ast.Module:
     return ast.parse(path.read_text("utf-8"))
 
 
-def imports(path: Path) -> Iterator[list[str]]:
-    return targets_of(tree(path))
+def list_imports(path: Path) -> Iterator[list[str]]:
+    return list_import_targets(parse_module(path))
 
 
-def targets_of(within: ast.AST) -> Iterator[list[str]]:
+def list_import_targets(within: ast.AST) -> Iterator[list[str]]:
     for node in ast.walk(within):
         if isinstance(node, ast.Import):
             yield from (alias.name.split(".") for alias in node.names)
@@ -84,76 +84,80 @@ def targets_of(within: ast.AST) -> Iterator[list[str]]:
             yield from ([*module, alias.name] for alias in node.names)
 
 
-def imported_modules(path: Path) -> set[str]:
-    """The modules of ours that a file imports, by dotted name."""
-    return imported_from(tree(path))
+def read_imported_modules(path: Path) -> set[str]:
+    """Return the modules of this package that a file imports, by dotted name."""
+    return find_imported_modules(parse_module(path))
 
 
-def imported_from(within: ast.AST) -> set[str]:
+def find_imported_modules(within: ast.AST) -> set[str]:
     found = set()
-    for target in targets_of(within):
+    for target in list_import_targets(within):
         if target[0] == "knowledge":
             names = (".".join(target[1:end]) for end in range(len(target), 1, -1))
-            found |= {next((name for name in names if name in modules()), "")} - {""}
+            found |= {next((name for name in names if name in list_modules()), "")} - {""}
     return found
 
 
-def module_level_imports(path: Path) -> set[str]:
-    """The modules of ours that a file imports when it is loaded, or would without `if TYPE_CHECKING`."""
-    outer = [node for node in tree(path).body if isinstance(node, ast.Import | ast.ImportFrom | ast.If | ast.Try)]
+def read_module_level_imports(path: Path) -> set[str]:
+    """Return the modules of this package that a file imports at module level, `if TYPE_CHECKING` included."""
+    outer = [
+        node for node in parse_module(path).body if isinstance(node, ast.Import | ast.ImportFrom | ast.If | ast.Try)
+    ]
     within = ast.Module(body=[*outer], type_ignores=[])
-    return imported_from(within)
+    return find_imported_modules(within)
 
 
 def find_cycle(edges: dict[str, set[str]]) -> list[str]:
-    """The modules that lie on a cycle of imports."""
-    left = {name: set(targets) for name, targets in edges.items()}
+    """Return the modules on a cycle of imports."""
+    remaining = {name: set(targets) for name, targets in edges.items()}
     while True:
-        leaves = {name for name, targets in left.items() if not targets & set(left)}
+        leaves = {name for name, targets in remaining.items() if not targets & set(remaining)}
         if not leaves:
             break
-        left = {name: targets for name, targets in left.items() if name not in leaves}
-    while True:  # what only leads to a cycle is not on it
-        reached = set().union(*left.values()) if left else set()
-        roots = set(left) - reached
+        remaining = {name: targets for name, targets in remaining.items() if name not in leaves}
+    while True:  # remove modules that lead to a cycle and are not on it
+        reached = set().union(*remaining.values()) if remaining else set()
+        roots = set(remaining) - reached
         if not roots:
-            return sorted(left)
-        left = {name: targets for name, targets in left.items() if name not in roots}
+            return sorted(remaining)
+        remaining = {name: targets for name, targets in remaining.items() if name not in roots}
 
 
-def layer(name: str) -> int:
+def find_layer(name: str) -> int:
     return next((number for number, packages in enumerate(LAYERS) if name in packages), -1)
 
 
-def line_count(path: Path) -> int:
+def count_lines(path: Path) -> int:
     return len(path.read_text("utf-8").splitlines())
 
 
 def test_every_package_has_a_layer() -> None:
-    assert {name.split(".")[0] for name in modules() if name} <= set().union(*LAYERS)
+    assert {name.split(".")[0] for name in list_modules() if name} <= set().union(*LAYERS)
 
 
 def test_imports_are_absolute_and_point_down() -> None:
     offenders = []
-    for name, path in modules().items():
+    for name, path in list_modules().items():
         here = name.split(".")[0]
-        offenders += [f"{name} imports relatively" for node in ast.walk(tree(path)) if getattr(node, "level", 0)]
-        for target in imported_modules(path) if here else ():
+        offenders += [
+            f"{name} imports relatively" for node in ast.walk(parse_module(path)) if getattr(node, "level", 0)
+        ]
+        for target in read_imported_modules(path) if here else ():
             there = target.split(".")[0]
-            if there != here and layer(there) <= layer(here):
+            if there != here and find_layer(there) <= find_layer(here):
                 offenders.append(f"{name} imports {target}")
     assert offenders == []
 
 
 def test_no_import_for_types_alone_hides_a_cycle() -> None:
-    assert find_cycle({name: module_level_imports(path) - {name} for name, path in modules().items()}) == []
+    assert find_cycle({name: read_module_level_imports(path) - {name} for name, path in list_modules().items()}) == []
 
 
 def test_toolsets_use_the_engine_through_its_api_alone() -> None:
     assert [
         f"{name} imports {target}"
-        for name, path in modules().items()
-        for target in sorted(imported_modules(path))
+        for name, path in list_modules().items()
+        for target in sorted(read_imported_modules(path))
         if name.startswith("toolsets.")
         and (target.split(".")[0] in ("store", "index", "extract", "embed") or target.startswith("engine"))
         and target != "engine.api"
@@ -163,19 +167,19 @@ def test_toolsets_use_the_engine_through_its_api_alone() -> None:
 def test_third_parties_are_imported_by_their_packages_only() -> None:
     assert [
         f"{name} imports {target[0]}"
-        for name, path in modules().items()
-        for target in imports(path)
+        for name, path in list_modules().items()
+        for target in list_imports(path)
         if target[0] in THIRD_PARTIES and name.split(".")[0] not in THIRD_PARTIES[target[0]]
     ] == []
 
 
 def test_no_private_name_of_a_third_party_is_imported() -> None:
-    """`from x._y import`, `import x._y` and `from x import _y` reach into what a library may change at any time."""
+    """`from x._y import`, `import x._y` and `from x import _y` use names that a library may change at any time."""
     own = {*sys.stdlib_module_names, "knowledge", *PRIVATE_NAMES_ALLOWED}
     offenders = [
         f"{name} imports {'.'.join(target)}"
-        for name, path in modules().items()
-        for target in imports(path)
+        for name, path in list_modules().items()
+        for target in list_imports(path)
         if target[0] not in own and any(is_private(part) for part in target)
     ]
     assert offenders == []
@@ -187,16 +191,18 @@ def is_private(name: str) -> bool:
 
 def test_domain_types_import_nothing_but_the_standard_library() -> None:
     allowed = {*sys.stdlib_module_names, "knowledge"}
-    models = {name: path for name, path in modules().items() if name.split(".")[0] == "model"}
-    assert [name for name, path in models.items() if any(target[0] not in allowed for target in imports(path))] == []
+    models = {name: path for name, path in list_modules().items() if name.split(".")[0] == "model"}
+    assert [
+        name for name, path in models.items() if any(target[0] not in allowed for target in list_imports(path))
+    ] == []
 
 
 def test_packages_and_modules_have_a_readable_size() -> None:
     sizes: defaultdict[Path, int] = defaultdict(int)
-    for path in modules().values():
+    for path in list_modules().values():
         sizes[path.parent] += path.name != "__init__.py"
     crowded = [f"{folder.relative_to(PACKAGE)}: {count}" for folder, count in sizes.items() if count > MAX_MODULES]
-    long = [f"{name}: {line_count(path)}" for name, path in modules().items() if line_count(path) > MAX_LINES]
+    long = [f"{name}: {count_lines(path)}" for name, path in list_modules().items() if count_lines(path) > MAX_LINES]
     assert (crowded, long) == ([], [])
 
 
@@ -220,6 +226,6 @@ def test_retired_names_do_not_come_back() -> None:
     ] == []
 
 
-def test_the_terms_of_the_field_stand_in_the_code() -> None:
+def test_the_code_uses_the_terms_of_the_field() -> None:
     code = "\n".join(path.read_text("utf-8") for path in PACKAGE.rglob("*.py")).lower()
     assert [term for term in TERMS if not re.search(rf"\b{term.lower()}", code)] == []

@@ -1,4 +1,4 @@
-"""The default installation is enough: no program of the system, no network, nothing in the user's folder."""
+"""The default installation needs no other program, no network and no file in the home folder."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from knowledge.extract.formats import FORMATS
 from knowledge.extract.process.parsers import Parsers
 from tests.data.extract.samples import SAMPLES
 
-ALONE = """
+AUDITED_PROGRAM = """
 import sys
 
-def alone(event, arguments):
+def refuse_outside_access(event, arguments):
     if event in ("os.system", "os.exec", "os.posix_spawn") or event.startswith(("socket.getaddr", "socket.gethost")):
         raise PermissionError(f"{event} {arguments}")
     if event == "subprocess.Popen" and arguments[0] != sys.executable:
@@ -25,15 +25,15 @@ def alone(event, arguments):
     if event == "socket.connect" and isinstance(arguments[1], tuple) and arguments[1][0] not in ("127.0.0.1", "::1"):
         raise PermissionError(f"the address {arguments[1]}")
 
-sys.addaudithook(alone)
+sys.addaudithook(refuse_outside_access)
 from knowledge.__main__ import main
 main()
 """
 
 
 @pytest.fixture
-def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A machine with nothing on the path of programs and nothing in the user's folder, which is returned."""
+def empty_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty home folder, with an empty PATH."""
     home = tmp_path / "home"
     home.mkdir()
     monkeypatch.setenv("PATH", "")
@@ -47,8 +47,8 @@ def test_there_is_a_sample_of_every_format() -> None:
     assert set(SAMPLES) == {format_.doc_type for format_ in FORMATS if format_.module != "text.source_code"}
 
 
-def test_every_format_is_read_with_nothing_but_what_pip_installed(bare: Path, tmp_path: Path) -> None:
-    """The child may open no socket and start no program: on Linux the kernel sees to that."""
+def test_every_format_is_read_with_nothing_but_what_pip_installed(empty_home: Path, tmp_path: Path) -> None:
+    """The parsers can open no socket and start no program; on Linux the sandbox enforces it."""
     lengths = {}
     with Parsers() as parsers:
         for kind, make in [*SAMPLES.items(), ("pdf", SAMPLES["pdf"])]:
@@ -57,18 +57,18 @@ def test_every_format_is_read_with_nothing_but_what_pip_installed(bare: Path, tm
             with parsers.parse(Source(path, path.name, force_ocr=kind in lengths)) as parsing:
                 lengths[kind] = sum(len(page.text) for page in parsing)
     assert {kind for kind, length in lengths.items() if length < len("costs twelve")} == set()
-    assert list(bare.iterdir()) == []
+    assert list(empty_home.iterdir()) == []
 
 
-def test_adding_and_finding_by_meaning_need_no_network_and_no_program(bare: Path, tmp_path: Path) -> None:
+def test_adding_and_searching_need_no_network_and_no_program(empty_home: Path, tmp_path: Path) -> None:
     path = tmp_path / "harbour.docx"
     path.write_bytes(SAMPLES["docx"]())
 
-    def knowledge(*arguments: str) -> str:
-        command = [sys.executable, "-c", ALONE, *arguments, "--data", str(tmp_path / "data")]
+    def run_command(*arguments: str) -> str:
+        command = [sys.executable, "-c", AUDITED_PROGRAM, *arguments, "--data", str(tmp_path / "data")]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    knowledge("add", str(path))
-    assert "Tea costs twelve." in knowledge("search", "how expensive is a hot drink", "--json")
+    run_command("add", str(path))
+    assert "Tea costs twelve." in run_command("search", "how expensive is a hot drink", "--json")

@@ -1,4 +1,4 @@
-"""The documentation is true: generated pages are fresh, links and paths exist, examples are copies of the code."""
+"""Generated pages are current, links and paths exist, and examples are copies of the code."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "knowledge"
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)[^)]*\)")
+EXTERNAL = ("http://", "https://", "mailto:")
 NAMED_PATH = re.compile(r"`(?P<path>[\w.-]+(?:/[\w.-]+)*(?:/|\.(?:py|md|toml|sql|json)))(?:#(?P<name>[\w.]+))?`")
 EXAMPLE_PAGES = [ROOT / "STYLE.md"]
 DIAGRAM = ROOT / "docs" / "explanation" / "packages.svg"
-SVG = "{http://www.w3.org/2000/svg}"
+SVG_NAMESPACE = "{http://www.w3.org/2000/svg}"
 
 
-def reference() -> ModuleType:
+def load_reference_script() -> ModuleType:
     spec = importlib.util.spec_from_file_location("reference", ROOT / "scripts" / "reference.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -32,17 +33,16 @@ def reference() -> ModuleType:
 
 
 @pytest.mark.requirement("001.errors.table")
-@pytest.mark.parametrize("name", sorted(reference().PAGES))
-def test_generated_pages_are_fresh(name: str) -> None:
+@pytest.mark.parametrize("name", sorted(load_reference_script().PAGES))
+def test_generated_pages_are_current(name: str) -> None:
     written = (ROOT / "docs" / "reference" / name).read_text("utf-8")
-    assert written == reference().PAGES[name](), "run `make docs`"
+    assert written == load_reference_script().PAGES[name](), "run `make docs`"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_lead_somewhere(page: Path) -> None:
-    for target in LINK.findall(page.read_text("utf-8")):
-        if not target.startswith(("http://", "https://", "mailto:")):
-            assert (page.parent / target).exists(), f"{page.name} points at {target}"
+def test_links_have_a_target(page: Path) -> None:
+    targets = [target for target in LINK.findall(page.read_text("utf-8")) if not target.startswith(EXTERNAL)]
+    assert [target for target in targets if not (page.parent / target).exists()] == []
 
 
 def test_every_decision_is_listed() -> None:
@@ -102,50 +102,50 @@ def test_retired_words_do_not_come_back_to_the_pages() -> None:
 @pytest.mark.parametrize("page", ["architecture.md", "search.md", "extraction.md", "crawling.md", "accounts.md"])
 def test_every_path_that_an_explanation_names_exists(page: str) -> None:
     text = (ROOT / "docs" / "explanation" / page).read_text("utf-8")
-    assert [path for path in named_paths(text) if not find_place(path)] == []
+    assert [path for path in find_named_paths(text) if not resolve_path(path)] == []
 
 
 def test_every_term_of_the_glossary_names_the_file_that_implements_it() -> None:
     text = (ROOT / "docs" / "reference" / "glossary.md").read_text("utf-8")
     rows = [line for line in text.splitlines() if line.startswith("| ") and not line.startswith(("| term", "| ---"))]
     assert len(rows) > 30
-    assert [row for row in rows if not [*named_paths(row)]] == []
-    assert [path for path in named_paths(text) if not find_place(path)] == []
+    assert [row for row in rows if not [*find_named_paths(row)]] == []
+    assert [path for path in find_named_paths(text) if not resolve_path(path)] == []
 
 
-def named_paths(text: str) -> list[str]:
-    """Paths in backticks: files and folders of the repository, or below src/knowledge."""
+def find_named_paths(text: str) -> list[str]:
+    """Return the paths in backticks: files and folders of the repository, or below src/knowledge."""
     return [found["path"] for found in NAMED_PATH.finditer(text) if "/" in found["path"] or found["path"][-3:] == ".py"]
 
 
-def find_place(path: str) -> Path | None:
+def resolve_path(path: str) -> Path | None:
     return next((place / path for place in (ROOT, PACKAGE) if (place / path).exists()), None)
 
 
 def test_the_package_diagram_shows_the_imports_of_the_code() -> None:
     drawing = ET.parse(DIAGRAM).getroot()
-    shown = {
+    drawn = {
         (arrow.attrib["data-from"], arrow.attrib["data-to"])
-        for arrow in drawing.iter(f"{SVG}path")
+        for arrow in drawing.iter(f"{SVG_NAMESPACE}path")
         if arrow.get("data-from")
     }
-    arrows = len(shown)
+    arrows = len(drawn)
     boxes = {
         box.attrib["id"]: box.attrib["data-also"].split()
-        for box in drawing.iter(f"{SVG}g")
+        for box in drawing.iter(f"{SVG_NAMESPACE}g")
         if "data-also" in box.attrib
     }
-    shown |= {(name, target) for name, also in boxes.items() for target in also}
+    drawn |= {(name, target) for name, also in boxes.items() for target in also}
     real = {
         (name.split(".")[0] or "knowledge", target.split(".")[0])
-        for name, path in test_architecture.modules().items()
-        for target in test_architecture.imported_modules(path)
+        for name, path in test_architecture.list_modules().items()
+        for target in test_architecture.read_imported_modules(path)
         if name.split(".")[0] != target.split(".")[0]
     }
-    assert shown == real, "run `make docs`"
+    assert drawn == real, "run `make docs`"
     assert arrows > 10
-    assert set(boxes) == {name.split(".")[0] or "knowledge" for name in test_architecture.modules()}
+    assert set(boxes) == {name.split(".")[0] or "knowledge" for name in test_architecture.list_modules()}
 
 
-def test_the_package_diagram_is_fresh() -> None:
-    assert DIAGRAM.read_text("utf-8") == reference().render_package_diagram(), "run `make docs`"
+def test_the_package_diagram_is_current() -> None:
+    assert DIAGRAM.read_text("utf-8") == load_reference_script().render_package_diagram(), "run `make docs`"

@@ -1,4 +1,4 @@
-"""The Python API: what `knowledge` exports, and the programs of docs/how-to/use-from-python.md."""
+"""The names that `knowledge` exports, and the programs of docs/how-to/use-from-python.md."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ import pytest
 import knowledge
 from knowledge import KnowledgeError, app, open_engine
 from knowledge.testing import make_test_engine
-from tests.support.server_process import server_process
+from tests.support.server_process import run_server_process
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "how-to" / "use-from-python.md"
 PROGRAMS = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
-OUTPUT = re.findall(r"```text\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+OUTPUTS = re.findall(r"```text\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
 HANDBOOK = "# Handbook\n\n## Office\n\nThe printer is on the second floor, next to the kitchen.\n"
-LIMIT = 120.0
+TIMEOUT_SECONDS = 120.0
 
 
 def run_program(program: str, folder: Path) -> str:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("KNOWLEDGE_", "KB_"))}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("KNOWLEDGE_", "KB_"))}
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", program],
-        env=kept, cwd=folder, capture_output=True, text=True, timeout=LIMIT, encoding="utf-8",
+        env=inherited, cwd=folder, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, encoding="utf-8",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -39,16 +39,16 @@ def run_program(program: str, folder: Path) -> str:
 def test_the_programs_of_the_page_run(tmp_path: Path) -> None:
     (tmp_path / "handbook.md").write_text(HANDBOOK, "utf-8")
     first, second, elsewhere, errors = PROGRAMS
-    assert run_program(first, tmp_path) == OUTPUT[0]
-    assert run_program(first, tmp_path) == OUTPUT[0]  # any number of times
+    assert run_program(first, tmp_path) == OUTPUTS[0]
+    assert run_program(first, tmp_path) == OUTPUTS[0]  # adding again makes no duplicate
     assert run_program(second, tmp_path).splitlines() == [
         f"Handbook › Office None {tmp_path / 'handbook.md'}",
         "2 Handbook ('office',) 1",
     ]
     assert run_program(errors, tmp_path).startswith("document_not_found – ")
-    with server_process(tmp_path, KB_API_KEY="secret") as server:
+    with run_server_process(tmp_path, KB_API_KEY="secret") as server:
         server.http.headers["X-API-Key"] = "secret"
-        server.outcome(server.add("printer.txt", b"The printer is upstairs."))
+        server.wait_for_outcome(server.add_file("printer.txt", b"The printer is upstairs."))
         program = elsewhere.replace("http://127.0.0.1:8000", server.url).replace("…", "secret")
         assert "The printer is upstairs." in run_program(program, tmp_path)
 
@@ -147,7 +147,7 @@ async def test_a_changed_file_replaces_its_document(tmp_path: Path) -> None:
         assert (second.id, await kb.read(second)) == (first.id, "The ship is red.")
 
 
-async def test_what_cannot_be_added_raises(tmp_path: Path) -> None:
+async def test_adding_an_unusable_file_raises(tmp_path: Path) -> None:
     (tmp_path / "broken.pdf").write_bytes(b"%PDF-1.4 nothing else")
     async with open_engine(tmp_path / "data") as kb:
         with pytest.raises(FileNotFoundError):

@@ -1,4 +1,4 @@
-"""How many of our files a warm search executes, over REST and over MCP, with the wiring of the real server."""
+"""Counts the files of this package that a warm search executes over REST and MCP."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ IN_REQUEST: ContextVar[bool] = ContextVar("in_request", default=False)
 
 @dataclass
 class Trace:
-    """What runs for one request: on the event loop in its tasks, and in the threads of the engine."""
+    """Records the code of one request, in its tasks on the event loop and in the threads of the engine."""
 
     recording: bool = False
     files: set[str] = field(default_factory=set)
     frames_between: list[str] | None = None
-    """Our frames that are on the stack between the route function and the engine's search."""
+    """Frames of this package between the route function and the engine's search."""
 
     def record(self, frame: FrameType, event: str, _: object) -> None:
         if not self.recording or event != "call" or not frame.f_code.co_filename.startswith(str(PACKAGE)):
@@ -46,7 +46,7 @@ class Trace:
                 self.frames_between = find_frames_between(frame)
 
     async def run(self, call: Callable[[], Awaitable[object]]) -> tuple[set[str], list[str] | None]:
-        """Call, and answer the files that ran and the frames between the route and the engine's search."""
+        """Make a call and return the files that ran and the frames between the route and the engine's search."""
         self.files, self.frames_between = set(), None
         token = IN_REQUEST.set(True)
         self.recording = True
@@ -61,7 +61,7 @@ class Trace:
 @pytest.fixture
 def trace() -> Iterator[Trace]:
     found = Trace()
-    threading.setprofile(found.record)  # for threads that start from here on, those of the engine among them
+    threading.setprofile(found.record)  # for threads that start later, such as those of the engine
     sys.setprofile(found.record)
     yield found
     sys.setprofile(None)
@@ -69,7 +69,7 @@ def trace() -> Iterator[Trace]:
 
 
 def find_frames_between(frame: FrameType) -> list[str] | None:
-    """The names of our frames from the engine's search up to the route function; None if it is not on the stack."""
+    """Return the frames of this package above the engine's search, up to the route function; None without it."""
     found: list[str] = []
     above = frame.f_back
     while above is not None and above.f_code is not ROUTE:

@@ -1,4 +1,4 @@
-"""What `make run` and `make test` install is pinned by version and hash, and nothing else is installed."""
+"""`make run` and `make test` install only packages that are pinned by version and hash."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ ROOT = Path(__file__).parents[1]
 LOCKS = sorted((ROOT / "requirements").glob("*.txt"))
 HASH = re.compile(r"--hash=sha256:[0-9a-f]{64}")
 PLATFORMS = ("x86_64-manylinux_2_34", "aarch64-manylinux_2_28", "aarch64-apple-darwin", "x86_64-pc-windows-msvc")
-"""office-oxide has wheels for x86_64 from glibc 2.34 on; tesserocr for macOS from 15 on."""
+"""office-oxide has wheels for x86_64 with glibc 2.34 or newer, tesserocr for macOS 15 or newer."""
 
 
 def read_lock(path: Path) -> dict[str, tuple[Requirement, int]]:
-    """The pinned packages of a lock file by name, each with the number of its hashes."""
+    """Return the pinned packages of a lock file by name, with the number of their hashes."""
     pinned: dict[str, tuple[Requirement, int]] = {}
     for block in path.read_text().replace("\\\n", " ").splitlines():
         requirement = Requirement(HASH.sub("", block).strip())
@@ -61,7 +61,7 @@ def test_the_lock_satisfies_every_requirement_of_the_project() -> None:
 
 
 def test_make_installs_by_hash_and_the_project_without_its_dependencies() -> None:
-    """Asks make what it would run for a new clone."""
+    """Reads the commands that make would run in a new clone."""
     for target in ("run", "test"):
         planned = subprocess.run(
             ["make", "--always-make", "--dry-run", target], cwd=ROOT, capture_output=True, text=True, check=True

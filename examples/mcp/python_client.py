@@ -2,7 +2,7 @@
 
     KNOWLEDGE_MANAGER_API_KEY=... python python_client.py "What is Python?"
 
-It needs httpx, and nothing that knows MCP.
+It needs httpx, and no MCP library.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ import httpx
 
 Json: TypeAlias = dict[str, Any]
 
-LONGEST_DELAY = 30
+MAX_DELAY_SECONDS = 30
 
 
 class KnowledgeManagerError(Exception):
-    """A refusal: the HTTP status, the error code, and the server's sentence."""
+    """An error response: the HTTP status, the error code and the message."""
 
     def __init__(self, status: int, error_code: str, message: str, retry_after: float | None = None) -> None:
         super().__init__(message)
@@ -33,13 +33,13 @@ class KnowledgeManagerError(Exception):
 
 
 def should_retry(error_code: str) -> bool:
-    """Another try may help against a busy server or a used-up allowance; everything else has to be corrected first."""
+    """Return whether the error is temporary: a server error or a rate limit."""
     return error_code.startswith(("server.", "rate_limit."))
 
 
 def get_backoff_delay(error_code: str, attempt: int) -> int:
-    """1, 2, 4, 8 seconds and so on, never more than thirty; none where another try is of no use."""
-    return min(LONGEST_DELAY, 2**attempt) if should_retry(error_code) else 0
+    """Return the seconds to wait: 1, 2, 4 and so on up to 30, and 0 for an error that is not temporary."""
+    return min(MAX_DELAY_SECONDS, 2**attempt) if should_retry(error_code) else 0
 
 
 class KnowledgeManagerMCPClient:
@@ -51,7 +51,7 @@ class KnowledgeManagerMCPClient:
     # -- tools ----------------------------------------------------------------------------------
 
     def query_knowledge(self, query: str, collections: Sequence[str] | None = None, n_results: int = 5) -> Json:
-        """Passages from every collection that the account may read, or from those named."""
+        """Search every collection that the account may read, or only the named ones."""
         arguments: Json = {"query": query, "n_results": n_results}
         if collections is not None:
             arguments["collections"] = list(collections)
@@ -70,7 +70,7 @@ class KnowledgeManagerMCPClient:
         return self.call_tool("list_corpuses", arguments)
 
     def call_tool(self, name: str, arguments: Json | None = None) -> Json:
-        """The tool's answer; its fields stand at the top."""
+        """Call a tool and return its result."""
         return self.request("tools/call", {"name": name, "arguments": arguments or {}})
 
     def list_tools(self) -> list[Json]:
@@ -84,17 +84,17 @@ class KnowledgeManagerMCPClient:
         return resources
 
     def read_resource(self, uri: str) -> str:
-        """The page of a corpus, such as corpus://42."""
+        """Return the Markdown of a corpus, such as corpus://42."""
         text: str = self.request("resources/read", {"uri": uri})["contents"][0]["text"]
         return text
 
     # -- the protocol ---------------------------------------------------------------------------
 
     def request(self, method: str, params: Json | None = None) -> Json:
-        """One request; what may succeed later is tried again, with growing pauses."""
+        """Send a request; temporary errors are retried with exponential backoff."""
         for attempt in itertools.count():
             try:
-                return self._once(method, params or {})
+                return self._send(method, params or {})
             except KnowledgeManagerError as error:
                 if attempt >= self._retries or not should_retry(error.error_code):
                     raise
@@ -102,7 +102,7 @@ class KnowledgeManagerMCPClient:
                 time.sleep(delay if error.retry_after is None else error.retry_after)
         raise AssertionError("the loop ends by return or raise")
 
-    def _once(self, method: str, params: Json) -> Json:
+    def _send(self, method: str, params: Json) -> Json:
         message = {"jsonrpc": "2.0", "id": next(self._ids), "method": method, "params": params}
         response = self._http.post("/api/v1/mcp/", json=message)
         answer: Json = response.json()

@@ -27,7 +27,7 @@ async def stream_query(
     n_results: int = 5,
     timeout: float = 60.0,
 ) -> AsyncIterator[Event]:
-    """The events of one query. A refusal arrives as an event too: its type is `error`."""
+    """Yield the events of a query; an error is an event of the type `error`."""
     body: Event = {"query": query, "n_results": n_results}
     if collections is not None:
         body["collections"] = list(collections)
@@ -37,11 +37,11 @@ async def stream_query(
         http.stream("POST", "/api/v1/mcp/query/stream", json=body, headers=headers) as response,
     ):
         async for line in response.aiter_lines():
-            if line.startswith("data: "):  # a line that begins with a colon only keeps the connection alive
+            if line.startswith("data: "):  # lines that begin with a colon are heartbeats
                 yield json.loads(line.removeprefix("data: "))
 
 
-def show(event: Event) -> None:
+def print_event(event: Event) -> None:
     match event["type"]:
         case "metadata":
             print(f"Searching {', '.join(event['collections']) or 'nothing: there are no collections yet'}")
@@ -61,7 +61,7 @@ async def main() -> None:
     base_url = os.environ.get("KNOWLEDGE_MANAGER_URL", "http://localhost:8000")
     question = " ".join(sys.argv[1:]) or "What is Python?"
     async for event in stream_query(base_url, os.environ["KNOWLEDGE_MANAGER_API_KEY"], question):
-        show(event)
+        print_event(event)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The reference page of the commands, made from the commands themselves."""
+"""Generates the page of docs/reference that lists the commands."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _render_command(name: str, command: click.Command) -> Iterator[str]:
     yield from (
         f"### `{name}`",
         "",
-        *_help_lines(command),
+        *_list_help_lines(command),
         "",
         f"    {command.get_usage(context).removeprefix('Usage: ')}",
         "",
@@ -100,11 +100,11 @@ def _render_command(name: str, command: click.Command) -> Iterator[str]:
         yield from ("`--json`: " + " or ".join(_format_link(shape) for shape in SHAPES_BY_COMMAND[name]) + ".", "")
     yield from _render_examples(command)
     if isinstance(command, click.Group):
-        for below, child in command.commands.items():
-            yield from _render_command(f"{name} {below}", child)
+        for subcommand, child in command.commands.items():
+            yield from _render_command(f"{name} {subcommand}", child)
 
 
-def _help_lines(command: click.Command) -> list[str]:
+def _list_help_lines(command: click.Command) -> list[str]:
     return [line.strip() for line in (command.help or "").strip().splitlines()]
 
 
@@ -137,25 +137,25 @@ def _render_shapes() -> Iterator[str]:
     yield ""
     for shape in _find_all_shapes():
         yield from (f"### `{shape.__name__}`", "", "| field | type |", "|---|---|")
-        for name, kind in _fields(shape).items():
+        for name, kind in _read_fields(shape).items():
             yield f"| `{name}` | {_format_type(kind)} |"
         yield ""
 
 
 def _find_all_shapes() -> list[type]:
-    """Those that commands answer, and those that stand in them, each once."""
+    """Return the shapes of all answers and the shapes inside them, each once."""
     found: dict[type, None] = {}
     waiting = [wire.ErrorShape, *(shape for shapes_ in SHAPES_BY_COMMAND.values() for shape in shapes_)]
     while waiting:
         shape = waiting.pop(0)
         if shape not in found:
             found[shape] = None
-            waiting += _find_shapes_inside(tuple(_fields(shape).values()))
+            waiting += _find_shapes_inside(tuple(_read_fields(shape).values()))
     return sorted(found, key=lambda shape: shape.__name__)
 
 
 def _find_shapes_inside(kinds: tuple[object, ...]) -> list[type]:
-    """The shapes that stand in types, however deep."""
+    """Return the shapes inside types, at any depth."""
     found: list[type] = []
     for kind in kinds:
         found += [kind] if _is_shape(kind) else _find_shapes_inside(typing.get_args(kind))
@@ -166,8 +166,8 @@ def _is_shape(kind: object) -> typing.TypeGuard[type]:
     return isinstance(kind, type) and (dataclasses.is_dataclass(kind) or hasattr(kind, "__required_keys__"))
 
 
-def _fields(shape: type) -> dict[str, object]:
-    """The fields of a shape with their types, in the order in which JSON has them."""
+def _read_fields(shape: type) -> dict[str, object]:
+    """Return the types of the fields of a shape, in the order of the JSON."""
     hints = typing.get_type_hints(shape, include_extras=True)
     return (
         {each.name: hints[each.name] for each in dataclasses.fields(shape)}

@@ -1,7 +1,7 @@
 """Draws docs/explanation/packages.svg: the packages and which imports which.
 
-An arrow is an import. An import that a path of arrows implies, and an import of the foundation, is listed in small
-print in its box instead, so that the drawing shows every import and stays readable.
+An arrow is an import. Imports that a path of arrows implies and imports of the foundation are listed as text in the
+box, so that the drawing is complete and readable.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from xml.sax.saxutils import escape
 from scripts.docs.imports import PACKAGE, Graph, read_import_graph, reduce_transitively
 
 WIDTH, MARGIN, ROW_HEIGHT, BOX_HEIGHT, FOUNDATION_HEIGHT = 960, 20, 118, 78, 96
-TITLE_HEIGHT, WIDEST_PLAIN_BOX = 46, 400
+TITLE_HEIGHT, MAX_PLAIN_BOX_WIDTH = 46, 400
 
 STYLE = """
     .background { fill: #ffffff }
@@ -78,14 +78,14 @@ FOUNDATION = {
     "errors": "one error tree",
     "model": "domain types",
 }
-"""Modules that almost everything may import, from left to right; they are a band at the bottom."""
+"""Modules that most packages import, from left to right in the band at the bottom."""
 
 
 def render_package_diagram() -> str:
     graph = read_import_graph()
     unplaced = set(graph) - {*BOXES, *FOUNDATION}
     assert not unplaced, f"give {', '.join(sorted(unplaced))} a place in scripts/docs/package_diagram.py"
-    drawn = {name: targets - {*FOUNDATION} for name, targets in reduce_transitively(without_foundation(graph)).items()}
+    drawn = {name: targets - {*FOUNDATION} for name, targets in reduce_transitively(remove_foundation(graph)).items()}
     bottom = 6 * ROW_HEIGHT + TITLE_HEIGHT
     height = bottom + FOUNDATION_HEIGHT + MARGIN
     parts = [
@@ -106,31 +106,31 @@ def render_package_diagram() -> str:
     return "\n".join([*parts, ""])
 
 
-def without_foundation(graph: Graph) -> Graph:
+def remove_foundation(graph: Graph) -> Graph:
     return {name: targets - {*FOUNDATION} for name, targets in graph.items() if name not in FOUNDATION}
 
 
-def top_of(box: Box) -> int:
+def get_top(box: Box) -> int:
     return TITLE_HEIGHT + box.row * ROW_HEIGHT
 
 
 def render_arrow(name: str, target: str) -> str:
-    """A straight line down, in the middle of what both boxes have in common."""
+    """Return a vertical arrow in the middle of the overlap of both boxes."""
     upper, lower = BOXES[name], BOXES[target]
     left, right = max(upper.x, lower.x), min(upper.x + upper.width, lower.x + lower.width)
     assert left < right and upper.row < lower.row, f"{name} must be above {target}"
     x = (left + right) // 2
     return (
         f'  <path class="import" data-from="{name}" data-to="{target}" '
-        f'd="M{x} {top_of(upper) + BOX_HEIGHT} V{top_of(lower) - 2}"/>'
+        f'd="M{x} {get_top(upper) + BOX_HEIGHT} V{get_top(lower) - 2}"/>'
     )
 
 
 def render_box(name: str, box: Box, also: list[str]) -> str:
     title = f"{name}/" if name not in ("knowledge", "__main__", "testing", "app") else f"{name}.py"
     title = "__init__.py" if name == "knowledge" else title
-    x, y = box.x + 12, top_of(box)
-    folders = " ".join(f"{folder}/" for folder in list_folders(name)) if box.width > WIDEST_PLAIN_BOX else ""
+    x, y = box.x + 12, get_top(box)
+    folders = " ".join(f"{folder}/" for folder in list_folders(name)) if box.width > MAX_PLAIN_BOX_WIDTH else ""
     lines = [
         f'  <g id="{name}" class="{box.kind}" data-also="{" ".join(also)}">',
         f'    <rect class="box" x="{box.x}" y="{y}" width="{box.width}" height="{BOX_HEIGHT}" rx="7"/>',
@@ -140,7 +140,7 @@ def render_box(name: str, box: Box, also: list[str]) -> str:
     if folders:
         end = box.x + box.width - 12
         lines.append(f'    <text class="folders" x="{end}" y="{y + 22}" text-anchor="end">{folders}</text>')
-    for number, line in enumerate(wrap(list_also(also), box.width - 24)):
+    for number, line in enumerate(wrap_text(format_also(also), box.width - 24)):
         lines.append(f'    <text class="also" x="{x}" y="{y + 59 + 13 * number}">{line}</text>')
     return "\n".join([*lines, "  </g>"])
 
@@ -149,11 +149,11 @@ def list_folders(name: str) -> list[str]:
     return sorted(path.parent.name for path in (PACKAGE / name).glob("*/__init__.py"))
 
 
-def list_also(names: list[str]) -> str:
+def format_also(names: list[str]) -> str:
     return f"also {', '.join(names)}" if names else ""
 
 
-def wrap(text: str, width: int) -> list[str]:
+def wrap_text(text: str, width: int) -> list[str]:
     """Break a line at words; 11 px letters are 5.6 px wide on average."""
     lines: list[str] = []
     for word in text.split():
@@ -178,7 +178,7 @@ def render_foundation(graph: Graph, top: int) -> list[str]:
             f'    <g id="{name}" data-also="{" ".join(also)}">',
             f'      <text class="name" x="{x}" y="{top + 44}">{name}</text>',
             f'      <text class="about" x="{x}" y="{top + 62}">{about}</text>',
-            *([f'      <text class="also" x="{x}" y="{top + 80}">{list_also(also)}</text>'] if also else []),
+            *([f'      <text class="also" x="{x}" y="{top + 80}">{format_also(also)}</text>'] if also else []),
             "    </g>",
         ]
     return [*lines, "  </g>"]

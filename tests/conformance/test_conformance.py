@@ -31,11 +31,11 @@ async def test_the_official_conformance_suite_passes(
             official.conformance, "server", "--url", f"{url}/mcp", "--requirements", requirements,
             "--timeout", "120000", "-o", str(tmp_path / "out"), home=tmp_path,
         )  # fmt: skip
-    assert code == 0, printed[-4000:] + _failures(tmp_path / "out")
+    assert code == 0, printed[-4000:] + _read_failures(tmp_path / "out")
 
 
-def _failures(folder: Path) -> str:
-    """Return the failures that the suite recorded."""
+def _read_failures(folder: Path) -> str:
+    """Return one line for each failed check of the suite."""
     checks = [
         (path.parent.name, check) for path in folder.rglob("checks.json") for check in json.loads(path.read_text())
     ]

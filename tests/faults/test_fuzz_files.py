@@ -1,4 +1,4 @@
-"""Damaged documents of every format: the server stays up, each file has an outcome, and nothing is left behind."""
+"""Mutated documents of every format: the server keeps running, each file has an outcome, and nothing is left."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tests.faults.fuzz_files import SEED_VARIABLE, FuzzedServer, Report, fuzz_se
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory and processes are read from /proc")
 SEED = int(os.environ.get(SEED_VARIABLE, "20261117"))
 MAX_GROWTH_MB = 220
-"""Of the server process from its first document on; its index grows with what was read."""
+"""Growth of the server process after its first document; its index grows with the text."""
 MAX_LATE_GROWTH_MB = 60
-"""In the second half of the files, when whatever is loaded once has been loaded."""
+"""Growth in the second half of the files, when all modules are loaded."""
 
 
-async def run(folder: Path, count: int) -> Report:
+async def run_fuzzer(folder: Path, count: int) -> Report:
     server = FuzzedServer(folder)
     try:
         report = await fuzz_server(server, SEED, count)
@@ -30,26 +30,26 @@ async def run(folder: Path, count: int) -> Report:
         report.problems.append(f"the server ended with {code}")
     if left := [path for path in server.temporary.rglob("*") if path.is_file()]:
         report.problems.append(f"temporary files after the end: {left}")
-    if left_running := [pid for pid in report.resting if Path(f"/proc/{pid}").exists()]:
+    if left_running := [pid for pid in report.permanent_processes if Path(f"/proc/{pid}").exists()]:
         report.problems.append(f"processes after the end: {left_running}")
     return report
 
 
-def check(report: Report, count: int) -> None:
+def check_report(report: Report, count: int) -> None:
     assert not report.problems, str(report)
     assert report.outcomes.total() == count
-    assert report.outcomes["completed"] > count // 10, "the mutations leave nothing that can be read"
+    assert report.outcomes["completed"] > count // 10, "too few mutated files can be parsed"
     assert report.memory[-1] - report.memory[0] < MAX_GROWTH_MB, str(report)
     assert report.memory[-1] - report.memory[len(report.memory) // 2] < MAX_LATE_GROWTH_MB, str(report)
 
 
 async def test_two_hundred_damaged_files_each_have_an_outcome_and_leave_nothing(tmp_path: Path) -> None:
-    check(await run(tmp_path, 200), 200)
+    check_report(await run_fuzzer(tmp_path, 200), 200)
 
 
 @pytest.mark.long
 async def test_five_thousand_damaged_files_each_have_an_outcome_and_leave_nothing(tmp_path: Path) -> None:
-    check(await run(tmp_path, 5_000), 5_000)
+    check_report(await run_fuzzer(tmp_path, 5_000), 5_000)
 
 
 def test_the_fuzzer_has_a_document_of_every_format() -> None:

@@ -1,4 +1,4 @@
-"""Malformed files and addresses are refused in words; none is an internal error."""
+"""Malformed files and URLs are refused with a 4xx, never with an internal error."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from knowledge.engine.local import LocalEngine
 from knowledge.surfaces.rest import make_rest_app
 
 MIMETYPE = "application/vnd.oasis.opendocument.text"
-NAME = b"mimetype"
-DIRECTORY, LOCAL = b"PK\x01\x02", b"PK\x03\x04"
+MEMBER_NAME = b"mimetype"
+DIRECTORY_SIGNATURE, MEMBER_SIGNATURE = b"PK\x01\x02", b"PK\x03\x04"
 
 
 @pytest.fixture
@@ -25,49 +25,51 @@ async def http(local: LocalEngine) -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
-def book(packing: int = zipfile.ZIP_DEFLATED) -> bytearray:
+def make_archive(compression: int = zipfile.ZIP_DEFLATED) -> bytearray:
     buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", packing) as archive:
+    with zipfile.ZipFile(buffer, "w", compression) as archive:
         archive.writestr("mimetype", MIMETYPE * 10)
         archive.writestr("content.xml", "<x/>")
     return bytearray(buffer.getvalue())
 
 
 def set_in_headers(data: bytearray, in_directory: int, in_member: int, value: int) -> bytes:
-    """Both headers of the first member with another value at these places."""
-    struct.pack_into("<H", data, data.index(DIRECTORY) + in_directory, value)
-    struct.pack_into("<H", data, data.index(LOCAL) + in_member, value)
+    """Write a value into both headers of the first member."""
+    struct.pack_into("<H", data, data.index(DIRECTORY_SIGNATURE) + in_directory, value)
+    struct.pack_into("<H", data, data.index(MEMBER_SIGNATURE) + in_member, value)
     return bytes(data)
 
 
-def spliced() -> bytes:
-    """The name before the member is another than in the directory."""
-    data = book()
-    place = data.index(NAME)
-    data[place : place + len(NAME)] = b"mimetypo"
+def make_renamed_member() -> bytes:
+    """Return an archive whose member header has another name than its directory."""
+    data = make_archive()
+    place = data.index(MEMBER_NAME)
+    data[place : place + len(MEMBER_NAME)] = b"mimetypo"
     return bytes(data)
 
 
-def encrypted() -> bytes:
-    return set_in_headers(book(), 8, 6, 1)
+def make_encrypted() -> bytes:
+    return set_in_headers(make_archive(), 8, 6, 1)
 
 
-def packed_oddly() -> bytes:
-    return set_in_headers(book(), 10, 8, 98)
+def make_unknown_compression() -> bytes:
+    return set_in_headers(make_archive(), 10, 8, 98)
 
 
-def damaged_inside() -> bytes:
-    data = book()
-    place = data.index(NAME) + len(NAME)
+def make_damaged_member() -> bytes:
+    data = make_archive()
+    place = data.index(MEMBER_NAME) + len(MEMBER_NAME)
     data[place : place + 8] = b"\xff" * 8
     return bytes(data)
 
 
-def without_its_end() -> bytes:
-    return bytes(book()[:-30])
+def make_truncated() -> bytes:
+    return bytes(make_archive()[:-30])
 
 
-@pytest.mark.parametrize("make", [spliced, encrypted, packed_oddly, damaged_inside, without_its_end])
+@pytest.mark.parametrize(
+    "make", [make_renamed_member, make_encrypted, make_unknown_compression, make_damaged_member, make_truncated]
+)
 @pytest.mark.parametrize("suffix", ["odt", "epub", "zip"])
 async def test_an_archive_whose_mimetype_cannot_be_read_is_refused(
     http: httpx.AsyncClient, make: Callable[[], bytes], suffix: str
@@ -77,6 +79,6 @@ async def test_an_archive_whose_mimetype_cannot_be_read_is_refused(
 
 
 @pytest.mark.parametrize("url", ["http://[::1", "http://[", "https://e.example]/", "http://[::1]:x/", "http://a@[::1"])
-async def test_an_address_with_an_odd_bracket_is_refused(http: httpx.AsyncClient, url: str) -> None:
+async def test_a_url_with_an_unbalanced_bracket_is_refused(http: httpx.AsyncClient, url: str) -> None:
     answer = await http.post("/crawls", json={"url": url})
     assert (answer.status_code, answer.json()["error"]["code"]) == (422, "invalid_parameter")

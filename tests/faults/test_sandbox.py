@@ -37,20 +37,20 @@ pytestmark = pytest.mark.skipif(
     landlock.find_abi_version() == 0 or find_architecture() is None, reason="this kernel has no Landlock or no filter"
 )
 
-VICTIM = """
+VICTIM_PROGRAM = """
 import ctypes, sys
 secret = ctypes.create_string_buffer(b"secret", 6)
 print(ctypes.addressof(secret), flush=True)
 sys.stdin.read()
 """
-LIMIT = 60.0
-REFUSED = {"EPERM", "EACCES", "ENOSYS"}
+TIMEOUT_SECONDS = 60.0
+REFUSED_ERRORS = {"EPERM", "EACCES", "ENOSYS"}
 REFUSED_LINKS = {"see where a link leads", "see where the server works"}
-"""Fail with EINVAL, as for a file that is no link."""
+"""Attempts that fail with EINVAL, like readlink of a file that is no link."""
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class AttemptRun:
     targets: Targets
     outcome: dict[str, str]
     state: dict[str, object]
@@ -58,7 +58,7 @@ class Run:
     after: dict[str, object]
 
 
-def run(folder: Path, sandbox: SandboxMode, fork: bool) -> Run:
+def run_attempts(folder: Path, sandbox: SandboxMode, fork: bool) -> AttemptRun:
     """Make the targets, run all attempts, and compare the targets before and after."""
     folder.mkdir()
     (folder / "secret.txt").write_text("another document")
@@ -73,7 +73,9 @@ def run(folder: Path, sandbox: SandboxMode, fork: bool) -> Run:
         datagram.bind(str(folder / "datagram"))
         server = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
         victim = stack.enter_context(
-            subprocess.Popen([sys.executable, "-c", VICTIM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            subprocess.Popen(
+                [sys.executable, "-c", VICTIM_PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            )
         )
         assert victim.stdout is not None
         document = folder / "document"
@@ -91,7 +93,7 @@ def run(folder: Path, sandbox: SandboxMode, fork: bool) -> Run:
         with parsers, parsers.parse(Source(document, "document.txt")) as parsing:
             outcome, state = (json.loads(page.text) for page in parsing)
         assert victim.poll() is None
-        return Run(targets, outcome, state, before, read_state(targets))
+        return AttemptRun(targets, outcome, state, before, read_state(targets))
 
 
 def read_state(targets: Targets) -> dict[str, object]:
@@ -110,14 +112,14 @@ def read_state(targets: Targets) -> dict[str, object]:
 
 
 @pytest.fixture(scope="module", params=["forked", "spawned"])
-def contained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Run:
+def contained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AttemptRun:
     folder = tmp_path_factory.mktemp("contained") / request.param
-    return run(folder, SandboxMode.REQUIRE, fork=request.param == "forked")
+    return run_attempts(folder, SandboxMode.REQUIRE, fork=request.param == "forked")
 
 
 @pytest.fixture(scope="module")
-def control(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
-    done = run(tmp_path_factory.mktemp("control") / "folder", SandboxMode.OFF, fork=True)
+def control(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AttemptRun]:
+    done = run_attempts(tmp_path_factory.mktemp("control") / "folder", SandboxMode.OFF, fork=True)
     yield done
     for kind, option in (("shm", "-M"), ("msg", "-Q"), ("sem", "-S")):
         if done.after[kind]:
@@ -125,23 +127,23 @@ def control(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
 
 
 @pytest.mark.parametrize("name", ATTEMPTS)
-def test_a_parser_that_was_taken_over_cannot(contained: Run, name: str) -> None:
-    assert contained.outcome[name] in REFUSED | ({"EINVAL"} if name in REFUSED_LINKS else set())
+def test_a_compromised_parser_cannot(contained: AttemptRun, name: str) -> None:
+    assert contained.outcome[name] in REFUSED_ERRORS | ({"EINVAL"} if name in REFUSED_LINKS else set())
 
 
-def test_the_targets_of_the_attempts_are_unchanged(contained: Run) -> None:
+def test_the_targets_of_the_attempts_are_unchanged(contained: AttemptRun) -> None:
     assert contained.after == contained.before
 
 
-def test_the_environment_of_a_parser_is_empty(contained: Run) -> None:
+def test_the_environment_of_a_parser_is_empty(contained: AttemptRun) -> None:
     assert contained.state["environment"] == {}
 
 
-def test_a_parser_has_only_its_pipe_and_the_standard_descriptors(contained: Run) -> None:
+def test_a_parser_has_only_its_pipe_and_the_standard_descriptors(contained: AttemptRun) -> None:
     assert contained.state["descriptors"] == 4
 
 
-def test_without_the_sandbox_the_same_attempts_succeed(control: Run) -> None:
+def test_without_the_sandbox_the_same_attempts_succeed(control: AttemptRun) -> None:
     expected = {Needs.NOTHING, Needs.ROOT} if os.geteuid() == 0 else {Needs.NOTHING}
     failed = {
         name: control.outcome[name]
@@ -153,7 +155,7 @@ def test_without_the_sandbox_the_same_attempts_succeed(control: Run) -> None:
     assert control.after != control.before
 
 
-def test_the_initial_environment_is_wiped_from_memory(control: Run) -> None:
+def test_the_initial_environment_is_wiped_from_memory(control: AttemptRun) -> None:
     assert control.state["started with"] == ""
 
 
@@ -189,52 +191,64 @@ print(json.dumps({expression}))
     return answer
 
 
-EXAMINE = """
+DOCTOR_PROGRAM = """
 import json
 from dataclasses import astuple
 from knowledge.config import Settings
 from knowledge.surfaces.cli.commands import doctor
 modes = ("auto", "require")
-told = {mode: [astuple(result) for result in doctor.check_parsing(Settings(sandbox=mode))] for mode in modes}
-print(json.dumps(told))
+results = {mode: [astuple(result) for result in doctor.check_parsing(Settings(sandbox=mode))] for mode in modes}
+print(json.dumps(results))
 """
-NUMBERS = {"landlock": landlock.CREATE_RULESET, "seccomp": 317 if os.uname().machine == "x86_64" else 277}
+SYSCALL_NUMBERS = {"landlock": landlock.CREATE_RULESET, "seccomp": 317 if os.uname().machine == "x86_64" else 277}
 
 
-def examine(missing: str) -> dict[str, dict[str, tuple[bool, str, str]]]:
+def run_doctor(missing: str) -> dict[str, dict[str, tuple[bool, str, str]]]:
     """Return the results of `knowledge doctor` on a kernel that lacks a system call, by mode and subject."""
-    command = [sys.executable, missing_syscall.__file__, str(NUMBERS[missing]), sys.executable, "-c", EXAMINE]
-    told = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
-    return {mode: {about: (ok, says, mend) for about, ok, says, mend, _ in verdicts} for mode, verdicts in told.items()}
+    command = [
+        sys.executable,
+        missing_syscall.__file__,
+        str(SYSCALL_NUMBERS[missing]),
+        sys.executable,
+        "-c",
+        DOCTOR_PROGRAM,
+    ]
+    results = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+    return {
+        mode: {about: (ok, message, hint) for about, ok, message, hint, _ in verdicts}
+        for mode, verdicts in results.items()
+    }
 
 
 def test_without_seccomp_doctor_reports_it_and_require_refuses_to_parse() -> None:
-    told = examine("seccomp")
-    assert told["auto"]["reading"][0]
-    ok, says, mend = told["auto"]["sandbox"]
-    assert not ok and mend
-    assert says.startswith("Documents are read without a sandbox: the seccomp filter could not be installed")
-    assert_refused(told["require"], "the seccomp filter could not be installed")
+    results = run_doctor("seccomp")
+    assert results["auto"]["reading"][0]
+    ok, message, hint = results["auto"]["sandbox"]
+    assert not ok and hint
+    assert message.startswith("Documents are read without a sandbox: the seccomp filter could not be installed")
+    assert_refused(results["require"], "the seccomp filter could not be installed")
 
 
 def test_without_landlock_doctor_reports_it_and_require_refuses_to_parse() -> None:
-    told = examine("landlock")
-    assert told["auto"]["reading"][0]
-    ok, says, _ = told["auto"]["sandbox"]
-    assert ok and "may read other files of this user: this kernel has no Landlock" in says
-    assert_refused(told["require"], "this kernel has no Landlock")
+    results = run_doctor("landlock")
+    assert results["auto"]["reading"][0]
+    ok, message, _ = results["auto"]["sandbox"]
+    assert ok and "may read other files of this user: this kernel has no Landlock" in message
+    assert_refused(results["require"], "this kernel has no Landlock")
 
 
-def assert_refused(told: dict[str, tuple[bool, str, str]], reason: str) -> None:
-    ok, says, mend = told["reading"]
-    assert not ok and mend == SandboxUnavailable.default_hint
-    assert "Parsers cannot be contained on this machine" in says and reason in says
+def assert_refused(results: dict[str, tuple[bool, str, str]], reason: str) -> None:
+    ok, message, hint = results["reading"]
+    assert not ok and hint == SandboxUnavailable.default_hint
+    assert "Parsers cannot be contained on this machine" in message and reason in message
 
 
 def test_no_process_of_the_same_user_can_take_descriptors_of_the_server(tmp_path: Path) -> None:
-    with subprocess.Popen([*WITHOUT_CAPABILITIES, sys.executable, "-c", VICTIM], stdin=-1, stdout=-1) as ordinary:
+    with subprocess.Popen(
+        [*WITHOUT_CAPABILITIES, sys.executable, "-c", VICTIM_PROGRAM], stdin=-1, stdout=-1
+    ) as ordinary:
         assert ordinary.stdout is not None and ordinary.stdout.readline()
-        if steal(ordinary.pid) != "taken":
+        if steal_descriptor(ordinary.pid) != "taken":
             pytest.skip("this kernel lets no process take descriptors of another")
         ordinary.kill()
     command = [sys.executable, "-m", "knowledge", "--data", str(tmp_path / "data"), "serve", "--port", "0"]
@@ -245,17 +259,17 @@ def test_no_process_of_the_same_user_can_take_descriptors_of_the_server(tmp_path
         try:
             assert server.stderr is not None
             address = next(found[0] for line in server.stderr if (found := re.search(r"http://\S+:\d+", line)))
-            until = time.monotonic() + LIMIT
+            deadline = time.monotonic() + TIMEOUT_SECONDS
             while httpx.get(f"{address}/health").status_code != 200:
-                assert time.monotonic() < until
-            assert steal(server.pid) == "Operation not permitted"
+                assert time.monotonic() < deadline
+            assert steal_descriptor(server.pid) == "Operation not permitted"
         finally:
             server.kill()
 
 
 WITHOUT_CAPABILITIES = (sys.executable, no_capabilities.__file__)
 """Without capabilities, because root may do everything."""
-STEAL = """
+STEAL_PROGRAM = """
 import ctypes, os, sys
 libc = ctypes.CDLL(None, use_errno=True)
 taken = libc.syscall(438, libc.syscall(434, int(sys.argv[1]), 0), 0, 0)  # pidfd_getfd(pidfd_open(PID))
@@ -263,6 +277,6 @@ sys.stdout.write("taken" if taken >= 0 else os.strerror(ctypes.get_errno()))
 """
 
 
-def steal(pid: int) -> str:
-    command = [*WITHOUT_CAPABILITIES, sys.executable, "-c", STEAL, str(pid)]
+def steal_descriptor(pid: int) -> str:
+    command = [*WITHOUT_CAPABILITIES, sys.executable, "-c", STEAL_PROGRAM, str(pid)]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout

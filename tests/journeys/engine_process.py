@@ -1,4 +1,7 @@
-"""A process that shares a data folder with others, as a command or a stdio server would."""
+"""Runs a process that shares a data folder with others, like a command or a stdio server.
+
+Arguments: the data folder, then `hold`, `note`, or `write` with a prefix for the words.
+"""
 
 from __future__ import annotations
 
@@ -16,20 +19,20 @@ from knowledge.testing import make_test_engine
 
 
 async def main() -> None:
-    data, what = Path(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else "hold"
-    app.open_engine = make_test_engine  # the real thing, but for a model without weights
+    data, task = Path(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else "hold"
+    app.open_engine = make_test_engine  # the real engine with a model that needs no weights
     open_engine.SHARE_DELAY_SECONDS = 0.0
     async with open_engine.open_engine(Settings(data=data, workers=1)) as engine:
-        if what == "hold":
+        if task == "hold":
             await hold_folder(data)
-        elif what == "note":
+        elif task == "note":
             await add_note(engine, f"A note of process {id(engine)}.")
-            print("kept", flush=True)
+            print("added", flush=True)
         else:
             for number in range(8):
                 word = f"{sys.argv[3]}n{number}q".translate(str.maketrans("0123456789", "abcdfghjkl"))
-                await add_note(engine, f"{word} stands here")
-                print("kept", word, flush=True)
+                await add_note(engine, f"{word} is in this note")
+                print("added", word, flush=True)
                 answer = await engine.search(Query(text=word, mode=SearchMode.TEXT))
                 assert any(word in hit.chunk.text for hit in answer.hits), word
 

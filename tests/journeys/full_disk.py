@@ -1,4 +1,4 @@
-"""An engine on a disk that fills up: it says so, keeps what it acknowledged, and goes on when there is room again."""
+"""Fills the disk of an engine: it reports the error, keeps every accepted note, and continues once there is space."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def print_line(*words: object) -> None:
 
 
 def make_note(number: int) -> tuple[str, str]:
-    """A word of its own, and a text of a few passages around it."""
+    """Return a unique word and a text of several chunks that contains it."""
     letters = random.Random(number).choices("abcdefghijklmnop", k=12)
     word = "".join(letters)
-    return word, f"{word} stands here.\n\n" + "\n\n".join(f"Line {line} of note {word}." * 8 for line in range(12))
+    return word, f"{word} is in this note.\n\n" + "\n\n".join(f"Line {line} of note {word}." * 8 for line in range(12))
 
 
 async def add_note(engine: LocalEngine, number: int) -> tuple[str, Job]:
-    """The word by which the note is found, and its job: ended, or waiting for an index that has no room."""
+    """Add a note and return its unique word and its job, which has ended or waits for an index without disk space."""
     word, text = make_note(number)
     job = await engine.add(NewNote(text=text))
     while not (job := await engine.wait(job.id, POLL_SECONDS)).status.has_ended:
@@ -41,7 +41,7 @@ async def add_note(engine: LocalEngine, number: int) -> tuple[str, Job]:
 
 
 async def fill_disk(engine: LocalEngine) -> tuple[dict[str, Job], DiskFull]:
-    """Everything that was accepted, and the refusal in the end."""
+    """Add notes until the disk is full; return the accepted jobs by word, and the error."""
     accepted: dict[str, Job] = {}
     for number in range(MAX_NOTES):
         try:
@@ -70,7 +70,7 @@ async def main() -> None:
     print_line("refused:", error, error.hint)
     print_line("issues:", *(await engine.status()).issues)
     completed = [word for word, job in accepted.items() if job.status.has_ended]
-    assert await find_lost_words(engine, completed) == [], "full, and something is lost"
+    assert await find_lost_words(engine, completed) == [], "notes are lost on the full disk"
     (disk / "ballast").unlink()
     for job in accepted.values():
         assert (await engine.wait(job.id, WAIT_SECONDS)).status is JobStatus.COMPLETED

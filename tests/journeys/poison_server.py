@@ -1,11 +1,11 @@
-"""`knowledge serve` with a model that cannot bear one word: `poison_server.py DEED --data DIR --port PORT`."""
+"""Runs `knowledge serve` with a model that fails on one word: `poison_server.py FAULT --data DIR --port PORT`."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[2]))  # where the child processes of this server find the model too
+sys.path.insert(0, str(Path(__file__).parents[2]))  # so that child processes can import the model
 
 from knowledge import app
 from knowledge.config import Settings
@@ -16,8 +16,8 @@ from tests.support.hostile_models import HostileModel
 
 
 def open_engine(settings: Settings) -> LocalEngine:
-    deed = sys.argv[1]
-    return make_test_engine(settings, model=HostileModel(deed, settings.data, slow=deed != "nothing"))
+    fault = sys.argv[1]
+    return make_test_engine(settings, model=HostileModel(fault, settings.data, slow=fault != "nothing"))
 
 
 if __name__ == "__main__":

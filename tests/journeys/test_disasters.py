@@ -1,4 +1,4 @@
-"""A full disk, damaged files, a folder that cannot be written: each is said in words, and heals where it can."""
+"""A full disk, damaged files and a read-only folder are reported as errors, and repaired where possible."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from tests.support.mounts import READ_ONLY_MOUNT, SMALL_MOUNT, can_mount, mount_
 FULL_DISK = Path(__file__).with_name("full_disk.py")
 
 
-@pytest.mark.skipif(not can_mount(), reason="a small disk needs a mount of its own")
-def test_a_full_disk_is_told_and_nothing_that_was_accepted_is_lost(tmp_path: Path) -> None:
+@pytest.mark.skipif(not can_mount(), reason="cannot mount a small disk")
+def test_a_full_disk_is_reported_and_nothing_that_was_accepted_is_lost(tmp_path: Path) -> None:
     command = mount_command(SMALL_MOUNT, str(tmp_path), sys.executable, str(FULL_DISK))
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr[-3000:]
-    assert "The disk of the data folder is full" in ended.stdout and "Free some space" in ended.stdout
+    assert "The disk of the data folder is full" in ended.stdout and "Free space on the disk" in ended.stdout
     assert "kept:" in ended.stdout.splitlines()[-1]
 
 
 @asynccontextmanager
-async def opened(settings: Settings, parsers: SharedParsers) -> AsyncIterator[LocalEngine]:
+async def open_engine(settings: Settings, parsers: SharedParsers) -> AsyncIterator[LocalEngine]:
     engine = make_test_engine(settings, parsers=parsers)
     engine.start()
     try:
@@ -44,48 +44,49 @@ async def opened(settings: Settings, parsers: SharedParsers) -> AsyncIterator[Lo
         await asyncio.to_thread(engine.close)
 
 
-async def a_folder(settings: Settings, parsers: SharedParsers) -> Document:
-    async with opened(settings, parsers) as engine:
+async def fill_data_folder(settings: Settings, parsers: SharedParsers) -> Document:
+    async with open_engine(settings, parsers) as engine:
         await add_note(engine, "coffee at noon")
         return await add_file(engine, "tea.md", "# Tea\n\nTea in the kitchen.", source_path="/tea.md")
 
 
-def index_files(settings: Settings) -> list[Path]:
-    """All that are read as a whole when the index is opened; of the rows that are mapped only the length is known."""
+def list_index_files(settings: Settings) -> list[Path]:
+    """Return the index files that are checked at start; of the mapped `.rows` files only the length is checked."""
     files = (path for path in (settings.data / "index").rglob("*") if path.is_file())
     return sorted(path for path in files if path.suffix != ".rows")
 
 
-def empty(path: Path) -> None:
+def empty_file(path: Path) -> None:
     path.write_bytes(b"")
 
 
-def garble(path: Path) -> None:
+def overwrite_file(path: Path) -> None:
     path.write_bytes(os.urandom(max(path.stat().st_size, 8)))
 
 
-@pytest.mark.parametrize("damage", [empty, garble, Path.unlink])
-async def test_any_damaged_file_of_the_index_is_made_good_at_the_next_start(
+@pytest.mark.parametrize("damage", [empty_file, overwrite_file, Path.unlink])
+async def test_any_damaged_file_of_the_index_is_rebuilt_at_the_next_start(
     settings: Settings, parsers: SharedParsers, damage: Callable[[Path], None]
 ) -> None:
-    document = await a_folder(settings, parsers)
-    for number in range(len(index_files(settings))):
-        files = index_files(settings)
-        hurt = files[number % len(files)]
-        damage(hurt)
-        print("damaged", hurt)
-        async with opened(settings, parsers) as engine:
-            assert (await search_ids(engine, "tea"))[0] == document.id, hurt
-            assert await engine.verify() == [], hurt
+    document = await fill_data_folder(settings, parsers)
+    assert list_index_files(settings)
+    for number in range(len(list_index_files(settings))):
+        files = list_index_files(settings)
+        damaged = files[number % len(files)]
+        damage(damaged)
+        print("damaged", damaged)
+        async with open_engine(settings, parsers) as engine:
+            assert (await search_ids(engine, "tea"))[0] == document.id, damaged
+            assert await engine.verify() == [], damaged
 
 
-async def test_verify_names_the_original_that_is_gone_and_adding_it_again_mends_it(
+async def test_verify_names_a_missing_original_and_adding_it_again_repairs_it(
     settings: Settings, parsers: SharedParsers
 ) -> None:
-    document = await a_folder(settings, parsers)
+    document = await fill_data_folder(settings, parsers)
     original = settings.data / "files" / document.sha256[:2] / document.sha256
     original.unlink()
-    async with opened(settings, parsers) as engine:
+    async with open_engine(settings, parsers) as engine:
         (finding,) = await engine.verify()
         assert finding.part == "files" and document.sha256 in finding.message and "missing" in finding.message
         assert f"document {document.id}" in finding.message and "tea.md" in finding.message
@@ -101,86 +102,86 @@ async def test_verify_names_the_original_that_is_gone_and_adding_it_again_mends_
 
 
 @pytest.mark.parametrize(
-    ("damage", "says"), [(empty, "has 0 bytes instead of"), (garble, "its SHA-256 does not match")]
+    ("damage", "message"), [(empty_file, "has 0 bytes instead of"), (overwrite_file, "its SHA-256 does not match")]
 )
-async def test_verify_tells_a_damaged_original_from_a_short_one(
-    settings: Settings, parsers: SharedParsers, damage: Callable[[Path], None], says: str
+async def test_verify_distinguishes_a_damaged_original_from_a_short_one(
+    settings: Settings, parsers: SharedParsers, damage: Callable[[Path], None], message: str
 ) -> None:
-    document = await a_folder(settings, parsers)
+    document = await fill_data_folder(settings, parsers)
     damage(settings.data / "files" / document.sha256[:2] / document.sha256)
-    async with opened(settings, parsers) as engine:
+    async with open_engine(settings, parsers) as engine:
         (finding,) = await engine.verify()
-        assert finding.part == "files" and says in finding.message and f"document {document.id}" in finding.message
+        assert finding.part == "files" and message in finding.message and f"document {document.id}" in finding.message
 
 
 @pytest.mark.parametrize(
-    ("name", "says"), [("*.idx", ".idx is damaged"), ("vectors.rows", "different vectors of document")]
+    ("name", "message"), [("*.idx", ".idx is damaged"), ("vectors.rows", "different vectors of document")]
 )
 async def test_verify_names_what_is_damaged_in_the_index(
-    settings: Settings, parsers: SharedParsers, name: str, says: str
+    settings: Settings, parsers: SharedParsers, name: str, message: str
 ) -> None:
-    await a_folder(settings, parsers)
-    async with opened(settings, parsers) as engine:
+    await fill_data_folder(settings, parsers)
+    async with open_engine(settings, parsers) as engine:
         for path in (settings.data / "index").rglob(name):
             data = path.read_bytes()
-            with path.open("r+b") as file:  # where it lies, as a failing disk does
+            with path.open("r+b") as file:  # in place, like a failing disk
                 file.write(bytes(255 - byte for byte in data[:40]))
-        assert any(says in finding.message and finding.part == "index" for finding in await engine.verify())
+        assert any(message in finding.message and finding.part == "index" for finding in await engine.verify())
         await engine.reindex()
         assert await engine.verify() == []
 
 
-async def test_a_search_that_meets_a_damaged_index_has_it_built_again(
-    settings: Settings, parsers: SharedParsers
-) -> None:
-    document = await a_folder(settings, parsers)
-    for path in (settings.data / "index").rglob("*.pos"):
+async def test_a_search_in_a_damaged_index_rebuilds_it(settings: Settings, parsers: SharedParsers) -> None:
+    document = await fill_data_folder(settings, parsers)
+    paths = [*(settings.data / "index").rglob("*.pos")]
+    assert paths
+    for path in paths:
         data = path.read_bytes()
         path.write_bytes(bytes(255 - byte for byte in data[:24]) + data[24:])
-    async with opened(settings, parsers) as engine:
+    async with open_engine(settings, parsers) as engine:
         assert (await search_ids(engine, '"in the kitchen"'))[0] == document.id
         assert await engine.verify() == []
 
 
-async def test_verify_names_passages_that_are_gone(settings: Settings, parsers: SharedParsers) -> None:
-    document = await a_folder(settings, parsers)
+async def test_verify_reports_missing_passages(settings: Settings, parsers: SharedParsers) -> None:
+    document = await fill_data_folder(settings, parsers)
     with sqlite3.connect(settings.data / "knowledge.db") as database:
         database.execute("PRAGMA foreign_keys=ON")
         database.execute(
             "DELETE FROM chunks WHERE content_id = (SELECT content_id FROM documents WHERE id = ?)", (document.id,)
         )
     database.close()
-    async with opened(settings, parsers) as engine:
+    async with open_engine(settings, parsers) as engine:
         findings = await engine.verify()
         assert f"Document {document.id} should have" in findings[0].message and findings[0].part == "store"
 
 
-def cut(path: Path) -> None:
+def cut_file_in_half(path: Path) -> None:
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
 
-async def test_a_database_that_was_cut_short_is_a_sentence(settings: Settings, parsers: SharedParsers) -> None:
-    await a_folder(settings, parsers)
+async def test_a_truncated_database_is_reported_as_an_error(settings: Settings, parsers: SharedParsers) -> None:
+    await fill_data_folder(settings, parsers)
     database = settings.data / "knowledge.db"
     for _ in range(3):
-        cut(database)
+        cut_file_in_half(database)
         before = database.read_bytes()
         with pytest.raises(StorageFailed, match="database"):
-            async with opened(settings, parsers) as engine:
+            async with open_engine(settings, parsers) as engine:
                 await engine.documents(DocumentFilter())
                 await search_ids(engine, "tea")
                 await engine.verify()
-                raise AssertionError("nobody noticed")
+                raise AssertionError("the damage was not detected")
         assert database.read_bytes() == before or database.stat().st_size >= len(before)
 
 
 @pytest.mark.parametrize("share", [0.02, 0.3, 0.7, 0.99])
-async def test_a_backup_that_was_cut_short_is_refused_and_leaves_nothing(
+async def test_a_truncated_backup_is_refused_and_leaves_nothing(
     settings: Settings, parsers: SharedParsers, tmp_path: Path, share: float
 ) -> None:
-    await a_folder(settings, parsers)
+    await fill_data_folder(settings, parsers)
     archive = tmp_path / "all.tar"
-    async with opened(settings, parsers) as engine:
+    async with open_engine(settings, parsers) as engine:
         archive.write_bytes(b"".join([piece async for piece in (await engine.backup()).pieces]))
     whole = archive.read_bytes()
     archive.write_bytes(whole[: int(len(whole) * share)])
@@ -189,69 +190,69 @@ async def test_a_backup_that_was_cut_short_is_refused_and_leaves_nothing(
     assert not (tmp_path / "restored").exists() and not list(tmp_path.glob("*.restoring-*"))
 
 
-async def test_a_backup_with_other_bytes_is_refused_and_says_what_is_damaged(
+async def test_a_backup_with_changed_bytes_is_refused_with_the_damaged_part(
     settings: Settings, parsers: SharedParsers, tmp_path: Path
 ) -> None:
-    await a_folder(settings, parsers)
-    async with opened(settings, parsers) as engine:
+    await fill_data_folder(settings, parsers)
+    async with open_engine(settings, parsers) as engine:
         whole = b"".join([piece async for piece in (await engine.backup()).pieces])
-    for words, says in ((b"coffee at noon", "original"), (b"SQLite format 3", "database")):
+    for text, part in ((b"coffee at noon", "original"), (b"SQLite format 3", "database")):
         archive = tmp_path / "all.tar"
-        at = whole.rindex(words) if says == "original" else whole.index(words)
+        at = whole.rindex(text) if part == "original" else whole.index(text)
         archive.write_bytes(whole[:at] + b"?" + whole[at + 1 :])
-        with archive.open("rb") as file, pytest.raises(Damaged, match=says):
+        with archive.open("rb") as file, pytest.raises(Damaged, match=part):
             backup.restore_backup(file, tmp_path / "restored")
         assert not (tmp_path / "restored").exists()
 
 
-async def test_a_backup_made_while_others_write_gives_the_same_answers_elsewhere(
+async def test_a_backup_made_during_writes_gives_the_same_answers_after_a_restore(
     settings: Settings, parsers: SharedParsers, tmp_path: Path
 ) -> None:
     archive = tmp_path / "all.tar"
-    async with opened(settings, parsers) as engine:
+    async with open_engine(settings, parsers) as engine:
         before = [await add_note(engine, f"tea number {number} in the kitchen") for number in range(5)]
-        writing = asyncio.create_task(write_on(engine))
+        writing = asyncio.create_task(add_notes(engine))
         archive.write_bytes(b"".join([piece async for piece in (await engine.backup()).pieces]))
         writing.cancel()
         await asyncio.gather(writing, return_exceptions=True)
-        await settled(engine)
+        await wait_until_idle(engine)
     with archive.open("rb") as file:
         backup.restore_backup(file, tmp_path / "restored")
-    async with opened(settings.model_copy(update={"data": tmp_path / "restored"}), parsers) as copy:
-        await settled(copy)
+    async with open_engine(settings.model_copy(update={"data": tmp_path / "restored"}), parsers) as copy:
+        await wait_until_idle(copy)
         assert await copy.verify() == []
         documents = await list_ids(copy)
         assert documents >= {document.id for document in before}
-        async with opened(settings, parsers) as engine:
-            await settled(engine)  # an add that was cut off may have been accepted all the same
+        async with open_engine(settings, parsers) as engine:
+            await wait_until_idle(engine)  # a cancelled add may have been accepted
             for gone in await list_ids(engine) - documents:
                 await engine.remove(gone)
-            await engine.reindex()  # what was removed no longer counts in the scores
+            await engine.reindex()  # so that removed documents do not count in the scores
             for question in ("tea number 3", "kitchen", "written meanwhile"):
-                assert await answers(engine, question) == await answers(copy, question)
+                assert await search_texts(engine, question) == await search_texts(copy, question)
 
 
 async def list_ids(engine: LocalEngine) -> set[int]:
     return {document.id for document in (await engine.documents(DocumentFilter(per_page=200))).items}
 
 
-async def answers(engine: LocalEngine, question: str) -> list[tuple[int, str, float]]:
+async def search_texts(engine: LocalEngine, question: str) -> list[tuple[int, str, float]]:
     hits = (await engine.search(Query(text=question, limit=50))).hits
     return sorted((hit.document.id, hit.chunk.text, round(hit.score, 3)) for hit in hits)
 
 
-async def write_on(engine: LocalEngine) -> None:
-    for number in range(40):  # all of them fit into one page of documents and one answer
+async def add_notes(engine: LocalEngine) -> None:
+    for number in range(40):  # few enough for one page of documents and one answer
         await add_note(engine, f"written meanwhile {number}")
 
 
-async def settled(engine: LocalEngine) -> None:
+async def wait_until_idle(engine: LocalEngine) -> None:
     while (status := await engine.status()).queued + status.processing:
         await asyncio.sleep(0.01)
 
 
-@pytest.mark.skipif(not can_mount(), reason="a read-only disk needs a mount of its own")
-def test_a_read_only_disk_is_a_sentence(tmp_path: Path) -> None:
+@pytest.mark.skipif(not can_mount(), reason="cannot mount a read-only disk")
+def test_a_read_only_disk_is_reported_in_one_line(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
     command = mount_command(READ_ONLY_MOUNT, str(data), sys.executable, "-m", "knowledge")

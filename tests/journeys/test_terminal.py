@@ -1,4 +1,4 @@
-"""The README's commands, typed at a terminal: what a person types, and what a person sees."""
+"""Runs the commands of the README on a pseudo-terminal and checks their output."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ import termios
 ROOT = Path(__file__).parents[2]
 WAIT_SECONDS = 120.0
 CTRL_C, CTRL_D = "\x03", "\x04"
-ESCAPE = re.compile(r"\x1b(?:\[[0-9;?]*[A-Za-z]|\][^\x07]*\x07)")
+WITHOUT_MODEL = {"KNOWLEDGE_EMBEDDING": "none"}
+ESCAPE_SEQUENCE = re.compile(r"\x1b(?:\[[0-9;?]*[A-Za-z]|\][^\x07]*\x07)")
 
 
-class Typed:
-    """One command at a terminal of its own."""
+class Terminal:
+    """One command on its own pseudo-terminal."""
 
     def __init__(self, command: str, environment: dict[str, str], folder: Path) -> None:
         self._master, slave = pty.openpty()
@@ -50,28 +51,28 @@ class Typed:
         self.raw = ""
 
     @property
-    def seen(self) -> str:
-        """What stands on the screen, without its colours."""
-        return ESCAPE.sub("", self.raw).replace("\r\n", "\n")
+    def text(self) -> str:
+        """The output without escape sequences."""
+        return ESCAPE_SEQUENCE.sub("", self.raw).replace("\r\n", "\n")
 
-    def see(self, pattern: str) -> None:
-        """Wait until the screen shows this."""
+    def wait_for(self, pattern: str) -> None:
+        """Wait until the output matches a regular expression."""
         deadline = time.monotonic() + WAIT_SECONDS
-        while not re.search(pattern, self.seen):
-            assert time.monotonic() < deadline and self._read(), f"never saw {pattern!r}:\n{self.seen}"
+        while not re.search(pattern, self.text):
+            assert time.monotonic() < deadline and self._read(), f"never saw {pattern!r}:\n{self.text}"
 
     def press(self, keys: str) -> None:
         os.write(self._master, keys.encode())
 
-    def end(self) -> int:
-        """Wait for the command's end, and answer its exit code."""
+    def wait_for_exit(self) -> int:
+        """Wait for the end of the command and return its exit code."""
         deadline = time.monotonic() + WAIT_SECONDS
         while self._read():
-            assert time.monotonic() < deadline, self.seen
+            assert time.monotonic() < deadline, self.text
         return self._process.wait(WAIT_SECONDS)
 
-    def leave(self) -> None:
-        """Close the terminal, whatever still runs in it: what a failed test began must not trouble the next one."""
+    def close(self) -> None:
+        """Kill the command if it still runs, and close the terminal."""
         if self._process.poll() is None:
             self._process.kill()
             self._process.wait(WAIT_SECONDS)
@@ -89,7 +90,7 @@ class Typed:
 
 
 def _take_terminal() -> None:
-    """Make the terminal on standard input ours, so that Ctrl-C reaches us in the background too."""
+    """Make the terminal on standard input the controlling terminal, so that Ctrl-C sends SIGINT."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
@@ -98,134 +99,131 @@ def _take_terminal() -> None:
 class Person:
     folder: Path
     environment: dict[str, str] = field(default_factory=dict)
-    terminals: list[Typed] = field(default_factory=list)
+    terminals: list[Terminal] = field(default_factory=list)
 
-    def type(self, command: str, **more: str) -> Typed:
-        self.terminals.append(Typed(command, {**self.environment, **more}, self.folder))
+    def start(self, command: str, **more: str) -> Terminal:
+        self.terminals.append(Terminal(command, {**self.environment, **more}, self.folder))
         return self.terminals[-1]
 
-    def sees(self, command: str, **more: str) -> str:
-        typed = self.type(command, **more)
-        code = typed.end()
-        assert code == 0, typed.seen
-        return typed.seen
+    def run(self, command: str, **more: str) -> str:
+        terminal = self.start(command, **more)
+        code = terminal.wait_for_exit()
+        assert code == 0, terminal.text
+        return terminal.text
 
 
 @pytest.fixture
 def person(tmp_path: Path) -> Iterator[Person]:
-    keep = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+    inherited = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
     settings = {"KNOWLEDGE_DATA": str(tmp_path / "data"), "KNOWLEDGE_WORKERS": "1", "TERM": "xterm-256color"}
     (tmp_path / "README.md").write_bytes((ROOT / "README.md").read_bytes())
-    someone = Person(tmp_path, {**keep, **settings, "PYTHONUTF8": "1"})
-    yield someone
-    for typed in someone.terminals:
-        typed.leave()
+    made = Person(tmp_path, {**inherited, **settings, "PYTHONUTF8": "1"})
+    yield made
+    for terminal in made.terminals:
+        terminal.close()
 
 
-def readme_commands() -> list[str]:
+def read_readme_commands() -> list[str]:
     block = re.search(r"## Put something in.*?```sh\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
     assert block is not None
     return block.group(1).splitlines()
 
 
 def test_the_commands_of_the_readme_do_what_it_says(person: Person) -> None:
-    """The server in one terminal, the commands in another."""
-    note, add, search, status = readme_commands()
-    server = person.type("knowledge serve --port 0")
-    server.see(r"Knowledge Server listens on http://127\.0\.0\.1:\d+\n")
-    server.see(r"Add a document: +knowledge add FILE\n")
-    server.see(r"Connect an agent: +claude mcp add --transport http knowledge http://127\.0\.0\.1:\d+/mcp\n")
-    assert "Saved as document 1: The office kettle is descaled" in person.sees(note)
-    assert re.search(r"Added 1 document \(\d+ passages\) in [\d.]+ s\.", person.sees(add))
+    """The server runs in one terminal and the commands in another."""
+    note, add, search, status = read_readme_commands()
+    server = person.start("knowledge serve --port 0")
+    server.wait_for(r"Knowledge Server listens on http://127\.0\.0\.1:\d+\n")
+    server.wait_for(r"Add a document: +knowledge add FILE\n")
+    server.wait_for(r"Connect an agent: +claude mcp add --transport http knowledge http://127\.0\.0\.1:\d+/mcp\n")
+    assert "Saved as document 1: The office kettle is descaled" in person.run(note)
+    assert re.search(r"Added 1 document \(\d+ passages\) in [\d.]+ s\.", person.run(add))
 
-    found = person.type(search)
-    assert found.end() == 0
-    assert re.search(r" 1  The office kettle.*  (0\.9\d|1\.00)\n", found.seen), found.seen
+    found = person.start(search)
+    assert found.wait_for_exit() == 0
+    assert re.search(r" 1  The office kettle.*  (0\.9\d|1\.00)\n", found.text), found.text
     assert "\x1b[1;33mkettle\x1b[0m" in found.raw, "the matched words are marked"
-    assert "Traceback" not in found.seen
+    assert "Traceback" not in found.text
 
-    told = person.sees(status)
-    assert re.search(r"health +healthy", told) and re.search(r"documents +2\b", told)
+    printed = person.run(status)
+    assert re.search(r"health +healthy", printed) and re.search(r"documents +2\b", printed)
 
     server.press(CTRL_C)
-    assert server.end() == 0, server.seen
-    assert "Traceback" not in server.seen
-    assert "The office kettle" in person.sees(search), "nothing is lost when the server has gone"
+    assert server.wait_for_exit() == 0, server.text
+    assert "Traceback" not in server.text
+    assert "The office kettle" in person.run(search), "nothing is lost when the server has stopped"
 
 
-def test_no_colour_where_it_is_not_wanted(person: Person) -> None:
-    plain = {"KNOWLEDGE_EMBEDDING": "none"}
-    person.sees("knowledge note 'Tea is at four.'", **plain)
-    coloured, without = (
-        person.type("knowledge search tea", **plain),
-        person.type("knowledge search tea", NO_COLOR="1", **plain),
+def test_there_is_no_colour_with_no_color_or_in_a_pipe(person: Person) -> None:
+    person.run("knowledge note 'Tea is at four.'", **WITHOUT_MODEL)
+    coloured, colourless = (
+        person.start("knowledge search tea", **WITHOUT_MODEL),
+        person.start("knowledge search tea", NO_COLOR="1", **WITHOUT_MODEL),
     )
-    assert (coloured.end(), without.end()) == (0, 0)
+    assert (coloured.wait_for_exit(), colourless.wait_for_exit()) == (0, 0)
     assert re.search(r"\x1b\[[0-9;]*3\d", coloured.raw)
-    assert not re.search(r"\x1b\[[0-9;]*3\d", without.raw)
-    assert "\x1b" not in person.sees("knowledge search tea | cat", **plain)
+    assert not re.search(r"\x1b\[[0-9;]*3\d", colourless.raw)
+    assert "\x1b" not in person.run("knowledge search tea | cat", **WITHOUT_MODEL)
 
 
-def test_a_person_is_asked_before_something_is_gone(person: Person) -> None:
-    plain = {"KNOWLEDGE_EMBEDDING": "none"}
-    person.sees("knowledge note 'Tea is at four.'", **plain)
-    no = person.type("knowledge remove 1", **plain)
-    no.see(r"Remove 1 document \('Tea is at four.'\) permanently\? \[y/N\]")
+def test_remove_asks_for_confirmation(person: Person) -> None:
+    person.run("knowledge note 'Tea is at four.'", **WITHOUT_MODEL)
+    no = person.start("knowledge remove 1", **WITHOUT_MODEL)
+    no.wait_for(r"Remove 1 document \('Tea is at four.'\) permanently\? \[y/N\]")
     no.press("n\n")
-    assert no.end() == 1
-    yes = person.type("knowledge remove 1", **plain)
-    yes.see(r"\[y/N\]")
+    assert no.wait_for_exit() == 1
+    yes = person.start("knowledge remove 1", **WITHOUT_MODEL)
+    yes.wait_for(r"\[y/N\]")
     yes.press("y\n")
-    assert yes.end() == 0 and "Removed 1 document" in yes.seen
+    assert yes.wait_for_exit() == 0 and "Removed 1 document" in yes.text
 
 
-def test_ctrl_c_stops_cleanly_and_says_what_was_kept(person: Person) -> None:
-    plain = {"KNOWLEDGE_EMBEDDING": "none"}
+def test_ctrl_c_stops_cleanly_and_the_same_command_continues(person: Person) -> None:
     papers = person.folder / "papers"
     papers.mkdir()
     for number in range(200):
         (papers / f"{number:03}.txt").write_text(f"Paper number {number} is about cups of tea.")
-    adding = person.type("knowledge add papers", **plain)
-    adding.see(r"[1-9]\d*/200 ")
-    adding.press(CTRL_C)
-    assert adding.end() == 130, adding.seen
-    assert re.search(r"Interrupted\. \d+ files were not started\. Run the same command again", adding.seen), adding.seen
-    assert "Traceback" not in adding.seen
+    command = person.start("knowledge add papers", **WITHOUT_MODEL)
+    command.wait_for(r"[1-9]\d*/200 ")
+    command.press(CTRL_C)
+    assert command.wait_for_exit() == 130, command.text
+    assert re.search(r"Interrupted\. \d+ files were not started\. Run the same command again", command.text), (
+        command.text
+    )
+    assert "Traceback" not in command.text
 
-    again = person.sees("knowledge add papers", **plain)
+    again = person.run("knowledge add papers", **WITHOUT_MODEL)
     assert re.search(r"Added \d+ documents", again) and "failed" not in again
-    assert re.search(r"documents +200\b", person.sees("knowledge status", **plain))
-    assert "No problems found" in person.sees("knowledge verify", **plain)
+    assert re.search(r"documents +200\b", person.run("knowledge status", **WITHOUT_MODEL))
+    assert "No problems found" in person.run("knowledge verify", **WITHOUT_MODEL)
 
 
 def test_a_watch_follows_the_folder_until_ctrl_c(person: Person) -> None:
-    plain = {"KNOWLEDGE_EMBEDDING": "none"}
     notes = person.folder / "notes"
     notes.mkdir()
     (notes / "tea.md").write_text("Tea is at four.")
-    watching = person.type("knowledge add notes --watch", **plain)
-    watching.see(r"Watching .*: 1 document\. Press Ctrl-C to stop\.")
+    command = person.start("knowledge add notes --watch", **WITHOUT_MODEL)
+    command.wait_for(r"Watching .*: 1 document\. Press Ctrl-C to stop\.")
     (notes / "milk.md").write_text("Milk comes last.")
-    watching.see(r"added +.*milk\.md")
+    command.wait_for(r"added +.*milk\.md")
     (notes / "tea.md").rename(notes / "chai.md")
-    watching.see(r"renamed +.*chai\.md \(was .*tea\.md\)")
-    watching.press(CTRL_C)
-    assert watching.end() == 0 and "Stopped watching. 2 documents stay in the collection." in watching.seen
+    command.wait_for(r"renamed +.*chai\.md \(was .*tea\.md\)")
+    command.press(CTRL_C)
+    assert command.wait_for_exit() == 0 and "Stopped watching. 2 documents stay in the collection." in command.text
 
 
 def test_a_note_is_written_at_the_terminal(person: Person) -> None:
-    typing = person.type("knowledge note", KNOWLEDGE_EMBEDDING="none")
-    typing.see("Type the note and end it with Ctrl-D.")
-    typing.press(f"Tea is at four.\n{CTRL_D}")
-    assert typing.end() == 0 and "Saved as document 1: Tea is at four." in typing.seen
+    command = person.start("knowledge note", **WITHOUT_MODEL)
+    command.wait_for("Type the note and end it with Ctrl-D.")
+    command.press(f"Tea is at four.\n{CTRL_D}")
+    assert command.wait_for_exit() == 0 and "Saved as document 1: Tea is at four." in command.text
 
 
 def test_control_characters_in_a_document_do_not_reach_the_terminal(person: Person) -> None:
-    plain = {"KNOWLEDGE_EMBEDDING": "none"}
     evil = "Tea \x1b]0;owned\x07 is \x1b[2J at four. " + "Milk comes last, and that is all there is to say. " * 20
     (person.folder / "rude.txt").write_text(evil)
-    person.sees("knowledge add rude.txt", **plain)
+    person.run("knowledge add rude.txt", **WITHOUT_MODEL)
     for command in ("knowledge search tea", "knowledge read rude.txt", "knowledge extract rude.txt"):
-        typed = person.type(command, **plain)
-        assert typed.end() == 0
-        assert "\x1b[2J" not in typed.raw and "\x1b]0" not in typed.raw
+        terminal = person.start(command, **WITHOUT_MODEL)
+        assert terminal.wait_for_exit() == 0
+        assert "\x1b[2J" not in terminal.raw and "\x1b]0" not in terminal.raw

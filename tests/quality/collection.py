@@ -1,9 +1,9 @@
-"""A collection of our own, with its questions: pages that ship with the product, and pages of docs/.
+"""Measures search quality with questions about the pages of docs/ and of the product.
 
-    python -m tests.quality.collection          # measures, and writes the baseline anew
+    python -m tests.quality.collection          # measures, and writes the baseline
 
-Only pages that a question names take part, so that a page that is new in docs/ does not move the figures. Those of
-docs/reference stay out: they say again what other pages say. The questions have the form that `knowledge eval` reads.
+Only pages that a question names are added, so that a new page does not change the figures; docs/reference is left out
+because it repeats other pages. The questions have the format of `knowledge eval`.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from knowledge.surfaces.cli.eval.questions import read_questions
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
 QUESTIONS, BASELINE = HERE / "questions.jsonl", HERE / "baseline.json"
-ELSEWHERE = HERE / "elsewhere.txt"
-"""Questions that no page of ours is about."""
+UNRELATED_QUESTIONS = HERE / "unrelated_questions.txt"
+"""Questions that no page answers."""
 MODES = (SearchMode.HYBRID, SearchMode.TEXT, SearchMode.VECTOR)
 RELEVANT_SCORE = 0.5
 JOB_SECONDS = 120.0
@@ -36,16 +36,16 @@ JOB_SECONDS = 120.0
 class MeasuredQuality:
     outcomes: dict[SearchMode, list[QuestionOutcome]]
     unrelated_scores: dict[str, float]
-    """The relevance of the best hit, by question, where none is relevant."""
+    """Score of the best hit of each question that no page answers."""
 
 
 @dataclass(frozen=True)
 class Baseline:
     ndcg: dict[str, float]
     relevant: dict[str, float]
-    """The share of the questions with a hit of relevance 0.5, by mode."""
+    """Share of the questions whose best hit has a score of RELEVANT_SCORE, by mode."""
     ranks: dict[str, int | None]
-    """Of the hybrid mode, by question: to name those that fell."""
+    """Ranks in hybrid mode by question, to name the questions that got worse."""
 
     @classmethod
     def read(cls) -> Baseline:
@@ -53,9 +53,10 @@ class Baseline:
 
 
 def list_pages() -> list[Path]:
-    """The pages that the questions name."""
-    expected = [one for question in read_questions(QUESTIONS) for one in question.expected]
-    return [find_page(str(name)) for name in sorted({one.document for one in expected if one.document})]
+    """Return the pages that the questions name."""
+    expected = [expectation for question in read_questions(QUESTIONS) for expectation in question.expected]
+    names = {str(expectation.document) for expectation in expected if expectation.document}
+    return [find_page(name) for name in sorted(names)]
 
 
 def find_page(name: str) -> Path:
@@ -82,13 +83,13 @@ async def judge_questions(engine: Engine, mode: SearchMode) -> list[QuestionOutc
 
 
 async def score_unrelated_questions(engine: Engine) -> dict[str, float]:
-    questions = ELSEWHERE.read_text("utf-8").splitlines()
+    questions = UNRELATED_QUESTIONS.read_text("utf-8").splitlines()
     answers = [await engine.search(Query(text=question, limit=1)) for question in questions]
     return {text: answer.hits[0].score for text, answer in zip(questions, answers, strict=True) if answer.hits}
 
 
 def measure_quality(data: Path) -> MeasuredQuality:
-    """Every question in every mode, answered by the whole engine with its default model."""
+    """Answer every question in every mode with the whole engine and its default model."""
 
     async def work() -> MeasuredQuality:
         await add_pages(engine)
@@ -109,26 +110,27 @@ def average_ndcg(judged: Sequence[QuestionOutcome]) -> float:
 
 
 def share_relevant(judged: Sequence[QuestionOutcome]) -> float:
-    """The share of the questions with a hit that says it is relevant."""
-    return mean([float(one.top_hit is not None and one.top_hit.score >= RELEVANT_SCORE) for one in judged])
+    """Return the share of the questions whose best hit is relevant."""
+    hits = [outcome.top_hit for outcome in judged]
+    return mean([float(hit is not None and hit.score >= RELEVANT_SCORE) for hit in hits])
 
 
-def write_baseline(found: Mapping[SearchMode, Sequence[QuestionOutcome]]) -> None:
+def write_baseline(outcomes: Mapping[SearchMode, Sequence[QuestionOutcome]]) -> None:
     baseline = {
-        "ndcg": {mode.value: round(average_ndcg(judged), 4) for mode, judged in found.items()},
-        "relevant": {mode.value: round(share_relevant(judged), 4) for mode, judged in found.items()},
-        "ranks": {outcome.question.text: outcome.rank for outcome in found[SearchMode.HYBRID]},
+        "ndcg": {mode.value: round(average_ndcg(judged), 4) for mode, judged in outcomes.items()},
+        "relevant": {mode.value: round(share_relevant(judged), 4) for mode, judged in outcomes.items()},
+        "ranks": {outcome.question.text: outcome.rank for outcome in outcomes[SearchMode.HYBRID]},
     }
     BASELINE.write_text(json.dumps(baseline, ensure_ascii=False, indent=1) + "\n", "utf-8")
 
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        found = measure_quality(Path(folder) / "data").outcomes
-    write_baseline(found)
-    for mode, judged in found.items():
-        print(f"{mode.value:8} {average_measures([one.measures for one in judged])}")
-    for outcome in found[SearchMode.HYBRID]:
+        outcomes = measure_quality(Path(folder) / "data").outcomes
+    write_baseline(outcomes)
+    for mode, judged in outcomes.items():
+        print(f"{mode.value:8} {average_measures([outcome.measures for outcome in judged])}")
+    for outcome in outcomes[SearchMode.HYBRID]:
         if outcome.rank != 1:
             title = outcome.top_hit.document.title if outcome.top_hit else ""
             print(f"{outcome.rank!s:>4}  {outcome.question.text}  ->  {title}")

@@ -1,4 +1,4 @@
-"""People who share an engine, for tests about what they see of each other."""
+"""Helpers that register accounts and share corpora."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from knowledge.model import Collection, NewCorpus, Permission
 
 PASSWORD = "correct horse"
 ADMIN = "root"
-"""Whom the settings of the tests name in ADMIN_USERS: only the operator makes this account."""
+"""In ADMIN_USERS of the test settings, so only the operator can create this account."""
 
 
 async def register(engine: Engine, username: str) -> Engine:
-    """The engine as somebody new may use it; `engine` is the operator's."""
+    """Create an account with the operator's engine and return the engine of the account."""
     if username == ADMIN:
         await engine.accounts.add(username, PASSWORD)
     else:

@@ -1,4 +1,4 @@
-"""Crawling in one line, for tests."""
+"""Helpers that run a crawl and read its report."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ async def run_crawl(
     collection: CollectionRef | None = None,
     exclude: tuple[str, ...] = (),
 ) -> Crawl:
-    """The report of a crawl that has ended."""
+    """Run a crawl to its end and return its report."""
     new = NewCrawl(url=url, recursive=recursive, max_pages=max_pages, collection=collection, exclude=exclude)
     job = await engine.wait((await engine.crawl(new)).id, CRAWL_SECONDS)
     assert job.status.has_ended, job
@@ -26,16 +26,16 @@ async def run_crawl(
 
 
 def outcomes_by_path(crawl: Crawl) -> dict[str, str]:
-    """What became of each path: its reason, or its outcome where there is none."""
-    return {path_of(page): str(page.reason or page.outcome) for page in crawl.pages}
+    """Return the reason of each path, or its outcome if it has no reason."""
+    return {get_path(page): str(page.reason or page.outcome) for page in crawl.pages}
 
 
-def path_of(page: CrawledPage) -> str:
+def get_path(page: CrawledPage) -> str:
     return "/" + page.url.split("/", 3)[3]
 
 
 def find_page(crawl: Crawl, path: str) -> CrawledPage:
-    return next(page for page in crawl.pages if path_of(page) == path)
+    return next(page for page in crawl.pages if get_path(page) == path)
 
 
 async def list_titles(engine: Engine) -> list[str]:

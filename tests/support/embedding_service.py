@@ -1,4 +1,4 @@
-"""A small embedding service that speaks OpenAI's protocol, for tests that want it to fail on demand."""
+"""A fake embedding service with the OpenAI API that fails on demand."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class EmbeddingReply:
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
     body: bytes | None = None
-    """None gives a vector for each text."""
+    """None for a vector of each text."""
 
 
 @dataclass
 class EmbeddingService:
-    """A small server that speaks the protocol; what is in `script` is answered first, one after the other."""
+    """Replies with `scripted` in order, then with `default`, and records the requests and keys."""
 
     url: str = ""
     scripted: list[EmbeddingReply] = field(default_factory=list)
@@ -37,7 +37,7 @@ class EmbeddingService:
         texts = request["input"]
         assert isinstance(texts, list)
         rows = [{"index": place, "embedding": make_vector(str(text))} for place, text in enumerate(texts)]
-        body = json.dumps({"object": "list", "data": rows[::-1]}).encode()  # in any order: the index counts
+        body = json.dumps({"object": "list", "data": rows[::-1]}).encode()  # clients must use the index
         return EmbeddingReply(answer.status, answer.headers, body if answer.body is None else answer.body)
 
 

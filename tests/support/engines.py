@@ -1,4 +1,4 @@
-"""What tests do to an engine again and again."""
+"""Helpers that add documents and wait for jobs."""
 
 from __future__ import annotations
 

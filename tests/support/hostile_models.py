@@ -1,4 +1,4 @@
-"""Models whose code cannot bear one word: it ends or freezes the process that embeds it. Only the tests load them."""
+"""Models that kill or freeze the process that embeds one word."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from knowledge.testing import BagOfWordsEmbedder, PreloadedModel
 
 DEADLY_WORD = "hemlock"
 SLOW_WORD = "patience"
-"""A word of an innocent document: embedding it takes long, though not in a child."""
+"""Takes SLOW_SECONDS to embed in the server process, and no time in a child."""
 SLOW_SECONDS = 20.0
-slow_word_begun = threading.Event()
-"""Set when the slow word is being embedded."""
+slow_word_started = threading.Event()
 
 
 def kill_process() -> None:
@@ -26,7 +25,7 @@ def kill_process() -> None:
 
 
 def freeze() -> None:
-    """Hold the interpreter lock, as a regular expression does that never comes to an end."""
+    """Hold the interpreter lock with a regular expression that needs exponential time."""
     re.match("(a+)+$", "a" * 60 + "b")
 
 
@@ -34,48 +33,48 @@ def do_nothing() -> None:
     pass
 
 
-class Hostile(BagOfWordsEmbedder):
-    def __init__(self, deed: Callable[[], None], slow: bool) -> None:
+class HostileEmbedder(BagOfWordsEmbedder):
+    def __init__(self, fault: Callable[[], None], slow: bool) -> None:
         super().__init__()
-        self._deed, self._slow = deed, slow
+        self._fault, self._slow = fault, slow
 
     def embed(self, passages: Sequence[str]) -> Vectors:
         if self._slow and any(SLOW_WORD in passage for passage in passages):
-            slow_word_begun.set()
+            slow_word_started.set()
             threading.Event().wait(SLOW_SECONDS)
         if any(DEADLY_WORD in passage for passage in passages):
-            if self._slow:  # so that a job that is innocent is interrupted beside the one that is not
-                slow_word_begun.wait(SLOW_SECONDS)
-            self._deed()
+            if self._slow:  # so that the crash interrupts another job as well
+                slow_word_started.wait(SLOW_SECONDS)
+            self._fault()
         return super().embed(passages)
 
 
 class HostileModel(PreloadedModel):
-    """The model in the server; `loader` is the same one for a child."""
+    """The model of the server process; `loader` names the same model for child processes."""
 
-    def __init__(self, deed: str, folder: Path, slow: bool = False) -> None:
-        super().__init__(Hostile(DEEDS[deed], slow), folder)
-        self._deed = deed
+    def __init__(self, fault: str, folder: Path, slow: bool = False) -> None:
+        super().__init__(HostileEmbedder(FAULTS[fault], slow), folder)
+        self._fault = fault
 
     @property
     def loader(self) -> str | None:
-        return f"tests.support.hostile_models:load_{self._deed}"
+        return f"tests.support.hostile_models:load_{self._fault}"
 
 
 def load_end(choice: ModelChoice) -> Embedder:
-    return Hostile(kill_process, slow=False)
+    return HostileEmbedder(kill_process, slow=False)
 
 
 def load_freeze(choice: ModelChoice) -> Embedder:
-    return Hostile(freeze, slow=False)
+    return HostileEmbedder(freeze, slow=False)
 
 
 def load_nothing(choice: ModelChoice) -> Embedder:
-    return Hostile(do_nothing, slow=False)
+    return HostileEmbedder(do_nothing, slow=False)
 
 
 def load_never(choice: ModelChoice) -> Embedder:
     os.abort()
 
 
-DEEDS = {"end": kill_process, "freeze": freeze, "nothing": do_nothing}
+FAULTS = {"end": kill_process, "freeze": freeze, "nothing": do_nothing}

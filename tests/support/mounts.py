@@ -1,4 +1,4 @@
-"""Mounts for one process: small disks and read-only ones."""
+"""Small and read-only file systems that only one process sees."""
 
 from __future__ import annotations
 
@@ -20,5 +20,5 @@ def can_mount() -> bool:
 
 
 def mount_command(mount: str, *words: str) -> list[str]:
-    """Return a command that mounts first and then runs the words."""
+    """Return a command that mounts a file system and then runs the words."""
     return ["unshare", "-Urm", "sh", "-c", mount, "sh", *words]

@@ -1,4 +1,4 @@
-"""`knowledge serve` as a process of its own: does it answer, what did it log, and how much memory did it take?"""
+"""Runs `knowledge serve` in a process and reads its health, log and memory."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from typing import Any
 
 import httpx
 
-LIMIT = 60.0
-CALL_LIMIT = 300.0
-JOB_LIMIT = 1800.0
-"""A very large file may take minutes, and the machine may be busy."""
+TIMEOUT_SECONDS = 60.0
+CALL_TIMEOUT_SECONDS = 300.0
+JOB_TIMEOUT_SECONDS = 1800.0
+"""Half an hour, because a very large file takes minutes on a busy machine."""
 HEALTH_SECONDS = 5.0
-"""Within this time /health answers, even on a machine that is busy with other tests."""
+"""Limit for /health while other tests keep the machine busy."""
 POLL_SECONDS = 0.05
 WITHOUT_MODELS = {"KNOWLEDGE_EMBEDDING": "none", "KNOWLEDGE_RERANKER": "none"}
 
@@ -33,21 +33,21 @@ class ServerProcess:
     url: str
     log: Path
     http: httpx.Client
-    """A client of the REST API."""
+    """Sends requests to /api/v1."""
 
     @property
     def port(self) -> int:
         return int(self.url.rpartition(":")[2])
 
-    def health(self, timeout: float = HEALTH_SECONDS) -> int:
+    def get_health(self, timeout: float = HEALTH_SECONDS) -> int:
         # There is no TLS: without `verify` the certificates are not loaded.
         return httpx.get(f"{self.url}/health", timeout=timeout, verify=False).status_code
 
-    def add(self, filename: str, content: bytes) -> httpx.Response:
+    def add_file(self, filename: str, content: bytes) -> httpx.Response:
         return self.http.post("/jobs", files={"file": (filename, content)})
 
-    def outcome(self, answer: httpx.Response) -> dict[str, Any]:
-        """How an accepted job ended, or the refusal."""
+    def wait_for_outcome(self, answer: httpx.Response) -> dict[str, Any]:
+        """Return the ended job of an accepted request, or the body of a refused one."""
         body: dict[str, Any] = answer.json()
         if answer.status_code != httpx.codes.ACCEPTED:
             assert answer.status_code < 500, answer.text
@@ -55,8 +55,8 @@ class ServerProcess:
         return self.wait_for_job(body["job_id"])
 
     def wait_for_job(self, job: int | str) -> dict[str, Any]:
-        until = time.monotonic() + JOB_LIMIT
-        while time.monotonic() < until:
+        deadline = time.monotonic() + JOB_TIMEOUT_SECONDS
+        while time.monotonic() < deadline:
             found: dict[str, Any] = self.http.get(f"/jobs/{job}").json()
             if found["status"] not in ("queued", "processing"):
                 return found
@@ -64,7 +64,7 @@ class ServerProcess:
         raise AssertionError(f"job {job} did not end")
 
     def crawl(self, url: str, **options: object) -> dict[str, Any]:
-        """The report of a crawl that has ended."""
+        """Run a crawl to its end and return its report."""
         answer = self.http.post("/crawls", json={"url": url, **options})
         assert answer.status_code == httpx.codes.ACCEPTED, answer.text
         job = answer.json()["id"]
@@ -72,51 +72,51 @@ class ServerProcess:
         report: dict[str, Any] = self.http.get(f"/crawls/{job}").json()
         return report
 
-    def resident(self) -> int:
-        return self._memory("VmRSS")
+    def resident_bytes(self) -> int:
+        return self._read_memory("VmRSS")
 
-    def anonymous(self) -> int:
-        """Its memory without mapped files, such as the database, which the kernel takes back when others need it."""
-        return self._memory("RssAnon")
+    def anonymous_bytes(self) -> int:
+        """Return the memory without mapped files such as the database, which the kernel can reclaim."""
+        return self._read_memory("RssAnon")
 
-    def peak(self) -> int:
-        """The most memory that it has held since `forget_peak`, in bytes."""
-        return self._memory("VmHWM")
+    def peak_bytes(self) -> int:
+        """Return the peak of the resident memory since `reset_peak`."""
+        return self._read_memory("VmHWM")
 
-    def forget_peak(self) -> None:
+    def reset_peak(self) -> None:
         Path(f"/proc/{self.process.pid}/clear_refs").write_text("5")
 
-    def _memory(self, name: str) -> int:
+    def _read_memory(self, name: str) -> int:
         lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
         return next(int(line.split()[1]) for line in lines if line.startswith(name)) << 10
 
 
 @contextmanager
-def server_process(
+def run_server_process(
     folder: Path, *, preexec: Callable[[], None] | None = None, **environment: str
 ) -> Iterator[ServerProcess]:
-    """A server on any free port, healthy, with its data and its log in this folder."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("KNOWLEDGE_", "KB_"))}
+    """Run a server on a free port with its data and log in a folder, and wait until it is healthy."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("KNOWLEDGE_", "KB_"))}
     command = [sys.executable, "-m", "knowledge", "--data", str(folder / "data"), "serve", "--port", "0"]
     log = folder / "server.log"
     with log.open("wb") as stderr:
         process = subprocess.Popen(
-            command, env={**kept, **WITHOUT_MODELS, **environment}, cwd=folder, stdin=subprocess.DEVNULL,
+            command, env={**inherited, **WITHOUT_MODELS, **environment}, cwd=folder, stdin=subprocess.DEVNULL,
             stderr=stderr, preexec_fn=preexec,
         )  # fmt: skip
     try:
         url = _wait_for_address(process, log)
-        with httpx.Client(base_url=f"{url}/api/v1", timeout=CALL_LIMIT) as http:
+        with httpx.Client(base_url=f"{url}/api/v1", timeout=CALL_TIMEOUT_SECONDS) as http:
             server = ServerProcess(process, url, log, http)
-            wait_until(lambda: server.health() == httpx.codes.OK)
+            wait_until(lambda: server.get_health() == httpx.codes.OK)
             yield server
     finally:
         process.terminate()
         try:
-            process.wait(LIMIT)
-        except subprocess.TimeoutExpired:  # one that was frozen hears nothing else
+            process.wait(TIMEOUT_SECONDS)
+        except subprocess.TimeoutExpired:  # a frozen process ignores SIGTERM
             process.kill()
-            process.wait(LIMIT)
+            process.wait(TIMEOUT_SECONDS)
 
 
 def _wait_for_address(process: subprocess.Popen[bytes], log: Path) -> str:
@@ -130,43 +130,44 @@ def _wait_for_address(process: subprocess.Popen[bytes], log: Path) -> str:
     return address[0]
 
 
-def wait_until(holds: Callable[[], bool], limit: float = LIMIT) -> None:
-    """Ask again and again, for so many seconds."""
-    end = time.monotonic() + limit
-    while not holds():
-        assert time.monotonic() < end, "it did not happen in time"
+def wait_until(condition: Callable[[], bool], timeout_seconds: float = TIMEOUT_SECONDS) -> None:
+    """Poll until the condition is true, or fail after the timeout."""
+    deadline = time.monotonic() + timeout_seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"the condition is still false after {timeout_seconds} s"
         time.sleep(0.02)
 
 
-class Pulse:
-    """Asks for /health all the time, on a connection of its own each time."""
+class HealthProbe:
+    """Requests /health repeatedly in a thread, on a new connection each time."""
 
-    def __init__(self, url: str, besides: Callable[[], object] | None = None) -> None:
-        self._address, self._besides = url.removeprefix("http://"), besides
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._beat, daemon=True)
+    def __init__(self, url: str, also: Callable[[], object] | None = None) -> None:
+        self._address, self._also = url.removeprefix("http://"), also
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._probe_repeatedly, daemon=True)
         self.answers = 0
         self.failures: list[str] = []
 
-    def __enter__(self) -> Pulse:
+    def __enter__(self) -> HealthProbe:
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._ended.set()
+        self._stopped.set()
         self._thread.join(2 * HEALTH_SECONDS)
 
-    def _beat(self) -> None:
-        while not self._ended.is_set() and not self.failures:
+    def _probe_repeatedly(self) -> None:
+        while not self.failures:
             try:
-                self._ask()
-                if self._besides is not None:
-                    self._besides()
+                self._probe()
+                if self._also is not None:
+                    self._also()
             except (OSError, HTTPException) as error:
                 self.failures.append(f"{type(error).__name__}: {error}")
-            self._ended.wait(POLL_SECONDS)
+            if self._stopped.wait(POLL_SECONDS):  # after a probe, so that no failures means at least one answer
+                return
 
-    def _ask(self) -> None:
+    def _probe(self) -> None:
         with closing(HTTPConnection(self._address, timeout=HEALTH_SECONDS)) as connection:
             connection.request("GET", "/health")
             status = connection.getresponse().status

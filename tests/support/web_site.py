@@ -1,4 +1,4 @@
-"""A web site on loopback, real down to its sockets, that tests fill with pages and look into afterwards."""
+"""A web site on loopback that serves the pages of a test and records the requests."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ DEFAULT_TEXT = (
 
 @dataclass(frozen=True)
 class ReceivedRequest:
-    """One request as it arrived."""
-
     method: str
     path: str
     headers: dict[str, str]
@@ -39,7 +37,7 @@ PageReply: TypeAlias = SiteReply | Callable[[ReceivedRequest], SiteReply]
 
 
 def make_page(title: str, *links: str, text: str = "", head: str = "") -> str:
-    """A page of its own, with some text and links to others."""
+    """Return an HTML page with some text and links."""
     anchors = " ".join(f'<p>See also <a href="{link}">{link}</a>.</p>' for link in links)
     return (
         f"<!doctype html><html lang=en><head><title>{title}</title>{head}</head>"
@@ -63,7 +61,7 @@ class WebSite:
             do_HEAD = do_GET
 
             def log_message(self, format: str, *args: object) -> None:
-                """Tests read `asked` instead."""
+                """Log nothing; tests read `requests`."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
@@ -82,17 +80,17 @@ class WebSite:
         self.pages[path] = SiteReply(make_page(facts.pop("title", f"Page {path}"), *links, **facts))
 
     def requested_paths(self) -> list[str]:
-        """The pages that were asked for, without what crawlers ask for besides."""
-        besides = ("/robots.txt", "/sitemap.xml", "/llms.txt")
-        return [asked.path for asked in self.requests if asked.path not in besides]
+        """Return the requested paths without robots.txt, sitemap.xml and llms.txt."""
+        crawler_files = ("/robots.txt", "/sitemap.xml", "/llms.txt")
+        return [received.path for received in self.requests if received.path not in crawler_files]
 
     def answer_request(self, request: BaseHTTPRequestHandler) -> None:
-        asked = ReceivedRequest(
+        received = ReceivedRequest(
             request.command, request.path, {name.lower(): value for name, value in request.headers.items()}
         )
-        self.requests.append(asked)
+        self.requests.append(received)
         found = self.pages.get(request.path, self.default_reply)
-        reply = found(asked) if callable(found) else found
+        reply = found(received) if callable(found) else found
         request.send_response(reply.status)
         headers = {"Content-Type": reply.content_type, "Content-Length": str(len(reply.data)), **reply.headers}
         for name, value in headers.items():

@@ -1,4 +1,4 @@
-"""Three users and an admin at random, over REST, MCP and the stream, against a model of who may see what."""
+"""Random actions of three users and an admin over REST, MCP and the stream, compared with a model."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from knowledge.engine.local import LocalEngine
 from knowledge.surfaces.http.app import make_http_app
 from knowledge.testing import SharedParsers, make_test_engine
 from tests.contracts.app_server import serve_app
-from tests.tenancy.person import TenantClient
+from tests.tenancy.client import TenantClient
+from tests.tenancy.model import TenancyModel, make_secrets
 from tests.tenancy.steps import Steps
-from tests.tenancy.world import TenancyModel, make_secrets
 
 PASSWORD = "a long enough password"
 NAMES = ["ann", "bob", "cyd"]
 ADMIN = "root"
-UNLIMITED = "1000000/minute"
+UNREACHABLE_RATE_LIMIT = "1000000/minute"
 
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    limits = {f"{kind}_rate_limit": UNLIMITED for kind in ("query", "upload", "management", "auth")}
+    limits = {f"{kind}_rate_limit": UNREACHABLE_RATE_LIMIT for kind in ("query", "upload", "management", "auth")}
     return Settings(data=tmp_path / "data", workers=2, admin_users=ADMIN, **limits)  # type: ignore[arg-type]
 
 
@@ -39,31 +39,32 @@ async def url(settings: Settings, parsers: SharedParsers) -> AsyncIterator[str]:
     engine.close()
 
 
-async def joined(name: str, http: httpx.AsyncClient, world: TenancyModel) -> TenantClient:
-    """An account of one's own, and a key for it; that of the admin is made by the local owner."""
+async def create_client(name: str, http: httpx.AsyncClient, model: TenancyModel) -> TenantClient:
+    """Create an account and a key; the local owner creates the admin."""
     account = {"username": name, "password": PASSWORD}
     path = "/api/v1/admin/users" if name == ADMIN else "/api/v1/user/register"
     assert (await http.post(path, json=account)).status_code == 201
     key = (await http.post("/api/v1/user/login", json=account)).json()["api_key"]
-    return TenantClient(name, http, world, key)
+    return TenantClient(name, http, model, key)
 
 
-async def act(url: str, seed: int, count: int) -> None:
+async def run_steps(url: str, seed: int, count: int) -> None:
     print(f"seed {seed}")
-    world = TenancyModel()
+    model = TenancyModel()
     async with httpx.AsyncClient(base_url=url, timeout=60) as http:
-        people = [await joined(name, http, world) for name in NAMES]
-        admin = await joined(ADMIN, http, world)
-        steps = Steps(world, [*people, admin], admin, random.Random(seed), make_secrets())
+        people = [await create_client(name, http, model) for name in NAMES]
+        admin = await create_client(ADMIN, http, model)
+        steps = Steps(model, [*people, admin], admin, random.Random(seed), make_secrets())
         for _ in range(count):
             await steps.take_step()
+    assert model.jobs and model.deleted_secrets, "no document was ever added or removed"
 
 
 async def test_nobody_sees_what_is_not_theirs_and_nobody_is_refused_what_is(url: str) -> None:
-    await act(url, seed=1, count=2000)
+    await run_steps(url, seed=1, count=2000)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(2, 6))
-async def test_nobody_sees_what_is_not_theirs_in_a_long_time(url: str, seed: int) -> None:
-    await act(url, seed, count=5000)
+async def test_nobody_sees_what_is_not_theirs_in_a_long_run(url: str, seed: int) -> None:
+    await run_steps(url, seed, count=5000)

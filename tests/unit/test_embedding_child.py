@@ -32,10 +32,10 @@ def never() -> bool:
 
 
 @contextmanager
-def child_with(deed: str, seconds: float = LONG) -> Iterator[EmbeddingChild]:
+def child_with(fault: str, seconds: float = LONG) -> Iterator[EmbeddingChild]:
     choice = ModelChoice(cache_folder=Path())
     with closing(
-        EmbeddingChild(f"tests.support.hostile_models:load_{deed}", choice, BagOfWordsEmbedder(), seconds, never)
+        EmbeddingChild(f"tests.support.hostile_models:load_{fault}", choice, BagOfWordsEmbedder(), seconds, never)
     ) as child:
         yield child
 

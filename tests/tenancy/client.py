@@ -1,4 +1,4 @@
-"""One user of the server with a key, who looks at every answer for what should not be in it."""
+"""A client of one account that checks every response for secrets of others."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 
-from tests.tenancy.world import SECRET_PREFIX, TenancyModel
+from tests.tenancy.model import SECRET_PREFIX, TenancyModel
 
 SECRET = re.compile(rf"{SECRET_PREFIX}[a-z]{{4}}xj")
 
@@ -18,18 +18,18 @@ SECRET = re.compile(rf"{SECRET_PREFIX}[a-z]{{4}}xj")
 class TenantClient:
     name: str
     http: httpx.AsyncClient
-    world: TenancyModel
+    model: TenancyModel
     key: str = ""
 
     async def send_checked(
         self, method: str, path: str, body: Any = None, known: frozenset[str] = frozenset()
     ) -> httpx.Response:
-        """Ask, and see that nothing hidden came back but what was in the question itself, or is known already."""
+        """Send a request and check that the response has no hidden secret except those in the request or in `known`."""
         sent = path + json.dumps(body)
-        hidden = self.world.hidden_secrets(self.name)
+        hidden = self.model.hidden_secrets(self.name)
         response = await self.http.request(method, path, json=body, headers={"X-API-Key": self.key})
         leaked = (set(SECRET.findall(response.text)) & hidden) - set(SECRET.findall(sent)) - known
-        assert not leaked, f"{self.name} was shown {leaked} by {method} {path}: {response.text[:500]}"
+        assert not leaked, f"{self.name} received {leaked} from {method} {path}: {response.text[:500]}"
         assert response.status_code < 500, f"{method} {path}: {response.text[:500]}"
         return response
 
