@@ -177,7 +177,7 @@ async def test_an_unreadable_index_raises_index_failed(engine: Engine, monkeypat
         raise OSError(5, "Input/output error")
 
     await add_note(engine, "Tea is served at five.")
-    monkeypatch.setattr(EmbeddedSnapshot, "candidates", bad_disk)
+    monkeypatch.setattr(EmbeddedSnapshot, "find_candidates", bad_disk)
     with pytest.raises(IndexFailed, match="could not be searched"):
         await engine.search(Query(text="tea"))
 

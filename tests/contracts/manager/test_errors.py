@@ -135,7 +135,7 @@ async def test_a_failing_index_has_its_code(
 
     async with serve_account(local, settings) as who:
         with monkeypatch.context() as broken:
-            broken.setattr(EmbeddedSnapshot, "candidates", bad_disk)
+            broken.setattr(EmbeddedSnapshot, "find_candidates", bad_disk)
             assert await ask_tool_and_stream(who, "tea") == [(503, "server.chromadb_error")] * 2
         assert (await who.call("query_knowledge", query="tea"))["num_results"] == 1
 
@@ -166,7 +166,7 @@ async def test_an_internal_error_does_not_show_its_text(
         raise ZeroDivisionError("a secret that nobody should read")
 
     async with serve_account(local, settings) as who:
-        monkeypatch.setattr(EmbeddedSnapshot, "candidates", crash)
+        monkeypatch.setattr(EmbeddedSnapshot, "find_candidates", crash)
         assert await ask_tool_and_stream(who, "tea") == [(500, "server.internal_error")] * 2
         assert "secret" not in (await who.call_refused("query_knowledge", query="tea"))[2]
     assert "secret" in caplog.text

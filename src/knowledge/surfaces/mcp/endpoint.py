@@ -107,7 +107,7 @@ class McpEndpoint:
                 else:
                     await sessions.serve(owner, scope, body.receive, answer)
             except McpSessionNotFound as error:  # the code and text of the SDK, which clients know
-                data = mcp_errors.format_error_data(error)
+                data: Json = {"error_type": error.code, "details": {"hint": error.hint}}
                 request_id = await body.read_request_id() if is_post else None
                 reply = mcp_errors.make_error_body(types.INVALID_REQUEST, str(error), data, request_id)
                 await _send_json(reply, error.status, error_headers(error), send)
