@@ -53,7 +53,7 @@ THIRD_PARTIES: dict[str, set[str]] = {
 }
 PRIVATE_NAMES_ALLOWED = {"mcp"}
 """Third parties whose private names are still imported."""
-MAX_MODULES, MAX_LINES, MIN_LINES = 20, 500, 40
+MAX_MODULES, MAX_LINES = 20, 500
 
 
 @cache

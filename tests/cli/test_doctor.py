@@ -18,7 +18,7 @@ from knowledge.embed import model_file
 from knowledge.engine.local import LocalEngine
 from knowledge.surfaces.cli.commands import doctor
 from knowledge.surfaces.cli.commands.doctor import CheckResult, check_status
-from tests.support.mounts import READ_ONLY_MOUNT, can_mount, mount_command
+from tests.support.mounts import READ_ONLY_MOUNT, can_mount, make_mount_command
 
 
 def the_wrong_one(verdicts: Iterator[CheckResult]) -> CheckResult:
@@ -69,7 +69,7 @@ def test_a_file_instead_of_the_data_folder_is_reported(settings: Settings) -> No
 def test_a_read_only_data_folder_is_reported(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
-    command = mount_command(READ_ONLY_MOUNT, str(data), sys.executable, "-m", "knowledge", "doctor")
+    command = make_mount_command(READ_ONLY_MOUNT, str(data), sys.executable, "-m", "knowledge", "doctor")
     ended = subprocess.run([*command, "--data", str(data)], capture_output=True, text=True, check=False)
     assert ended.returncode == 1, ended
     assert "wrong  data folder:" in ended.stdout and "--data" in ended.stdout

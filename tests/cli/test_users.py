@@ -13,7 +13,7 @@ from knowledge.engine.api import Engine
 from knowledge.engine.local import LocalEngine
 from knowledge.model import ApiKey
 from knowledge.surfaces.cli import errors as cli_errors
-from tests.support.accounts import engine_for_key
+from tests.support.accounts import get_engine_for_key
 from tests.support.command_line import Shell, serve_engine
 from tests.support.engines import add_note
 
@@ -25,11 +25,11 @@ def shell(local: LocalEngine, settings: Settings) -> Iterator[Shell]:
 
 
 async def keys_of(engine: Engine, key: str) -> list[ApiKey]:
-    return await (await engine_for_key(engine, key)).accounts.list_keys()
+    return await (await get_engine_for_key(engine, key)).accounts.list_keys()
 
 
 async def write_down(engine: Engine, key: str) -> None:
-    await add_note(await engine_for_key(engine, key), "tea in the kitchen")
+    await add_note(await get_engine_for_key(engine, key), "tea in the kitchen")
 
 
 def test_a_new_account_gets_a_key_that_works(shell: Shell, local: LocalEngine) -> None:

@@ -155,17 +155,19 @@ def read_resource(uri: str) -> types.ReadResourceResult | None:
     return None
 
 
-def _argument(name: str) -> types.PromptArgument:
+def _make_argument(name: str) -> types.PromptArgument:
     return types.PromptArgument(name=name, description=name, required=True)
 
 
 PROMPTS = [
     types.Prompt(name="test_simple_prompt", description="Simple"),
     types.Prompt(
-        name="test_prompt_with_arguments", description="Arguments", arguments=[_argument("arg1"), _argument("arg2")]
+        name="test_prompt_with_arguments",
+        description="Arguments",
+        arguments=[_make_argument("arg1"), _make_argument("arg2")],
     ),
     types.Prompt(
-        name="test_prompt_with_embedded_resource", description="Resource", arguments=[_argument("resourceUri")]
+        name="test_prompt_with_embedded_resource", description="Resource", arguments=[_make_argument("resourceUri")]
     ),
     types.Prompt(name="test_prompt_with_image", description="Image"),
 ]

@@ -88,14 +88,14 @@ def _install_prompts(server: KnowledgeServer) -> None:
 
 
 def _install_other_handlers(server: KnowledgeServer, bus: InMemorySubscriptionBus) -> None:
-    async def complete(_: Context, __: Any) -> Any:
+    async def complete_nothing(_: Context, __: Any) -> Any:
         return types.CompleteResult(completion=types.Completion(values=[], total=0, has_more=False))
 
-    async def nothing(_: Context, __: Any) -> Any:
+    async def ignore_request(_: Context, __: Any) -> Any:
         return types.EmptyResult()
 
-    server.add_request_handler("completion/complete", types.CompleteRequestParams, complete)
-    server.add_request_handler("resources/subscribe", types.SubscribeRequestParams, nothing)
-    server.add_request_handler("resources/unsubscribe", types.UnsubscribeRequestParams, nothing)
-    server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, nothing)
+    server.add_request_handler("completion/complete", types.CompleteRequestParams, complete_nothing)
+    server.add_request_handler("resources/subscribe", types.SubscribeRequestParams, ignore_request)
+    server.add_request_handler("resources/unsubscribe", types.UnsubscribeRequestParams, ignore_request)
+    server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, ignore_request)
     server.add_request_handler("subscriptions/listen", types.SubscriptionsListenRequestParams, ListenHandler(bus))

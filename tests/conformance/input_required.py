@@ -74,27 +74,27 @@ class InputRequestingTools:
     def __init__(self, bus: InMemorySubscriptionBus) -> None:
         self._bus = bus
         self.tools: dict[str, Callable[[Context, Params], Awaitable[Outcome]]] = {
-            "test_sampling": self._sampling,
-            "test_elicitation": self._form(_make_object_schema(response=STRING)),
-            "test_elicitation_sep1034_defaults": self._form(DEFAULTS),
-            "test_elicitation_sep1330_enums": self._form(ENUMS),
-            "test_trigger_tool_change": self._publish(ToolsListChanged()),
-            "test_trigger_prompt_change": self._publish(PromptsListChanged()),
-            "test_streaming_elicitation": self._name,
-            f"{PREFIX}elicitation": self._name,
-            f"{PREFIX}sampling": self._capital,
-            f"{PREFIX}list_roots": self._roots,
-            f"{PREFIX}request_state": self._state,
-            f"{PREFIX}multiple_inputs": self._several,
-            f"{PREFIX}multi_round": self._rounds,
-            f"{PREFIX}tampered_state": self._tampered,
-            f"{PREFIX}capabilities": self._capabilities,
+            "test_sampling": self._request_sampling,
+            "test_elicitation": self._make_form_tool(_make_object_schema(response=STRING)),
+            "test_elicitation_sep1034_defaults": self._make_form_tool(DEFAULTS),
+            "test_elicitation_sep1330_enums": self._make_form_tool(ENUMS),
+            "test_trigger_tool_change": self._make_publishing_tool(ToolsListChanged()),
+            "test_trigger_prompt_change": self._make_publishing_tool(PromptsListChanged()),
+            "test_streaming_elicitation": self._ask_name,
+            f"{PREFIX}elicitation": self._ask_name,
+            f"{PREFIX}sampling": self._ask_capital,
+            f"{PREFIX}list_roots": self._ask_roots,
+            f"{PREFIX}request_state": self._check_state,
+            f"{PREFIX}multiple_inputs": self._ask_several,
+            f"{PREFIX}multi_round": self._ask_in_rounds,
+            f"{PREFIX}tampered_state": self._check_tampered_state,
+            f"{PREFIX}capabilities": self._ask_by_capabilities,
         }
         self.schemas = dict.fromkeys(self.tools, EMPTY_SCHEMA)
         self.schemas["test_sampling"] = {**_make_object_schema(prompt=STRING), "required": ["prompt"]}
         self.schemas["test_elicitation"] = {**_make_object_schema(message=STRING), "required": ["message"]}
 
-    async def _sampling(self, context: Context, params: Params) -> Outcome:
+    async def _request_sampling(self, context: Context, params: Params) -> Outcome:
         text = types.TextContent(text=(params.arguments or {})["prompt"])
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", MCPDeprecationWarning)
@@ -105,7 +105,7 @@ class InputRequestingTools:
             )
         return make_text_result(f"LLM response: {getattr(answer.content, 'text', '')}")
 
-    def _form(self, schema: dict[str, Any]) -> Callable[[Context, Params], Awaitable[Outcome]]:
+    def _make_form_tool(self, schema: dict[str, Any]) -> Callable[[Context, Params], Awaitable[Outcome]]:
         async def run(context: Context, params: Params) -> Outcome:
             message = (params.arguments or {}).get("message", "Please provide")
             answer = await context.session.elicit_form(message, schema, related_request_id=context.request_id)
@@ -113,37 +113,37 @@ class InputRequestingTools:
 
         return run
 
-    def _publish(self, event: Any) -> Callable[[Context, Params], Awaitable[Outcome]]:
+    def _make_publishing_tool(self, event: Any) -> Callable[[Context, Params], Awaitable[Outcome]]:
         async def run(_: Context, __: Params) -> Outcome:
             await self._bus.publish(event)
             return make_text_result("changed")
 
         return run
 
-    async def _name(self, _: Context, params: Params) -> Outcome:
+    async def _ask_name(self, _: Context, params: Params) -> Outcome:
         answer = (params.input_responses or {}).get("user_name")
         if isinstance(answer, types.ElicitResult):
             return make_text_result(f"Hello, {read_field(answer, 'name')}!")
         return require_input(user_name=make_elicitation())
 
-    async def _capital(self, _: Context, params: Params) -> Outcome:
+    async def _ask_capital(self, _: Context, params: Params) -> Outcome:
         answer = (params.input_responses or {}).get("capital_question")
         if isinstance(answer, types.CreateMessageResult):
             return make_text_result(f"Model said: {getattr(answer.content, 'text', '')}")
         return require_input(capital_question=make_sampling_request("What is the capital of France?"))
 
-    async def _roots(self, _: Context, params: Params) -> Outcome:
+    async def _ask_roots(self, _: Context, params: Params) -> Outcome:
         answer = (params.input_responses or {}).get("client_roots")
         if isinstance(answer, types.ListRootsResult):
             return make_text_result(f"{len(answer.roots)} root(s)")
         return require_input(client_roots=types.ListRootsRequest())
 
-    async def _state(self, _: Context, params: Params) -> Outcome:
+    async def _check_state(self, _: Context, params: Params) -> Outcome:
         if "confirm" in (params.input_responses or {}) and params.request_state == "nonce":
             return make_text_result("state-ok: confirmation received")
         return require_input("nonce", confirm=make_elicitation("Please confirm", OK))
 
-    async def _several(self, _: Context, params: Params) -> Outcome:
+    async def _ask_several(self, _: Context, params: Params) -> Outcome:
         if {"user_name", "greeting", "client_roots"} <= set(params.input_responses or {}):
             return make_text_result("All inputs received.")
         return require_input(
@@ -153,7 +153,7 @@ class InputRequestingTools:
             client_roots=types.ListRootsRequest(),
         )
 
-    async def _rounds(self, _: Context, params: Params) -> Outcome:
+    async def _ask_in_rounds(self, _: Context, params: Params) -> Outcome:
         answers = params.input_responses or {}
         state = json.loads(params.request_state) if params.request_state else {"round": 0}
         if state["round"] == 1 and "step1" in answers:
@@ -163,12 +163,12 @@ class InputRequestingTools:
             return make_text_result(f"{state.get('name')} likes {read_field(answers['step2'], 'color')}.")
         return require_input(json.dumps({"round": 1}), step1=make_elicitation("Step 1: name?"))
 
-    async def _tampered(self, _: Context, params: Params) -> Outcome:
+    async def _check_tampered_state(self, _: Context, params: Params) -> Outcome:
         if params.request_state:
             return make_text_result(f"state-ok: {params.request_state}")
         return require_input("round-1", confirm=make_elicitation("Please confirm", OK))
 
-    async def _capabilities(self, context: Context, _: Params) -> Outcome:
+    async def _ask_by_capabilities(self, context: Context, _: Params) -> Outcome:
         capabilities = context.session.client_capabilities
         requests: dict[str, Any] = {}
         if capabilities is None or capabilities.sampling is not None:

@@ -17,7 +17,7 @@ from knowledge.surfaces.http.app import make_http_app
 from knowledge.testing import SharedParsers, make_test_engine
 from tests.contracts.app_server import serve_app
 from tests.contracts.transports import StdioTransport, unwrap
-from tests.support.accounts import PASSWORD, engine_for_key
+from tests.support.accounts import PASSWORD, get_engine_for_key
 from tests.support.engines import add_note
 
 
@@ -35,7 +35,7 @@ async def call(http: httpx.AsyncClient, tool: str, arguments: Json, key: str | N
 
 async def test_an_account_acts_as_itself_on_every_endpoint(local: LocalEngine, settings: Settings) -> None:
     ada, bob = await a_key(local, "ada"), await a_key(local, "bob")
-    await add_note(await engine_for_key(local, ada), "the secret garden gate")
+    await add_note(await get_engine_for_key(local, ada), "the secret garden gate")
     async with serve_app(make_http_app(local, settings)) as url, httpx.AsyncClient(base_url=url) as http:
         counts = {"knowledge-search": "results", "search_knowledge_base": "results", "kb_search": "results"}
         for tool, field in counts.items():
@@ -73,7 +73,7 @@ async def test_a_stdio_server_acts_for_the_account_whose_key_it_was_given(
     engine = make_test_engine(settings, parsers=parsers)
     engine.start()
     key = await a_key(engine, "ada")
-    await add_note(await engine_for_key(engine, key), "the secret garden gate")
+    await add_note(await get_engine_for_key(engine, key), "the secret garden gate")
     engine.close()
     keyword_only = {"KNOWLEDGE_EMBEDDING": "none"}
     for environment, hits in (({"KNOWLEDGE_MANAGER_API_KEY": key}, 1), ({}, 0)):

@@ -7,7 +7,7 @@ import pytest
 from knowledge.engine.local import LocalEngine
 from knowledge.model import DocumentFilter, JobFilter, JobKind, JobStatus, Query
 from knowledge.model.crawls import Crawl
-from tests.support.crawls import find_page, list_titles, outcomes_by_path, run_crawl
+from tests.support.crawls import find_page, list_outcomes, list_titles, run_crawl
 from tests.support.web_site import ReceivedRequest, SiteReply, WebSite, make_page
 
 
@@ -34,7 +34,7 @@ async def test_unchanged_pages_are_requested_with_their_etag_and_their_links_are
     site.put_page("/a")
     first = await run_crawl(local, site.url + "/")
     second = await crawl_again(local, first)
-    assert outcomes_by_path(second) == {"/": "unchanged", "/a": "unchanged"}
+    assert list_outcomes(second) == {"/": "unchanged", "/a": "unchanged"}
     assert find_page(second, "/").http_status == 304
     assert second.job.status is JobStatus.COMPLETED
     assert await count_add_jobs(local) == 2, "nothing was read or embedded the second time"
@@ -47,7 +47,7 @@ async def test_a_changed_page_replaces_its_document(site: WebSite, local: LocalE
     first = await run_crawl(local, site.url + "/")
     site.put_page("/a", title="After", text="Now it is about coffee and its grinders.")
     second = await crawl_again(local, first)
-    assert outcomes_by_path(second) == {"/": "unchanged", "/a": "updated"}
+    assert list_outcomes(second) == {"/": "unchanged", "/a": "updated"}
     assert find_page(second, "/a").document_id == find_page(first, "/a").document_id
     assert await list_titles(local) == ["After", "Page /"]
     assert "coffee" in (await local.search(Query(text="coffee grinders"))).hits[0].chunk.text
@@ -62,7 +62,7 @@ async def test_a_removed_document_is_created_again(site: WebSite, local: LocalEn
     first = await run_crawl(local, site.url + "/")
     await local.remove(find_page(first, "/").document_id or 0)
     second = await crawl_again(local, first)
-    assert outcomes_by_path(second) == {"/": "created"}
+    assert list_outcomes(second) == {"/": "created"}
 
 
 @pytest.mark.requirement("002.crawler.gone")
@@ -73,12 +73,12 @@ async def test_a_missing_page_keeps_its_document_until_the_second_crawl(site: We
     first = await run_crawl(local, site.url + "/")
     del site.pages["/b"]
     second = await crawl_again(local, first)
-    assert outcomes_by_path(second)["/b"] == "gone"
+    assert list_outcomes(second)["/b"] == "gone"
     assert "Page /b" in await list_titles(local)
     third = await crawl_again(local, first)
     assert (find_page(third, "/b").outcome, third.counts.removed) == ("removed", 1)
     assert await list_titles(local) == ["Page /", "Page /a"]
-    assert outcomes_by_path(await crawl_again(local, first))["/b"] == "HTTP status"
+    assert list_outcomes(await crawl_again(local, first))["/b"] == "HTTP status"
 
 
 async def test_a_page_that_is_no_longer_linked_is_checked(site: WebSite, local: LocalEngine) -> None:
@@ -115,7 +115,7 @@ async def test_the_count_of_missing_crawls_starts_again_when_a_page_is_back(site
     await crawl_again(local, first)
     del site.pages["/a"]
     last = await crawl_again(local, first)
-    assert outcomes_by_path(last)["/a"] == "gone"
+    assert list_outcomes(last)["/a"] == "gone"
     assert (await local.documents(DocumentFilter())).total == 2
 
 

@@ -14,7 +14,7 @@ from knowledge.engine.fetch.ssrf import AllowedHosts
 from knowledge.engine.local import LocalEngine
 from knowledge.errors import InvalidParameter
 from knowledge.model import DocumentFilter
-from tests.support.crawls import outcomes_by_path, run_crawl
+from tests.support.crawls import list_outcomes, run_crawl
 from tests.support.web_site import SiteReply, WebSite, make_page, serve_site
 
 SCRIPT = """
@@ -47,7 +47,7 @@ async def test_a_javascript_page_is_rendered_and_its_links_followed(site: WebSit
     site.pages["/app.js"] = SiteReply(SCRIPT, content_type="text/javascript")
     site.put_page("/next")
     crawl = await run_crawl(local, site.url + "/")
-    assert outcomes_by_path(crawl) == {"/": "created", "/next": "created"}
+    assert list_outcomes(crawl) == {"/": "created", "/next": "created"}
     (document,) = [each for each in (await local.documents(DocumentFilter())).items if each.title == "App"]
     (chunk,) = await local.chunks(document.id)
     assert "Rendered tea is steeping in the kitchen" in chunk.text

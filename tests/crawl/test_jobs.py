@@ -18,7 +18,7 @@ from knowledge.model import DocumentFilter, JobFilter, JobKind, JobStatus, NewNo
 from knowledge.model.crawls import NewCrawl
 from knowledge.testing import SharedParsers, make_test_engine
 from tests.support.accounts import register
-from tests.support.crawls import list_titles, outcomes_by_path, run_crawl
+from tests.support.crawls import list_outcomes, list_titles, run_crawl
 from tests.support.web_site import ReceivedRequest, SiteReply, WebSite, make_page
 
 LIMIT = 30.0
@@ -136,7 +136,7 @@ async def test_a_retried_crawl_resumes_where_it_was_cancelled(site: WebSite, loc
     gate.open.set()
     await local.retry(job.id)
     assert (await local.wait(job.id, LIMIT)).status is JobStatus.COMPLETED
-    assert site.requested_paths() == ["/", "/a", "/slow", "/slow"]
+    assert site.list_requested_paths() == ["/", "/a", "/slow", "/slow"]
 
 
 async def test_a_retried_crawl_starts_again_when_it_had_failed(site: WebSite, local: LocalEngine) -> None:
@@ -145,7 +145,7 @@ async def test_a_retried_crawl_starts_again_when_it_had_failed(site: WebSite, lo
     site.put_page("/")
     await local.retry(first.job.id)
     assert (await local.wait(first.job.id, LIMIT)).status is JobStatus.COMPLETED
-    assert outcomes_by_path(await local.crawl_report(first.job.id)) == {"/": "created"}
+    assert list_outcomes(await local.crawl_report(first.job.id)) == {"/": "created"}
 
 
 async def test_removing_the_collection_stops_its_crawl(site: WebSite, local: LocalEngine, gate: Gate) -> None:
@@ -208,7 +208,7 @@ async def check_resumed_crawl(
         assert await engine.verify() == []
     finally:
         await asyncio.to_thread(engine.close)
-    assert sorted(site.requested_paths()) == ["/", "/a", "/b", "/slow", "/slow"]
+    assert sorted(site.list_requested_paths()) == ["/", "/a", "/b", "/slow", "/slow"]
 
 
 async def test_a_job_uid_of_another_account_starts_a_new_crawl(local: LocalEngine, site: WebSite) -> None:

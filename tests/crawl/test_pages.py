@@ -11,7 +11,7 @@ from knowledge.engine.local import LocalEngine
 from knowledge.errors import AddressForbidden, CollectionNotFound, InvalidParameter
 from knowledge.model import DocumentFilter, DocumentKind, JobStatus, NewCollection, Query, SearchFilter
 from knowledge.model.crawls import NewCrawl
-from tests.support.crawls import find_page, list_titles, outcomes_by_path, run_crawl
+from tests.support.crawls import find_page, list_outcomes, list_titles, run_crawl
 from tests.support.web_site import SiteReply, WebSite, make_page
 
 
@@ -24,7 +24,7 @@ async def test_a_crawl_goes_breadth_first_and_visits_each_page_once(site: WebSit
     site.put_page("/b/deep")
     site.put_page("/a/deep/deeper")
     crawl = await run_crawl(engine, site.url + "/")
-    assert site.requested_paths() == ["/", "/a", "/b", "/a/deep", "/b/deep", "/a/deep/deeper"]
+    assert site.list_requested_paths() == ["/", "/a", "/b", "/a/deep", "/b/deep", "/a/deep/deeper"]
     assert crawl.job.status is JobStatus.COMPLETED
     assert (crawl.counts.crawled, crawl.counts.created, crawl.counts.failed) == (6, 6, 0)
 
@@ -49,7 +49,7 @@ async def test_without_recursion_one_page_is_crawled(site: WebSite, local: Local
     site.put_page("/", "/a")
     site.put_page("/a")
     crawl = await run_crawl(local, site.url + "/", recursive=False)
-    assert site.requested_paths() == ["/"]
+    assert site.list_requested_paths() == ["/"]
     assert crawl.counts.crawled == 1
 
 
@@ -73,7 +73,7 @@ async def test_a_crawler_trap_of_endless_links_ends(site: WebSite, local: LocalE
     )
     crawl = await run_crawl(local, site.url + "/", max_pages=8)
     assert crawl.counts.crawled == 8
-    assert "endless path" in outcomes_by_path(crawl).values()
+    assert "endless path" in list_outcomes(crawl).values()
 
 
 @pytest.mark.requirement("002.crawler.reasons")
@@ -88,7 +88,7 @@ async def test_every_skipped_url_has_its_reason(site: WebSite, engine: Engine) -
     site.pages["/gone"] = SiteReply("", 410)
     site.put_page("/archive/old")
     crawl = await run_crawl(engine, site.url + "/", exclude=("/archive/",))
-    assert outcomes_by_path(crawl) == {
+    assert list_outcomes(crawl) == {
         "/": "created",
         "/ok": "created",
         "/private/x": "robots",
@@ -100,7 +100,7 @@ async def test_every_skipped_url_has_its_reason(site: WebSite, engine: Engine) -
         "/x": "off-site",
     }
     assert find_page(crawl, "/gone").http_status == 410
-    assert "/private/x" not in site.requested_paths()
+    assert "/private/x" not in site.list_requested_paths()
     assert crawl.job.status is JobStatus.PARTIAL
 
 
@@ -111,7 +111,7 @@ async def test_pages_with_the_same_canonical_url_are_ingested_once(site: WebSite
     site.put_page("/tea?sort=a", title="Tea", head=head)
     site.put_page("/tea?sort=b", title="Tea again", head=head)
     crawl = await run_crawl(local, site.url + "/")
-    assert outcomes_by_path(crawl) == {"/": "created", "/tea?sort=a": "created", "/tea?sort=b": "duplicate"}
+    assert list_outcomes(crawl) == {"/": "created", "/tea?sort=a": "created", "/tea?sort=b": "duplicate"}
 
 
 @pytest.mark.requirement("002.crawler.noindex")
@@ -120,7 +120,7 @@ async def test_a_noindex_page_is_skipped_and_its_links_are_followed(site: WebSit
     site.put_page("/hidden", "/below", head='<meta name="robots" content="noindex">')
     site.put_page("/below")
     crawl = await run_crawl(local, site.url + "/")
-    assert outcomes_by_path(crawl) == {"/": "created", "/hidden": "robots", "/below": "created"}
+    assert list_outcomes(crawl) == {"/": "created", "/hidden": "robots", "/below": "created"}
 
 
 @pytest.mark.requirement("002.crawler.sitemaps")
@@ -137,7 +137,7 @@ async def test_pages_that_nothing_links_to_are_found_in_sitemaps(site: WebSite, 
     site.pages["/two.xml.gz"] = SiteReply(packed, content_type="application/gzip")
     crawl = await run_crawl(local, site.url + "/docs/")
     assert crawl.counts.crawled == 4
-    pages = [path for path in site.requested_paths() if "xml" not in path]
+    pages = [path for path in site.list_requested_paths() if "xml" not in path]
     assert pages == ["/docs/", "/docs/a", "/docs/b", "/elsewhere"], "pages below the start page come first"
 
 
@@ -150,10 +150,10 @@ async def test_pages_in_llms_txt_are_crawled_unless_their_html_twin_is(site: Web
     )
     site.pages["/more.md"] = SiteReply("# More\n\nMore about tea and kettles.", content_type="text/markdown")
     crawl = await run_crawl(local, site.url + "/")
-    assert outcomes_by_path(crawl) == {
+    assert list_outcomes(crawl) == {
         "/": "created", "/guide.html": "created", "/guide.html.md": "duplicate", "/more.md": "created"
     }  # fmt: skip
-    assert "/guide.html.md" not in site.requested_paths()
+    assert "/guide.html.md" not in site.list_requested_paths()
 
 
 @pytest.mark.requirement("002.crawler.files")

@@ -14,7 +14,7 @@ from knowledge.engine.crawl.options import CrawlOptions
 from knowledge.engine.fetch.client import FetchTimeouts
 from knowledge.engine.local import LocalEngine
 from knowledge.model import JobStatus
-from tests.support.crawls import find_page, outcomes_by_path, run_crawl
+from tests.support.crawls import find_page, list_outcomes, run_crawl
 from tests.support.web_site import ReceivedRequest, SiteReply, WebSite, make_page, serve_site
 
 
@@ -31,7 +31,7 @@ async def test_a_redirected_page_is_ingested_once(site: WebSite, local: LocalEng
     site.pages["/old"] = redirect_to("/new", 301)
     site.put_page("/new")
     crawl = await run_crawl(local, site.url + "/")
-    assert outcomes_by_path(crawl) == {"/": "created", "/old": "duplicate", "/new": "created"}
+    assert list_outcomes(crawl) == {"/": "created", "/old": "duplicate", "/new": "created"}
 
 
 async def test_the_start_page_may_redirect(site: WebSite, local: LocalEngine) -> None:
@@ -39,7 +39,7 @@ async def test_the_start_page_may_redirect(site: WebSite, local: LocalEngine) ->
     site.put_page("/en/latest/", "/en/latest/more")
     site.put_page("/en/latest/more")
     crawl = await run_crawl(local, site.url + "/")
-    assert outcomes_by_path(crawl) == {"/": "redirected", "/en/latest/": "created", "/en/latest/more": "created"}
+    assert list_outcomes(crawl) == {"/": "redirected", "/en/latest/": "created", "/en/latest/more": "created"}
 
 
 async def test_a_start_page_that_redirects_to_another_host_makes_it_the_site(site: WebSite, local: LocalEngine) -> None:
@@ -48,8 +48,8 @@ async def test_a_start_page_that_redirects_to_another_host_makes_it_the_site(sit
         other.put_page("/home", "/more", site.url + "/back")
         other.put_page("/more")
         crawl = await run_crawl(local, site.url + "/")
-        assert outcomes_by_path(crawl)["/more"] == "created"
-        assert outcomes_by_path(crawl)["/back"] == "off-site"
+        assert list_outcomes(crawl)["/more"] == "created"
+        assert list_outcomes(crawl)["/back"] == "off-site"
 
 
 async def test_other_pages_may_not_redirect_off_the_site(site: WebSite, local: LocalEngine) -> None:
@@ -101,7 +101,7 @@ async def test_a_redirect_to_a_private_address_is_not_followed(site: WebSite, lo
 async def test_a_redirect_to_an_unsupported_url_is_not_followed(site: WebSite, local: LocalEngine, target: str) -> None:
     site.pages["/"] = redirect_to(target)
     crawl = await run_crawl(local, site.url + "/")
-    assert outcomes_by_path(crawl) == {"/": "unreachable"}
+    assert list_outcomes(crawl) == {"/": "unreachable"}
 
 
 async def test_a_host_name_that_resolves_to_a_private_address_is_refused(site: WebSite, local: LocalEngine) -> None:
@@ -122,7 +122,7 @@ async def test_robots_rules_for_our_user_agent_come_first(site: WebSite, local: 
     for path in ("/a", "/b/x", "/b/open"):
         site.put_page(path)
     crawl = await run_crawl(local, site.url + "/")
-    assert outcomes_by_path(crawl) == {"/": "created", "/a": "created", "/b/x": "robots", "/b/open": "created"}
+    assert list_outcomes(crawl) == {"/": "created", "/a": "created", "/b/x": "robots", "/b/open": "created"}
 
 
 async def test_a_start_page_forbidden_by_robots_txt_fails_the_crawl(site: WebSite, local: LocalEngine) -> None:
@@ -132,14 +132,14 @@ async def test_a_start_page_forbidden_by_robots_txt_fails_the_crawl(site: WebSit
     assert crawl.job.status is JobStatus.FAILED
     assert crawl.job.error is not None
     assert "robots" in crawl.job.error.message
-    assert site.requested_paths() == []
+    assert site.list_requested_paths() == []
 
 
 async def test_an_unreadable_robots_txt_forbids_everything(site: WebSite, local: LocalEngine) -> None:
     site.pages["/robots.txt"] = SiteReply("", 503)
     site.put_page("/")
     crawl = await run_crawl(local, site.url + "/")
-    assert outcomes_by_path(crawl) == {"/": "robots"}
+    assert list_outcomes(crawl) == {"/": "robots"}
     assert "503" in find_page(crawl, "/").detail
 
 
@@ -150,7 +150,7 @@ async def test_an_invalid_sitemap_url_in_robots_txt_is_ignored(site: WebSite, lo
     site.put_page("/")
     site.put_page("/a")
     crawl = await run_crawl(local, site.url + "/")
-    assert outcomes_by_path(crawl) == {"/": "created", "/a": "created"}
+    assert list_outcomes(crawl) == {"/": "created", "/a": "created"}
 
 
 async def test_a_redirect_does_not_bypass_robots_txt(site: WebSite, local: LocalEngine) -> None:
@@ -159,8 +159,8 @@ async def test_a_redirect_does_not_bypass_robots_txt(site: WebSite, local: Local
     site.pages["/moved"] = redirect_to("/secret")
     site.put_page("/secret")
     crawl = await run_crawl(local, site.url + "/")
-    assert "/secret" not in site.requested_paths()
-    assert "robots" in outcomes_by_path(crawl).values()
+    assert "/secret" not in site.list_requested_paths()
+    assert "robots" in list_outcomes(crawl).values()
 
 
 @pytest.mark.requirement("002.crawler.delay")
@@ -187,8 +187,8 @@ async def test_a_busy_site_is_retried_as_its_retry_after_says(site: WebSite, loc
     answers = [SiteReply("", status, {"Retry-After": "0"}), SiteReply("", status), SiteReply(make_page("Here at last"))]
     site.pages["/"] = lambda _: answers.pop(0)
     crawl = await run_crawl(local, site.url + "/", recursive=False)
-    assert outcomes_by_path(crawl) == {"/": "created"}
-    assert site.requested_paths() == ["/", "/", "/"]
+    assert list_outcomes(crawl) == {"/": "created"}
+    assert site.list_requested_paths() == ["/", "/", "/"]
 
 
 async def test_a_page_that_stays_busy_fails_with_its_status(site: WebSite, local: LocalEngine) -> None:
@@ -204,7 +204,7 @@ async def test_a_retry_after_of_an_hour_is_not_waited_for(site: WebSite, local: 
     site.pages["/"] = SiteReply("", 429, {"Retry-After": "3600"})
     crawl = await run_crawl(local, site.url + "/", recursive=False)
     assert find_page(crawl, "/").http_status == 429
-    assert site.requested_paths() == ["/"]
+    assert site.list_requested_paths() == ["/"]
 
 
 @pytest.mark.requirement("002.crawler.empty")
@@ -213,7 +213,7 @@ async def test_an_empty_page_fails_with_that_reason(site: WebSite, local: LocalE
     site.pages["/empty"] = SiteReply("")
     site.pages["/blank"] = SiteReply("<html><body><main></main></body></html>")
     crawl = await run_crawl(local, site.url + "/")
-    assert {outcomes_by_path(crawl)["/empty"], outcomes_by_path(crawl)["/blank"]} <= {
+    assert {list_outcomes(crawl)["/empty"], list_outcomes(crawl)["/blank"]} <= {
         "empty after extraction",
         "duplicate",
     }
@@ -235,13 +235,13 @@ async def test_a_javascript_page_needs_a_browser(site: WebSite, local: LocalEngi
         '<html><title>App</title><body><div id="root"></div><script src="/a.js"></script></body>'
     )
     crawl = await run_crawl(local, site.url + "/")
-    assert outcomes_by_path(crawl) == {"/": "needs a browser"}
+    assert list_outcomes(crawl) == {"/": "needs a browser"}
     assert "KNOWLEDGE_CRAWL_BROWSER" in find_page(crawl, "/").detail
 
 
 async def test_an_unknown_host_fails_with_its_name(local: LocalEngine) -> None:
     crawl = await run_crawl(local, "http://nowhere.invalid/")
-    assert outcomes_by_path(crawl) == {"/": "unreachable"}
+    assert list_outcomes(crawl) == {"/": "unreachable"}
     assert crawl.job.error is not None
     assert "nowhere.invalid" in crawl.job.error.message
 
@@ -258,7 +258,7 @@ class TestLimits:
         bomb = gzip.compress(b"<p>" + b"tea " * 1_000_000)
         site.pages["/bomb"] = SiteReply(bomb, headers={"Content-Encoding": "gzip"})
         crawl = await run_crawl(local, site.url + "/")
-        assert outcomes_by_path(crawl) == {"/": "created", "/large": "too large", "/bomb": "too large"}
+        assert list_outcomes(crawl) == {"/": "created", "/large": "too large", "/bomb": "too large"}
 
     @pytest.mark.requirement("002.crawler.enough")
     async def test_a_crawl_ends_at_its_total_size_limit(self, site: WebSite, local: LocalEngine) -> None:

@@ -24,7 +24,7 @@ from knowledge.errors import (
     WrongPassword,
 )
 from knowledge.model import Caller, CallerKind, NewNote, now
-from tests.support.accounts import PASSWORD, engine_for_key, log_in, register
+from tests.support.accounts import PASSWORD, get_engine_for_key, log_in, register
 from tests.support.engines import add_note, search_ids
 
 
@@ -145,7 +145,7 @@ async def test_the_secret_of_a_key_is_not_stored(engine: Engine, local: LocalEng
 async def test_a_revoked_key_is_refused_at_once(engine: Engine) -> None:
     ada = await register(engine, "ada")
     issued = await ada.accounts.create_key("laptop")
-    laptop = await engine_for_key(engine, issued.secret)
+    laptop = await get_engine_for_key(engine, issued.secret)
     await add_note(laptop, "tea in the kitchen")
     await ada.accounts.revoke_key(issued.key.id)
     assert await engine.accounts.find_by_key(issued.secret) is None
@@ -157,7 +157,7 @@ async def test_a_revoked_key_is_refused_at_once(engine: Engine) -> None:
 async def test_an_expired_key_raises_expired_key(engine: Engine, local: LocalEngine) -> None:
     ada = await register(engine, "ada")
     issued = await ada.accounts.create_key("short", now() + timedelta(hours=1))
-    short = await engine_for_key(engine, issued.secret)
+    short = await get_engine_for_key(engine, issued.secret)
     expire(local, issued.key.id)
     with pytest.raises(ExpiredKey):
         await engine.accounts.find_by_key(issued.secret)
@@ -221,7 +221,7 @@ async def test_a_password_change_revokes_only_login_keys(engine: Engine) -> None
     await engine.accounts.register("ada", PASSWORD)
     await engine.accounts.register("bob", PASSWORD)
     logins = [(await engine.accounts.login("ada", PASSWORD)).secret for _ in range(2)]
-    ada = await engine_for_key(engine, logins[0])
+    ada = await get_engine_for_key(engine, logins[0])
     by_hand = [
         (await ada.accounts.create_key("login")).secret,
         (await engine.accounts.issue_key("ada", "shell")).secret,
@@ -252,7 +252,7 @@ async def test_a_login_key_expires_after_the_configured_days(local: LocalEngine)
 async def test_an_account_keeps_the_newest_twenty_login_keys(engine: Engine) -> None:
     await engine.accounts.register("ada", PASSWORD)
     first = await engine.accounts.login("ada", PASSWORD)
-    ada = await engine_for_key(engine, first.secret)
+    ada = await get_engine_for_key(engine, first.secret)
     laptop = await ada.accounts.create_key("laptop")
     await engine.accounts.register("bob", PASSWORD)
     bobs = (await engine.accounts.login("bob", PASSWORD)).secret
@@ -262,7 +262,7 @@ async def test_an_account_keeps_the_newest_twenty_login_keys(engine: Engine) -> 
     assert await engine.accounts.find_by_key(first.secret) is None, "the oldest is revoked"
     for key in (laptop.secret, bobs, *later):
         assert await engine.accounts.find_by_key(key) is not None
-    assert len(await (await engine_for_key(engine, later[-1])).accounts.list_keys()) == 21
+    assert len(await (await get_engine_for_key(engine, later[-1])).accounts.list_keys()) == 21
 
 
 async def test_a_login_during_a_password_change_gets_no_key(local: LocalEngine) -> None:
@@ -303,7 +303,7 @@ async def test_an_account_without_a_password_works_with_its_keys_only(engine: En
     for password in ("", "None", PASSWORD):
         with pytest.raises(WrongPassword):
             await engine.accounts.login("robot", password)
-    robot = await engine_for_key(engine, (await engine.accounts.issue_key("robot", "nightly")).secret)
+    robot = await get_engine_for_key(engine, (await engine.accounts.issue_key("robot", "nightly")).secret)
     assert (await robot.accounts.me()).username == "robot"
 
 

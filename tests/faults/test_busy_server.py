@@ -80,12 +80,12 @@ def test_a_robots_txt_of_many_rules_does_not_stop_the_server(server: ServerProce
 @on_linux
 def test_the_directory_of_an_archive_is_counted_outside_the_server(server: ServerProcess) -> None:
     server.reset_peak()
-    before = server.resident_bytes()
+    before = server.read_resident_bytes()
     with HealthProbe(server.url) as probe:
         refused = server.add_file("many.zip", make_archive(300_000))
     assert (refused.status_code, refused.json()["error"]["message"]) == (422, "The archive holds more than 20000 files")
     assert probe.failures == []
-    assert server.peak_bytes() - before < 50 << 20
+    assert server.read_peak_bytes() - before < 50 << 20
 
 
 @on_linux
@@ -109,9 +109,9 @@ def test_a_web_page_of_very_many_links_takes_little_memory_of_the_server(server:
 def test_a_very_large_file_takes_little_memory_of_the_server(tmp_path: Path, filename: str) -> None:
     with run_server_process(tmp_path, preexec=None, **CRAWL_SETTINGS) as server:
         warm_up(server)
-        before, samples = server.anonymous_bytes(), [0]
+        before, samples = server.read_anonymous_bytes(), [0]
         accepted = server.add_file(filename, HOSTILE_FILES[filename](50))
-        with HealthProbe(server.url, lambda: samples.append(server.anonymous_bytes())) as probe:
+        with HealthProbe(server.url, lambda: samples.append(server.read_anonymous_bytes())) as probe:
             server.wait_for_outcome(accepted)
         assert probe.failures == []
         assert max(samples) - before < MAX_MEMORY_BYTES
@@ -121,11 +121,11 @@ def measure_memory(server: ServerProcess, work: Callable[[], object]) -> int:
     """Return the peak of the server's memory during the work, in bytes above its memory before; /health answers."""
     warm_up(server)
     server.reset_peak()
-    before = server.resident_bytes()
+    before = server.read_resident_bytes()
     with HealthProbe(server.url) as probe:
         work()
     assert probe.failures == []
-    return server.peak_bytes() - before
+    return server.read_peak_bytes() - before
 
 
 def warm_up(server: ServerProcess) -> None:

@@ -20,14 +20,14 @@ from knowledge.errors import Damaged, KnowledgeError, StorageFailed
 from knowledge.model import Content, Document, DocumentFilter, NewFile, Query
 from knowledge.testing import SharedParsers, make_test_engine
 from tests.support.engines import add_file, add_note, search_ids, wait_until_done
-from tests.support.mounts import READ_ONLY_MOUNT, SMALL_MOUNT, can_mount, mount_command
+from tests.support.mounts import READ_ONLY_MOUNT, SMALL_MOUNT, can_mount, make_mount_command
 
 FULL_DISK = Path(__file__).with_name("full_disk.py")
 
 
 @pytest.mark.skipif(not can_mount(), reason="cannot mount a small disk")
 def test_a_full_disk_is_reported_and_nothing_that_was_accepted_is_lost(tmp_path: Path) -> None:
-    command = mount_command(SMALL_MOUNT, str(tmp_path), sys.executable, str(FULL_DISK))
+    command = make_mount_command(SMALL_MOUNT, str(tmp_path), sys.executable, str(FULL_DISK))
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr[-3000:]
     assert "The disk of the data folder is full" in ended.stdout and "Free space on the disk" in ended.stdout
@@ -255,7 +255,7 @@ async def wait_until_idle(engine: LocalEngine) -> None:
 def test_a_read_only_disk_is_reported_in_one_line(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
-    command = mount_command(READ_ONLY_MOUNT, str(data), sys.executable, "-m", "knowledge")
+    command = make_mount_command(READ_ONLY_MOUNT, str(data), sys.executable, "-m", "knowledge")
     for words in (["status"], ["search", "tea"], ["add", __file__]):
         ended = subprocess.run([*command, *words, "--data", str(data)], capture_output=True, text=True, check=False)
         assert ended.returncode == 1 and ended.stdout == "", ended

@@ -87,7 +87,7 @@ class DriverLog:
             self.acknowledged[key] = version
             self.attempted.pop(key, None)
 
-    def possible_versions(self, key: int) -> set[int]:
+    def list_possible_versions(self, key: int) -> set[int]:
         """Return the versions that may be stored: the last one acknowledged, or the one in progress."""
         states = {self.acknowledged.get(key, 0)}
         if key in self.attempted:
@@ -161,8 +161,8 @@ async def check_engine(engine: LocalEngine, heard: DriverLog, story: str) -> Non
     assert not failed, f"{story}: an interrupted job was failed: {failed}"
     for key in range(4):
         version = await find_version(engine, key)
-        assert version in heard.possible_versions(key), (
-            f"{story}: key {key} is at {version}, not {heard.possible_versions(key)}"
+        assert version in heard.list_possible_versions(key), (
+            f"{story}: key {key} is at {version}, not {heard.list_possible_versions(key)}"
         )
         heard.acknowledged[key] = version
     for key, version in heard.tried:
@@ -253,7 +253,7 @@ def drain_until_killed(data: Path, failpoint: str) -> bool:
 
 
 async def interrupt_jobs_repeatedly(data: Path, parsers: SharedParsers, seed: int) -> int:
-    """Kill the process of harmless jobs once less often than fails them, and return the number of kills."""
+    """Kill the process of some jobs, once less than the limit that fails a job, and return the number of kills."""
     rng, engine = random.Random(seed), make_test_engine(Settings(data=data, workers=2), parsers=parsers)
     for number in range(3):  # this engine is not started: the killed processes run the jobs
         content = Content.from_bytes(f"number {number}\n\n{LONG_TEXT}".encode())

@@ -35,18 +35,18 @@ def make_follower(data: Path) -> LeaderElection:
     """Return an election that fails the test if it becomes the leader."""
 
     @asynccontextmanager
-    async def never() -> AsyncIterator[EngineHost]:
+    async def refuse_to_lead() -> AsyncIterator[EngineHost]:
         raise AssertionError("this process should have found the other one")
         yield  # pragma: no cover
 
-    return LeaderElection(data, never)
+    return LeaderElection(data, refuse_to_lead)
 
 
 def make_election(data: Path, opened: list[LocalEngine]) -> LeaderElection:
     """Return an election whose leader runs in this process and serves no others; `opened` collects its engines."""
 
     @asynccontextmanager
-    async def become() -> AsyncIterator[EngineHost]:
+    async def lead() -> AsyncIterator[EngineHost]:
         from knowledge.config import Settings
         from knowledge.testing import make_test_engine
 
@@ -58,7 +58,7 @@ def make_election(data: Path, opened: list[LocalEngine]) -> LeaderElection:
         finally:
             await asyncio.to_thread(engine.close)
 
-    return LeaderElection(data, become)
+    return LeaderElection(data, lead)
 
 
 @asynccontextmanager
@@ -178,13 +178,13 @@ async def test_a_port_that_another_program_uses_now_is_not_taken_for_the_engine(
     """The leader died, its pid and port were reused, and the next leader has not written its engine file yet."""
     data = tmp_path / "data"
 
-    async def page(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def serve_page(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 4\r\n\r\nhome")
         await writer.drain()
         writer.close()
 
-    async with await asyncio.start_server(page, "127.0.0.1", 0) as stranger:
+    async with await asyncio.start_server(serve_page, "127.0.0.1", 0) as stranger:
         port = stranger.sockets[0].getsockname()[1]
         data.mkdir()
         (data / engine_file.ENGINE_FILE_NAME).write_text(

@@ -91,7 +91,7 @@ async def score_unrelated_questions(engine: Engine) -> dict[str, float]:
 def measure_quality(data: Path) -> MeasuredQuality:
     """Answer every question in every mode with the whole engine and its default model."""
 
-    async def work() -> MeasuredQuality:
+    async def measure() -> MeasuredQuality:
         await add_pages(engine)
         return MeasuredQuality(
             {mode: await judge_questions(engine, mode) for mode in MODES}, await score_unrelated_questions(engine)
@@ -100,7 +100,7 @@ def measure_quality(data: Path) -> MeasuredQuality:
     engine = open_engine(Settings(data=data, embedding="default"))
     engine.start()
     try:
-        return asyncio.run(work())
+        return asyncio.run(measure())
     finally:
         engine.close()
 
@@ -109,7 +109,7 @@ def average_ndcg(judged: Sequence[QuestionOutcome]) -> float:
     return average_measures([outcome.measures for outcome in judged]).ndcg
 
 
-def share_relevant(judged: Sequence[QuestionOutcome]) -> float:
+def compute_relevant_share(judged: Sequence[QuestionOutcome]) -> float:
     """Return the share of the questions whose best hit is relevant."""
     hits = [outcome.top_hit for outcome in judged]
     return mean([float(hit is not None and hit.score >= RELEVANT_SCORE) for hit in hits])
@@ -118,7 +118,7 @@ def share_relevant(judged: Sequence[QuestionOutcome]) -> float:
 def write_baseline(outcomes: Mapping[SearchMode, Sequence[QuestionOutcome]]) -> None:
     baseline = {
         "ndcg": {mode.value: round(average_ndcg(judged), 4) for mode, judged in outcomes.items()},
-        "relevant": {mode.value: round(share_relevant(judged), 4) for mode, judged in outcomes.items()},
+        "relevant": {mode.value: round(compute_relevant_share(judged), 4) for mode, judged in outcomes.items()},
         "ranks": {outcome.question.text: outcome.rank for outcome in outcomes[SearchMode.HYBRID]},
     }
     BASELINE.write_text(json.dumps(baseline, ensure_ascii=False, indent=1) + "\n", "utf-8")

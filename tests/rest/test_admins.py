@@ -14,7 +14,7 @@ from knowledge.engine.local import LocalEngine
 from knowledge.errors import AdminRequired, Forbidden
 from knowledge.model import Original
 from knowledge.surfaces.http.app import make_http_app
-from tests.support.accounts import ADMIN, PASSWORD, create_corpus, engine_for_key, log_in, register
+from tests.support.accounts import ADMIN, PASSWORD, create_corpus, get_engine_for_key, log_in, register
 from tests.support.engines import add_note, search_ids
 
 SPELLINGS = (ADMIN, ADMIN.upper(), ADMIN.title())
@@ -83,7 +83,7 @@ async def test_backup_keys_for_others_and_another_model_are_the_operators(engine
             with pytest.raises(AdminRequired, match="Only the operator of this server"):
                 await verb
     assert [key.name for key in await ada.accounts.list_keys()] == ["login"]
-    assert await engine_for_key(engine, (await engine.accounts.issue_key("ada", "shell")).secret)
+    assert await get_engine_for_key(engine, (await engine.accounts.issue_key("ada", "shell")).secret)
     assert await size(await engine.backup()) > 0
 
 

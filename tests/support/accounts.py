@@ -20,10 +20,10 @@ async def register(engine: Engine, username: str) -> Engine:
 
 
 async def log_in(engine: Engine, username: str) -> Engine:
-    return await engine_for_key(engine, (await engine.accounts.login(username, PASSWORD)).secret)
+    return await get_engine_for_key(engine, (await engine.accounts.login(username, PASSWORD)).secret)
 
 
-async def engine_for_key(engine: Engine, key: str) -> Engine:
+async def get_engine_for_key(engine: Engine, key: str) -> Engine:
     caller = await engine.accounts.find_by_key(key)
     assert caller is not None
     return engine.as_caller(caller)

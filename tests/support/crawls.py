@@ -25,7 +25,7 @@ async def run_crawl(
     return await engine.crawl_report(job.id)
 
 
-def outcomes_by_path(crawl: Crawl) -> dict[str, str]:
+def list_outcomes(crawl: Crawl) -> dict[str, str]:
     """Return the reason of each path, or its outcome if it has no reason."""
     return {get_path(page): str(page.reason or page.outcome) for page in crawl.pages}
 

@@ -19,6 +19,6 @@ def can_mount() -> bool:
     return subprocess.run([unshare, "-Urm", "true"], capture_output=True, check=False).returncode == 0
 
 
-def mount_command(mount: str, *words: str) -> list[str]:
+def make_mount_command(mount: str, *words: str) -> list[str]:
     """Return a command that mounts a file system and then runs the words."""
     return ["unshare", "-Urm", "sh", "-c", mount, "sh", *words]

@@ -72,14 +72,14 @@ class ServerProcess:
         report: dict[str, Any] = self.http.get(f"/crawls/{job}").json()
         return report
 
-    def resident_bytes(self) -> int:
+    def read_resident_bytes(self) -> int:
         return self._read_memory("VmRSS")
 
-    def anonymous_bytes(self) -> int:
+    def read_anonymous_bytes(self) -> int:
         """Return the memory without mapped files such as the database, which the kernel can reclaim."""
         return self._read_memory("RssAnon")
 
-    def peak_bytes(self) -> int:
+    def read_peak_bytes(self) -> int:
         """Return the peak of the resident memory since `reset_peak`."""
         return self._read_memory("VmHWM")
 

@@ -104,7 +104,7 @@ def write_word_table_onnx(path: Path, *, summed_up: bool = False, extra_input: s
     path.write_bytes(model.SerializeToString())
 
 
-def token_vectors(text: str, offset: int = 0) -> Floats:
+def compute_token_vectors(text: str, offset: int = 0) -> Floats:
     """Compute the last hidden state with numpy, from the definition of BERT."""
     tensors = make_weights()
     ids = make_tokenizer().encode(text).ids

@@ -79,7 +79,7 @@ class WebSite:
     def put_page(self, path: str, *links: str, **facts: str) -> None:
         self.pages[path] = SiteReply(make_page(facts.pop("title", f"Page {path}"), *links, **facts))
 
-    def requested_paths(self) -> list[str]:
+    def list_requested_paths(self) -> list[str]:
         """Return the requested paths without robots.txt, sitemap.xml and llms.txt."""
         crawler_files = ("/robots.txt", "/sitemap.xml", "/llms.txt")
         return [received.path for received in self.requests if received.path not in crawler_files]

@@ -26,7 +26,7 @@ class TenantClient:
     ) -> httpx.Response:
         """Send a request and check that the response has no hidden secret except those in the request or in `known`."""
         sent = path + json.dumps(body)
-        hidden = self.model.hidden_secrets(self.name)
+        hidden = self.model.list_hidden_secrets(self.name)
         response = await self.http.request(method, path, json=body, headers={"X-API-Key": self.key})
         leaked = (set(SECRET.findall(response.text)) & hidden) - set(SECRET.findall(sent)) - known
         assert not leaked, f"{self.name} received {leaked} from {method} {path}: {response.text[:500]}"

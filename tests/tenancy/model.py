@@ -54,7 +54,7 @@ class TenancyModel:
     def list_readable(self, user: str) -> list[CollectionModel]:
         return [collection for collection in self.collections.values() if collection.is_readable(user)]
 
-    def hidden_secrets(self, user: str) -> set[str]:
+    def list_hidden_secrets(self, user: str) -> set[str]:
         """Return every secret that this user must not receive."""
         closed = (collection.secrets for collection in self.collections.values() if not collection.is_readable(user))
         return self.deleted_secrets.union(*closed)

@@ -30,7 +30,7 @@ def write_weights(folder: Path, prefix: str = "", kind: type = np.float32) -> Pa
 def test_safetensors_give_the_vectors_of_the_model_s_definition(tmp_path: Path, pooling: str, sum_up: object) -> None:
     assert callable(sum_up)
     model = FolderEmbedder(write_weights(tiny_model.write_model_folder(tmp_path / "tiny", pooling=pooling)), threads=2)
-    expected = np.array([tiny_model.normalize_vector(sum_up(tiny_model.token_vectors(text))) for text in TEXTS])
+    expected = np.array([tiny_model.normalize_vector(sum_up(tiny_model.compute_token_vectors(text))) for text in TEXTS])
     assert np.allclose(model.embed(TEXTS), expected, atol=1e-5)
     assert np.allclose(np.vstack([model.embed_question(text) for text in TEXTS]), expected, atol=1e-5)
     assert (model.name, model.dimension) == ("tiny", tiny_model.HIDDEN_SIZE)
@@ -40,14 +40,14 @@ def test_roberta_positions_start_after_the_padding_token(tmp_path: Path) -> None
     folder = write_weights(
         tiny_model.write_model_folder(tmp_path / "tiny", pooling="cls_token", offset=2), prefix="roberta."
     )
-    expected = tiny_model.normalize_vector(tiny_model.token_vectors("tea at noon", offset=2)[0])
+    expected = tiny_model.normalize_vector(tiny_model.compute_token_vectors("tea at noon", offset=2)[0])
     assert np.allclose(FolderEmbedder(folder).embed(["tea at noon"])[0], expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", [np.float16, ml_dtypes.bfloat16])
 def test_half_precision_weights_are_read(tmp_path: Path, kind: type) -> None:
     model = FolderEmbedder(write_weights(tiny_model.write_model_folder(tmp_path / "tiny"), kind=kind))
-    expected = tiny_model.normalize_vector(tiny_model.token_vectors("tea").mean(0))
+    expected = tiny_model.normalize_vector(tiny_model.compute_token_vectors("tea").mean(0))
     assert float(model.embed(["tea"])[0] @ expected) > 0.999
 
 
