@@ -1,4 +1,4 @@
-"""Every requirement has a test that names it, and every name in a test is a requirement."""
+"""Every requirement is named by a test, and tests name no other requirements."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from knowledge.toolsets import make_registry
 HERE = Path(__file__).parent
 
 
-def requirements() -> set[str]:
+def read_requirements() -> set[str]:
     with (HERE / "requirements.toml").open("rb") as file:
         listed = tomllib.load(file)
-    return {f"{contract}.{name}" for contract, table in listed.items() for name in flat(table)}
+    return {f"{contract}.{name}" for contract, table in listed.items() for name in list_names(table)}
 
 
-def flat(table: dict[str, object], prefix: str = "") -> Iterator[str]:
+def list_names(table: dict[str, object], prefix: str = "") -> Iterator[str]:
     for key, value in table.items():
         if isinstance(value, dict):
-            yield from flat(value, f"{prefix}{key}.")
+            yield from list_names(value, f"{prefix}{key}.")
         else:
             assert isinstance(value, str) and value.endswith("."), f"{prefix}{key} is not a sentence"
             yield f"{prefix}{key}"
 
 
-def named() -> set[str]:
-    """The requirements in the marks of the tests."""
+def find_marked_requirements() -> set[str]:
+    """Return the requirements that the marks of tests name."""
     return {
         argument.value
         for path in HERE.parent.rglob("test_*.py")
@@ -41,12 +41,12 @@ def named() -> set[str]:
     }
 
 
-def test_every_requirement_is_shown_by_a_test() -> None:
-    assert sorted(requirements() - named()) == []
+def test_every_requirement_has_a_test() -> None:
+    assert sorted(read_requirements() - find_marked_requirements()) == []
 
 
-def test_no_test_names_a_requirement_that_is_not_written_down() -> None:
-    assert sorted(named() - requirements()) == []
+def test_no_test_names_an_unknown_requirement() -> None:
+    assert sorted(find_marked_requirements() - read_requirements()) == []
 
 
 @pytest.mark.parametrize("toolset", ["knowledge", "manager"])

@@ -65,7 +65,7 @@ async def test_a_removed_document_is_created_again(site: WebSite, local: LocalEn
     assert list_outcomes(second) == {"/": "created"}
 
 
-@pytest.mark.requirement("002.crawler.gone")
+@pytest.mark.requirement("002.crawler.deleted")
 async def test_a_missing_page_keeps_its_document_until_the_second_crawl(site: WebSite, local: LocalEngine) -> None:
     site.put_page("/", "/a", "/b")
     site.put_page("/a")

@@ -61,7 +61,7 @@ async def test_other_pages_may_not_redirect_off_the_site(site: WebSite, local: L
         assert other.requests == []
 
 
-@pytest.mark.requirement("002.crawler.circles")
+@pytest.mark.requirement("002.crawler.redirect_loop")
 async def test_a_redirect_loop_fails_with_that_reason(site: WebSite, local: LocalEngine) -> None:
     site.pages["/"] = redirect_to("/b")
     site.pages["/b"] = redirect_to("/")
@@ -181,7 +181,7 @@ async def test_the_crawl_delay_of_robots_txt_is_kept(site: WebSite, local: Local
 # -- busy and broken ----------------------------------------------------------------------------
 
 
-@pytest.mark.requirement("002.crawler.busy")
+@pytest.mark.requirement("002.crawler.retry")
 @pytest.mark.parametrize("status", [429, 503, 500])
 async def test_a_busy_site_is_retried_as_its_retry_after_says(site: WebSite, local: LocalEngine, status: int) -> None:
     answers = [SiteReply("", status, {"Retry-After": "0"}), SiteReply("", status), SiteReply(make_page("Here at last"))]
@@ -260,7 +260,7 @@ class TestLimits:
         crawl = await run_crawl(local, site.url + "/")
         assert list_outcomes(crawl) == {"/": "created", "/large": "too large", "/bomb": "too large"}
 
-    @pytest.mark.requirement("002.crawler.enough")
+    @pytest.mark.requirement("002.crawler.total_size")
     async def test_a_crawl_ends_at_its_total_size_limit(self, site: WebSite, local: LocalEngine) -> None:
         site.put_page("/", *(f"/{number}" for number in range(9)))
         for number in range(9):

@@ -89,7 +89,7 @@ async def test_without_an_engine_url_the_tools_run_on_the_embedded_engine(tmp_pa
             assert note["job_id"] in [job["id"] for job in (await tools.call("kb_jobs"))["jobs"]]
 
 
-@pytest.mark.requirement("004.serve.light")
+@pytest.mark.requirement("004.serve.imports")
 def test_a_process_with_a_remote_engine_imports_no_engine_libraries(tmp_path: Path) -> None:
     script = """
 import asyncio, sys

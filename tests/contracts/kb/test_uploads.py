@@ -87,7 +87,7 @@ async def test_parts_may_come_in_any_order_and_be_repeated(agent: Agent) -> None
     assert b"".join([piece async for piece in original.pieces]) == content
 
 
-@pytest.mark.requirement("004.upload.again")
+@pytest.mark.requirement("004.upload.finish_twice")
 async def test_finishing_twice_creates_one_document(agent: Agent, proxy: RecordingProxy) -> None:
     upload = await agent.upload_parts("twice.txt", b"Finished twice", collection="twice")
     first = await agent.call("kb_upload_finish", upload_id=upload)
@@ -137,7 +137,7 @@ async def test_a_part_beyond_the_total_size_is_refused(agent: Agent) -> None:
     assert replaced["received_bytes"] == 10
 
 
-@pytest.mark.requirement("004.upload.holes")
+@pytest.mark.requirement("004.upload.missing_parts")
 async def test_missing_parts_are_named_and_can_be_sent_later(agent: Agent) -> None:
     upload = await start_upload(agent, 9, collection="holes")
     for index, piece in ((1, b"two"), (4, b"end")):

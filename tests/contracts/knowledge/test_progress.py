@@ -234,7 +234,7 @@ async def wait_for_started_job(product: Product) -> UUID:
             await asyncio.sleep(0)
 
 
-@pytest.mark.requirement("000.cancel.hang_up")
+@pytest.mark.requirement("000.cancel.disconnect")
 @pytest.mark.parametrize("way", ["modern", "legacy", "plain", "websocket"])
 async def test_a_client_that_disconnects_cancels_its_synchronous_add(
     way: str, product: Product, files_folder: Path
@@ -264,7 +264,7 @@ async def test_a_client_that_disconnects_cancels_its_synchronous_add(
         await check_nothing_left(there, product)
 
 
-@pytest.mark.requirement("000.cancel.hang_up")
+@pytest.mark.requirement("000.cancel.disconnect")
 async def test_the_end_of_stdin_cancels_a_synchronous_add(files_folder: Path, tmp_path: Path) -> None:
     given = {"KNOWLEDGE_FILES": str(files_folder), "KNOWLEDGE_TOOLSETS": "knowledge,kb", "KNOWLEDGE_EMBEDDING": "none"}
     process = StdioTransport(tmp_path, **given)

@@ -124,7 +124,7 @@ FAULTS = [
 ]
 
 
-@pytest.mark.requirement("000.protocol.faults")
+@pytest.mark.requirement("000.protocol.errors")
 @pytest.mark.parametrize(("body", "code", "kind"), FAULTS)
 def test_a_protocol_error_has_code_type_and_details(body: bytes, code: int, kind: str, product: Product) -> None:
     answer = post(product, body).json()
@@ -135,7 +135,7 @@ def test_a_protocol_error_has_code_type_and_details(body: bytes, code: int, kind
     assert isinstance(answer["error"]["data"]["details"], dict)
 
 
-@pytest.mark.requirement("000.protocol.faults")
+@pytest.mark.requirement("000.protocol.errors")
 @pytest.mark.parametrize(("body", "code", "kind"), FAULTS)
 async def test_a_websocket_sends_the_same_protocol_errors_and_stays_open(
     body: bytes, code: int, kind: str, product: Product
@@ -149,7 +149,7 @@ async def test_a_websocket_sends_the_same_protocol_errors_and_stays_open(
         assert (await socket.rpc("ping"))["result"] == {}
 
 
-@pytest.mark.requirement("000.protocol.faults")
+@pytest.mark.requirement("000.protocol.errors")
 @pytest.mark.parametrize(("body", "code", "kind"), FAULTS)
 async def test_stdio_sends_the_same_protocol_errors_and_continues(
     body: bytes, code: int, kind: str, process: StdioTransport
@@ -159,14 +159,14 @@ async def test_stdio_sends_the_same_protocol_errors_and_continues(
     assert (await process.rpc("ping"))["result"] == {}
 
 
-@pytest.mark.requirement("000.protocol.faults")
+@pytest.mark.requirement("000.protocol.errors")
 async def test_an_id_that_cannot_be_encoded_does_not_stop_stdio(process: StdioTransport) -> None:
     half = r'{"jsonrpc": "1.0", "id": "\ud800", "method": "ping"}'
     assert (await asyncio.to_thread(process.write_and_read_error, half))["error"]["code"] == -32600
     assert (await process.rpc("ping"))["result"] == {}
 
 
-@pytest.mark.requirement("000.protocol.faults")
+@pytest.mark.requirement("000.protocol.errors")
 @pytest.mark.parametrize("session", [True, False])
 async def test_both_protocol_eras_have_the_same_error_types_and_details(session: bool, product: Product) -> None:
     from mcp import MCPError
@@ -179,7 +179,7 @@ async def test_both_protocol_eras_have_the_same_error_types_and_details(session:
     assert caught.value.error.data["details"]["tools"] == TOOLS
 
 
-@pytest.mark.requirement("000.protocol.faults")
+@pytest.mark.requirement("000.protocol.errors")
 def test_errors_of_the_sdk_also_have_type_and_details(product: Product) -> None:
     modern = {"mcp_protocol_version": "2026-07-28", "accept": "application/json, text/event-stream"}
     gone = {"mcp_session_id": "gone", "accept": "application/json, text/event-stream"}

@@ -132,7 +132,7 @@ async def test_a_date_range_is_utc_and_inclusive(client: Transport, files_folder
     assert await count(None, today - 2 * day) == 0
 
 
-@pytest.mark.requirement("000.search.filters_wrong")
+@pytest.mark.requirement("000.search.invalid_filters")
 @pytest.mark.parametrize(
     ("filters", "parameter"),
     [

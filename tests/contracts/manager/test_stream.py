@@ -250,7 +250,7 @@ async def test_results_are_sent_while_another_collection_is_still_searched(slow:
         assert [(await next_event(lines))["type"] for _ in range(3)] == ["result", "collection_complete", "done"]
 
 
-@pytest.mark.requirement("001.stream.heart_beat")
+@pytest.mark.requirement("001.stream.heartbeat")
 async def test_a_heartbeat_keeps_an_idle_stream_alive(
     slow: tuple[Gates, Person], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -266,7 +266,7 @@ async def test_a_heartbeat_keeps_an_idle_stream_alive(
             pass
 
 
-@pytest.mark.requirement("001.stream.leaves")
+@pytest.mark.requirement("001.stream.disconnect")
 async def test_a_client_that_disconnects_cancels_the_search(slow: tuple[Gates, Person]) -> None:
     gates, someone = slow
     numbers = [(await someone.engine.collection(name)).id for name in ("b", "c")]

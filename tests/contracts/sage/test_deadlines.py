@@ -83,7 +83,7 @@ async def test_each_level_returns_partial_results_at_its_deadline(tmp_path: Path
     assert "# Defaults" in fallbacks[3]["content"] and "# Core Principles" in fallbacks[3]["content"]
 
 
-@pytest.mark.requirement("003.time.shorter")
+@pytest.mark.requirement("003.time.caller_timeout")
 @pytest.mark.parametrize("timeout_ms", [1, 30, 150, 300])
 async def test_a_timeout_shorter_than_the_level_is_respected(tmp_path: Path, timeout_ms: int) -> None:
     sage = make_sage(SlowContentFolder(write_pages(tmp_path), FOREVER, walk_seconds=FOREVER))
@@ -137,7 +137,7 @@ async def test_remaining_reads_are_cancelled_at_the_deadline(tmp_path: Path) -> 
     assert len(disk.reads) < 5
 
 
-@pytest.mark.requirement("003.time.counted")
+@pytest.mark.requirement("003.time.counter")
 async def test_timeouts_are_logged_and_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     sage = make_sage(SlowContentFolder(write_pages(tmp_path), FOREVER))
     with caplog.at_level(logging.WARNING, "knowledge"):

@@ -46,7 +46,7 @@ PATHS = (
         ("engineer", "practices/engineering.md"),
     ],
 )
-@pytest.mark.requirement("003.names.loose")
+@pytest.mark.requirement("003.names.inexact")
 def test_an_inexact_name_resolves_to_one_file(wanted: str, path: str) -> None:
     assert resolve_topic(wanted, PATHS) == (path,)
 
@@ -58,7 +58,7 @@ def test_the_name_of_a_folder_resolves_to_all_its_pages() -> None:
     )
 
 
-@pytest.mark.requirement("003.names.near")
+@pytest.mark.requirement("003.names.similar")
 def test_a_mistyped_name_suggests_similar_names() -> None:
     with pytest.raises(NotFound) as refused:
         resolve_topic("autonmy", PATHS)
@@ -91,7 +91,7 @@ def folder(tmp_path: Path) -> Path:
     return content
 
 
-@pytest.mark.requirement("003.names.inside")
+@pytest.mark.requirement("003.names.path_traversal")
 @pytest.mark.parametrize("wanted", ESCAPES)
 def test_path_traversal_is_rejected(folder: Path, wanted: str) -> None:
     library = Library(ContentFolder(folder))

@@ -59,7 +59,7 @@ async def test_a_search_in_a_layer_returns_only_its_pages(folder: Path, local: L
         assert all(result["path"].startswith("content/core/") for result in answer["results"])
 
 
-@pytest.mark.requirement("003.search.words")
+@pytest.mark.requirement("003.search.keyword")
 async def test_search_uses_keywords_until_the_index_is_ready(folder: Path) -> None:
     answer: Any = await sage_search.search_pages(make_sage(ContentFolder(folder)), "deadline", 5)
     assert answer["mode"] == "words"
@@ -70,7 +70,7 @@ async def test_search_uses_keywords_until_the_index_is_ready(folder: Path) -> No
         await sage_search.search_pages(make_sage(ContentFolder(folder)), "?!", 5)
 
 
-@pytest.mark.requirement("003.search.own")
+@pytest.mark.requirement("003.search.isolated")
 async def test_the_layers_are_invisible_to_other_contracts(folder: Path, local: LocalEngine) -> None:
     async with open_indexed(folder, local):
         assert (await local.documents(DocumentFilter())).total == 0

@@ -122,7 +122,7 @@ async def test_a_request_from_a_foreign_origin_is_rejected(tmp_path: Path) -> No
         assert (await http.post("/mcp", json=body)).status_code == 200
 
 
-@pytest.mark.requirement("003.serve.beside")
+@pytest.mark.requirement("003.serve.whole_server")
 async def test_the_layers_are_served_next_to_the_other_contracts(
     tmp_path: Path, local: LocalEngine, settings: Settings
 ) -> None:
