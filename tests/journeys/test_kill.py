@@ -124,14 +124,14 @@ class Kill:
         )
 
 
-def run_until_killed(data: Path, heard: DriverLog, kill: Kill, number: int) -> None:
+def run_until_killed(data: Path, log: DriverLog, kill: Kill, number: int) -> None:
     """Run the driver until it is killed, and read the lines that it prints."""
     environment = dict(os.environ)
     environment.pop("KNOWLEDGE_FAILPOINT", None)
     if kill.failpoint is not None:
         environment["KNOWLEDGE_FAILPOINT"] = f"{kill.failpoint}:{kill.times}"
     lines = kill.lines
-    command = [sys.executable, str(DRIVER), str(data), str(SEED + number), str(heard.highest_version), kill.load]
+    command = [sys.executable, str(DRIVER), str(data), str(SEED + number), str(log.highest_version), kill.load]
     with subprocess.Popen(
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
@@ -140,7 +140,7 @@ def run_until_killed(data: Path, heard: DriverLog, kill: Kill, number: int) -> N
         drain = threading.Thread(target=lambda: errors.append(process.stderr.read() if process.stderr else ""))
         drain.start()
         for line in process.stdout:
-            heard.read_line(line)
+            log.read_line(line)
             lines -= 1
             if lines == 0:
                 process.send_signal(signal.SIGKILL)
@@ -149,30 +149,30 @@ def run_until_killed(data: Path, heard: DriverLog, kill: Kill, number: int) -> N
     assert process.returncode in (-signal.SIGKILL, 137), f"{kill}: {errors[0][-2000:]}"
 
 
-async def check_engine(engine: LocalEngine, heard: DriverLog, story: str) -> None:
+async def check_engine(engine: LocalEngine, log: DriverLog, label: str) -> None:
     """Check that the engine stores what the driver printed, and nothing else."""
     while (await engine.status()).queued + (await engine.status()).processing:
         for job in (await engine.jobs(JobFilter(status=JobStatus.PROCESSING))).items:
             await engine.wait(job.id, 60)
         for job in (await engine.jobs(JobFilter(status=JobStatus.QUEUED))).items:
             await engine.wait(job.id, 60)
-    assert await engine.verify() == [], story
+    assert await engine.verify() == [], label
     failed = (await engine.jobs(JobFilter(status=JobStatus.FAILED))).items
-    assert not failed, f"{story}: an interrupted job was failed: {failed}"
+    assert not failed, f"{label}: an interrupted job was failed: {failed}"
     for key in range(4):
         version = await find_version(engine, key)
-        assert version in heard.list_possible_versions(key), (
-            f"{story}: key {key} is at {version}, not {heard.list_possible_versions(key)}"
+        assert version in log.list_possible_versions(key), (
+            f"{label}: key {key} is at {version}, not {log.list_possible_versions(key)}"
         )
-        heard.acknowledged[key] = version
-    for key, version in heard.tried:
-        if version and version != heard.acknowledged[key]:
+        log.acknowledged[key] = version
+    for key, version in log.tried:
+        if version and version != log.acknowledged[key]:
             word = make_word(key, version)  # the search may find a similar word of another version
             answer = await engine.search(Query(text=word, mode=SearchMode.TEXT))
             texts = [hit.text for hit in answer.hits if word in hit.text]
-            assert not texts, f"{story}: version {version} of key {key} is still found"
-    heard.attempted.clear()
-    heard.tried.clear()
+            assert not texts, f"{label}: version {version} of key {key} is still found"
+    log.attempted.clear()
+    log.tried.clear()
 
 
 async def find_version(engine: LocalEngine, key: int) -> int:
@@ -200,35 +200,35 @@ async def wait_for_vectors(engine: LocalEngine, document: int) -> None:
 
 async def kill_repeatedly(data: Path, parsers: SharedParsers, rounds: int) -> None:
     """Run and kill the driver, and check the data folder after each round."""
-    rng, heard = random.Random(SEED), DriverLog()
+    rng, log = random.Random(SEED), DriverLog()
     print(f"seed {SEED} (KNOWLEDGE_TEST_SEED)")
     for number in range(rounds):
         kill = Kill.draw(rng, number)
-        story = f"round {number}, {kill}, seed {SEED}"
+        label = f"round {number}, {kill}, seed {SEED}"
         if kill.is_during_migration:
             await kill_during_migration(
-                data.with_name(f"old-{number}"), rng.choice(OLD_DUMPS), kill, number, parsers, story
+                data.with_name(f"old-{number}"), rng.choice(OLD_DUMPS), kill, number, parsers, label
             )
             continue
-        await asyncio.to_thread(run_until_killed, data, heard, kill, number)
+        await asyncio.to_thread(run_until_killed, data, log, kill, number)
         async with open_engine(data, parsers) as engine:
-            await check_engine(engine, heard, story)
-    assert heard.highest_version > 0, "no document was ever changed"
+            await check_engine(engine, log, label)
+    assert log.highest_version > 0, "no document was ever changed"
 
 
 async def kill_during_migration(
-    data: Path, dump: Path, kill: Kill, number: int, parsers: SharedParsers, story: str
+    data: Path, dump: Path, kill: Kill, number: int, parsers: SharedParsers, label: str
 ) -> None:
     """Kill a process while it migrates an older data folder, and check the folder."""
     restore_dump(dump, data)
-    heard = DriverLog()
-    await asyncio.to_thread(run_until_killed, data, heard, kill, number)
+    log = DriverLog()
+    await asyncio.to_thread(run_until_killed, data, log, kill, number)
     async with open_engine(data, parsers) as engine:
-        await check_engine(engine, heard, story)
-        assert [hit.document.id for hit in (await engine.search(Query(text=NOTE_TEXT))).hits] == [1], story
+        await check_engine(engine, log, label)
+        assert [hit.document.id for hit in (await engine.search(Query(text=NOTE_TEXT))).hits] == [1], label
     copies = [sqlite3.connect(path) for path in data.glob("*-before-*.db")]
     for copy in copies:
-        assert copy.execute("SELECT version_num FROM alembic_version").fetchone() == (get_schema(dump),), story
+        assert copy.execute("SELECT version_num FROM alembic_version").fetchone() == (get_schema(dump),), label
         copy.close()
     assert copies and not list(data.glob("*.part"))
 
