@@ -47,8 +47,24 @@ def check_suffix(filename: str, first: Sequence[str]) -> str:
 
 MAX_JSON_DEPTH = 64
 
-JsonObject: TypeAlias = Annotated[dict[str, Any], WithJsonSchema({"type": "object", "additionalProperties": True})]
+JsonObject: TypeAlias = Annotated[dict[str, Any], WithJsonSchema({"type": "object"})]
 """An argument that takes any JSON object."""
+
+# The common keys are listed because Gemini rejects an object without properties; every other key is accepted too.
+Metadata: TypeAlias = Annotated[
+    dict[str, Any],
+    WithJsonSchema(
+        {
+            "type": "object",
+            "properties": {
+                "title": {"type": "string", "description": "Title of the document"},
+                "author": {"type": "string", "description": "Author of the document"},
+                "tags": {"type": "array", "items": {"type": "string"}, "description": "Tags of the document"},
+            },
+        }
+    ),
+]
+"""An argument that takes the metadata of a document: any JSON object."""
 
 Identifier: TypeAlias = Annotated[
     str, BeforeValidator(lambda value: str(value) if type(value) is int else value), Field(min_length=1, max_length=200)
@@ -96,7 +112,10 @@ def _is_whole(value: object) -> bool:
 
 
 def make_schema(model: type[Arguments]) -> Json:
-    """Return the JSON schema for clients, without titles, references and null alternatives."""
+    """Return the JSON schema for clients: only keywords that the converters of all model APIs accept.
+
+    `additionalProperties` is left out because google-genai rejects it; the argument model rejects unknown names.
+    """
     schema: dict[str, Any] = model.model_json_schema(by_alias=True, schema_generator=_SchemaWithoutTitles)
     plain: dict[str, Any] = _simplify_schema(schema, schema.get("$defs", {}))
     for key in ("title", "description", "$defs"):
@@ -117,10 +136,25 @@ def _simplify_schema(node: Any, definitions: Mapping[str, Any]) -> Any:
     if len(arms) == 1:
         rest = {key: value for key, value in node.items() if key != "anyOf"}
         return _simplify_schema({**arms[0], **rest}, definitions)
+    node = _replace_exclusive_bounds(node)
     dropped = {key for key in ("title",) if isinstance(node.get(key), str)}
+    if node.get("type") == "object":
+        dropped.add("additionalProperties")
     if node.get("default", 0) is None:
         dropped.add("default")
     return {key: _simplify_schema(value, definitions) for key, value in node.items() if key not in dropped}
+
+
+def _replace_exclusive_bounds(node: Mapping[str, Any]) -> dict[str, Any]:
+    """Replace exclusive bounds of integers by inclusive ones, and drop those of other numbers."""
+    plain = dict(node)
+    for exclusive, inclusive, step in (("exclusiveMinimum", "minimum", 1), ("exclusiveMaximum", "maximum", -1)):
+        if not isinstance(node.get(exclusive), int | float):
+            continue
+        bound = plain.pop(exclusive)
+        if node.get("type") == "integer":
+            plain[inclusive] = bound + step
+    return plain
 
 
 def parse_arguments(model: type[Arguments], given: Mapping[str, JsonValue] | None) -> dict[str, Any]:

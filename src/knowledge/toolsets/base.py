@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -90,6 +91,8 @@ class Tool:
     """One tool of a toolset; its argument model and schema are built on first use, which keeps the start fast."""
 
     name: str
+    title: str
+    """Name for people, which clients show instead of `name`."""
     toolset: str
     description: str
     handler: Handler
@@ -113,6 +116,7 @@ class Tool:
     @property
     def annotations(self) -> Json:
         return {
+            "title": self.title,
             "readOnlyHint": self.read_only,
             "destructiveHint": self.destructive,
             "idempotentHint": self.idempotent,
@@ -124,6 +128,7 @@ class Tool:
         """The entry of the tool in tools/list."""
         return {
             "name": self.name,
+            "title": self.title,
             "description": self.description,
             "inputSchema": self.schema,
             "annotations": self.annotations,
@@ -206,6 +211,7 @@ class Toolset:
         self,
         name: str,
         *,
+        title: str = "",
         rate: RateClass = RateClass.QUERY,
         read_only: bool = False,
         destructive: bool = False,
@@ -218,6 +224,7 @@ class Toolset:
             self.tools.append(
                 Tool(
                     name=name,
+                    title=title or re.sub("[-_]", " ", name).capitalize(),
                     toolset=self.name,
                     description=" ".join((handler.__doc__ or "").split()),
                     handler=handler,

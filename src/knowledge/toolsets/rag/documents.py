@@ -22,7 +22,7 @@ from knowledge.model import (
     NewFile,
 )
 from knowledge.toolsets.add_job import split_title_and_tags, was_unpacked
-from knowledge.toolsets.arguments import Identifier, JsonObject, check_suffix
+from knowledge.toolsets.arguments import Identifier, Metadata, check_suffix
 from knowledge.toolsets.base import RateClass, ToolCall
 from knowledge.toolsets.file_access import open_file
 from knowledge.toolsets.rag.errors import (
@@ -43,7 +43,7 @@ FIRST_LISTED_FORMATS = ("pdf", "html", "txt", "md", "docx")
 """Formats that an unsupported-format error lists first."""
 
 
-@tools.tool("manage_document", destructive=True, rate=RateClass.UPLOAD)
+@tools.tool("manage_document", title="Manage documents", destructive=True, rate=RateClass.UPLOAD)
 async def manage_document(
     call: ToolCall,
     action: Annotated[str, Field(description='Operation - "create", "update", "delete", "get", "list"')],
@@ -58,7 +58,7 @@ async def manage_document(
     url: Annotated[
         str | None, Field(description="Original URL if document was fetched from web", max_length=2000)
     ] = None,
-    metadata: Annotated[JsonObject | None, Field(description="Additional metadata (tags, author, date, etc.)")] = None,
+    metadata: Annotated[Metadata | None, Field(description="Additional metadata (tags, author, date, etc.)")] = None,
     page: Annotated[int, Field(description="Page number for list operation (default 1)")] = 1,
     per_page: Annotated[int, Field(description="Items per page for list (max 20)")] = 10,
 ) -> Json:

@@ -110,7 +110,7 @@ def _make_resource(sage: SageService, path: str) -> Resource:
 tools = Toolset(name="sage", format_error=refuse, resources=LayerResources())
 
 
-@tools.tool("sage_get_knowledge", read_only=True)
+@tools.tool("sage_get_knowledge", title="Read a knowledge layer", read_only=True)
 async def get_knowledge(
     call: ToolCall,
     layer: Annotated[LayerName, Field(description="Knowledge layer to retrieve")],
@@ -125,7 +125,7 @@ async def get_knowledge(
     return await call.service(SageService).get_knowledge(layer, topic, timeout_ms)
 
 
-@tools.tool("sage_search", read_only=True)
+@tools.tool("sage_search", title="Search the knowledge layers", read_only=True)
 async def search(
     call: ToolCall,
     query: Annotated[str, Field(description="Search query", min_length=1, max_length=500)],
@@ -140,7 +140,7 @@ async def search(
     return await sage_search.search_pages(call.service(SageService), query, limit, layer)
 
 
-@tools.tool("sage_get_context", read_only=True)
+@tools.tool("sage_get_context", title="Get context for a task", read_only=True)
 async def get_context(
     call: ToolCall,
     task_type: Annotated[Task, Field(description="Type of task")],
@@ -153,7 +153,7 @@ async def get_context(
     return await sage_context.build_context(call.service(SageService), task_type, language, token_budget)
 
 
-@tools.tool("sage_info", read_only=True, rate=RateClass.LIST)
+@tools.tool("sage_info", title="Show information about SAGE", read_only=True, rate=RateClass.LIST)
 async def show_info(call: ToolCall) -> Json:
     """Get system information and status."""
     return await call.service(SageService).info()
