@@ -62,9 +62,12 @@ def make_error_formatter(tool: str) -> ErrorFormatter:
         message = str(error)
         if isinstance(error, MissingParameter) and "action" not in error.details:
             message = f"{error.details['parameter']} is required for this operation"
+            unknown = error.details.get("unknown_parameters")
+            if isinstance(unknown, list):
+                message += f". Unknown parameter: {', '.join(str(name) for name in unknown)}"
         suggestion = suggestion_for(error)
         if "(" not in suggestion:
-            suggestion = f"{suggestion.rstrip('.')}: {tool}(...)"
+            suggestion = f"{suggestion.rstrip('.')}{'' if suggestion.endswith('?') else ':'} {tool}(...)"
         return make_refusal(message, suggestion, error.code)
 
     return format_error
