@@ -158,7 +158,7 @@ async def test_a_flat_contract_answers_plain_callers_at_the_top_of_the_result(
     assert json.loads(result["content"][0]["text"]) == {"seen": True}
 
 
-async def test_a_contract_may_refuse_on_the_json_rpc_plane(
+async def test_a_contract_may_refuse_plain_callers_by_a_json_rpc_error(
     local: LocalEngine, settings: Settings, tmp_path: Path
 ) -> None:
     app = make_app(local, settings, tmp_path, tools=make_two_toolsets())
@@ -170,9 +170,25 @@ async def test_a_contract_may_refuse_on_the_json_rpc_plane(
         assert (error["code"], error["message"]) == (422, "Query cannot be empty")
         assert error["data"]["http_status"] == 422
         async with Client(streamable_http_client(f"{url}/mcp/other")) as client:
-            with pytest.raises(MCPError) as caught:
-                await client.call_tool("other_refuse", {})
-        assert caught.value.error.code == 422
+            result = await client.call_tool("other_refuse", {})
+        assert result.is_error
+        assert result.structured_content == {
+            "message": "Query cannot be empty", "code": "validation.empty_query", "http_status": 422, "details": {},
+        }  # fmt: skip
+
+
+@pytest.mark.requirement("mcp.refusals.unknown_tool")
+async def test_an_unknown_tool_is_answered_with_the_valid_names(
+    local: LocalEngine, settings: Settings, tmp_path: Path
+) -> None:
+    app = make_app(local, settings, tmp_path, tools=make_two_toolsets())
+    async with serve_app(app) as url, httpx.AsyncClient(base_url=url) as http:
+        error = (await call_tool(http, "other_loook", "/mcp/other")).json()["error"]
+        valid = "other_look, other_change, other_refuse"
+        assert error["message"] == f"Unknown tool: other_loook (did you mean 'other_look'?). Valid tools: {valid}"
+        assert (error["code"], error["data"]["error_type"]) == (-32602, "unknown_tool")
+        error = (await call_tool(http, "search", "/mcp/other/readonly")).json()["error"]
+        assert error["message"] == "Unknown tool: search. Valid tools: other_look, other_refuse"
 
 
 # -- authentication and origins -----------------------------------------------------------------

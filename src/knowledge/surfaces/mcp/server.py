@@ -27,6 +27,7 @@ from knowledge.model import Json, ReportProgress
 from knowledge.surfaces.mcp import errors as mcp_errors
 from knowledge.surfaces.mcp.progress import follow_job, relay_progress
 from knowledge.surfaces.mcp.request_context import SCOPE_KEY, McpRequest
+from knowledge.toolsets.arguments import suggest_name
 from knowledge.toolsets.base import (
     RateClass,
     Refusal,
@@ -62,6 +63,10 @@ CACHE_HINTS: dict[CacheableMethod, CacheHint] = {
 
 COMPLETE_RESULT: Json = {"resultType": "complete"}
 """Required in every result of the stateless protocol; the SDK removes it for older versions."""
+
+
+MAX_NAME_CHARS = 100
+"""Characters of an unknown tool name that its error repeats."""
 
 
 class CancelParams(types.RequestParams):
@@ -121,13 +126,18 @@ class KnowledgeServer(Server[dict[str, Any]]):
         mcp_request = self.find_mcp_request(context)
         tool = self.registry.find_tool(params.name, mcp_request.view)
         if tool is None:
-            raise mcp_errors.make_mcp_error(
-                types.INVALID_PARAMS, f"Unknown tool: {params.name}", "unknown_tool",
-                tools=[known.name for known in self.registry.list_tools(mcp_request.view)],
-            )  # fmt: skip
+            raise self._unknown_tool_error(params.name, mcp_request)
         async with self._report_progress(context) as report:
             answer = await self._run_tool(tool, context, mcp_request, report, params.arguments)
         return render_result(answer, mcp_request)
+
+    def _unknown_tool_error(self, name: str, mcp_request: McpRequest) -> MCPError:
+        """Return an error whose message lists the valid names, because frameworks drop the data of errors."""
+        valid = [tool.name for tool in self.registry.list_tools(mcp_request.view)]
+        shown, meant = name[:MAX_NAME_CHARS], suggest_name(name[:MAX_NAME_CHARS], (), valid)
+        suggestion = f" (did you mean '{meant}'?)" if meant else ""
+        message = f"Unknown tool: {shown}{suggestion}. Valid tools: {', '.join(valid) or 'none'}"
+        return mcp_errors.make_mcp_error(types.INVALID_PARAMS, message, "unknown_tool", tools=[*valid])
 
     async def _run_tool(
         self,
@@ -300,13 +310,18 @@ class KnowledgeServer(Server[dict[str, Any]]):
 
 
 def render_result(answer: ToolResult, mcp_request: McpRequest) -> Json:
-    """Return the MCP tool result: the contract's JSON as a text block and as `structuredContent`."""
+    """Return the MCP tool result: the contract's JSON as a text block and as `structuredContent`.
+
+    Contract 001 refuses plain callers by a JSON-RPC error; frameworks drop its data, so MCP clients get a result.
+    """
+    body = answer.body if isinstance(answer, Refusal) else answer
     if isinstance(answer, Refusal):
         mcp_request.headers["x-mcp-error-code"] = answer.code
         if answer.status is not None:
-            mcp_request.status = answer.status
-            raise mcp_errors.to_mcp_error(answer)
-    body = answer.body if isinstance(answer, Refusal) else answer
+            if mcp_request.is_plain:
+                mcp_request.status = answer.status
+                raise mcp_errors.to_mcp_error(answer)
+            body = mcp_errors.format_tool_refusal(answer)
     text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
     return {
         **COMPLETE_RESULT,

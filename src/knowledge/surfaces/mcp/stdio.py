@@ -52,7 +52,7 @@ async def serve_stdio(
                 tool_call=call, view=view, start_task=make_task_starter(group), acquire=make_acquire(rates, call.caller)
             )
             group.start_soon(_read_messages, lines, incoming, write)
-            await serve_stream(server, read, write)
+            await serve_stream(server, server.default_request, read, write)
             group.cancel_scope.cancel()
 
 

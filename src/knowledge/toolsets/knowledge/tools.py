@@ -28,7 +28,7 @@ from knowledge.model import (
 from knowledge.toolsets.add_job import add_document, split_title_and_tags, wait_for_job, was_unpacked
 from knowledge.toolsets.arguments import Arguments, Identifier, Metadata, check_suffix, list_formats, normalize_format
 from knowledge.toolsets.base import RateClass, ToolCall, ToolResult, Toolset
-from knowledge.toolsets.file_access import open_file, to_megabytes
+from knowledge.toolsets.file_access import open_file, reject_web_address, to_megabytes
 from knowledge.toolsets.knowledge.errors import dump_warnings, refuse, to_ref
 from knowledge.toolsets.knowledge.tasks import (
     cancel_task,
@@ -55,6 +55,11 @@ async def add(
 ) -> ToolResult:
     """Add a document or image to the knowledge base for semantic search"""
     began = time.monotonic()
+    reject_web_address(
+        file_path,
+        "knowledge-add reads files. To add web pages, call crawl_website (toolset rag, at /mcp/rag) "
+        "or run 'knowledge crawl URL'.",
+    )
     doc_type = check_suffix(file_path, CONTRACT_FORMATS)
     title, tags, rest = split_title_and_tags(metadata or {})
     try:

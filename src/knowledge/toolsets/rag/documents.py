@@ -24,7 +24,7 @@ from knowledge.model import (
 from knowledge.toolsets.add_job import split_title_and_tags, was_unpacked
 from knowledge.toolsets.arguments import Identifier, Metadata, check_suffix
 from knowledge.toolsets.base import RateClass, ToolCall
-from knowledge.toolsets.file_access import open_file
+from knowledge.toolsets.file_access import open_file, reject_web_address
 from knowledge.toolsets.rag.errors import (
     MAX_ITEMS,
     MAX_TITLE_CHARS,
@@ -91,6 +91,7 @@ async def manage_document(
 async def _create_document(
     call: ToolCall, file_path: str, source_id: str | None, title: str | None, url: str | None, metadata: Json
 ) -> Json:
+    reject_web_address(file_path, f"Call crawl_website(url='{file_path[:200]}') to add web pages")
     check_suffix(file_path, FIRST_LISTED_FORMATS)
     collection: CollectionRef = DEFAULT_COLLECTION
     if source_id is not None:
