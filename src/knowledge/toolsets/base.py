@@ -34,6 +34,10 @@ class RateClass(StrEnum):
     AUTHENTICATION = "authentication"
 
 
+COMPLETED_STEP = "Completed"
+"""The step that ends the progress of a call: clients receive a progress equal to the total."""
+
+
 def ignore_progress(step: str, done: int, total: int) -> None:
     """Discard progress, for callers that did not ask for it."""
 

@@ -21,7 +21,7 @@ from knowledge.model import (
     JsonValue,
     NewFile,
 )
-from knowledge.toolsets.add_job import split_title_and_tags, was_unpacked
+from knowledge.toolsets.add_job import report_completion, split_title_and_tags, was_unpacked
 from knowledge.toolsets.arguments import Identifier, Metadata, check_suffix
 from knowledge.toolsets.base import RateClass, ToolCall
 from knowledge.toolsets.file_access import open_file, reject_web_address
@@ -114,6 +114,7 @@ async def _create_document(
     except Duplicate as error:
         return await _report_duplicate(call.engine, error)
     ended = await call.engine.wait(job.uid, call.limits.wait_s, call.report)
+    report_completion(call, ended)
     return await _report_created(call.engine, ended)
 
 
