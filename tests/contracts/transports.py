@@ -181,6 +181,10 @@ class StdioTransport:
         self.write(line)
         return self._errors.get(timeout=self._limit)
 
+    def list_unexpected(self) -> list[Body]:
+        """Return the responses that no request waits for."""
+        return [self._errors.get_nowait() for _ in range(self._errors.qsize())]
+
     def write(self, line: str) -> None:
         assert self._process.stdin is not None
         self._process.stdin.write(f"{line}\n")

@@ -10,6 +10,7 @@ import anyio
 import mcp_types as types
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
+from mcp.server.streamable_http import REQUEST_CANCELLED
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.datastructures import Headers
 from starlette.requests import Request
@@ -168,6 +169,8 @@ class SdkResponseFilter:
                 return
             start, self._start = self._start, None
             await self._send(self._add_headers(start))
+        if _answers_cancelled_request(message.get("body", b"")):
+            message = {**message, "body": b""}
         await self._send(message)
 
     def _add_headers(self, start: Message) -> Message:
@@ -185,6 +188,19 @@ class SdkResponseFilter:
         described = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
         await self._send({**start, "headers": [*kept, *described]})
         await self._send({"type": "http.response.body", "body": body})
+
+
+def _answers_cancelled_request(event: bytes) -> bool:
+    """Return whether an SSE event answers a request that the client has cancelled.
+
+    The specification forbids that; the SDK ends the stream of a cancelled request with an error nevertheless.
+    """
+    if not (event.startswith(b"event: message") and b'"code":%d' % REQUEST_CANCELLED in event):
+        return False
+    with suppress(ValueError, AttributeError):
+        data = b"".join(line[5:] for line in event.splitlines() if line.startswith(b"data:"))
+        return bool(json.loads(data).get("error", {}).get("code") == REQUEST_CANCELLED)
+    return False
 
 
 class RequestBody:
