@@ -204,6 +204,8 @@ class Toolset:
 
     name: str
     format_error: ErrorFormatter
+    instructions: str = ""
+    """What an agent should know before its first call; sent to clients when they connect."""
     flat: bool = False
     resources: ResourceProvider | None = None
     cancel: Callable[[ToolCall, str], Awaitable[ToolResult]] | None = None
@@ -285,6 +287,10 @@ class Registry:
         if tool is None or tool.toolset not in view.toolsets or (view.read_only and not tool.read_only):
             return None
         return tool
+
+    def join_instructions(self, view: ToolsetView) -> str:
+        """Return the instructions of the toolsets of a view, one paragraph each."""
+        return "\n\n".join(toolset.instructions for toolset in self.select_toolsets(view) if toolset.instructions)
 
     def list_schemas(self, view: ToolsetView) -> list[Json]:
         """Return the answer to tools/list for a view; cached."""

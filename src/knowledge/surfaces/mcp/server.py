@@ -43,12 +43,6 @@ log = logging.getLogger(__name__)
 
 Context: TypeAlias = ServerRequestContext[Any, Any]
 
-INSTRUCTIONS = (
-    "Search the user's own documents before answering from memory, and name the document that an answer comes from. "
-    "Add files by path; they are processed in the background, and the task id gives their progress."
-)
-
-
 MS_PER_SECOND = 1000
 CACHE_HINTS: dict[CacheableMethod, CacheHint] = {
     "tools/list": CacheHint(60 * MS_PER_SECOND),
@@ -80,7 +74,6 @@ class KnowledgeServer(Server[dict[str, Any]]):
         super().__init__(
             "knowledge-server",
             version=__version__,
-            instructions=INSTRUCTIONS,
             on_list_tools=self._list_tools,
             on_call_tool=self._call_tool,
             on_list_resources=self._list_resources,
@@ -93,7 +86,10 @@ class KnowledgeServer(Server[dict[str, Any]]):
         )
         self.registry = registry
         self.default_request: McpRequest | None = None
-        self.middleware[:] = [explain_errors]  # without the SDK's tracing, which takes a tenth of a call
+        self.middleware[:] = [
+            explain_errors,
+            self._add_instructions,
+        ]  # without the SDK's tracing, which takes a tenth of a call
         self.add_request_handler("tools/cancel", CancelParams, self._cancel_task)
         self.add_notification_handler("tools/cancel", CancelParams, self._handle_cancel_notification)
 
@@ -116,6 +112,14 @@ class KnowledgeServer(Server[dict[str, Any]]):
             return mcp_request
         assert self.default_request is not None
         return self.default_request
+
+    async def _add_instructions(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+        """Middleware: send the instructions of the toolsets that the request sees."""
+        result = await call_next(ctx)
+        if ctx.method not in ("initialize", "server/discover") or not isinstance(result, dict):
+            return result
+        instructions = self.registry.join_instructions(self.find_mcp_request(ctx).view)
+        return {**result, "instructions": instructions} if instructions else result
 
     # -- tools ----------------------------------------------------------------------------------
 

@@ -42,7 +42,16 @@ from knowledge.toolsets.values import format_timestamp, parse_ref
 
 CONTRACT_FORMATS = ("pdf", "docx", "pptx", "xlsx", "html", "jpg", "png", "svg")
 
-tools = Toolset(name="knowledge", format_error=refuse, cancel=cancel_task)
+tools = Toolset(
+    name="knowledge",
+    format_error=refuse,
+    cancel=cancel_task,
+    instructions=(
+        "The user's own documents. Call knowledge-search before you answer from memory, and name the file that an "
+        "answer comes from. knowledge-add takes the path of a file and works in the background: "
+        "knowledge-task-status reports the progress of its task_id."
+    ),
+)
 
 
 @tools.tool("knowledge-add", title="Add a document", rate=RateClass.UPLOAD)

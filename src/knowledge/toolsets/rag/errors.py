@@ -73,7 +73,15 @@ def make_error_formatter(tool: str) -> ErrorFormatter:
     return format_error
 
 
-tools = Toolset(name="rag", format_error=refuse)
+tools = Toolset(
+    name="rag",
+    format_error=refuse,
+    instructions=(
+        "Documents and crawled web pages, grouped by source. Call search_knowledge_base before you answer from memory; "
+        "search_type 'hybrid' suits most questions. manage_document adds files by path, crawl_website adds web pages: "
+        "manage_crawl_job reports the progress of a crawl. A refusal has a suggestion that names the next call."
+    ),
+)
 
 
 def raise_missing_parameter(name: str, action: str, suggestion: str) -> NoReturn:

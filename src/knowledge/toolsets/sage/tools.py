@@ -107,7 +107,15 @@ def _make_resource(sage: SageService, path: str) -> Resource:
     return Resource(SCHEME + quote(name), name, about)
 
 
-tools = Toolset(name="sage", format_error=refuse, resources=LayerResources())
+tools = Toolset(
+    name="sage",
+    format_error=refuse,
+    resources=LayerResources(),
+    instructions=(
+        "Principles, guidelines, frameworks and practices for coding agents. Start a task with sage_get_context and "
+        "its task_type; use sage_search for a question and sage_get_knowledge to read a layer or topic in full."
+    ),
+)
 
 
 @tools.tool("sage_get_knowledge", title="Read a knowledge layer", read_only=True)
@@ -189,6 +197,7 @@ def select_capabilities(capabilities: Collection[str]) -> Toolset:
     return Toolset(
         name=tools.name,
         format_error=tools.format_error,
+        instructions=tools.instructions,
         resources=None if "knowledge_retrieval" in off else tools.resources,
         tools=[tool for tool in tools.tools if CAPABILITY_BY_NAME.get(tool.name) not in off],
         prompts=[prompt for prompt in tools.prompts if CAPABILITY_BY_NAME.get(prompt.name) not in off],
