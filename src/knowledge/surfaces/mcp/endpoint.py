@@ -16,7 +16,16 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.types import Message, Receive, Scope, Send
 
-from knowledge.errors import KnowledgeError, McpSessionNotFound, RateLimited, TooLarge, Unavailable, UnsupportedFormat
+from knowledge.errors import (
+    KnowledgeError,
+    McpSessionNotFound,
+    MethodNotAllowed,
+    NotFound,
+    RateLimited,
+    TooLarge,
+    Unavailable,
+    UnsupportedFormat,
+)
 from knowledge.model import CallerKind, Json, JsonValue
 from knowledge.surfaces.http.auth import format_caller_id
 from knowledge.surfaces.http.deadlines import cancel_on_disconnect
@@ -30,6 +39,12 @@ from knowledge.toolsets.base import ErrorFormatter
 
 MAX_ID_SEARCH_BYTES = 1 << 16
 """Bytes of a rejected request that are read to find its id."""
+
+
+LEGACY_SSE_MESSAGE = "The older HTTP+SSE transport is not served here; use Streamable HTTP at "
+LEGACY_SSE_HINT = (
+    "Set the transport of the client to 'http' (also called 'streamable-http') and its URL to this address."
+)
 
 
 class McpEndpoint:
@@ -57,6 +72,11 @@ class McpEndpoint:
     ) -> None:
         version = headers.get("mcp-protocol-version", HANDSHAKE_PROTOCOL_VERSIONS[0])
         plain = "mcp-session-id" not in headers and version in HANDSHAKE_PROTOCOL_VERSIONS
+        if plain and scope["method"] == "GET" and "text/event-stream" in headers.get("accept", ""):
+            address = str(Request(scope).url.replace(query=""))
+            error = MethodNotAllowed(LEGACY_SSE_MESSAGE + address, hint=LEGACY_SSE_HINT, allow="POST")
+            await refuse_request(error, receive, send)
+            return
         # The SDK drops all notifications of the stateless protocol, and `tools/cancel` may be one.
         if scope["method"] != "POST" or not (plain or headers.get("mcp-method") == jsonrpc.CANCEL_METHOD):
             await self._delegate_to_sdk(mcp_request, version, scope, receive, send)
@@ -130,6 +150,14 @@ class McpEndpoint:
             return
         work = jsonrpc.answer_message(self._surface.server, mcp_request, message, Request(scope))
         await _send_reply(await _run_until_disconnect(work, receive), mcp_request, send)
+
+
+class LegacySseEndpoint:
+    """An ASGI application at the conventional paths of the HTTP+SSE transport, which names the right address."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        address = str(Request(scope).url.replace(path="/mcp", query=""))
+        await refuse_request(NotFound(LEGACY_SSE_MESSAGE + address, hint=LEGACY_SSE_HINT), receive, send)
 
 
 class SdkResponseFilter:
