@@ -129,6 +129,7 @@ def test_an_unknown_argument_gets_a_suggestion() -> None:
         ("path", ["file_path"], ["file_path", "async"], "file_path"),
         ("topK", [], ["query", "top_k"], "top_k"),
         ("k", [], ["query", "top_k"], "top_k"),
+        ("search", [], ["knowledge-add", "knowledge-search"], "knowledge-search"),
         ("id", [], ["document_id", "source_id"], None),
         ("colour", [], ["query", "top_k"], None),
     ],

@@ -229,7 +229,7 @@ def suggest_name(name: str, missing: Sequence[str], valid: Sequence[str]) -> str
         key = _normalize_name(name)
         if close := difflib.get_close_matches(key, by_key, n=1, cutoff=cutoff):
             return by_key[close[0]]
-        words = [one for one in names if name.lower() in one.split("_")]
+        words = [one for one in names if name.lower() in re.split("[-_]", one)]
         if len(words) == 1:
             return words[0]
     return None

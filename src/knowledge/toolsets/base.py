@@ -206,6 +206,8 @@ class Toolset:
     format_error: ErrorFormatter
     instructions: str = ""
     """What an agent should know before its first call; sent to clients when they connect."""
+    change_instructions: str = ""
+    """The part of it about tools that change data; left out of read-only views."""
     flat: bool = False
     resources: ResourceProvider | None = None
     cancel: Callable[[ToolCall, str], Awaitable[ToolResult]] | None = None
@@ -290,7 +292,11 @@ class Registry:
 
     def join_instructions(self, view: ToolsetView) -> str:
         """Return the instructions of the toolsets of a view, one paragraph each."""
-        return "\n\n".join(toolset.instructions for toolset in self.select_toolsets(view) if toolset.instructions)
+        paragraphs = [
+            toolset.instructions if view.read_only else f"{toolset.instructions} {toolset.change_instructions}".strip()
+            for toolset in self.select_toolsets(view)
+        ]
+        return "\n\n".join(paragraph for paragraph in paragraphs if paragraph)
 
     def list_schemas(self, view: ToolsetView) -> list[Json]:
         """Return the answer to tools/list for a view; cached."""

@@ -48,8 +48,11 @@ tools = Toolset(
     cancel=cancel_task,
     instructions=(
         "The user's own documents. Call knowledge-search before you answer from memory, and name the file that an "
-        "answer comes from. knowledge-add takes the path of a file and works in the background: "
-        "knowledge-task-status reports the progress of its task_id."
+        "answer comes from."
+    ),
+    change_instructions=(
+        "knowledge-add takes the path of a file and works in the background: knowledge-task-status reports the "
+        "progress of its task_id."
     ),
 )
 

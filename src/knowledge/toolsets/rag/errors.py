@@ -78,8 +78,11 @@ tools = Toolset(
     format_error=refuse,
     instructions=(
         "Documents and crawled web pages, grouped by source. Call search_knowledge_base before you answer from memory; "
-        "search_type 'hybrid' suits most questions. manage_document adds files by path, crawl_website adds web pages: "
-        "manage_crawl_job reports the progress of a crawl. A refusal has a suggestion that names the next call."
+        "search_type 'hybrid' suits most questions. A refusal has a suggestion that names the next call."
+    ),
+    change_instructions=(
+        "manage_document adds files by path, crawl_website adds web pages: manage_crawl_job reports the progress of a "
+        "crawl."
     ),
 )
 

@@ -198,6 +198,7 @@ def select_capabilities(capabilities: Collection[str]) -> Toolset:
         name=tools.name,
         format_error=tools.format_error,
         instructions=tools.instructions,
+        change_instructions=tools.change_instructions,
         resources=None if "knowledge_retrieval" in off else tools.resources,
         tools=[tool for tool in tools.tools if CAPABILITY_BY_NAME.get(tool.name) not in off],
         prompts=[prompt for prompt in tools.prompts if CAPABILITY_BY_NAME.get(prompt.name) not in off],
