@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -53,17 +53,20 @@ def test_a_schema_that_breaks_a_rule_is_found(schema: Any, problem: str) -> None
     assert any(problem in line for line in list_problems(tool))
 
 
-def convert_all(command: list[str | Path], engine: LocalEngine, settings: Settings, folder: Path) -> None:
-    """Serve every toolset and let a converter list and convert its tools."""
+def convert_all(
+    command: list[str | Path], engine: LocalEngine, settings: Settings, folder: Path
+) -> list[dict[str, Any]]:
+    """Serve every toolset and let a converter list and convert its tools; return what it printed for each toolset."""
     with serve_app_in_thread(make_app(engine, settings, folder)) as url:
         urls = [f"{url}/mcp/{name}" for name in REGISTRY.names]
         run = subprocess.run([*command, *urls], capture_output=True, text=True, timeout=INSTALL_SECONDS, check=False)
     assert run.returncode == 0, run.stderr[-4000:]
-    results = json.loads(run.stdout)
+    results: list[dict[str, Any]] = json.loads(run.stdout)
     assert [failure for result in results for failure in result["failures"]] == []
     assert [result["tools"] for result in results] == [
         [tool.name for tool in toolset.tools] for toolset in REGISTRY.toolsets.values()
     ]
+    return results
 
 
 @pytest.mark.long
@@ -73,7 +76,11 @@ def test_the_converters_of_python_take_every_tool(local: LocalEngine, settings: 
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
     install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *PIP_PACKAGES]
     subprocess.run(install, check=True, timeout=INSTALL_SECONDS)
-    convert_all([python, CONVERTERS / "convert.py"], local, settings, tmp_path)
+    results = convert_all([python, CONVERTERS / "convert.py"], local, settings, tmp_path)
+    for result, toolset in zip(results, REGISTRY.toolsets.values(), strict=True):
+        missing = cast(list[str], toolset.tools[0].schema["required"])[0]
+        assert len(result["refusals"]) == 2
+        assert all(missing in text for text in result["refusals"]), result["refusals"]
 
 
 @pytest.mark.long

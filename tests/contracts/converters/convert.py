@@ -50,7 +50,23 @@ async def convert(url: str) -> dict[str, Any]:
                     converter(tool)
                 except Exception as error:
                     failures.append(f"{name}: {tool.name}: {type(error).__name__}: {error}"[:500])
-        return {"tools": [tool.name for tool in tools], "failures": failures}
+        refusals = await call_without_arguments(session, tools[0])
+        return {"tools": [tool.name for tool in tools], "failures": failures, "refusals": refusals}
+
+
+async def call_without_arguments(session: ClientSession, tool: Any) -> list[str]:
+    """Call a tool without its required arguments; return what the frameworks give to the model."""
+    from anthropic.lib.tools.mcp import async_mcp_tool
+    from langchain_mcp_adapters.tools import convert_mcp_tool_to_langchain_tool
+
+    langchain_tool = convert_mcp_tool_to_langchain_tool(session, tool)
+    call = {"type": "tool_call", "id": "1", "name": tool.name, "args": {}}
+    refusals = [str((await langchain_tool.ainvoke(call)).content)]
+    try:
+        await async_mcp_tool(tool, session).call({})
+    except Exception as error:
+        refusals.append(str(getattr(error, "content", error)))
+    return refusals
 
 
 print(json.dumps([asyncio.run(convert(url)) for url in sys.argv[1:]]))
