@@ -13,7 +13,7 @@ from tests.contracts.transports import StdioTransport
 
 HANDSHAKE = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
 MAX_RATIO = 2.0
-"""Measured: 1.5 times the import of the SDK; 2.6 to 3.3 times when the engine was opened first."""
+"""Measured: 1.4 to 1.5 times the import of the SDK; 2.4 to 3.3 times when the engine was opened first."""
 
 
 def import_sdk() -> float:
