@@ -26,13 +26,17 @@ class BenchmarkServer:
         return str(self.http.base_url).rstrip("/")
 
     def cpu_seconds(self) -> float:
-        """Return the CPU time of the server process so far, without its children."""
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return read_cpu_seconds(self.process.pid)
 
     def resident_mb(self) -> float:
         pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE") / (1 << 20)
+
+
+def read_cpu_seconds(pid: int) -> float:
+    """Return the CPU time of a process so far, without its children."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 @contextmanager

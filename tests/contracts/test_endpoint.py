@@ -125,6 +125,55 @@ async def test_a_read_only_caller_cannot_call_what_it_does_not_see(
                 await client.call_tool("knowledge-clear", {"confirm": True, "confirmation_phrase": "DELETE ALL"})
 
 
+@pytest.mark.requirement("mcp.addresses.second")
+async def test_a_toolset_has_a_second_address(local: LocalEngine, settings: Settings, tmp_path: Path) -> None:
+    async with serve_app(make_app(local, settings, tmp_path)) as url, httpx.AsyncClient(base_url=url) as http:
+        for name in ("knowledge", "manager", "rag", "sage", "kb"):
+            wanted = await list_tool_names(http, f"/mcp/{name}")
+            assert await list_tool_names(http, f"/{name}/mcp") == await list_tool_names(http, f"/{name}/mcp/") == wanted
+        assert await list_tool_names(http, "/knowledge/mcp/readonly") == READ_ONLY
+        assert await list_tool_names(http, "/sage/mcp", **{"X-MCP-Toolsets": "kb"}) == await list_tool_names(
+            http, "/mcp/sage"
+        )
+        refused = await call_tool(http, "x", "/nobody/mcp")
+        assert (refused.status_code, refused.json()["error"]["data"]["details"]) == (404, {"toolset": "nobody"})
+        async with Client(streamable_http_client(f"{url}/sage/mcp")) as client:
+            assert (await client.list_tools()).tools[0].name == "sage_get_knowledge"
+        async with websockets.connect(f"{url.replace('http', 'ws', 1)}/kb/mcp"):
+            pass
+
+
+@pytest.mark.requirement("mcp.addresses.second")
+async def test_the_second_address_needs_the_same_key(local: LocalEngine, settings: Settings, tmp_path: Path) -> None:
+    locked = settings.model_copy(update={"mcp_api_key": SecretStr("opensesame"), "api_key": SecretStr("rest-only")})
+    async with serve_app(make_app(local, locked, tmp_path)) as url, httpx.AsyncClient(base_url=url) as http:
+        for path in ("/kb/mcp", "/kb/mcp/", "/kb/mcp/readonly", "/api/mcp", "/kb/mcp%0A", "/sse"):
+            for head in ({}, {"authorization": "Bearer rest-only"}):
+                answer = await call_tool(http, "kb_status", path, **head)
+                assert (answer.status_code, answer.json()["error"]["code"]) == (401, 401), path
+        answer = await call_tool(http, "kb_status", "/kb/mcp", authorization="Bearer opensesame")
+        assert answer.json()["result"]["isError"] is False
+
+
+@pytest.mark.requirement("mcp.addresses.legacy_sse")
+async def test_a_client_of_the_older_sse_transport_is_told_the_right_address(
+    local: LocalEngine, settings: Settings, tmp_path: Path
+) -> None:
+    wants_events = {"accept": "text/event-stream"}
+    async with serve_app(make_app(local, settings, tmp_path)) as url, httpx.AsyncClient(base_url=url) as http:
+        for path in ("/mcp", "/mcp/kb", "/kb/mcp"):
+            answer = await http.get(path, headers=wants_events)
+            assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
+            assert answer.json()["error"]["message"].endswith(f"use Streamable HTTP at {url}{path}")
+        for path in ("/sse", "/sse/", "/mcp/sse"):
+            for method in ("GET", "POST"):
+                answer = await http.request(method, path, headers=wants_events)
+                assert answer.status_code == 404
+                error = answer.json()["error"]
+                assert error["message"].endswith(f"use Streamable HTTP at {url}/mcp")
+                assert "streamable-http" in error["data"]["hint"]
+
+
 def test_an_unknown_toolset_is_refused_at_the_start() -> None:
     with pytest.raises(InvalidParameter) as caught:
         ToolsetSelection.from_setting("knowledge,nobody", ["knowledge", "other"])
@@ -158,7 +207,7 @@ async def test_a_flat_contract_answers_plain_callers_at_the_top_of_the_result(
     assert json.loads(result["content"][0]["text"]) == {"seen": True}
 
 
-async def test_a_contract_may_refuse_on_the_json_rpc_plane(
+async def test_a_contract_may_refuse_plain_callers_by_a_json_rpc_error(
     local: LocalEngine, settings: Settings, tmp_path: Path
 ) -> None:
     app = make_app(local, settings, tmp_path, tools=make_two_toolsets())
@@ -170,9 +219,25 @@ async def test_a_contract_may_refuse_on_the_json_rpc_plane(
         assert (error["code"], error["message"]) == (422, "Query cannot be empty")
         assert error["data"]["http_status"] == 422
         async with Client(streamable_http_client(f"{url}/mcp/other")) as client:
-            with pytest.raises(MCPError) as caught:
-                await client.call_tool("other_refuse", {})
-        assert caught.value.error.code == 422
+            result = await client.call_tool("other_refuse", {})
+        assert result.is_error
+        assert result.structured_content == {
+            "message": "Query cannot be empty", "code": "validation.empty_query", "http_status": 422, "details": {},
+        }  # fmt: skip
+
+
+@pytest.mark.requirement("mcp.refusals.unknown_tool")
+async def test_an_unknown_tool_is_answered_with_the_valid_names(
+    local: LocalEngine, settings: Settings, tmp_path: Path
+) -> None:
+    app = make_app(local, settings, tmp_path, tools=make_two_toolsets())
+    async with serve_app(app) as url, httpx.AsyncClient(base_url=url) as http:
+        error = (await call_tool(http, "other_loook", "/mcp/other")).json()["error"]
+        valid = "other_look, other_change, other_refuse"
+        assert error["message"] == f"Unknown tool: other_loook (did you mean 'other_look'?). Valid tools: {valid}"
+        assert (error["code"], error["data"]["error_type"]) == (-32602, "unknown_tool")
+        error = (await call_tool(http, "search", "/mcp/other/readonly")).json()["error"]
+        assert error["message"] == "Unknown tool: search. Valid tools: other_look, other_refuse"
 
 
 # -- authentication and origins -----------------------------------------------------------------

@@ -156,6 +156,10 @@ class StdioTransport:
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def _read(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
@@ -180,6 +184,10 @@ class StdioTransport:
         """Write a line that is not a request of `request()` and return the error that answers it."""
         self.write(line)
         return self._errors.get(timeout=self._limit)
+
+    def list_unexpected(self) -> list[Body]:
+        """Return the responses that no request waits for."""
+        return [self._errors.get_nowait() for _ in range(self._errors.qsize())]
 
     def write(self, line: str) -> None:
         assert self._process.stdin is not None

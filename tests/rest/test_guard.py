@@ -315,6 +315,10 @@ def test_an_operator_who_allows_open_access_is_warned(caplog: pytest.LogCaptureF
 def test_a_path_belongs_to_one_surface() -> None:
     sides = {path: surface_of(path) for path in ("/mcp", "/mcp/kb", "/api/v1/mcp/", "/api/v1/search", "/", "/mcpx")}
     assert list(sides.values()) == [Surface.MCP, Surface.MCP, Surface.MANAGER, Surface.REST, Surface.PAGE, Surface.PAGE]
+    for path in ("/sage/mcp", "/sage/mcp/", "/kb/mcp/readonly", "/api/mcp", "/kb\n/mcp", "/kb/mcp\n", "/sse", "/sse/"):
+        assert surface_of(path) is Surface.MCP, path
+    for path in ("/mcpx/y", "/kb/mcpx", "/a/b/mcp", "//mcp", "/ssex"):
+        assert surface_of(path) is Surface.PAGE, path
 
 
 async def test_a_line_break_after_the_path_of_mcp_does_not_make_it_a_page() -> None:

@@ -10,7 +10,7 @@ from anyio.lowlevel import checkpoint
 from knowledge.engine.api import Engine
 from knowledge.errors import InvalidParameter, NotFound, NotNow
 from knowledge.model import Job, JobKind, JobStatus, Json, NewDocument
-from knowledge.toolsets.base import ToolCall
+from knowledge.toolsets.base import COMPLETED_STEP, ToolCall
 
 CANCEL_SECONDS = 5.0
 
@@ -30,10 +30,18 @@ async def add_document(engine: Engine, new: NewDocument) -> Job:
 async def wait_for_job(call: ToolCall, job: UUID) -> Job:
     """Wait for a job, at most `wait_s` seconds, and return it; cancel it if the caller disconnects meanwhile."""
     try:
-        return await call.engine.wait(job, call.limits.wait_s, call.report)
+        ended = await call.engine.wait(job, call.limits.wait_s, call.report)
     except anyio.get_cancelled_exc_class():
         await cancel_job(call.engine, job)
         raise
+    report_completion(call, ended)
+    return ended
+
+
+def report_completion(call: ToolCall, job: Job) -> None:
+    """End the progress of a call whose job succeeded; that of a failed or running job ends below the total."""
+    if job.status in (JobStatus.COMPLETED, JobStatus.PARTIAL):
+        call.report(COMPLETED_STEP, 1, 1)
 
 
 async def cancel_job(engine: Engine, job: UUID) -> None:

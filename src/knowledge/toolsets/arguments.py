@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
 import math
+import re
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import PurePath
@@ -47,8 +49,29 @@ def check_suffix(filename: str, first: Sequence[str]) -> str:
 
 MAX_JSON_DEPTH = 64
 
-JsonObject: TypeAlias = Annotated[dict[str, Any], WithJsonSchema({"type": "object", "additionalProperties": True})]
+# Similarity by difflib: 'q' and 'query' are 0.33, 'question' and 'query' 0.46, 'limit' and 'title' 0.4.
+MISSING_NAME_CUTOFF, VALID_NAME_CUTOFF = 0.3, 0.6
+MAX_LISTED_NAMES = 10
+"""Limit of unknown names in an error message."""
+
+JsonObject: TypeAlias = Annotated[dict[str, Any], WithJsonSchema({"type": "object"})]
 """An argument that takes any JSON object."""
+
+# The common keys are listed because Gemini rejects an object without properties; every other key is accepted too.
+Metadata: TypeAlias = Annotated[
+    dict[str, Any],
+    WithJsonSchema(
+        {
+            "type": "object",
+            "properties": {
+                "title": {"type": "string", "description": "Title of the document"},
+                "author": {"type": "string", "description": "Author of the document"},
+                "tags": {"type": "array", "items": {"type": "string"}, "description": "Tags of the document"},
+            },
+        }
+    ),
+]
+"""An argument that takes the metadata of a document: any JSON object."""
 
 Identifier: TypeAlias = Annotated[
     str, BeforeValidator(lambda value: str(value) if type(value) is int else value), Field(min_length=1, max_length=200)
@@ -96,7 +119,10 @@ def _is_whole(value: object) -> bool:
 
 
 def make_schema(model: type[Arguments]) -> Json:
-    """Return the JSON schema for clients, without titles, references and null alternatives."""
+    """Return the JSON schema for clients: only keywords that the converters of all model APIs accept.
+
+    `additionalProperties` is left out because google-genai rejects it; the argument model rejects unknown names.
+    """
     schema: dict[str, Any] = model.model_json_schema(by_alias=True, schema_generator=_SchemaWithoutTitles)
     plain: dict[str, Any] = _simplify_schema(schema, schema.get("$defs", {}))
     for key in ("title", "description", "$defs"):
@@ -117,10 +143,25 @@ def _simplify_schema(node: Any, definitions: Mapping[str, Any]) -> Any:
     if len(arms) == 1:
         rest = {key: value for key, value in node.items() if key != "anyOf"}
         return _simplify_schema({**arms[0], **rest}, definitions)
+    node = _replace_exclusive_bounds(node)
     dropped = {key for key in ("title",) if isinstance(node.get(key), str)}
+    if node.get("type") == "object":
+        dropped.add("additionalProperties")
     if node.get("default", 0) is None:
         dropped.add("default")
     return {key: _simplify_schema(value, definitions) for key, value in node.items() if key not in dropped}
+
+
+def _replace_exclusive_bounds(node: Mapping[str, Any]) -> dict[str, Any]:
+    """Replace exclusive bounds of integers by inclusive ones, and drop those of other numbers."""
+    plain = dict(node)
+    for exclusive, inclusive, step in (("exclusiveMinimum", "minimum", 1), ("exclusiveMaximum", "maximum", -1)):
+        if not isinstance(node.get(exclusive), int | float):
+            continue
+        bound = plain.pop(exclusive)
+        if node.get("type") == "integer":
+            plain[inclusive] = bound + step
+    return plain
 
 
 def parse_arguments(model: type[Arguments], given: Mapping[str, JsonValue] | None) -> dict[str, Any]:
@@ -138,23 +179,67 @@ def parse_arguments(model: type[Arguments], given: Mapping[str, JsonValue] | Non
 def _argument_error(model: type[Arguments], problems: list[ErrorDetails]) -> KnowledgeError:
     order = {"missing": 0, "extra_forbidden": 1}
     first = min(problems, key=lambda detail: order.get(detail["type"], 2))
-    path = ".".join(str(part) for part in first["loc"])
-    if first["type"] == "missing":
-        return MissingParameter(
-            f"Missing required parameter: {path}", hint=f"Provide a value for '{path}'.", parameter=path
-        )
-    if first["type"] == "extra_forbidden":
-        valid = _list_valid_names(model, first["loc"])
-        listed = ", ".join(str(name) for name in valid) or "none"
-        return UnknownParameter(
-            f"Unknown parameter: {path}. Valid parameters: {listed}",
-            hint="Remove it or use one of the valid names.", parameter=path, valid_parameters=valid,
-        )  # fmt: skip
+    if first["type"] in order:
+        return _argument_name_error(model, first, problems)
+    path = _format_path(first["loc"])
     message = f"Invalid value for '{path}': {describe_problem(first, TOOL_MESSAGES)}"
     return InvalidParameter(message, hint=f"Correct '{path}' and call again.", parameter=path)
 
 
-def _list_valid_names(model: type[BaseModel], location: tuple[int | str, ...]) -> list[JsonValue]:
+def _argument_name_error(
+    model: type[Arguments], first: ErrorDetails, problems: list[ErrorDetails]
+) -> MissingParameter | UnknownParameter:
+    """Return the error for missing and unknown names, with a suggestion for each unknown name that resembles one."""
+    parent = first["loc"][:-1]
+    beside = [problem for problem in problems if problem["loc"][:-1] == parent]
+    missing = [str(problem["loc"][-1]) for problem in beside if problem["type"] == "missing"]
+    unknown = [str(problem["loc"][-1]) for problem in beside if problem["type"] == "extra_forbidden"]
+    del unknown[MAX_LISTED_NAMES:]
+    valid = _list_valid_names(model, first["loc"])
+    suggestions = {name: meant for name in unknown if (meant := suggest_name(name, missing, valid))}
+    named = ", ".join(
+        _format_path((*parent, name)) + (f" (did you mean '{suggestions[name]}'?)" if name in suggestions else "")
+        for name in unknown
+    )
+    hint = " ".join(f"Did you mean '{meant}' instead of '{name}'?" for name, meant in suggestions.items())
+    path = _format_path(first["loc"])
+    if missing:
+        message = f"Missing required parameter: {path}"
+        hint = hint or f"Provide a value for '{path}'."
+        if not unknown:
+            return MissingParameter(message, hint=hint, parameter=path)
+        return MissingParameter(
+            f"{message}. Unknown parameter: {named}", hint=hint, parameter=path,
+            unknown_parameters=[_format_path((*parent, name)) for name in unknown], valid_parameters=[*valid],
+        )  # fmt: skip
+    return UnknownParameter(
+        f"Unknown parameter: {named}. Valid parameters: {', '.join(valid) or 'none'}",
+        hint=hint or "Remove it or use one of the valid names.", parameter=path, valid_parameters=[*valid],
+    )  # fmt: skip
+
+
+def _format_path(location: Sequence[int | str]) -> str:
+    return ".".join(str(part) for part in location)
+
+
+def suggest_name(name: str, missing: Sequence[str], valid: Sequence[str]) -> str | None:
+    """Return the valid name that an unknown one probably stands for; a missing one needs less resemblance."""
+    for names, cutoff in ((missing, MISSING_NAME_CUTOFF), (valid, VALID_NAME_CUTOFF)):
+        by_key = {_normalize_name(one): one for one in names}
+        key = _normalize_name(name)
+        if close := difflib.get_close_matches(key, by_key, n=1, cutoff=cutoff):
+            return by_key[close[0]]
+        words = [one for one in names if name.lower() in re.split("[-_]", one)]
+        if len(words) == 1:
+            return words[0]
+    return None
+
+
+def _normalize_name(name: str) -> str:
+    return re.sub("[-_ ]", "", name).lower()
+
+
+def _list_valid_names(model: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:
     """Return the valid parameter names at the location of an unknown one."""
     here: type[BaseModel] = model
     for part in location[:-1]:

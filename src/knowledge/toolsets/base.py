@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -31,6 +32,10 @@ class RateClass(StrEnum):
     UPLOAD = "upload"
     MANAGEMENT = "management"
     AUTHENTICATION = "authentication"
+
+
+COMPLETED_STEP = "Completed"
+"""The step that ends the progress of a call: clients receive a progress equal to the total."""
 
 
 def ignore_progress(step: str, done: int, total: int) -> None:
@@ -90,6 +95,8 @@ class Tool:
     """One tool of a toolset; its argument model and schema are built on first use, which keeps the start fast."""
 
     name: str
+    title: str
+    """Name for people, which clients show instead of `name`."""
     toolset: str
     description: str
     handler: Handler
@@ -113,6 +120,7 @@ class Tool:
     @property
     def annotations(self) -> Json:
         return {
+            "title": self.title,
             "readOnlyHint": self.read_only,
             "destructiveHint": self.destructive,
             "idempotentHint": self.idempotent,
@@ -124,6 +132,7 @@ class Tool:
         """The entry of the tool in tools/list."""
         return {
             "name": self.name,
+            "title": self.title,
             "description": self.description,
             "inputSchema": self.schema,
             "annotations": self.annotations,
@@ -195,6 +204,10 @@ class Toolset:
 
     name: str
     format_error: ErrorFormatter
+    instructions: str = ""
+    """What an agent should know before its first call; sent to clients when they connect."""
+    change_instructions: str = ""
+    """The part of it about tools that change data; left out of read-only views."""
     flat: bool = False
     resources: ResourceProvider | None = None
     cancel: Callable[[ToolCall, str], Awaitable[ToolResult]] | None = None
@@ -206,6 +219,7 @@ class Toolset:
         self,
         name: str,
         *,
+        title: str = "",
         rate: RateClass = RateClass.QUERY,
         read_only: bool = False,
         destructive: bool = False,
@@ -218,6 +232,7 @@ class Toolset:
             self.tools.append(
                 Tool(
                     name=name,
+                    title=title or re.sub("[-_]", " ", name).capitalize(),
                     toolset=self.name,
                     description=" ".join((handler.__doc__ or "").split()),
                     handler=handler,
@@ -274,6 +289,14 @@ class Registry:
         if tool is None or tool.toolset not in view.toolsets or (view.read_only and not tool.read_only):
             return None
         return tool
+
+    def join_instructions(self, view: ToolsetView) -> str:
+        """Return the instructions of the toolsets of a view, one paragraph each."""
+        paragraphs = [
+            toolset.instructions if view.read_only else f"{toolset.instructions} {toolset.change_instructions}".strip()
+            for toolset in self.select_toolsets(view)
+        ]
+        return "\n\n".join(paragraph for paragraph in paragraphs if paragraph)
 
     def list_schemas(self, view: ToolsetView) -> list[Json]:
         """Return the answer to tools/list for a view; cached."""

@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 import anyio.to_thread
 
-from knowledge.errors import AccessDenied, FileNotFound, TooLarge
+from knowledge.errors import AccessDenied, FileNotFound, InvalidParameter, TooLarge
 from knowledge.filesystem import open_beneath
 from knowledge.model import Content
 
@@ -80,6 +80,16 @@ class OpenFile:
     path: Path
     size: int
     content: Content
+
+
+def reject_web_address(file_path: str, hint: str) -> None:
+    """Raise InvalidParameter for an http or https URL; the hint names the call that adds web pages."""
+    if file_path.strip().lower().startswith(("http://", "https://")):
+        raise InvalidParameter(
+            "Invalid value for 'file_path': must be the path of a file, not a web address",
+            hint=hint,
+            parameter="file_path",
+        )
 
 
 @asynccontextmanager

@@ -111,6 +111,24 @@ async def test_an_unknown_argument_is_refused_with_the_valid_names(client: Trans
     assert answer["valid_parameters"] == ["file_path", "metadata", "force_ocr", "async"]
 
 
+@pytest.mark.requirement("mcp.refusals.names")
+async def test_a_misnamed_path_is_answered_with_both_names(client: Transport) -> None:
+    answer = await client.call("knowledge-add", path="a.md")
+    assert answer["error"] == "missing_required_parameter"
+    assert answer["message"] == (
+        "Missing required parameter: file_path. Unknown parameter: path (did you mean 'file_path'?)"
+    )
+
+
+@pytest.mark.requirement("mcp.refusals.web_address")
+@pytest.mark.parametrize("address", ["https://example.org/guide.pdf", "HTTP://example.org/"])
+async def test_a_web_address_is_answered_with_the_way_to_crawl(client: Transport, address: str) -> None:
+    answer = await client.call("knowledge-add", file_path=address)
+    assert (answer["error"], answer["parameter"]) == ("invalid_parameter", "file_path")
+    assert "must be the path of a file, not a web address" in answer["message"]
+    assert "crawl_website" in answer["hint"] and "knowledge crawl URL" in answer["hint"]
+
+
 @pytest.mark.requirement("000.add.unsupported_format")
 async def test_an_unknown_format_is_refused_with_the_list_even_without_a_file(
     client: Transport, files_folder: Path

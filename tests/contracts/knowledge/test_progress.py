@@ -47,6 +47,7 @@ def check_progress(reports: list[tuple[float, str]], wanted: set[str]) -> None:
     assert shares == sorted(set(shares)), "progress must grow"
     assert all(0 <= share <= 1 for share in shares)
     assert {message for _, message in reports} & wanted, reports
+    assert reports[-1] == (1.0, "Completed")
 
 
 PAGE_MESSAGES = {f"Processing page {number} of {PAGES}" for number in range(1, PAGES + 1)}
@@ -294,6 +295,8 @@ async def test_a_cancelled_request_over_stdio_cancels_its_synchronous_add(
             await process.rpc("ping")
     await process.notify("notifications/cancelled", {"requestId": "cancelled", "reason": "enough"})
     await check_nothing_left(process, product)
+    await process.rpc("ping")
+    assert process.list_unexpected() == []
 
 
 @pytest.mark.requirement("000.cancel.request_notification")
@@ -311,3 +314,44 @@ async def test_a_cancelled_request_cancels_its_synchronous_add(product: Product,
         assert (await product.engine.wait(job, WAIT_SECONDS)).status is JobStatus.CANCELLED
         assert (await socket.rpc("ping"))["result"] == {}
         await check_nothing_left(socket, product)
+        assert not [message for message in socket.notifications if "id" in message]
+
+
+@pytest.mark.requirement("000.cancel.request_notification")
+async def test_a_cancelled_request_of_a_session_is_not_answered(product: Product, files_folder: Path) -> None:
+    accept = {"accept": "application/json, text/event-stream"}
+    async with httpx.AsyncClient(base_url=product.url, timeout=WAIT_SECONDS, headers=accept) as http:
+        await clear_knowledge_base(PlainTransport(http))
+        client = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+        opened = await http.post("/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": client})
+        session = {"mcp-session-id": opened.headers["mcp-session-id"], "mcp-protocol-version": "2025-06-18"}
+        http.headers.update(session)
+        await http.post("/mcp", json={"jsonrpc": "2.0", "method": "notifications/initialized"})
+        arguments = {"file_path": str(write_long_text(files_folder)), "async": False}
+        params = {"name": "knowledge-add", "arguments": arguments, "_meta": {"progressToken": "mine"}}
+        call = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params}
+        async with http.stream("POST", "/mcp", json=call) as stream:
+            job = await wait_for_started_job(product)
+            cancelled = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}}
+            assert (await http.post("/mcp", json=cancelled)).status_code == 202
+            lines = [line async for line in stream.aiter_lines()]
+        assert (await product.engine.wait(job, WAIT_SECONDS)).status is JobStatus.CANCELLED
+        messages = [json.loads(line.removeprefix("data:")) for line in lines if line.startswith("data:")]
+        assert not [message for message in messages if "id" in message]
+        await http.delete("/mcp")
+
+
+@pytest.mark.requirement("000.progress.sync")
+async def test_the_progress_of_a_failed_add_stays_below_the_total(product: Product, files_folder: Path) -> None:
+    reports: list[float] = []
+
+    async def record(progress: float, total: float | None, message: str | None) -> None:
+        reports.append(progress)
+
+    path = files_folder / f"{uuid4().hex}.pdf"
+    path.write_bytes(b"%PDF-1.7 not a document")
+    async with open_sdk_transport(f"{product.url}/mcp", "modern") as there:
+        arguments = {"file_path": str(path), "async": False}
+        answer = await there.client.call_tool("knowledge-add", arguments, progress_callback=record)
+    assert answer.is_error
+    assert all(progress < 1 for progress in reports)

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
-from mcp import MCPError
+import websockets
 
-from tests.contracts.manager.conftest import Person, Product
-from tests.contracts.transports import Body, Transport
+from tests.contracts.manager.conftest import ENDPOINT, Person, Product, open_sdk_transport
+from tests.contracts.transports import SdkTransport, Transport, WebSocketTransport
 
 
 async def refuse_call(client: Transport, tool: str, **arguments: Any) -> tuple[int, str, str]:
-    """Call a tool that is refused; return status, code and message."""
-    try:
-        answer = await client.rpc("tools/call", {"name": tool, "arguments": arguments})
-    except MCPError as raised:
-        error: Body = raised.error.model_dump(mode="json")
-    else:
-        error = answer["error"]
+    """Call a tool that is refused; return status, code and message.
+
+    Plain callers get a JSON-RPC error, MCP clients a tool result.
+    """
+    answer = await client.rpc("tools/call", {"name": tool, "arguments": arguments})
+    if isinstance(client, SdkTransport):
+        result = answer["result"]
+        assert result["isError"] is True
+        [block] = result["content"]
+        body = json.loads(block["text"])
+        assert result["structuredContent"] == body
+        assert body["hint"]
+        return body["http_status"], body["code"], body["message"]
+    error = answer["error"]
     assert error["code"] == error["data"]["http_status"]
     return error["code"], error["data"]["error_type"], error["message"]
 
@@ -71,3 +79,56 @@ async def test_list_corpuses_answers_on_every_transport(
     assert answer["filters"] == {"category": "legal", "approved_only": True}
     refused = await refuse_call(transport_client, "list_corpuses", category="gardening")
     assert refused[:2] == (422, "validation.invalid_parameter")
+
+
+@pytest.mark.requirement("001.refusals.mcp")
+@pytest.mark.parametrize("mode", ["modern", "legacy"])
+async def test_mcp_clients_get_a_refusal_as_a_result_that_holds_all_facts(mode: str, ada: Person) -> None:
+    async with open_sdk_transport(f"{ada.url}{ENDPOINT}", ada.key, mode) as client:
+        answer = await client.rpc("tools/call", {"name": "query_knowledge", "arguments": {"q": "tea"}})
+    result = answer["result"]
+    assert result["isError"] is True
+    body = json.loads(result["content"][0]["text"])
+    assert (
+        body
+        == result["structuredContent"]
+        == {
+            "message": "Missing required parameter: query. Unknown parameter: q (did you mean 'query'?)",
+            "code": "validation.invalid_parameter",
+            "hint": "Did you mean 'query' instead of 'q'?",
+            "http_status": 422,
+            "details": {
+                "parameter": "query",
+                "unknown_parameters": ["q"],
+                "valid_parameters": ["query", "collections", "n_results"],
+            },
+        }
+    )
+
+
+@pytest.mark.requirement("001.refusals.plain")
+async def test_plain_callers_get_a_refusal_as_the_contract_prints_it(ada: Person) -> None:
+    answer = await ada.post("tools/call", {"name": "query_knowledge", "arguments": {"query": " "}})
+    assert (answer.status_code, answer.headers["x-mcp-error-code"]) == (422, "validation.empty_query")
+    error = answer.json()["error"]
+    assert (error["code"], error["message"], error["data"]["http_status"]) == (422, "Query cannot be empty", 422)
+
+
+@pytest.mark.requirement("001.refusals.plain")
+@pytest.mark.requirement("001.refusals.mcp")
+@pytest.mark.parametrize("handshake", [False, True])
+async def test_a_web_socket_without_a_handshake_is_a_plain_caller(handshake: bool, ada: Person) -> None:
+    address = f"{ada.url.replace('http', 'ws', 1)}/mcp/manager"
+    async with websockets.connect(address, additional_headers={"X-API-Key": ada.key}) as connection:
+        socket = WebSocketTransport(connection)
+        if handshake:
+            client = {"name": "test", "version": "1"}
+            params = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client}
+            assert "result" in await socket.rpc("initialize", params)
+            await socket.notify("notifications/initialized", {})
+        answer = await socket.rpc("tools/call", {"name": "query_knowledge", "arguments": {"query": ""}})
+    if handshake:
+        assert answer["result"]["isError"] is True
+        assert answer["result"]["structuredContent"]["code"] == "validation.empty_query"
+    else:
+        assert answer["error"]["code"] == 422

@@ -99,6 +99,20 @@ async def test_lists_have_at_most_twenty_items_and_show_the_limit(tools: PlainTr
     assert rest["count"] == 2
 
 
+@pytest.mark.requirement("mcp.refusals.web_address")
+async def test_a_web_address_is_answered_with_the_call_that_crawls(tools: PlainTransport) -> None:
+    answer = await tools.call("manage_document", action="create", file_path="https://example.org/guide.pdf")
+    assert answer["error"] == "Invalid value for 'file_path': must be the path of a file, not a web address"
+    assert answer["suggestion"] == "Call crawl_website(url='https://example.org/guide.pdf') to add web pages"
+
+
+@pytest.mark.requirement("mcp.refusals.names")
+async def test_a_misnamed_query_is_answered_with_both_names(tools: PlainTransport) -> None:
+    answer = await tools.call("search_knowledge_base", q="tea")
+    assert answer["error"] == "query is required for this operation. Unknown parameter: q"
+    assert answer["suggestion"] == "Did you mean 'query' instead of 'q'? search_knowledge_base(...)"
+
+
 @pytest.mark.requirement("002.document.move")
 async def test_a_document_can_be_moved_to_another_source(tools: PlainTransport, paper: Path) -> None:
     source = (await tools.call("manage_source", action="create", title="Elsewhere"))["source"]["id"]

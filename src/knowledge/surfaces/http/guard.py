@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import cast
 
@@ -26,6 +27,8 @@ EXPOSED_HEADERS = [
     "X-MCP-Error-Code", "Mcp-Session-Id", "WWW-Authenticate", "Retry-After",
     "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset",
 ]  # fmt: skip
+MCP_PATH = re.compile(r"(/mcp|/sse|/[^/]+/mcp)(/.*)?", re.DOTALL)
+"""`/mcp/<toolset>` and its second address `/<toolset>/mcp`, and where clients of the older SSE transport ask."""
 REFUSAL_SCOPE_KEY = "knowledge.refusal"
 
 
@@ -53,7 +56,7 @@ def surface_of(path: str) -> Surface:
     path = path.removesuffix("\n")
     if path == "/api/v1/mcp" or path.startswith("/api/v1/mcp/"):
         return Surface.MANAGER
-    if path == "/mcp" or path.startswith("/mcp/"):
+    if MCP_PATH.fullmatch(path):
         return Surface.MCP
     return Surface.REST if path.startswith("/api/") else Surface.PAGE
 

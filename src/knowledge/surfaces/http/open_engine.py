@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING
 
 from pydantic import SecretStr
 from starlette.types import ASGIApp
@@ -17,6 +18,9 @@ from knowledge.engine.sharing import engine_file
 from knowledge.engine.sharing.engine import make_shared_engine
 from knowledge.engine.sharing.leader import LeaderElection
 from knowledge.extract.sandbox.confine import forbid_inspection
+
+if TYPE_CHECKING:
+    from knowledge.engine.local import LocalEngine
 
 SHARE_DELAY_SECONDS = 0.5
 """Shorter commands start no server for other processes, which wait for the lock instead."""
@@ -31,10 +35,13 @@ async def open_engine(settings: Settings) -> AsyncIterator[Engine]:
 
 
 @asynccontextmanager
-async def open_engine_in_background(settings: Settings) -> AsyncIterator[tuple[Engine, asyncio.Task[None]]]:
+async def open_engine_in_background(
+    settings: Settings, *, start: asyncio.Event | None = None
+) -> AsyncIterator[tuple[Engine, asyncio.Task[None]]]:
     """Open the remote engine of KB_ENGINE_URL, or the engine of the data folder in this or another process.
 
-    Calls may be made at once and wait for the engine; the task ends when it is open, or raises the error.
+    Calls may be made at once and wait for the engine; the task ends when it is open, or raises the error. With `start`
+    the engine is opened when the event is set, or by the first call.
     """
     if settings.engine_url:
         key = settings.api_key.get_secret_value() if settings.api_key else None
@@ -45,7 +52,7 @@ async def open_engine_in_background(settings: Settings) -> AsyncIterator[tuple[E
             await remote.close()
         return
     election = LeaderElection(settings.data, lambda: open_and_share_engine(settings))
-    opened = asyncio.create_task(_wait_for_engine(election))
+    opened = asyncio.create_task(_wait_for_engine(election, start))
     try:
         yield make_shared_engine(election), opened
     finally:
@@ -54,17 +61,17 @@ async def open_engine_in_background(settings: Settings) -> AsyncIterator[tuple[E
         await election.close()
 
 
-async def _wait_for_engine(election: LeaderElection) -> None:
+async def _wait_for_engine(election: LeaderElection, start: asyncio.Event | None) -> None:
+    if start is not None:
+        await start.wait()
     await election.get_engine()
 
 
 @asynccontextmanager
 async def open_and_share_engine(settings: Settings) -> AsyncIterator[EngineHost]:
     """Open the engine as the leader of the data folder and serve the other processes on a loopback port."""
-    from knowledge.app import open_engine as open_local
-
     forbid_inspection()
-    engine = await asyncio.to_thread(open_local, settings)
+    engine = await asyncio.to_thread(_open_local_engine, settings)
     stop = asyncio.Event()
     try:
         await asyncio.to_thread(engine.start)
@@ -76,6 +83,14 @@ async def open_and_share_engine(settings: Settings) -> AsyncIterator[EngineHost]
             await asyncio.wait({sharing})
     finally:
         await asyncio.to_thread(engine.close)
+
+
+def _open_local_engine(settings: Settings) -> LocalEngine:
+    from knowledge.app import (
+        open_engine,
+    )  # takes most of a second: in a thread, so that requests are answered meanwhile
+
+    return open_engine(settings)
 
 
 async def _serve_other_processes(engine: Engine, settings: Settings, stop: asyncio.Event) -> None:

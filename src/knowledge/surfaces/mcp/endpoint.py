@@ -10,12 +10,22 @@ import anyio
 import mcp_types as types
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
+from mcp.server.streamable_http import REQUEST_CANCELLED
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.types import Message, Receive, Scope, Send
 
-from knowledge.errors import KnowledgeError, McpSessionNotFound, RateLimited, TooLarge, Unavailable, UnsupportedFormat
+from knowledge.errors import (
+    KnowledgeError,
+    McpSessionNotFound,
+    MethodNotAllowed,
+    NotFound,
+    RateLimited,
+    TooLarge,
+    Unavailable,
+    UnsupportedFormat,
+)
 from knowledge.model import CallerKind, Json, JsonValue
 from knowledge.surfaces.http.auth import format_caller_id
 from knowledge.surfaces.http.deadlines import cancel_on_disconnect
@@ -29,6 +39,12 @@ from knowledge.toolsets.base import ErrorFormatter
 
 MAX_ID_SEARCH_BYTES = 1 << 16
 """Bytes of a rejected request that are read to find its id."""
+
+
+LEGACY_SSE_MESSAGE = "The older HTTP+SSE transport is not served here; use Streamable HTTP at "
+LEGACY_SSE_HINT = (
+    "Set the transport of the client to 'http' (also called 'streamable-http') and its URL to this address."
+)
 
 
 class McpEndpoint:
@@ -56,6 +72,11 @@ class McpEndpoint:
     ) -> None:
         version = headers.get("mcp-protocol-version", HANDSHAKE_PROTOCOL_VERSIONS[0])
         plain = "mcp-session-id" not in headers and version in HANDSHAKE_PROTOCOL_VERSIONS
+        if plain and scope["method"] == "GET" and "text/event-stream" in headers.get("accept", ""):
+            address = str(Request(scope).url.replace(query=""))
+            error = MethodNotAllowed(LEGACY_SSE_MESSAGE + address, hint=LEGACY_SSE_HINT, allow="POST")
+            await refuse_request(error, receive, send)
+            return
         # The SDK drops all notifications of the stateless protocol, and `tools/cancel` may be one.
         if scope["method"] != "POST" or not (plain or headers.get("mcp-method") == jsonrpc.CANCEL_METHOD):
             await self._delegate_to_sdk(mcp_request, version, scope, receive, send)
@@ -131,6 +152,14 @@ class McpEndpoint:
         await _send_reply(await _run_until_disconnect(work, receive), mcp_request, send)
 
 
+class LegacySseEndpoint:
+    """An ASGI application at the conventional paths of the HTTP+SSE transport, which names the right address."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        address = str(Request(scope).url.replace(path="/mcp", query=""))
+        await refuse_request(NotFound(LEGACY_SSE_MESSAGE + address, hint=LEGACY_SSE_HINT), receive, send)
+
+
 class SdkResponseFilter:
     """Forwards the SDK's response with our headers added, and adds type and details to errors.
 
@@ -168,6 +197,8 @@ class SdkResponseFilter:
                 return
             start, self._start = self._start, None
             await self._send(self._add_headers(start))
+        if _answers_cancelled_request(message.get("body", b"")):
+            message = {**message, "body": b""}
         await self._send(message)
 
     def _add_headers(self, start: Message) -> Message:
@@ -185,6 +216,19 @@ class SdkResponseFilter:
         described = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
         await self._send({**start, "headers": [*kept, *described]})
         await self._send({"type": "http.response.body", "body": body})
+
+
+def _answers_cancelled_request(event: bytes) -> bool:
+    """Return whether an SSE event answers a request that the client has cancelled.
+
+    The specification forbids that; the SDK ends the stream of a cancelled request with an error nevertheless.
+    """
+    if not (event.startswith(b"event: message") and b'"code":%d' % REQUEST_CANCELLED in event):
+        return False
+    with suppress(ValueError, AttributeError):
+        data = b"".join(line[5:] for line in event.splitlines() if line.startswith(b"data:"))
+        return bool(json.loads(data).get("error", {}).get("code") == REQUEST_CANCELLED)
+    return False
 
 
 class RequestBody:

@@ -72,6 +72,15 @@ def format_refusal_body(refusal: Refusal, request_id: JsonValue = None) -> Json:
     return make_error_body(*_refusal_fields(refusal), request_id)
 
 
+def format_tool_refusal(refusal: Refusal) -> Json:
+    """Return the body of a tool result for a refusal that plain callers get as a JSON-RPC error."""
+    known: Json = {"message": refusal.body.get("message"), "code": refusal.code}
+    if hint := refusal.body.get("hint"):
+        known["hint"] = hint
+    details: Json = {key: value for key, value in refusal.body.items() if key not in ("message", "hint")}
+    return {**known, "http_status": refusal.status, "details": details}
+
+
 def _refusal_fields(refusal: Refusal) -> tuple[int, str, Json]:
     message = refusal.body.get("message")
     data: Json = {"http_status": refusal.status, "error_type": refusal.code}

@@ -16,7 +16,7 @@ from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.message import SessionMessage
 from mcp.shared.transport_context import TransportContext
 
-from knowledge.surfaces.mcp.request_context import BackgroundWork
+from knowledge.surfaces.mcp.request_context import BackgroundWork, McpRequest
 from knowledge.surfaces.mcp.server import KnowledgeServer
 
 MessageReader: TypeAlias = MemoryObjectReceiveStream[SessionMessage | Exception]
@@ -51,7 +51,9 @@ def make_task_starter(group: TaskGroup) -> Callable[[BackgroundWork], None]:
     return start
 
 
-async def serve_stream(server: KnowledgeServer, read: MessageReader, write: MessageWriter) -> None:
+async def serve_stream(
+    server: KnowledgeServer, mcp_request: McpRequest, read: MessageReader, write: MessageWriter
+) -> None:
     """Serve one connection until the client disconnects, then cancel its pending requests.
 
     The first message decides between the handshake of either protocol era and plain JSON-RPC, and is replayed.
@@ -65,6 +67,7 @@ async def serve_stream(server: KnowledgeServer, read: MessageReader, write: Mess
                 options = server.create_initialization_options()
                 await serve_dual_era_loop(server, replayed, write, lifespan_state={}, init_options=options)
             else:
+                mcp_request.is_plain = True
                 await _serve_plain(server, replayed, write)
             group.cancel_scope.cancel()
 

@@ -13,6 +13,7 @@ import anyio
 from knowledge.engine.api import Engine
 from knowledge.errors import KnowledgeError
 from knowledge.model import ReportProgress
+from knowledge.toolsets.base import COMPLETED_STEP
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +44,13 @@ async def relay_progress(send_progress: SendProgress) -> AsyncIterator[ReportPro
     """Yield a non-blocking report function; send its reports in order, all of them before the context ends."""
     send, receive = anyio.create_memory_object_stream[tuple[str, int, int]](MAX_BUFFERED_REPORTS)
 
+    completed = False
+
     def report(step: str, done: int, total: int) -> None:
+        nonlocal completed
+        if step == COMPLETED_STEP:
+            completed = True
+            return
         # A report is dropped if the client is slow or gone; the next one replaces it.
         with suppress(anyio.WouldBlock, anyio.ClosedResourceError, anyio.BrokenResourceError):
             send.send_nowait((step, done, total))
@@ -54,6 +61,8 @@ async def relay_progress(send_progress: SendProgress) -> AsyncIterator[ReportPro
             if (step, done) != last_sent:
                 last_sent = (step, done)
                 await send_progress(progress.advance(done, total), 1.0, step or WAITING_MESSAGE)
+        if completed:
+            await send_progress(1.0, 1.0, COMPLETED_STEP)
 
     async with receive, anyio.create_task_group() as group:
         group.start_soon(drain)

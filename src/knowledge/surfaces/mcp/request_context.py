@@ -35,7 +35,7 @@ class McpRequest:
     start_task: Callable[[BackgroundWork], None] | None = None
     """Starts background work for a connection that stays open; None for a single request."""
     is_plain: bool = False
-    """Whether this is plain JSON-RPC, whose caller reads the HTTP status."""
+    """Whether this is JSON-RPC without an MCP handshake, whose caller reads the HTTP status."""
     status: int | None = None
     headers: dict[str, str] = field(default_factory=dict)
 

@@ -27,6 +27,7 @@ from knowledge.model import Json, ReportProgress
 from knowledge.surfaces.mcp import errors as mcp_errors
 from knowledge.surfaces.mcp.progress import follow_job, relay_progress
 from knowledge.surfaces.mcp.request_context import SCOPE_KEY, McpRequest
+from knowledge.toolsets.arguments import suggest_name
 from knowledge.toolsets.base import (
     RateClass,
     Refusal,
@@ -41,12 +42,6 @@ from knowledge.toolsets.base import (
 log = logging.getLogger(__name__)
 
 Context: TypeAlias = ServerRequestContext[Any, Any]
-
-INSTRUCTIONS = (
-    "Search the user's own documents before answering from memory, and name the document that an answer comes from. "
-    "Add files by path; they are processed in the background, and the task id gives their progress."
-)
-
 
 MS_PER_SECOND = 1000
 CACHE_HINTS: dict[CacheableMethod, CacheHint] = {
@@ -64,6 +59,10 @@ COMPLETE_RESULT: Json = {"resultType": "complete"}
 """Required in every result of the stateless protocol; the SDK removes it for older versions."""
 
 
+MAX_NAME_CHARS = 100
+"""Characters of an unknown tool name that its error repeats."""
+
+
 class CancelParams(types.RequestParams):
     task_id: str
 
@@ -75,7 +74,6 @@ class KnowledgeServer(Server[dict[str, Any]]):
         super().__init__(
             "knowledge-server",
             version=__version__,
-            instructions=INSTRUCTIONS,
             on_list_tools=self._list_tools,
             on_call_tool=self._call_tool,
             on_list_resources=self._list_resources,
@@ -88,7 +86,10 @@ class KnowledgeServer(Server[dict[str, Any]]):
         )
         self.registry = registry
         self.default_request: McpRequest | None = None
-        self.middleware[:] = [explain_errors]  # without the SDK's tracing, which takes a tenth of a call
+        self.middleware[:] = [
+            explain_errors,
+            self._add_instructions,
+        ]  # without the SDK's tracing, which takes a tenth of a call
         self.add_request_handler("tools/cancel", CancelParams, self._cancel_task)
         self.add_notification_handler("tools/cancel", CancelParams, self._handle_cancel_notification)
 
@@ -112,6 +113,14 @@ class KnowledgeServer(Server[dict[str, Any]]):
         assert self.default_request is not None
         return self.default_request
 
+    async def _add_instructions(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+        """Middleware: send the instructions of the toolsets that the request sees."""
+        result = await call_next(ctx)
+        if ctx.method not in ("initialize", "server/discover") or not isinstance(result, dict):
+            return result
+        instructions = self.registry.join_instructions(self.find_mcp_request(ctx).view)
+        return {**result, "instructions": instructions} if instructions else result
+
     # -- tools ----------------------------------------------------------------------------------
 
     async def _list_tools(self, context: Context, _: types.PaginatedRequestParams | None) -> Any:
@@ -121,13 +130,18 @@ class KnowledgeServer(Server[dict[str, Any]]):
         mcp_request = self.find_mcp_request(context)
         tool = self.registry.find_tool(params.name, mcp_request.view)
         if tool is None:
-            raise mcp_errors.make_mcp_error(
-                types.INVALID_PARAMS, f"Unknown tool: {params.name}", "unknown_tool",
-                tools=[known.name for known in self.registry.list_tools(mcp_request.view)],
-            )  # fmt: skip
+            raise self._unknown_tool_error(params.name, mcp_request)
         async with self._report_progress(context) as report:
             answer = await self._run_tool(tool, context, mcp_request, report, params.arguments)
         return render_result(answer, mcp_request)
+
+    def _unknown_tool_error(self, name: str, mcp_request: McpRequest) -> MCPError:
+        """Return an error whose message lists the valid names, because frameworks drop the data of errors."""
+        valid = [tool.name for tool in self.registry.list_tools(mcp_request.view)]
+        shown, meant = name[:MAX_NAME_CHARS], suggest_name(name[:MAX_NAME_CHARS], (), valid)
+        suggestion = f" (did you mean '{meant}'?)" if meant else ""
+        message = f"Unknown tool: {shown}{suggestion}. Valid tools: {', '.join(valid) or 'none'}"
+        return mcp_errors.make_mcp_error(types.INVALID_PARAMS, message, "unknown_tool", tools=[*valid])
 
     async def _run_tool(
         self,
@@ -300,13 +314,18 @@ class KnowledgeServer(Server[dict[str, Any]]):
 
 
 def render_result(answer: ToolResult, mcp_request: McpRequest) -> Json:
-    """Return the MCP tool result: the contract's JSON as a text block and as `structuredContent`."""
+    """Return the MCP tool result: the contract's JSON as a text block and as `structuredContent`.
+
+    Contract 001 refuses plain callers by a JSON-RPC error; frameworks drop its data, so MCP clients get a result.
+    """
+    body = answer.body if isinstance(answer, Refusal) else answer
     if isinstance(answer, Refusal):
         mcp_request.headers["x-mcp-error-code"] = answer.code
         if answer.status is not None:
-            mcp_request.status = answer.status
-            raise mcp_errors.to_mcp_error(answer)
-    body = answer.body if isinstance(answer, Refusal) else answer
+            if mcp_request.is_plain:
+                mcp_request.status = answer.status
+                raise mcp_errors.to_mcp_error(answer)
+            body = mcp_errors.format_tool_refusal(answer)
     text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
     return {
         **COMPLETE_RESULT,

@@ -6,7 +6,7 @@ import io
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import BinaryIO
 
@@ -27,6 +27,8 @@ from knowledge.surfaces.mcp.server import KnowledgeServer
 from knowledge.surfaces.mcp.toolset_selection import ToolsetSelection
 from knowledge.toolsets.base import CallLimits, Registry, ToolCall, ToolsetView
 
+HANDSHAKE_METHODS = ("initialize", "server/discover")
+
 
 async def serve_stdio(
     engine: Engine,
@@ -38,8 +40,9 @@ async def serve_stdio(
     caller: Caller | None = None,
     services: Mapping[type[object], object] | None = None,
     rates: RateLimits | None = None,
+    on_handshake_end: Callable[[], None] = lambda: None,
 ) -> None:
-    """Serve until standard input is closed."""
+    """Serve until standard input is closed; `on_handshake_end` is called at the first message after the handshake."""
     server = KnowledgeServer(registry)
     view = ToolsetView(ToolsetSelection.from_setting(toolsets, registry.names).default, read_only)
     incoming, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
@@ -51,8 +54,8 @@ async def serve_stdio(
             server.default_request = McpRequest(
                 tool_call=call, view=view, start_task=make_task_starter(group), acquire=make_acquire(rates, call.caller)
             )
-            group.start_soon(_read_messages, lines, incoming, write)
-            await serve_stream(server, read, write)
+            group.start_soon(_read_messages, lines, incoming, write, on_handshake_end)
+            await serve_stream(server, server.default_request, read, write)
             group.cancel_scope.cancel()
 
 
@@ -116,12 +119,17 @@ async def _read_messages(
     lines: anyio.AsyncFile[str],
     incoming: MemoryObjectSendStream[SessionMessage | Exception],
     write: MessageWriter,
+    on_handshake_end: Callable[[], None],
 ) -> None:
+    in_handshake = True
     async with incoming:
         async for line in lines:
             if not line.strip():
                 continue
             message = jsonrpc.parse_message(line)
+            if in_handshake and getattr(message, "method", "") not in HANDSHAKE_METHODS:
+                in_handshake = False
+                on_handshake_end()
             with suppress(anyio.BrokenResourceError):
                 if isinstance(message, jsonrpc.Reply):
                     await write.send(SessionMessage(_to_error_message(message)))

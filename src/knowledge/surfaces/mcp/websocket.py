@@ -13,7 +13,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 from knowledge.errors import KnowledgeError
 from knowledge.surfaces.mcp import jsonrpc
 from knowledge.surfaces.mcp.message_stream import make_task_starter, serve_stream
-from knowledge.surfaces.mcp.request_context import SCOPE_KEY
+from knowledge.surfaces.mcp.request_context import SCOPE_KEY, McpRequest
 from knowledge.surfaces.mcp.surface import MAX_BODY_BYTES, McpSurface
 
 CLOSE_TOO_BIG = 1009
@@ -31,7 +31,7 @@ def make_websocket_endpoint(surface: McpSurface) -> Callable[[WebSocket], Awaita
             await socket.accept("mcp" if "mcp" in socket.scope.get("subprotocols", []) else None)
             async with anyio.create_task_group() as group:
                 mcp_request.start_task = make_task_starter(group)
-                await _serve_socket(surface, socket)
+                await _serve_socket(surface, mcp_request, socket)
                 group.cancel_scope.cancel()
             await socket.close()
         except* (WebSocketDisconnect, anyio.BrokenResourceError):
@@ -43,14 +43,14 @@ def make_websocket_endpoint(surface: McpSurface) -> Callable[[WebSocket], Awaita
     return endpoint
 
 
-async def _serve_socket(surface: McpSurface, socket: WebSocket) -> None:
+async def _serve_socket(surface: McpSurface, mcp_request: McpRequest, socket: WebSocket) -> None:
     incoming, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     write, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
     with incoming, read, write, outgoing:
         async with anyio.create_task_group() as group:
             group.start_soon(_write_messages, socket, outgoing)
             group.start_soon(_read_until_closed, socket, incoming, group.cancel_scope)
-            await serve_stream(surface.server, read, write)
+            await serve_stream(surface.server, mcp_request, read, write)
             group.cancel_scope.cancel()
 
 

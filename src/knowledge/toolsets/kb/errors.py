@@ -31,7 +31,18 @@ def refuse(error: KnowledgeError) -> Refusal:
     return Refusal(body, code=error.code)
 
 
-tools = Toolset(name="kb", format_error=refuse)
+tools = Toolset(
+    name="kb",
+    format_error=refuse,
+    instructions=(
+        "A knowledge base of notes and files. Call kb_search before you answer from memory, and name the document that "
+        "an answer comes from; kb_get returns a whole document."
+    ),
+    change_instructions=(
+        "kb_addnote adds a text. For a file call kb_upload_start, kb_upload_chunk for each part, then "
+        "kb_upload_finish. Both return a job, which kb_jobs lists."
+    ),
+)
 
 # -- arguments ----------------------------------------------------------------------------------
 

@@ -70,7 +70,7 @@ async def add_document(engine: Engine, new: NewDocument) -> Json:
     return {"job_id": job.id, "job_uid": str(job.uid), "status": job.status, "filename": job.filename, **location}
 
 
-@tools.tool("kb_search", read_only=True)
+@tools.tool("kb_search", title="Search the knowledge base", read_only=True)
 async def search(
     call: ToolCall,
     query: Annotated[str, Field(description="Natural language search query", min_length=1, max_length=10_000)],
@@ -115,7 +115,7 @@ def dump_hit(hit: Hit) -> Json:
     }  # fmt: skip
 
 
-@tools.tool("kb_addnote", rate=RateClass.UPLOAD)
+@tools.tool("kb_addnote", title="Add a note", rate=RateClass.UPLOAD)
 async def add_note(
     call: ToolCall,
     text: Annotated[str, Field(description="The text of the note", min_length=1)],
@@ -130,7 +130,9 @@ async def add_note(
     return await add_document(call.engine, note)
 
 
-@tools.tool("kb_update_note", rate=RateClass.MANAGEMENT, destructive=True, idempotent=True)
+@tools.tool(
+    "kb_update_note", title="Replace the text of a note", rate=RateClass.MANAGEMENT, destructive=True, idempotent=True
+)
 async def update_note(
     call: ToolCall,
     document_id: Annotated[DocumentNumber, Field(description="Id of the note (a UUID also works)")],
@@ -146,7 +148,7 @@ async def update_note(
     return dump_document(document)
 
 
-@tools.tool("kb_get", read_only=True, rate=RateClass.LIST)
+@tools.tool("kb_get", title="Get a document", read_only=True, rate=RateClass.LIST)
 async def get_document(
     call: ToolCall,
     document_id: Annotated[DocumentNumber | None, Field(description="Id of a document (a UUID also works)")] = None,
@@ -171,13 +173,13 @@ async def get_document(
     return body if page.items else {**body, "message": f"No document has the source path '{source_path}'"}
 
 
-@tools.tool("kb_status", read_only=True, rate=RateClass.LIST)
+@tools.tool("kb_status", title="Show the status", read_only=True, rate=RateClass.LIST)
 async def show_status(call: ToolCall) -> Json:
     """Show the engine's version, model, device, counts, queue and health"""
     return wire.dump(wire.StatusShape.from_status(await call.engine.status()))
 
 
-@tools.tool("kb_jobs", read_only=True, rate=RateClass.LIST)
+@tools.tool("kb_jobs", title="List jobs", read_only=True, rate=RateClass.LIST)
 async def list_jobs(
     call: ToolCall,
     status: Annotated[
@@ -195,7 +197,7 @@ UploadId = Annotated[
 ]
 
 
-@tools.tool("kb_upload_start", rate=RateClass.UPLOAD)
+@tools.tool("kb_upload_start", title="Start an upload", rate=RateClass.UPLOAD)
 async def start_upload(
     call: ToolCall,
     filename: Annotated[str, Field(description="File name with its extension", min_length=1, max_length=1000)],
@@ -216,7 +218,9 @@ async def start_upload(
     return {"upload_id": str(upload.uid), "expires_in_seconds": uploads.limits.ttl_s}
 
 
-@tools.tool("kb_upload_chunk", idempotent=True)  # the upload rate limit counts files, in kb_upload_start
+@tools.tool(
+    "kb_upload_chunk", title="Upload a part", idempotent=True
+)  # the upload rate limit counts files, in kb_upload_start
 async def store_chunk(
     call: ToolCall,
     upload_id: UploadId,
@@ -235,7 +239,7 @@ async def store_chunk(
     }  # fmt: skip
 
 
-@tools.tool("kb_upload_finish", idempotent=True)
+@tools.tool("kb_upload_finish", title="Finish an upload", idempotent=True)
 async def finish_upload(call: ToolCall, upload_id: UploadId) -> Json:
     """Assemble the parts of an upload and queue the file; returns the id of the ingestion job"""
     uploads = call.service(StagedUploads)

@@ -26,9 +26,9 @@ from knowledge.model import (
     SearchFilter,
 )
 from knowledge.toolsets.add_job import add_document, split_title_and_tags, wait_for_job, was_unpacked
-from knowledge.toolsets.arguments import Arguments, Identifier, JsonObject, check_suffix, list_formats, normalize_format
+from knowledge.toolsets.arguments import Arguments, Identifier, Metadata, check_suffix, list_formats, normalize_format
 from knowledge.toolsets.base import RateClass, ToolCall, ToolResult, Toolset
-from knowledge.toolsets.file_access import open_file, to_megabytes
+from knowledge.toolsets.file_access import open_file, reject_web_address, to_megabytes
 from knowledge.toolsets.knowledge.errors import dump_warnings, refuse, to_ref
 from knowledge.toolsets.knowledge.tasks import (
     cancel_task,
@@ -42,19 +42,36 @@ from knowledge.toolsets.values import format_timestamp, parse_ref
 
 CONTRACT_FORMATS = ("pdf", "docx", "pptx", "xlsx", "html", "jpg", "png", "svg")
 
-tools = Toolset(name="knowledge", format_error=refuse, cancel=cancel_task)
+tools = Toolset(
+    name="knowledge",
+    format_error=refuse,
+    cancel=cancel_task,
+    instructions=(
+        "The user's own documents. Call knowledge-search before you answer from memory, and name the file that an "
+        "answer comes from."
+    ),
+    change_instructions=(
+        "knowledge-add takes the path of a file and works in the background: knowledge-task-status reports the "
+        "progress of its task_id."
+    ),
+)
 
 
-@tools.tool("knowledge-add", rate=RateClass.UPLOAD)
+@tools.tool("knowledge-add", title="Add a document", rate=RateClass.UPLOAD)
 async def add(
     call: ToolCall,
     file_path: Annotated[str, Field(description="Path to the document or image file", min_length=1, max_length=4096)],
-    metadata: Annotated[JsonObject | None, Field(description="Additional metadata (author, title, tags)")] = None,
+    metadata: Annotated[Metadata | None, Field(description="Additional metadata (author, title, tags)")] = None,
     force_ocr: Annotated[bool, Field(description="Force OCR even if text extraction available")] = False,
     async_: Annotated[bool, Field(description="Process asynchronously and return task ID")] = True,
 ) -> ToolResult:
     """Add a document or image to the knowledge base for semantic search"""
     began = time.monotonic()
+    reject_web_address(
+        file_path,
+        "knowledge-add reads files. To add web pages, call crawl_website (toolset rag, at /mcp/rag) "
+        "or run 'knowledge crawl URL'.",
+    )
     doc_type = check_suffix(file_path, CONTRACT_FORMATS)
     title, tags, rest = split_title_and_tags(metadata or {})
     try:
@@ -121,7 +138,7 @@ class Filters(Arguments):
     date_range: Annotated[DateRange | None, Field(description="Only documents added between these days")] = None
 
 
-@tools.tool("knowledge-search", read_only=True)
+@tools.tool("knowledge-search", title="Search the knowledge base", read_only=True)
 async def search(
     call: ToolCall,
     query: Annotated[str, Field(description="Natural language search query", min_length=1, max_length=500)],
@@ -198,7 +215,7 @@ def dump_hit(hit: Hit) -> Json:
     }  # fmt: skip
 
 
-@tools.tool("knowledge-remove", destructive=True, rate=RateClass.MANAGEMENT)
+@tools.tool("knowledge-remove", title="Remove a document", destructive=True, rate=RateClass.MANAGEMENT)
 async def remove(
     call: ToolCall,
     document_id: Annotated[Identifier, Field(description="ID of document to remove")],
@@ -229,7 +246,7 @@ async def find_document(call: ToolCall, document_id: str) -> Document:
 SORT_COLUMNS = {"date_added": "created_at", "filename": "filename", "size": "size_bytes"}
 
 
-@tools.tool("knowledge-show", read_only=True, rate=RateClass.LIST)
+@tools.tool("knowledge-show", title="List documents", read_only=True, rate=RateClass.LIST)
 async def show(
     call: ToolCall,
     limit: Annotated[int, Field(description="Max documents to return", ge=1, le=1000)] = 100,
@@ -267,7 +284,7 @@ def dump_document(document: Document) -> Json:
 CONFIRMATION_PHRASE = "DELETE ALL"
 
 
-@tools.tool("knowledge-clear", destructive=True, rate=RateClass.MANAGEMENT)
+@tools.tool("knowledge-clear", title="Clear the knowledge base", destructive=True, rate=RateClass.MANAGEMENT)
 async def clear(
     call: ToolCall,
     confirm: Annotated[bool, Field(description="Must be true to clear")],
@@ -287,7 +304,7 @@ async def clear(
     }  # fmt: skip
 
 
-@tools.tool("knowledge-status", read_only=True, rate=RateClass.LIST)
+@tools.tool("knowledge-status", title="Show the status", read_only=True, rate=RateClass.LIST)
 async def show_status(call: ToolCall) -> Json:
     """Get knowledge base statistics and health status"""
     now = await call.engine.status()
@@ -316,7 +333,7 @@ def dump_health(now: EngineStatus) -> Json:
     return {**facts, "issues": list(now.issues)} if now.issues else facts
 
 
-@tools.tool("knowledge-task-status", read_only=True, rate=RateClass.LIST)
+@tools.tool("knowledge-task-status", title="Show the status of a task", read_only=True, rate=RateClass.LIST)
 async def task_status(
     call: ToolCall, task_id: Annotated[Identifier, Field(description="Task ID returned from async operation")]
 ) -> ToolResult:

@@ -69,4 +69,13 @@ def refuse(error: KnowledgeError) -> Refusal:
     return Refusal(body, code=wording.code, status=error.status)
 
 
-tools = Toolset(name="manager", format_error=refuse, flat=True)
+tools = Toolset(
+    name="manager",
+    format_error=refuse,
+    flat=True,
+    instructions=(
+        "Collections and curated corpuses of documents, for reading only. query_knowledge searches all collections, or "
+        "the ones that you name; query_corpus searches one corpus by its id. list_collections and list_corpuses show "
+        "the names and ids. Every passage ends with its source: cite it."
+    ),
+)

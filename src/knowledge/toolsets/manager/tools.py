@@ -37,7 +37,7 @@ def parse_corpus_id(value: Any) -> int:
 CorpusId = Annotated[int, Field(description="Corpus ID to query", ge=1), BeforeValidator(parse_corpus_id)]
 
 
-@tools.tool("query_knowledge", read_only=True)
+@tools.tool("query_knowledge", title="Search collections", read_only=True)
 async def query_knowledge(
     call: ToolCall,
     query: QueryText,
@@ -60,7 +60,7 @@ async def query_knowledge(
     }
 
 
-@tools.tool("query_corpus", read_only=True)
+@tools.tool("query_corpus", title="Search a corpus", read_only=True)
 async def query_corpus(
     call: ToolCall,
     corpus_id: CorpusId,
@@ -109,7 +109,7 @@ MAX_FILES = 100
 """Limit of file names listed per collection; `num_files` is the full count."""
 
 
-@tools.tool("list_collections", rate=RateClass.LIST, read_only=True)
+@tools.tool("list_collections", title="List collections", rate=RateClass.LIST, read_only=True)
 async def list_collections(call: ToolCall) -> Json:
     """List all accessible document collections with metadata: their files, the newest first, and their sizes."""
     listed: list[JsonValue] = []
@@ -126,7 +126,7 @@ async def list_collections(call: ToolCall) -> Json:
     return {"collections": listed, "count": len(listed)}
 
 
-@tools.tool("list_corpuses", rate=RateClass.LIST, read_only=True)
+@tools.tool("list_corpuses", title="List corpuses", rate=RateClass.LIST, read_only=True)
 async def list_corpuses(
     call: ToolCall,
     category: Annotated[

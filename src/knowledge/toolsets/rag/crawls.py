@@ -28,7 +28,7 @@ from knowledge.toolsets.values import format_status, format_timestamp, parse_ref
 ACTIONS = ("get", "list", "cancel")
 
 
-@tools.tool("crawl_website", rate=RateClass.UPLOAD, open_world=True)
+@tools.tool("crawl_website", title="Crawl a website", rate=RateClass.UPLOAD, open_world=True)
 async def crawl_website(
     call: ToolCall,
     url: Annotated[str, Field(description="Starting URL to crawl", max_length=2000)],
@@ -67,7 +67,7 @@ async def crawl_website(
     }  # fmt: skip
 
 
-@tools.tool("manage_crawl_job", rate=RateClass.MANAGEMENT)
+@tools.tool("manage_crawl_job", title="Manage crawl jobs", rate=RateClass.MANAGEMENT)
 async def manage_crawl_job(
     call: ToolCall,
     action: Annotated[str, Field(description='Operation - "get", "list", "cancel"')],

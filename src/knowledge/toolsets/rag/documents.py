@@ -21,10 +21,10 @@ from knowledge.model import (
     JsonValue,
     NewFile,
 )
-from knowledge.toolsets.add_job import split_title_and_tags, was_unpacked
-from knowledge.toolsets.arguments import Identifier, JsonObject, check_suffix
+from knowledge.toolsets.add_job import report_completion, split_title_and_tags, was_unpacked
+from knowledge.toolsets.arguments import Identifier, Metadata, check_suffix
 from knowledge.toolsets.base import RateClass, ToolCall
-from knowledge.toolsets.file_access import open_file
+from knowledge.toolsets.file_access import open_file, reject_web_address
 from knowledge.toolsets.rag.errors import (
     MAX_ITEMS,
     MAX_TITLE_CHARS,
@@ -43,7 +43,7 @@ FIRST_LISTED_FORMATS = ("pdf", "html", "txt", "md", "docx")
 """Formats that an unsupported-format error lists first."""
 
 
-@tools.tool("manage_document", destructive=True, rate=RateClass.UPLOAD)
+@tools.tool("manage_document", title="Manage documents", destructive=True, rate=RateClass.UPLOAD)
 async def manage_document(
     call: ToolCall,
     action: Annotated[str, Field(description='Operation - "create", "update", "delete", "get", "list"')],
@@ -58,7 +58,7 @@ async def manage_document(
     url: Annotated[
         str | None, Field(description="Original URL if document was fetched from web", max_length=2000)
     ] = None,
-    metadata: Annotated[JsonObject | None, Field(description="Additional metadata (tags, author, date, etc.)")] = None,
+    metadata: Annotated[Metadata | None, Field(description="Additional metadata (tags, author, date, etc.)")] = None,
     page: Annotated[int, Field(description="Page number for list operation (default 1)")] = 1,
     per_page: Annotated[int, Field(description="Items per page for list (max 20)")] = 10,
 ) -> Json:
@@ -91,6 +91,7 @@ async def manage_document(
 async def _create_document(
     call: ToolCall, file_path: str, source_id: str | None, title: str | None, url: str | None, metadata: Json
 ) -> Json:
+    reject_web_address(file_path, f"Call crawl_website(url='{file_path[:200]}') to add web pages")
     check_suffix(file_path, FIRST_LISTED_FORMATS)
     collection: CollectionRef = DEFAULT_COLLECTION
     if source_id is not None:
@@ -113,6 +114,7 @@ async def _create_document(
     except Duplicate as error:
         return await _report_duplicate(call.engine, error)
     ended = await call.engine.wait(job.uid, call.limits.wait_s, call.report)
+    report_completion(call, ended)
     return await _report_created(call.engine, ended)
 
 

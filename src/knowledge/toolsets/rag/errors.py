@@ -62,15 +62,29 @@ def make_error_formatter(tool: str) -> ErrorFormatter:
         message = str(error)
         if isinstance(error, MissingParameter) and "action" not in error.details:
             message = f"{error.details['parameter']} is required for this operation"
+            unknown = error.details.get("unknown_parameters")
+            if isinstance(unknown, list):
+                message += f". Unknown parameter: {', '.join(str(name) for name in unknown)}"
         suggestion = suggestion_for(error)
         if "(" not in suggestion:
-            suggestion = f"{suggestion.rstrip('.')}: {tool}(...)"
+            suggestion = f"{suggestion.rstrip('.')}{'' if suggestion.endswith('?') else ':'} {tool}(...)"
         return make_refusal(message, suggestion, error.code)
 
     return format_error
 
 
-tools = Toolset(name="rag", format_error=refuse)
+tools = Toolset(
+    name="rag",
+    format_error=refuse,
+    instructions=(
+        "Documents and crawled web pages, grouped by source. Call search_knowledge_base before you answer from memory; "
+        "search_type 'hybrid' suits most questions. A refusal has a suggestion that names the next call."
+    ),
+    change_instructions=(
+        "manage_document adds files by path, crawl_website adds web pages: manage_crawl_job reports the progress of a "
+        "crawl."
+    ),
+)
 
 
 def raise_missing_parameter(name: str, action: str, suggestion: str) -> NoReturn:

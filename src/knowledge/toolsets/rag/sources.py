@@ -31,7 +31,7 @@ SOURCE_TYPES = ("upload", "crawl", "api")
 Title = Annotated[str | None, Field(description="Human-readable source name", max_length=500)]
 
 
-@tools.tool("manage_source", destructive=True, rate=RateClass.MANAGEMENT)
+@tools.tool("manage_source", title="Manage sources", destructive=True, rate=RateClass.MANAGEMENT)
 async def manage_source(
     call: ToolCall,
     action: Annotated[str, Field(description='Operation - "create", "update", "delete", "list", "get"')],

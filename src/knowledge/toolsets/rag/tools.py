@@ -28,7 +28,7 @@ MAX_MATCHES = 50
 MODES = {"vector": SearchMode.VECTOR, "hybrid": SearchMode.HYBRID, "rerank": SearchMode.RERANK}
 
 
-@tools.tool("search_knowledge_base", read_only=True)
+@tools.tool("search_knowledge_base", title="Search the knowledge base", read_only=True)
 async def search_knowledge_base(
     call: ToolCall,
     query: Annotated[str, Field(description="Natural language search query", max_length=10_000)],

@@ -107,10 +107,18 @@ def _make_resource(sage: SageService, path: str) -> Resource:
     return Resource(SCHEME + quote(name), name, about)
 
 
-tools = Toolset(name="sage", format_error=refuse, resources=LayerResources())
+tools = Toolset(
+    name="sage",
+    format_error=refuse,
+    resources=LayerResources(),
+    instructions=(
+        "Principles, guidelines, frameworks and practices for coding agents. Start a task with sage_get_context and "
+        "its task_type; use sage_search for a question and sage_get_knowledge to read a layer or topic in full."
+    ),
+)
 
 
-@tools.tool("sage_get_knowledge", read_only=True)
+@tools.tool("sage_get_knowledge", title="Read a knowledge layer", read_only=True)
 async def get_knowledge(
     call: ToolCall,
     layer: Annotated[LayerName, Field(description="Knowledge layer to retrieve")],
@@ -125,7 +133,7 @@ async def get_knowledge(
     return await call.service(SageService).get_knowledge(layer, topic, timeout_ms)
 
 
-@tools.tool("sage_search", read_only=True)
+@tools.tool("sage_search", title="Search the knowledge layers", read_only=True)
 async def search(
     call: ToolCall,
     query: Annotated[str, Field(description="Search query", min_length=1, max_length=500)],
@@ -140,7 +148,7 @@ async def search(
     return await sage_search.search_pages(call.service(SageService), query, limit, layer)
 
 
-@tools.tool("sage_get_context", read_only=True)
+@tools.tool("sage_get_context", title="Get context for a task", read_only=True)
 async def get_context(
     call: ToolCall,
     task_type: Annotated[Task, Field(description="Type of task")],
@@ -153,7 +161,7 @@ async def get_context(
     return await sage_context.build_context(call.service(SageService), task_type, language, token_budget)
 
 
-@tools.tool("sage_info", read_only=True, rate=RateClass.LIST)
+@tools.tool("sage_info", title="Show information about SAGE", read_only=True, rate=RateClass.LIST)
 async def show_info(call: ToolCall) -> Json:
     """Get system information and status."""
     return await call.service(SageService).info()
@@ -189,6 +197,8 @@ def select_capabilities(capabilities: Collection[str]) -> Toolset:
     return Toolset(
         name=tools.name,
         format_error=tools.format_error,
+        instructions=tools.instructions,
+        change_instructions=tools.change_instructions,
         resources=None if "knowledge_retrieval" in off else tools.resources,
         tools=[tool for tool in tools.tools if CAPABILITY_BY_NAME.get(tool.name) not in off],
         prompts=[prompt for prompt in tools.prompts if CAPABILITY_BY_NAME.get(prompt.name) not in off],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 from contextlib import closing, nullcontext, suppress
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from knowledge.config import Settings
     from knowledge.engine.api import Engine
     from knowledge.surfaces.http.server import ServerAddress
+
+log = logging.getLogger(__name__)
 
 
 @click.command(
@@ -100,8 +103,9 @@ async def has_accounts(engine: Engine, opened: asyncio.Task[None]) -> bool:
 
 
 async def run_stdio_server(settings: Settings) -> None:
+    """Answer the handshake at once, and open the engine when the client goes on after it."""
     from knowledge.surfaces.http.auth import identify_process_caller
-    from knowledge.surfaces.http.open_engine import open_engine
+    from knowledge.surfaces.http.open_engine import open_engine_in_background
     from knowledge.surfaces.http.rate_limits import RateLimits
     from knowledge.surfaces.http.toolset_services import ToolsetServices
     from knowledge.surfaces.mcp.call_limits import make_call_limits
@@ -109,20 +113,34 @@ async def run_stdio_server(settings: Settings) -> None:
     from knowledge.toolsets import make_registry
 
     allowed = make_call_limits(settings, as_user=True)
-    async with open_engine(settings) as opened:
-        services = ToolsetServices(opened, settings)
-        caller = await identify_process_caller(opened, settings.manager_api_key)
+    start = asyncio.Event()
+    async with open_engine_in_background(settings, start=start) as (engine, opened):
+        opened.add_done_callback(log_failure)
+        if settings.manager_api_key is not None:  # only the engine knows whose key it is
+            start.set()
+            await opened
+        services = ToolsetServices(engine, settings)
+        caller = await identify_process_caller(engine, settings.manager_api_key)
         with closing(RateLimits.from_settings(settings)) if caller.key else nullcontext() as rates:
             async with services.run():
                 await serve_stdio(
-                    opened.as_caller(caller),
+                    engine.as_caller(caller),
                     make_registry(),
                     limits=allowed,
                     toolsets=settings.toolsets,
                     caller=caller,
                     services=services.by_type,
                     rates=rates,
+                    on_handshake_end=start.set,
                 )
+        if start.is_set():
+            await asyncio.wait({opened})  # cancelled while it opens, an engine would not be closed
+
+
+def log_failure(opened: asyncio.Task[None]) -> None:
+    """Log why the engine could not be opened; the callers of tools get the same reason."""
+    if not opened.cancelled() and (error := opened.exception()) is not None:
+        log.error("The engine could not be opened: %s", error)
 
 
 def print_greeting(address: ServerAddress) -> None:
