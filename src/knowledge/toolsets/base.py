@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 from typing import Any, Protocol, TypeAlias, TypeVar, cast
@@ -13,6 +13,7 @@ from uuid import UUID
 from knowledge.engine.api import Engine
 from knowledge.errors import Internal, KnowledgeError
 from knowledge.model import Caller, Json, JsonValue, ReportProgress
+from knowledge.toolsets.answer_budget import fit_answer
 from knowledge.toolsets.arguments import Arguments, make_arguments_model, make_schema, parse_arguments
 from knowledge.toolsets.file_access import AllowedFolders
 
@@ -49,6 +50,10 @@ class CallLimits:
     wait_s: float = 50.0
     """Seconds that a call waits for its job before it answers that the job is still running."""
     folders: AllowedFolders = field(default_factory=AllowedFolders)
+    answer_chars: int = 48_000
+    """Characters of an answer's text block."""
+    min_relevance: float = 0.05
+    """Relevance below which contract 001 leaves out a passage."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +135,13 @@ class Tool:
         }
 
     async def run(self, call: ToolCall, arguments: Mapping[str, JsonValue] | None) -> ToolResult:
-        """Call the handler; convert every exception except cancellation to a refusal."""
+        """Return the answer of the handler, fitted to the answer budget; every exception becomes a refusal."""
+        answer = await self._call_handler(call, arguments)
+        if isinstance(answer, Refusal):
+            return replace(answer, body=fit_answer(answer.body, call.limits.answer_chars))
+        return fit_answer(answer, call.limits.answer_chars)
+
+    async def _call_handler(self, call: ToolCall, arguments: Mapping[str, JsonValue] | None) -> ToolResult:
         try:
             return await self.handler(call, **parse_arguments(self.arguments, arguments))
         except KnowledgeError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -27,6 +26,7 @@ from knowledge.model import Json, ReportProgress
 from knowledge.surfaces.mcp import errors as mcp_errors
 from knowledge.surfaces.mcp.progress import follow_job, relay_progress
 from knowledge.surfaces.mcp.request_context import SCOPE_KEY, McpRequest
+from knowledge.toolsets.answer_budget import encode_answer
 from knowledge.toolsets.base import (
     RateClass,
     Refusal,
@@ -307,10 +307,9 @@ def render_result(answer: ToolResult, mcp_request: McpRequest) -> Json:
             mcp_request.status = answer.status
             raise mcp_errors.to_mcp_error(answer)
     body = answer.body if isinstance(answer, Refusal) else answer
-    text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
     return {
         **COMPLETE_RESULT,
-        "content": [{"type": "text", "text": text}],
+        "content": [{"type": "text", "text": encode_answer(body)}],
         "structuredContent": body,
         "isError": isinstance(answer, Refusal),
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -11,6 +11,14 @@ from pydantic import BeforeValidator, Field
 from knowledge.engine.api import Engine
 from knowledge.errors import CollectionNotFound, InvalidCorpusId, KnowledgeError
 from knowledge.model import Collection, Curation, Document, DocumentFilter, Hit, Json, JsonValue, SearchAnswer
+from knowledge.toolsets.answer_budget import (
+    MIN_TEXT_CHARS,
+    cut_text,
+    encode_answer,
+    measure_text,
+    share_budget,
+    take_within,
+)
 from knowledge.toolsets.base import RateClass, Resource, ResourceTemplate, ResourceText, ToolCall
 from knowledge.toolsets.manager.errors import tools
 from knowledge.toolsets.manager.fan_out import (
@@ -50,14 +58,9 @@ async def query_knowledge(
     """Search indexed documents for relevant context using semantic search. Every passage comes with its source."""
     check_query(query)
     within = await find_collections(call.engine, collections)
-    context, count, notes = await query_collections(call.engine, query, n_results, within, named=bool(collections))
     names: list[JsonValue] = [collection.name for collection in within]
-    return {
-        "context": context,
-        "num_results": count,
-        "collections_searched": names if collections else ALL_COLLECTIONS,
-        **notes,
-    }
+    searched: Json = {"collections_searched": names if collections else ALL_COLLECTIONS}
+    return await query_collections(call, query, n_results, within, searched, named=bool(collections))
 
 
 @tools.tool("query_corpus", read_only=True)
@@ -70,8 +73,7 @@ async def query_corpus(
     """Query a specific curated corpus by ID. Every passage comes with its source."""
     check_query(query)
     corpus = await call.engine.corpora.get(corpus_id)
-    context, count, notes = await query_collections(call.engine, query, n_results, [corpus], named=True)
-    return {"context": context, "num_results": count, "corpus_id": corpus.id, **notes}
+    return await query_collections(call, query, n_results, [corpus], {"corpus_id": corpus.id}, named=True)
 
 
 async def find_collections(engine: Engine, names: list[str] | None) -> list[Collection]:
@@ -83,9 +85,9 @@ async def find_collections(engine: Engine, names: list[str] | None) -> list[Coll
 
 
 async def query_collections(
-    engine: Engine, query: str, count: int, within: list[Collection], *, named: bool
-) -> tuple[str, int, Json]:
-    """Search collections; return the combined context, its number of hits, and notes for the caller.
+    call: ToolCall, query: str, count: int, within: list[Collection], searched: Json, *, named: bool
+) -> Json:
+    """Search collections; return the combined context, its number of hits, what was searched, and notes.
 
     The error of a collection is raised if the caller named it, and ignored otherwise.
     """
@@ -97,12 +99,27 @@ async def query_collections(
         elif named:
             raise outcome
 
-    await search_collections(engine, query, count, within, keep_answer)
+    await search_collections(call.engine, query, count, within, keep_answer)
     # In the order of the collections, not of completion, so hits of equal score always have the same order.
     ordered = [answers[collection.id] for collection in within if collection.id in answers]
-    hits = [hit for answer in ordered for hit in answer.hits]
-    notes: list[JsonValue] = [*dict.fromkeys(note for answer in ordered for note in answer.notes)]
-    return format_context(hits), len(hits), {"notes": notes} if notes else {}
+    hits = [hit for answer in ordered for hit in drop_irrelevant(answer.hits, call.limits.min_relevance)]
+    left_out = sum(len(answer.hits) for answer in ordered) - len(hits)
+    notes = list(dict.fromkeys(note for answer in ordered for note in answer.notes))
+    if left_out:
+        notes.append(f"{left_out} passages with a relevance below {call.limits.min_relevance:g} were left out")
+    ranked = sorted(hits, key=lambda hit: -hit.score)
+    fitting = fit_passages(ranked, call.limits.answer_chars - len(encode_answer({**searched, "notes": [*notes]})))
+    if len(fitting) < len(ranked):
+        notes.append(f"{len(ranked) - len(fitting)} passages did not fit into the answer; ask for fewer collections")
+        left_out += len(ranked) - len(fitting)
+    answer: Json = {"context": PASSAGE_SEPARATOR.join(fitting), "num_results": len(fitting), **searched}
+    answer |= {"left_out": left_out} if left_out else {}
+    return {**answer, "notes": [*notes]} if notes else answer
+
+
+def drop_irrelevant(hits: Sequence[Hit], min_relevance: float) -> list[Hit]:
+    """Return the best hit of a collection, and the others that are relevant enough."""
+    return [hit for rank, hit in enumerate(hits) if rank == 0 or hit.score >= min_relevance]
 
 
 MAX_FILES = 100
@@ -168,10 +185,29 @@ async def list_newest_documents(engine: Engine, collection: Collection) -> tuple
 PASSAGE_SEPARATOR = "\n\n---\n\n"
 
 
-def format_context(hits: Iterable[Hit]) -> str:
-    """Format hits as text, best first, each followed by its source."""
-    ordered = sorted(hits, key=lambda hit: -hit.score)
-    return PASSAGE_SEPARATOR.join(f"{hit.text.strip()}\n\n[Source: {format_source(hit)}]" for hit in ordered)
+ENVELOPE_CHARS = 300
+"""Characters of an answer beside its passages, its notes and the names of the collections."""
+
+
+def fit_passages(ranked: Sequence[Hit], max_chars: int) -> list[str]:
+    """Format hits as text, each followed by its source, with their texts cut so that all fit; the last ones are left
+    out only if not even short texts fit."""
+    sources = [format_source(hit) for hit in ranked]
+    texts = [hit.text.strip() for hit in ranked]
+    overheads = [measure_text(PASSAGE_SEPARATOR + format_passage("", source, cut=True)) for source in sources]
+    least = [cost + min(measure_text(text), MIN_TEXT_CHARS) for cost, text in zip(overheads, texts, strict=True)]
+    budget = max_chars - ENVELOPE_CHARS
+    kept = len(take_within(ranked, least, budget))
+    shares = share_budget([measure_text(text) for text in texts[:kept]], budget - sum(overheads[:kept]))
+    cut = [cut_text(text, share) for text, share in zip(texts, shares, strict=False)]
+    return [
+        format_passage(text, source, cut=text != whole)
+        for text, whole, source in zip(cut, texts, sources, strict=False)
+    ]
+
+
+def format_passage(text: str, source: str, *, cut: bool) -> str:
+    return f"{text}\n\n[Source: {source}{'; truncated' if cut else ''}]"
 
 
 def format_source(hit: Hit) -> str:

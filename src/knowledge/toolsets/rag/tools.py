@@ -10,6 +10,7 @@ from pydantic import Field
 from knowledge.engine.api import Engine
 from knowledge.errors import CollectionNotFound, InvalidParameter
 from knowledge.model import Hit, Json, Query, SearchFilter, SearchMode
+from knowledge.toolsets.answer_budget import TRUNCATED
 from knowledge.toolsets.arguments import Identifier
 from knowledge.toolsets.base import ToolCall
 from knowledge.toolsets.rag import crawls, documents, sources
@@ -79,11 +80,13 @@ def dump_hit(hit: Hit, search_type: str, source_id: str) -> Json:
     document, chunk = hit.document, hit.chunk
     # Joined chunks are often longer than MAX_TEXT_CHARS; the best chunk alone is better than a truncated join.
     text = hit.text if len(hit.text) <= MAX_TEXT_CHARS else chunk.text
+    truncated: Json = {TRUNCATED: True} if len(text) > MAX_TEXT_CHARS else {}
     return {
         "chunk_id": str(chunk.uid),
         "document_id": str(document.uid),
         "document_title": truncate_text(document.title, MAX_TITLE_CHARS),
         "text": truncate_text(text),
+        **truncated,
         "score": round(hit.score, 4),
         "match_type": search_type,
         "matched_by": hit.matched_by,
