@@ -257,8 +257,10 @@ class ToolsetView:
 class Registry:
     """The toolsets of one server, in a fixed order."""
 
-    def __init__(self, toolsets: Sequence[Toolset]) -> None:
+    def __init__(self, toolsets: Sequence[Toolset], shared_resources: ResourceProvider | None = None) -> None:
         self.toolsets = {toolset.name: toolset for toolset in toolsets}
+        self.shared_resources = shared_resources
+        """Resources that every view has, whatever its toolsets are."""
         self.by_name: dict[str, Tool] = {tool.name: tool for toolset in toolsets for tool in toolset.tools}
         if len(self.by_name) != sum(len(toolset.tools) for toolset in toolsets):
             raise ValueError("two tools have the same name")
@@ -271,6 +273,13 @@ class Registry:
     def select_toolsets(self, view: ToolsetView) -> Iterator[Toolset]:
         """Return the toolsets of a view in registration order."""
         return (toolset for name, toolset in self.toolsets.items() if name in view.toolsets)
+
+    def list_resources(self, view: ToolsetView) -> list[tuple[Toolset, ResourceProvider]]:
+        """Return the resources of a view, each with the toolset that formats its errors."""
+        selected = list(self.select_toolsets(view))
+        own = [(toolset, toolset.resources) for toolset in selected if toolset.resources is not None]
+        shared = [(selected[0], self.shared_resources)] if selected and self.shared_resources is not None else []
+        return [*own, *shared]
 
     def list_tools(self, view: ToolsetView) -> list[Tool]:
         return [

@@ -26,12 +26,12 @@ from knowledge.model import Json, ReportProgress
 from knowledge.surfaces.mcp import errors as mcp_errors
 from knowledge.surfaces.mcp.progress import follow_job, relay_progress
 from knowledge.surfaces.mcp.request_context import SCOPE_KEY, McpRequest
+from knowledge.surfaces.mcp.subscriptions import DocumentWatches
 from knowledge.toolsets.answer_budget import encode_answer
 from knowledge.toolsets.base import (
     RateClass,
     Refusal,
     Registry,
-    ResourceProvider,
     Tool,
     ToolResult,
     Toolset,
@@ -81,6 +81,9 @@ class KnowledgeServer(Server[dict[str, Any]]):
             on_list_resources=self._list_resources,
             on_list_resource_templates=self._list_templates,
             on_read_resource=self._read_resource,
+            on_subscribe_resource=self._subscribe,
+            on_unsubscribe_resource=self._unsubscribe,
+            on_subscriptions_listen=self._listen,
             on_list_prompts=self._list_prompts,
             on_get_prompt=self._get_prompt,
             cache_hints=CACHE_HINTS,
@@ -88,6 +91,7 @@ class KnowledgeServer(Server[dict[str, Any]]):
         )
         self.registry = registry
         self.default_request: McpRequest | None = None
+        self.watches = DocumentWatches()
         self.middleware[:] = [explain_errors]  # without the SDK's tracing, which takes a tenth of a call
         self.add_request_handler("tools/cancel", CancelParams, self._cancel_task)
         self.add_notification_handler("tools/cancel", CancelParams, self._handle_cancel_notification)
@@ -192,7 +196,7 @@ class KnowledgeServer(Server[dict[str, Any]]):
         mcp_request = self.find_mcp_request(context)
         await self._spend_allowance(mcp_request, RateClass.LIST)
         shown: list[Json] = []
-        for toolset, resources in self._find_resources(mcp_request):
+        for toolset, resources in self.registry.list_resources(mcp_request.view):
             try:
                 found = await resources.list(mcp_request.tool_call)
             except KnowledgeError as error:
@@ -203,7 +207,7 @@ class KnowledgeServer(Server[dict[str, Any]]):
             ]
         return {**COMPLETE_RESULT, "resources": shown}
 
-    async def _list_templates(self, context: Context, _: types.PaginatedRequestParams | None) -> Any:
+    async def _list_templates(self, context: Context, __: types.PaginatedRequestParams | None) -> Any:
         return {
             **COMPLETE_RESULT,
             "resourceTemplates": [
@@ -213,16 +217,15 @@ class KnowledgeServer(Server[dict[str, Any]]):
                     "description": item.description,
                     "mimeType": item.mime_type,
                 }
-                for toolset in self.registry.select_toolsets(self.find_mcp_request(context).view)
-                if toolset.resources is not None
-                for item in toolset.resources.templates
+                for _, resources in self.registry.list_resources(self.find_mcp_request(context).view)
+                for item in resources.templates
             ],
         }
 
     async def _read_resource(self, context: Context, params: types.ReadResourceRequestParams) -> Any:
         mcp_request, uri = self.find_mcp_request(context), str(params.uri)
         await self._spend_allowance(mcp_request, RateClass.RESOURCE)
-        for toolset, resources in self._find_resources(mcp_request):
+        for toolset, resources in self.registry.list_resources(mcp_request.view):
             try:
                 found = await resources.read(mcp_request.tool_call, uri)
             except KnowledgeError as error:
@@ -236,11 +239,33 @@ class KnowledgeServer(Server[dict[str, Any]]):
                 }
         raise self._resource_not_found_error(context, uri, f"Resource not found: {uri}")
 
-    def _find_resources(self, mcp_request: McpRequest) -> list[tuple[Toolset, ResourceProvider]]:
-        """Return the toolsets of a view that have resources."""
-        return [
-            (one, one.resources) for one in self.registry.select_toolsets(mcp_request.view) if one.resources is not None
-        ]
+    async def _subscribe(self, context: Context, params: types.SubscribeRequestParams) -> types.EmptyResult:
+        mcp_request, uri = self.find_mcp_request(context), str(params.uri)
+        subscriptions, start_task = mcp_request.subscriptions, mcp_request.start_task
+        if subscriptions is None or start_task is None:
+            raise mcp_errors.make_mcp_error(
+                types.INVALID_REQUEST, "resources/subscribe needs a session: send initialize first", uri=uri
+            )
+        await self._spend_allowance(mcp_request, RateClass.RESOURCE)
+        call, changed = mcp_request.tool_call, partial(context.session.send_resource_updated, uri)
+        try:
+            start_task(await self.watches.subscribe(subscriptions, call.caller, call.engine, uri, changed))
+        except NotFound as error:
+            raise self._resource_not_found_error(context, uri, str(error)) from None
+        return types.EmptyResult()
+
+    async def _unsubscribe(self, context: Context, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
+        subscriptions = self.find_mcp_request(context).subscriptions
+        if subscriptions is not None:
+            subscriptions.end(str(params.uri))
+        return types.EmptyResult()
+
+    async def _listen(
+        self, context: Context, params: types.SubscriptionsListenRequestParams
+    ) -> types.SubscriptionsListenResult:
+        mcp_request = self.find_mcp_request(context)
+        await self._spend_allowance(mcp_request, RateClass.RESOURCE)
+        return await self.watches.listen(context, params, mcp_request.tool_call.caller, mcp_request.tool_call.engine)
 
     def _resource_not_found_error(self, context: Context, uri: str, message: str) -> MCPError:
         modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS

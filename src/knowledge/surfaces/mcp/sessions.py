@@ -18,7 +18,7 @@ import uuid
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import anyio
 from mcp.server.streamable_http_manager import DEFAULT_SESSION_IDLE_TIMEOUT
@@ -30,6 +30,8 @@ from knowledge.errors import AdminRequired, McpSessionNotFound, RateLimited, Una
 from knowledge.model import Caller, CallerKind, Json, JsonValue
 from knowledge.surfaces.http.auth import format_caller_id
 from knowledge.surfaces.http.rate_limits import network_of
+from knowledge.surfaces.mcp.request_context import SCOPE_KEY
+from knowledge.surfaces.mcp.subscriptions import SessionSubscriptions
 
 log = logging.getLogger(__name__)
 
@@ -61,6 +63,7 @@ class McpSession:
     sdk_id: bytes = b""
     requests: int = 1
     last_used: float = 0.0
+    subscriptions: SessionSubscriptions = field(default_factory=SessionSubscriptions)
 
 
 class McpSessions:
@@ -110,6 +113,7 @@ class McpSessions:
         if scope["method"] == "DELETE":
             await self._end_id(session_id, owner)
         session.requests += 1
+        scope[SCOPE_KEY].subscriptions = session.subscriptions
         response = SessionResponse(send, session_id)
         try:
             await self._handle(_with_headers(scope, {SESSION_HEADER: session.sdk_id}), receive, response)
@@ -256,6 +260,7 @@ class McpSessions:
         if session not in own:
             return
         del own[session]
+        session.subscriptions.end_all()
         self._size -= 1
         if self._by_id.get(session.session_id) is session:
             del self._by_id[session.session_id]

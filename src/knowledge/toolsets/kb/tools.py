@@ -38,6 +38,7 @@ from knowledge.model import (
 )
 from knowledge.toolsets.answer_budget import encode_answer, fit_answer, take_within
 from knowledge.toolsets.base import RateClass, ToolCall
+from knowledge.toolsets.document_resources import link_hit
 from knowledge.toolsets.kb.errors import (
     Collection,
     DocumentNumber,
@@ -112,7 +113,7 @@ def dump_hit(hit: Hit) -> Json:
         "chunk_metadata": {"page": chunk.page, "section_header": join_section(chunk)},
         "title": document.title, "doc_type": document.doc_type, "collection": document.collection,
         "tags": [*list_free_tags(document)], "metadata": document.metadata, "source_path": document.source_path,
-        "url": document.url, "created_at": dump_timestamp(document.created_at),
+        "url": document.url, "created_at": dump_timestamp(document.created_at), "resource": link_hit(hit),
     }  # fmt: skip
 
 

@@ -28,6 +28,7 @@ from knowledge.model import (
 from knowledge.toolsets.add_job import add_document, split_title_and_tags, wait_for_job, was_unpacked
 from knowledge.toolsets.arguments import Arguments, Identifier, JsonObject, check_suffix, list_formats, normalize_format
 from knowledge.toolsets.base import RateClass, ToolCall, ToolResult, Toolset
+from knowledge.toolsets.document_resources import link_hit
 from knowledge.toolsets.file_access import open_file, to_megabytes
 from knowledge.toolsets.knowledge.errors import dump_warnings, refuse, to_ref
 from knowledge.toolsets.knowledge.tasks import (
@@ -188,7 +189,7 @@ def dump_hit(hit: Hit) -> Json:
     document, chunk = hit.document, hit.chunk
     return {
         "document_id": str(document.uid), "chunk_id": str(chunk.uid), "filename": name_of(document),
-        "chunk_text": hit.text, "relevance_score": round(hit.score, 4),
+        "chunk_text": hit.text, "relevance_score": round(hit.score, 4), "resource": link_hit(hit),
         "metadata": {
             "format": document.doc_type, "page_num": chunk.page, "date_added": format_timestamp(document.created_at),
             "title": document.title, "section": list(chunk.section), "chunk_index": chunk.index,

@@ -8,6 +8,7 @@ from typing import TypeAlias
 from knowledge.engine.api import Engine
 from knowledge.errors import KnowledgeError, NotFound
 from knowledge.model import Collection, Hit, Json, JsonValue, SearchAnswer
+from knowledge.toolsets.document_resources import link_hit
 from knowledge.toolsets.manager.errors import find_wording
 from knowledge.toolsets.manager.fan_out import check_query, parse_collection_name, search_collections
 from knowledge.toolsets.manager.tools import find_collections
@@ -82,7 +83,7 @@ def make_result_event(collection: str, hit: Hit, rank: int) -> Json:
         "type": "result", "collection": collection, "text": chunk.text, "relevance_score": round(hit.score, 4),
         "rank": rank, "document_id": document.id, "document": document.title, "page": chunk.page,
         "section": list(chunk.section), "chunk_index": chunk.index, "url": document.url,
-        "source_path": document.source_path,
+        "source_path": document.source_path, "resource": link_hit(hit),
     }  # fmt: skip
 
 

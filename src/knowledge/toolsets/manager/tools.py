@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -13,6 +14,7 @@ from knowledge.errors import CollectionNotFound, InvalidCorpusId, KnowledgeError
 from knowledge.model import Collection, Curation, Document, DocumentFilter, Hit, Json, JsonValue, SearchAnswer
 from knowledge.toolsets.answer_budget import (
     MIN_TEXT_CHARS,
+    TRUNCATED,
     cut_text,
     encode_answer,
     measure_text,
@@ -20,6 +22,7 @@ from knowledge.toolsets.answer_budget import (
     take_within,
 )
 from knowledge.toolsets.base import RateClass, Resource, ResourceTemplate, ResourceText, ToolCall
+from knowledge.toolsets.document_resources import link_hit
 from knowledge.toolsets.manager.errors import tools
 from knowledge.toolsets.manager.fan_out import (
     MAX_COLLECTIONS,
@@ -30,6 +33,7 @@ from knowledge.toolsets.manager.fan_out import (
     parse_collection_name,
     search_collections,
 )
+from knowledge.toolsets.quoting import find_source
 
 ALL_COLLECTIONS = "all accessible collections"
 MAX_ID = 2**63 - 1
@@ -108,12 +112,15 @@ async def query_collections(
     if left_out:
         notes.append(f"{left_out} passages with a relevance below {call.limits.min_relevance:g} were left out")
     ranked = sorted(hits, key=lambda hit: -hit.score)
-    fitting = fit_passages(ranked, call.limits.answer_chars - len(encode_answer({**searched, "notes": [*notes]})))
-    if len(fitting) < len(ranked):
-        notes.append(f"{len(ranked) - len(fitting)} passages did not fit into the answer; ask for fewer collections")
-        left_out += len(ranked) - len(fitting)
-    answer: Json = {"context": PASSAGE_SEPARATOR.join(fitting), "num_results": len(fitting), **searched}
-    answer |= {"left_out": left_out} if left_out else {}
+    passages = fit_passages(ranked, call.limits.answer_chars - len(encode_answer({**searched, "notes": [*notes]})))
+    if len(passages) < len(ranked):
+        notes.append(f"{len(ranked) - len(passages)} passages did not fit into the answer; ask for fewer collections")
+        left_out += len(ranked) - len(passages)
+    answer: Json = {"context": join_passages(passages), "num_results": len(passages), **searched}
+    if passages:
+        answer["sources"] = [dump_source(passage) for passage in passages]
+    if left_out:
+        answer["left_out"] = left_out
     return {**answer, "notes": [*notes]} if notes else answer
 
 
@@ -186,28 +193,57 @@ PASSAGE_SEPARATOR = "\n\n---\n\n"
 
 
 ENVELOPE_CHARS = 300
-"""Characters of an answer beside its passages, its notes and the names of the collections."""
+"""Characters of an answer beside its passages, their sources, its notes and the names of the collections."""
 
 
-def fit_passages(ranked: Sequence[Hit], max_chars: int) -> list[str]:
-    """Format hits as text, each followed by its source, with their texts cut so that all fit; the last ones are left
-    out only if not even short texts fit."""
-    sources = [format_source(hit) for hit in ranked]
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A hit and as much of its text as fits into the answer."""
+
+    hit: Hit
+    text: str
+
+    @property
+    def is_cut(self) -> bool:
+        return self.text != self.hit.text.strip()
+
+
+def fit_passages(ranked: Sequence[Hit], max_chars: int) -> list[Passage]:
+    """Cut the texts of hits so that all fit; the last hits are left out only if not even short texts fit."""
     texts = [hit.text.strip() for hit in ranked]
-    overheads = [measure_text(PASSAGE_SEPARATOR + format_passage("", source, cut=True)) for source in sources]
-    least = [cost + min(measure_text(text), MIN_TEXT_CHARS) for cost, text in zip(overheads, texts, strict=True)]
+    costs = [measure_text(text) for text in texts]
+    overheads = [_measure_overhead(hit) for hit in ranked]
+    least = [cost + min(text, MIN_TEXT_CHARS) for cost, text in zip(overheads, costs, strict=True)]
     budget = max_chars - ENVELOPE_CHARS
-    kept = len(take_within(ranked, least, budget))
-    shares = share_budget([measure_text(text) for text in texts[:kept]], budget - sum(overheads[:kept]))
-    cut = [cut_text(text, share) for text, share in zip(texts, shares, strict=False)]
-    return [
-        format_passage(text, source, cut=text != whole)
-        for text, whole, source in zip(cut, texts, sources, strict=False)
-    ]
+    kept = take_within(ranked, least, budget)
+    shares = share_budget(costs[: len(kept)], budget - sum(overheads[: len(kept)]))
+    return [Passage(hit, cut_text(text, share)) for hit, text, share in zip(kept, texts, shares, strict=False)]
 
 
-def format_passage(text: str, source: str, *, cut: bool) -> str:
-    return f"{text}\n\n[Source: {source}{'; truncated' if cut else ''}]"
+def _measure_overhead(hit: Hit) -> int:
+    """Return the characters that a hit takes beside its text."""
+    cut = Passage(hit, "")
+    return measure_text(PASSAGE_SEPARATOR + format_passage(cut)) + len(encode_answer(dump_source(cut))) + len(",")
+
+
+def join_passages(passages: Sequence[Passage]) -> str:
+    return PASSAGE_SEPARATOR.join(format_passage(passage) for passage in passages)
+
+
+def format_passage(passage: Passage) -> str:
+    """Format a passage with its source."""
+    return f"{passage.text}\n\n[Source: {format_source(passage.hit)}{'; truncated' if passage.is_cut else ''}]"
+
+
+def dump_source(passage: Passage) -> Json:
+    """Return the source of a passage as fields, in the order of the context."""
+    hit, document = passage.hit, passage.hit.document
+    fields: Json = {
+        "document_id": document.id, "title": document.title, "collection": document.collection,
+        "page": hit.chunk.page, "relevance_score": round(hit.score, 4), "resource": link_hit(hit),
+        "source": find_source(document),
+    }  # fmt: skip
+    return {**fields, TRUNCATED: True} if passage.is_cut else fields
 
 
 def format_source(hit: Hit) -> str:

@@ -24,6 +24,7 @@ from knowledge.model import (
 from knowledge.toolsets.add_job import split_title_and_tags, was_unpacked
 from knowledge.toolsets.arguments import Identifier, JsonObject, check_suffix
 from knowledge.toolsets.base import RateClass, ToolCall
+from knowledge.toolsets.document_resources import make_link
 from knowledge.toolsets.file_access import open_file
 from knowledge.toolsets.rag.errors import (
     MAX_ITEMS,
@@ -80,7 +81,12 @@ async def manage_document(
             )
         case "get":
             document = await find_document(call.engine, str(document_id))
-            return {"success": True, "document": dump_document(document, await find_source_id(call.engine, document))}
+            return {
+                "success": True, "document": dump_document(document, await find_source_id(call.engine, document)),
+                "resource": make_link(document.uid),
+                "hint": f"Read the text with resources/read of {make_link(document.uid)}, or find passages of it with "
+                "search_knowledge_base(query='...')",
+            }  # fmt: skip
         case "update":
             return await _update_document(call.engine, str(document_id), title, url, metadata, source_id)
         case "delete":

@@ -13,6 +13,7 @@ from knowledge.model import Hit, Json, Query, SearchFilter, SearchMode
 from knowledge.toolsets.answer_budget import TRUNCATED
 from knowledge.toolsets.arguments import Identifier
 from knowledge.toolsets.base import ToolCall
+from knowledge.toolsets.document_resources import link_hit
 from knowledge.toolsets.rag import crawls, documents, sources
 from knowledge.toolsets.rag.errors import (
     MAX_TEXT_CHARS,
@@ -90,6 +91,7 @@ def dump_hit(hit: Hit, search_type: str, source_id: str) -> Json:
         "score": round(hit.score, 4),
         "match_type": search_type,
         "matched_by": hit.matched_by,
+        "resource": link_hit(hit),
         "metadata": {
             "source_id": source_id,
             "chunk_index": chunk.index,
