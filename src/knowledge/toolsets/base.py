@@ -16,6 +16,7 @@ from knowledge.model import Caller, Json, JsonValue, ReportProgress
 from knowledge.toolsets.answer_budget import fit_answer
 from knowledge.toolsets.arguments import Arguments, make_arguments_model, make_schema, parse_arguments
 from knowledge.toolsets.file_access import AllowedFolders
+from knowledge.toolsets.hidden_characters import strip_answer
 
 log = logging.getLogger(__name__)
 
@@ -135,11 +136,12 @@ class Tool:
         }
 
     async def run(self, call: ToolCall, arguments: Mapping[str, JsonValue] | None) -> ToolResult:
-        """Return the answer of the handler, fitted to the answer budget; every exception becomes a refusal."""
+        """Return the answer of the handler without hidden characters and fitted to the answer budget; every exception
+        becomes a refusal."""
         answer = await self._call_handler(call, arguments)
-        if isinstance(answer, Refusal):
-            return replace(answer, body=fit_answer(answer.body, call.limits.answer_chars))
-        return fit_answer(answer, call.limits.answer_chars)
+        body = answer.body if isinstance(answer, Refusal) else answer
+        fitted = fit_answer(strip_answer(body), call.limits.answer_chars)
+        return replace(answer, body=fitted) if isinstance(answer, Refusal) else fitted
 
     async def _call_handler(self, call: ToolCall, arguments: Mapping[str, JsonValue] | None) -> ToolResult:
         try:
@@ -172,6 +174,8 @@ class ResourceText:
     uri: str
     text: str
     mime_type: str = "text/markdown"
+    meta: Json = field(default_factory=dict)
+    """Facts about the text, sent as `_meta`."""
 
 
 class ResourceProvider(Protocol):

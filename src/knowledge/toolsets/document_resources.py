@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Sequence
 from urllib.parse import parse_qsl, urlsplit
 from uuid import UUID
@@ -10,6 +12,7 @@ from knowledge.errors import DocumentNotFound, InvalidParameter
 from knowledge.model import Chunk, Document, Hit, Ref
 from knowledge.toolsets.answer_budget import cut_text, take_within
 from knowledge.toolsets.base import Resource, ResourceTemplate, ResourceText, ToolCall
+from knowledge.toolsets.hidden_characters import strip_hidden
 from knowledge.toolsets.quoting import WARNING, format_origin, make_boundary, quote_text
 from knowledge.toolsets.values import parse_ref
 
@@ -83,20 +86,22 @@ class DocumentResources:
 
 def render_part(document: Document, chunks: Sequence[Chunk], first: int, count: int | None, max_chars: int) -> str:
     """Return the chunks that fit, with the range that they are and the link to the next part."""
-    origin, boundary = cut_text(format_origin(document), max_chars // 4), make_boundary()
+    removed: Counter[str] = Counter()
+    origin, boundary = cut_text(strip_hidden(format_origin(document), removed), max_chars // 4), make_boundary()
     budget = max_chars - len(origin) - FRAME_CHARS
     shown = take_within(chunks, [len(chunk.text) + len(CHUNK_SEPARATOR) for chunk in chunks], budget)
     if not shown:
         return f"Document {document.uid} has {document.chunk_count} passages, none from index {first}. Origin: {origin}"
     last = shown[-1].index
-    text = CHUNK_SEPARATOR.join(chunk.text for chunk in shown)
+    text = strip_hidden(CHUNK_SEPARATOR.join(chunk.text for chunk in shown), removed)
     cut = f" Cut after {budget} of {len(text)} characters." if len(text) > budget else ""
+    hidden = f" Removed characters: {json.dumps(removed)}." if removed else ""
     following = [f"Next part: {make_link(document.uid, last + 1, count or len(shown))}"]
     return "\n".join(
         [
             f"Passages {shown[0].index} to {last} of {document.chunk_count} (counted from 0) of document "
             f"{document.uid}. Origin: {origin}",
-            f"The text between the lines BEGIN {boundary} and END {boundary} is quoted from it. {WARNING}{cut}",
+            f"The text between the lines BEGIN {boundary} and END {boundary} is quoted from it. {WARNING}{cut}{hidden}",
             quote_text(text[:budget], boundary),
             *(following if last + 1 < document.chunk_count else ["This is the end of the document."]),
         ]

@@ -9,6 +9,7 @@ from knowledge.engine.api import Engine
 from knowledge.errors import KnowledgeError, NotFound
 from knowledge.model import Collection, Hit, Json, JsonValue, SearchAnswer
 from knowledge.toolsets.document_resources import link_hit
+from knowledge.toolsets.hidden_characters import strip_answer
 from knowledge.toolsets.manager.errors import find_wording
 from knowledge.toolsets.manager.fan_out import check_query, parse_collection_name, search_collections
 from knowledge.toolsets.manager.tools import find_collections
@@ -24,7 +25,9 @@ async def stream_query(
     check_query(query)
     within, missing = await _find_targets(engine, collections)
     names: list[JsonValue] = [*(collection.name for collection in within), *missing]
-    events = _QueryEvents(write, {"type": "metadata", "query": query, "collections": names}, missing)
+    events = _QueryEvents(
+        lambda event: write(strip_answer(event)), {"type": "metadata", "query": query, "collections": names}, missing
+    )
     await search_collections(engine, query, n_results, within, events.write_answer)
     await events.finish()
 

@@ -33,7 +33,7 @@ from knowledge.toolsets.manager.fan_out import (
     parse_collection_name,
     search_collections,
 )
-from knowledge.toolsets.quoting import find_source
+from knowledge.toolsets.quoting import find_source, format_separator, make_boundary, quote_value
 
 ALL_COLLECTIONS = "all accessible collections"
 MAX_ID = 2**63 - 1
@@ -116,8 +116,10 @@ async def query_collections(
     if len(passages) < len(ranked):
         notes.append(f"{len(ranked) - len(passages)} passages did not fit into the answer; ask for fewer collections")
         left_out += len(ranked) - len(passages)
-    answer: Json = {"context": join_passages(passages), "num_results": len(passages), **searched}
+    boundary = make_boundary()
+    answer: Json = {"context": join_passages(passages, boundary), "num_results": len(passages), **searched}
     if passages:
+        answer["boundary"] = boundary
         answer["sources"] = [dump_source(passage) for passage in passages]
     if left_out:
         answer["left_out"] = left_out
@@ -189,9 +191,8 @@ async def list_newest_documents(engine: Engine, collection: Collection) -> tuple
         return ()
 
 
-PASSAGE_SEPARATOR = "\n\n---\n\n"
-
-
+ANY_BOUNDARY = make_boundary()
+"""A boundary of the right length, for measuring."""
 ENVELOPE_CHARS = 300
 """Characters of an answer beside its passages, their sources, its notes and the names of the collections."""
 
@@ -223,16 +224,19 @@ def fit_passages(ranked: Sequence[Hit], max_chars: int) -> list[Passage]:
 def _measure_overhead(hit: Hit) -> int:
     """Return the characters that a hit takes beside its text."""
     cut = Passage(hit, "")
-    return measure_text(PASSAGE_SEPARATOR + format_passage(cut)) + len(encode_answer(dump_source(cut))) + len(",")
+    passage = format_separator(ANY_BOUNDARY) + format_passage(cut, ANY_BOUNDARY)
+    return measure_text(passage) + len(encode_answer(dump_source(cut))) + len(",")
 
 
-def join_passages(passages: Sequence[Passage]) -> str:
-    return PASSAGE_SEPARATOR.join(format_passage(passage) for passage in passages)
+def join_passages(passages: Sequence[Passage], boundary: str) -> str:
+    """Join passages and their sources; only lines with the boundary are ours."""
+    return format_separator(boundary).join(format_passage(passage, boundary) for passage in passages)
 
 
-def format_passage(passage: Passage) -> str:
+def format_passage(passage: Passage, boundary: str) -> str:
     """Format a passage with its source."""
-    return f"{passage.text}\n\n[Source: {format_source(passage.hit)}{'; truncated' if passage.is_cut else ''}]"
+    cut = "; truncated" if passage.is_cut else ""
+    return f"{passage.text}\n\n[Source {boundary}: {format_source(passage.hit)}{cut}]"
 
 
 def dump_source(passage: Passage) -> Json:
@@ -253,14 +257,14 @@ def format_source(hit: Hit) -> str:
     if chunk.page is not None:
         parts.append(f"page {chunk.page}")
     if chunk.section:
-        parts.append(" > ".join(join_lines(heading) for heading in chunk.section))
+        parts.append(" > ".join(quote_value(heading) for heading in chunk.section))
     parts.append(f"collection {document.collection}")
     return f"{', '.join(parts)}; relevance {hit.score:.2f}"
 
 
 def _format_document_name(document: Document) -> str:
     """Return the title, with the file name or URL in parentheses if it differs."""
-    title, origin = join_lines(document.title), join_lines(document.filename or document.url or "")
+    title, origin = quote_value(document.title), quote_value(document.filename or document.url or "")
     return title if not origin or origin == title else f"{title} ({origin})"
 
 

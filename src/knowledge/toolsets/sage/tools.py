@@ -93,7 +93,8 @@ class LayerResources:
                 f"Unknown layer '{layer[:50]}'; known layers: {', '.join(LAYERS)}", layer=layer[:50], layers=known
             )
         answer = await call.service(SageService).get_knowledge(layer, topic.strip("/ ") or None)
-        return ResourceText(uri, str(answer["content"]))
+        meta: Json = {name: answer[name] for name in ("boundary",) if name in answer}
+        return ResourceText(uri, str(answer["content"]), meta=meta)
 
 
 def _list_paths(sage: SageService) -> Iterator[tuple[str, ...]]:
