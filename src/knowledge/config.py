@@ -215,6 +215,9 @@ class Settings(BaseSettings):
         description="Relevance below which query_knowledge and query_corpus leave out a passage; the best one of each "
         "collection is always shown.",
     )
+    trusted_only: bool = Field(
+        False, description="Whether searches over MCP find documents of trusted collections only, whatever a call says."
+    )
     workers: int = Field(0, ge=0, description="Number of jobs that run in parallel; 0 is one per processor core.")
     parse_seconds: float = Field(
         120.0,

@@ -40,6 +40,7 @@ def make_app(
         folders=AllowedFolders.from_setting("", [folder]),
         answer_chars=settings.answer_chars,
         min_relevance=settings.min_relevance,
+        trusted_only=settings.trusted_only,
     )
     services = ToolsetServices(engine, settings)
     surface = McpSurface(

@@ -5,15 +5,21 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import httpx2
 import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
 
 from knowledge.config import Settings
+from knowledge.engine.api import Engine
 from knowledge.engine.local import LocalEngine
+from knowledge.model import CollectionEdit, NewCorpus, NewNote, Permission
+from knowledge.surfaces.http.app import make_http_app
 from knowledge.toolsets.hidden_characters import HIDDEN
 from tests.contracts.app_server import make_app, serve_app
-from tests.contracts.test_answer_budget import add_note
+from tests.contracts.test_answer_budget import ERAS, add_note
 from tests.contracts.test_document_resources import quoted_in, read_text
-from tests.contracts.transports import open_sdk_transport
+from tests.contracts.transports import WAIT_SECONDS, SdkTransport, open_sdk_transport
 
 GUESS = "0123456789abcdef"
 INJECTIONS = [
@@ -128,3 +134,78 @@ async def test_pages_of_layers_are_separated_by_a_boundary(
         )
         text = prompt.messages[0].model_dump()["content"]["text"]
         assert re.search(r"\nBEGIN (\w{16})\nAvailable knowledge layers:\n- root: Everything\nEND \1\n", text)
+
+
+SEARCHES = pytest.mark.parametrize(
+    ("toolset", "tool", "count"),
+    [
+        ("knowledge", "knowledge-search", "top_k"),
+        ("manager", "query_knowledge", "n_results"),
+        ("rag", "search_knowledge_base", "match_count"),
+        ("kb", "kb_search", "top"),
+    ],
+)
+
+
+@ERAS
+@SEARCHES
+@pytest.mark.requirement("answers.hostile.trusted")
+async def test_a_search_can_be_limited_to_trusted_collections(
+    local: LocalEngine, settings: Settings, tmp_path: Path, era: str, toolset: str, tool: str, count: str
+) -> None:
+    await add_note(local, "Tea from the vault.", collection="vault")
+    await add_note(local, "Tea from the street.", collection="street")
+    query = {"query": "tea", count: 10}
+    async with (
+        serve_app(make_app(local, settings, tmp_path)) as url,
+        open_sdk_transport(f"{url}/mcp/{toolset}", era) as client,
+    ):
+        assert "Tea" not in str(await client.call(tool, **query, trusted_only=True))
+        await local.edit_collection("vault", CollectionEdit(trusted=True))
+        trusted = str(await client.call(tool, **query, trusted_only=True))
+        assert "Tea from the vault." in trusted and "street" not in trusted.replace("collections_searched", "")
+        assert "Tea from the street." in str(await client.call(tool, **query))
+    always = settings.model_copy(update={"trusted_only": True})
+    async with (
+        serve_app(make_app(local, always, tmp_path)) as url,
+        open_sdk_transport(f"{url}/mcp/{toolset}", era) as client,
+    ):
+        for given in ({}, {"trusted_only": False}):
+            answer = str(await client.call(tool, **query, **given))
+            assert "Tea from the vault." in answer and "Tea from the street." not in answer
+
+
+@pytest.mark.requirement("answers.hostile.origin")
+async def test_hits_say_who_added_a_document_and_from_where(local: LocalEngine, settings: Settings) -> None:
+    await local.accounts.add("ada")
+    await local.accounts.add("bob")
+    ada, bob = [await find_account(local, name) for name in ("ada", "bob")]
+    corpus = await ada[0].corpora.create(NewCorpus(title="Shared"))
+    await ada[0].corpora.grant(corpus.id, "bob", Permission.WRITE)
+    added = await bob[0].add(NewNote(text="Tea by Bob.", collection=corpus.id, source_path="/home/bob/tea.md"))
+    ended = await bob[0].wait(added.id, WAIT_SECONDS)
+    assert ended.document_id is not None
+    assert (await ada[0].document(ended.document_id)).added_by == "bob"
+    async with (
+        serve_app(make_http_app(local, settings)) as url,
+        httpx2.AsyncClient(headers={"X-API-Key": ada[1]}, timeout=WAIT_SECONDS) as http,
+    ):
+        for toolset, tool in (("knowledge", "knowledge-search"), ("rag", "search_knowledge_base")):
+            async with Client(streamable_http_client(f"{url}/mcp/{toolset}", http_client=http)) as client:
+                [hit] = (await SdkTransport(client).call(tool, query="tea"))["results"]
+                assert (hit["metadata"]["added_by"], hit["metadata"]["source_path"]) == ("bob", "/home/bob/tea.md")
+        async with Client(streamable_http_client(f"{url}/mcp/kb", http_client=http)) as client:
+            [hit] = (await SdkTransport(client).call("kb_search", query="tea"))["results"]
+            assert (hit["added_by"], hit["source_path"]) == ("bob", "/home/bob/tea.md")
+            text = await read_text(SdkTransport(client), hit["resource"])
+            assert '"source": "/home/bob/tea.md", "added_by": "bob"}' in text
+        async with Client(streamable_http_client(f"{url}/mcp/manager", http_client=http)) as client:
+            [source] = (await SdkTransport(client).call("query_knowledge", query="tea"))["sources"]
+            assert (source["added_by"], source["source"]) == ("bob", "/home/bob/tea.md")
+
+
+async def find_account(local: LocalEngine, name: str) -> tuple[Engine, str]:
+    key = (await local.accounts.issue_key(name, "test")).secret
+    caller = await local.accounts.find_by_key(key)
+    assert caller is not None
+    return local.as_caller(caller), key

@@ -55,6 +55,8 @@ class CallLimits:
     """Characters of an answer's text block."""
     min_relevance: float = 0.05
     """Relevance below which contract 001 leaves out a passage."""
+    trusted_only: bool = False
+    """Whether searches find trusted collections only, whatever a call says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

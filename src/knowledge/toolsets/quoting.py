@@ -42,8 +42,8 @@ def find_source(document: Document) -> str | None:
 
 
 def dump_origin(document: Document) -> Json:
-    """Return title and source of a document, for the text of an answer."""
-    return {"title": document.title, "source": find_source(document)}
+    """Return title and source of a document and who added it, for the text of an answer."""
+    return {"title": document.title, "source": find_source(document), "added_by": document.added_by}
 
 
 def format_origin(document: Document) -> str:

@@ -27,6 +27,7 @@ def make_call_limits(settings: Settings, *, as_user: bool = False) -> CallLimits
         wait_s=settings.wait_s,
         answer_chars=settings.answer_chars,
         min_relevance=settings.min_relevance,
+        trusted_only=settings.trusted_only,
         folders=AllowedFolders() if as_user and not settings.files.strip() else _find_allowed_folders(settings),
     )
 

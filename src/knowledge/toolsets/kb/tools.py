@@ -37,6 +37,7 @@ from knowledge.model import (
     SearchMode,
 )
 from knowledge.toolsets.answer_budget import encode_answer, fit_answer, take_within
+from knowledge.toolsets.arguments import TrustedOnly
 from knowledge.toolsets.base import RateClass, ToolCall
 from knowledge.toolsets.document_resources import link_hit
 from knowledge.toolsets.kb.errors import (
@@ -81,10 +82,12 @@ async def search(
     collection: Annotated[Collection, Field(description="Only documents in this collection")] = None,
     fts_only: Annotated[bool, Field(description="Keyword search only")] = False,
     vec_only: Annotated[bool, Field(description="Vector search only")] = False,
+    trusted_only: TrustedOnly = False,
 ) -> Json:
     """Search the knowledge base; returns matching passages with their documents, best first"""
     named, free = resolve_collection(collection, tags or ())
-    within = SearchFilter(collections=() if named is None else (named,), tags=free)
+    collections = () if named is None else (named,)
+    within = SearchFilter(collections=collections, tags=free, trusted_only=trusted_only or call.limits.trusted_only)
     wanted = Query(text=query, limit=top, filter=within, mode=_choose_mode(fts_only, vec_only))
     try:
         answer = await call.engine.search(wanted)
@@ -114,6 +117,7 @@ def dump_hit(hit: Hit) -> Json:
         "title": document.title, "doc_type": document.doc_type, "collection": document.collection,
         "tags": [*list_free_tags(document)], "metadata": document.metadata, "source_path": document.source_path,
         "url": document.url, "created_at": dump_timestamp(document.created_at), "resource": link_hit(hit),
+        "added_by": document.added_by,
     }  # fmt: skip
 
 

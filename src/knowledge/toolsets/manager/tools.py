@@ -21,12 +21,14 @@ from knowledge.toolsets.answer_budget import (
     share_budget,
     take_within,
 )
+from knowledge.toolsets.arguments import TrustedOnly
 from knowledge.toolsets.base import RateClass, Resource, ResourceTemplate, ResourceText, ToolCall
 from knowledge.toolsets.document_resources import link_hit
 from knowledge.toolsets.manager.errors import tools
 from knowledge.toolsets.manager.fan_out import (
     MAX_COLLECTIONS,
     MAX_RESULTS,
+    ManagerQuery,
     QueryText,
     check_query,
     iterate_pages,
@@ -58,13 +60,15 @@ async def query_knowledge(
         Field(description="Specific collections to search (default: all accessible)", max_length=MAX_COLLECTIONS),
     ] = None,
     n_results: Annotated[int, Field(description="Results per collection", ge=1, le=MAX_RESULTS)] = 5,
+    trusted_only: TrustedOnly = False,
 ) -> Json:
     """Search indexed documents for relevant context using semantic search. Every passage comes with its source."""
     check_query(query)
     within = await find_collections(call.engine, collections)
     names: list[JsonValue] = [collection.name for collection in within]
     searched: Json = {"collections_searched": names if collections else ALL_COLLECTIONS}
-    return await query_collections(call, query, n_results, within, searched, named=bool(collections))
+    wanted = ManagerQuery(query, n_results, trusted_only or call.limits.trusted_only)
+    return await query_collections(call, wanted, within, searched, named=bool(collections))
 
 
 @tools.tool("query_corpus", read_only=True)
@@ -73,11 +77,13 @@ async def query_corpus(
     corpus_id: CorpusId,
     query: QueryText,
     n_results: Annotated[int, Field(description="Number of results", ge=1, le=MAX_RESULTS)] = 5,
+    trusted_only: TrustedOnly = False,
 ) -> Json:
     """Query a specific curated corpus by ID. Every passage comes with its source."""
     check_query(query)
     corpus = await call.engine.corpora.get(corpus_id)
-    return await query_collections(call, query, n_results, [corpus], {"corpus_id": corpus.id}, named=True)
+    wanted = ManagerQuery(query, n_results, trusted_only or call.limits.trusted_only)
+    return await query_collections(call, wanted, [corpus], {"corpus_id": corpus.id}, named=True)
 
 
 async def find_collections(engine: Engine, names: list[str] | None) -> list[Collection]:
@@ -89,7 +95,7 @@ async def find_collections(engine: Engine, names: list[str] | None) -> list[Coll
 
 
 async def query_collections(
-    call: ToolCall, query: str, count: int, within: list[Collection], searched: Json, *, named: bool
+    call: ToolCall, query: ManagerQuery, within: list[Collection], searched: Json, *, named: bool
 ) -> Json:
     """Search collections; return the combined context, its number of hits, what was searched, and notes.
 
@@ -103,7 +109,7 @@ async def query_collections(
         elif named:
             raise outcome
 
-    await search_collections(call.engine, query, count, within, keep_answer)
+    await search_collections(call.engine, query, within, keep_answer)
     # In the order of the collections, not of completion, so hits of equal score always have the same order.
     ordered = [answers[collection.id] for collection in within if collection.id in answers]
     hits = [hit for answer in ordered for hit in drop_irrelevant(answer.hits, call.limits.min_relevance)]
@@ -245,7 +251,7 @@ def dump_source(passage: Passage) -> Json:
     fields: Json = {
         "document_id": document.id, "title": document.title, "collection": document.collection,
         "page": hit.chunk.page, "relevance_score": round(hit.score, 4), "resource": link_hit(hit),
-        "source": find_source(document),
+        "source": find_source(document), "added_by": document.added_by,
     }  # fmt: skip
     return {**fields, TRUNCATED: True} if passage.is_cut else fields
 

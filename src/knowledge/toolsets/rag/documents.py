@@ -237,6 +237,7 @@ def dump_document(document: Document, source_id: UUID) -> Json:
         **_dump_facts(document, source_id), "chunks_count": document.chunk_count, "status": document.status.value,
         "created_at": format_timestamp(document.created_at), "updated_at": format_timestamp(document.updated_at),
         "metadata": _dump_metadata(document), "source_path": document.source_path, "size_bytes": document.size_bytes,
+        "added_by": document.added_by,
     }  # fmt: skip
     return {**body, "warnings": list(document.warnings)} if document.warnings else body
 

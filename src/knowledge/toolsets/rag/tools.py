@@ -11,7 +11,7 @@ from knowledge.engine.api import Engine
 from knowledge.errors import CollectionNotFound, InvalidParameter
 from knowledge.model import Hit, Json, Query, SearchFilter, SearchMode
 from knowledge.toolsets.answer_budget import TRUNCATED
-from knowledge.toolsets.arguments import Identifier
+from knowledge.toolsets.arguments import Identifier, TrustedOnly
 from knowledge.toolsets.base import ToolCall
 from knowledge.toolsets.document_resources import link_hit
 from knowledge.toolsets.rag import crawls, documents, sources
@@ -43,6 +43,7 @@ async def search_knowledge_base(
     similarity_threshold: Annotated[
         float, Field(description="Minimum relevance (0.0-1.0); results below it are dropped")
     ] = 0.05,
+    trusted_only: TrustedOnly = False,
 ) -> Json:
     """Search documents with vector or hybrid search."""
     if not query.strip():
@@ -53,9 +54,8 @@ async def search_knowledge_base(
         )
     limit, threshold = clamp(match_count, MAX_MATCHES), min(max(similarity_threshold, 0.0), 1.0)
     within = ((await find_source(call.engine, source_id)).id,) if source_id else ()
-    wanted = Query(
-        text=query, limit=limit, mode=MODES[search_type], threshold=threshold, filter=SearchFilter(collections=within)
-    )  # fmt: skip
+    chosen = SearchFilter(collections=within, trusted_only=trusted_only or call.limits.trusted_only)
+    wanted = Query(text=query, limit=limit, mode=MODES[search_type], threshold=threshold, filter=chosen)
     answer = await call.engine.search(wanted)
     sources = await _find_source_ids(call.engine, answer.hits)
     results = [dump_hit(hit, search_type, sources[hit.document.collection_id]) for hit in answer.hits]
@@ -100,6 +100,7 @@ def dump_hit(hit: Hit, search_type: str, source_id: str) -> Json:
             "section": list(chunk.section),
             "document_type": document.doc_type,
             "source_path": document.source_path,
+            "added_by": document.added_by,
         },
     }
 
