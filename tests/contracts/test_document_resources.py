@@ -227,6 +227,33 @@ async def test_subscriptions_are_bounded_and_end_with_their_session(
         await wait_until(lambda: servers[0].watches.count == 0)
 
 
+async def test_a_session_that_is_gone_and_a_revoked_key_are_not_watched_any_longer(
+    local: LocalEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subscriptions, "POLL_SECONDS", 0.01)
+    await local.accounts.add("ada")
+    issued = await local.accounts.issue_key("ada", "test")
+    caller = await local.accounts.find_by_key(issued.secret)
+    assert caller is not None
+    ada, changes = local.as_caller(caller), list[str]()
+    note = (await ada.wait((await ada.add(NewNote(text="Tea."))).id, WAIT_SECONDS)).document_id
+    assert note is not None
+    uri = f"document://{(await ada.document(note)).uid}"
+    watches = subscriptions.DocumentWatches()
+
+    async def record() -> None:
+        changes.append(uri)
+
+    gone = subscriptions.SessionSubscriptions(is_open=lambda: False)
+    for session in (gone, subscriptions.SessionSubscriptions()):
+        work = await watches.subscribe(session, caller, ada, uri, record)
+        if session is not gone:
+            await ada.accounts.revoke_key(issued.key.id)
+        async with asyncio.timeout(WAIT_SECONDS):
+            await work()
+        assert (session.watches, watches.count, changes) == ({}, 0, [])
+
+
 async def wait_until(condition: Any) -> None:
     async with asyncio.timeout(WAIT_SECONDS):
         while not condition():

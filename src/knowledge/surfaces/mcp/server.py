@@ -39,7 +39,7 @@ from knowledge.toolsets.base import (
     Toolset,
     ignore_progress,
 )
-from knowledge.toolsets.hidden_characters import REMOVED, strip_hidden
+from knowledge.toolsets.hidden_characters import REMOVED, strip_answer, strip_hidden
 
 log = logging.getLogger(__name__)
 
@@ -182,7 +182,7 @@ class KnowledgeServer(Server[dict[str, Any]]):
             raise mcp_errors.make_mcp_error(types.METHOD_NOT_FOUND, "Method not found", method="tools/cancel")
         await self._spend_allowance(mcp_request, RateClass.MANAGEMENT)
         answer = await handlers[0](mcp_request.tool_call, params.task_id)
-        return {**answer.body, "isError": True} if isinstance(answer, Refusal) else answer
+        return strip_answer({**answer.body, "isError": True} if isinstance(answer, Refusal) else answer)
 
     async def _handle_cancel_notification(self, context: Context, params: CancelParams) -> None:
         await self._cancel_task(context, params)

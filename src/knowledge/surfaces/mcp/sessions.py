@@ -19,6 +19,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 
 import anyio
 from mcp.server.streamable_http_manager import DEFAULT_SESSION_IDLE_TIMEOUT
@@ -159,10 +160,13 @@ class McpSessions:
         session = self._by_id.get(session_id)
         if session is None or session.owner.caller_id != owner.caller_id:
             return None
-        if not session.requests and self._clock() - session.last_used > IDLE_SECONDS:
+        if not self._is_alive(session):
             self._forget(session)
             return None
         return session
+
+    def _is_alive(self, session: McpSession) -> bool:
+        return session.requests > 0 or self._clock() - session.last_used <= IDLE_SECONDS
 
     async def _reopen(self, session_id: str, owner: SessionOwner, version: str, scope: Scope) -> McpSession:
         """Send the SDK the handshake that the client has made with the server before this one."""
@@ -207,6 +211,7 @@ class McpSessions:
         await self._evict_to_limit(owner)
         kept = {name: scope[name] for name in KEPT_SCOPE_KEYS if name in scope}
         session = McpSession(owner, version, kept, session_id)
+        session.subscriptions.is_open = partial(self._is_alive, session)
         self._by_limit_key.setdefault(owner.limit_key, OrderedDict())[session] = None
         self._size += 1
         return session

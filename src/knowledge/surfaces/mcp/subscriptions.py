@@ -19,7 +19,7 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ResourceUpdated
 
 from knowledge.engine.api import Engine
-from knowledge.errors import InvalidParameter, KnowledgeError, NotFound, RateLimited
+from knowledge.errors import Forbidden, InvalidParameter, KnowledgeError, NotFound, RateLimited, Unauthenticated
 from knowledge.model import Caller, Document
 from knowledge.surfaces.http.auth import format_caller_id
 from knowledge.toolsets.document_resources import parse_link
@@ -39,6 +39,8 @@ class SessionSubscriptions:
     """The documents that one session of the older era watches, by URI."""
 
     watches: dict[str, anyio.CancelScope] = field(default_factory=dict)
+    is_open: Callable[[], bool] = lambda: True
+    """Whether the session can still receive notifications; clients often leave without ending theirs."""
 
     def end(self, uri: str) -> None:
         if (watch := self.watches.pop(uri, None)) is not None:
@@ -85,9 +87,11 @@ class DocumentWatches:
         async def watch() -> None:
             try:
                 with scope, self._count(caller, 1):
-                    await watch_document(engine, document, on_change)
+                    await watch_document(engine, document, on_change, subscriptions.is_open)
             except RateLimited as error:
                 log.info("%s is not watched: %s", uri, error)
+            except Exception:  # an exception would end the background tasks of all other sessions
+                log.exception("watching %s failed", uri)
             finally:
                 if subscriptions.watches.get(uri) is scope:
                     del subscriptions.watches[uri]
@@ -161,14 +165,18 @@ def _limit_error(message: str, limit: int) -> RateLimited:
     return RateLimited(message, hint="Unsubscribe from others first.", retry_after=RETRY_SECONDS, limit=limit)
 
 
-async def watch_document(engine: Engine, known: Document, on_change: OnChange) -> None:
+async def watch_document(
+    engine: Engine, known: Document, on_change: OnChange, is_open: Callable[[], bool] = lambda: True
+) -> None:
     """Call `on_change` whenever a document is replaced or edited, and when it is removed, which ends the watch."""
-    while True:
+    while is_open():
         await anyio.sleep(POLL_SECONDS)
         try:
             now = await engine.document(known.uid)
-        except NotFound:
+        except (NotFound, Forbidden):
             await on_change()
+            return
+        except Unauthenticated:  # the key was revoked
             return
         except KnowledgeError as error:  # the engine is unreachable for now
             log.debug("document %s could not be compared: %s", known.uid, error)
