@@ -144,7 +144,9 @@ async def test_pages_of_layers_are_cut_to_the_same_budget(
     async with serve_toolset(local, settings, tmp_path, "sage", era) as client:
         answer = await call_within(client, LIMIT, "sage_get_knowledge", layer="all", timeout_ms=60_000)
         assert answer["truncated"] is True and answer["content"].endswith("…")
-        await call_within(client, LIMIT, "sage_get_context", task_type="coding", token_budget=100_000)
+        context = await call_within(client, LIMIT, "sage_get_context", task_type="coding", token_budget=100_000)
+        assert "truncated" not in context, "whole sections are left out instead"
+        assert context["sections"] and context["sections_left_out"] > 0
 
 
 @ERAS
