@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
+import httpx
 import httpx2
 import pytest
 from mcp import Client
@@ -173,6 +175,27 @@ async def test_a_search_can_be_limited_to_trusted_collections(
         for given in ({}, {"trusted_only": False}):
             answer = str(await client.call(tool, **query, **given))
             assert "Tea from the vault." in answer and "Tea from the street." not in answer
+
+
+@pytest.mark.requirement("answers.hostile.trusted")
+async def test_the_stream_of_contract_001_is_limited_to_trusted_collections(
+    local: LocalEngine, settings: Settings
+) -> None:
+    await local.accounts.add("ada")
+    ada, key = await find_account(local, "ada")
+    for collection in ("vault", "street"):
+        added = await ada.add(NewNote(text=f"Tea from the {collection}.\u202e", collection=collection))
+        await ada.wait(added.id, WAIT_SECONDS)
+    await ada.edit_collection("vault", CollectionEdit(trusted=True))
+    for server_setting, argument, expected in ((False, False, 2), (False, True, 1), (True, False, 1)):
+        app = make_http_app(local, settings.model_copy(update={"trusted_only": server_setting}))
+        async with serve_app(app) as url, httpx.AsyncClient(base_url=url, headers={"X-API-Key": key}) as http:
+            body = {"query": "tea", "trusted_only": argument}
+            lines = (await http.post("/api/v1/mcp/query/stream", json=body)).text.splitlines()
+        events = [json.loads(line.removeprefix("data: ")) for line in lines if line]
+        results = [event for event in events if event["type"] == "result"]
+        assert "Tea from the vault." in [result["text"] for result in results] and len(results) == expected
+        assert all(result["removed_characters"]["U+202E"] >= 1 for result in results)
 
 
 @pytest.mark.requirement("answers.hostile.origin")
