@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from knowledge.model import Json
-from knowledge.toolsets.hidden_characters import strip_answer, strip_hidden
+from knowledge.toolsets.hidden_characters import HIDDEN, SUSPECT, strip_answer, strip_hidden
 
 ZWNJ, ZWJ = "\u200c", "\u200d"
 
@@ -88,3 +88,10 @@ def test_removed_characters_are_counted_for_each_row() -> None:
         ],
         "removed_characters": {"U+200B": 1},
     }  # fmt: skip
+
+
+def test_every_hidden_character_is_found_by_the_first_check() -> None:
+    everything = [chr(number) for number in range(0x110000) if not 0xD800 <= number < 0xE000]
+    hidden = [character for character in everything if HIDDEN.search(f"\ufe00{character}")]
+    assert len(hidden) > 400
+    assert all(SUSPECT.fullmatch(character) for character in hidden)

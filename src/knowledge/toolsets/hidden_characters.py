@@ -26,6 +26,10 @@ HIDDEN = re.compile(
     "]"
     "|(?<=[\ufe00-\ufe0f\U000e0100-\U000e01ef])[\ufe00-\ufe0f\U000e0100-\U000e01ef]"  # selectors after a selector
 )
+SUSPECT = re.compile(
+    "[\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\ufff9-\ufffb\U000e0000-\U000e01ef]"
+)
+"""All characters of HIDDEN: one class is searched twice as fast as the alternatives."""
 JOINING_SCRIPT = re.compile(
     "[\u0600-\u061b\u061d-\u0dff\u1000-\u109f\u1780-\u180d\u180f-\u18af\u1a00-\u1aaf\u1b00-\u1bff\ua800-\ua8ff"
     "\ua980-\uaadf\uabc0-\uabff\ufb50-\ufdff\ufe70-\ufefc\U00010a00-\U00011fff\U0001e900-\U0001e95f]"
@@ -36,7 +40,7 @@ EMOJI_MODIFIERS = re.compile("[\ufe0f\u20e3\U0001f3fb-\U0001f3ff]")
 
 def strip_hidden(text: str, removed: Counter[str] | None = None) -> str:
     """Return a text without hidden characters; count those that were removed, such as U+202E."""
-    if text.isascii() or HIDDEN.search(text) is None:
+    if text.isascii() or SUSPECT.search(text) is None:
         return text
 
     def replace(match: re.Match[str]) -> str:
