@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
 from knowledge.model import Json, JsonValue
+from knowledge.toolsets.hidden_characters import SUSPECT, strip_answer
 
 ELLIPSIS = "…"
 TRUNCATED = "truncated"
@@ -44,6 +45,14 @@ Item = TypeVar("Item")
 def encode_answer(body: Json) -> str:
     """Return an answer as the text block that is sent."""
     return json.dumps(body, ensure_ascii=False, separators=(",", ":"))
+
+
+def prepare_answer(body: Json, max_chars: int) -> Json:
+    """Return an answer without hidden characters that fits into `max_chars`; the same object if it is already so."""
+    text = encode_answer(body)
+    if not text.isascii() and SUSPECT.search(text) is not None:
+        return fit_answer(strip_answer(body), max_chars)
+    return body if len(text) <= max_chars else fit_answer(body, max_chars)
 
 
 def fit_answer(body: Json, max_chars: int) -> Json:

@@ -13,10 +13,9 @@ from uuid import UUID
 from knowledge.engine.api import Engine
 from knowledge.errors import Internal, KnowledgeError
 from knowledge.model import Caller, Json, JsonValue, ReportProgress
-from knowledge.toolsets.answer_budget import fit_answer
+from knowledge.toolsets.answer_budget import prepare_answer
 from knowledge.toolsets.arguments import Arguments, make_arguments_model, make_schema, parse_arguments
 from knowledge.toolsets.file_access import AllowedFolders
-from knowledge.toolsets.hidden_characters import strip_answer
 
 log = logging.getLogger(__name__)
 
@@ -142,7 +141,7 @@ class Tool:
         becomes a refusal."""
         answer = await self._call_handler(call, arguments)
         body = answer.body if isinstance(answer, Refusal) else answer
-        fitted = fit_answer(strip_answer(body), call.limits.answer_chars)
+        fitted = prepare_answer(body, call.limits.answer_chars)
         return replace(answer, body=fitted) if isinstance(answer, Refusal) else fitted
 
     async def _call_handler(self, call: ToolCall, arguments: Mapping[str, JsonValue] | None) -> ToolResult:

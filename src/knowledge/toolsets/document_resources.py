@@ -6,39 +6,24 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from urllib.parse import parse_qsl, urlsplit
-from uuid import UUID
 
 from knowledge.errors import DocumentNotFound, InvalidParameter
-from knowledge.model import Chunk, Document, Hit, Ref
+from knowledge.model import Chunk, Document, Ref
 from knowledge.toolsets.answer_budget import cut_text, take_within
 from knowledge.toolsets.base import Resource, ResourceTemplate, ResourceText, ToolCall
 from knowledge.toolsets.hidden_characters import strip_hidden
 from knowledge.toolsets.quoting import WARNING, format_origin, make_boundary, quote_text
-from knowledge.toolsets.values import parse_ref
+from knowledge.toolsets.values import DOCUMENT_SCHEME, make_link, parse_ref
 
-SCHEME = "document"
-CHUNKS_BEFORE_HIT, MIN_LINKED_CHUNKS = 2, 8
 MAX_CHUNKS_PER_READ = 500
 CHUNK_SEPARATOR = "\n\n"
 FRAME_CHARS = 700
 """Characters of our own words around the text of a part, without the origin."""
 
 
-def make_link(document: UUID, first: int = 0, count: int | None = None) -> str:
-    """Return the URI of a document, or of some of its chunks."""
-    return f"{SCHEME}://{document}" + ("" if count is None else f"?from={first}&count={count}")
-
-
-def link_hit(hit: Hit) -> str:
-    """Return the URI of the chunks around a hit."""
-    first, last = hit.indexes
-    start = max(first - CHUNKS_BEFORE_HIT, 0)
-    return make_link(hit.document.uid, start, max(last - start + 1 + CHUNKS_BEFORE_HIT, MIN_LINKED_CHUNKS))
-
-
 def parse_link(uri: str) -> tuple[Ref, int, int | None] | None:
     """Return document, first chunk and number of chunks of a URI; None if it has another scheme."""
-    if not uri.lower().startswith(f"{SCHEME}://"):
+    if not uri.lower().startswith(f"{DOCUMENT_SCHEME}://"):
         return None
     try:
         parts = urlsplit(uri)
@@ -63,7 +48,7 @@ class DocumentResources:
 
     templates: Sequence[ResourceTemplate] = (
         ResourceTemplate(
-            f"{SCHEME}://{{uid}}{{?from,count}}",
+            f"{DOCUMENT_SCHEME}://{{uid}}{{?from,count}}",
             "Document",
             "The text of a document, or `count` passages of it from index `from`; search results link to it",
             "text/plain",

@@ -39,7 +39,6 @@ from knowledge.model import (
 from knowledge.toolsets.answer_budget import encode_answer, fit_answer, take_within
 from knowledge.toolsets.arguments import TrustedOnly
 from knowledge.toolsets.base import RateClass, ToolCall
-from knowledge.toolsets.document_resources import link_hit
 from knowledge.toolsets.kb.errors import (
     Collection,
     DocumentNumber,
@@ -55,6 +54,7 @@ from knowledge.toolsets.kb.errors import (
     tools,
 )
 from knowledge.toolsets.staged_uploads import MAX_PARTS, Owner, StagedUpload, StagedUploads, UploadDetails
+from knowledge.toolsets.values import link_hit
 from knowledge.wire import load_ref
 from knowledge.wire.documents import join_section
 from knowledge.wire.values import dump_timestamp

@@ -37,7 +37,6 @@ from knowledge.toolsets.arguments import (
     normalize_format,
 )
 from knowledge.toolsets.base import RateClass, ToolCall, ToolResult, Toolset
-from knowledge.toolsets.document_resources import link_hit
 from knowledge.toolsets.file_access import open_file, to_megabytes
 from knowledge.toolsets.knowledge.errors import dump_warnings, refuse, to_ref
 from knowledge.toolsets.knowledge.tasks import (
@@ -48,7 +47,7 @@ from knowledge.toolsets.knowledge.tasks import (
     estimate_time_left,
     find_task,
 )
-from knowledge.toolsets.values import format_timestamp, parse_ref
+from knowledge.toolsets.values import format_timestamp, link_hit, parse_ref
 
 CONTRACT_FORMATS = ("pdf", "docx", "pptx", "xlsx", "html", "jpg", "png", "svg")
 

@@ -8,11 +8,11 @@ from typing import TypeAlias
 from knowledge.engine.api import Engine
 from knowledge.errors import KnowledgeError, NotFound
 from knowledge.model import Collection, Hit, Json, JsonValue, SearchAnswer
-from knowledge.toolsets.document_resources import link_hit
 from knowledge.toolsets.hidden_characters import strip_answer
 from knowledge.toolsets.manager.errors import find_wording
 from knowledge.toolsets.manager.fan_out import ManagerQuery, check_query, parse_collection_name, search_collections
 from knowledge.toolsets.manager.tools import find_collections
+from knowledge.toolsets.values import link_hit
 
 Write: TypeAlias = Callable[[Json], Awaitable[None]]
 """Sends one event."""

@@ -13,7 +13,7 @@ from knowledge.engine.api import Engine
 from knowledge.errors import CollectionNotFound, InvalidCorpusId, KnowledgeError
 from knowledge.model import Collection, Curation, Document, DocumentFilter, Hit, Json, JsonValue, SearchAnswer
 from knowledge.toolsets.answer_budget import (
-    MIN_TEXT_CHARS,
+    LEAST_TEXT_CHARS,
     TRUNCATED,
     cut_text,
     encode_answer,
@@ -23,7 +23,6 @@ from knowledge.toolsets.answer_budget import (
 )
 from knowledge.toolsets.arguments import TrustedOnly
 from knowledge.toolsets.base import RateClass, Resource, ResourceTemplate, ResourceText, ToolCall
-from knowledge.toolsets.document_resources import link_hit
 from knowledge.toolsets.manager.errors import tools
 from knowledge.toolsets.manager.fan_out import (
     MAX_COLLECTIONS,
@@ -36,6 +35,7 @@ from knowledge.toolsets.manager.fan_out import (
     search_collections,
 )
 from knowledge.toolsets.quoting import find_source, format_separator, make_boundary, quote_value
+from knowledge.toolsets.values import link_hit
 
 ALL_COLLECTIONS = "all accessible collections"
 MAX_ID = 2**63 - 1
@@ -220,7 +220,7 @@ def fit_passages(ranked: Sequence[Hit], max_chars: int) -> list[Passage]:
     texts = [hit.text.strip() for hit in ranked]
     costs = [measure_text(text) for text in texts]
     overheads = [_measure_overhead(hit) for hit in ranked]
-    least = [cost + min(text, MIN_TEXT_CHARS) for cost, text in zip(overheads, costs, strict=True)]
+    least = [cost + min(text, LEAST_TEXT_CHARS) for cost, text in zip(overheads, costs, strict=True)]
     budget = max_chars - ENVELOPE_CHARS
     kept = take_within(ranked, least, budget)
     shares = share_budget(costs[: len(kept)], budget - sum(overheads[: len(kept)]))

@@ -24,7 +24,6 @@ from knowledge.model import (
 from knowledge.toolsets.add_job import split_title_and_tags, was_unpacked
 from knowledge.toolsets.arguments import Identifier, JsonObject, check_suffix
 from knowledge.toolsets.base import RateClass, ToolCall
-from knowledge.toolsets.document_resources import make_link
 from knowledge.toolsets.file_access import open_file
 from knowledge.toolsets.rag.errors import (
     MAX_ITEMS,
@@ -37,7 +36,7 @@ from knowledge.toolsets.rag.errors import (
     unknown_action_error,
 )
 from knowledge.toolsets.rag.sources import find_source
-from knowledge.toolsets.values import format_timestamp, parse_ref
+from knowledge.toolsets.values import format_timestamp, make_link, parse_ref
 
 ACTIONS = ("create", "get", "list", "update", "delete")
 FIRST_LISTED_FORMATS = ("pdf", "html", "txt", "md", "docx")

@@ -13,7 +13,6 @@ from knowledge.model import Hit, Json, Query, SearchFilter, SearchMode
 from knowledge.toolsets.answer_budget import TRUNCATED
 from knowledge.toolsets.arguments import Identifier, TrustedOnly
 from knowledge.toolsets.base import ToolCall
-from knowledge.toolsets.document_resources import link_hit
 from knowledge.toolsets.rag import crawls, documents, sources
 from knowledge.toolsets.rag.errors import (
     MAX_TEXT_CHARS,
@@ -25,6 +24,7 @@ from knowledge.toolsets.rag.errors import (
     truncate_text,
 )
 from knowledge.toolsets.rag.sources import find_source
+from knowledge.toolsets.values import link_hit
 
 MAX_MATCHES = 50
 MODES = {"vector": SearchMode.VECTOR, "hybrid": SearchMode.HYBRID, "rerank": SearchMode.RERANK}
