@@ -205,6 +205,19 @@ class Settings(BaseSettings):
     wait_s: float = Field(
         50.0, gt=0, description="Seconds that a call waits for its job before it answers with the unfinished job."
     )
+    answer_chars: int = Field(
+        48_000, ge=4000, description="Characters of one answer over MCP; longer texts are cut, with a link to read on."
+    )
+    min_relevance: float = Field(
+        0.05,
+        ge=0,
+        le=1,
+        description="Relevance below which query_knowledge and query_corpus leave out a passage; the best one of each "
+        "collection is always shown.",
+    )
+    trusted_only: bool = Field(
+        False, description="Whether searches over MCP find documents of trusted collections only, whatever a call says."
+    )
     workers: int = Field(0, ge=0, description="Number of jobs that run in parallel; 0 is one per processor core.")
     parse_seconds: float = Field(
         120.0,

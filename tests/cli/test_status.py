@@ -65,6 +65,16 @@ def test_collections_are_created_renamed_and_removed(shell: Shell) -> None:
     assert shell.run("collections", "remove", "house-papers", "--yes").exit_code == cli_errors.NOT_FOUND
 
 
+def test_a_search_can_be_limited_to_trusted_collections(shell: Shell) -> None:
+    shell.run_ok("note", "Tea in the vault.", "--collection", "vault")
+    shell.run_ok("note", "Tea in the street.", "--collection", "street")
+    assert shell.run_json("search", "tea", "--trusted-only")["results"] == []
+    assert shell.run_json("collections", "trust", "vault")["trusted"] is True
+    [hit] = shell.run_json("search", "tea", "--trusted-only")["results"]
+    assert hit["collection"] == "vault"
+    assert shell.run_ok("collections", "trust", "vault", "--off").startswith("No longer trusts collection ")
+
+
 def test_status_shows_the_number_of_documents(shell: Shell) -> None:
     shell.run_ok("note", "Tea.")
     printed = shell.run_ok("status")

@@ -38,6 +38,9 @@ def make_app(
         max_file_bytes=settings.max_file_bytes,
         wait_s=settings.wait_s,
         folders=AllowedFolders.from_setting("", [folder]),
+        answer_chars=settings.answer_chars,
+        min_relevance=settings.min_relevance,
+        trusted_only=settings.trusted_only,
     )
     services = ToolsetServices(engine, settings)
     surface = McpSurface(

@@ -59,6 +59,7 @@ from knowledge.model import (
     ResultPage,
     Scope,
     SearchAnswer,
+    SearchFilter,
 )
 from knowledge.model.crawls import Crawl, NewCrawl
 from knowledge.store.accounts.accounts import StoredAccount
@@ -71,6 +72,8 @@ from knowledge.store.jobs.rows import ActiveJob
 CANCEL_SECONDS = 5.0
 CLAIM_POLL_SECONDS = 0.005
 """Retry interval of a cancel that meets a job between its claim and its start."""
+NO_COLLECTION = 0
+"""An id that no collection has: ids start at 1, and an empty filter would search all collections."""
 INDEX_INCOMPLETE_NOTE = "The index is being rebuilt, so the results are incomplete; search again in a minute."
 
 
@@ -175,13 +178,22 @@ class LocalEngine:
         return IndexFilter(
             owner=scope.owner,
             shared_collections=tuple(sorted(scope.collections)),
-            collections=parts.collections.find_ids(wanted.collections, scope) if wanted.collections else (),
+            collections=self._find_collections(wanted),
             tags=wanted.tags,
             doc_types=wanted.doc_types,
             documents=parts.documents.find_ids(wanted.documents, scope) if wanted.documents else (),
             day_from=to_day_number(wanted.date_from),
             day_to=to_day_number(wanted.date_to),
         )
+
+    def _find_collections(self, wanted: SearchFilter) -> tuple[int, ...]:
+        """Return the ids of the collections to search; empty searches all."""
+        collections, scope = self._parts.collections, self._scope
+        named = collections.find_ids(wanted.collections, scope) if wanted.collections else ()
+        if not wanted.trusted_only:
+            return named
+        trusted = collections.find_trusted_ids(scope)
+        return tuple(found for found in trusted if found in named or not named) or (NO_COLLECTION,)
 
     # -- adding ---------------------------------------------------------------------------------
 

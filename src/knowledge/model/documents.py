@@ -62,6 +62,8 @@ class Document:
     chunk_count: int
     created_at: datetime
     updated_at: datetime
+    added_by: str | None = None
+    """Username of the account that added the content; None for the local owner."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,8 @@ class Collection:
     created_at: datetime
     updated_at: datetime
     curation: Curation | None = None
+    trusted: bool = False
+    """Whether its owner vouches for all its documents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +233,7 @@ class CollectionEdit:
     url: str | None = None
     source_type: str | None = None
     metadata: Json | None = None
+    trusted: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,6 +34,8 @@ class SearchFilter:
     documents: tuple[Ref, ...] = ()
     date_from: datetime | None = None
     date_to: datetime | None = None
+    trusted_only: bool = False
+    """Only collections that are marked as trusted, by the caller or by the owner of an approved corpus."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

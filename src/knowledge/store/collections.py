@@ -89,6 +89,17 @@ class CollectionStore:
         with self._database.read() as connection:
             return tuple(require_existing(connection, ref, scope) for ref in refs)
 
+    def find_trusted_ids(self, scope: Scope) -> tuple[int, ...]:
+        """Return the trusted collections of a scope: the caller's own, and approved corpora of others.
+
+        Others may share a collection with the caller unasked, so their word alone does not make it trusted.
+        """
+        vouched = or_(C.owner_id == scope.owner, U.is_approved)
+        trusted = select(C.id).join_from(schema.collections, schema.curations, C.id == U.collection_id, isouter=True)
+        with self._database.read() as connection:
+            found = connection.execute(trusted.where(visible_to(scope), C.trusted, vouched).order_by(C.id))
+            return tuple(found.scalars())
+
     def create(self, new: NewCollection, scope: Scope) -> Collection:
         identity = self._database.write(lambda connection: create_collection(connection, new, scope.owner))
         return self.find(identity, scope)
@@ -267,7 +278,7 @@ def update_collection(connection: Connection, identity: int, edit: CollectionEdi
 
 
 def _changed_values(connection: Connection, identity: int, edit: CollectionEdit) -> dict[str, Any]:
-    fields = ("title", "description", "url", "source_type")
+    fields = ("title", "description", "url", "source_type", "trusted")
     values: dict[str, Any] = {name: value for name in fields if (value := getattr(edit, name)) is not None}
     if edit.metadata is not None:
         before = connection.execute(select(C.metadata).where(C.id == identity)).scalar_one()
@@ -296,6 +307,7 @@ def make_collection(row: Any) -> Collection:
         created_at=parse_timestamp(row.created_at),
         updated_at=parse_timestamp(row.updated_at),
         curation=_make_curation(row),
+        trusted=row.trusted,
     )
 
 

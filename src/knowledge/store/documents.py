@@ -32,7 +32,8 @@ from knowledge.store.database import Database
 from knowledge.store.prepared_statements import PreparedStatement
 from knowledge.store.row_mapping import make_chunk, make_document, make_timestamp, parse_optional_timestamp
 
-D, H, K, J, C, G = (
+A, D, H, K, J, C, G = (
+    schema.accounts.c,
     schema.documents.c,
     schema.chunks.c,
     schema.contents.c,
@@ -41,13 +42,18 @@ D, H, K, J, C, G = (
     schema.document_tags.c,
 )
 
-DOCUMENT_COLUMNS = (schema.documents, C.name.label("collection_name"))
-_SELECT_DOCUMENTS = select(*DOCUMENT_COLUMNS).join_from(schema.documents, schema.collections, D.collection_id == C.id)
+DOCUMENT_COLUMNS = (schema.documents, C.name.label("collection_name"), A.username.label("added_by_name"))
+_SELECT_DOCUMENTS = (
+    select(*DOCUMENT_COLUMNS)
+    .join_from(schema.documents, schema.collections, D.collection_id == C.id)
+    .join(schema.accounts, D.added_by == A.id, isouter=True)
+)
 _SELECT_HITS = (
     select(*CHUNK_COLUMNS, *DOCUMENT_COLUMNS)
     .join_from(schema.chunks, schema.contents, H.content_id == K.id)
     .join(schema.documents, K.document_id == D.id)
     .join(schema.collections, D.collection_id == C.id)
+    .join(schema.accounts, D.added_by == A.id, isouter=True)
     .where(H.id.in_(bindparam("ids", expanding=True)))
 )
 _FILE_IS_REFERENCED = PreparedStatement(

@@ -13,7 +13,7 @@ from knowledge.errors import StorageFailed
 from knowledge.filesystem import file_modes
 from knowledge.store.schema import metadata
 
-SCHEMA_VERSION = "0006"
+SCHEMA_VERSION = "0007"
 """Newest migration; a test compares it with the files in `migrations/versions`."""
 COPY_KEEP_SECONDS = 7 * 24 * 3600.0
 """Copies allow a downgrade; they are deleted because they contain documents that are removed later."""

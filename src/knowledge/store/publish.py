@@ -141,6 +141,7 @@ def _insert_document(connection: Connection, claim: JobClaim, owner: int, public
         "uid": uid,
         "collection_id": claim.collection_id,
         "owner_id": owner,
+        "added_by": claim.owner,
         "created_at": values["updated_at"],
     }
     identity = _INSERT_DOCUMENT.insert(connection, values)
@@ -155,6 +156,8 @@ def _replace_document(
 ) -> PublishResult:
     new = _document_values(publication, _complete_content(connection, claim, publication))
     values = {name: value for name, value in new.items() if name not in keep}
+    if old.sha256 != publication.sha256:
+        values["added_by"] = claim.owner
     old_content = connection.execute(select(D.content_id).where(D.id == old.id)).scalar_one()
     connection.execute(update(schema.documents).where(D.id == old.id).values(**values))
     if "tags" not in keep:

@@ -11,7 +11,9 @@ from knowledge.model import Chunk, Document, DocumentKind, DocumentStatus, Extra
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
-_CONVERTED = ("collection", "owner", "kind", "tags", "status", "method", "warnings", "created_at", "updated_at")
+_CONVERTED = (
+    "collection", "owner", "kind", "tags", "status", "method", "warnings", "created_at", "updated_at", "added_by",
+)  # fmt: skip
 _PLAIN_FIELDS = tuple(each.name for each in fields(Document) if each.name not in _CONVERTED)
 """Fields with the same name and value in a document and its row."""
 _plain_values = attrgetter(*_PLAIN_FIELDS)
@@ -41,6 +43,7 @@ def make_document(row: Any) -> Document:
         warnings=tuple(row.warnings),
         created_at=parse_timestamp(row.created_at),
         updated_at=parse_timestamp(row.updated_at),
+        added_by=row.added_by_name,
         **dict(zip(_PLAIN_FIELDS, _plain_values(row), strict=True)),
     )
 

@@ -69,6 +69,7 @@ collections = Table(
     Column("metadata", JSON, nullable=False),
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
+    Column("trusted", Boolean, nullable=False, server_default=false()),
     UniqueConstraint("owner_id", "name"),
     sqlite_autoincrement=True,
 )
@@ -199,12 +200,14 @@ documents = Table(
     Column("chunk_count", Integer, nullable=False),
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
+    Column("added_by", BigInteger),
     Index("ix_documents_collection_id_sha256", "collection_id", "sha256"),
     Index("ix_documents_collection_id_source_path", "collection_id", "source_path"),
     Index("ix_documents_owner_id", "owner_id", "created_at", "id"),
     Index("ix_documents_sha256", "sha256"),
     sqlite_autoincrement=True,
 )
+"""`added_by` is the account whose job published the content; it may write to a collection of `owner_id`."""
 
 document_tags = Table(
     "document_tags",

@@ -13,7 +13,7 @@ from knowledge.engine.api import Engine
 from knowledge.errors import EngineUnreachable, Unavailable
 from knowledge.model import SAGE_OWNER, Scope
 from knowledge.surfaces.mcp.endpoint import refuse_request
-from knowledge.toolsets.base import Registry
+from knowledge.toolsets.base import CallLimits, Registry
 from knowledge.toolsets.sage.configuration import SageConfiguration
 from knowledge.toolsets.sage.content_folder import ContentFolder
 from knowledge.toolsets.sage.layer_index import LayerIndex, OpenLayers
@@ -145,6 +145,7 @@ def make_sage_app(sage: SageService, configuration: SageConfiguration, settings:
     surface = McpSurface(
         make_sage_registry(configuration),
         lambda _: make_missing_engine(),
+        limits=CallLimits(answer_chars=settings.answer_chars),
         toolsets="sage",
         services={SageService: sage},
         session_ids=StandaloneMcpSessions(settings.data),
@@ -191,9 +192,14 @@ async def serve_stdio(configuration: SageConfiguration) -> None:
     from knowledge.surfaces.http.logs import configure_logging
     from knowledge.surfaces.mcp import stdio
 
-    configure_logging(load_settings())
+    settings = load_settings()
+    configure_logging(settings)
     sage = open_sage(configuration, open_own_layers)
     async with sage.run():
         await stdio.serve_stdio(
-            make_missing_engine(), make_sage_registry(configuration), toolsets="sage", services={SageService: sage}
+            make_missing_engine(),
+            make_sage_registry(configuration),
+            limits=CallLimits(answer_chars=settings.answer_chars),
+            toolsets="sage",
+            services={SageService: sage},
         )

@@ -79,6 +79,9 @@ Identifier: TypeAlias = Annotated[
 """An id argument: a string (number or UUID) or an integer."""
 
 
+TrustedOnly: TypeAlias = Annotated[bool, Field(description="Only documents of collections marked as trusted")]
+
+
 class Arguments(BaseModel):
     """Base of argument models: strict types, and unknown names are errors."""
 

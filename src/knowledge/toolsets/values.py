@@ -1,13 +1,15 @@
-"""Ids, timestamps and job statuses in the format that several contracts share."""
+"""Ids, links, timestamps and job statuses in the format that several contracts share."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 from uuid import UUID
 
-from knowledge.model import JobStatus, Ref
+from knowledge.model import Hit, JobStatus, Ref
 
 STATUS_NAMES = {JobStatus.PROCESSING: "running", JobStatus.PARTIAL: "completed"}
+DOCUMENT_SCHEME = "document"
+CHUNKS_BEFORE_HIT, MIN_LINKED_CHUNKS = 2, 8
 
 
 def format_timestamp(when: datetime) -> str:
@@ -28,3 +30,15 @@ def parse_ref(text: str) -> Ref | None:
         return UUID(text)
     except ValueError:
         return None
+
+
+def make_link(document: UUID, first: int = 0, count: int | None = None) -> str:
+    """Return the URI of a document, or of some of its chunks."""
+    return f"{DOCUMENT_SCHEME}://{document}" + ("" if count is None else f"?from={first}&count={count}")
+
+
+def link_hit(hit: Hit) -> str:
+    """Return the URI of the chunks around a hit."""
+    first, last = hit.indexes
+    start = max(first - CHUNKS_BEFORE_HIT, 0)
+    return make_link(hit.document.uid, start, max(last - start + 1 + CHUNKS_BEFORE_HIT, MIN_LINKED_CHUNKS))

@@ -30,7 +30,7 @@ _NUMBER = re.compile(r"[0-9]{1,19}")
 
 _SHARED_FIELDS = (
     *("id", "uid", "name", "description", "document_count", "chunk_count"),
-    *("source_type", "url", "metadata", "created_at", "updated_at"),
+    *("source_type", "url", "metadata", "created_at", "updated_at", "trusted"),
 )
 """Fields with the same name in CorpusShape and Collection."""
 
@@ -116,6 +116,7 @@ class CorpusShape:
     metadata: Json
     created_at: datetime
     updated_at: datetime
+    trusted: bool = False
 
     @classmethod
     def from_collection(cls, corpus: Collection) -> CorpusShape:
@@ -230,6 +231,7 @@ class CollectionEditBody(Body):
     url: str | None = None
     source_type: str | None = None
     metadata: Metadata | None = Field(None, description="Merged with the existing metadata; null removes a key.")
+    trusted: bool | None = Field(None, description="Whether searches with trusted_only include it.")
 
     def to_edit(self) -> CollectionEdit:
         return CollectionEdit(**dict(self))

@@ -81,6 +81,7 @@ class DocumentFields:
     chunk_count: int
     created_at: datetime
     updated_at: datetime
+    added_by: str | None
 
 
 DOCUMENT_FIELDS = tuple(each.name for each in fields(DocumentFields))

@@ -144,6 +144,7 @@ class SearchBody(Body):
     doc_types: list[str] = Field([], description="Only these document types.")
     date_from: str | None = Field(None, description="Added on this day or later (UTC).")
     date_to: str | None = Field(None, description="Added on this day or earlier (UTC).")
+    trusted_only: bool = Field(False, description="Only collections that are marked as trusted.")
     mode: ModeName | None = Field(None, description="Defaults to hybrid (keywords and vectors).")
     fts_only: bool = Field(False, description="Keyword search only; the same as mode text.")
     vec_only: bool = Field(False, description="Vector search only; the same as mode vector.")
@@ -175,6 +176,7 @@ class SearchBody(Body):
             doc_types=(*doc_type, *self.doc_types),
             documents=tuple(load_ref(ref, "document_id") for ref in (*single, *self.document_ids)),
             date_from=None if self.date_from is None else load_date(self.date_from, "date_from"),
+            trusted_only=self.trusted_only,
             date_to=None if self.date_to is None else load_date(self.date_to, "date_to", end=True),
         )
 
@@ -218,4 +220,5 @@ def dump_query(query: Query) -> Json:
         "budget_ms": query.budget_ms,
         "explain": query.explain,
         **({} if query.fallback else {"fallback": False}),
+        **({"trusted_only": True} if wanted.trusted_only else {}),
     }

@@ -183,8 +183,11 @@ async def test_a_corpus_has_a_page_in_markdown(ada: Person) -> None:
             assert uri in [str(one.uri) for one in (await transport.client.list_resources()).resources]
             [page] = (await transport.client.read_resource(uri)).contents
             assert page.model_dump()["text"] == text
-            [template] = (await transport.client.list_resource_templates()).resource_templates
-            assert template.uri_template == "corpus://{corpus_id}"
+            templates = (await transport.client.list_resource_templates()).resource_templates
+            assert [template.uri_template for template in templates] == [
+                "corpus://{corpus_id}",
+                "document://{uid}{?from,count}",
+            ]
 
 
 @pytest.mark.requirement("001.resources.refused")

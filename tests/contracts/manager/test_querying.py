@@ -30,8 +30,8 @@ async def test_a_query_returns_context_and_the_number_of_results(ada: Person) ->
 async def test_every_passage_has_its_source(ada: Person) -> None:
     text = "# Teas\n\n## Black\n\nAssam is a black tea with a malty taste.\n\n## Green\n\nSencha is a green tea.\n"
     await ada.add_file("teas.md", text, "drinks")
-    context = (await ada.call("query_knowledge", query="malty assam", n_results=1))["context"]
-    passage, _, source = context.partition("\n\n[Source: ")
+    answer = await ada.call("query_knowledge", query="malty assam", n_results=1)
+    passage, _, source = answer["context"].partition(f"\n\n[Source {answer['boundary']}: ")
     assert "Assam is a black tea" in passage
     assert re.fullmatch(r"Teas \(teas.md\), Teas > Black, collection drinks; relevance [01]\.\d\d\]", source)
 

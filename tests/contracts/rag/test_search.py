@@ -149,6 +149,7 @@ async def test_the_five_tools_are_listed_with_their_parameters_and_annotations(t
     assert search["required"] == ["query"]
     assert {name: field.get("default") for name, field in search["properties"].items()} == {
         "query": None, "source_id": None, "match_count": 10, "search_type": "hybrid", "similarity_threshold": 0.05,
+        "trusted_only": False,
     }  # fmt: skip
     assert listed["search_knowledge_base"]["annotations"]["readOnlyHint"] is True
     assert listed["manage_source"]["annotations"]["destructiveHint"] is True

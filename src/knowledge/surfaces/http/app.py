@@ -37,7 +37,7 @@ def make_http_app(engine: Engine, settings: Settings, ready: Callable[[], bool] 
     )
     app = make_rest_app(
         engine, ready=ready, max_file_bytes=settings.max_file_bytes, rates=rates,
-        streaming="manager" in mcp.selection.allowed,
+        streaming="manager" in mcp.selection.allowed, trusted_only=settings.trusted_only,
     )  # fmt: skip
 
     @asynccontextmanager

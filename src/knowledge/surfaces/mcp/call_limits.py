@@ -25,6 +25,9 @@ def make_call_limits(settings: Settings, *, as_user: bool = False) -> CallLimits
     return CallLimits(
         max_file_bytes=settings.max_file_bytes,
         wait_s=settings.wait_s,
+        answer_chars=settings.answer_chars,
+        min_relevance=settings.min_relevance,
+        trusted_only=settings.trusted_only,
         folders=AllowedFolders() if as_user and not settings.files.strip() else _find_allowed_folders(settings),
     )
 

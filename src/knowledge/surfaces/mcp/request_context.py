@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 from knowledge.errors import RateLimited
 from knowledge.model import Caller
 from knowledge.surfaces.http.rate_limits import Allowance, RateLimits, allowance_key_of, rate_limit_headers
+from knowledge.surfaces.mcp.subscriptions import SessionSubscriptions
 from knowledge.toolsets.base import RateClass, ToolCall, ToolsetView
 
 BackgroundWork: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
@@ -34,6 +35,8 @@ class McpRequest:
     acquire: Acquire | None = None
     start_task: Callable[[BackgroundWork], None] | None = None
     """Starts background work for a connection that stays open; None for a single request."""
+    subscriptions: SessionSubscriptions | None = None
+    """The documents that this connection watches; None for a single request."""
     is_plain: bool = False
     """Whether this is JSON-RPC without an MCP handshake, whose caller reads the HTTP status."""
     status: int | None = None

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import logging
+from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -27,17 +27,20 @@ from knowledge.model import Json, ReportProgress
 from knowledge.surfaces.mcp import errors as mcp_errors
 from knowledge.surfaces.mcp.progress import follow_job, relay_progress
 from knowledge.surfaces.mcp.request_context import SCOPE_KEY, McpRequest
+from knowledge.surfaces.mcp.subscriptions import DocumentWatches
+from knowledge.toolsets.answer_budget import ELLIPSIS, TRUNCATED, encode_answer
 from knowledge.toolsets.arguments import suggest_name
 from knowledge.toolsets.base import (
     RateClass,
     Refusal,
     Registry,
-    ResourceProvider,
+    ResourceText,
     Tool,
     ToolResult,
     Toolset,
     ignore_progress,
 )
+from knowledge.toolsets.hidden_characters import REMOVED, strip_answer, strip_hidden
 
 log = logging.getLogger(__name__)
 
@@ -79,6 +82,9 @@ class KnowledgeServer(Server[dict[str, Any]]):
             on_list_resources=self._list_resources,
             on_list_resource_templates=self._list_templates,
             on_read_resource=self._read_resource,
+            on_subscribe_resource=self._subscribe,
+            on_unsubscribe_resource=self._unsubscribe,
+            on_subscriptions_listen=self._listen,
             on_list_prompts=self._list_prompts,
             on_get_prompt=self._get_prompt,
             cache_hints=CACHE_HINTS,
@@ -86,6 +92,7 @@ class KnowledgeServer(Server[dict[str, Any]]):
         )
         self.registry = registry
         self.default_request: McpRequest | None = None
+        self.watches = DocumentWatches()
         self.middleware[:] = [
             explain_errors,
             self._add_instructions,
@@ -185,7 +192,7 @@ class KnowledgeServer(Server[dict[str, Any]]):
             raise mcp_errors.make_mcp_error(types.METHOD_NOT_FOUND, "Method not found", method="tools/cancel")
         await self._spend_allowance(mcp_request, RateClass.MANAGEMENT)
         answer = await handlers[0](mcp_request.tool_call, params.task_id)
-        return {**answer.body, "isError": True} if isinstance(answer, Refusal) else answer
+        return strip_answer({**answer.body, "isError": True} if isinstance(answer, Refusal) else answer)
 
     async def _handle_cancel_notification(self, context: Context, params: CancelParams) -> None:
         await self._cancel_task(context, params)
@@ -206,18 +213,23 @@ class KnowledgeServer(Server[dict[str, Any]]):
         mcp_request = self.find_mcp_request(context)
         await self._spend_allowance(mcp_request, RateClass.LIST)
         shown: list[Json] = []
-        for toolset, resources in self._find_resources(mcp_request):
+        for toolset, resources in self.registry.list_resources(mcp_request.view):
             try:
                 found = await resources.list(mcp_request.tool_call)
             except KnowledgeError as error:
                 raise self._to_contract_error(mcp_request, toolset, error) from error
             shown += [
-                {"uri": item.uri, "name": item.name, "description": item.description, "mimeType": item.mime_type}
+                {
+                    "uri": item.uri,
+                    "name": strip_hidden(item.name),
+                    "description": strip_hidden(item.description),
+                    "mimeType": item.mime_type,
+                }
                 for item in found
             ]
         return {**COMPLETE_RESULT, "resources": shown}
 
-    async def _list_templates(self, context: Context, _: types.PaginatedRequestParams | None) -> Any:
+    async def _list_templates(self, context: Context, __: types.PaginatedRequestParams | None) -> Any:
         return {
             **COMPLETE_RESULT,
             "resourceTemplates": [
@@ -227,16 +239,15 @@ class KnowledgeServer(Server[dict[str, Any]]):
                     "description": item.description,
                     "mimeType": item.mime_type,
                 }
-                for toolset in self.registry.select_toolsets(self.find_mcp_request(context).view)
-                if toolset.resources is not None
-                for item in toolset.resources.templates
+                for _, resources in self.registry.list_resources(self.find_mcp_request(context).view)
+                for item in resources.templates
             ],
         }
 
     async def _read_resource(self, context: Context, params: types.ReadResourceRequestParams) -> Any:
         mcp_request, uri = self.find_mcp_request(context), str(params.uri)
         await self._spend_allowance(mcp_request, RateClass.RESOURCE)
-        for toolset, resources in self._find_resources(mcp_request):
+        for toolset, resources in self.registry.list_resources(mcp_request.view):
             try:
                 found = await resources.read(mcp_request.tool_call, uri)
             except KnowledgeError as error:
@@ -244,17 +255,36 @@ class KnowledgeServer(Server[dict[str, Any]]):
                     raise self._resource_not_found_error(context, uri, str(error)) from None
                 raise self._to_contract_error(mcp_request, toolset, error) from error
             if found is not None:
-                return {
-                    **COMPLETE_RESULT,
-                    "contents": [{"uri": found.uri, "mimeType": found.mime_type, "text": found.text}],
-                }
+                return {**COMPLETE_RESULT, "contents": [render_resource(found, mcp_request)]}
         raise self._resource_not_found_error(context, uri, f"Resource not found: {uri}")
 
-    def _find_resources(self, mcp_request: McpRequest) -> list[tuple[Toolset, ResourceProvider]]:
-        """Return the toolsets of a view that have resources."""
-        return [
-            (one, one.resources) for one in self.registry.select_toolsets(mcp_request.view) if one.resources is not None
-        ]
+    async def _subscribe(self, context: Context, params: types.SubscribeRequestParams) -> types.EmptyResult:
+        mcp_request, uri = self.find_mcp_request(context), str(params.uri)
+        subscriptions, start_task = mcp_request.subscriptions, mcp_request.start_task
+        if subscriptions is None or start_task is None:
+            raise mcp_errors.make_mcp_error(
+                types.INVALID_REQUEST, "resources/subscribe needs a session: send initialize first", uri=uri
+            )
+        await self._spend_allowance(mcp_request, RateClass.RESOURCE)
+        call, changed = mcp_request.tool_call, partial(context.session.send_resource_updated, uri)
+        try:
+            start_task(await self.watches.subscribe(subscriptions, call.caller, call.engine, uri, changed))
+        except NotFound as error:
+            raise self._resource_not_found_error(context, uri, str(error)) from None
+        return types.EmptyResult()
+
+    async def _unsubscribe(self, context: Context, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
+        subscriptions = self.find_mcp_request(context).subscriptions
+        if subscriptions is not None:
+            subscriptions.end(str(params.uri))
+        return types.EmptyResult()
+
+    async def _listen(
+        self, context: Context, params: types.SubscriptionsListenRequestParams
+    ) -> types.SubscriptionsListenResult:
+        mcp_request = self.find_mcp_request(context)
+        await self._spend_allowance(mcp_request, RateClass.RESOURCE)
+        return await self.watches.listen(context, params, mcp_request.tool_call.caller, mcp_request.tool_call.engine)
 
     def _resource_not_found_error(self, context: Context, uri: str, message: str) -> MCPError:
         modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
@@ -303,7 +333,7 @@ class KnowledgeServer(Server[dict[str, Any]]):
             )
         await self._spend_allowance(mcp_request, RateClass.QUERY)
         try:
-            text = await prompt.render(mcp_request.tool_call, given)
+            text = strip_hidden(await prompt.render(mcp_request.tool_call, given))
         except KnowledgeError as error:
             raise mcp_errors.make_mcp_error(types.INVALID_PARAMS, str(error), error.code, **error.details) from error
         return {
@@ -326,13 +356,24 @@ def render_result(answer: ToolResult, mcp_request: McpRequest) -> Json:
                 mcp_request.status = answer.status
                 raise mcp_errors.to_mcp_error(answer)
             body = mcp_errors.format_tool_refusal(answer)
-    text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
     return {
         **COMPLETE_RESULT,
-        "content": [{"type": "text", "text": text}],
+        "content": [{"type": "text", "text": encode_answer(body)}],
         "structuredContent": body,
         "isError": isinstance(answer, Refusal),
     }
+
+
+def render_resource(found: ResourceText, mcp_request: McpRequest) -> Json:
+    """Return the contents of a resource without hidden characters, cut to the answer budget."""
+    limit, removed = mcp_request.tool_call.limits.answer_chars, Counter[str]()
+    text, meta = strip_hidden(found.text, removed), dict(found.meta)
+    if removed:
+        meta[REMOVED] = dict(removed)
+    if len(text) > limit:
+        text, meta[TRUNCATED] = text[: limit - len(ELLIPSIS)] + ELLIPSIS, True
+    body: Json = {"uri": found.uri, "mimeType": found.mime_type, "text": text}
+    return {**body, "_meta": meta} if meta else body
 
 
 async def explain_errors(ctx: Context, call_next: CallNext) -> HandlerResult:

@@ -18,7 +18,8 @@ import uuid
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 
 import anyio
 from mcp.server.streamable_http_manager import DEFAULT_SESSION_IDLE_TIMEOUT
@@ -30,6 +31,8 @@ from knowledge.errors import AdminRequired, McpSessionNotFound, RateLimited, Una
 from knowledge.model import Caller, CallerKind, Json, JsonValue
 from knowledge.surfaces.http.auth import format_caller_id
 from knowledge.surfaces.http.rate_limits import network_of
+from knowledge.surfaces.mcp.request_context import SCOPE_KEY
+from knowledge.surfaces.mcp.subscriptions import SessionSubscriptions
 
 log = logging.getLogger(__name__)
 
@@ -61,6 +64,7 @@ class McpSession:
     sdk_id: bytes = b""
     requests: int = 1
     last_used: float = 0.0
+    subscriptions: SessionSubscriptions = field(default_factory=SessionSubscriptions)
 
 
 class McpSessions:
@@ -110,6 +114,7 @@ class McpSessions:
         if scope["method"] == "DELETE":
             await self._end_id(session_id, owner)
         session.requests += 1
+        scope[SCOPE_KEY].subscriptions = session.subscriptions
         response = SessionResponse(send, session_id)
         try:
             await self._handle(_with_headers(scope, {SESSION_HEADER: session.sdk_id}), receive, response)
@@ -155,10 +160,13 @@ class McpSessions:
         session = self._by_id.get(session_id)
         if session is None or session.owner.caller_id != owner.caller_id:
             return None
-        if not session.requests and self._clock() - session.last_used > IDLE_SECONDS:
+        if not self._is_alive(session):
             self._forget(session)
             return None
         return session
+
+    def _is_alive(self, session: McpSession) -> bool:
+        return session.requests > 0 or self._clock() - session.last_used <= IDLE_SECONDS
 
     async def _reopen(self, session_id: str, owner: SessionOwner, version: str, scope: Scope) -> McpSession:
         """Send the SDK the handshake that the client has made with the server before this one."""
@@ -203,6 +211,7 @@ class McpSessions:
         await self._evict_to_limit(owner)
         kept = {name: scope[name] for name in KEPT_SCOPE_KEYS if name in scope}
         session = McpSession(owner, version, kept, session_id)
+        session.subscriptions.is_open = partial(self._is_alive, session)
         self._by_limit_key.setdefault(owner.limit_key, OrderedDict())[session] = None
         self._size += 1
         return session
@@ -256,6 +265,7 @@ class McpSessions:
         if session not in own:
             return
         del own[session]
+        session.subscriptions.end_all()
         self._size -= 1
         if self._by_id.get(session.session_id) is session:
             del self._by_id[session.session_id]

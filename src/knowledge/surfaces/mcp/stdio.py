@@ -24,6 +24,7 @@ from knowledge.surfaces.mcp import jsonrpc
 from knowledge.surfaces.mcp.message_stream import MessageWriter, make_task_starter, serve_stream
 from knowledge.surfaces.mcp.request_context import McpRequest, make_acquire
 from knowledge.surfaces.mcp.server import KnowledgeServer
+from knowledge.surfaces.mcp.subscriptions import SessionSubscriptions
 from knowledge.surfaces.mcp.toolset_selection import ToolsetSelection
 from knowledge.toolsets.base import CallLimits, Registry, ToolCall, ToolsetView
 
@@ -52,7 +53,11 @@ async def serve_stdio(
                 engine=engine, caller=caller or Caller(), limits=limits or CallLimits(), services=services or {}
             )  # fmt: skip
             server.default_request = McpRequest(
-                tool_call=call, view=view, start_task=make_task_starter(group), acquire=make_acquire(rates, call.caller)
+                tool_call=call,
+                view=view,
+                start_task=make_task_starter(group),
+                acquire=make_acquire(rates, call.caller),
+                subscriptions=SessionSubscriptions(),
             )
             group.start_soon(_read_messages, lines, incoming, write, on_handshake_end)
             await serve_stream(server, server.default_request, read, write)

@@ -60,6 +60,7 @@ class McpSurface:
             try:
                 yield
             finally:
+                self.server.watches.close()
                 self._task_group = None
                 group.cancel_scope.cancel()
 

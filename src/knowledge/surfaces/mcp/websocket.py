@@ -14,6 +14,7 @@ from knowledge.errors import KnowledgeError
 from knowledge.surfaces.mcp import jsonrpc
 from knowledge.surfaces.mcp.message_stream import make_task_starter, serve_stream
 from knowledge.surfaces.mcp.request_context import SCOPE_KEY, McpRequest
+from knowledge.surfaces.mcp.subscriptions import SessionSubscriptions
 from knowledge.surfaces.mcp.surface import MAX_BODY_BYTES, McpSurface
 
 CLOSE_TOO_BIG = 1009
@@ -31,6 +32,7 @@ def make_websocket_endpoint(surface: McpSurface) -> Callable[[WebSocket], Awaita
             await socket.accept("mcp" if "mcp" in socket.scope.get("subprotocols", []) else None)
             async with anyio.create_task_group() as group:
                 mcp_request.start_task = make_task_starter(group)
+                mcp_request.subscriptions = SessionSubscriptions()
                 await _serve_socket(surface, mcp_request, socket)
                 group.cancel_scope.cancel()
             await socket.close()

@@ -32,9 +32,10 @@ def make_rest_app(
     max_file_bytes: int = DEFAULT_MAX_FILE_BYTES,
     rates: RateLimits | None = None,
     streaming: bool = True,
+    trusted_only: bool = False,
 ) -> FastAPI:
     """Build the application: /api/v1, /health, /docs and /openapi.json; `streaming` adds contract 001's stream."""
-    context = Context(engine_for or engine.as_caller, ready or (lambda: True), max_file_bytes, rates)
+    context = Context(engine_for or engine.as_caller, ready or (lambda: True), max_file_bytes, rates, trusted_only)
     app = FastAPI(
         title="Knowledge Server",
         version=__version__,

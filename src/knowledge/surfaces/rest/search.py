@@ -9,7 +9,7 @@ from fastapi import APIRouter, Body
 from starlette.responses import StreamingResponse
 
 from knowledge.surfaces.http.sse import MEDIA_TYPE, EventStreamResponse
-from knowledge.surfaces.rest.framework.dependencies import CallerEngine
+from knowledge.surfaces.rest.framework.dependencies import AppContext, CallerEngine
 from knowledge.surfaces.rest.framework.openapi import (
     COMMON_STATUSES,
     STATUS_DESCRIPTIONS,
@@ -46,9 +46,10 @@ async def search(body: SearchBody, engine: CallerEngine) -> ResponseModel[Answer
     "/mcp/query/stream", response_class=StreamingResponse, responses=EVENTS, openapi_extra=QUERY_BODY
 )  # fmt: skip
 async def query_stream(
-    engine: CallerEngine, arguments: Annotated[dict[str, Any], Body(default_factory=dict)]
+    engine: CallerEngine, context: AppContext, arguments: Annotated[dict[str, Any], Body(default_factory=dict)]
 ) -> EventStreamResponse:
     """Search one collection after another and stream the results of each as server-sent events."""
     given = parse_arguments(QUERY.arguments, arguments)
     check_query(given["query"])
+    given["trusted_only"] = given["trusted_only"] or context.trusted_only
     return EventStreamResponse(partial(stream_query, engine, **given))

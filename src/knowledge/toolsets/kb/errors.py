@@ -96,6 +96,7 @@ def list_free_tags(document: Document) -> list[str]:
 def dump_document(document: Document) -> Json:
     return {
         "id": document.id, "uid": str(document.uid), "title": document.title, "kind": document.kind,
+        "added_by": document.added_by,
         "doc_type": document.doc_type, "collection": document.collection, "tags": [*list_free_tags(document)],
         "metadata": document.metadata, "filename": document.filename, "source_path": document.source_path,
         "url": document.url, "status": document.status, "method": document.method,

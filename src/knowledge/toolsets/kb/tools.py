@@ -21,13 +21,13 @@ from knowledge.errors import (
 )
 from knowledge.model import (
     Content,
+    Document,
     DocumentEdit,
     DocumentFilter,
     Hit,
     JobFilter,
     JobStatus,
     Json,
-    JsonValue,
     NewDocument,
     NewFile,
     NewNote,
@@ -36,6 +36,8 @@ from knowledge.model import (
     SearchFilter,
     SearchMode,
 )
+from knowledge.toolsets.answer_budget import encode_answer, fit_answer, take_within
+from knowledge.toolsets.arguments import TrustedOnly
 from knowledge.toolsets.base import RateClass, ToolCall
 from knowledge.toolsets.kb.errors import (
     Collection,
@@ -52,6 +54,7 @@ from knowledge.toolsets.kb.errors import (
     tools,
 )
 from knowledge.toolsets.staged_uploads import MAX_PARTS, Owner, StagedUpload, StagedUploads, UploadDetails
+from knowledge.toolsets.values import link_hit
 from knowledge.wire import load_ref
 from knowledge.wire.documents import join_section
 from knowledge.wire.values import dump_timestamp
@@ -79,10 +82,12 @@ async def search(
     collection: Annotated[Collection, Field(description="Only documents in this collection")] = None,
     fts_only: Annotated[bool, Field(description="Keyword search only")] = False,
     vec_only: Annotated[bool, Field(description="Vector search only")] = False,
+    trusted_only: TrustedOnly = False,
 ) -> Json:
     """Search the knowledge base; returns matching passages with their documents, best first"""
     named, free = resolve_collection(collection, tags or ())
-    within = SearchFilter(collections=() if named is None else (named,), tags=free)
+    collections = () if named is None else (named,)
+    within = SearchFilter(collections=collections, tags=free, trusted_only=trusted_only or call.limits.trusted_only)
     wanted = Query(text=query, limit=top, filter=within, mode=_choose_mode(fts_only, vec_only))
     try:
         answer = await call.engine.search(wanted)
@@ -111,7 +116,8 @@ def dump_hit(hit: Hit) -> Json:
         "chunk_metadata": {"page": chunk.page, "section_header": join_section(chunk)},
         "title": document.title, "doc_type": document.doc_type, "collection": document.collection,
         "tags": [*list_free_tags(document)], "metadata": document.metadata, "source_path": document.source_path,
-        "url": document.url, "created_at": dump_timestamp(document.created_at),
+        "url": document.url, "created_at": dump_timestamp(document.created_at), "resource": link_hit(hit),
+        "added_by": document.added_by,
     }  # fmt: skip
 
 
@@ -155,15 +161,18 @@ async def get_document(
     source_path: Annotated[
         str | None, Field(description="Original path of the document", min_length=1, max_length=4096)
     ] = None,
+    chunk_offset: Annotated[int, Field(description="Index of the first passage to return", ge=0, le=2**31)] = 0,
+    chunk_limit: Annotated[
+        int | None, Field(description="Number of passages (default: as many as fit into one answer)", ge=0, le=10_000)
+    ] = None,
 ) -> Json:
-    """Get one document with its passages by document_id, or the documents with a source_path"""
+    """Get one document with its passages by document_id, or the documents with a source_path. A long document comes in
+    parts: call again with the next_offset of the answer as chunk_offset"""
     if document_id is not None and source_path is not None:
         raise Invalid("document_id and source_path cannot be combined", hint="Provide only one of them.")
     if document_id is not None:
-        ref = wire.load_ref(document_id, "document_id")
-        document = await call.engine.document(ref)
-        chunks: list[JsonValue] = [dump_chunk(chunk) for chunk in await call.engine.chunks(ref)]
-        return {**dump_document(document), "chunks": chunks}
+        document = await call.engine.document(wire.load_ref(document_id, "document_id"))
+        return await dump_part(call, document, chunk_offset, chunk_limit)
     if source_path is None:
         raise MissingParameter(
             "document_id or source_path is missing", hint="Provide one of them.", parameter="document_id"
@@ -171,6 +180,31 @@ async def get_document(
     page = await call.engine.documents(DocumentFilter(source_path=source_path))
     body: Json = {"documents": [dump_document(document) for document in page.items], "total": page.total}
     return body if page.items else {**body, "message": f"No document has the source path '{source_path}'"}
+
+
+MAX_CHUNKS_PER_READ = 500
+
+
+async def dump_part(call: ToolCall, document: Document, offset: int, limit: int | None) -> Json:
+    """Return a document with the chunks from `offset` that fit into the answer, and the offset of the next part."""
+    wanted = min(document.chunk_count - offset if limit is None else limit, MAX_CHUNKS_PER_READ)
+    whole = offset == 0 and wanted >= document.chunk_count
+    found = await call.engine.chunks(document.id, offset, None if whole else wanted) if wanted > 0 else []
+    facts = fit_answer(dump_document(document), call.limits.answer_chars // 2)  # metadata has no limit of its own
+    body: Json = {**facts, "total_chunks": document.chunk_count, "chunk_offset": offset}
+    dumped = [dump_chunk(chunk) for chunk in found]
+    room = call.limits.answer_chars - len(encode_answer(body)) - PART_CHARS
+    chunks = take_within(dumped, [len(encode_answer(chunk)) + 1 for chunk in dumped], room)
+    body["chunks"] = [*chunks]
+    end = offset + len(chunks)
+    if chunks and end < document.chunk_count:
+        body["next_offset"] = end
+        body["hint"] = f"Passages {offset} to {end - 1} of {document.chunk_count}; go on with chunk_offset={end}"
+    return body
+
+
+PART_CHARS = 200
+"""Characters of the fields that dump_part adds after it has chosen the chunks."""
 
 
 @tools.tool("kb_status", title="Show the status", read_only=True, rate=RateClass.LIST)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from datetime import time as clock
 from pathlib import Path
@@ -26,7 +27,15 @@ from knowledge.model import (
     SearchFilter,
 )
 from knowledge.toolsets.add_job import add_document, split_title_and_tags, wait_for_job, was_unpacked
-from knowledge.toolsets.arguments import Arguments, Identifier, Metadata, check_suffix, list_formats, normalize_format
+from knowledge.toolsets.arguments import (
+    Arguments,
+    Identifier,
+    Metadata,
+    TrustedOnly,
+    check_suffix,
+    list_formats,
+    normalize_format,
+)
 from knowledge.toolsets.base import RateClass, ToolCall, ToolResult, Toolset
 from knowledge.toolsets.file_access import open_file, reject_web_address, to_megabytes
 from knowledge.toolsets.knowledge.errors import dump_warnings, refuse, to_ref
@@ -38,7 +47,7 @@ from knowledge.toolsets.knowledge.tasks import (
     estimate_time_left,
     find_task,
 )
-from knowledge.toolsets.values import format_timestamp, parse_ref
+from knowledge.toolsets.values import format_timestamp, link_hit, parse_ref
 
 CONTRACT_FORMATS = ("pdf", "docx", "pptx", "xlsx", "html", "jpg", "png", "svg")
 
@@ -145,12 +154,14 @@ async def search(
     top_k: Annotated[int, Field(description="Number of results to return", ge=1, le=50)] = 10,
     min_relevance: Annotated[float, Field(description="Minimum relevance score (0.0 to 1.0)", ge=0.0, le=1.0)] = 0.0,
     filters: Annotated[Filters | None, Field(description="Metadata filters (format, date_range)")] = None,
+    trusted_only: TrustedOnly = False,
 ) -> Json:
     """Search the knowledge base using natural language query"""
     began = time.perf_counter()
     if not query.strip():
         raise errors.InvalidParameter("Invalid value for 'query': must not be empty", parameter="query")
-    wanted = Query(text=query, limit=top_k, threshold=min_relevance, filter=build_filter(filters or Filters()))
+    within = replace(build_filter(filters or Filters()), trusted_only=trusted_only or call.limits.trusted_only)
+    wanted = Query(text=query, limit=top_k, threshold=min_relevance, filter=within)
     answer = await call.engine.search(wanted)
     if not answer.hits and (await call.engine.documents(DocumentFilter(per_page=1))).total == 0:
         raise errors.EmptyKnowledgeBase(
@@ -205,12 +216,12 @@ def dump_hit(hit: Hit) -> Json:
     document, chunk = hit.document, hit.chunk
     return {
         "document_id": str(document.uid), "chunk_id": str(chunk.uid), "filename": name_of(document),
-        "chunk_text": hit.text, "relevance_score": round(hit.score, 4),
+        "chunk_text": hit.text, "relevance_score": round(hit.score, 4), "resource": link_hit(hit),
         "metadata": {
             "format": document.doc_type, "page_num": chunk.page, "date_added": format_timestamp(document.created_at),
             "title": document.title, "section": list(chunk.section), "chunk_index": chunk.index,
             "chunk_indexes": [*hit.indexes],
-            "source_path": document.source_path, "url": document.url,
+            "source_path": document.source_path, "url": document.url, "added_by": document.added_by,
         },
     }  # fmt: skip
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Annotated, Protocol, TypeAlias, TypeVar
 
 from pydantic import Field
@@ -23,6 +24,16 @@ OnAnswer: TypeAlias = Callable[[Collection, SearchAnswer | KnowledgeError], Awai
 """Receives the answer of one collection, or its error."""
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class ManagerQuery:
+    """A query that is put to each of several collections."""
+
+    text: str
+    count: int
+    """Hits of each collection."""
+    trusted_only: bool = False
 
 
 class PagedCall(Protocol[T]):
@@ -64,7 +75,7 @@ def parse_collection_name(name: str) -> CollectionRef:
 
 
 async def search_collections(
-    engine: Engine, text: str, count: int, collections: Iterable[Collection], on_answer: OnAnswer
+    engine: Engine, query: ManagerQuery, collections: Iterable[Collection], on_answer: OnAnswer
 ) -> None:
     """Search every collection and pass each answer to `on_answer`, one at a time, as they are ready.
 
@@ -75,7 +86,7 @@ async def search_collections(
 
     async def search_all(some: Iterable[Collection]) -> None:
         for collection in some:
-            outcome = await _search_one(engine, text, count, collection)
+            outcome = await _search_one(engine, query, collection)
             async with answer_lock:
                 await on_answer(collection, outcome)
 
@@ -94,9 +105,10 @@ def _take_one(items: Iterator[Collection]) -> Iterator[Collection]:
         return
 
 
-async def _search_one(engine: Engine, text: str, count: int, collection: Collection) -> SearchAnswer | KnowledgeError:
+async def _search_one(engine: Engine, query: ManagerQuery, collection: Collection) -> SearchAnswer | KnowledgeError:
     """Search one collection; return an error of this collection, raise any other."""
-    wanted = Query(text=text, limit=count, filter=SearchFilter(collections=(collection.id,)), fallback=False)
+    within = SearchFilter(collections=(collection.id,), trusted_only=query.trusted_only)
+    wanted = Query(text=query.text, limit=query.count, filter=within, fallback=False)
     try:
         return await engine.search(wanted)
     except (NotFound, Forbidden) as error:

@@ -8,23 +8,32 @@ from typing import TypeAlias
 from knowledge.engine.api import Engine
 from knowledge.errors import KnowledgeError, NotFound
 from knowledge.model import Collection, Hit, Json, JsonValue, SearchAnswer
+from knowledge.toolsets.hidden_characters import strip_answer
 from knowledge.toolsets.manager.errors import find_wording
-from knowledge.toolsets.manager.fan_out import check_query, parse_collection_name, search_collections
+from knowledge.toolsets.manager.fan_out import ManagerQuery, check_query, parse_collection_name, search_collections
 from knowledge.toolsets.manager.tools import find_collections
+from knowledge.toolsets.values import link_hit
 
 Write: TypeAlias = Callable[[Json], Awaitable[None]]
 """Sends one event."""
 
 
 async def stream_query(
-    engine: Engine, write: Write, query: str, collections: Sequence[str] | None = None, n_results: int = 5
+    engine: Engine,
+    write: Write,
+    query: str,
+    collections: Sequence[str] | None = None,
+    n_results: int = 5,
+    trusted_only: bool = False,
 ) -> None:
     """Write the events of one query; an invalid query is raised before the first event."""
     check_query(query)
     within, missing = await _find_targets(engine, collections)
     names: list[JsonValue] = [*(collection.name for collection in within), *missing]
-    events = _QueryEvents(write, {"type": "metadata", "query": query, "collections": names}, missing)
-    await search_collections(engine, query, n_results, within, events.write_answer)
+    events = _QueryEvents(
+        lambda event: write(strip_answer(event)), {"type": "metadata", "query": query, "collections": names}, missing
+    )
+    await search_collections(engine, ManagerQuery(query, n_results, trusted_only), within, events.write_answer)
     await events.finish()
 
 
@@ -82,7 +91,7 @@ def make_result_event(collection: str, hit: Hit, rank: int) -> Json:
         "type": "result", "collection": collection, "text": chunk.text, "relevance_score": round(hit.score, 4),
         "rank": rank, "document_id": document.id, "document": document.title, "page": chunk.page,
         "section": list(chunk.section), "chunk_index": chunk.index, "url": document.url,
-        "source_path": document.source_path,
+        "source_path": document.source_path, "resource": link_hit(hit), "added_by": document.added_by,
     }  # fmt: skip
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -11,17 +12,30 @@ from pydantic import BeforeValidator, Field
 from knowledge.engine.api import Engine
 from knowledge.errors import CollectionNotFound, InvalidCorpusId, KnowledgeError
 from knowledge.model import Collection, Curation, Document, DocumentFilter, Hit, Json, JsonValue, SearchAnswer
+from knowledge.toolsets.answer_budget import (
+    LEAST_TEXT_CHARS,
+    TRUNCATED,
+    cut_text,
+    encode_answer,
+    measure_text,
+    share_budget,
+    take_within,
+)
+from knowledge.toolsets.arguments import TrustedOnly
 from knowledge.toolsets.base import RateClass, Resource, ResourceTemplate, ResourceText, ToolCall
 from knowledge.toolsets.manager.errors import tools
 from knowledge.toolsets.manager.fan_out import (
     MAX_COLLECTIONS,
     MAX_RESULTS,
+    ManagerQuery,
     QueryText,
     check_query,
     iterate_pages,
     parse_collection_name,
     search_collections,
 )
+from knowledge.toolsets.quoting import find_source, format_separator, make_boundary, quote_value
+from knowledge.toolsets.values import link_hit
 
 ALL_COLLECTIONS = "all accessible collections"
 MAX_ID = 2**63 - 1
@@ -46,18 +60,15 @@ async def query_knowledge(
         Field(description="Specific collections to search (default: all accessible)", max_length=MAX_COLLECTIONS),
     ] = None,
     n_results: Annotated[int, Field(description="Results per collection", ge=1, le=MAX_RESULTS)] = 5,
+    trusted_only: TrustedOnly = False,
 ) -> Json:
     """Search indexed documents for relevant context using semantic search. Every passage comes with its source."""
     check_query(query)
     within = await find_collections(call.engine, collections)
-    context, count, notes = await query_collections(call.engine, query, n_results, within, named=bool(collections))
     names: list[JsonValue] = [collection.name for collection in within]
-    return {
-        "context": context,
-        "num_results": count,
-        "collections_searched": names if collections else ALL_COLLECTIONS,
-        **notes,
-    }
+    searched: Json = {"collections_searched": names if collections else ALL_COLLECTIONS}
+    wanted = ManagerQuery(query, n_results, trusted_only or call.limits.trusted_only)
+    return await query_collections(call, wanted, within, searched, named=bool(collections))
 
 
 @tools.tool("query_corpus", title="Search a corpus", read_only=True)
@@ -66,12 +77,13 @@ async def query_corpus(
     corpus_id: CorpusId,
     query: QueryText,
     n_results: Annotated[int, Field(description="Number of results", ge=1, le=MAX_RESULTS)] = 5,
+    trusted_only: TrustedOnly = False,
 ) -> Json:
     """Query a specific curated corpus by ID. Every passage comes with its source."""
     check_query(query)
     corpus = await call.engine.corpora.get(corpus_id)
-    context, count, notes = await query_collections(call.engine, query, n_results, [corpus], named=True)
-    return {"context": context, "num_results": count, "corpus_id": corpus.id, **notes}
+    wanted = ManagerQuery(query, n_results, trusted_only or call.limits.trusted_only)
+    return await query_collections(call, wanted, [corpus], {"corpus_id": corpus.id}, named=True)
 
 
 async def find_collections(engine: Engine, names: list[str] | None) -> list[Collection]:
@@ -83,9 +95,9 @@ async def find_collections(engine: Engine, names: list[str] | None) -> list[Coll
 
 
 async def query_collections(
-    engine: Engine, query: str, count: int, within: list[Collection], *, named: bool
-) -> tuple[str, int, Json]:
-    """Search collections; return the combined context, its number of hits, and notes for the caller.
+    call: ToolCall, query: ManagerQuery, within: list[Collection], searched: Json, *, named: bool
+) -> Json:
+    """Search collections; return the combined context, its number of hits, what was searched, and notes.
 
     The error of a collection is raised if the caller named it, and ignored otherwise.
     """
@@ -97,12 +109,32 @@ async def query_collections(
         elif named:
             raise outcome
 
-    await search_collections(engine, query, count, within, keep_answer)
+    await search_collections(call.engine, query, within, keep_answer)
     # In the order of the collections, not of completion, so hits of equal score always have the same order.
     ordered = [answers[collection.id] for collection in within if collection.id in answers]
-    hits = [hit for answer in ordered for hit in answer.hits]
-    notes: list[JsonValue] = [*dict.fromkeys(note for answer in ordered for note in answer.notes)]
-    return format_context(hits), len(hits), {"notes": notes} if notes else {}
+    hits = [hit for answer in ordered for hit in drop_irrelevant(answer.hits, call.limits.min_relevance)]
+    left_out = sum(len(answer.hits) for answer in ordered) - len(hits)
+    notes = list(dict.fromkeys(note for answer in ordered for note in answer.notes))
+    if left_out:
+        notes.append(f"{left_out} passages with a relevance below {call.limits.min_relevance:g} were left out")
+    ranked = sorted(hits, key=lambda hit: -hit.score)
+    passages = fit_passages(ranked, call.limits.answer_chars - len(encode_answer({**searched, "notes": [*notes]})))
+    if len(passages) < len(ranked):
+        notes.append(f"{len(ranked) - len(passages)} passages did not fit into the answer; ask for fewer collections")
+        left_out += len(ranked) - len(passages)
+    boundary = make_boundary()
+    answer: Json = {"context": join_passages(passages, boundary), "num_results": len(passages), **searched}
+    if passages:
+        answer["boundary"] = boundary
+        answer["sources"] = [dump_source(passage) for passage in passages]
+    if left_out:
+        answer["left_out"] = left_out
+    return {**answer, "notes": [*notes]} if notes else answer
+
+
+def drop_irrelevant(hits: Sequence[Hit], min_relevance: float) -> list[Hit]:
+    """Return the best hit of a collection, and the others that are relevant enough."""
+    return [hit for rank, hit in enumerate(hits) if rank == 0 or hit.score >= min_relevance]
 
 
 MAX_FILES = 100
@@ -165,13 +197,63 @@ async def list_newest_documents(engine: Engine, collection: Collection) -> tuple
         return ()
 
 
-PASSAGE_SEPARATOR = "\n\n---\n\n"
+ANY_BOUNDARY = make_boundary()
+"""A boundary of the right length, for measuring."""
+ENVELOPE_CHARS = 300
+"""Characters of an answer beside its passages, their sources, its notes and the names of the collections."""
 
 
-def format_context(hits: Iterable[Hit]) -> str:
-    """Format hits as text, best first, each followed by its source."""
-    ordered = sorted(hits, key=lambda hit: -hit.score)
-    return PASSAGE_SEPARATOR.join(f"{hit.text.strip()}\n\n[Source: {format_source(hit)}]" for hit in ordered)
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A hit and as much of its text as fits into the answer."""
+
+    hit: Hit
+    text: str
+
+    @property
+    def is_cut(self) -> bool:
+        return self.text != self.hit.text.strip()
+
+
+def fit_passages(ranked: Sequence[Hit], max_chars: int) -> list[Passage]:
+    """Cut the texts of hits so that all fit; the last hits are left out only if not even short texts fit."""
+    texts = [hit.text.strip() for hit in ranked]
+    costs = [measure_text(text) for text in texts]
+    overheads = [_measure_overhead(hit) for hit in ranked]
+    least = [cost + min(text, LEAST_TEXT_CHARS) for cost, text in zip(overheads, costs, strict=True)]
+    budget = max_chars - ENVELOPE_CHARS
+    kept = take_within(ranked, least, budget)
+    shares = share_budget(costs[: len(kept)], budget - sum(overheads[: len(kept)]))
+    return [Passage(hit, cut_text(text, share)) for hit, text, share in zip(kept, texts, shares, strict=False)]
+
+
+def _measure_overhead(hit: Hit) -> int:
+    """Return the characters that a hit takes beside its text."""
+    cut = Passage(hit, "")
+    passage = format_separator(ANY_BOUNDARY) + format_passage(cut, ANY_BOUNDARY)
+    return measure_text(passage) + len(encode_answer(dump_source(cut))) + len(",")
+
+
+def join_passages(passages: Sequence[Passage], boundary: str) -> str:
+    """Join passages and their sources; only lines with the boundary are ours."""
+    return format_separator(boundary).join(format_passage(passage, boundary) for passage in passages)
+
+
+def format_passage(passage: Passage, boundary: str) -> str:
+    """Format a passage with its source."""
+    cut = "; truncated" if passage.is_cut else ""
+    return f"{passage.text}\n\n[Source {boundary}: {format_source(passage.hit)}{cut}]"
+
+
+def dump_source(passage: Passage) -> Json:
+    """Return the source of a passage as fields, in the order of the context."""
+    hit, document = passage.hit, passage.hit.document
+    fields: Json = {
+        "document_id": document.id, "title": document.title, "collection": document.collection,
+        "page": hit.chunk.page, "relevance_score": round(hit.score, 4), "resource": link_hit(hit),
+        "source": find_source(document), "added_by": document.added_by,
+    }  # fmt: skip
+    return {**fields, TRUNCATED: True} if passage.is_cut else fields
 
 
 def format_source(hit: Hit) -> str:
@@ -181,14 +263,14 @@ def format_source(hit: Hit) -> str:
     if chunk.page is not None:
         parts.append(f"page {chunk.page}")
     if chunk.section:
-        parts.append(" > ".join(join_lines(heading) for heading in chunk.section))
+        parts.append(" > ".join(quote_value(heading) for heading in chunk.section))
     parts.append(f"collection {document.collection}")
     return f"{', '.join(parts)}; relevance {hit.score:.2f}"
 
 
 def _format_document_name(document: Document) -> str:
     """Return the title, with the file name or URL in parentheses if it differs."""
-    title, origin = join_lines(document.title), join_lines(document.filename or document.url or "")
+    title, origin = quote_value(document.title), quote_value(document.filename or document.url or "")
     return title if not origin or origin == title else f"{title} ({origin})"
 
 

@@ -36,7 +36,7 @@ from knowledge.toolsets.rag.errors import (
     unknown_action_error,
 )
 from knowledge.toolsets.rag.sources import find_source
-from knowledge.toolsets.values import format_timestamp, parse_ref
+from knowledge.toolsets.values import format_timestamp, make_link, parse_ref
 
 ACTIONS = ("create", "get", "list", "update", "delete")
 FIRST_LISTED_FORMATS = ("pdf", "html", "txt", "md", "docx")
@@ -80,7 +80,12 @@ async def manage_document(
             )
         case "get":
             document = await find_document(call.engine, str(document_id))
-            return {"success": True, "document": dump_document(document, await find_source_id(call.engine, document))}
+            return {
+                "success": True, "document": dump_document(document, await find_source_id(call.engine, document)),
+                "resource": make_link(document.uid),
+                "hint": f"Read the text with resources/read of {make_link(document.uid)}, or find passages of it with "
+                "search_knowledge_base(query='...')",
+            }  # fmt: skip
         case "update":
             return await _update_document(call.engine, str(document_id), title, url, metadata, source_id)
         case "delete":
@@ -233,6 +238,7 @@ def dump_document(document: Document, source_id: UUID) -> Json:
         **_dump_facts(document, source_id), "chunks_count": document.chunk_count, "status": document.status.value,
         "created_at": format_timestamp(document.created_at), "updated_at": format_timestamp(document.updated_at),
         "metadata": _dump_metadata(document), "source_path": document.source_path, "size_bytes": document.size_bytes,
+        "added_by": document.added_by,
     }  # fmt: skip
     return {**body, "warnings": list(document.warnings)} if document.warnings else body
 

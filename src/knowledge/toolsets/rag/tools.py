@@ -10,7 +10,8 @@ from pydantic import Field
 from knowledge.engine.api import Engine
 from knowledge.errors import CollectionNotFound, InvalidParameter
 from knowledge.model import Hit, Json, Query, SearchFilter, SearchMode
-from knowledge.toolsets.arguments import Identifier
+from knowledge.toolsets.answer_budget import TRUNCATED
+from knowledge.toolsets.arguments import Identifier, TrustedOnly
 from knowledge.toolsets.base import ToolCall
 from knowledge.toolsets.rag import crawls, documents, sources
 from knowledge.toolsets.rag.errors import (
@@ -23,6 +24,7 @@ from knowledge.toolsets.rag.errors import (
     truncate_text,
 )
 from knowledge.toolsets.rag.sources import find_source
+from knowledge.toolsets.values import link_hit
 
 MAX_MATCHES = 50
 MODES = {"vector": SearchMode.VECTOR, "hybrid": SearchMode.HYBRID, "rerank": SearchMode.RERANK}
@@ -41,6 +43,7 @@ async def search_knowledge_base(
     similarity_threshold: Annotated[
         float, Field(description="Minimum relevance (0.0-1.0); results below it are dropped")
     ] = 0.05,
+    trusted_only: TrustedOnly = False,
 ) -> Json:
     """Search documents with vector or hybrid search."""
     if not query.strip():
@@ -51,9 +54,8 @@ async def search_knowledge_base(
         )
     limit, threshold = clamp(match_count, MAX_MATCHES), min(max(similarity_threshold, 0.0), 1.0)
     within = ((await find_source(call.engine, source_id)).id,) if source_id else ()
-    wanted = Query(
-        text=query, limit=limit, mode=MODES[search_type], threshold=threshold, filter=SearchFilter(collections=within)
-    )  # fmt: skip
+    chosen = SearchFilter(collections=within, trusted_only=trusted_only or call.limits.trusted_only)
+    wanted = Query(text=query, limit=limit, mode=MODES[search_type], threshold=threshold, filter=chosen)
     answer = await call.engine.search(wanted)
     sources = await _find_source_ids(call.engine, answer.hits)
     results = [dump_hit(hit, search_type, sources[hit.document.collection_id]) for hit in answer.hits]
@@ -79,14 +81,17 @@ def dump_hit(hit: Hit, search_type: str, source_id: str) -> Json:
     document, chunk = hit.document, hit.chunk
     # Joined chunks are often longer than MAX_TEXT_CHARS; the best chunk alone is better than a truncated join.
     text = hit.text if len(hit.text) <= MAX_TEXT_CHARS else chunk.text
+    truncated: Json = {TRUNCATED: True} if len(text) > MAX_TEXT_CHARS else {}
     return {
         "chunk_id": str(chunk.uid),
         "document_id": str(document.uid),
         "document_title": truncate_text(document.title, MAX_TITLE_CHARS),
         "text": truncate_text(text),
+        **truncated,
         "score": round(hit.score, 4),
         "match_type": search_type,
         "matched_by": hit.matched_by,
+        "resource": link_hit(hit),
         "metadata": {
             "source_id": source_id,
             "chunk_index": chunk.index,
@@ -95,6 +100,7 @@ def dump_hit(hit: Hit, search_type: str, source_id: str) -> Json:
             "section": list(chunk.section),
             "document_type": document.doc_type,
             "source_path": document.source_path,
+            "added_by": document.added_by,
         },
     }
 

@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias, get_args
 
 from knowledge.errors import NotFound, Unreadable
 from knowledge.model import Json
+from knowledge.toolsets.quoting import format_separator, make_boundary, quote_text
 from knowledge.toolsets.sage.library import LAYERS
 from knowledge.toolsets.sage.page import MIDDLE_PRIORITY, LayerPage, split_sections
 from knowledge.toolsets.sage.service import SageService
@@ -52,11 +53,12 @@ MIN_WEIGHT = 0.35
 
 async def build_context(sage: SageService, task: str, language: str, budget: int) -> Json:
     """Return the sections most relevant to a task, in at most `budget` tokens."""
-    deadline = sage.make_deadline(CONTEXT)
+    deadline, boundary = sage.make_deadline(CONTEXT), make_boundary()
+    separator = format_separator(boundary)
     read = await collect_within(_read_pages(sage), deadline.seconds_left(READING_SHARE))
     pages = read.items
     chosen = await collect_within(
-        _choose_within_budget(sage, pages, task, normalize_language(language), budget),
+        _choose_within_budget(sage, pages, task, normalize_language(language), budget, separator),
         deadline.seconds_left(CHOOSING_SHARE),
     )
     if read.complete and chosen.complete:
@@ -64,9 +66,13 @@ async def build_context(sage: SageService, task: str, language: str, budget: int
         return {
             "context": found.text, "sections": list(found.sections), "token_count": found.tokens,
             "load_time_ms": deadline.elapsed_ms, "cut_sections": list(found.cut),
-            "sections_left_out": found.left_out, "complete": True,
+            "sections_left_out": found.left_out, "boundary": boundary, "complete": True,
         }  # fmt: skip
-    ready = chosen.items[0] if chosen.items else _choose_by_bytes(pages, task, normalize_language(language), budget)
+    ready = (
+        chosen.items[0]
+        if chosen.items
+        else _choose_by_bytes(pages, task, normalize_language(language), budget, separator)
+    )
     counted = ready.tokens if chosen.items else None
     raise sage.timeouts.record_miss(
         deadline, "sage_get_context",
@@ -83,23 +89,26 @@ def _read_pages(sage: SageService) -> Iterator[LayerPage]:
 
 
 def _choose_within_budget(
-    sage: SageService, pages: Sequence[LayerPage], task: str, language: str, budget: int
+    sage: SageService, pages: Sequence[LayerPage], task: str, language: str, budget: int, separator: str
 ) -> Iterator[ChosenSections]:
     relevances = sage.page_search.score_sections(TASK_TERMS[task])
     count = sage.get_token_counter()
     yield choose_sections(
-        _count_tokens(weigh_sections(pages, task, language, relevances), budget, count), budget, count
+        _count_tokens(weigh_sections(pages, task, language, relevances), budget, count), budget, count, separator
     )
 
 
-def _choose_by_bytes(pages: Sequence[LayerPage], task: str, language: str, budget: int) -> ChosenSections:
+def _choose_by_bytes(
+    pages: Sequence[LayerPage], task: str, language: str, budget: int, separator: str
+) -> ChosenSections:
     """Choose sections by byte length when there is no time to tokenize."""
 
     # A token is at least one byte, so the byte count is an upper bound for the token count.
     def count(text: str) -> int:
         return len(text.encode())
 
-    return choose_sections(_count_tokens(weigh_sections(pages, task, language, {}), budget, count), budget, count)
+    parts = _count_tokens(weigh_sections(pages, task, language, {}), budget, count)
+    return choose_sections(parts, budget, count, separator)
 
 
 def weigh_sections(
@@ -134,9 +143,9 @@ async def build_prompt(sage: SageService, task: str, extra: str) -> str:
     best = {part.page: part for part in reversed(weigh_sections(read.items, task, "", {}))}
     summaries = {page.name: page.summary or page.title for page in read.items}
     ranked = sorted(best.values(), key=lambda part: -part.weight)
-    lines = [f"- {summaries[part.page]}" for part in ranked[:MAX_GUIDELINES]]
+    lines = [f"- {' '.join(summaries[part.page].split())}" for part in ranked[:MAX_GUIDELINES]]
     layers = [f"- {layer}: {LAYER_TITLES[layer]}" for layer in LAYERS if sage.library.known_paths(layer)]
-    more = ["", "Additional context:", extra.strip()] if extra.strip() else []
+    more = ["", "Additional context:", quote_text(extra.strip(), make_boundary())] if extra.strip() else []
     return "\n".join(
         [
             "You are an AI assistant with access to the SAGE Knowledge Base.", "",

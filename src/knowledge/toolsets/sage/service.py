@@ -14,6 +14,7 @@ import anyio
 from knowledge import __version__
 from knowledge.errors import KnowledgeError, NotFound, Unreadable
 from knowledge.model import Json, JsonValue
+from knowledge.toolsets.quoting import format_separator, make_boundary
 from knowledge.toolsets.sage import topic_names
 from knowledge.toolsets.sage.layer_index import LayerIndex
 from knowledge.toolsets.sage.library import ALL_LAYERS, LAYERS, FolderChanges, Library, watch_folder
@@ -25,7 +26,6 @@ from knowledge.toolsets.sage.token_budget import CountTokens
 log = logging.getLogger(__name__)
 
 WARM_UP_SECONDS, WARM_UP_BYTES = 60.0, 8 << 20
-PAGE_SEPARATOR = "\n\n---\n\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,8 @@ class SageService:
         else:
             gathered = await collect_within(self._read_topic(layer, topic), deadline.seconds_left())
             read, complete = list(gathered.items), gathered.complete
-        body = _join_pages(read)
+        boundary = make_boundary()
+        body = _join_pages(read, boundary)
         if not complete:
             raise self.timeouts.record_miss(
                 deadline, "sage_get_knowledge", {"content": body, "files": _list_files(read)}
@@ -110,6 +111,7 @@ class SageService:
             )
         return {
             "content": body,
+            **({"boundary": boundary} if len(read) > 1 else {}),
             "metadata": {
                 "layer": layer, "files_loaded": len(read), "load_time_ms": deadline.elapsed_ms,
                 "from_cache": all(item.from_memory for item in read), "files": _list_files(read),
@@ -179,13 +181,15 @@ class SageService:
         yield self.library.list_paths(ALL_LAYERS)
 
 
-def _join_pages(read: list[ReadPage]) -> str:
+def _join_pages(read: list[ReadPage], boundary: str) -> str:
     """Join the pages by layer, priority and path."""
 
     def place(page: LayerPage) -> tuple[int, int, str]:
         return LAYERS.index(page.layer), page.priority, page.path
 
-    return PAGE_SEPARATOR.join(page.body.strip() for page in sorted((item.page for item in read), key=place))
+    return format_separator(boundary).join(
+        page.body.strip() for page in sorted((item.page for item in read), key=place)
+    )
 
 
 def _list_files(read: list[ReadPage]) -> list[JsonValue]:

@@ -12,6 +12,7 @@ CountTokens: TypeAlias = Callable[[str], int]
 MIN_CUT_TOKENS = 16
 """Minimum of remaining tokens for a truncated section; less is not useful to read."""
 CUT_MARK = "…"
+PAGE_SEPARATOR = "\n\n"
 SENTENCE_BREAK = re.compile(r"(?<=[.!?])\s+(?=\S)")
 
 
@@ -48,27 +49,33 @@ class ChosenSections:
     left_out: int = 0
 
 
-def choose_sections(parts: Sequence[CandidateSection], budget: int, count: CountTokens) -> ChosenSections:
+def choose_sections(
+    parts: Sequence[CandidateSection], budget: int, count: CountTokens, separator: str = PAGE_SEPARATOR
+) -> ChosenSections:
     """Choose the best whole sections that fit, then truncate the next best to fill the budget."""
     ranked = sorted(parts, key=lambda part: (-part.weight, part.page, part.order))
-    taken = _take_fitting(ranked, budget, count)
-    text = render_sections(taken)
+    taken = _take_fitting(ranked, budget, count, separator)
+    text = render_sections(taken, separator)
     while taken and count(text) > budget:  # the tokens of the joined text can exceed the sum of its parts
         taken = taken[:-1]
-        text = render_sections(taken)
+        text = render_sections(taken, separator)
     there = {part.place for part in taken}
     left = [part for part in ranked if part.place not in there]
     cut: tuple[str, ...] = ()
-    if left and budget - count(text) >= MIN_CUT_TOKENS and (half := _cut_to_fit(left[0], taken, budget, count)):
+    if (
+        left
+        and budget - count(text) >= MIN_CUT_TOKENS
+        and (half := _cut_to_fit(left[0], taken, budget, count, separator))
+    ):
         taken, cut, left = [*taken, half], (half.name,), left[1:]
-        text = render_sections(taken)
+        text = render_sections(taken, separator)
     return ChosenSections(text, name_sections(taken, parts, cut), count(text), cut, len(left))
 
 
-def render_sections(parts: Sequence[CandidateSection]) -> str:
+def render_sections(parts: Sequence[CandidateSection], separator: str = PAGE_SEPARATOR) -> str:
     """Join the sections under the titles of their pages, pages in order of their best section."""
     blocks = ("\n\n".join([f"# {found[0].title}", *(part.text for part in found)]) for found in group_by_page(parts))
-    return "\n\n".join(blocks)
+    return separator.join(blocks)
 
 
 def group_by_page(parts: Sequence[CandidateSection]) -> list[list[CandidateSection]]:
@@ -89,12 +96,14 @@ def name_sections(
     return tuple(dict.fromkeys(found))
 
 
-def _take_fitting(ranked: Sequence[CandidateSection], budget: int, count: CountTokens) -> list[CandidateSection]:
+def _take_fitting(
+    ranked: Sequence[CandidateSection], budget: int, count: CountTokens, separator: str
+) -> list[CandidateSection]:
     taken: list[CandidateSection] = []
     titled: set[str] = set()
     remaining = budget
     for part in ranked:
-        cost = part.tokens + count("\n\n") + (0 if part.page in titled else count(f"# {part.title}\n\n"))
+        cost = part.tokens + count("\n\n") + (0 if part.page in titled else count(f"{separator}# {part.title}"))
         if cost <= remaining:
             taken.append(part)
             titled.add(part.page)
@@ -103,13 +112,13 @@ def _take_fitting(ranked: Sequence[CandidateSection], budget: int, count: CountT
 
 
 def _cut_to_fit(
-    part: CandidateSection, taken: list[CandidateSection], budget: int, count: CountTokens
+    part: CandidateSection, taken: list[CandidateSection], budget: int, count: CountTokens, separator: str
 ) -> CandidateSection | None:
     """Truncate a section to the paragraphs and sentences that fit the budget."""
     kept = ""
     for longer in _list_prefixes(part.text):
         half = _replace_text(part, f"{longer} {CUT_MARK}")
-        if count(render_sections([*taken, half])) > budget:
+        if count(render_sections([*taken, half], separator)) > budget:
             break
         kept = half.text
     return _replace_text(part, kept) if kept else None

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from knowledge.errors import DeadlineExceeded, Invalid, InvalidParameter, KnowledgeError, NotFound
 from knowledge.model import Json, JsonValue
+from knowledge.toolsets.answer_budget import encode_answer
 from knowledge.toolsets.base import (
     Prompt,
     PromptArgument,
@@ -45,6 +46,9 @@ CAPABILITY_BY_NAME = {
     "sage_task_prompt": "context_management",
 }
 """Capability that enables a tool or prompt; sage_info is always enabled."""
+
+CONTEXT_SHARE = 0.9
+"""Share of the answer budget for a context that is chosen again because it did not fit."""
 
 SCHEME = "knowledge://"
 LAYER_DESCRIPTIONS = {
@@ -93,7 +97,8 @@ class LayerResources:
                 f"Unknown layer '{layer[:50]}'; known layers: {', '.join(LAYERS)}", layer=layer[:50], layers=known
             )
         answer = await call.service(SageService).get_knowledge(layer, topic.strip("/ ") or None)
-        return ResourceText(uri, str(answer["content"]))
+        meta: Json = {name: answer[name] for name in ("boundary",) if name in answer}
+        return ResourceText(uri, str(answer["content"]), meta=meta)
 
 
 def _list_paths(sage: SageService) -> Iterator[tuple[str, ...]]:
@@ -158,7 +163,13 @@ async def get_context(
     """Get task-specific context based on task type."""
     from knowledge.toolsets.sage import context as sage_context
 
-    return await sage_context.build_context(call.service(SageService), task_type, language, token_budget)
+    sage, max_chars = call.service(SageService), call.limits.answer_chars
+    answer = await sage_context.build_context(sage, task_type, language, token_budget)
+    size, tokens = len(encode_answer(answer)), answer["token_count"]
+    if size > max_chars and isinstance(tokens, int):  # whole sections in fewer tokens, instead of a cut text
+        fitting = max(int(tokens * max_chars / size * CONTEXT_SHARE), 1)
+        answer = await sage_context.build_context(sage, task_type, language, fitting)
+    return answer
 
 
 @tools.tool("sage_info", title="Show information about SAGE", read_only=True, rate=RateClass.LIST)

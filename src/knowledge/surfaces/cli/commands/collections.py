@@ -1,4 +1,4 @@
-"""`knowledge collections`: lists, creates, renames and removes collections."""
+"""`knowledge collections`: lists, creates, renames, trusts and removes collections."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from knowledge.surfaces.cli.session import CliSession
         "knowledge collections",
         "knowledge collections create 'Tax papers' --description 'Contracts and bills'",
         "knowledge collections rename tax-papers 'Taxes 2026'",
+        "knowledge collections trust tax-papers",
         "knowledge collections remove tax-papers",
     ),
 )
@@ -35,7 +36,7 @@ from knowledge.surfaces.cli.session import CliSession
 @pass_session
 @click.pass_context
 def collections(context: click.Context, session: CliSession, page: int, per_page: int) -> None:
-    """List the collections, or create, rename and remove them."""
+    """List the collections, or create, rename, trust and remove them."""
     if context.invoked_subcommand is not None:
         return
     found = session.run(lambda engine: engine.collections(page, per_page))
@@ -83,6 +84,18 @@ def rename(session: CliSession, collection: str, title: str, description: str | 
     print_collection(
         session, session.run(lambda engine: engine.edit_collection(parse_collection_ref(collection), edit)), "Renamed"
     )
+
+
+@collections.command(epilog=format_examples("knowledge collections trust tax-papers"))
+@click.argument("collection")
+@click.option("--off", is_flag=True, help="Do not trust it any more.")
+@common_options
+@pass_session
+def trust(session: CliSession, collection: str, off: bool) -> None:
+    """Trust all documents of COLLECTION; searches with --trusted-only include it."""
+    edit = CollectionEdit(trusted=not off)
+    edited = session.run(lambda engine: engine.edit_collection(parse_collection_ref(collection), edit))
+    print_collection(session, edited, "No longer trusts" if off else "Trusts")
 
 
 @collections.command(epilog=format_examples("knowledge collections remove tax-papers --yes"))

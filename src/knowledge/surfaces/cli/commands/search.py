@@ -62,6 +62,7 @@ class FilterOptions:
     documents: tuple[str, ...]
     date_from: str | None
     date_to: str | None
+    trusted_only: bool
 
     async def to_filter(self, engine: Engine) -> SearchFilter:
         from knowledge.wire.values import load_date
@@ -71,6 +72,7 @@ class FilterOptions:
             tags=self.tags,
             doc_types=tuple(kind.lower().removeprefix(".") for kind in self.types),
             documents=tuple([(await find_document(engine, document)).id for document in self.documents]),
+            trusted_only=self.trusted_only,
             date_from=None if self.date_from is None else load_date(self.date_from, "--from"),
             date_to=None if self.date_to is None else load_date(self.date_to, "--to", end=True),
         )
@@ -83,6 +85,7 @@ FILTER_OPTIONS = (
     click.option("--document", "-d", "documents", multiple=True, metavar="DOC", help="Search this document."),
     click.option("--from", "date_from", metavar="DATE", help="Documents added on this day or later (UTC)."),
     click.option("--to", "date_to", metavar="DATE", help="Documents added on this day or earlier (UTC)."),
+    click.option("--trusted-only", is_flag=True, help="Documents of trusted collections only."),
 )
 
 

@@ -32,6 +32,8 @@ class Context:
     ready: Callable[[], bool]
     max_file_bytes: int
     rates: RateLimits | None = None
+    trusted_only: bool = False
+    """Whether contract 001's stream finds trusted collections only, whatever a call says."""
 
 
 async def get_context(request: Request) -> Context:
