@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 from mcp import Client
 
 PASSAGE_SEPARATOR = "\n\n---\n\n"
+"""Between the passages of `query_knowledge` if the answer names no boundary."""
 NEXT_PART = re.compile(r"^Next part: (\S+)$", re.MULTILINE)
 MAX_PARTS = 12
 """An agent gives up reading one document after so many calls."""
@@ -106,7 +107,9 @@ class ManagerAgent(Agent):
 
     async def search(self, question: str) -> list[Passage]:
         found = await self.call("query_knowledge", {"query": question})
-        texts = found["context"].split(PASSAGE_SEPARATOR) if found["context"] else []
+        boundary = found.get("boundary")
+        separator = f"\n\n--- {boundary} ---\n\n" if boundary else PASSAGE_SEPARATOR
+        texts = found["context"].split(separator) if found["context"] else []
         links = [source.get("resource") for source in found.get("sources", [])] or [None] * len(texts)
         return [Passage(text, resource=link) for text, link in zip(texts, links, strict=True)]
 
