@@ -31,7 +31,7 @@ def test_a_client_goes_on_after_a_restart(
         pytest.skip(f"{client.name} ({client.requirements[0]}) could not be installed: {reason}")
     result.version = installed.version
     with run_server_process(tmp_path) as server:
-        server.outcome(server.add("skerryvore.txt", NOTE))
+        server.wait_for_outcome(server.add_file("skerryvore.txt", NOTE))
         port, url = server.port, f"{server.url}/mcp"
         target: dict[str, Any] = {"url": url}
         if installed.program:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.clients.client_list import McpClient
 from tests.clients.install import ClientInstaller, NotInstalled
-from tests.support.server_process import server_process
+from tests.support.server_process import run_server_process
 
 pytestmark = pytest.mark.long
 
@@ -35,7 +35,7 @@ EXAMPLES = (
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with server_process(tmp_path_factory.mktemp("server")) as server:
+    with run_server_process(tmp_path_factory.mktemp("server")) as server:
         yield server.url
 
 
