@@ -8,7 +8,7 @@ TESTS ?= tests
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help run setup check format test test-long coverage bench conformance docs lock sbom image clean
+.PHONY: help run setup check format test test-long coverage bench conformance clients docs lock sbom image clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -69,6 +69,9 @@ bench: $(VENV)/.dev ## Run all benchmarks (at most 15 minutes) and print one tab
 
 conformance: $(VENV)/.dev ## Run the official MCP conformance suite and the MCP Inspector
 	$(BIN)/pytest tests/conformance -rs
+
+clients: $(VENV)/.dev ## Connect real MCP clients, restart the server, and write docs/reference/clients.md
+	$(BIN)/pytest -m long tests/clients -rs --write-page
 
 image: ## Build the container image
 	docker build -t knowledge-server .

@@ -48,6 +48,7 @@ BENCHMARKS = (
     Benchmark("formats.py"),
     Benchmark("crawl.py"),
     Benchmark("mcp_call.py", ("--rounds", "5")),
+    Benchmark("agent_tasks.py"),
     Benchmark("charset.py"),
     Benchmark("quality.py", ("--modes", "text,vector,hybrid")),
     Benchmark("alternatives.py", ("--passages", "20000"), True),

@@ -27,6 +27,10 @@ PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "connect-your-agent.md"
 ADDRESS = "http://127.0.0.1:8000"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 KEY = "YOUR-KEY"
+ADD_COMMAND = re.compile(r"(claude|codex|gemini|qwen) mcp add ")
+TROUBLE = "Failed to connect"
+OTHER_PACKAGES = ("mcp.client.streamable_http import streamablehttp_client", "langchain_mcp_adapters", "agents.mcp")
+"""Imports of Python examples that `tests/clients/test_guide.py` runs with other packages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +66,22 @@ def entries() -> Iterator[Entry]:
             parsed: dict[str, Any] = json.loads(text) if language == "json" else tomllib.loads(text)
             [(_, servers)] = parsed.items()
             for server in servers.values():
-                yield Entry(
-                    heading, server.get("url"), server.get("command"), tuple(server.get("args", ())),
-                    server.get("headers", {}), server.get("env", {}),
-                )  # fmt: skip
-        elif text.startswith("claude mcp add"):
+                yield from_configuration(heading, server)
+        elif ADD_COMMAND.match(text):
             yield from_command_line(heading, shlex.split(text))
+
+
+def from_configuration(heading: str, server: dict[str, Any]) -> Entry:
+    """Read an entry; Gemini CLI and Qwen Code have `httpUrl`, opencode has the arguments in `command`."""
+    command = server.get("command")
+    command, *first = command if isinstance(command, list) else [command]
+    headers = server.get("headers", {})
+    if "bearer_token_env_var" in server:
+        headers = {"Authorization": f"Bearer {KEY}"}
+    return Entry(
+        heading, server.get("url", server.get("httpUrl")), command, (*first, *server.get("args", ())), headers,
+        server.get("env", {}),
+    )  # fmt: skip
 
 
 def from_command_line(heading: str, words: list[str]) -> Entry:
@@ -122,7 +136,11 @@ def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def test_the_page_knows_every_client() -> None:
-    assert {entry.where for entry in ENTRIES} >= {"Claude Code", "Claude Desktop", "VS Code", "Cursor", "Codex"}
+    assert {entry.where for entry in ENTRIES} >= {
+        "Claude Code", "Claude Desktop", "VS Code", "Cursor", "Codex", "Gemini CLI", "Qwen Code", "opencode"
+    }  # fmt: skip
+    examples = {heading for heading, language, _ in blocks() if language in ("python", "js")}
+    assert examples == {"Python SDK", "TypeScript SDK", "LangChain", "OpenAI Agents SDK"}
 
 
 @pytest.mark.parametrize("entry", [entry for entry in ENTRIES if entry.url], ids=lambda entry: entry.name)
@@ -148,7 +166,10 @@ async def test_a_command_of_the_page_starts_a_server(entry: Entry, tmp_path: Pat
 
 
 def test_the_python_example_of_the_page_runs(address: str) -> None:
-    [script] = [text for _, language, text in blocks() if language == "python"]
+    [script] = [
+        text for _, language, text in blocks()
+        if language == "python" and not any(other in text for other in OTHER_PACKAGES)
+    ]  # fmt: skip
     done = subprocess.run(
         [sys.executable, "-c", script.replace(ADDRESS, address)], capture_output=True, text=True, timeout=60, check=True
     )  # fmt: skip
@@ -158,10 +179,47 @@ def test_the_python_example_of_the_page_runs(address: str) -> None:
 def test_the_curl_example_of_the_page_runs(address: str) -> None:
     if shutil.which("curl") is None:
         pytest.skip("curl is not installed")
-    [line] = [text for heading, _, text in blocks() if text.startswith("curl") and heading != SHARED]
+    [line] = [text for heading, _, text in blocks() if text.startswith("curl") and heading not in (SHARED, TROUBLE)]
     words = shlex.split(line.replace("\\\n", " ").replace(ADDRESS, address))
     done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=True)
     assert json.loads(done.stdout)["result"]["structuredContent"]["success"] is True
+
+
+@pytest.mark.parametrize(
+    ("status", "path", "headers", "has_key"),
+    [
+        (200, "/mcp", {}, False), (404, "/mpc", {}, False), (403, "/mcp", {"Host": "knowledge.example"}, False),
+        (403, "/mcp", {"Origin": "http://pages.example"}, False), (401, "/mcp", {}, True),
+        (401, "/mcp", {"Authorization": "Bearer wrong"}, True),
+    ],
+)  # fmt: skip
+def test_the_page_explains_the_answers_of_a_server_that_a_client_cannot_connect_to(
+    status: int, path: str, headers: dict[str, str], has_key: bool, address: str, locked: str
+) -> None:
+    if shutil.which("curl") is None:
+        pytest.skip("curl is not installed")
+    [line] = [text for heading, _, text in blocks() if heading == TROUBLE and text.startswith("curl")]
+    url = locked if has_key else address
+    words = shlex.split(line.replace(f"{ADDRESS}/mcp", f"{url}{path}"))
+    options = [word for name, value in headers.items() for word in ("-H", f"{name}: {value}")]
+    done = subprocess.run([*words, *options], capture_output=True, text=True, timeout=60, check=True).stdout
+    assert done.startswith(f"HTTP/1.1 {status} ")
+    rows = re.findall(rf"^\| {status} (.*?) \|", PAGE.read_text("utf-8"), re.MULTILINE)
+    quoted = [phrase for row in rows for phrase in re.findall(r"`(.*?)`", row)]
+    assert any(all(part in done for part in phrase.split("…")) for phrase in quoted), done
+
+
+def test_the_page_tries_a_command_over_stdio_as_a_shell_does(tmp_path: Path) -> None:
+    [lines] = [text for heading, _, text in blocks() if heading == TROUBLE and text.startswith("command -v")]
+    search = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": search, "KNOWLEDGE_DATA": str(tmp_path), "KNOWLEDGE_EMBEDDING": "none"}
+    done = subprocess.run(
+        ["sh", "-euc", lines], capture_output=True, text=True, timeout=60, check=True, env=environment
+    )
+    found, answer = done.stdout.splitlines()
+    assert Path(found).name == "knowledge"
+    [row] = re.findall(r'^\| `(\{"jsonrpc".*?)…` \|', PAGE.read_text("utf-8"), re.MULTILINE)
+    assert answer.startswith(row)
 
 
 # -- with an account ----------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException
@@ -96,12 +96,20 @@ def run_server_process(
     folder: Path, *, preexec: Callable[[], None] | None = None, **environment: str
 ) -> Iterator[ServerProcess]:
     """Run a server on a free port with its data and log in a folder, and wait until it is healthy."""
+    with run_server_process_on_port(0, folder, environment, preexec) as server:
+        yield server
+
+
+@contextmanager
+def run_server_process_on_port(
+    port: int, folder: Path, environment: Mapping[str, str] | None = None, preexec: Callable[[], None] | None = None
+) -> Iterator[ServerProcess]:
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("KNOWLEDGE_", "KB_"))}
-    command = [sys.executable, "-m", "knowledge", "--data", str(folder / "data"), "serve", "--port", "0"]
+    command = [sys.executable, "-m", "knowledge", "--data", str(folder / "data"), "serve", "--port", str(port)]
     log = folder / "server.log"
     with log.open("wb") as stderr:
         process = subprocess.Popen(
-            command, env={**inherited, **WITHOUT_MODELS, **environment}, cwd=folder, stdin=subprocess.DEVNULL,
+            command, env={**inherited, **WITHOUT_MODELS, **(environment or {})}, cwd=folder, stdin=subprocess.DEVNULL,
             stderr=stderr, preexec_fn=preexec,
         )  # fmt: skip
     try:
