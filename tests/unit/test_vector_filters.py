@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 
 from knowledge.index.columns_view import Selection
 from knowledge.index.product_quantization import Vectors
-from knowledge.index.vectors import VectorView, VectorWriter, multiply_in_blocks
+from knowledge.index.vectors import FIRST_TAIL_CHUNKS, VectorView, VectorWriter, multiply_in_blocks
 
 DIMENSION, CHUNKS, CLUSTERS = 384, 8000, 80
 QUESTIONS, DEPTH = 20, 100
@@ -64,3 +65,18 @@ def test_scores_in_blocks_equal_one_product(view: VectorView) -> None:
     assert np.allclose(multiply_in_blocks(rows, question), exact, atol=1e-5)
     assert np.allclose(view.compute_cosines(question, np.arange(CHUNKS)), exact, atol=1e-5)
     assert view.compute_cosines(question, np.empty(0, np.int64)).shape == (0,)
+
+
+def test_a_search_of_vectors_that_are_not_quantized_uses_one_thread(tmp_path: Path) -> None:
+    writer = VectorWriter(tmp_path, DIMENSION)
+    writer.add_rows(make_clustered_vectors(FIRST_TAIL_CHUNKS - 1, 1).astype(np.float16))
+    view, everything = writer.view(), np.ones(FIRST_TAIL_CHUNKS - 1, np.bool_)
+    selection = Selection(everything, len(everything), 1.0, everything, len(everything), all_readable=True)
+    questions = make_clustered_vectors(1000, 2)
+    assert view.coded is None
+    process, thread = time.process_time(), time.thread_time()
+    for question in questions:
+        view.search(question, selection, DEPTH)
+    process, thread = time.process_time() - process, time.thread_time() - thread
+    writer.close()
+    assert process < 1.5 * thread  # two threads of OpenBLAS take 2 to 3 times as much, most of it waiting
