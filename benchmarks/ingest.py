@@ -1,10 +1,12 @@
 """Measures splitting and embedding, beside sentence-transformers on torch over the same chunks.
 
     python benchmarks/ingest.py [FOLDER] [--chunks 300] [--peer-python PATH --peer-model FOLDER] [--json FILE]
+                                [--only-import] [--data FOLDER]
 
 FOLDER contains .md and .txt files, or .jsonl files whose lines have a `text`; without it texts are generated. The
 peer's interpreter needs torch and sentence-transformers; its model is a folder such as all-MiniLM-L6-v2. Without a peer
-the floor is onnxruntime in float32, one text at a time.
+the floor is onnxruntime in float32, one text at a time. At the end a server process imports generated notes; its memory
+is that without mapped files (RssAnon), sampled 50 times a second.
 """
 
 from __future__ import annotations
@@ -14,10 +16,12 @@ import json
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from knowledge.embed.batches import count_cores
 from knowledge.embed.cpu_features import has_fast_int8
@@ -26,8 +30,11 @@ from knowledge.extract.base import PageText
 from knowledge.split import SplitPassage, Splitter, build_embedding_text
 from made_documents import TextMaker
 from results import Result, add_json_option, write_results
+from server import BenchmarkServer, run_server
 
 QUESTION = "how does incremental indexing of pdf files work"
+IMPORTED_NOTES, SAMPLE_SECONDS, IDLE_SECONDS = 300, 0.02, 12.0
+MAX_ANONYMOUS_MB = 450
 START_PROGRAM = """
 import time
 from knowledge.embed.loading import ModelChoice, load
@@ -144,10 +151,52 @@ def make_results(costs: list[Cost], floor: Cost, chunks: int, cores: str) -> lis
     return results
 
 
+def measure_import(data: Path | None) -> list[Result]:
+    """Import notes of one or two chunks into a server and measure its memory and throughput."""
+    maker = TextMaker(int(time.time()))  # other texts in every run, because a folder may be used again
+    notes = [maker.make_markdown(sections=1) for _ in range(IMPORTED_NOTES)]
+    with run_server(data) as server:
+        while not read_status(server)["model"]["loaded"]:
+            time.sleep(0.05)
+        before, start, cpu = read_status(server)["chunks"], server.anonymous_mb(), server.cpu_seconds()
+        sampled, stop = [start], threading.Event()
+        sampler = threading.Thread(target=sample_memory, args=(server, sampled, stop))
+        sampler.start()
+        began = time.perf_counter()
+        for note in notes:
+            server.http.post("/api/v1/jobs", json={"note": note}).raise_for_status()
+        while (queue := read_status(server)["queue"])["queued"] + queue["processing"]:
+            time.sleep(0.05)
+        wall, cpu = time.perf_counter() - began, server.cpu_seconds() - cpu
+        stop.set()
+        sampler.join()
+        added, total = read_status(server)["chunks"] - before, read_status(server)["chunks"]
+        time.sleep(IDLE_SECONDS)
+        idle = server.anonymous_mb()
+    peak = max(sampled)
+    print(f"\nimport of {added} chunks in {IMPORTED_NOTES} notes, {total:,} chunks in the index")
+    print(f"  {added / wall:.1f} chunks/s, {cpu * 1e3 / added:.1f} CPU ms per chunk")
+    print(f"  RssAnon {start:.0f} MB before, peak {peak:.0f}, {idle:.0f} after {IDLE_SECONDS:.0f} idle seconds", end="")
+    print(f"; goal: under {MAX_ANONYMOUS_MB}")
+    return [Result("import, peak memory of the server", peak, "MB", "before the import", start)]
+
+
+def sample_memory(server: BenchmarkServer, sampled: list[float], stop: threading.Event) -> None:
+    while not stop.wait(SAMPLE_SECONDS):
+        sampled.append(server.anonymous_mb())
+
+
+def read_status(server: BenchmarkServer) -> dict[str, Any]:
+    status: dict[str, Any] = server.http.get("/api/v1/status").json()
+    return status
+
+
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("--chunks", type=int, default=300)
+    parser.add_argument("--only-import", action="store_true", help="measure only the import into a server")
+    parser.add_argument("--data", type=Path, help="the data folder of that server; a temporary one by default")
     parser.add_argument("--peer-python")
     parser.add_argument("--peer-model")
     add_json_option(parser)
@@ -162,6 +211,9 @@ def make_texts(folder: Path, count: int = 40) -> None:
 
 def main() -> None:
     asked = parse_arguments()
+    if asked.only_import:
+        write_results(asked.json, measure_import(asked.data))
+        return
     with tempfile.TemporaryDirectory() as made:
         if asked.folder is None:
             make_texts(Path(made))
@@ -197,6 +249,7 @@ def main() -> None:
     if not asked.peer_python:
         mine = costs[0].cpu / len(chunks) * 1e3
         results.append(Result(f"embed, {cores}, float32, CPU per chunk", mine, "ms", "sentence-transformers"))
+    results += measure_import(asked.data)
     write_results(asked.json, results)
 
 

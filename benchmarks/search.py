@@ -38,6 +38,7 @@ from results import NOT_INSTALLED, Result, add_json_option, write_results
 from search_data import COLLECTIONS, Recipe
 
 QUESTIONS, EXACT_QUESTIONS, NOTE_CHUNKS, BATCH_PASSAGES = 200, 60, 10, 5000
+FILTER_SHARES = (0.001, 0.01, 0.05, 0.25)
 FINGERPRINT = "benchmark"
 ALL_PEERS = ("qdrant-edge", "zvec", "lancedb", "sqlite-vec", "chroma", "fts5-numpy")
 
@@ -52,6 +53,8 @@ class Figures:
     filtered_ms: float
     recall: float
     build_seconds: float
+    filtered_recalls: dict[str, float] | None = None
+    """recall@100 by the share of chunks that the filter keeps."""
     note_ms: float | None = None
     words_ms: float | None = None
     vectors_ms: float | None = None
@@ -146,16 +149,34 @@ def measure_median_ms(work: Callable[[int], object], times: int = QUESTIONS) -> 
     return float(np.median(spent)) * 1000
 
 
-def measure_recall(recipe: Recipe, found: Callable[[int], list[int]], questions: NDArray[np.float32]) -> float:
-    """Return recall@10 against an exact scan."""
+def measure_recall(
+    recipe: Recipe,
+    found: Callable[[int], list[int]],
+    questions: NDArray[np.float32],
+    depth: int,
+    passing: NDArray[np.bool_] | None = None,
+) -> float:
+    """Return recall@depth against an exact scan of the chunks that pass a filter."""
     best = [list[tuple[float, int]]() for _ in range(EXACT_QUESTIONS)]
-    for block_number, block in enumerate(recipe.vectors()):
-        scores = questions[:EXACT_QUESTIONS] @ block.T
-        for number, row in enumerate(scores):
-            places = np.argpartition(-row, min(10, len(row) - 1))[:10]
-            best[number] += [(float(row[place]), block_number * 10_000 + int(place)) for place in places]
-    exact = [{chunk for _, chunk in sorted(each, reverse=True)[:10]} for each in best]
-    return float(np.mean([len(exact[number] & set(found(number))) / 10 for number in range(EXACT_QUESTIONS)]))
+    first = 0
+    for block in recipe.vectors():
+        inside = np.arange(len(block)) if passing is None else np.flatnonzero(passing[first : first + len(block)])
+        for number, row in enumerate(questions[:EXACT_QUESTIONS] @ block[inside].T):
+            places = np.argsort(-row)[:depth]
+            best[number] += [(float(row[place]), first + int(inside[place])) for place in places]
+        first += len(block)
+    exact = [{chunk for _, chunk in sorted(each, reverse=True)[:depth]} for each in best]
+    return float(np.mean([len(ids & set(found(number))) / len(ids) for number, ids in enumerate(exact)]))
+
+
+def make_filter(recipe: Recipe, share: float) -> tuple[IndexFilter, NDArray[np.bool_]]:
+    """Return a filter that keeps this share of the chunks, and the chunks that pass it."""
+    numbers = np.arange(recipe.passages)
+    if share * COLLECTIONS >= 1:
+        collections = tuple(range(round(share * COLLECTIONS)))
+        return IndexFilter(owner=0, collections=collections), np.isin(numbers % COLLECTIONS, collections)
+    documents = tuple(range(0, recipe.passages // NOTE_CHUNKS, round(1 / share)))
+    return IndexFilter(owner=0, documents=documents), np.isin(numbers // NOTE_CHUNKS, documents)
 
 
 def measure_ours(recipe: Recipe, folder: Path) -> Figures:
@@ -173,8 +194,12 @@ def measure_ours(recipe: Recipe, folder: Path) -> Figures:
         found, asked = search_pipeline.find_candidates(asked, everything, index.snapshot)
         return found, search_pipeline.rank_candidates(found, asked)
 
-    def nearest(number: int, limit: int) -> Candidates:
-        return index.snapshot.find_candidates(QueryTerms(()), vectors[number], everything, limit, by_words=False)
+    def nearest(number: int, limit: int, within: IndexFilter = everything) -> Candidates:
+        return index.snapshot.find_candidates(QueryTerms(()), vectors[number], within, limit, by_words=False)
+
+    def measure_filtered_recall(share: float) -> float:
+        within, passing = make_filter(recipe, share)
+        return measure_recall(recipe, lambda n: nearest(n, 100, within).ids.tolist(), vectors, 100, passing)
 
     rankings = [ranked(number) for number in range(QUESTIONS)]
     asked = [analyzer.analyse_question(" ".join(each), ("en",)) for each in words]
@@ -183,8 +208,9 @@ def measure_ours(recipe: Recipe, folder: Path) -> Figures:
         recipe.passages,
         hybrid_ms=measure_median_ms(lambda n: ask(n, everything)),
         filtered_ms=measure_median_ms(lambda n: ask(n, IndexFilter(owner=0, collections=(n % COLLECTIONS,)))),
-        recall=measure_recall(recipe, lambda n: nearest(n, 10).ids.tolist(), vectors),
+        recall=measure_recall(recipe, lambda n: nearest(n, 10).ids.tolist(), vectors, 10),
         build_seconds=build_seconds,
+        filtered_recalls={f"{share:.1%}": measure_filtered_recall(share) for share in FILTER_SHARES},
         words_ms=measure_median_ms(lambda n: index.snapshot.find_candidates(asked[n], None, everything, 100)),
         vectors_ms=measure_median_ms(lambda n: nearest(n, 100)),
         arrange_ms=measure_median_ms(lambda n: arrange_candidates(*rankings[n], 0.0, index.snapshot)),
@@ -270,6 +296,8 @@ def print_figures(ours: Figures) -> None:
     for key, value in row.items():
         if isinstance(value, float):
             print(f"   {key:18} {value:10.3f}")
+    for share, recall in (ours.filtered_recalls or {}).items():
+        print(f"   recall@100, filter of {share:>5} {recall:10.3f}")
 
 
 def print_peer(ours: Figures, peer: Figures) -> None:
@@ -309,6 +337,10 @@ def make_results(ours: Figures, peers: dict[str, Figures | str]) -> list[Result]
     return [
         *(results or [Result(f"hybrid search, {size}, CPU", ours.hybrid_ms, "ms")]),
         Result(f"recall@10, {size}", ours.recall, "", "exact scan", 1.0),
+        *(
+            Result(f"recall@100, {share} filter, {size}", recall, "", "exact scan", 1.0)
+            for share, recall in (ours.filtered_recalls or {}).items()
+        ),
         Result(f"build the index, {size}, CPU per chunk", build, "ms"),
         Result(f"index a note of 10 chunks, {size}, CPU", ours.note_ms or math.nan, "ms"),
         Result(f"memory per chunk, {size}", ours.read_anonymous_bytes or math.nan, "bytes"),

@@ -32,6 +32,11 @@ class BenchmarkServer:
         pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE") / (1 << 20)
 
+    def anonymous_mb(self) -> float:
+        """Return the resident memory without mapped files (RssAnon)."""
+        lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("RssAnon")) / 1024
+
 
 def read_cpu_seconds(pid: int) -> float:
     """Return the CPU time of a process so far, without its children."""

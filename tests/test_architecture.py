@@ -22,7 +22,7 @@ LAYERS: list[set[str]] = [
     {"wire"},
     {"split", "text"},
     {"extract", "embed", "store", "index"},
-    {"config", "failpoints", "filesystem", "retry_after"},
+    {"config", "failpoints", "filesystem", "malloc", "retry_after"},
     {"errors"},
     {"model"},
 ]

@@ -28,6 +28,7 @@ from knowledge.engine.threads import EngineThreads
 from knowledge.errors import KnowledgeError, StorageFailed
 from knowledge.extract.process.parsers import Parsers
 from knowledge.filesystem import file_modes
+from knowledge.malloc import IdleTrimmer
 from knowledge.store import erasure
 from knowledge.store.accounts.quotas import Quota
 from knowledge.store.accounts.scopes import ScopeStore
@@ -188,6 +189,7 @@ class Runtime:
             self.indexer,
         )
         self._closing = threading.Event()
+        self._trimmer = IdleTrimmer(lambda: self.indexer.seq)
         self._sweeper = threading.Thread(target=self._sweep_periodically, name="sweeper", daemon=True)
 
     def _open_crawler(self) -> CrawlScheduler:
@@ -212,10 +214,12 @@ class Runtime:
         self.workers.start(ALONE_DELAY_SECONDS if recovery.alone else None)
         self.crawler.start()
         self._sweeper.start()
+        self._trimmer.start()
         self.models.start()  # last, because search by words does not need them
 
     def close(self) -> None:
         self._closing.set()
+        self._trimmer.close()
         self.crawler.close()
         self.workers.close()
         with suppress(KnowledgeError):

@@ -33,6 +33,10 @@ Rows: TypeAlias = NDArray[np.float16]
 RESCORED_CANDIDATES, REFERENCE_DIMENSION = 200, 384
 # 200 rescored candidates give recall@10 .998 on real vectors (docs/explanation/search-experiments.md). Shorter vectors
 # have less precise codes, so proportionally more candidates are rescored at the same cost.
+FILTERED_RESCORED_SHARE, MIN_FILTERED_RESCORED, MAX_FILTERED_RESCORED = 0.25, 1000, 2000
+# The nearest within a filter are farther away and closer together than the nearest of all chunks, so the codes separate
+# them less well: 200 candidates give recall@100 .80 for a filter of 5 %, these numbers at least .996 for every filter
+# (docs/explanation/performance.md). A filter that keeps fewer chunks than this is scanned exactly.
 MIN_RESCORED_SHARE = 2 / 3
 FULL_SCAN_RATIO = 0.4
 # Below this share of matching slots only their codes are scanned.
@@ -42,6 +46,9 @@ RETRAIN_FACTOR = 8
 # The codebook is trained again when the number of vectors has grown by this factor.
 MAX_TRAINING_CHUNKS, TRAINING_SAMPLE_ROWS = 65536, 16384
 BLOCK_ROWS = 16384
+PRODUCT_BLOCK_NUMBERS = 1 << 18
+# Half floats are widened and multiplied in blocks that stay in the CPU cache. OpenBLAS starts threads from 460,800
+# numbers on, which costs a search several times what they save.
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,19 +69,22 @@ class VectorView:
             late = first + np.flatnonzero(selection.embedded[first:])
             slots = np.concatenate((slots, late))
             scores = np.concatenate((scores, self._compute_tail_cosines(question, late - first)))
+        slots, scores = drop_below_best(slots, scores, limit)
         order = sort_best_first(scores, slots)[:limit]
         return slots.take(order), scores.take(order)
 
     def compute_cosines(self, question: Vectors, slots: Slots) -> Vectors:
-        if not len(slots):  # without vectors the rows have dimension 0
-            return np.empty(0, np.float32)
-        return widen_half_floats(self.vectors.take(slots, axis=0)) @ (question * WIDENING_FACTOR)
+        scaled, scores = question * WIDENING_FACTOR, np.empty(len(slots), np.float32)
+        for part in iter_product_blocks(len(slots), len(question)):
+            np.matmul(widen_half_floats(self.vectors.take(slots[part], axis=0)), scaled, out=scores[part])
+        return scores
 
     def _find_candidates(self, question: Vectors, selection: Selection, limit: int) -> Slots:
         """Return the quantized slots to rescore exactly."""
         if self.coded is None or not selection.embedded_count:
             return np.empty(0, np.int64)
-        count, most = len(self.coded.codes), max(count_rescored(len(question)), limit)
+        count = len(self.coded.codes)
+        most = max(count_rescored(len(question), selection), limit)
         share = min(1.0, selection.embedded_count / count)
         if share >= FULL_SCAN_RATIO:
             wanted = most if share == 1.0 else int(1.1 * most / share)
@@ -87,13 +97,29 @@ class VectorView:
 
     def _compute_tail_cosines(self, question: Vectors, places: Slots) -> Vectors:
         if 4 * len(places) < len(self.tail):
-            return self.tail[places] @ question
-        scores: Vectors = (self.tail @ question)[places]
+            return multiply_in_blocks(self.tail[places], question)
+        scores: Vectors = multiply_in_blocks(self.tail, question)[places]
         return scores
 
 
-def count_rescored(dimension: int) -> int:
-    return RESCORED_CANDIDATES * max(1, REFERENCE_DIMENSION // dimension)
+def count_rescored(dimension: int, selection: Selection) -> int:
+    scale = max(1, REFERENCE_DIMENSION // dimension)
+    if selection.ratio == 1.0:
+        return RESCORED_CANDIDATES * scale
+    share = int(FILTERED_RESCORED_SHARE * selection.embedded_count)
+    return min(max(share, MIN_FILTERED_RESCORED), MAX_FILTERED_RESCORED) * scale
+
+
+def multiply_in_blocks(rows: Vectors, question: Vectors) -> Vectors:
+    scores = np.empty(len(rows), np.float32)
+    for part in iter_product_blocks(*rows.shape):
+        np.matmul(rows[part], question, out=scores[part])
+    return scores
+
+
+def iter_product_blocks(count: int, dimension: int) -> Iterator[slice]:
+    step = max(1, PRODUCT_BLOCK_NUMBERS // max(dimension, 1))
+    return (slice(first, first + step) for first in range(0, count, step))
 
 
 WIDENING_FACTOR = np.float32(2.0**112)
@@ -311,6 +337,14 @@ class VectorWriter:
 def iter_blocks(rows: NDArray[np.float16]) -> Iterator[Rows]:
     for first in range(0, len(rows), BLOCK_ROWS):
         yield rows[first : first + BLOCK_ROWS]
+
+
+def drop_below_best(slots: Slots, scores: Vectors, count: int) -> tuple[Slots, Vectors]:
+    """Return the slots whose score is among the best `count`, in any order; all that are equal to the last of them."""
+    if len(scores) <= 2 * count:
+        return slots, scores
+    kept = np.flatnonzero(scores >= np.partition(scores, -count)[-count])
+    return slots.take(kept), scores.take(kept)
 
 
 def sort_best_first(scores: NDArray[np.floating], numbers: NDArray[np.int64]) -> NDArray[np.int64]:
