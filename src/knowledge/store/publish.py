@@ -121,12 +121,16 @@ class Publisher:
 
         return self._database.write(work)
 
-    def add_vectors(self, claim: JobClaim, model_id: int, embedded: Sequence[EmbeddedChunk]) -> None:
+    def add_vectors(
+        self, claim: JobClaim, model_id: int, embedded: Sequence[EmbeddedChunk], *, keep_claim: bool
+    ) -> None:
         """Store vectors of a processing document if its job is still claimed."""
 
         def work(connection: Connection) -> None:
             jobs.require_claim(connection, claim)
             store_vectors(connection, model_id, embedded)
+            if not keep_claim:
+                jobs.release_claim(connection, claim)
 
         self._database.write(work)
 

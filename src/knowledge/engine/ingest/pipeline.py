@@ -58,8 +58,8 @@ ShouldStop = Callable[[], bool]
 class Handover:
     """The calls with which a worker leaves the embedding of a document to the next free worker."""
 
-    release: Callable[[int], bool] = lambda _: False
-    """Return whether to leave an embedding of this priority to another worker; raises Cancelled."""
+    release: Callable[[int, bool], bool] = lambda *_: False
+    """Return whether to leave an embedding of this priority, which may be running, to another worker."""
     resume: Callable[[], None] = lambda: None
     """Continue after all, because the document was not published by words."""
     on_words: Callable[[], None] = lambda: None
@@ -167,7 +167,7 @@ class IngestPipeline:
     ) -> PublishResult | None:
         match claim.kind:
             case JobKind.ADD if claim.document_id is not None:
-                return self._complete_document(claim, claim.document_id, report, stop)
+                return self._complete_document(claim, claim.document_id, claim.priority, report, stop, handover)
             case JobKind.ADD:
                 return self._run_add(claim, report, stop, handover)
             case JobKind.UPDATE:
@@ -188,7 +188,7 @@ class IngestPipeline:
         if not (is_new and self._has_vectors_to_come(publication.language)):
             return self._publish_or_drop(publication, lambda: self.publisher.add(claim, publication))
         priority = find_vector_priority(claim.priority, publication.chunk_count)
-        released = self._publish_or_drop(publication, lambda: handover.release(priority))
+        released = self._publish_or_drop(publication, lambda: handover.release(priority, False))
         published = self._publish_or_drop(
             publication,
             lambda: self.publisher.add_by_words(claim, publication, priority=priority, keep_claim=not released),
@@ -199,7 +199,9 @@ class IngestPipeline:
             return self._run_add(claim, report, stop, handover)
         failpoints.trigger("words.published")
         handover.on_words()
-        return None if released else self._complete_document(claim, published.document_id, report, stop)
+        if released:
+            return None
+        return self._complete_document(claim, published.document_id, priority, report, stop, handover)
 
     def _has_vectors_to_come(self, language: str | None) -> bool:
         model = self.models.serving
@@ -208,9 +210,18 @@ class IngestPipeline:
         return model.embedder is None or reads_language(model.embedder, language)
 
     def _complete_document(
-        self, claim: JobClaim, document_id: int, report: ReportProgress, stop: ShouldStop
-    ) -> PublishResult:
-        """Embed the chunks of a document that is published by words, and end its processing."""
+        self,
+        claim: JobClaim,
+        document_id: int,
+        priority: int,
+        report: ReportProgress,
+        stop: ShouldStop,
+        handover: Handover,
+    ) -> PublishResult | None:
+        """Embed the chunks of a document that is published by words, and end its processing.
+
+        Between two batches a more urgent job goes first; None is returned then.
+        """
         try:
             document = self.documents.get(document_id)
         except DocumentNotFound as error:
@@ -221,13 +232,16 @@ class IngestPipeline:
         while model is not None:
             report("Generating embeddings", done, document.chunk_count)
             batch = self.chunks.list_unembedded_of(document_id, model.model_id, after, CHUNKS_PER_BATCH)
-            if not batch:
-                break
             if stop():
                 raise Cancelled("The job was cancelled", job_id=str(claim.uid))
+            if not batch:
+                break
             if last:  # the last batch is stored by the transaction that completes the document
-                self.publisher.add_vectors(claim, model.model_id, last)
+                released = handover.release(priority, True)
+                self.publisher.add_vectors(claim, model.model_id, last, keep_claim=not released)
                 failpoints.trigger("words.embedded")
+                if released:
+                    return None
             last = embed_stored(batch, document.title, model, self.chunks)
             done, after = done + len(batch), batch[-1].chunk_id
         completed = self.publisher.complete(claim, document_id, model.model_id if model else None, last)

@@ -201,8 +201,8 @@ class WorkerPool:
         return self._stopping.is_set() or self._progress.is_cancelled(claim.id)
 
     def _make_handover(self, claim: JobClaim) -> Handover:
-        def release(priority: int) -> bool:
-            if self._jobs.is_next(priority):
+        def release(priority: int, is_running: bool) -> bool:
+            if self._jobs.is_next(priority, is_running=is_running):
                 return False
             # Before the claim is released: from then on another worker tracks the job.
             if not self._progress.suspend(claim.id):

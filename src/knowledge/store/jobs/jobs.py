@@ -97,6 +97,7 @@ PRIORITY_INTERACTIVE_VECTORS = 1
 PRIORITY_BULK_VECTORS, LAST_PRIORITY_BULK_VECTORS = 11, 19
 """Priorities of embedding, after those of reading: one for notes, and one for each size of other documents."""
 SMALL_DOCUMENT_CHUNKS = 64
+WAITING_STEP = "Waiting for embedding"
 
 
 def find_vector_priority(priority: int, chunk_count: int) -> int:
@@ -179,11 +180,11 @@ class JobStore:
         """Claim the next job that waits to be embedded, before all that wait to be read."""
         return self._claim_from(_WITHOUT_VECTORS, {"most": PRIORITY_BACKGROUND})
 
-    def is_next(self, priority: int) -> bool:
-        """Return whether no waiting job goes before one that would now be embedded with this priority."""
+    def is_next(self, priority: int, *, is_running: bool) -> bool:
+        """Return whether no waiting job goes before an embedding of this priority; one that runs goes before equals."""
         return not (
             self._exists(_ORDINARY.first, {"most": priority - 1})
-            or self._exists(_WITHOUT_VECTORS.first, {"most": priority})
+            or self._exists(_WITHOUT_VECTORS.first, {"most": priority - 1 if is_running else priority})
         )
 
     def claim_alone(self) -> JobClaim | None:
@@ -405,10 +406,13 @@ def mark_published_by_words(
 ) -> None:
     """Record the document of a job that has no vectors yet; without `keep_claim` another worker may go on."""
     token = claim.token if keep_claim else None
-    step = "Waiting for embedding"
-    _MARK_PUBLISHED_BY_WORDS.run(
-        connection, {"job_id": claim.id, "step": step, "priority": priority, "token": token, **values}
-    )
+    waiting = {"job_id": claim.id, "step": WAITING_STEP, "priority": priority, "token": token}
+    _MARK_PUBLISHED_BY_WORDS.run(connection, {**waiting, **values})
+
+
+def release_claim(connection: Connection, claim: JobClaim) -> None:
+    """Leave the embedding of a document to the next free worker."""
+    connection.execute(_UPDATE_JOB, {"job_id": claim.id, "step": WAITING_STEP, "token": None})
 
 
 def end_superseded(connection: Connection, document_id: int, claim: JobClaim, change_seq: int) -> None:
