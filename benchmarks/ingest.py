@@ -9,7 +9,8 @@ the floor is onnxruntime in float32, one text at a time.
 
 Small documents are added over REST to a server whose model is loaded. The time until the first one and until all of
 them are found by words is wall time from the first "accepted", with all of the uploads and the embedding beside it. The
-floor is the wall time of extraction and splitting alone, by as many workers.
+floor is the wall time of extraction and splitting alone, by as many workers: the shorter one of two runs, before and
+after the adds.
 """
 
 from __future__ import annotations
@@ -167,9 +168,10 @@ def measure_words_first(documents: int) -> list[Result]:
         paths = make_small_documents(Path(made), documents)
         while not server.http.get("/api/v1/status").json()["model"]["loaded"]:
             time.sleep(0.05)
-        read_all(paths[:20])
-        alone = read_all(paths)
+        before = read_all(paths)
         first, everything = add_all(server, paths)
+        wait_for_jobs(server)  # or the embedding would slow down the floor
+        alone = min(before, read_all(paths))
     print(f"\n{documents} small documents, wall time from the first accepted one until they are found by words:")
     print(f"  the first {first:.2f} s (goal: under 2 s), all {everything:.2f} s")
     print(f"  extraction and splitting alone {alone:.2f} s, ratio {everything / alone:.2f} (goal: at most 1.3)")
@@ -227,6 +229,11 @@ def add_all(server: BenchmarkServer, paths: list[Path]) -> tuple[float, float]:
     for number in range(len(paths)):  # not measured
         wait_until_found(server, number)
     return first, end - accepted[0]
+
+
+def wait_for_jobs(server: BenchmarkServer) -> None:
+    while server.http.get("/api/v1/status").json()["queue"]["processing"]:
+        time.sleep(0.1)
 
 
 def wait_until_found(server: BenchmarkServer, number: int) -> float:
