@@ -1,24 +1,32 @@
-"""Measures splitting and embedding, beside sentence-transformers on torch over the same chunks.
+"""Measures splitting and embedding, beside sentence-transformers on torch over the same chunks, and words-first adds.
 
-    python benchmarks/ingest.py [FOLDER] [--chunks 300] [--peer-python PATH --peer-model FOLDER] [--json FILE]
-                                [--only-import] [--data FOLDER]
+    python benchmarks/ingest.py [FOLDER] [--chunks 300] [--documents 200] [--peer-python PATH --peer-model FOLDER]
+                                [--json FILE] [--only-import] [--data FOLDER]
 
 FOLDER contains .md and .txt files, or .jsonl files whose lines have a `text`; without it texts are generated. The
 peer's interpreter needs torch and sentence-transformers; its model is a folder such as all-MiniLM-L6-v2. Without a peer
-the floor is onnxruntime in float32, one text at a time. At the end a server process imports generated notes; its memory
-is that without mapped files (RssAnon), sampled 50 times a second.
+the floor is onnxruntime in float32, one text at a time.
+
+A server process imports generated notes; its memory is that without mapped files (RssAnon), sampled 50 times a second.
+
+Small documents are added over REST to a server whose model is loaded. The time until the first one and until all of
+them are found by words is wall time from the first "accepted", with all of the uploads and the embedding beside it. The
+floor is the wall time of extraction and splitting alone, by as many workers: the shorter one of two runs, before and
+after the adds.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,7 +34,10 @@ from typing import Any
 from knowledge.embed.batches import count_cores
 from knowledge.embed.cpu_features import has_fast_int8
 from knowledge.embed.granite import GraniteEmbedder, Int8Setting, load_tokenizer
-from knowledge.extract.base import PageText
+from knowledge.embed.loading import ModelChoice, find_tokenizer_spec
+from knowledge.engine.ingest.document_reader import ReadOptions, read_document
+from knowledge.extract.base import PageText, Source
+from knowledge.extract.process.parsers import Parsers
 from knowledge.split import SplitPassage, Splitter, build_embedding_text
 from made_documents import TextMaker
 from results import Result, add_json_option, write_results
@@ -191,12 +202,100 @@ def read_status(server: BenchmarkServer) -> dict[str, Any]:
     return status
 
 
+# -- words first ----------------------------------------------------------------------------------
+
+UPLOADERS = 4
+WATCHED_DOCUMENTS = 20
+"""Documents accepted last whose words are searched until all of them are found."""
+
+
+def measure_words_first(documents: int) -> list[Result]:
+    with tempfile.TemporaryDirectory() as made, run_server() as server:
+        paths = make_small_documents(Path(made), documents)
+        while not server.http.get("/api/v1/status").json()["model"]["loaded"]:
+            time.sleep(0.05)
+        before = read_all(paths)
+        first, everything = add_all(server, paths)
+        wait_for_jobs(server)  # or the embedding would slow down the floor
+        alone = min(before, read_all(paths))
+    print(f"\n{documents} small documents, wall time from the first accepted one until they are found by words:")
+    print(f"  the first {first:.2f} s (goal: under 2 s), all {everything:.2f} s")
+    print(f"  extraction and splitting alone {alone:.2f} s, ratio {everything / alone:.2f} (goal: at most 1.3)")
+    return [
+        Result(f"first of {documents} small documents found by words, wall", first, "s"),
+        Result(f"all {documents} found by words, wall", everything, "s", "extraction and splitting alone", alone),
+    ]
+
+
+def make_small_documents(folder: Path, count: int) -> list[Path]:
+    """Write documents of one section; each begins with a word that no other one has."""
+    maker, paths = TextMaker(), []
+    for number in range(count):
+        paths.append(path := folder / f"{number:05}.md")
+        path.write_text(f"{make_unique_word(number)}\n\n{maker.make_markdown(sections=1)}", encoding="utf-8")
+    return paths
+
+
+def make_unique_word(number: int) -> str:
+    return "zq" + "".join("bcdfghjklm"[int(digit)] for digit in f"{number:05}")
+
+
+def read_all(paths: list[Path]) -> float:
+    """Extract and split documents with as many workers as the server has; return the wall time."""
+    options = ReadOptions(None, False, find_tokenizer_spec(ModelChoice(cache_folder=Path())))
+
+    def read(path: Path) -> None:
+        with read_document(parsers, Source(path, path.name), options, lambda: False) as reading:
+            for _ in reading:
+                pass
+
+    with Parsers() as parsers, ThreadPoolExecutor(os.cpu_count() or 1) as workers:
+        read(paths[0])  # starts the fork server and loads the tokenizer
+        began = time.perf_counter()
+        list(workers.map(read, paths))
+        return time.perf_counter() - began
+
+
+def add_all(server: BenchmarkServer, paths: list[Path]) -> tuple[float, float]:
+    """Upload documents; return the times from the first accepted one until it and until all are found by words."""
+    accepted: list[float] = []
+
+    def add(path: Path) -> None:
+        with path.open("rb") as file:
+            server.http.post("/api/v1/jobs", files={"file": (path.name, file)}).raise_for_status()
+        accepted.append(time.perf_counter())
+
+    add(paths[0])
+    with ThreadPoolExecutor(UPLOADERS) as uploaders:
+        uploads = [uploaders.submit(add, path) for path in paths[1:]]
+        first = wait_until_found(server, 0) - accepted[0]
+        for upload in uploads:
+            upload.result()
+    end = max(wait_until_found(server, number) for number in range(len(paths) - WATCHED_DOCUMENTS, len(paths)))
+    for number in range(len(paths)):  # not measured
+        wait_until_found(server, number)
+    return first, end - accepted[0]
+
+
+def wait_for_jobs(server: BenchmarkServer) -> None:
+    while server.http.get("/api/v1/status").json()["queue"]["processing"]:
+        time.sleep(0.1)
+
+
+def wait_until_found(server: BenchmarkServer, number: int) -> float:
+    question = {"query": make_unique_word(number), "mode": "text", "top": 1}
+    while not server.http.post("/api/v1/search", json=question).json()["results"]:
+        time.sleep(0.01)
+    return time.perf_counter()
+
+
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("--chunks", type=int, default=300)
     parser.add_argument("--only-import", action="store_true", help="measure only the import into a server")
     parser.add_argument("--data", type=Path, help="the data folder of that server; a temporary one by default")
+    parser.add_argument("--documents", type=int, default=200)
     parser.add_argument("--peer-python")
     parser.add_argument("--peer-model")
     add_json_option(parser)
@@ -250,6 +349,7 @@ def main() -> None:
         mine = costs[0].cpu / len(chunks) * 1e3
         results.append(Result(f"embed, {cores}, float32, CPU per chunk", mine, "ms", "sentence-transformers"))
     results += measure_import(asked.data)
+    results += measure_words_first(asked.documents)
     write_results(asked.json, results)
 
 

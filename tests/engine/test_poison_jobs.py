@@ -233,6 +233,7 @@ async def queue_poisoned_title(engine: LocalEngine) -> Job:
     engine._parts.models.start()
     await engine.add(make_file("tea.txt", "tea at noon"))
     published = engine._parts.ingest.run(claim_any(engine), lambda *_: None, lambda: False)
+    assert published is not None
     edit = DocumentEdit(title=f"{DEADLY_WORD} tea")
     document = engine._parts.documents.edit(published.document_id, edit, Scope(), engine._parts.options.quota)
     return engine._parts.acceptor.queue_embedding(document, Scope())

@@ -8,19 +8,22 @@ from __future__ import annotations
 import asyncio
 import random
 import sys
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
 from knowledge.config import Settings
 from knowledge.engine.local import LocalEngine
-from knowledge.errors import Duplicate
-from knowledge.model import Content, DocumentFilter, JobFilter, NewFile, NewNote
+from knowledge.errors import Duplicate, NotNow
+from knowledge.model import Content, DocumentFilter, JobFilter, JobStatus, NewFile, NewNote
 from knowledge.testing import make_test_engine
 
 POLL_SECONDS = 0.01
 WAIT_SECONDS = 600.0
 """Limit for a job or an update: on a busy machine the default of 50 seconds would end the driver with DeadlineExceeded
 before it is killed."""
+CANCELLED_KEY = 4
+"""The key whose adds are cancelled."""
 DIGITS_TO_LETTERS = str.maketrans("0123456789", "abcdfghjkl")
 LONG_TEXT = "\n\n".join(f"Paragraph {number} about rivers, hills and boats on the water." for number in range(400))
 
@@ -68,6 +71,26 @@ async def change_document_forever(engine: LocalEngine, key: int, seed: int, firs
         print_line("ack", key, version)
 
 
+async def cancel_adds_forever(engine: LocalEngine, seed: int, first: int) -> None:
+    """Add a new document, cancel the job at any moment, and remove the document if that was too late; for ever."""
+    rng = random.Random(f"{seed}-cancel")
+    path = f"/kill/{CANCELLED_KEY}"
+    for version in count(first + 1):
+        for document in (await engine.documents(DocumentFilter(source_path=path))).items:
+            print_line("try", CANCELLED_KEY, 0)
+            await engine.remove(document.id)
+            print_line("ack", CANCELLED_KEY, 0)
+        print_line("try", CANCELLED_KEY, version)
+        text = make_text(CANCELLED_KEY, version, long=rng.random() < 0.5)
+        job = await engine.add(NewNote(text=text, source_path=path))
+        await asyncio.sleep(rng.random() * 0.2)
+        with suppress(NotNow):  # it has ended
+            await engine.cancel(job.id)
+        ended = await engine.wait(job.id, WAIT_SECONDS)
+        assert ended.status in (JobStatus.COMPLETED, JobStatus.CANCELLED), ended
+        print_line("ack", CANCELLED_KEY, version if ended.status is JobStatus.COMPLETED else 0)
+
+
 async def wait_for_job(engine: LocalEngine, job: int) -> None:
     state = await engine.wait(job, WAIT_SECONDS)
     assert state.status.value == "completed", state
@@ -103,7 +126,8 @@ async def main() -> None:
         engine.close()
         return
     await asyncio.gather(
-        *(change_document_forever(engine, key, seed, first_version) for key in range(4)),
+        *(change_document_forever(engine, key, seed, first_version) for key in range(CANCELLED_KEY)),
+        cancel_adds_forever(engine, seed, first_version),
         run_background_load(engine, task),
     )
 

@@ -33,7 +33,7 @@ from knowledge.model import (
 from knowledge.store.jobs.rows import MAX_UNCLEAN_STARTS, MAX_UNCLEAN_STARTS_ALONE
 from knowledge.store.migrate import SCHEMA_VERSION
 from knowledge.testing import SharedParsers, make_test_engine
-from tests.journeys.kill_driver import LONG_TEXT, make_word, wait_for_all_jobs
+from tests.journeys.kill_driver import CANCELLED_KEY, LONG_TEXT, make_word, wait_for_all_jobs
 from tests.support.old_folders import DUMPS, NOTE_TEXT, get_schema, restore_dump
 
 OLD_DUMPS = [dump for dump in DUMPS if get_schema(dump) != SCHEMA_VERSION]
@@ -44,6 +44,10 @@ FAILPOINTS = [
     "store.uncommitted",
     "store.committed",
     "ingest.staged",
+    "words.published",
+    "words.embedded",
+    "words.completed",
+    "add.dropped",
     "index.applied",
     "index.flushed",
     "index.built",
@@ -58,6 +62,16 @@ FAILPOINTS = [
     "migrate.done",
 ]
 """Failpoints at which the process kills itself; in the other rounds it is killed from outside after some lines."""
+JOB_FAILPOINTS = [
+    "store.uncommitted",
+    "store.committed",
+    "ingest.staged",
+    "words.published",
+    "words.embedded",
+    "words.completed",
+    "index.applied",
+]
+"""Failpoints that the jobs of new documents reach."""
 BACKGROUND_LOADS = {"index.built": "reindex", "index.swapped": "reindex", "backup": "backup", "vectors": "model"}
 """The background load that reaches a failpoint, by the failpoint or the part before its dot."""
 FAILPOINT_SHARE = 0.75
@@ -159,7 +173,7 @@ async def check_engine(engine: LocalEngine, log: DriverLog, label: str) -> None:
     assert await engine.verify() == [], label
     failed = (await engine.jobs(JobFilter(status=JobStatus.FAILED))).items
     assert not failed, f"{label}: an interrupted job was failed: {failed}"
-    for key in range(4):
+    for key in range(CANCELLED_KEY + 1):
         version = await find_version(engine, key)
         assert version in log.list_possible_versions(key), (
             f"{label}: key {key} is at {version}, not {log.list_possible_versions(key)}"
@@ -262,7 +276,7 @@ async def interrupt_jobs_repeatedly(data: Path, parsers: SharedParsers, seed: in
     await asyncio.to_thread(engine.close)
     kills = 0
     for _ in range(MAX_UNCLEAN_STARTS + MAX_UNCLEAN_STARTS_ALONE - 1):
-        failpoint = rng.choice(["store.uncommitted", "store.committed", "ingest.staged", "index.applied"])
+        failpoint = rng.choice(JOB_FAILPOINTS)
         kills += not await asyncio.to_thread(drain_until_killed, data, f"{failpoint}:{rng.randint(1, 4)}")
     async with open_engine(data, parsers) as engine:
         await wait_for_all_jobs(engine)
@@ -290,8 +304,8 @@ async def test_jobs_that_are_interrupted_at_many_places_are_done_in_the_end(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL on Windows")
-async def test_twenty_killed_processes_lose_nothing(tmp_path: Path, parsers: SharedParsers) -> None:
-    await kill_repeatedly(tmp_path / "data", parsers, 20)
+async def test_two_dozen_killed_processes_lose_nothing(tmp_path: Path, parsers: SharedParsers) -> None:
+    await kill_repeatedly(tmp_path / "data", parsers, 24)
 
 
 @pytest.mark.long

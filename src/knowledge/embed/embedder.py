@@ -22,6 +22,11 @@ class PassageEmbedder(Protocol):
     def embed(self, passages: Sequence[str]) -> Vectors: ...
 
 
+def reads_language(embedder: PassageEmbedder, language: str | None) -> bool:
+    """Return whether a model supports a language, or either is unknown."""
+    return language is None or embedder.languages is None or language in embedder.languages
+
+
 class Embedder(PassageEmbedder, Protocol):
     @property
     def name(self) -> str: ...

@@ -31,13 +31,16 @@ class Removal:
         failpoints.trigger("remove.committed")
         freed = sum(self._files.discard(sha256, self._documents.is_file_referenced) for sha256 in candidates)
         self._indexer.wake()
+        self._progress.notify_all_watchers()  # the jobs of processing documents were cancelled
         return RemovalResult(removed.documents, removed.chunks, freed)
 
     def cancel_queued(self, job_id: int, scope: Scope) -> bool:
-        """Cancel a queued job and delete its original; return False if it is not queued."""
+        """Cancel a job that no worker runs and delete its original and document; return False if a worker runs it."""
         original = self._jobs.find_original(job_id, scope)
         cancelled = self._jobs.cancel_queued(job_id)
         if cancelled:
+            failpoints.trigger("add.dropped")
+            self._indexer.wake()
             self._progress.notify_watchers(job_id)
             if original is not None:
                 self._files.discard(original, self._documents.is_file_referenced)

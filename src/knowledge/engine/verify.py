@@ -149,8 +149,8 @@ def _check_index(documents: DocumentStore, indexer: IndexFollower) -> Iterator[F
 
 
 def _check_vectors(documents: DocumentStore, chunks: ChunkStore, indexer: IndexFollower) -> Iterator[Finding]:
-    """Compare each stored vector with the vector in the index."""
-    identities = sorted(documents.list_chunk_counts())
+    """Compare each stored vector with the vector in the index, except of documents whose vectors are incomplete."""
+    identities = documents.list_finished()
     for first in range(0, len(identities), DOCUMENTS_PER_BATCH):
         wrong = _find_different_vectors(identities[first : first + DOCUMENTS_PER_BATCH], chunks, indexer)
         if wrong:

@@ -86,6 +86,8 @@ class DocumentFilter:
     tag: str | None = None
     doc_type: str | None = None
     source_path: str | None = None
+    finished: bool = False
+    """Whether to leave out documents that are processing."""
     sort: str = "created_at"
     """created_at, updated_at, title, filename or size_bytes."""
     descending: bool = True

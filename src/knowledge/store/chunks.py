@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, delete, exists, func, insert, select, update
+from sqlalchemy import Connection, Select, bindparam, delete, exists, func, insert, select, update
 
-from knowledge.model import Chunk, new_uid
+from knowledge.model import Chunk, DocumentStatus, new_uid
 from knowledge.store import changes, schema
 from knowledge.store.database import Database
 from knowledge.store.prepared_statements import PreparedStatement, upsert
@@ -77,7 +77,10 @@ _SELECT_WITHOUT_VECTOR = (
     .order_by(H.id)
     .limit(bindparam("limit"))
 )
-_COUNT_WITHOUT_VECTOR = select(func.count()).select_from(_SELECT_WITHOUT_VECTOR.limit(None).order_by(None).subquery())
+_SELECT_OF_PROCESSING = _SELECT_WITHOUT_VECTOR.where(D.id == bindparam("document_id"))
+# The job of a processing document embeds it.
+_SELECT_OF_FINISHED = _SELECT_WITHOUT_VECTOR.where(D.status != DocumentStatus.PROCESSING)
+_COUNT_WITHOUT_VECTOR = select(func.count()).select_from(_SELECT_OF_FINISHED.limit(None).order_by(None).subquery())
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +91,15 @@ class StagedChunk:
     digest: bytes
     """Hash of the embedded text; chunks with equal digests share a vector."""
     vector: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddedChunk:
+    """The vector of a stored chunk, and the digest of the text that was embedded."""
+
+    chunk_id: int
+    digest: bytes
+    vector: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,8 +201,18 @@ class ChunkStore:
             yield from map(_make_indexable, rows)
 
     def list_without_vector(self, model_id: int, after: int, limit: int) -> list[UnembeddedChunk]:
+        """Return chunks without a vector, except those of processing documents."""
+        return self._list_unembedded(_SELECT_OF_FINISHED, model_id=model_id, after=after, limit=limit)
+
+    def list_unembedded_of(self, document_id: int, model_id: int, after: int, limit: int) -> list[UnembeddedChunk]:
+        """Return chunks of one document without a vector, after a chunk id."""
+        return self._list_unembedded(
+            _SELECT_OF_PROCESSING, document_id=document_id, model_id=model_id, after=after, limit=limit
+        )
+
+    def _list_unembedded(self, statement: Select[Any], **values: int) -> list[UnembeddedChunk]:
         with self._database.read() as connection:
-            rows = connection.execute(_SELECT_WITHOUT_VECTOR, {"model_id": model_id, "after": after, "limit": limit})
+            rows = connection.execute(statement, values)
             return [
                 UnembeddedChunk(row.id, row.document_id, row.title, row.language, tuple(row.section), row.text)
                 for row in rows
@@ -244,6 +266,19 @@ def stage_chunks(
         if chunk.vector is not None:
             vectors.append({"chunk_id": identity, "model_id": model_id, "data": chunk.vector})
     _INSERT_VECTORS.run_many(connection, vectors)
+
+
+def store_vectors(connection: Connection, model_id: int, embedded: Sequence[EmbeddedChunk]) -> None:
+    """Store vectors of existing chunks with their digests, which differ after the document was renamed."""
+    by_id = {chunk.chunk_id: chunk for chunk in embedded}
+    stored = select(H.id, H.digest).where(H.id.in_(by_id))
+    digests = {row.id: row.digest for row in connection.execute(stored)}  # chunks may have been deleted meanwhile
+    rows = [{"chunk_id": chunk_id, "model_id": model_id, "data": by_id[chunk_id].vector} for chunk_id in digests]
+    if rows:
+        connection.execute(upsert(schema.vectors, connection.dialect.name), rows)
+    for chunk_id, digest in digests.items():
+        if digest != by_id[chunk_id].digest:
+            connection.execute(update(schema.chunks).where(H.id == chunk_id).values(digest=by_id[chunk_id].digest))
 
 
 def publish_content(connection: Connection, content_id: int, document_id: int) -> None:

@@ -17,6 +17,7 @@ from knowledge.model import (
     CollectionEdit,
     CollectionRef,
     Curation,
+    DocumentStatus,
     NewCollection,
     ResultPage,
     Scope,
@@ -35,6 +36,7 @@ _COUNTS = (
         func.count().label("documents"),
         func.sum(D.chunk_count).label("chunks"),
     )
+    .where(D.status != DocumentStatus.PROCESSING)
     .group_by(D.collection_id)
     .subquery()
 )

@@ -17,6 +17,9 @@ from knowledge.model import (
     Document,
     DocumentEdit,
     DocumentFilter,
+    DocumentStatus,
+    JobKind,
+    JobStatus,
     Ref,
     RemovalResult,
     ResultPage,
@@ -42,6 +45,11 @@ A, D, H, K, J, C, G = (
     schema.document_tags.c,
 )
 
+IS_FINISHED = D.status != DocumentStatus.PROCESSING
+"""Counts and duplicates leave out documents whose vectors are not complete."""
+IS_ADDING = (J.kind == JobKind.ADD) & J.status.in_((JobStatus.QUEUED, JobStatus.PROCESSING)) & J.change_seq.is_(None)
+"""Jobs that have not added their document yet; one with a `document_id` has published it by words."""
+
 DOCUMENT_COLUMNS = (schema.documents, C.name.label("collection_name"), A.username.label("added_by_name"))
 _SELECT_DOCUMENTS = (
     select(*DOCUMENT_COLUMNS)
@@ -63,6 +71,9 @@ _FILE_IS_REFERENCED = PreparedStatement(
             exists().where(J.sha256 == bindparam("sha256")),
         )
     )
+)
+FIND_AT_PATH = PreparedStatement(
+    select(D.id).where(D.collection_id == bindparam("collection_id"), D.source_path == bindparam("source_path"))
 )
 _DELETE_TAGS = PreparedStatement(delete(schema.document_tags).where(G.document_id == bindparam("document_id")))
 _INSERT_TAGS = PreparedStatement(insert(schema.document_tags))
@@ -125,8 +136,8 @@ class DocumentStore:
         return {row.chunk_id: (make_chunk(row, row.id), found[row.id]) for row in rows}
 
     def count(self, scope: Scope) -> tuple[int, int]:
-        """Return the number of documents and chunks in a scope."""
-        counts = select(func.count(), func.coalesce(func.sum(D.chunk_count), 0)).where(visible_to(scope))
+        """Return the number of documents and chunks in a scope, without those that are processing."""
+        counts = select(func.count(), func.coalesce(func.sum(D.chunk_count), 0)).where(visible_to(scope), IS_FINISHED)
         with self._database.read() as connection:
             documents, chunks = connection.execute(counts).one()
         return int(documents), int(chunks)
@@ -135,6 +146,19 @@ class DocumentStore:
         """Return the chunk count recorded in each document."""
         with self._database.read() as connection:
             return {row.id: row.chunk_count for row in connection.execute(select(D.id, D.chunk_count))}
+
+    def list_finished(self) -> list[int]:
+        """Return the ids of the documents that are not processing."""
+        with self._database.read() as connection:
+            return list(connection.execute(select(D.id).where(IS_FINISHED).order_by(D.id)).scalars())
+
+    def has_path(self, collection_id: int, source_path: str | None) -> bool:
+        """Return whether a collection has a document with this source path."""
+        if source_path is None:
+            return False
+        values = {"collection_id": collection_id, "source_path": source_path}
+        with self._database.read() as connection:
+            return FIND_AT_PATH.fetch_scalar(connection, values) is not None
 
     def list_originals(self) -> dict[str, int]:
         """Return the SHA-256 and size of every original."""
@@ -147,8 +171,8 @@ class DocumentStore:
             return _list_documents(connection, D.sha256 == sha256)
 
     def sum_file_bytes(self, owner: int | None = None) -> int:
-        """Return the size of all originals or of one owner's, counting equal files once."""
-        sizes = select(func.max(D.size_bytes).label("size")).group_by(D.sha256)
+        """Return the size of the originals of all finished documents or of one owner's, counting equal files once."""
+        sizes = select(func.max(D.size_bytes).label("size")).where(IS_FINISHED).group_by(D.sha256)
         each = (sizes if owner is None else sizes.where(D.owner_id == owner)).subquery()
         with self._database.read() as connection:
             return int(connection.execute(select(func.coalesce(func.sum(each.c.size), 0))).scalar_one())
@@ -172,6 +196,9 @@ class DocumentStore:
             if values.get("owner_id", before.owner) != before.owner:
                 quotas.check_quota(connection, quota, values["collection_id"], before.size_bytes)
             connection.execute(update(schema.documents).where(D.id == before.id).values(**values))
+            if values.get("collection_id", before.collection_id) != before.collection_id:
+                adding = update(schema.jobs).where(J.document_id == before.id, IS_ADDING)
+                connection.execute(adding.values(collection_id=values["collection_id"]))
             write_tags(connection, before.id, _edited_tags(before, edit))
             changes.record_change(connection, before.id)
             return require_document(connection, before.id, scope)
@@ -260,6 +287,8 @@ def _filter_conditions(connection: Connection, wanted: DocumentFilter, scope: Sc
         conditions.append(D.doc_type == wanted.doc_type)
     if wanted.source_path is not None:
         conditions.append(D.source_path == wanted.source_path)
+    if wanted.finished:
+        conditions.append(IS_FINISHED)
     if wanted.tag is not None:
         conditions.append(exists().where(G.document_id == D.id, G.tag == wanted.tag))
     return conditions
@@ -305,7 +334,20 @@ def _remove_documents(connection: Connection, gone: Sequence[Document]) -> tuple
     return removed, sorted({document.sha256 for document in gone})
 
 
+def drop_processing(connection: Connection, identity: int) -> None:
+    """Delete a document whose job failed or was cancelled while it was processing."""
+    if connection.execute(select(D.status).where(D.id == identity)).scalar() == DocumentStatus.PROCESSING:
+        _delete_rows(connection, [identity])
+
+
 def _remove_batch(connection: Connection, identities: Sequence[int]) -> None:
+    _delete_rows(connection, identities)
+    cancelled = {"status": JobStatus.CANCELLED, "step": "Cancelled", "token": None, "sha256": None}
+    adding = update(schema.jobs).where(J.document_id.in_(identities), IS_ADDING)
+    connection.execute(adding.values(**cancelled, completed_at=make_timestamp()))
+
+
+def _delete_rows(connection: Connection, identities: Sequence[int]) -> None:
     contents = list(connection.execute(select(K.id).where(K.document_id.in_(identities))).scalars())
     connection.execute(delete(schema.document_tags).where(G.document_id.in_(identities)))
     connection.execute(delete(schema.documents).where(D.id.in_(identities)))

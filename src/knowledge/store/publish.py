@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any
 from uuid import UUID
 
@@ -13,7 +14,15 @@ from knowledge.model import Description, Document, DocumentKind, DocumentStatus,
 from knowledge.model.documents import DESCRIPTION_FIELDS
 from knowledge.store import changes, documents, erasure, schema
 from knowledge.store.accounts.scopes import find_owner_for_writer
-from knowledge.store.chunks import StagedChunk, insert_content, publish_content, retire_content, stage_chunks
+from knowledge.store.chunks import (
+    EmbeddedChunk,
+    StagedChunk,
+    insert_content,
+    publish_content,
+    retire_content,
+    stage_chunks,
+    store_vectors,
+)
 from knowledge.store.database import Database
 from knowledge.store.jobs import jobs
 from knowledge.store.jobs.rows import JobClaim
@@ -22,8 +31,9 @@ from knowledge.store.row_mapping import make_timestamp
 
 D = schema.documents.c
 _IN_COLLECTION = D.collection_id == bindparam("collection_id")
-_FIND_AT_PATH = PreparedStatement(select(D.id).where(_IN_COLLECTION, D.source_path == bindparam("source_path")))
-_FIND_SAME_BYTES = PreparedStatement(select(D.id).where(_IN_COLLECTION, D.sha256 == bindparam("sha256")))
+_FIND_SAME_BYTES = PreparedStatement(
+    select(D.id).where(_IN_COLLECTION, D.sha256 == bindparam("sha256"), documents.IS_FINISHED)
+)
 _INSERT_DOCUMENT = PreparedStatement(insert(schema.documents))
 
 
@@ -82,6 +92,67 @@ class Publisher:
 
         return self._database.write(work)
 
+    def add_by_words(
+        self, claim: JobClaim, publication: Publication, *, priority: int, keep_claim: bool
+    ) -> PublishResult | None:
+        """Publish a new document without vectors, with status processing; None if its source path has a document."""
+        by_words = replace(publication, status=DocumentStatus.PROCESSING)
+
+        def work(connection: Connection) -> PublishResult | None:
+            jobs.require_claim(connection, claim)
+            assert claim.collection_id is not None
+            owner = find_owner_for_writer(connection, claim.collection_id, claim.owner)
+            if find_at_path(connection, claim.collection_id, publication.source_path) is not None:
+                return None
+            reject_duplicate(connection, claim.collection_id, publication.sha256, None)
+            published = _insert_rows(connection, claim, owner, by_words)
+            changes.record_change(connection, published.document_id)
+            jobs.mark_published_by_words(
+                connection,
+                claim,
+                priority=priority,
+                keep_claim=keep_claim,
+                document_id=published.document_id,
+                document_uid=published.document_uid,
+                chunk_count=publication.chunk_count,
+                warnings=list(publication.warnings),
+            )
+            return published
+
+        return self._database.write(work)
+
+    def add_vectors(
+        self, claim: JobClaim, model_id: int, embedded: Sequence[EmbeddedChunk], *, keep_claim: bool
+    ) -> None:
+        """Store vectors of a processing document if its job is still claimed."""
+
+        def work(connection: Connection) -> None:
+            jobs.require_claim(connection, claim)
+            store_vectors(connection, model_id, embedded)
+            if not keep_claim:
+                jobs.release_claim(connection, claim)
+
+        self._database.write(work)
+
+    def complete(
+        self, claim: JobClaim, document_id: int, model_id: int | None, embedded: Sequence[EmbeddedChunk]
+    ) -> PublishResult:
+        """Store the last vectors of a processing document and end its processing."""
+
+        def work(connection: Connection) -> PublishResult:
+            jobs.require_claim(connection, claim)
+            document = documents.get_document(connection, document_id)
+            reject_duplicate(connection, document.collection_id, document.sha256, None)
+            if model_id is not None:
+                store_vectors(connection, model_id, embedded)
+            status = DocumentStatus.PARTIAL if document.warnings else DocumentStatus.COMPLETED
+            connection.execute(update(schema.documents).where(D.id == document_id).values(status=status))
+            published = PublishResult(document.id, document.uid, None)
+            _log_change_and_job(connection, claim, replace(document, status=status), published)
+            return published
+
+        return self._database.write(work)
+
     def replace(self, claim: JobClaim, document_id: int, publication: Publication) -> PublishResult:
         """Replace the content of a document; its id, collection and tags stay unchanged."""
 
@@ -98,12 +169,14 @@ def find_at_path(connection: Connection, collection_id: int, source_path: str | 
     """Return the document with a source path, or None without a path."""
     if source_path is None:
         return None
-    identity = _FIND_AT_PATH.fetch_scalar(connection, {"collection_id": collection_id, "source_path": source_path})
+    identity = documents.FIND_AT_PATH.fetch_scalar(
+        connection, {"collection_id": collection_id, "source_path": source_path}
+    )
     return None if identity is None else documents.get_document(connection, identity)
 
 
 def reject_duplicate(connection: Connection, collection_id: int, sha256: str, old: Document | None) -> None:
-    """Raise Duplicate if the collection has the same content, unless this is a new version of `old`."""
+    """Raise Duplicate if a finished document has the same content, unless this is a new version of `old`."""
     if old is not None and old.sha256 != sha256:
         return
     identity = _FIND_SAME_BYTES.fetch_scalar(connection, {"collection_id": collection_id, "sha256": sha256})
@@ -135,6 +208,12 @@ def _document_values(publication: Publication, content_id: int) -> dict[str, Any
 
 
 def _insert_document(connection: Connection, claim: JobClaim, owner: int, publication: Publication) -> PublishResult:
+    published = _insert_rows(connection, claim, owner, publication)
+    _log_change_and_job(connection, claim, publication, published)
+    return published
+
+
+def _insert_rows(connection: Connection, claim: JobClaim, owner: int, publication: Publication) -> PublishResult:
     values = _document_values(publication, _complete_content(connection, claim, publication))
     uid = new_uid()
     values |= {
@@ -147,8 +226,7 @@ def _insert_document(connection: Connection, claim: JobClaim, owner: int, public
     identity = _INSERT_DOCUMENT.insert(connection, values)
     publish_content(connection, values["content_id"], identity)
     documents.write_tags(connection, identity, publication.tags)
-    _log_change_and_job(connection, claim, publication, published := PublishResult(identity, uid, None))
-    return published
+    return PublishResult(identity, uid, None)
 
 
 def _replace_document(
@@ -166,12 +244,13 @@ def _replace_document(
     replaced = old.sha256 if old.sha256 != publication.sha256 else None
     seq = _log_change_and_job(connection, claim, publication, published := PublishResult(old.id, old.uid, replaced))
     retire_content(connection, old_content, seq)
+    jobs.end_superseded(connection, old.id, claim, seq)
     erasure.clear_replaced(connection, old.id, claim)
     return published
 
 
 def _log_change_and_job(
-    connection: Connection, claim: JobClaim, publication: Publication, result: PublishResult
+    connection: Connection, claim: JobClaim, publication: Publication | Document, result: PublishResult
 ) -> int:
     """Record the change, mark the job as published, and return the sequence number."""
     seq = changes.record_change(connection, result.document_id)

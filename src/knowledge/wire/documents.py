@@ -328,6 +328,7 @@ class DocumentListing(Listing):
     tag: str | None = Field(None, description="A tag; `collection:NAME` selects a collection.")
     collection: str | None = Field(None, description="Collection by name, number or UUID.")
     source_path: str | None = None
+    finished: bool = Field(False, description="Leave out documents with status processing.")
     sort: Literal["created_at", "updated_at", "title", "filename", "size_bytes"] = "created_at"
     order: Literal["asc", "desc"] = "desc"
     offset: int | None = Field(None, ge=0, le=MAX_OFFSET, description="Number of documents to skip; replaces page.")
@@ -340,6 +341,7 @@ class DocumentListing(Listing):
             tag=free[0] if free else None,
             doc_type=self.type,
             source_path=self.source_path,
+            finished=self.finished,
             sort=self.sort,
             descending=self.order == "desc",
             page=self.page,
@@ -362,6 +364,7 @@ def dump_document_filter(wanted: DocumentFilter) -> dict[str, str]:
         "tag": wanted.tag,
         "collection": collection,
         "source_path": wanted.source_path,
+        "finished": "true" if wanted.finished else None,
         "sort": wanted.sort,
         "order": "desc" if wanted.descending else "asc",
         "page": str(wanted.page),

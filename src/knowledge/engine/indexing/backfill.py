@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 
 from knowledge import failpoints
-from knowledge.embed.embedder import Embedder
+from knowledge.embed.embedder import Embedder, reads_language
 from knowledge.embed.loading import ModelLoader
 from knowledge.engine.indexing.follower import IndexFollower
 from knowledge.engine.indexing.models import EmbeddingModels
@@ -90,7 +90,7 @@ class VectorBackfill:
             if self._stopping.is_set() or superseded():
                 return False
             after = batch[-1].chunk_id
-            self._embed_batch(embedder, stored, [chunk for chunk in batch if reads_language(embedder, chunk)])
+            self._embed_batch(embedder, stored, [chunk for chunk in batch if reads_language(embedder, chunk.language)])
             failpoints.trigger("vectors.made")
             self._models.chunks_left = (
                 max(0, self._models.chunks_left - len(batch)) if self._models.chunks_left else None
@@ -107,7 +107,3 @@ class VectorBackfill:
         self._chunks.add_vectors(stored.id, pairs, {chunk.document_id for chunk in wanted} if searched else ())
         if searched:
             self._indexer.wake()
-
-
-def reads_language(embedder: Embedder, chunk: UnembeddedChunk) -> bool:
-    return chunk.language is None or embedder.languages is None or chunk.language in embedder.languages

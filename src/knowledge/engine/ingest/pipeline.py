@@ -1,13 +1,19 @@
-"""The ingest pipeline of one job: read, split, embed, publish."""
+"""The ingest pipeline of one job: read, split, publish by words, embed, complete.
+
+A new document is published twice: without vectors when it is split, and with them when it is embedded, possibly by
+another worker. A new version of a document is published once, when it is embedded: docs/decisions/0023-words-first.md.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
+from knowledge import failpoints
+from knowledge.embed.embedder import reads_language
 from knowledge.embed.loading import find_tokenizer_spec
-from knowledge.engine.indexing.models import EmbeddingModels
+from knowledge.engine.indexing.models import NO_MODEL, EmbeddingModels
 from knowledge.engine.ingest.document_reader import (
     WARM_UP_TEXT,
     DocumentReading,
@@ -17,8 +23,8 @@ from knowledge.engine.ingest.document_reader import (
     read_document,
 )
 from knowledge.engine.ingest.embedding_child import EmbeddingIsolation
-from knowledge.engine.ingest.staging import StagedDocument, VectorModel
-from knowledge.errors import Cancelled, Internal, ModelUnavailable, NoText
+from knowledge.engine.ingest.staging import CHUNKS_PER_BATCH, StagedDocument, VectorModel, embed_stored
+from knowledge.errors import Cancelled, DocumentNotFound, Internal, ModelUnavailable, NoText
 from knowledge.extract.base import Facts, Source
 from knowledge.extract.process.parsers import Parsers
 from knowledge.model import (
@@ -32,17 +38,32 @@ from knowledge.model import (
     ReportProgress,
 )
 from knowledge.split import SplitPassage
-from knowledge.store.chunks import ChunkStore
+from knowledge.store.chunks import ChunkStore, EmbeddedChunk
 from knowledge.store.documents import DocumentStore
 from knowledge.store.files import FileStore
+from knowledge.store.jobs.jobs import find_vector_priority
 from knowledge.store.jobs.rows import JobClaim
 from knowledge.store.models import ModelStore
 from knowledge.store.publish import DOCUMENT_FIELDS, Publication, Publisher, PublishResult
+
+T = TypeVar("T")
 
 MAX_PAGE_WARNINGS = 1000
 """Warnings kept per document; further failures are only counted."""
 
 ShouldStop = Callable[[], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Handover:
+    """The calls with which a worker leaves the embedding of a document to the next free worker."""
+
+    release: Callable[[int, bool], bool] = lambda *_: False
+    """Return whether to leave an embedding of this priority, which may be running, to another worker."""
+    resume: Callable[[], None] = lambda: None
+    """Continue after all, because the document was not published by words."""
+    on_words: Callable[[], None] = lambda: None
+    """Called when a document is published by words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,12 +135,20 @@ class IngestPipeline:
     isolation: EmbeddingIsolation | None = None
     """Child process that embeds while the job is quarantined."""
 
-    def run(self, claim: JobClaim, report: ReportProgress, stop: ShouldStop) -> PublishResult:
+    def run(
+        self,
+        claim: JobClaim,
+        report: ReportProgress,
+        stop: ShouldStop,
+        handover: Handover = Handover(),
+    ) -> PublishResult | None:
+        """Run a job; return None if its document is published by words and left to the next free worker."""
         with self.models.track_job():
             if not claim.runs_alone:
-                return self._run_kind(claim, report, stop)
+                return self._run_kind(claim, report, stop, handover)
             with EmbeddingIsolation(self.parsers.limits.seconds, stop) as isolation:
-                return replace(self, isolation=isolation)._run_kind(claim, report, stop)
+                keep_claim = Handover(on_words=handover.on_words)
+                return replace(self, isolation=isolation)._run_kind(claim, report, stop, keep_claim)
 
     def warm_up(self) -> None:
         """Make the fork server load the tokenizer and the language detector before the first document arrives."""
@@ -133,10 +162,14 @@ class IngestPipeline:
         finally:
             file.discard()
 
-    def _run_kind(self, claim: JobClaim, report: ReportProgress, stop: ShouldStop) -> PublishResult:
+    def _run_kind(
+        self, claim: JobClaim, report: ReportProgress, stop: ShouldStop, handover: Handover
+    ) -> PublishResult | None:
         match claim.kind:
+            case JobKind.ADD if claim.document_id is not None:
+                return self._complete_document(claim, claim.document_id, claim.priority, report, stop, handover)
             case JobKind.ADD:
-                return self._run_add(claim, report, stop)
+                return self._run_add(claim, report, stop, handover)
             case JobKind.UPDATE:
                 return self._run_update(claim, report, stop)
             case JobKind.EMBED:
@@ -145,10 +178,75 @@ class IngestPipeline:
 
     # -- kinds of jobs --------------------------------------------------------------------------
 
-    def _run_add(self, claim: JobClaim, report: ReportProgress, stop: ShouldStop) -> PublishResult:
+    def _run_add(
+        self, claim: JobClaim, report: ReportProgress, stop: ShouldStop, handover: Handover
+    ) -> PublishResult | None:
         origin = DocumentOrigin.load(claim.payload)
-        publication = self._prepare_publication(claim, origin, report, stop)
-        return self._publish_or_drop(publication, lambda: self.publisher.add(claim, publication))
+        assert claim.collection_id is not None
+        is_new = not self.documents.has_path(claim.collection_id, origin.source_path)
+        publication = self._prepare_publication(claim, origin, report, stop, embed=not is_new)
+        if not (is_new and self._has_vectors_to_come(publication.language)):
+            return self._publish_or_drop(publication, lambda: self.publisher.add(claim, publication))
+        priority = find_vector_priority(claim.priority, publication.chunk_count)
+        released = self._publish_or_drop(publication, lambda: handover.release(priority, False))
+        published = self._publish_or_drop(
+            publication,
+            lambda: self.publisher.add_by_words(claim, publication, priority=priority, keep_claim=not released),
+        )
+        if published is None:  # another job has added a document with this path meanwhile: this is a new version of it
+            self._drop_content(publication)
+            handover.resume()
+            return self._run_add(claim, report, stop, handover)
+        failpoints.trigger("words.published")
+        handover.on_words()
+        if released:
+            return None
+        return self._complete_document(claim, published.document_id, priority, report, stop, handover)
+
+    def _has_vectors_to_come(self, language: str | None) -> bool:
+        model = self.models.serving
+        if model.choice.kind == NO_MODEL:
+            return False
+        return model.embedder is None or reads_language(model.embedder, language)
+
+    def _complete_document(
+        self,
+        claim: JobClaim,
+        document_id: int,
+        priority: int,
+        report: ReportProgress,
+        stop: ShouldStop,
+        handover: Handover,
+    ) -> PublishResult | None:
+        """Embed the chunks of a document that is published by words, and end its processing.
+
+        Between two batches a more urgent job goes first; None is returned then.
+        """
+        try:
+            document = self.documents.get(document_id)
+        except DocumentNotFound as error:
+            raise Cancelled("The document was removed", job_id=str(claim.uid)) from error
+        model = self._choose_vector_model(document.language)
+        last: list[EmbeddedChunk] = []
+        done = after = 0
+        while model is not None:
+            report("Generating embeddings", done, document.chunk_count)
+            batch = self.chunks.list_unembedded_of(document_id, model.model_id, after, CHUNKS_PER_BATCH)
+            if stop():
+                raise Cancelled("The job was cancelled", job_id=str(claim.uid))
+            if not batch:
+                break
+            if last:  # the last batch is stored by the transaction that completes the document
+                released = handover.release(priority, True)
+                self.publisher.add_vectors(claim, model.model_id, last, keep_claim=not released)
+                failpoints.trigger("words.embedded")
+                if released:
+                    return None
+            last = embed_stored(batch, document.title, model, self.chunks)
+            done, after = done + len(batch), batch[-1].chunk_id
+        completed = self.publisher.complete(claim, document_id, model.model_id if model else None, last)
+        failpoints.trigger("words.completed")
+        return completed
 
     def _run_update(self, claim: JobClaim, report: ReportProgress, stop: ShouldStop) -> PublishResult:
         document = self.documents.get(cast(int, claim.payload["document_id"]))
@@ -159,7 +257,7 @@ class IngestPipeline:
     def _run_embed(self, claim: JobClaim, report: ReportProgress, stop: ShouldStop) -> PublishResult:
         """Embed the chunks of a document again, under its new title."""
         document = self.documents.get(cast(int, claim.payload["document_id"]))
-        staged = self._begin_staging(claim, document.title, document.language, stop)
+        staged = self._begin_staging(claim, document.title, self._choose_vector_model(document.language), stop)
         report("Generating embeddings", 0, document.chunk_count)
         for chunk in self.chunks.list_of_document(document.id):
             staged.add_pieces([SplitPassage(chunk.text, chunk.page, chunk.section)])
@@ -167,19 +265,23 @@ class IngestPipeline:
         publication = _make_republication(document, staged)
         return self._publish_or_drop(publication, lambda: self.publisher.replace(claim, document.id, publication))
 
-    def _publish_or_drop(self, publication: Publication, publish: Callable[[], PublishResult]) -> PublishResult:
+    def _publish_or_drop(self, publication: Publication, publish: Callable[[], T]) -> T:
         try:
             return publish()
         except BaseException:
-            if publication.content_id is not None:
-                self.chunks.drop_content(publication.content_id)
+            self._drop_content(publication)
             raise
+
+    def _drop_content(self, publication: Publication) -> None:
+        if publication.content_id is not None:
+            self.chunks.drop_content(publication.content_id)
 
     # -- reading --------------------------------------------------------------------------------
 
     def _prepare_publication(
-        self, claim: JobClaim, origin: DocumentOrigin, report: ReportProgress, stop: ShouldStop
+        self, claim: JobClaim, origin: DocumentOrigin, report: ReportProgress, stop: ShouldStop, *, embed: bool = True
     ) -> Publication:
+        """Read and split a document, and stage its chunks, with their vectors if `embed` is set."""
         assert claim.sha256 is not None
         path = self.files.get_path(claim.sha256)
         report("Reading", 0, 0)
@@ -187,7 +289,7 @@ class IngestPipeline:
         given = origin.title or origin.metadata.get("title")
         title = str(given) if given else None
         with self._read_document(source, title, origin.kind is DocumentKind.NOTE, stop) as reading:
-            return self._stage_reading(claim, origin, title, reading, report, stop)
+            return self._stage_reading(claim, origin, title, reading, report, stop, embed=embed)
 
     def _read_document(self, source: Source, title: str | None, note: bool, stop: ShouldStop) -> DocumentReading:
         options = ReadOptions(title, note, find_tokenizer_spec(self.models.serving.choice))
@@ -201,10 +303,13 @@ class IngestPipeline:
         reading: DocumentReading,
         report: ReportProgress,
         stop: ShouldStop,
+        *,
+        embed: bool,
     ) -> Publication:
         facts, language = reading.facts, reading.language
         title = choose_title(given, facts, claim.filename)
-        staged, summary = self._begin_staging(claim, title, language, stop), ReadingSummary()
+        model = self._choose_vector_model(language) if embed else None
+        staged, summary = self._begin_staging(claim, title, model, stop), ReadingSummary()
         try:
             for part in reading:
                 if isinstance(part, SplitPassage):
@@ -220,16 +325,19 @@ class IngestPipeline:
             raise
         return _make_publication(claim, origin, facts, title, language, summary, staged)
 
-    def _begin_staging(self, claim: JobClaim, title: str, language: str | None, stop: ShouldStop) -> StagedDocument:
-        model = self.load_vector_model()
-        if model is not None and not model.reads_language(language):
-            model = None
-
+    def _begin_staging(
+        self, claim: JobClaim, title: str, model: VectorModel | None, stop: ShouldStop
+    ) -> StagedDocument:
         def check_cancelled() -> None:
             if stop():
                 raise Cancelled("The job was cancelled", job_id=str(claim.uid))
 
         return StagedDocument(claim.id, title, self.chunks, model, check_cancelled)
+
+    def _choose_vector_model(self, language: str | None) -> VectorModel | None:
+        """Return the serving model if it is available and reads this language."""
+        model = self.load_vector_model()
+        return model if model is not None and reads_language(model.embedder, language) else None
 
     def load_vector_model(self) -> VectorModel | None:
         """Return the serving model, waiting until it is loaded; None if it is unavailable, for search by words only."""

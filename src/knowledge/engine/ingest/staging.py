@@ -11,7 +11,7 @@ import numpy as np
 from knowledge import failpoints
 from knowledge.embed.embedder import PassageEmbedder
 from knowledge.split import SplitPassage, build_embedding_text
-from knowledge.store.chunks import ChunkStore, StagedChunk
+from knowledge.store.chunks import ChunkStore, EmbeddedChunk, StagedChunk, UnembeddedChunk
 
 CHUNKS_PER_BATCH = 64
 
@@ -25,10 +25,6 @@ class VectorModel:
 
     embedder: PassageEmbedder
     model_id: int
-
-    def reads_language(self, language: str | None) -> bool:
-        languages = self.embedder.languages
-        return language is None or languages is None or language in languages
 
 
 @dataclass(slots=True)
@@ -93,6 +89,15 @@ def embed_pieces(
         StagedChunk(piece.text, piece.page, piece.section, key, vectors.get(key))
         for piece, key in zip(pieces, digests, strict=True)
     ]
+
+
+def embed_stored(
+    stored: Sequence[UnembeddedChunk], title: str, vector_model: VectorModel, chunks: ChunkStore
+) -> list[EmbeddedChunk]:
+    texts = [build_embedding_text(title, chunk.section, chunk.text) for chunk in stored]
+    digests = [digest_text(text) for text in texts]
+    vectors = get_vectors(texts, digests, vector_model, chunks)
+    return [EmbeddedChunk(chunk.chunk_id, key, vectors[key]) for chunk, key in zip(stored, digests, strict=True)]
 
 
 def digest_text(text: str) -> bytes:

@@ -40,6 +40,14 @@ class ProgressTracker:
             self._cancelled.discard(job_id)
         self.notify_watchers(job_id)
 
+    def suspend(self, job_id: int) -> bool:
+        """Stop tracking a job that another worker continues; return False if it was cancelled."""
+        with self._lock:
+            if job_id in self._cancelled:
+                return False
+            self._progress.pop(job_id, None)
+            return True
+
     def cancel(self, job_id: int) -> bool:
         """Request cancellation of a running job; return False if it does not run in this process."""
         with self._lock:
@@ -64,6 +72,12 @@ class ProgressTracker:
     def notify_watchers(self, job_id: int) -> None:
         with self._lock:
             watchers = list(self._wakers.get(job_id, ()))
+        for wake in watchers:
+            wake()
+
+    def notify_all_watchers(self) -> None:
+        with self._lock:
+            watchers = [wake for wakers in self._wakers.values() for wake in wakers]
         for wake in watchers:
             wake()
 

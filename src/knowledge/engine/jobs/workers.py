@@ -8,10 +8,11 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
+from knowledge import failpoints
 from knowledge.engine.indexing.follower import IndexFollower
 from knowledge.engine.indexing.models import NO_MODEL
 from knowledge.engine.ingest import unpack
-from knowledge.engine.ingest.pipeline import IngestPipeline
+from knowledge.engine.ingest.pipeline import Handover, IngestPipeline
 from knowledge.engine.jobs.backpressure import Backpressure
 from knowledge.engine.jobs.progress import ProgressTracker
 from knowledge.errors import (
@@ -35,7 +36,7 @@ from knowledge.store.jobs.rows import MAX_DEATHS, JobClaim
 log = logging.getLogger(__name__)
 
 MODEL_POLL_SECONDS = 0.05
-PUBLISHED = "published"
+PUBLISHED, PUBLISHED_BY_WORDS = "published", "published by words"
 # Wait before a quarantined job is failed for the death of its child: if an operator or the system kills all processes
 # at once, the server is gone by then and the job is not blamed. See docs/decisions/0011-jobs-that-end-the-server.md.
 OUTSIDE_KILL_SECONDS = 0.5
@@ -44,6 +45,8 @@ RETRY_HINT = "The original is kept for a day: retry the job with 'knowledge jobs
 MAX_WAIT_SECONDS = 60.0
 """Longest time for which other jobs go before a quarantined job."""
 POLL_SECONDS = 0.05
+MAX_READING_SECONDS = 60.0
+"""Longest time for which documents to be read go before documents to be embedded."""
 
 
 class WorkerPool:
@@ -141,7 +144,8 @@ class WorkerPool:
         try:
             with self._indexer.expect_change():
                 outcome = self._execute_claim(claim)
-            if outcome != PUBLISHED and claim.sha256 is not None:  # a published document owns its original
+            published = outcome in (PUBLISHED, PUBLISHED_BY_WORDS)  # a published document owns its original
+            if not published and claim.sha256 is not None:
                 self._files.discard(claim.sha256, self._documents.is_file_referenced)
         except Exception:  # the store failed: the job stays claimed and is queued again at the next start
             log.exception("storing the outcome of job %s failed", claim.uid)
@@ -156,7 +160,9 @@ class WorkerPool:
         try:
             if claim.kind is JobKind.UNPACK:
                 return self._unpack_archive(claim)
-            published = self._ingest.run(claim, self._make_reporter(claim), lambda: self._must_stop(claim))
+            published = self._ingest.run(
+                claim, self._make_reporter(claim), lambda: self._must_stop(claim), self._make_handover(claim)
+            )
         except Cancelled:
             return self._end_stopped(claim)
         except Duplicate as error:
@@ -168,6 +174,9 @@ class WorkerPool:
         except Exception:
             log.exception("job %s failed with an internal error", claim.uid)
             return self._end_failed(claim, Internal("The job failed with an internal error"))
+        if published is None:
+            self.wake()
+            return PUBLISHED_BY_WORDS
         if published.replaced_sha256 is not None:
             self._files.discard(published.replaced_sha256, self._documents.is_file_referenced)
         self._indexer.wake()
@@ -191,6 +200,17 @@ class WorkerPool:
     def _must_stop(self, claim: JobClaim) -> bool:
         return self._stopping.is_set() or self._progress.is_cancelled(claim.id)
 
+    def _make_handover(self, claim: JobClaim) -> Handover:
+        def release(priority: int, is_running: bool) -> bool:
+            if self._jobs.is_next(priority, is_running=is_running):
+                return False
+            # Before the claim is released: from then on another worker tracks the job.
+            if not self._progress.suspend(claim.id):
+                raise Cancelled("The job was cancelled", job_id=str(claim.uid))
+            return True
+
+        return Handover(release, lambda: self._progress.begin(claim.id), self._indexer.wake)
+
     def _make_reporter(self, claim: JobClaim) -> _JobReporter:
         return _JobReporter(self._progress, claim.id)
 
@@ -208,6 +228,8 @@ class WorkerPool:
 
     def _discard_file_and_end(self, claim: JobClaim) -> None:
         """Delete the original before waiting callers are woken, so that it is gone when they see the job ended."""
+        failpoints.trigger("add.dropped")
+        self._indexer.wake()  # the document may have been published by words
         if claim.sha256 is not None:
             self._files.discard(claim.sha256, self._documents.is_file_referenced)
         self._progress.end(claim.id)
@@ -215,6 +237,7 @@ class WorkerPool:
     def _end_duplicate(self, claim: JobClaim, error: Duplicate) -> str:
         twin = self._documents.get(int(str(error.details["document_id"])))
         self._jobs.mark_duplicate(claim, twin.id, twin.uid, twin.chunk_count)
+        self._indexer.wake()
         self._progress.end(claim.id)
         return "duplicate"
 
@@ -260,6 +283,8 @@ class JobQueue(Protocol):
 
     def claim(self, most_urgent_only: bool) -> JobClaim | None: ...
 
+    def claim_without_vectors(self) -> JobClaim | None: ...
+
     def claim_alone(self) -> JobClaim | None: ...
 
 
@@ -277,6 +302,8 @@ class ClaimScheduler:
         self._waiting_since: float | None = None
         """Time since which a quarantined job may be queued."""
         self._not_before = 0.0
+        self._reading_since: float | None = None
+        self._embed_next = True
 
     def expect_alone_job(self, delay_seconds: float = 0.0) -> None:
         """Note that a quarantined job is queued; it does not start before the delay is over."""
@@ -290,13 +317,36 @@ class ClaimScheduler:
         with self._lock:
             if self._alone:
                 return None
-            claim = None if self._is_overdue() else self._queue.claim(most_urgent_only)
+            claim = None if self._is_overdue() else self._claim_ordinary(most_urgent_only)
             if claim is None and not most_urgent_only and self._may_run_alone():
                 claim = self._queue.claim_alone()
                 self._alone = claim is not None
                 self._waiting_since = self._clock() if self._alone else None
             self._running += claim is not None
             return claim
+
+    def _claim_ordinary(self, most_urgent_only: bool) -> JobClaim | None:
+        if not most_urgent_only and self._must_embed():
+            self._embed_next = False
+            claim = self._queue.claim_without_vectors()
+            if claim is not None:
+                return claim
+        claim = self._queue.claim(most_urgent_only)
+        if not most_urgent_only:
+            self._note_reading(claim)
+        return claim
+
+    def _must_embed(self) -> bool:
+        """Return whether documents have been read for so long that every second job is one that waits for vectors."""
+        since = self._reading_since
+        return self._embed_next and since is not None and self._clock() >= since + MAX_READING_SECONDS
+
+    def _note_reading(self, claim: JobClaim | None) -> None:
+        self._embed_next = True
+        if claim is None or claim.document_id is not None:
+            self._reading_since = None
+        elif self._reading_since is None:
+            self._reading_since = self._clock()
 
     def end_job(self) -> bool:
         """Note that a claimed job is over; return True if idle workers should try to claim again."""

@@ -39,6 +39,9 @@ def _delete_jobs(connection: Connection, account_id: int) -> set[str]:
     owned = select(C.id).where(C.owner_id == account_id)
     theirs = (J.owner_id == account_id) | J.collection_id.in_(owned)
     held = set(connection.execute(select(J.sha256).where(theirs, J.sha256.is_not(None))).scalars())
+    adding = select(J.document_id).where(theirs, documents.IS_ADDING, J.document_id.is_not(None))
+    for document_id in connection.execute(adding).scalars().all():
+        documents.drop_processing(connection, document_id)
     mine = select(J.id).where(theirs)
     for table in (schema.crawls, schema.crawl_pages):
         connection.execute(delete(table).where(table.c.job_id.in_(mine)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 from dataclasses import asdict
+from operator import itemgetter
 from typing import Any
 from uuid import UUID
 
@@ -12,7 +13,7 @@ from sqlalchemy import Connection, bindparam, func, insert, literal_column, sele
 
 from knowledge.errors import Cancelled, JobNotFound, NotNow
 from knowledge.model import Job, JobError, JobFilter, JobKind, JobStatus, Json, Ref, ResultPage, Scope
-from knowledge.store import erasure, schema
+from knowledge.store import documents, erasure, schema
 from knowledge.store.accounts.accounts import require_owner
 from knowledge.store.database import Database
 from knowledge.store.jobs.rows import (
@@ -36,7 +37,7 @@ _SELECT_BY_UID = PreparedStatement(_SELECT_JOBS.where(J.uid == bindparam("job_ui
 _UPDATE_JOB = update(schema.jobs).where(J.id == bindparam("job_id"))
 _UPDATE_CLAIMED = _UPDATE_JOB.where(J.token == bindparam("mine"))
 _INSERT_JOB = PreparedStatement(insert(schema.jobs))
-_MARK_PUBLISHED = PreparedStatement(_UPDATE_JOB)
+_MARK_PUBLISHED, _MARK_PUBLISHED_BY_WORDS = PreparedStatement(_UPDATE_JOB), PreparedStatement(_UPDATE_JOB)
 _FIND_CLAIMED = PreparedStatement(
     select(J.id).where(J.id == bindparam("job_id"), J.token == bindparam("mine"), J.status == JobStatus.PROCESSING)
 )
@@ -64,21 +65,25 @@ MUST_RUN_ALONE = (J.deaths >= MAX_DEATHS) | (J.unclean_starts >= MAX_UNCLEAN_STA
 class _ClaimQueue:
     """A priority queue over the jobs that match some conditions, first in first out within a priority."""
 
-    def __init__(self, *conditions: Any) -> None:
+    def __init__(self, *conditions: Any, status: JobStatus = JobStatus.QUEUED) -> None:
         first = (
             select(J.id)
-            .where(J.status == JobStatus.QUEUED, *conditions)
+            .where(J.status == status, *conditions)
             .order_by(J.priority, J.id)
             .limit(1)
             .with_for_update(skip_locked=True)
         )
-        self.first = PreparedStatement(first)
+        self.first = PreparedStatement(first.add_columns(J.priority))
         self.claim = PreparedStatement(
             update(schema.jobs).where(J.id == first.scalar_subquery()).returning(schema.jobs)
         )
 
 
 _ORDINARY = _ClaimQueue(J.priority <= bindparam("most"), J.kind != JobKind.CRAWL, ~MUST_RUN_ALONE)
+_WITHOUT_VECTORS = _ClaimQueue(
+    J.priority <= bindparam("most"), J.token.is_(None), J.change_seq.is_(None), status=JobStatus.PROCESSING
+)
+"""Jobs whose document is published by words and that wait for a worker to embed it."""
 _ALONE = _ClaimQueue(J.kind != JobKind.CRAWL, MUST_RUN_ALONE)
 _CRAWLS = _ClaimQueue(J.kind == JobKind.CRAWL, ~MUST_RUN_ALONE)
 _CRAWLS_ALONE = _ClaimQueue(J.kind == JobKind.CRAWL, MUST_RUN_ALONE)
@@ -88,6 +93,19 @@ LEASE_MICROSECONDS = 60_000_000
 
 PRIORITY_INTERACTIVE, PRIORITY_BULK, PRIORITY_BACKGROUND = 0, 10, 20
 """Priorities of notes, of files and crawls, and of background work."""
+PRIORITY_INTERACTIVE_VECTORS = 1
+PRIORITY_BULK_VECTORS, LAST_PRIORITY_BULK_VECTORS = 11, 19
+"""Priorities of embedding, after those of reading: one for notes, and one for each size of other documents."""
+SMALL_DOCUMENT_CHUNKS = 64
+WAITING_STEP = "Waiting for embedding"
+
+
+def find_vector_priority(priority: int, chunk_count: int) -> int:
+    """Return the priority of embedding a document: interactive first, then small ones, in classes that double."""
+    if priority < PRIORITY_BULK:
+        return PRIORITY_INTERACTIVE_VECTORS
+    size_class = (max(chunk_count - 1, 0) // SMALL_DOCUMENT_CHUNKS).bit_length()
+    return min(PRIORITY_BULK_VECTORS + size_class, LAST_PRIORITY_BULK_VECTORS)
 
 
 class JobStore:
@@ -152,7 +170,22 @@ class JobStore:
 
     def claim(self, most_urgent_only: bool) -> JobClaim | None:
         """Claim the next job that is neither a crawl nor quarantined."""
-        return self._claim_from(_ORDINARY, {"most": PRIORITY_INTERACTIVE if most_urgent_only else PRIORITY_BACKGROUND})
+        most = {"most": PRIORITY_INTERACTIVE_VECTORS if most_urgent_only else PRIORITY_BACKGROUND}
+        with self._database.read() as connection:
+            firsts = [(queue.first.fetch_first(connection, most), queue) for queue in (_ORDINARY, _WITHOUT_VECTORS)]
+        waiting = [(row.priority, queue) for row, queue in firsts if row is not None]
+        return self._claim_from(min(waiting, key=itemgetter(0))[1], most) if waiting else None
+
+    def claim_without_vectors(self) -> JobClaim | None:
+        """Claim the next job that waits to be embedded, before all that wait to be read."""
+        return self._claim_from(_WITHOUT_VECTORS, {"most": PRIORITY_BACKGROUND})
+
+    def is_next(self, priority: int, *, is_running: bool) -> bool:
+        """Return whether no waiting job goes before an embedding of this priority; one that runs goes before equals."""
+        return not (
+            self._exists(_ORDINARY.first, {"most": priority - 1})
+            or self._exists(_WITHOUT_VECTORS.first, {"most": priority - 1 if is_running else priority})
+        )
 
     def claim_alone(self) -> JobClaim | None:
         """Claim the next quarantined job."""
@@ -195,11 +228,11 @@ class JobStore:
 
     def mark_failed(self, claim: JobClaim, error: JobError, keep_original: bool) -> None:
         kept = {} if keep_original else _drop_original(claim.kind, claim.filename, claim.payload)
-        self._end_claimed(claim, JobStatus.FAILED, "Failed", error=asdict(error), **kept)
+        self._end_and_drop_document(claim, JobStatus.FAILED, "Failed", error=asdict(error), **kept)
 
     def mark_cancelled(self, claim: JobClaim) -> None:
         kept = _drop_original(claim.kind, claim.filename, claim.payload)
-        self._end_claimed(claim, JobStatus.CANCELLED, "Cancelled", **kept)
+        self._end_and_drop_document(claim, JobStatus.CANCELLED, "Cancelled", **kept)
 
     def mark_ended(self, claim: JobClaim, status: JobStatus, warnings: tuple[str, ...], chunk_count: int) -> None:
         """End a job that published no document itself, such as a crawl."""
@@ -207,7 +240,7 @@ class JobStore:
 
     def mark_duplicate(self, claim: JobClaim, document_id: int, document_uid: UUID, chunk_count: int) -> None:
         """End a job whose bytes another job has published meanwhile, with the same document as result."""
-        self._end_claimed(
+        self._end_and_drop_document(
             claim,
             JobStatus.COMPLETED,
             "Completed",
@@ -241,13 +274,15 @@ class JobStore:
         return self._database.write(work) if self._exists(_FIND_PUBLISHED, {}) else []
 
     def cancel_queued(self, identity: int) -> bool:
-        """Cancel a job that is still queued; return whether it was."""
+        """Cancel a job that is queued or waits to be embedded; return whether it was."""
 
         def work(connection: Connection) -> bool:
             row = connection.execute(_SELECT_BY_ID, {"job_id": identity}).first()
-            if row is None or row.status != JobStatus.QUEUED:
+            if row is None or not _is_waiting(row):
                 return False
-            kept = _drop_original(JobKind(row.kind), row.filename, row.payload)
+            kept = drop_processing_document(connection, row) | _drop_original(
+                JobKind(row.kind), row.filename, row.payload
+            )
             values = _make_end_values(JobStatus.CANCELLED, "Cancelled")
             connection.execute(_UPDATE_JOB, {"job_id": identity, **values, **kept})
             return True
@@ -290,12 +325,38 @@ class JobStore:
 
         return self._database.write(work)
 
+    def _end_and_drop_document(self, claim: JobClaim, status: JobStatus, step: str, **values: Any) -> None:
+        """End a job and delete the document that it has published by words, in one transaction."""
+
+        def work(connection: Connection) -> None:
+            row = connection.execute(_SELECT_BY_ID.where(J.token == claim.token), {"job_id": claim.id}).first()
+            if row is not None:
+                ended = drop_processing_document(connection, row) | _make_end_values(status, step) | values
+                connection.execute(_UPDATE_JOB, {"job_id": claim.id, **ended})
+
+        self._database.write(work)
+
     def _end_claimed(self, claim: JobClaim, status: JobStatus, step: str, **values: Any) -> None:
         self._update_claimed(claim, **_make_end_values(status, step), **values)
 
     def _update_claimed(self, claim: JobClaim, **values: Any) -> None:
         mine = {"job_id": claim.id, "mine": claim.token, **values}
         self._database.write(lambda connection: connection.execute(_UPDATE_CLAIMED, mine))
+
+
+def _is_waiting(row: Any) -> bool:
+    """Return whether no worker runs a job that has not ended: it is queued, or waits to be embedded."""
+    unclaimed = row.status == JobStatus.PROCESSING and row.token is None and row.change_seq is None
+    return row.status == JobStatus.QUEUED or unclaimed
+
+
+def drop_processing_document(connection: Connection, row: Any) -> dict[str, Any]:
+    """Delete the document that an unfinished job has published by words; return the values of the job without it."""
+    if row.kind != JobKind.ADD or row.document_id is None or row.change_seq is not None:
+        return {}
+    documents.drop_processing(connection, row.document_id)
+    priority = PRIORITY_INTERACTIVE if row.priority < PRIORITY_BULK else PRIORITY_BULK
+    return {"document_id": None, "document_uid": None, "chunk_count": 0, "warnings": [], "priority": priority}
 
 
 def _make_end_values(status: JobStatus, step: str) -> dict[str, Any]:
@@ -338,6 +399,30 @@ def require_claim(connection: Connection, claim: JobClaim) -> None:
 
 def mark_published(connection: Connection, claim: JobClaim, **values: Any) -> None:
     _MARK_PUBLISHED.run(connection, {"job_id": claim.id, "step": "Indexing", **values})
+
+
+def mark_published_by_words(
+    connection: Connection, claim: JobClaim, *, priority: int, keep_claim: bool, **values: Any
+) -> None:
+    """Record the document of a job that has no vectors yet; without `keep_claim` another worker may go on."""
+    token = claim.token if keep_claim else None
+    waiting = {"job_id": claim.id, "step": WAITING_STEP, "priority": priority, "token": token}
+    _MARK_PUBLISHED_BY_WORDS.run(connection, {**waiting, **values})
+
+
+def release_claim(connection: Connection, claim: JobClaim) -> None:
+    """Leave the embedding of a document to the next free worker."""
+    connection.execute(_UPDATE_JOB, {"job_id": claim.id, "step": WAITING_STEP, "token": None})
+
+
+def end_superseded(connection: Connection, document_id: int, claim: JobClaim, change_seq: int) -> None:
+    """End the job that has published a document by words, because `claim` has replaced it with a complete one."""
+    superseded = update(schema.jobs).where(J.document_id == document_id, J.id != claim.id, documents.IS_ADDING)
+    connection.execute(
+        superseded.values(
+            status=JobStatus.PROCESSING, token=None, change_seq=change_seq, outcome=JobStatus.COMPLETED, step="Indexing"
+        )
+    )
 
 
 def find_by_uid(connection: Connection, uid: UUID, scope: Scope) -> Job | None:

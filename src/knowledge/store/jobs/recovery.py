@@ -12,13 +12,13 @@ from knowledge.errors import JobCrashed
 from knowledge.model import JobStatus
 from knowledge.store import schema
 from knowledge.store.database import Database
-from knowledge.store.jobs.jobs import MUST_RUN_ALONE
+from knowledge.store.jobs.jobs import MUST_RUN_ALONE, drop_processing_document
 from knowledge.store.jobs.rows import MAX_UNCLEAN_STARTS, MAX_UNCLEAN_STARTS_ALONE
 from knowledge.store.row_mapping import make_timestamp
 
 J = schema.jobs.c
-_UNFINISHED = (J.status == JobStatus.PROCESSING) & J.change_seq.is_(None)
-"""Claimed and not yet published; published jobs only wait for the index."""
+_UNFINISHED = (J.status == JobStatus.PROCESSING) & J.change_seq.is_(None) & J.token.is_not(None)
+"""Claimed and not yet published; published jobs wait for the index, and those without a token to be embedded."""
 _REQUEUE_VALUES: dict[str, Any] = {"status": JobStatus.QUEUED, "token": None, "step": "Queued", "started_at": None}
 
 
@@ -69,8 +69,9 @@ def release_unfinished(database: Database) -> int:
 def _fail_poison_jobs(connection: Connection) -> Sequence[Any]:
     """Fail the jobs that crashed the server too often while running alone, and keep their originals."""
     is_poison = (J.status == JobStatus.QUEUED) & (J.unclean_starts >= MAX_UNCLEAN_STARTS + MAX_UNCLEAN_STARTS_ALONE)
-    rows = connection.execute(_select_named().where(is_poison)).all()
+    rows = connection.execute(select(schema.jobs).where(is_poison).order_by(J.id)).all()
     for row in rows:
+        dropped = drop_processing_document(connection, row)
         error = JobCrashed(
             f"The server ended uncleanly {row.unclean_starts} times while this job was running, "
             f"{row.unclean_starts - MAX_UNCLEAN_STARTS} of them while it ran alone",
@@ -78,7 +79,7 @@ def _fail_poison_jobs(connection: Connection) -> Sequence[Any]:
         )
         values = {"code": error.code, "message": str(error), "hint": error.hint, "details": error.details}
         failed = {"status": JobStatus.FAILED, "step": "Failed", "completed_at": make_timestamp(), "error": values}
-        connection.execute(update(schema.jobs).where(J.id == row.id).values(**failed))
+        connection.execute(update(schema.jobs).where(J.id == row.id).values(**failed, **dropped))
     return rows
 
 

@@ -43,8 +43,11 @@ class JobClaim:
     filename: str
     payload: Json
     sha256: str | None
+    priority: int
     deaths: int
     unclean_starts: int
+    document_id: int | None
+    """The document that an ADD job has published by words and that has no vectors yet."""
 
     @property
     def runs_alone(self) -> bool:
@@ -76,8 +79,10 @@ def make_claim(row: Any) -> JobClaim:
         filename=row.filename,
         payload=row.payload,
         sha256=row.sha256,
+        priority=row.priority,
         deaths=row.deaths,
         unclean_starts=row.unclean_starts,
+        document_id=row.document_id,
     )
 
 

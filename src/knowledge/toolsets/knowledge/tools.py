@@ -163,7 +163,7 @@ async def search(
     within = replace(build_filter(filters or Filters()), trusted_only=trusted_only or call.limits.trusted_only)
     wanted = Query(text=query, limit=top_k, threshold=min_relevance, filter=within)
     answer = await call.engine.search(wanted)
-    if not answer.hits and (await call.engine.documents(DocumentFilter(per_page=1))).total == 0:
+    if not answer.hits and (await count_documents(call)) == 0:
         raise errors.EmptyKnowledgeBase(
             "Knowledge base is empty. Add documents with knowledge-add first", document_count=0
         )
@@ -174,6 +174,10 @@ async def search(
     if answer.notes:
         body["notes"] = list(answer.notes)
     return {**body, "search_time_ms": round((time.perf_counter() - began) * 1000, 1)}
+
+
+async def count_documents(call: ToolCall) -> int:
+    return (await call.engine.documents(DocumentFilter(finished=True, per_page=1))).total
 
 
 def build_filter(filters: Filters) -> SearchFilter:
@@ -269,7 +273,9 @@ async def show(
 ) -> Json:
     """List all documents in the knowledge base with metadata"""
     page = await call.engine.documents(
-        DocumentFilter(sort=SORT_COLUMNS[sort_by], descending=sort_order == "desc", per_page=limit, offset=offset)
+        DocumentFilter(
+            finished=True, sort=SORT_COLUMNS[sort_by], descending=sort_order == "desc", per_page=limit, offset=offset
+        )
     )
     body: Json = {
         "success": True, "documents": [dump_document(document) for document in page.items], "total_count": page.total,
@@ -303,7 +309,7 @@ async def clear(
 ) -> Json:
     """Remove all documents from the knowledge base"""
     if not confirm or confirmation_phrase != CONFIRMATION_PHRASE:
-        count = (await call.engine.documents(DocumentFilter(per_page=1))).total
+        count = await count_documents(call)
         raise errors.ConfirmationRequired(
             "This action will delete ALL documents. Set confirm=true and confirmation_phrase='DELETE ALL' to proceed",
             hint="", current_document_count=count,

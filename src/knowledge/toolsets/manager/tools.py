@@ -188,11 +188,12 @@ def require_curation(corpus: Collection) -> Curation:
 
 
 async def list_newest_documents(engine: Engine, collection: Collection) -> tuple[Document, ...]:
-    """Return the newest documents of a collection; none if it was deleted meanwhile."""
+    """Return the newest finished documents of a collection; none if it was deleted meanwhile."""
     if not collection.document_count:
         return ()
     try:
-        return (await engine.documents(DocumentFilter(collection=collection.id, per_page=MAX_FILES))).items
+        wanted = DocumentFilter(collection=collection.id, finished=True, per_page=MAX_FILES)
+        return (await engine.documents(wanted)).items
     except CollectionNotFound:
         return ()
 
