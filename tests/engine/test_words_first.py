@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from uuid import uuid4
 
 import httpx
+import numpy as np
 import pytest
 from sqlalchemy import update
 
@@ -493,7 +495,15 @@ async def test_a_document_that_is_renamed_while_processing_is_embedded_with_its_
     for other in (await engine.jobs(JobFilter(kind=JobKind.EMBED))).items:
         await wait_until_done(engine, other)
     assert (await engine.document(document.id)).title == "Breakfast"
-    assert "Breakfast" in engines.model.embedded[-1] and len(await find_texts(engine, "breakfast")) == 1
+    assert len(await find_texts(engine, "breakfast")) == 1
+    with sqlite3.connect(engines.settings.data / "knowledge.db") as database:
+        ((stored,),) = database.execute(
+            "SELECT data FROM vectors JOIN chunks ON chunks.id = vectors.chunk_id"
+            " JOIN documents ON documents.content_id = chunks.content_id"
+        ).fetchall()
+    database.close()
+    expected = BagOfWordsEmbedder().embed([build_embedding_text("Breakfast", (), "Assam leaves")])[0]
+    assert np.frombuffer(stored, np.float16).astype(np.float32) @ expected > 0.99
     assert await engine.verify() == []
 
 
