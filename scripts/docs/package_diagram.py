@@ -74,6 +74,7 @@ FOUNDATION = {
     "config": "settings",
     "filesystem": "file modes, fsync",
     "failpoints": "crash tests",
+    "malloc": "free memory",
     "retry_after": "HTTP header",
     "errors": "one error tree",
     "model": "domain types",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,10 +10,12 @@ import pytest
 
 from knowledge.index.columns_view import Selection
 from knowledge.index.product_quantization import Vectors
-from knowledge.index.vectors import FIRST_TAIL_CHUNKS, VectorView, VectorWriter, multiply_in_blocks
+from knowledge.index.vectors import FIRST_TAIL_CHUNKS, VectorView, VectorWriter, iter_product_blocks, multiply_in_blocks
 
 DIMENSION, CHUNKS, CLUSTERS = 384, 8000, 80
 QUESTIONS, DEPTH = 20, 100
+OPENBLAS_THREAD_NUMBERS = 460_800
+# Size of a matrix from which OpenBLAS multiplies it with a vector on several threads.
 
 
 def make_clustered_vectors(count: int, seed: int) -> Vectors:
@@ -67,16 +68,8 @@ def test_scores_in_blocks_equal_one_product(view: VectorView) -> None:
     assert view.compute_cosines(question, np.empty(0, np.int64)).shape == (0,)
 
 
-def test_a_search_of_vectors_that_are_not_quantized_uses_one_thread(tmp_path: Path) -> None:
-    writer = VectorWriter(tmp_path, DIMENSION)
-    writer.add_rows(make_clustered_vectors(FIRST_TAIL_CHUNKS - 1, 1).astype(np.float16))
-    view, everything = writer.view(), np.ones(FIRST_TAIL_CHUNKS - 1, np.bool_)
-    selection = Selection(everything, len(everything), 1.0, everything, len(everything), all_readable=True)
-    questions = make_clustered_vectors(1000, 2)
-    assert view.coded is None
-    process, thread = time.process_time(), time.thread_time()
-    for question in questions:
-        view.search(question, selection, DEPTH)
-    process, thread = time.process_time() - process, time.thread_time() - thread
-    writer.close()
-    assert process < 1.5 * thread  # two threads of OpenBLAS take 2 to 3 times as much, most of it waiting
+@pytest.mark.parametrize("dimension", [1, 384, 1024, 4096])
+def test_a_product_is_too_small_for_threads_of_openblas(dimension: int) -> None:
+    blocks = list(iter_product_blocks(FIRST_TAIL_CHUNKS, dimension))
+    assert [number for part in blocks for number in range(FIRST_TAIL_CHUNKS)[part]] == list(range(FIRST_TAIL_CHUNKS))
+    assert max(part.stop - part.start for part in blocks) * dimension < OPENBLAS_THREAD_NUMBERS
