@@ -601,7 +601,7 @@ async def test_a_processing_document_survives_a_restart(engines: Engines) -> Non
     assert await engine.verify() == []
 
 
-async def test_accounts_see_and_pay_for_processing_documents_like_any_other(gated: LocalEngine) -> None:
+async def test_accounts_see_their_own_processing_documents_like_any_other(gated: LocalEngine) -> None:
     await gated.add(make_file("tea.txt", "Assam tea"))
     await wait_until_found(gated, "assam")
     stranger = gated.as_caller(Caller(owner=7))
