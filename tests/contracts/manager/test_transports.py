@@ -100,7 +100,7 @@ async def test_mcp_clients_get_a_refusal_as_a_result_that_holds_all_facts(mode: 
             "details": {
                 "parameter": "query",
                 "unknown_parameters": ["q"],
-                "valid_parameters": ["query", "collections", "n_results"],
+                "valid_parameters": ["query", "collections", "n_results", "trusted_only"],
             },
         }
     )
