@@ -93,6 +93,7 @@ def measure_quality(data: Path) -> MeasuredQuality:
 
     async def measure() -> MeasuredQuality:
         await add_pages(engine)
+        await engine.reindex()  # entries from before embedding count in the statistics until they are purged
         return MeasuredQuality(
             {mode: await judge_questions(engine, mode) for mode in MODES}, await score_unrelated_questions(engine)
         )
