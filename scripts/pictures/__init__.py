@@ -1,0 +1,1 @@
+"""The sample library of `make screenshots`."""

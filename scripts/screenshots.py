@@ -1,0 +1,173 @@
+"""Takes the pictures of the README and the quickstart from the real page (`make screenshots`).
+
+A server with the default model gets a small invented library; Chromium opens the page in light and dark colours, wide
+and on a phone. The pictures are written to docs/images as WebP. KNOWLEDGE_TEST_BROWSER names another Chromium.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from PIL import Image
+from playwright.async_api import Browser, Page, ViewportSize, async_playwright, expect
+from scripts.pictures.library import NOTES, QUESTION, make_samples
+
+from tests.support.browser import NO_BROWSER, find_browser, list_flags
+from tests.support.server_process import ServerProcess, run_server_process_on_port
+
+IMAGES = Path(__file__).parents[1] / "docs" / "images"
+WIDE: ViewportSize = {"width": 1440, "height": 900}
+MEDIUM: ViewportSize = {"width": 1040, "height": 660}
+PHONE: ViewportSize = {"width": 390, "height": 780}
+SCALE, QUALITY = 1.5, 80
+GAP, BOARD = 48, (128, 128, 128)
+WAIT_MS = 60_000
+SETTINGS = {"KNOWLEDGE_EMBEDDING": "default", "KNOWLEDGE_RERANKER": "none"}
+FONT_RULE = """<match target="pattern"><test name="family" qual="any"><string>{asked}</string></test>
+<edit name="family" mode="assign" binding="strong"><string>{used}</string></edit></match>
+"""
+FONTS = {
+    **dict.fromkeys(("system-ui", "sans", "sans-serif", "DejaVu Sans"), "Liberation Sans"),
+    **dict.fromkeys(("monospace", "ui-monospace", "DejaVu Sans Mono"), "Liberation Mono"),
+}
+"""Instead of DejaVu, the wide default of a bare Debian, fonts with the widths that most systems have."""
+
+
+def write_font_rules(path: Path) -> None:
+    """Write a configuration of fontconfig for the browser."""
+    rules = "".join(FONT_RULE.format(asked=asked, used=used) for asked, used in FONTS.items())
+    system = '<include ignore_missing="yes">/etc/fonts/fonts.conf</include>'
+    path.write_text(
+        f'<?xml version="1.0"?><!DOCTYPE fontconfig SYSTEM "fonts.dtd"><fontconfig>{rules}{system}</fontconfig>'
+    )
+
+
+def fill(server: ServerProcess) -> None:
+    """Add the library and wait until everything can be found."""
+    for name in ("research", "operations", "harbour", "office"):
+        server.http.post("/collections", json={"name": name, "title": name.capitalize()}).raise_for_status()
+    for note in NOTES:
+        fields = {"note": note.text, "collection": note.collection, "tags": list(note.tags)}
+        job = server.http.post("/jobs", json=fields)
+        assert server.wait_for_outcome(job)["status"] == "completed"
+    for sample in make_samples():
+        fields = {"collection": sample.collection, "tags": list(sample.tags)}
+        job = server.http.post("/jobs", files={"file": (sample.filename, sample.content)}, data=fields)
+        assert server.wait_for_outcome(job)["status"] == "completed", sample.filename
+
+
+async def open_page(browser: Browser, size: ViewportSize, theme: str, *, phone: bool = False) -> Page:
+    context = await browser.new_context(
+        viewport=size, locale="en-GB", color_scheme="dark" if theme == "dark" else "light", reduced_motion="reduce",
+        device_scale_factor=2 if phone else SCALE, is_mobile=phone, has_touch=phone,
+    )  # fmt: skip
+    context.set_default_timeout(WAIT_MS)
+    return await context.new_page()
+
+
+async def ask(page: Page, server: ServerProcess) -> None:
+    """Type the question twice: the first time warms up the model."""
+    for _ in range(2):
+        await page.goto(f"{server.url}/")
+        await page.get_by_role("searchbox").press_sequentially(QUESTION)
+        await expect(page.locator("#found")).to_contain_text("passages in")
+        await expect(page.locator(".groups.old")).to_have_count(0)
+
+
+async def open_passage(page: Page) -> None:
+    """Open the first passage of the paper and wait for its drawn page."""
+    await page.locator(".group", has_text="summer loss").locator("a.go").first.click()
+    await expect(page.locator(".boxes rect.best").first).to_be_attached()
+    for picture in await page.locator(".sheet img").all():
+        await picture.scroll_into_view_if_needed()
+        await expect(picture).to_have_js_property("complete", True)
+    await page.reload()  # scrolls to the passage again, and draws the ticks and the outline
+    await expect(page.locator(".boxes rect.best").first).to_be_attached()
+    await expect(page.locator(".sheet img").first).to_have_js_property("complete", True)
+    await expect(page.locator("#found")).to_contain_text("passage")
+    await expect(page.locator(".words text").first).to_be_attached()
+
+
+async def take(page: Page) -> Image.Image:
+    await page.mouse.move(0, 0)
+    taken = await page.screenshot(animations="disabled", caret="hide", scale="device")
+    return Image.open(io.BytesIO(taken)).convert("RGB")
+
+
+def save(picture: Image.Image, name: str) -> None:
+    path = IMAGES / f"{name}.webp"
+    picture.save(path, "WEBP", quality=QUALITY, method=6)
+    sys.stdout.write(f"{path.relative_to(IMAGES.parents[1])}  {path.stat().st_size / 1024:.0f} KB\n")
+
+
+def put_side_by_side(left: Image.Image, right: Image.Image) -> Image.Image:
+    """Return one picture of two phones on grey."""
+    wide, high = left.width + right.width + 3 * GAP, left.height + 2 * GAP
+    board = Image.new("RGB", (wide, high), BOARD)
+    board.paste(left, (GAP, GAP))
+    board.paste(right, (left.width + 2 * GAP, GAP))
+    return board
+
+
+async def take_pictures(server: ServerProcess, empty: ServerProcess, fonts: Path) -> None:
+    expect.set_options(timeout=WAIT_MS)
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(
+            executable_path=find_browser(), args=[*list_flags(), "--font-render-hinting=none"],
+            env={**os.environ, "FONTCONFIG_FILE": str(fonts)},
+        )  # fmt: skip
+        for theme in ("light", "dark"):
+            page = await open_page(browser, WIDE, theme)
+            await ask(page, server)
+            await open_passage(page)
+            save(await take(page), f"reader-{theme}")
+            phone = await open_page(browser, PHONE, theme, phone=True)
+            await ask(phone, server)
+            results = await take(phone)
+            await open_passage(phone)
+            save(put_side_by_side(results, await take(phone)), f"phone-{theme}")
+        page = await open_page(browser, MEDIUM, "light")
+        await add_files(page, empty)
+        save(await take(page), "activity-light")
+        await ask(page, server)
+        save(await take(page), "results-light")
+        await browser.close()
+
+
+async def add_files(page: Page, server: ServerProcess) -> None:
+    """Add the files of the library, and one that is damaged, by the page itself."""
+    await page.goto(f"{server.url}/add")
+    files = [*make_samples()]
+    chosen = [{"name": each.filename, "mimeType": "application/octet-stream", "buffer": each.content} for each in files]
+    chosen.append({"name": "inspection-2024.pdf", "mimeType": "application/pdf", "buffer": files[-1].content[:900]})
+    await page.locator("input[type=file]").first.set_input_files(chosen)  # type: ignore[arg-type]
+    await page.get_by_role("link", name="Activity").first.click()
+    await expect(page.locator(".row.bad .hint").first).to_be_visible()
+    await expect(page.locator("progress")).to_have_count(0)
+    await expect(page.locator(".chip", has_text="Failed")).to_contain_text("1")
+
+
+def main() -> None:
+    if find_browser() is None:
+        sys.exit(NO_BROWSER)
+    IMAGES.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        full, empty, fonts = Path(folder, "full"), Path(folder, "empty"), Path(folder, "fonts.conf")
+        full.mkdir()
+        empty.mkdir()
+        write_font_rules(fonts)
+        with (
+            run_server_process_on_port(0, full, SETTINGS) as server,
+            run_server_process_on_port(0, empty, SETTINGS) as other,
+        ):
+            fill(server)
+            asyncio.run(take_pictures(server, other, fonts))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+/** One crawl, page by page, with the outcome of each address. */
+import * as api from "../api.js";
+import { h } from "../dom.js";
+import { problemView, waitingView } from "../parts/notice.js";
+import { address, go, linkTo } from "../router.js";
+import { set, state } from "../store.js";
+import { title } from "../snippet.js";
+import { outward } from "../text.js";
+import { number, say, when } from "../words.js";
+
+const OUTCOMES = ["created", "updated", "unchanged", "skipped", "failed", "removed"];
+const PER_PAGE = 50;
+let shown = { key: null, crawl: null, pages: [], total: 0, problem: null };
+
+const keyOf = () => `${state.route.uid}/${state.route.params.outcome ?? ""}/${state.route.params.page ?? 1}`;
+
+export const enter = () => { shown = { key: null, crawl: null, pages: [], total: 0, problem: null }; };
+
+/** Load the crawl again, after an event said that it has gone on. */
+export async function load() {
+  const key = keyOf(), { uid, params } = state.route;
+  try {
+    const [crawl, found] = await Promise.all([api.crawlReport(uid), api.crawlPages(uid, { outcome: params.outcome, page: params.page, per_page: PER_PAGE })]);
+    if (key === keyOf()) shown = { key, crawl, pages: found.pages, total: found.total, problem: null };
+  } catch (error) {
+    const problem = { status: error.status, message: error.message, hint: error.hint };
+    // rows of another filter would look like the answer
+    if (key === keyOf()) shown = { ...shown, ...(shown.key === key ? {} : { pages: [], total: 0 }), key, problem };
+  }
+  set({});
+}
+
+export function crawlView() {
+  const key = keyOf();
+  if (shown.key !== key && shown.asked !== key) { shown.asked = key; load(); }
+  const { crawl, problem } = shown;
+  if (problem && !crawl) return h("div.activity", { key: "crawl" }, h("h1", null, say("crawl")), problemView(problem, load));
+  if (!crawl) return h("div.activity", { key: "crawl" }, h("h1", null, say("crawl")), waitingView());
+  const running = crawl.status === "running" || crawl.status === "queued", page = Number(state.route.params.page ?? 1), pages = Math.ceil(shown.total / PER_PAGE);
+  return h("div.activity", { key: "crawl" },
+    h("a.quiet.up", { href: "/activity", on: linkTo("/activity") }, `‹ ${say("activity")}`),
+    h("header.head", null, h("h1", null, say("crawl")), running && h("button.quiet", { type: "button", on: { click: stop } }, say("cancel"))),
+    h("p.facts", null, outward(crawl.url, crawl.url), " · ", when(crawl.created_at), crawl.collection && [" · ", say("inCollection", { name: crawl.collection.name })]),
+    h("p.facts", { role: "status" }, running ? say("crawling", { n: crawl.pages_crawled, pending: crawl.pages_pending }) : say("crawledPages", { n: crawl.pages_crawled, failed: crawl.pages_failed, skipped: crawl.pages_skipped })),
+    running && h("progress", { max: 1, value: crawl.job.progress, "aria-label": say("progressOf", { name: crawl.url }) }),
+    crawl.job.error && problemView(crawl.job.error),
+    problem && problemView(problem, load),
+    h("div.chips", { role: "group", "aria-label": say("show") }, chip("", say("all")), OUTCOMES.map((outcome) => chip(outcome, say(`outcome.${outcome}`)))),
+    h("ul.rows", null, shown.pages.map(pageView)),
+    !shown.pages.length && !problem && h("p.none", null, say("noPages")),
+    pages > 1 && h("nav.turn", { "aria-label": say("pagesOf") },
+      h("button.quiet", { type: "button", disabled: page <= 1, on: { click: () => turn(page - 1) } }, say("previous")),
+      h("span", null, say("pageOf", { page: number(page), pages: number(pages) })),
+      h("button.quiet", { type: "button", disabled: page >= pages, on: { click: () => turn(page + 1) } }, say("next"))));
+}
+
+const turn = (page) => go(address(state.route.path, { outcome: state.route.params.outcome, page }));
+
+function chip(outcome, label) {
+  const to = address(state.route.path, { outcome: outcome || null });
+  return h("a.chip", { key: outcome, href: to, "aria-current": (state.route.params.outcome ?? "") === outcome ? "true" : null, on: linkTo(to) }, label);
+}
+
+function pageView(page) {
+  const kind = page.outcome === "failed" ? "bad" : page.outcome === "skipped" || page.outcome === "removed" ? "off" : "good";
+  const facts = [say(`outcome.${page.outcome}`), page.http_status && `HTTP ${page.http_status}`, page.reason, page.chunk_count > 0 && say("passages", { n: page.chunk_count })].filter(Boolean).join(" · ");
+  return h("li", { key: page.url, class: `row ${kind}` },
+    h("i.dot", { "aria-hidden": "true" }),
+    h("div.about", null, h("p.name", { title: page.url }, title(page.url, 200)), h("p.text", null, facts), page.detail && h("p.hint", null, page.detail)),
+    h("span.time", null),
+    h("div.acts", null, page.document_uid && h("a.quiet", { href: `/d/${page.document_uid}`, on: linkTo(`/d/${page.document_uid}`) }, say("open"))));
+}
+
+async function stop() {
+  try { await api.cancelCrawl(state.route.uid); } catch (error) { set({ said: error.message }); }
+  load();
+}
