@@ -7,11 +7,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Select, bindparam, delete, exists, func, insert, select, update
+from sqlalchemy import Connection, Select, bindparam, delete, exists, func, insert, literal, select, update
 
 from knowledge.model import Chunk, DocumentStatus, new_uid
 from knowledge.store import changes, schema
+from knowledge.store.column_types import NUL, remove_nul
 from knowledge.store.database import Database
+from knowledge.store.pages.words import StagedWords, drop_words, store_words
 from knowledge.store.prepared_statements import PreparedStatement, upsert
 from knowledge.store.row_mapping import make_chunk
 
@@ -69,17 +71,30 @@ _SELECT_INDEXABLE = (
 )
 _SELECT_DOCUMENTS_TO_INDEX = _SELECT_INDEXABLE.where(D.id.in_(bindparam("ids", expanding=True)))
 _SELECT_CHUNKS_TO_INDEX = _SELECT_INDEXABLE.where(H.id.in_(bindparam("ids", expanding=True)))
-_SELECT_WITHOUT_VECTOR = (
+_SELECT_VECTORS = (
+    select(H.id, V.data)
+    .join_from(schema.documents, schema.chunks, H.content_id == D.content_id)
+    .join(schema.vectors, V.chunk_id == H.id)
+    .where(D.id.in_(bindparam("ids", expanding=True)), V.model_id == bindparam("model_id"))
+    .order_by(D.id, H.position)
+)
+_SELECT_UNEMBEDDED = (
     select(H.id, H.text, H.section, D.title, D.id.label("document_id"), D.language)
     .join_from(schema.documents, schema.chunks, H.content_id == D.content_id)
     .join(schema.vectors, (V.chunk_id == H.id) & (V.model_id == bindparam("model_id")), isouter=True)
-    .where(V.chunk_id.is_(None), H.id > bindparam("after"))
-    .order_by(H.id)
+    .where(V.chunk_id.is_(None))
     .limit(bindparam("limit"))
 )
+_SELECT_WITHOUT_VECTOR = _SELECT_UNEMBEDDED.where(H.id > bindparam("after")).order_by(H.id)
 _SELECT_OF_PROCESSING = _SELECT_WITHOUT_VECTOR.where(D.id == bindparam("document_id"))
 # The job of a processing document embeds it.
 _SELECT_OF_FINISHED = _SELECT_WITHOUT_VECTOR.where(D.status != DocumentStatus.PROCESSING)
+_SELECT_OF_FINISHED_BACKWARDS = _SELECT_UNEMBEDDED.where(
+    H.id < bindparam("after"), D.status != DocumentStatus.PROCESSING
+).order_by(H.id.desc())
+CHUNKS_PER_SHARE = 64
+"""Neighbouring chunks that are embedded by the same server."""
+LAST_CHUNK_ID = 2**62
 _COUNT_WITHOUT_VECTOR = select(func.count()).select_from(_SELECT_OF_FINISHED.limit(None).order_by(None).subquery())
 
 
@@ -143,19 +158,37 @@ class ChunkStore:
             rows = connection.execute(wanted, {"document_id": document_id}).all()
         return [make_chunk(row, document_id) for row in rows]
 
+    def list_sections(self, document_id: int) -> list[Chunk]:
+        """Return the chunks of a document without their texts."""
+        wanted = _SELECT_OF_DOCUMENT.with_only_columns(
+            *(column for column in CHUNK_COLUMNS if column.key != "chunk_text"), literal("").label("chunk_text")
+        )
+        with self._database.read() as connection:
+            rows = connection.execute(wanted, {"document_id": document_id}).all()
+        return [make_chunk(row, document_id) for row in rows]
+
+    def list_on_pages(self, document_id: int, pages: Iterable[int] | None) -> list[Chunk]:
+        """Return the chunks of these pages of a document, or all, in reading order."""
+        wanted = _SELECT_OF_DOCUMENT if pages is None else _SELECT_OF_DOCUMENT.where(H.page.in_(sorted(pages)))
+        with self._database.read() as connection:
+            rows = connection.execute(wanted, {"document_id": document_id}).all()
+        return [make_chunk(row, document_id) for row in rows]
+
     # -- staging --------------------------------------------------------------------------------
 
-    def begin_content(self, job_id: int) -> int:
-        """Insert a content row for a job and delete what an earlier attempt staged."""
+    def stage_chunks(
+        self,
+        content_id: int,
+        first: int,
+        staged: Sequence[StagedChunk],
+        model_id: int | None,
+        words: Sequence[StagedWords] = (),
+    ) -> None:
+        def work(connection: Connection) -> None:
+            stage_chunks(connection, content_id, first, staged, model_id)
+            store_words(connection, content_id, words)
 
-        def work(connection: Connection) -> int:
-            drop_contents(connection, _find_stale(connection, job_id))
-            return insert_content(connection, job_id)
-
-        return self._database.write(work)
-
-    def stage_chunks(self, content_id: int, first: int, staged: Sequence[StagedChunk], model_id: int | None) -> None:
-        self._database.write(lambda connection: stage_chunks(connection, content_id, first, staged, model_id))
+        self._database.write(work)
 
     def find_known_vectors(self, model_id: int, digests: Sequence[bytes]) -> dict[bytes, bytes]:
         """Return existing vectors for texts with these digests."""
@@ -200,9 +233,30 @@ class ChunkStore:
             rows = connection.execute(_SELECT_CHUNKS_TO_INDEX, {"ids": chunk_ids, "model_id": model_id})
             yield from map(_make_indexable, rows)
 
-    def list_without_vector(self, model_id: int, after: int, limit: int) -> list[UnembeddedChunk]:
-        """Return chunks without a vector, except those of processing documents."""
-        return self._list_unembedded(_SELECT_OF_FINISHED, model_id=model_id, after=after, limit=limit)
+    def read_vectors(self, document_ids: Sequence[int], model_id: int) -> Iterator[tuple[int, bytes]]:
+        """Yield the chunks of these documents that have a vector of this model, with their vectors."""
+        with self._database.read() as connection:
+            rows = connection.execute(_SELECT_VECTORS, {"ids": document_ids, "model_id": model_id})
+            yield from ((row.id, row.data) for row in rows)
+
+    def list_without_vector(
+        self,
+        model_id: int,
+        after: int,
+        limit: int,
+        *,
+        share: tuple[int, int] | None = None,
+        backwards: bool = False,
+    ) -> list[UnembeddedChunk]:
+        """Return chunks without a vector, except those of processing documents.
+
+        A share is its number and the number of shares; `backwards` starts at the newest chunk, before `after`.
+        """
+        wanted = _SELECT_OF_FINISHED_BACKWARDS if backwards else _SELECT_OF_FINISHED
+        if share is not None:
+            number, count = share
+            wanted = wanted.where((H.id // CHUNKS_PER_SHARE) % count == number)
+        return self._list_unembedded(wanted, model_id=model_id, after=after, limit=limit)
 
     def list_unembedded_of(self, document_id: int, model_id: int, after: int, limit: int) -> list[UnembeddedChunk]:
         """Return chunks of one document without a vector, after a chunk id."""
@@ -236,8 +290,7 @@ class ChunkStore:
             ]
             if rows:
                 connection.execute(upsert(schema.vectors, connection.dialect.name), rows)
-            for document_id in changed:
-                changes.record_change(connection, document_id)
+            changes.record_changes(connection, changed, vectors_only=True)
 
         self._database.write(work)
 
@@ -252,6 +305,12 @@ class ChunkStore:
             return {row.id: row.chunks for row in connection.execute(counted)}
 
 
+def begin_content(connection: Connection, job_id: int) -> int:
+    """Insert a content row for a job and delete what an earlier attempt staged."""
+    drop_contents(connection, _find_stale(connection, job_id))
+    return insert_content(connection, job_id)
+
+
 def insert_content(connection: Connection, job_id: int) -> int:
     return _INSERT_CONTENT.insert(connection, {"job_id": job_id})
 
@@ -260,11 +319,13 @@ def stage_chunks(
     connection: Connection, content_id: int, first: int, staged: Sequence[StagedChunk], model_id: int | None
 ) -> None:
     """Insert chunks and vectors under a content, starting at position `first`."""
-    vectors = []
-    for number, chunk in enumerate(staged):
-        identity = _INSERT_CHUNK.insert(connection, _chunk_row(content_id, first + number, chunk))
-        if chunk.vector is not None:
-            vectors.append({"chunk_id": identity, "model_id": model_id, "data": chunk.vector})
+    rows = [_chunk_row(content_id, first + number, chunk) for number, chunk in enumerate(staged)]
+    identities = _INSERT_CHUNK.insert_many(connection, rows)
+    vectors = [
+        {"chunk_id": identity, "model_id": model_id, "data": chunk.vector}
+        for identity, chunk in zip(identities, staged, strict=True)
+        if chunk.vector is not None
+    ]
     _INSERT_VECTORS.run_many(connection, vectors)
 
 
@@ -291,8 +352,9 @@ def retire_content(connection: Connection, content_id: int, seq: int) -> None:
 
 
 def drop_contents(connection: Connection, content_ids: Sequence[int]) -> None:
-    """Delete contents with their chunks and vectors."""
+    """Delete contents with their chunks, vectors and words of pages."""
     for content_id in content_ids:
+        drop_words(connection, content_id)
         mine = select(H.id).where(H.content_id == content_id)
         connection.execute(delete(schema.vectors).where(V.chunk_id.in_(mine)))
         connection.execute(delete(schema.chunks).where(H.content_id == content_id))
@@ -310,15 +372,18 @@ def _find_stale(connection: Connection, job_id: int) -> list[int]:
 
 
 def _chunk_row(content_id: int, position: int, chunk: StagedChunk) -> dict[str, Any]:
+    text, section = chunk.text, list(chunk.section)
+    if NUL in text or any(NUL in name for name in section):  # the checksum is of what is stored
+        text, section = remove_nul(text), remove_nul(section)
     return {
         "uid": new_uid(),
         "content_id": content_id,
         "position": position,
-        "text": chunk.text,
+        "text": text,
         "page": chunk.page,
-        "section": list(chunk.section),
+        "section": section,
         "digest": chunk.digest,
-        "checksum": compute_checksum(chunk.section, chunk.text),
+        "checksum": compute_checksum(section, text),
     }
 
 

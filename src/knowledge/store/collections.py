@@ -22,9 +22,11 @@ from knowledge.model import (
     ResultPage,
     Scope,
 )
-from knowledge.store import schema
+from knowledge.model.events import ChangeKind
+from knowledge.store import events, schema
 from knowledge.store.accounts.accounts import require_owner
 from knowledge.store.database import Database, get_inserted_id
+from knowledge.store.postgres import locks
 from knowledge.store.prepared_statements import PreparedStatement
 from knowledge.store.row_mapping import make_timestamp, parse_timestamp
 
@@ -103,12 +105,14 @@ class CollectionStore:
             return tuple(found.scalars())
 
     def create(self, new: NewCollection, scope: Scope) -> Collection:
-        identity = self._database.write(lambda connection: create_collection(connection, new, scope.owner))
+        identity = self._database.write(
+            lambda connection: create_collection(connection, new, scope.owner), is_idempotent=True
+        )
         return self.find(identity, scope)
 
     def edit(self, ref: CollectionRef, edit: CollectionEdit, scope: Scope) -> Collection:
         def work(connection: Connection) -> int:
-            identity = require_own(connection, ref, scope)
+            identity = lock_own(connection, ref, scope)
             update_collection(connection, identity, edit)
             return identity
 
@@ -126,14 +130,18 @@ def require_target(connection: Connection, ref: CollectionRef, scope: Scope) -> 
     """Return the id of the collection for new documents, creating an own collection by name if needed."""
     # A name never selects a shared collection: its owner could choose a name that others use, and receive
     # their documents. Shared ones are addressed by number or UUID: docs/decisions/0007-who-may-read-and-write.md
-    if isinstance(ref, str):
-        own = _SELECT_OWN.fetch_scalar(connection, {"owner": scope.owner, "named": ref.strip()})
-        return (
-            int(own)
-            if own is not None
-            else create_collection(connection, NewCollection(title=ref, name=ref), scope.owner)
-        )
-    return require_writable(connection, ref, scope)
+    if not isinstance(ref, str):
+        return require_writable(connection, ref, scope)
+    named = {"owner": scope.owner, "named": ref.strip()}
+    own = _SELECT_OWN.fetch_scalar(connection, named)
+    if own is None:
+        try:
+            own = create_collection(connection, NewCollection(title=ref, name=ref), scope.owner)
+        except NameTaken:  # another server has created it since we looked
+            own = _SELECT_OWN.fetch_scalar(connection, named)
+            if own is None:
+                raise
+    return int(own)
 
 
 def require_writable(connection: Connection, ref: CollectionRef, scope: Scope) -> int:
@@ -146,6 +154,7 @@ def require_writable(connection: Connection, ref: CollectionRef, scope: Scope) -
 
 def delete_collection(connection: Connection, identity: int) -> None:
     """Delete an empty collection with its curation and grants."""
+    record_change(connection, ChangeKind.REMOVED, identity)
     connection.execute(delete(schema.curations).where(U.collection_id == identity))
     connection.execute(delete(schema.grants).where(schema.grants.c.collection_id == identity))
     connection.execute(delete(schema.collections).where(C.id == identity))
@@ -216,6 +225,12 @@ def require_own(connection: Connection, ref: CollectionRef, scope: Scope) -> int
     return identity
 
 
+def lock_own(connection: Connection, ref: CollectionRef, scope: Scope) -> int:
+    """Lock an own collection and return its id."""
+    identity = require_own(connection, ref, scope)
+    return require_own(connection, identity, scope) if locks.lock_collections(connection, identity) else identity
+
+
 def _find_id_and_owner(connection: Connection, ref: CollectionRef, scope: Scope) -> tuple[int, int]:
     wanted = select(C.id, C.owner_id).where(_matches_ref(ref, scope)).order_by(*_order_own_first(scope)).limit(1)
     row = connection.execute(wanted).first()
@@ -243,18 +258,27 @@ def _find_free_name(connection: Connection, owner: int, title: str) -> str:
     return name
 
 
+def _find_by_uid(connection: Connection, uid: UUID, owner: int) -> int | None:
+    """Return the own collection with this idempotency key; raises NameTaken if it is another owner's."""
+    known = connection.execute(select(C.id, C.owner_id).where(C.uid == uid)).first()
+    if known is None:
+        return None
+    if known.owner_id != owner:
+        raise NameTaken(f"The uid {uid} is already in use", hint="Omit it, or send a new one.", uid=str(uid))
+    return int(known.id)
+
+
 def create_collection(connection: Connection, new: NewCollection, owner: int) -> int:
     """Insert a collection, or return the existing one with the same uid; derives a missing name from the title."""
     require_owner(connection, owner)
-    known = connection.execute(select(C.id, C.owner_id).where(C.uid == new.uid)).first()
+    known = _find_by_uid(connection, new.uid, owner)
     if known is not None:
-        if known.owner_id != owner:
-            raise NameTaken(
-                f"The uid {new.uid} is already in use", hint="Omit it, or send a new one.", uid=str(new.uid)
-            )
-        return int(known.id)
+        return known
     name = check_name(new.name) if new.name is not None else _find_free_name(connection, owner, new.title)
     if new.name is not None and _is_taken(connection, owner, name):
+        known = _find_by_uid(connection, new.uid, owner)  # another server may have created it since the first look
+        if known is not None:
+            return known
         raise NameTaken(f"Collection '{name}' already exists", name=name)
     created_at = make_timestamp()
     result = connection.execute(
@@ -271,12 +295,22 @@ def create_collection(connection: Connection, new: NewCollection, owner: int) ->
             updated_at=created_at,
         )
     )
-    return get_inserted_id(result)
+    identity = get_inserted_id(result)
+    events.record_collection(connection, ChangeKind.ADDED, identity, new.uid, owner)
+    return identity
 
 
 def update_collection(connection: Connection, identity: int, edit: CollectionEdit) -> None:
     values = _changed_values(connection, identity, edit)
     connection.execute(update(schema.collections).where(C.id == identity).values(**values))
+    record_change(connection, ChangeKind.CHANGED, identity)
+
+
+def record_change(connection: Connection, change: ChangeKind, identity: int) -> None:
+    """Record an event of a collection that exists."""
+    row = connection.execute(select(C.uid, C.owner_id).where(C.id == identity)).first()
+    if row is not None:
+        events.record_collection(connection, change, identity, row.uid, row.owner_id)
 
 
 def _changed_values(connection: Connection, identity: int, edit: CollectionEdit) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from knowledge.store import collections, schema
 from knowledge.store.accounts import accounts
 from knowledge.store.collections import SELECT_COLLECTIONS, make_collection, visible_to
 from knowledge.store.database import Database
+from knowledge.store.postgres import locks
 
 A, C, R, U = schema.accounts.c, schema.collections.c, schema.grants.c, schema.curations.c
 _SELECT_CORPORA = SELECT_COLLECTIONS.where(U.category.is_not(None))
@@ -74,7 +75,7 @@ class CorpusStore:
 
     def edit(self, ref: int, edit: CorpusEdit, scope: Scope) -> Collection:
         def work(connection: Connection) -> None:
-            _require_own(connection, ref, scope)
+            _lock_own(connection, ref, scope)
             collections.update_collection(
                 connection, ref, CollectionEdit(title=edit.title, description=edit.description)
             )
@@ -89,6 +90,7 @@ class CorpusStore:
         """Approve a public corpus or withdraw its approval; private corpora are reported as not found."""
 
         def work(connection: Connection) -> Collection:
+            locks.lock_collections(connection, ref)
             visible = U.is_public if approved else U.is_public | U.is_approved
             if connection.execute(_SELECT_CORPORA.where(C.id == ref, visible)).first() is None:
                 raise not_found_error(ref)
@@ -108,7 +110,7 @@ class CorpusStore:
 
     def grant(self, ref: int, username: str, permission: Permission, scope: Scope) -> None:
         def work(connection: Connection) -> None:
-            _require_own(connection, ref, scope)
+            _lock_own(connection, ref, scope)
             account_id = _find_account_id(connection, username)
             _delete_grant(connection, ref, account_id)
             values = {"collection_id": ref, "account_id": account_id, "permission": permission.value}
@@ -118,7 +120,7 @@ class CorpusStore:
 
     def revoke(self, ref: int, username: str, scope: Scope) -> None:
         def work(connection: Connection) -> None:
-            _require_own(connection, ref, scope)
+            _lock_own(connection, ref, scope)
             _delete_grant(connection, ref, _find_account_id(connection, username))
 
         self._database.write(work)
@@ -162,8 +164,15 @@ def _require_own(connection: Connection, ref: int, scope: Scope) -> None:
         raise collections.read_only_error(ref)
 
 
+def _lock_own(connection: Connection, ref: int, scope: Scope) -> None:
+    locks.lock_collections(connection, ref)
+    _require_own(connection, ref, scope)
+
+
 def _find_account_id(connection: Connection, username: str) -> int:
-    identity = connection.execute(select(A.id).where(A.folded == accounts.fold_username(username))).scalar()
+    """Return the id of an account, which nobody can delete until the transaction ends."""
+    wanted = select(A.id).where(A.folded == accounts.fold_username(username))
+    identity = connection.execute(wanted.with_for_update(read=True, key_share=True)).scalar()
     if identity is None:
         raise accounts.not_found_error(username)
     return int(identity)

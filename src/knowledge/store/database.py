@@ -18,6 +18,10 @@ DAMAGED_HINT = (
 )
 
 
+class LookAgain(Exception):
+    """Raised by a write whose rows have changed since it read them: it is rolled back and run again."""
+
+
 class TableVersion(Protocol):
     @property
     def version(self) -> int:
@@ -25,14 +29,23 @@ class TableVersion(Protocol):
 
 
 class Database(Protocol):
+    path: Path | None
+    """The database file, if the database is a file."""
+    product: str
+    """Name and version, such as 'SQLite 3.45.1'."""
+
     def read(self) -> AbstractContextManager[Connection]:
         """Open a connection for reading; each statement sees the newest commit."""
 
     def snapshot(self) -> AbstractContextManager[Connection]:
         """Open a connection for reading whose statements all see the same commit."""
 
-    def write(self, work: Work[T]) -> T:
-        """Run `work` in a transaction and wait until it is durable; an error rolls back only this work."""
+    def write(self, work: Work[T], *, is_idempotent: bool = False) -> T:
+        """Run `work` in a transaction and wait until it is durable; an error rolls back only this work.
+
+        `work` may be run again before the commit, after a conflict or a lost connection. Idempotent work is also run
+        again if the connection was lost during the commit, when it is unknown whether it was committed.
+        """
 
     def watch_tables(self, *tables: Table) -> TableVersion:
         """Count the commits that change these tables."""

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Connection, bindparam, delete, exists, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, bindparam, delete, exists, func, insert, null, or_, select, update
 
 from knowledge.errors import DocumentNotFound, InsufficientPermissions, NameTaken
 from knowledge.model import (
@@ -17,7 +17,10 @@ from knowledge.model import (
     Document,
     DocumentEdit,
     DocumentFilter,
+    DocumentLabels,
     DocumentStatus,
+    FacetName,
+    FacetValue,
     JobKind,
     JobStatus,
     Ref,
@@ -25,13 +28,15 @@ from knowledge.model import (
     ResultPage,
     Scope,
 )
-from knowledge.store import changes, collections, erasure, schema
+from knowledge.model.events import ChangeKind
+from knowledge.store import collections, erasure, events, schema, suggestions
 from knowledge.store.accounts import quotas
 from knowledge.store.accounts.quotas import Quota
 from knowledge.store.accounts.scopes import find_owner_for_writer
 from knowledge.store.chunks import CHUNK_COLUMNS, drop_contents
 from knowledge.store.crawls import site_pages
-from knowledge.store.database import Database
+from knowledge.store.database import Database, LookAgain
+from knowledge.store.postgres import locks
 from knowledge.store.prepared_statements import PreparedStatement
 from knowledge.store.row_mapping import make_chunk, make_document, make_timestamp, parse_optional_timestamp
 
@@ -56,13 +61,34 @@ _SELECT_DOCUMENTS = (
     .join_from(schema.documents, schema.collections, D.collection_id == C.id)
     .join(schema.accounts, D.added_by == A.id, isouter=True)
 )
+_SELECT_DOCUMENT = PreparedStatement(_SELECT_DOCUMENTS.where(D.id == bindparam("document_id")))
 _SELECT_HITS = (
-    select(*CHUNK_COLUMNS, *DOCUMENT_COLUMNS)
+    select(
+        *CHUNK_COLUMNS,
+        *(column for column in D if column is not D.vector_count),
+        null().label("vector_count"),
+        *DOCUMENT_COLUMNS[1:],
+    )
     .join_from(schema.chunks, schema.contents, H.content_id == K.id)
     .join(schema.documents, K.document_id == D.id)
     .join(schema.collections, D.collection_id == C.id)
     .join(schema.accounts, D.added_by == A.id, isouter=True)
     .where(H.id.in_(bindparam("ids", expanding=True)))
+)
+_SELECT_LABELS = (
+    select(
+        D.id,
+        D.doc_type,
+        D.language,
+        D.tags,
+        D.collection_id,
+        D.owner_id,
+        C.uid,
+        C.name,
+        C.title.label("collection_title"),
+    )
+    .join_from(schema.documents, schema.collections, D.collection_id == C.id)
+    .where(D.id.in_(bindparam("ids", expanding=True)))
 )
 _FILE_IS_REFERENCED = PreparedStatement(
     select(
@@ -77,6 +103,7 @@ FIND_AT_PATH = PreparedStatement(
 )
 _DELETE_TAGS = PreparedStatement(delete(schema.document_tags).where(G.document_id == bindparam("document_id")))
 _INSERT_TAGS = PreparedStatement(insert(schema.document_tags))
+MAX_FACETS = 50
 IDS_PER_STATEMENT = 500
 """Ids per statement, because databases limit the number of parameters."""
 _SORT_COLUMNS: dict[str, ColumnElement[Any]] = {
@@ -118,7 +145,8 @@ class DocumentStore:
             rows = connection.execute(
                 _SELECT_DOCUMENTS.where(*conditions).order_by(*order).limit(wanted.per_page).offset(offset)
             ).all()
-        return ResultPage(tuple(map(make_document, rows)), total, wanted.page, wanted.per_page)
+            facets = {name: _count_facet(connection, name, conditions) for name in wanted.facets} or None
+        return ResultPage(tuple(map(make_document, rows)), total, wanted.page, wanted.per_page, facets)
 
     def find_ids(self, refs: Sequence[Ref], scope: Scope) -> tuple[int, ...]:
         """Return the ids of documents; raises DocumentNotFound for an unknown one."""
@@ -135,12 +163,38 @@ class DocumentStore:
                 found[row.id] = make_document(row)
         return {row.chunk_id: (make_chunk(row, row.id), found[row.id]) for row in rows}
 
+    def find_labels(self, document_ids: Sequence[int]) -> dict[int, DocumentLabels]:
+        """Return what facets count of these documents, without those that were deleted."""
+        with self._database.read() as connection:
+            rows = connection.execute(_SELECT_LABELS, {"ids": document_ids}).all()
+        return {
+            row.id: DocumentLabels(
+                doc_type=row.doc_type,
+                language=row.language,
+                tags=tuple(row.tags),
+                collection_id=row.collection_id,
+                collection_uid=row.uid,
+                collection=row.name,
+                collection_title=row.collection_title,
+                owner=row.owner_id,
+            )
+            for row in rows
+        }
+
     def count(self, scope: Scope) -> tuple[int, int]:
         """Return the number of documents and chunks in a scope, without those that are processing."""
         counts = select(func.count(), func.coalesce(func.sum(D.chunk_count), 0)).where(visible_to(scope), IS_FINISHED)
         with self._database.read() as connection:
             documents, chunks = connection.execute(counts).one()
         return int(documents), int(chunks)
+
+    def count_without_vectors(self, scope: Scope) -> int:
+        """Return the number of chunks in a scope that are found by words only."""
+        lacking = select(func.coalesce(func.sum(D.chunk_count - D.vector_count), 0)).where(
+            visible_to(scope), IS_FINISHED
+        )
+        with self._database.read() as connection:
+            return int(connection.execute(lacking).scalar_one())
 
     def list_chunk_counts(self) -> dict[int, int]:
         """Return the chunk count recorded in each document."""
@@ -192,7 +246,10 @@ class DocumentStore:
     def edit(self, ref: Ref, edit: DocumentEdit, scope: Scope, quota: Quota) -> Document:
         def work(connection: Connection) -> Document:
             before = require_writable(connection, ref, scope)
-            values = _changed_values(connection, before, edit, scope)
+            target = None if edit.collection is None else collections.require_target(connection, edit.collection, scope)
+            before = lock_document(connection, before, target)
+            check_writable(before, scope)
+            values = _changed_values(connection, before, edit, scope, target)
             if values.get("owner_id", before.owner) != before.owner:
                 quotas.check_quota(connection, quota, values["collection_id"], before.size_bytes)
             connection.execute(update(schema.documents).where(D.id == before.id).values(**values))
@@ -200,27 +257,43 @@ class DocumentStore:
                 adding = update(schema.jobs).where(J.document_id == before.id, IS_ADDING)
                 connection.execute(adding.values(collection_id=values["collection_id"]))
             write_tags(connection, before.id, _edited_tags(before, edit))
-            changes.record_change(connection, before.id)
-            return require_document(connection, before.id, scope)
+            edited = require_document(connection, before.id, scope)
+            if values.keys() & {"title", "filename", "collection_id"}:
+                suggestions.rewrite_document(connection, before.id)
+            _record_edit(connection, before, values)
+            return edited
 
         return self._database.write(work)
 
     def remove(self, ref: Ref, scope: Scope) -> tuple[RemovalResult, list[str]]:
         """Delete a document; return the counts and the originals that may be unreferenced now."""
-        return self._database.write(
-            lambda connection: _remove_documents(connection, [require_writable(connection, ref, scope)])
-        )
+
+        def work(connection: Connection) -> tuple[RemovalResult, list[str]]:
+            document = lock_document(connection, require_writable(connection, ref, scope))
+            gone = _remove_documents(connection, [document])
+            events.record_removed(connection, [document])
+            return gone
+
+        return self._database.write(work)
 
     def remove_collection(self, ref: CollectionRef, scope: Scope) -> tuple[RemovalResult, list[str]]:
         def work(connection: Connection) -> tuple[RemovalResult, list[str]]:
-            return remove_collection(connection, collections.require_own(connection, ref, scope))
+            identity = collections.lock_own(connection, ref, scope)
+            gone, found = remove_collection(connection, identity)
+            events.record_removed(connection, found)
+            return gone
 
         return self._database.write(work)
 
     def clear(self, scope: Scope) -> tuple[RemovalResult, list[str]]:
         def work(connection: Connection) -> tuple[RemovalResult, list[str]]:
-            gone = _remove_documents(connection, _list_documents(connection, D.owner_id == scope.owner))
+            mine = D.owner_id == scope.owner
+            used = connection.execute(select(D.collection_id).where(mine).distinct()).scalars().all()
+            locks.lock_collections(connection, *used)
+            found = _list_documents(connection, mine & D.collection_id.in_(used))
+            gone = _remove_documents(connection, found)
             erasure.clear_owner(connection, scope.owner)
+            events.record_removed(connection, found)
             return gone
 
         return self._database.write(work)
@@ -259,19 +332,31 @@ def check_writable(document: Document, scope: Scope) -> None:
 
 
 def get_document(connection: Connection, identity: int) -> Document:
-    row = connection.execute(_SELECT_DOCUMENTS.where(D.id == identity)).first()
+    row = _SELECT_DOCUMENT.fetch_first(connection, {"document_id": identity})
     if row is None:
         raise not_found_error(identity)
     return make_document(row)
 
 
-def remove_collection(connection: Connection, identity: int) -> tuple[RemovalResult, list[str]]:
-    """Delete a collection with its documents."""
-    gone = _remove_documents(connection, _list_documents(connection, D.collection_id == identity))
+def lock_document(connection: Connection, document: Document, target: int | None = None) -> Document:
+    """Lock the collection of a document, and the one that it moves to, and return the document as it is now."""
+    wanted = {document.collection_id, document.collection_id if target is None else target}
+    if not locks.lock_collections(connection, *wanted):
+        return document
+    current = get_document(connection, document.id)
+    if current.collection_id != document.collection_id:
+        raise LookAgain("the document was moved meanwhile")
+    return current
+
+
+def remove_collection(connection: Connection, identity: int) -> tuple[tuple[RemovalResult, list[str]], list[Document]]:
+    """Delete a locked collection with its documents; the caller records the removal of the documents returned last."""
+    found = _list_documents(connection, D.collection_id == identity)
+    gone = _remove_documents(connection, found)
     site_pages.forget_pages(connection, identity)
     erasure.clear_collection(connection, identity)
     collections.delete_collection(connection, identity)
-    return gone
+    return gone, found
 
 
 def write_tags(connection: Connection, document_id: int, tags: Sequence[str]) -> None:
@@ -291,7 +376,34 @@ def _filter_conditions(connection: Connection, wanted: DocumentFilter, scope: Sc
         conditions.append(IS_FINISHED)
     if wanted.tag is not None:
         conditions.append(exists().where(G.document_id == D.id, G.tag == wanted.tag))
+    if wanted.text:
+        conditions.append(suggestions.contains_name(wanted.text))
+    equal = {D.status: wanted.status, D.kind: wanted.kind, D.language: wanted.language}
+    conditions += [column == value for column, value in equal.items() if value is not None]
+    if wanted.added_from is not None:
+        conditions.append(D.created_at >= make_timestamp(wanted.added_from))
+    if wanted.added_to is not None:
+        conditions.append(D.created_at <= make_timestamp(wanted.added_to))
     return conditions
+
+
+def _count_facet(connection: Connection, name: FacetName, conditions: list[Any]) -> tuple[FacetValue, ...]:
+    """Count documents by a property, most frequent value first."""
+    number = func.count().label("documents")
+    if name is FacetName.COLLECTION:
+        grouped = select(C.name.label("value"), C.title, number).join_from(
+            schema.documents, schema.collections, D.collection_id == C.id
+        )
+        rows = connection.execute(
+            grouped.where(*conditions).group_by(C.id, C.name, C.title).order_by(number.desc(), C.name).limit(MAX_FACETS)
+        ).all()
+        return tuple(FacetValue(row.value, row.documents, row.title) for row in rows)
+    value: ColumnElement[Any] = {FacetName.DOC_TYPE: D.doc_type, FacetName.LANGUAGE: D.language}.get(name, G.tag)
+    counted = select(value.label("value"), number).where(*conditions, value.is_not(None))
+    if name is FacetName.TAG:
+        counted = counted.join_from(schema.documents, schema.document_tags, G.document_id == D.id)
+    rows = connection.execute(counted.group_by(value).order_by(number.desc(), value).limit(MAX_FACETS)).all()
+    return tuple(FacetValue(row.value, row.documents) for row in rows)
 
 
 def _edited_tags(before: Document, edit: DocumentEdit) -> tuple[str, ...]:
@@ -299,20 +411,33 @@ def _edited_tags(before: Document, edit: DocumentEdit) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*kept, *edit.add_tags]))
 
 
-def _changed_values(connection: Connection, before: Document, edit: DocumentEdit, scope: Scope) -> dict[str, Any]:
+def _changed_values(
+    connection: Connection, before: Document, edit: DocumentEdit, scope: Scope, target: int | None
+) -> dict[str, Any]:
     values: dict[str, Any] = {"updated_at": make_timestamp(), "tags": list(_edited_tags(before, edit))}
     for name, value in edit.changed_fields().items():
         values[name] = value or None if D[name].nullable else value  # an empty string clears a nullable column
     if edit.metadata is not None:
         values["metadata"] = collections.merge_metadata(before.metadata, edit.metadata)
-    if edit.collection is not None:
-        target = collections.require_target(connection, edit.collection, scope)
+    if target is not None:
         values["collection_id"] = target
         values["owner_id"] = find_owner_for_writer(connection, target, scope.owner)
     if edit.source_path is not None:
         _reject_taken_path(connection, before, edit.source_path, values.get("collection_id", before.collection_id))
         values["filename"] = PureWindowsPath(PurePosixPath(edit.source_path).name).name or before.filename
     return values
+
+
+def _record_edit(connection: Connection, before: Document, values: dict[str, Any]) -> None:
+    """Record the change of a document; one that moved is removed from where it was, for those who see only that."""
+    target, owner = values.get("collection_id", before.collection_id), values.get("owner_id", before.owner)
+    change = ChangeKind.CHANGED
+    if target != before.collection_id:
+        gone, change = ChangeKind.REMOVED, ChangeKind.ADDED
+        events.record_document(
+            connection, gone, before.id, before.uid, owner=before.owner, collection_id=before.collection_id
+        )
+    events.record_document(connection, change, before.id, before.uid, owner=owner, collection_id=target)
 
 
 def _reject_taken_path(connection: Connection, before: Document, path: str, collection_id: int) -> None:
@@ -323,7 +448,7 @@ def _reject_taken_path(connection: Connection, before: Document, path: str, coll
 
 
 def _list_documents(connection: Connection, condition: Any) -> list[Document]:
-    return [make_document(row) for row in connection.execute(_SELECT_DOCUMENTS.where(condition))]
+    return [make_document(row) for row in connection.execute(_SELECT_DOCUMENTS.where(condition).order_by(D.id))]
 
 
 def _remove_documents(connection: Connection, gone: Sequence[Document]) -> tuple[RemovalResult, list[str]]:
@@ -334,10 +459,15 @@ def _remove_documents(connection: Connection, gone: Sequence[Document]) -> tuple
     return removed, sorted({document.sha256 for document in gone})
 
 
-def drop_processing(connection: Connection, identity: int) -> None:
-    """Delete a document whose job failed or was cancelled while it was processing."""
-    if connection.execute(select(D.status).where(D.id == identity)).scalar() == DocumentStatus.PROCESSING:
+def drop_processing(connection: Connection, identity: int) -> list[Document]:
+    """Delete a document whose job failed or was cancelled while it was processing.
+
+    The caller records the removal of the document that is returned.
+    """
+    found = _list_documents(connection, (D.id == identity) & (D.status == DocumentStatus.PROCESSING))
+    if found:
         _delete_rows(connection, [identity])
+    return found
 
 
 def _remove_batch(connection: Connection, identities: Sequence[int]) -> None:
@@ -350,7 +480,6 @@ def _remove_batch(connection: Connection, identities: Sequence[int]) -> None:
 def _delete_rows(connection: Connection, identities: Sequence[int]) -> None:
     contents = list(connection.execute(select(K.id).where(K.document_id.in_(identities))).scalars())
     connection.execute(delete(schema.document_tags).where(G.document_id.in_(identities)))
+    connection.execute(delete(schema.suggestions).where(schema.suggestions.c.document_id.in_(identities)))
     connection.execute(delete(schema.documents).where(D.id.in_(identities)))
     drop_contents(connection, contents)
-    for identity in identities:
-        changes.record_change(connection, identity)

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, String, cast, delete, exists, func, literal, null, or_, select, update
+from sqlalchemy import BigInteger, Connection, String, cast, delete, exists, func, literal, null, or_, select, update
 
 from knowledge.model import Document, JobKind, JobStatus, Json
 from knowledge.store import schema
 from knowledge.store.database import Database
-from knowledge.store.jobs.rows import JobClaim
+from knowledge.store.jobs.rows import REPEATABLE_KINDS, JobClaim
 
 J, D, P, W, S = (
     schema.jobs.c,
@@ -30,8 +30,6 @@ NOTE_PLACEHOLDER = "Note"
 ARCHIVE_SEPARATOR = "!/"
 """Separates the archive path from the name of a member."""
 ENDED_STATUSES = (JobStatus.COMPLETED, JobStatus.PARTIAL, JobStatus.FAILED, JobStatus.CANCELLED)
-REPEATABLE_KINDS = (JobKind.EMBED, JobKind.CRAWL)
-"""Job kinds that can be retried without an original, because the payload holds only an id or address."""
 
 MAX_SWEPT_ROWS = 10_000
 """Rows per sweep; the next sweep continues."""
@@ -50,7 +48,7 @@ def make_kept_values(kind: JobKind, filename: str, payload: Json) -> dict[str, A
 def clear_removed(connection: Connection, documents: Sequence[Document]) -> None:
     """Clear the traces of removed documents."""
     identities = [document.id for document in documents]
-    meant = func.json_extract(J.payload, "$.document_id").in_(identities)
+    meant = cast(J.payload["document_id"].as_string(), BigInteger).in_(identities)
     without = J.status.in_((JobStatus.FAILED, JobStatus.CANCELLED)) & J.kind.in_((JobKind.UPDATE, JobKind.EMBED))
     _clear_jobs(connection, J.document_id.in_(identities))
     _clear_jobs(connection, without & meant)
@@ -118,7 +116,7 @@ def _clear_crawls(connection: Connection, condition: Any) -> None:
 
 def _clear_archives(connection: Connection, condition: Any) -> None:
     """Clear the jobs of archives that have no documents left and none queued."""
-    archive = func.json_extract(J.payload, "$.archive")
+    archive = J.payload["archive"].as_string()
     jobs = schema.jobs.alias().c
     inside = func.substr(D.source_path, 1, func.length(archive) + len(ARCHIVE_SEPARATOR)) == archive.op("||")(
         ARCHIVE_SEPARATOR

@@ -6,6 +6,7 @@ import errno
 import hashlib
 import os
 import secrets
+import shutil
 import threading
 import time
 from collections import Counter
@@ -19,6 +20,8 @@ from knowledge.errors import DiskFull, StorageFailed, TooLarge
 from knowledge.filesystem.fsync import sync_folder
 
 READ_CHUNK_BYTES = 1 << 20
+PREFIX_CHARS = 2
+"""Length of the folder names below the folder of originals; others are not for originals."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,17 +64,38 @@ class IncomingFile:
         self.path.unlink(missing_ok=True)
 
 
-class FileStore:
-    """The folder of originals; a file is pinned until the row that references it is committed."""
+RunLocked = Callable[[str, Callable[[], int]], int]
+"""Runs work on one original while no other server can; it may run the work again after a failure."""
+SHARED_GRACE_SECONDS = 600.0
+"""Age from which an unreferenced original in a folder that servers share counts as left behind by a crash; before, it
+may belong to a request that another server has not committed yet."""
+SHARED_INCOMING_SECONDS = 24 * 3600.0
+"""Age from which an unfinished file in a folder that servers share counts as abandoned."""
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
+
+class FileStore:
+    """The folder of originals; a file is pinned until the row that references it is committed.
+
+    Pins are per process. With `run_locked` other servers use the folder too, and may delete a file between the moment
+    when it is put into place and the commit of its row. So the upload is kept until then, and put into place again
+    under the lock under which others look for a row before they delete.
+    """
+
+    def __init__(self, root: Path, run_locked: RunLocked | None = None) -> None:
+        self.root, self._run_locked = root, run_locked
         self._incoming = root / "incoming"
         self._incoming.mkdir(parents=True, exist_ok=True)
         self._lock = threading.Lock()
         self._pins: Counter[str] = Counter()
         self._holders = 0
         self._deferred: set[str] = set()
+        self.on_discard: Callable[[str], None] = lambda _: None
+        """Called after an original was deleted, to delete what was derived from it."""
+
+    @property
+    def grace_seconds(self) -> float:
+        """Age up to which an unreferenced original may belong to a request in progress, here or on another server."""
+        return 0.0 if self._run_locked is None else SHARED_GRACE_SECONDS
 
     @contextmanager
     def hold_deletions(self, is_referenced: Callable[[str], bool]) -> Iterator[None]:
@@ -108,10 +132,15 @@ class FileStore:
             raise wrap_os_error(error) from error
         moved = written = False
         try:
-            moved = self._move_into_place(incoming.path, received.sha256)
+            if self._run_locked is None:
+                moved = self._move_into_place(incoming.path, received.sha256)
+            else:
+                self._link_into_place(incoming.path, received.sha256)
             failpoints.trigger("files.placed")
             yield received
             written = True
+            if self._run_locked is not None:
+                self._run_locked(received.sha256, lambda: self._link_into_place(incoming.path, received.sha256))
         except OSError as error:
             raise wrap_os_error(error) from error
         finally:
@@ -129,6 +158,13 @@ class FileStore:
 
     def discard(self, sha256: str, is_referenced: Callable[[str], bool]) -> int:
         """Delete an unreferenced original and return the bytes freed."""
+        if self._run_locked is None:
+            return self._delete_unreferenced(sha256, is_referenced)
+        if is_referenced(sha256) or not self.get_path(sha256).exists():  # saves the lock
+            return 0
+        return self._run_locked(sha256, lambda: self._delete_unreferenced(sha256, is_referenced))
+
+    def _delete_unreferenced(self, sha256: str, is_referenced: Callable[[str], bool]) -> int:
         with self._lock:
             path = self.get_path(sha256)
             if self._pins[sha256] or is_referenced(sha256) or not path.exists():
@@ -137,13 +173,17 @@ class FileStore:
                 self._deferred.add(sha256)
                 return 0
             size = path.stat().st_size
-            path.unlink()
-            return size
+            path.unlink(missing_ok=True)
+        self.on_discard(sha256)
+        return size
 
     def sweep_unreferenced(self, is_referenced: Callable[[str], bool], older_than: float = 3600.0) -> int:
         """Delete unreferenced originals and abandoned uploads; return their number."""
+        is_shared = self._run_locked is not None
+        older_than = max(older_than, self.grace_seconds)
         horizon = time.time() - older_than
-        stray = [path for path in self._incoming.iterdir() if path.stat().st_mtime <= horizon]
+        abandoned = time.time() - (SHARED_INCOMING_SECONDS if is_shared else older_than)
+        stray = [path for path in self._incoming.iterdir() if path.stat().st_mtime <= abandoned]
         for path in stray:
             path.unlink(missing_ok=True)
         old = [path for path in self.iter_files() if path.stat().st_mtime <= horizon]
@@ -151,8 +191,25 @@ class FileStore:
 
     def iter_files(self) -> Iterator[Path]:
         for folder in sorted(self.root.iterdir()):
-            if folder.is_dir() and folder != self._incoming:
+            if folder.is_dir() and len(folder.name) == PREFIX_CHARS:
                 yield from sorted(folder.iterdir())
+
+    def _link_into_place(self, incoming: Path, sha256: str) -> int:
+        """Give an upload its final path too; the same content that is there already gets a new mtime."""
+        path = self.get_path(sha256)
+        try:
+            os.utime(path)
+            return 0
+        except FileNotFoundError:
+            path.parent.mkdir(exist_ok=True)
+        try:
+            os.link(incoming, path)
+        except FileExistsError:  # of another server
+            return 0
+        except OSError:
+            _copy_atomically(incoming, path)
+        sync_folder(path.parent)
+        return 1
 
     def _move_into_place(self, incoming: Path, sha256: str) -> bool:
         """Move an upload to its final path; return False if the same content exists, which gets a new mtime."""
@@ -172,8 +229,15 @@ class FileStore:
         return True
 
 
+def _copy_atomically(source: Path, target: Path) -> None:
+    """Copy a file where the file system has no hard links."""
+    draft = source.with_suffix(".copy")
+    shutil.copyfile(source, draft)
+    draft.replace(target)
+
+
 def original_path(root: Path, sha256: str) -> Path:
-    return root / sha256[:2] / sha256
+    return root / sha256[:PREFIX_CHARS] / sha256
 
 
 def digest_file(path: Path) -> str:
@@ -188,7 +252,11 @@ def wrap_os_error(error: OSError) -> StorageFailed:
     return StorageFailed(f"Cannot store the file: {error.strerror or error}", reason=str(error))
 
 
-async def read_pieces(path: Path) -> AsyncIterator[bytes]:
+async def read_pieces(path: Path, start: int = 0, stop: int | None = None) -> AsyncIterator[bytes]:
+    """Yield the bytes from start to before stop, or to the end of the file."""
     with path.open("rb") as file:
-        while piece := file.read(READ_CHUNK_BYTES):
+        left = path.stat().st_size - start if stop is None else stop - start
+        file.seek(start)
+        while left > 0 and (piece := file.read(min(READ_CHUNK_BYTES, left))):
+            left -= len(piece)
             yield piece

@@ -12,11 +12,13 @@ from sqlalchemy import Connection, bindparam, insert, select, update
 from knowledge.errors import Duplicate
 from knowledge.model import Description, Document, DocumentKind, DocumentStatus, ExtractionMethod, new_uid
 from knowledge.model.documents import DESCRIPTION_FIELDS
-from knowledge.store import changes, documents, erasure, schema
+from knowledge.model.events import ChangeKind
+from knowledge.store import documents, erasure, events, schema, suggestions
 from knowledge.store.accounts.scopes import find_owner_for_writer
 from knowledge.store.chunks import (
     EmbeddedChunk,
     StagedChunk,
+    begin_content,
     insert_content,
     publish_content,
     retire_content,
@@ -24,8 +26,10 @@ from knowledge.store.chunks import (
     store_vectors,
 )
 from knowledge.store.database import Database
-from knowledge.store.jobs import jobs
+from knowledge.store.jobs import claims
 from knowledge.store.jobs.rows import JobClaim
+from knowledge.store.pages.words import StagedWords, copy_words, store_words
+from knowledge.store.postgres import locks
 from knowledge.store.prepared_statements import PreparedStatement
 from knowledge.store.row_mapping import make_timestamp
 
@@ -35,6 +39,7 @@ _FIND_SAME_BYTES = PreparedStatement(
     select(D.id).where(_IN_COLLECTION, D.sha256 == bindparam("sha256"), documents.IS_FINISHED)
 )
 _INSERT_DOCUMENT = PreparedStatement(insert(schema.documents))
+_FINISH_DOCUMENT = PreparedStatement(update(schema.documents).where(D.id == bindparam("document_id")))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +63,10 @@ class Publication(Description):
     language: str | None
     page_count: int | None
     chunk_count: int
+    words: tuple[StagedWords, ...] = ()
+    """Words of pages that are inserted by the publishing transaction."""
+    keep_words: bool = False
+    """Whether the words of the replaced content are kept, because the pages are the same."""
 
 
 DOCUMENT_FIELDS = tuple(each.name for each in fields(Publication) if each.name in Document.__slots__)
@@ -73,16 +82,35 @@ class PublishResult:
     replaced_sha256: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class EventPlace:
+    """What decides who sees the event of a publication."""
+
+    change: ChangeKind
+    owner: int
+    collection_id: int
+
+
 class Publisher:
     def __init__(self, database: Database) -> None:
         self._database = database
+
+    def begin_content(self, claim: JobClaim) -> int:
+        """Begin to stage the chunks of a job if it is still claimed; what an earlier attempt staged is deleted."""
+
+        def work(connection: Connection) -> int:
+            claims.require_claim(connection, claim)
+            return begin_content(connection, claim.id)
+
+        return self._database.write(work)
 
     def add(self, claim: JobClaim, publication: Publication) -> PublishResult:
         """Publish a new document, or replace the one with the same source path."""
 
         def work(connection: Connection) -> PublishResult:
-            jobs.require_claim(connection, claim)
             assert claim.collection_id is not None
+            locks.lock_collections(connection, claim.collection_id)
+            claims.require_claim(connection, claim)
             owner = find_owner_for_writer(connection, claim.collection_id, claim.owner)
             old = find_at_path(connection, claim.collection_id, publication.source_path)
             reject_duplicate(connection, claim.collection_id, publication.sha256, old)
@@ -99,15 +127,15 @@ class Publisher:
         by_words = replace(publication, status=DocumentStatus.PROCESSING)
 
         def work(connection: Connection) -> PublishResult | None:
-            jobs.require_claim(connection, claim)
             assert claim.collection_id is not None
+            locks.lock_collections(connection, claim.collection_id)
+            claims.require_claim(connection, claim)
             owner = find_owner_for_writer(connection, claim.collection_id, claim.owner)
             if find_at_path(connection, claim.collection_id, publication.source_path) is not None:
                 return None
             reject_duplicate(connection, claim.collection_id, publication.sha256, None)
             published = _insert_rows(connection, claim, owner, by_words)
-            changes.record_change(connection, published.document_id)
-            jobs.mark_published_by_words(
+            claims.mark_published_by_words(
                 connection,
                 claim,
                 priority=priority,
@@ -117,6 +145,7 @@ class Publisher:
                 chunk_count=publication.chunk_count,
                 warnings=list(publication.warnings),
             )
+            _record_change(connection, EventPlace(ChangeKind.ADDED, owner, claim.collection_id), published)
             return published
 
         return self._database.write(work)
@@ -127,10 +156,10 @@ class Publisher:
         """Store vectors of a processing document if its job is still claimed."""
 
         def work(connection: Connection) -> None:
-            jobs.require_claim(connection, claim)
+            claims.require_claim(connection, claim)
             store_vectors(connection, model_id, embedded)
             if not keep_claim:
-                jobs.release_claim(connection, claim)
+                claims.release_claim(connection, claim)
 
         self._database.write(work)
 
@@ -140,15 +169,17 @@ class Publisher:
         """Store the last vectors of a processing document and end its processing."""
 
         def work(connection: Connection) -> PublishResult:
-            jobs.require_claim(connection, claim)
-            document = documents.get_document(connection, document_id)
+            document = _lock_claimed_document(connection, claim, document_id)
             reject_duplicate(connection, document.collection_id, document.sha256, None)
             if model_id is not None:
                 store_vectors(connection, model_id, embedded)
             status = DocumentStatus.PARTIAL if document.warnings else DocumentStatus.COMPLETED
-            connection.execute(update(schema.documents).where(D.id == document_id).values(status=status))
+            vectors = 0 if model_id is None else document.chunk_count
+            _FINISH_DOCUMENT.run(connection, {"document_id": document_id, "status": status, "vector_count": vectors})
             published = PublishResult(document.id, document.uid, None)
-            _log_change_and_job(connection, claim, replace(document, status=status), published)
+            place = EventPlace(ChangeKind.CHANGED, document.owner, document.collection_id)
+            finished = replace(document, status=status)
+            _log_change_and_job(connection, claim, finished, published, place, vectors_only=True)
             return published
 
         return self._database.write(work)
@@ -157,12 +188,19 @@ class Publisher:
         """Replace the content of a document; its id, collection and tags stay unchanged."""
 
         def work(connection: Connection) -> PublishResult:
-            jobs.require_claim(connection, claim)
-            old = documents.get_document(connection, document_id)
+            old = _lock_claimed_document(connection, claim, document_id)
             find_owner_for_writer(connection, old.collection_id, claim.owner)
             return _replace_document(connection, claim, publication, old, keep=KEPT_ON_REPLACE)
 
         return self._database.write(work)
+
+
+def _lock_claimed_document(connection: Connection, claim: JobClaim, document_id: int) -> Document:
+    """Return a document with its collection locked, if its job is still claimed."""
+    claims.require_claim(connection, claim, lock=False)
+    document = documents.lock_document(connection, documents.get_document(connection, document_id))
+    claims.require_claim(connection, claim)
+    return document
 
 
 def find_at_path(connection: Connection, collection_id: int, source_path: str | None) -> Document | None:
@@ -199,17 +237,21 @@ def _complete_content(connection: Connection, claim: JobClaim, publication: Publ
     content_id = publication.content_id or insert_content(connection, claim.id)
     staged = publication.chunk_count - len(publication.unstaged)
     stage_chunks(connection, content_id, staged, publication.unstaged, publication.model_id)
+    store_words(connection, content_id, publication.words)
     return content_id
 
 
 def _document_values(publication: Publication, content_id: int) -> dict[str, Any]:
     values = {name: getattr(publication, name) for name in DOCUMENT_FIELDS}
-    return {**values, "content_id": content_id, "updated_at": make_timestamp()}
+    vectors = 0 if publication.model_id is None else publication.chunk_count
+    return {**values, "content_id": content_id, "updated_at": make_timestamp(), "vector_count": vectors}
 
 
 def _insert_document(connection: Connection, claim: JobClaim, owner: int, publication: Publication) -> PublishResult:
     published = _insert_rows(connection, claim, owner, publication)
-    _log_change_and_job(connection, claim, publication, published)
+    assert claim.collection_id is not None
+    place = EventPlace(ChangeKind.ADDED, owner, claim.collection_id)
+    _log_change_and_job(connection, claim, publication, published, place)
     return published
 
 
@@ -226,6 +268,7 @@ def _insert_rows(connection: Connection, claim: JobClaim, owner: int, publicatio
     identity = _INSERT_DOCUMENT.insert(connection, values)
     publish_content(connection, values["content_id"], identity)
     documents.write_tags(connection, identity, publication.tags)
+    suggestions.rewrite_document(connection, identity)
     return PublishResult(identity, uid, None)
 
 
@@ -241,20 +284,49 @@ def _replace_document(
     if "tags" not in keep:
         documents.write_tags(connection, old.id, publication.tags)
     publish_content(connection, new["content_id"], old.id)
-    replaced = old.sha256 if old.sha256 != publication.sha256 else None
-    seq = _log_change_and_job(connection, claim, publication, published := PublishResult(old.id, old.uid, replaced))
-    retire_content(connection, old_content, seq)
-    jobs.end_superseded(connection, old.id, claim, seq)
+    if publication.keep_words:
+        copy_words(connection, old_content, new["content_id"])
+    suggestions.rewrite_document(connection, old.id)
     erasure.clear_replaced(connection, old.id, claim)
+    claims.lock_superseded(connection, old.id)
+    replaced = old.sha256 if old.sha256 != publication.sha256 else None
+    published = PublishResult(old.id, old.uid, replaced)
+    place = EventPlace(ChangeKind.CHANGED, old.owner, old.collection_id)
+    seq = _log_change_and_job(connection, claim, publication, published, place)
+    retire_content(connection, old_content, seq)
+    claims.end_superseded(connection, old.id, claim, seq)
     return published
 
 
-def _log_change_and_job(
-    connection: Connection, claim: JobClaim, publication: Publication | Document, result: PublishResult
+def _record_change(
+    connection: Connection, place: EventPlace, result: PublishResult, *, vectors_only: bool = False
 ) -> int:
-    """Record the change, mark the job as published, and return the sequence number."""
-    seq = changes.record_change(connection, result.document_id)
-    jobs.mark_published(
+    return events.record_document(
+        connection,
+        place.change,
+        result.document_id,
+        result.document_uid,
+        owner=place.owner,
+        collection_id=place.collection_id,
+        vectors_only=vectors_only,
+    )
+
+
+def _log_change_and_job(
+    connection: Connection,
+    claim: JobClaim,
+    publication: Publication | Document,
+    result: PublishResult,
+    place: EventPlace,
+    *,
+    vectors_only: bool = False,
+) -> int:
+    """Record the change, mark the job as published, and return the sequence number.
+
+    Only statements that need the number come after it, on rows that this transaction has locked already.
+    """
+    seq = _record_change(connection, place, result, vectors_only=vectors_only)
+    claims.mark_published(
         connection,
         claim,
         change_seq=seq,

@@ -12,19 +12,20 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    Float,
     ForeignKey,
     Index,
     Integer,
     LargeBinary,
     MetaData,
-    String,
     Table,
-    Text,
     UniqueConstraint,
     Uuid,
     false,
     text,
 )
+
+from knowledge.store.column_types import String, Text
 
 metadata = MetaData(
     naming_convention={
@@ -44,6 +45,14 @@ settings = Table(
     Column("name", String(64), primary_key=True),
     Column("value", Text, nullable=False),
 )
+
+schema_compatibility = Table(
+    "schema_compatibility",
+    metadata,
+    Column("version", String(32), primary_key=True),
+    Column("compatible_from", String(32), nullable=False),
+)
+"""One row beside `alembic_version`: programs of schema `compatible_from` and later can work with schema `version`."""
 
 models = Table(
     "models",
@@ -116,6 +125,24 @@ api_keys = Table(
 )
 """`digest` is the SHA-256 of the key, which is not stored; `is_login` marks keys created by a login."""
 
+browser_sessions = Table(
+    "browser_sessions",
+    metadata,
+    Column("id", BigId, primary_key=True),
+    Column("account_id", BigInteger, ForeignKey("accounts.id"), index=True),
+    Column("api_key_id", BigInteger),
+    Column("digest", LargeBinary(32), nullable=False, unique=True),
+    Column("operator_proof", LargeBinary(32)),
+    Column("stay", Boolean, nullable=False),
+    Column("user_agent", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("last_used_at", BigInteger, nullable=False),
+    Column("expires_at", BigInteger, nullable=False, index=True),
+    sqlite_autoincrement=True,
+)
+"""`digest` is the SHA-256 of the token, which is not stored; sessions without an account are the operator's. A session
+that was opened with an API key names it and ends with it."""
+
 grants = Table(
     "grants",
     metadata,
@@ -153,14 +180,22 @@ jobs = Table(
     Column("started_at", BigInteger),
     Column("completed_at", BigInteger),
     Column("unclean_starts", Integer, nullable=False, server_default=text("0")),
+    Column("server_id", String(32)),
+    Column("done", Integer, nullable=False, server_default=text("0")),
+    Column("total", Integer, nullable=False, server_default=text("0")),
+    Column("unit", String(20)),
+    Column("progress", Float, nullable=False, server_default=text("0")),
+    Column("cancel_requested", Boolean, nullable=False, server_default=false()),
     Index("ix_jobs_queue", "status", "priority", "id"),
     Index("ix_jobs_owner_id", "owner_id", "id"),
+    Index("ix_jobs_completed_at", "owner_id", "completed_at"),
     Index("ix_jobs_sha256", "sha256"),
     Index("ix_jobs_document_id", "document_id"),
     UniqueConstraint("owner_id", "uid"),
     sqlite_autoincrement=True,
 )
-"""`uid` is chosen by the caller and unique per owner, so that it reveals nothing about jobs of others."""
+"""`uid` is chosen by the caller and unique per owner, so that it reveals nothing about jobs of others. `server_id` is
+the server that claimed the job; `done` to `progress` are written once a second if other servers use the database."""
 
 contents = Table(
     "contents",
@@ -201,8 +236,11 @@ documents = Table(
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
     Column("added_by", BigInteger),
+    Column("vector_count", Integer, nullable=False, server_default=text("0")),
     Index("ix_documents_collection_id_sha256", "collection_id", "sha256"),
-    Index("ix_documents_collection_id_source_path", "collection_id", "source_path"),
+    Index("ix_documents_collection_id_source_path", "collection_id", "source_path").ddl_if(dialect="sqlite"),
+    # A B-tree of PostgreSQL refuses values of more than 2700 bytes.
+    Index("ix_documents_source_path", "source_path", postgresql_using="hash").ddl_if(dialect="postgresql"),
     Index("ix_documents_owner_id", "owner_id", "created_at", "id"),
     Index("ix_documents_sha256", "sha256"),
     sqlite_autoincrement=True,
@@ -245,15 +283,60 @@ vectors = Table(
     Column("data", LargeBinary, nullable=False),
 )
 
+page_words = Table(
+    "page_words",
+    metadata,
+    Column("content_id", BigInteger, ForeignKey("contents.id"), primary_key=True, autoincrement=False),
+    Column("page", Integer, primary_key=True, autoincrement=False),
+    Column("data", LargeBinary, nullable=False),
+)
+"""Packed words with boxes of pages that OCR has read (`extract/pages/packed_words.py`)."""
+
 changes = Table(
     "changes",
     metadata,
     Column("seq", BigId, primary_key=True),
     Column("document_id", BigInteger, nullable=False),
     Column("at", BigInteger, nullable=False),
+    Column("vectors_only", Boolean, nullable=False, server_default=false()),
     sqlite_autoincrement=True,
 )
-"""The change log that the index follows."""
+"""The change log that the index follows; `vectors_only` marks changes of vectors, while the rest is the same."""
+
+SortKey = String(80).with_variant(String(80, collation="C"), "postgresql")
+"""Compared byte by byte, so that an index answers a prefix."""
+
+suggestions = Table(
+    "suggestions",
+    metadata,
+    Column("id", BigId, primary_key=True),
+    Column("document_id", BigInteger, nullable=False, index=True),
+    Column("owner_id", BigInteger, nullable=False),
+    Column("collection_id", BigInteger, nullable=False),
+    Column("kind", String(12), nullable=False),
+    Column("sort_key", SortKey, nullable=False),
+    Column("text", Text, nullable=False),
+    Column("position", Integer),
+    Index("ix_suggestions_owner_id", "owner_id", "kind", "sort_key"),
+    Index("ix_suggestions_collection_id", "collection_id", "kind", "sort_key"),
+)
+"""Titles and headings of documents by their beginning, and a row with the names of each document."""
+
+events = Table(
+    "events",
+    metadata,
+    Column("id", BigId, primary_key=True),
+    Column("subject", String(12), nullable=False),
+    Column("change", String(10), nullable=False),
+    Column("subject_id", BigInteger, nullable=False),
+    Column("subject_uid", Uuid, nullable=False),
+    Column("owner_id", BigInteger, nullable=False),
+    Column("collection_id", BigInteger, nullable=False),
+    Column("change_seq", BigInteger),
+    Column("at", BigInteger, nullable=False),
+    sqlite_autoincrement=True,
+)
+"""Changes of documents and collections for `watch`, with what decides who may see them."""
 
 crawls = Table(
     "crawls",
@@ -315,3 +398,44 @@ site_pages = Table(
     Column("seen_at", BigInteger, nullable=False),
 )
 """State of a page between crawls into the same collection."""
+
+servers = Table(
+    "servers",
+    metadata,
+    Column("id", String(32), primary_key=True),
+    Column("address", Text, nullable=False),
+    Column("version", String(40), nullable=False),
+    Column("role", String(12), nullable=False),
+    Column("has_index", Boolean, nullable=False),
+    Column("is_ready", Boolean, nullable=False),
+    Column("applied_seq", BigInteger, nullable=False),
+    Column("checkpoint_seq", BigInteger, nullable=False),
+    Column("model_id", Integer),
+    Column("built_model_id", Integer),
+    Column("started_at", BigInteger, nullable=False),
+    Column("seen_at", BigInteger, nullable=False),
+)
+"""The servers that use this database, with their heartbeats. `applied_seq` is what a server's index has applied of the
+change log and `checkpoint_seq` what it has made durable; `built_model_id` is the model of an index that is built and
+not yet in use. Times are those of the database."""
+
+leases = Table(
+    "leases",
+    metadata,
+    Column("name", String(64), primary_key=True),
+    Column("holder", String(32), nullable=False),
+    Column("token", BigInteger, nullable=False),
+    Column("expires_at", BigInteger, nullable=False),
+)
+"""Leases of work that one server does for all; `token` is the fencing token, which grows with every acquisition."""
+
+rate_limit_entries = Table(
+    "rate_limit_entries",
+    metadata,
+    Column("key", LargeBinary(16), primary_key=True),
+    Column("slice", BigInteger, primary_key=True, autoincrement=False),
+    Column("at", BigInteger, nullable=False),
+    Column("calls", Integer, nullable=False),
+    Column("ends", BigInteger, nullable=False, index=True),
+)
+"""Calls that count against a rate limit, by the digest of the limit's key; several calls of a slice share a row."""

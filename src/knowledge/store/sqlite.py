@@ -20,8 +20,10 @@ from knowledge import failpoints
 from knowledge.errors import DatabaseFailed, DiskFull, StorageFailed
 from knowledge.filesystem import file_modes
 from knowledge.store import migrate
+from knowledge.store.column_types import dump_json
 from knowledge.store.database import DAMAGED_HINT, T, Work
 
+DATABASE_NAME = "knowledge.db"
 TRIGGER_EVENTS = ("INSERT", "UPDATE", "DELETE")
 
 
@@ -89,7 +91,9 @@ class SqliteDatabase:
     """A Database whose writes run one at a time, in order, on a writer thread."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path: Path | None = path
+        self.product = f"SQLite {sqlite3.sqlite_version}"
+        self._path = path
         file_modes.make_folder(path.parent)
         create_database_file(path)
         self._writer = open_sqlite_engine(path, transactions="BEGIN IMMEDIATE")
@@ -122,7 +126,7 @@ class SqliteDatabase:
             finally:
                 connection.exec_driver_sql("ROLLBACK")
 
-    def write(self, work: Work[T]) -> T:
+    def write(self, work: Work[T], *, is_idempotent: bool = False) -> T:  # noqa: ARG002 - a commit to a file is never unknown
         if self._closed:
             raise StorageFailed("The database is closed")
         future: Future[T] = Future()
@@ -139,12 +143,12 @@ class SqliteDatabase:
         self._readers.dispose()
 
     def size_bytes(self) -> int:
-        names = (self.path, Path(f"{self.path}-wal"))
+        names = (self._path, Path(f"{self._path}-wal"))
         return sum(name.stat().st_size for name in names if name.exists())
 
     def copy_to(self, target: Path) -> None:
         file_modes.create_file(target)
-        source, copy = sqlite3.connect(self.path), sqlite3.connect(target)
+        source, copy = sqlite3.connect(self._path), sqlite3.connect(target)
         try:
             source.backup(copy, pages=2000)
             copy.execute("PRAGMA journal_mode=DELETE")  # a single file without a WAL
@@ -155,7 +159,7 @@ class SqliteDatabase:
             copy.close()
 
     def sweep_copies(self) -> None:
-        migrate.delete_old_copies(self.path)
+        migrate.delete_old_copies(self._path)
 
     def watch_tables(self, *tables: Table) -> SqliteTableVersion:
         watch = SqliteTableVersion(tables)
@@ -275,7 +279,9 @@ def open_sqlite_engine(path: Path, transactions: str | None) -> Engine:
         if transactions is None
         else {"poolclass": NullPool}
     )
-    engine = create_engine(f"sqlite:///{path}", connect_args={"check_same_thread": False, "timeout": 10}, **pool)
+    engine = create_engine(
+        f"sqlite:///{path}", connect_args={"check_same_thread": False, "timeout": 10}, json_serializer=dump_json, **pool
+    )
 
     @event.listens_for(engine, "connect")
     def prepare(connection: sqlite3.Connection, _record: object) -> None:

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Connection, bindparam, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
 from knowledge.errors import AccountNotFound, AccountTaken, InvalidKey
 from knowledge.model import new_uid
@@ -17,7 +17,8 @@ from knowledge.store.row_mapping import make_timestamp, parse_timestamp
 
 A = schema.accounts.c
 _SELECT_ACCOUNTS = select(schema.accounts)
-_ACCOUNT_EXISTS = select(A.id).where(A.id == bindparam("owner"))
+_ACCOUNT_EXISTS = select(A.id).where(A.id == bindparam("owner")).with_for_update(read=True, key_share=True)
+"""PostgreSQL lets nobody delete the account until the transaction ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +66,21 @@ class AccountStore:
             return [make_account(row) for row in connection.execute(_SELECT_ACCOUNTS.order_by(A.id))]
 
     def set_disabled(self, identity: int, disabled: bool) -> StoredAccount:
-        return self._update_account(identity, is_disabled=disabled)
+        """Disable or enable an account; disabling ends its browser sessions for good."""
 
-    def _update_account(self, identity: int, **values: Any) -> StoredAccount:
         def work(connection: Connection) -> StoredAccount:
-            connection.execute(update(schema.accounts).where(A.id == identity).values(**values))
+            connection.execute(update(schema.accounts).where(A.id == identity).values(is_disabled=disabled))
+            if disabled:
+                delete_sessions_of(connection, identity)
             return _get_account(connection, identity)
 
         return self._database.write(work)
+
+
+def delete_sessions_of(connection: Connection, account_id: int) -> None:
+    """Delete the browser sessions of an account in the transaction that changes or deletes it."""
+    sessions = schema.browser_sessions
+    connection.execute(delete(sessions).where(sessions.c.account_id == account_id))
 
 
 def fold_username(username: str) -> str:

@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Connection, delete, insert, select, update
 from knowledge.errors import KeyNotFound, WrongPassword
 from knowledge.model import ApiKey
 from knowledge.store import schema
-from knowledge.store.accounts.accounts import StoredAccount, make_account, require_owner
+from knowledge.store.accounts.accounts import StoredAccount, delete_sessions_of, make_account, require_owner
 from knowledge.store.database import Database, get_inserted_id
 from knowledge.store.row_mapping import make_timestamp, parse_optional_timestamp, parse_timestamp
 
@@ -62,7 +62,8 @@ class KeyStore:
 
         def work(connection: Connection) -> ApiKey:
             # The password may have changed since it was verified; no login key may survive that change.
-            row = connection.execute(select(A.password, A.is_disabled).where(A.id == account.id)).first()
+            wanted = select(A.password, A.is_disabled).where(A.id == account.id).with_for_update(key_share=True)
+            row = connection.execute(wanted).first()
             if row is None or row.is_disabled or row.password != account.password:
                 raise WrongPassword("The username or the password is wrong")
             made = _insert_key(connection, new, is_login=True)
@@ -97,11 +98,12 @@ class KeyStore:
             raise KeyNotFound(f"Key {key_id} not found", key_id=key_id)
 
     def change_password(self, account_id: int, password: str) -> None:
-        """Store a new password hash and revoke all login keys; keys created by hand stay valid."""
+        """Store a new password hash, revoke all login keys and end all sessions; keys created by hand stay valid."""
 
         def work(connection: Connection) -> None:
             connection.execute(update(schema.accounts).where(A.id == account_id).values(password=password))
             connection.execute(delete(schema.api_keys).where(*_is_login_of(account_id)))
+            delete_sessions_of(connection, account_id)
 
         self._database.write(work)
 

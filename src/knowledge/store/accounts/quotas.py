@@ -9,6 +9,7 @@ from sqlalchemy import Connection, func, select
 from knowledge.errors import QuotaExceeded
 from knowledge.model import LOCAL_OWNER, Document, JobKind, JobStatus
 from knowledge.store import schema
+from knowledge.store.postgres import locks
 
 C, D, J = schema.collections.c, schema.documents.c, schema.jobs.c
 
@@ -30,6 +31,7 @@ def check_quota(
     owner = connection.execute(select(C.owner_id).where(C.id == collection_id)).scalar_one()
     if owner <= LOCAL_OWNER:
         return
+    locks.lock_owner(connection, owner)
     documents, used = _count_usage(connection, owner)
     documents += 0 if old is not None else 1
     used += size - (old.size_bytes if old is not None else 0)

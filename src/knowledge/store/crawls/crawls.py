@@ -18,7 +18,8 @@ from knowledge.store.crawls import site_pages
 from knowledge.store.crawls.site_pages import SitePage
 from knowledge.store.database import Database
 from knowledge.store.jobs import jobs
-from knowledge.store.jobs.jobs import PRIORITY_BULK, JobStore
+from knowledge.store.jobs.claim_queues import PRIORITY_BULK
+from knowledge.store.jobs.jobs import JobStore
 from knowledge.store.jobs.rows import NewJob
 
 W, P = schema.crawls.c, schema.crawl_pages.c
@@ -103,7 +104,7 @@ class CrawlStore:
             _insert_crawl(connection, queued.id, new, collection_id)
             return queued
 
-        return self._database.write(work)
+        return self._database.write(work, is_idempotent=True)
 
     # -- queries --------------------------------------------------------------------------------
 
@@ -116,6 +117,23 @@ class CrawlStore:
             pages = connection.execute(_SELECT_DONE, {"job_id": job.id}).all()
             counts = _count_pages(connection, [job.id])
         return _make_crawl(job, row, self._find_collection(row, scope), counts[job.id], tuple(map(_make_page, pages)))
+
+    def page_of_addresses(
+        self, ref: Ref, outcome: PageOutcome | None, page: int, per_page: int, scope: Scope
+    ) -> ResultPage[CrawledPage]:
+        """List the addresses of a crawl that are done."""
+        job = self._jobs.find(ref, scope)
+        conditions = [P.job_id == job.id, P.state == STATE_DONE]
+        conditions += [] if outcome is None else [P.outcome == outcome]
+        listed = select(schema.crawl_pages).where(*conditions).order_by(P.id)
+        with self._database.snapshot() as connection:
+            if connection.execute(select(W.job_id).where(W.job_id == job.id)).first() is None:
+                raise JobNotFound(f"Job '{ref}' is not a crawl", job_id=str(ref))
+            total = connection.execute(
+                select(func.count()).select_from(schema.crawl_pages).where(*conditions)
+            ).scalar_one()
+            rows = connection.execute(listed.limit(per_page).offset((page - 1) * per_page)).all()
+        return ResultPage(tuple(map(_make_page, rows)), total, page, per_page)
 
     def page(self, page: int, per_page: int, scope: Scope) -> ResultPage[Crawl]:
         listed = self._jobs.page(JobFilter(kind=JobKind.CRAWL, page=page, per_page=per_page), scope)

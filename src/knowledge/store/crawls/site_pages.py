@@ -57,7 +57,7 @@ class SitePageStore:
 
         def work(connection: Connection) -> int:
             here = (S.collection_id == collection_id) & (S.name == name)
-            before = connection.execute(select(S.gone).where(here)).scalar()
+            before = connection.execute(select(S.gone).where(here).with_for_update()).scalar()
             if before is None:
                 return 0
             connection.execute(update(schema.site_pages).where(here).values(gone=before + 1))

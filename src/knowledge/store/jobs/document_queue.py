@@ -11,7 +11,7 @@ from knowledge.store import collections, publish
 from knowledge.store.accounts import quotas
 from knowledge.store.accounts.quotas import Quota
 from knowledge.store.database import Database
-from knowledge.store.jobs import jobs
+from knowledge.store.jobs import claims, jobs
 from knowledge.store.jobs.rows import JobClaim, NewJob
 
 
@@ -20,8 +20,13 @@ class DocumentQueue:
         self._database = database
 
     def add(self, new: NewJob) -> Job:
-        """Queue a job for an existing document."""
-        return self._database.write(lambda connection: jobs.queue_job(connection, new))
+        """Queue a job for an existing document, or return the job with this uid."""
+
+        def work(connection: Connection) -> Job:
+            known = jobs.find_by_uid(connection, new.uid, Scope(new.owner))
+            return known if known is not None else jobs.queue_job(connection, new)
+
+        return self._database.write(work, is_idempotent=True)
 
     def add_new(
         self,
@@ -44,7 +49,7 @@ class DocumentQueue:
             quotas.check_quota(connection, quota, collection_id, size, old)
             return jobs.queue_job(connection, replace(new, collection_id=collection_id))
 
-        return self._database.write(work)
+        return self._database.write(work, is_idempotent=True)
 
     def add_member(self, archive: JobClaim, new: NewJob, source_path: str, size: int, quota: Quota) -> None:
         """Queue the job of an archive member once, if the archive's job is still claimed."""
@@ -52,11 +57,11 @@ class DocumentQueue:
         assert collection_id is not None
 
         def work(connection: Connection) -> None:
-            jobs.require_claim(connection, archive)
+            claims.require_claim(connection, archive)
             old = publish.find_at_path(connection, collection_id, source_path)
             publish.reject_duplicate(connection, collection_id, str(new.sha256), old)
             if jobs.find_by_uid(connection, new.uid, Scope(archive.owner)) is None:
                 quotas.check_quota(connection, quota, collection_id, size, old)
                 jobs.queue_job(connection, new)
 
-        self._database.write(work)
+        self._database.write(work, is_idempotent=True)

@@ -1,9 +1,9 @@
-"""The jobs table: queue, claim, end and retry jobs; progress within a job is kept only in memory."""
+"""The jobs table: queue, claim, end and retry jobs."""
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from operator import itemgetter
 from typing import Any
@@ -11,38 +11,47 @@ from uuid import UUID
 
 from sqlalchemy import Connection, bindparam, func, insert, literal_column, select, update
 
-from knowledge.errors import Cancelled, JobNotFound, NotNow
+from knowledge.errors import InvalidParameter, JobNotFound, NotNow
 from knowledge.model import Job, JobError, JobFilter, JobKind, JobStatus, Json, Ref, ResultPage, Scope
-from knowledge.store import documents, erasure, schema
+from knowledge.model.events import ChangeKind
+from knowledge.store import documents, erasure, events, schema
 from knowledge.store.accounts.accounts import require_owner
+from knowledge.store.cluster.clock import MICROSECONDS_PER_SECOND
 from knowledge.store.database import Database
+from knowledge.store.jobs import claim_queues
+from knowledge.store.jobs.claim_queues import (
+    LEASE_SECONDS,
+    PRIORITY_BACKGROUND,
+    PRIORITY_BULK,
+    PRIORITY_INTERACTIVE,
+    PRIORITY_INTERACTIVE_VECTORS,
+    ClaimQueue,
+)
 from knowledge.store.jobs.rows import (
-    MAX_DEATHS,
-    MAX_UNCLEAN_STARTS,
     ActiveJob,
     FinishedJob,
     JobClaim,
     NewJob,
+    keeps_original,
     make_claim,
     make_job,
     make_queued_job,
 )
+from knowledge.store.postgres import locks
 from knowledge.store.prepared_statements import PreparedStatement
 from knowledge.store.row_mapping import make_timestamp
 
 J, D = schema.jobs.c, schema.documents.c
 _SELECT_JOBS = select(schema.jobs)
 _SELECT_BY_ID = _SELECT_JOBS.where(J.id == bindparam("job_id"))
+_SELECT_BY_IDS = _SELECT_JOBS.where(J.id.in_(bindparam("ids", expanding=True)))
+_LOCK_BY_ID = _SELECT_BY_ID.with_for_update()
 _SELECT_BY_UID = PreparedStatement(_SELECT_JOBS.where(J.uid == bindparam("job_uid"), J.owner_id == bindparam("owner")))
 _UPDATE_JOB = update(schema.jobs).where(J.id == bindparam("job_id"))
 _UPDATE_CLAIMED = _UPDATE_JOB.where(J.token == bindparam("mine"))
 _INSERT_JOB = PreparedStatement(insert(schema.jobs))
-_MARK_PUBLISHED, _MARK_PUBLISHED_BY_WORDS = PreparedStatement(_UPDATE_JOB), PreparedStatement(_UPDATE_JOB)
-_FIND_CLAIMED = PreparedStatement(
-    select(J.id).where(J.id == bindparam("job_id"), J.token == bindparam("mine"), J.status == JobStatus.PROCESSING)
-)
 _IS_INDEXED = (J.status == JobStatus.PROCESSING) & (J.change_seq <= bindparam("seq"))
-_SELECT_INDEXED = PreparedStatement(select(J.id, J.sha256).where(_IS_INDEXED))
+_SELECT_INDEXED = PreparedStatement(select(J.id, J.sha256).where(_IS_INDEXED).order_by(J.id).with_for_update())
 _FINISH_INDEXED = PreparedStatement(
     update(schema.jobs)
     .where(_IS_INDEXED)
@@ -59,58 +68,17 @@ _FIND_PUBLISHED = PreparedStatement(
     select(J.id).where(J.status == JobStatus.PROCESSING, J.change_seq.is_not(None)).limit(1)
 )
 _COUNT_BY_STATUS = select(J.status, func.count().label("jobs")).group_by(J.status)
-MUST_RUN_ALONE = (J.deaths >= MAX_DEATHS) | (J.unclean_starts >= MAX_UNCLEAN_STARTS)
-
-
-class _ClaimQueue:
-    """A priority queue over the jobs that match some conditions, first in first out within a priority."""
-
-    def __init__(self, *conditions: Any, status: JobStatus = JobStatus.QUEUED) -> None:
-        first = (
-            select(J.id)
-            .where(J.status == status, *conditions)
-            .order_by(J.priority, J.id)
-            .limit(1)
-            .with_for_update(skip_locked=True)
-        )
-        self.first = PreparedStatement(first.add_columns(J.priority))
-        self.claim = PreparedStatement(
-            update(schema.jobs).where(J.id == first.scalar_subquery()).returning(schema.jobs)
-        )
-
-
-_ORDINARY = _ClaimQueue(J.priority <= bindparam("most"), J.kind != JobKind.CRAWL, ~MUST_RUN_ALONE)
-_WITHOUT_VECTORS = _ClaimQueue(
-    J.priority <= bindparam("most"), J.token.is_(None), J.change_seq.is_(None), status=JobStatus.PROCESSING
-)
-"""Jobs whose document is published by words and that wait for a worker to embed it."""
-_ALONE = _ClaimQueue(J.kind != JobKind.CRAWL, MUST_RUN_ALONE)
-_CRAWLS = _ClaimQueue(J.kind == JobKind.CRAWL, ~MUST_RUN_ALONE)
-_CRAWLS_ALONE = _ClaimQueue(J.kind == JobKind.CRAWL, MUST_RUN_ALONE)
 _SELECT_REFERENCED = select(D.sha256).where(D.sha256.in_(bindparam("files", expanding=True)))
-LEASE_MICROSECONDS = 60_000_000
-"""Lease of a claimed job; used when several processes claim jobs."""
-
-PRIORITY_INTERACTIVE, PRIORITY_BULK, PRIORITY_BACKGROUND = 0, 10, 20
-"""Priorities of notes, of files and crawls, and of background work."""
-PRIORITY_INTERACTIVE_VECTORS = 1
-PRIORITY_BULK_VECTORS, LAST_PRIORITY_BULK_VECTORS = 11, 19
-"""Priorities of embedding, after those of reading: one for notes, and one for each size of other documents."""
-SMALL_DOCUMENT_CHUNKS = 64
-WAITING_STEP = "Waiting for embedding"
-
-
-def find_vector_priority(priority: int, chunk_count: int) -> int:
-    """Return the priority of embedding a document: interactive first, then small ones, in classes that double."""
-    if priority < PRIORITY_BULK:
-        return PRIORITY_INTERACTIVE_VECTORS
-    size_class = (max(chunk_count - 1, 0) // SMALL_DOCUMENT_CHUNKS).bit_length()
-    return min(PRIORITY_BULK_VECTORS + size_class, LAST_PRIORITY_BULK_VECTORS)
+MAX_RETRIED_JOBS = 1000
+"""Jobs that one call retries; the next call goes on."""
 
 
 class JobStore:
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, database: Database, server_id: str | None = None, lease_seconds: float = LEASE_SECONDS) -> None:
+        self._database, self._server_id = database, server_id
+        self._lease_microseconds = int(lease_seconds * MICROSECONDS_PER_SECOND)
+        self.find_progress: Callable[[int], float] = lambda _: 0.0
+        """Returns how far a job is that runs here; stored when it ends without a result."""
 
     # -- queries --------------------------------------------------------------------------------
 
@@ -136,6 +104,36 @@ class JobStore:
                 .offset((wanted.page - 1) * wanted.per_page)
             ).all()
         return ResultPage(tuple(map(make_job, rows)), total, wanted.page, wanted.per_page)
+
+    def list_by_ids(self, identities: Sequence[int]) -> list[Job]:
+        """Return jobs of any owner, without those that were deleted."""
+        with self._database.read() as connection:
+            return [make_job(row) for row in connection.execute(_SELECT_BY_IDS, {"ids": [*identities]})]
+
+    def list_after(self, identity: int, limit: int) -> list[Job]:
+        """Return the jobs of any owner with a higher id, oldest first."""
+        newer = _SELECT_JOBS.where(J.id > identity).order_by(J.id).limit(limit)
+        with self._database.read() as connection:
+            return [make_job(row) for row in connection.execute(newer)]
+
+    def newest_id(self) -> int:
+        with self._database.read() as connection:
+            return int(connection.execute(select(func.max(J.id))).scalar() or 0)
+
+    def list_unfinished(self, limit: int, scope: Scope | None = None) -> tuple[list[Job], int]:
+        """Return the newest unfinished jobs of a caller, or of all, and how many there are."""
+        unfinished: list[Any] = [J.status.in_((JobStatus.PROCESSING, JobStatus.QUEUED))]
+        unfinished += [] if scope is None else [J.owner_id == scope.owner]
+        with self._database.snapshot() as connection:
+            count = connection.execute(select(func.count()).select_from(schema.jobs).where(*unfinished)).scalar_one()
+            rows = connection.execute(_SELECT_JOBS.where(*unfinished).order_by(J.id.desc()).limit(limit)).all()
+        return [make_job(row) for row in rows], int(count)
+
+    def list_ended_since(self, at: int, scope: Scope, limit: int) -> list[Job]:
+        """Return the jobs of a caller that ended at a time or later, oldest first."""
+        ended = _SELECT_JOBS.where(J.owner_id == scope.owner, J.completed_at >= at).order_by(J.completed_at, J.id)
+        with self._database.read() as connection:
+            return [make_job(row) for row in connection.execute(ended.limit(limit))]
 
     def count_by_status(self, scope: Scope) -> dict[str, int]:
         with self._database.read() as connection:
@@ -172,32 +170,35 @@ class JobStore:
         """Claim the next job that is neither a crawl nor quarantined."""
         most = {"most": PRIORITY_INTERACTIVE_VECTORS if most_urgent_only else PRIORITY_BACKGROUND}
         with self._database.read() as connection:
-            firsts = [(queue.first.fetch_first(connection, most), queue) for queue in (_ORDINARY, _WITHOUT_VECTORS)]
+            firsts = [
+                (queue.first.fetch_first(connection, most), queue)
+                for queue in (claim_queues.ORDINARY, claim_queues.WITHOUT_VECTORS)
+            ]
         waiting = [(row.priority, queue) for row, queue in firsts if row is not None]
         return self._claim_from(min(waiting, key=itemgetter(0))[1], most) if waiting else None
 
     def claim_without_vectors(self) -> JobClaim | None:
         """Claim the next job that waits to be embedded, before all that wait to be read."""
-        return self._claim_from(_WITHOUT_VECTORS, {"most": PRIORITY_BACKGROUND})
+        return self._claim_from(claim_queues.WITHOUT_VECTORS, {"most": PRIORITY_BACKGROUND})
 
     def is_next(self, priority: int, *, is_running: bool) -> bool:
         """Return whether no waiting job goes before an embedding of this priority; one that runs goes before equals."""
         return not (
-            self._exists(_ORDINARY.first, {"most": priority - 1})
-            or self._exists(_WITHOUT_VECTORS.first, {"most": priority - 1 if is_running else priority})
+            self._exists(claim_queues.ORDINARY.first, {"most": priority - 1})
+            or self._exists(claim_queues.WITHOUT_VECTORS.first, {"most": priority - 1 if is_running else priority})
         )
 
     def claim_alone(self) -> JobClaim | None:
         """Claim the next quarantined job."""
-        return self._claim_from(_ALONE, {})
+        return self._claim_from(claim_queues.ALONE, {})
 
     def claim_crawl(self, alone: bool = False) -> JobClaim | None:
-        return self._claim_from(_CRAWLS_ALONE if alone else _CRAWLS, {})
+        return self._claim_from(claim_queues.CRAWLS_ALONE if alone else claim_queues.CRAWLS, {})
 
     def has_queued_crawl(self) -> bool:
-        return self._exists(_CRAWLS.first, {}) or self._exists(_CRAWLS_ALONE.first, {})
+        return self._exists(claim_queues.CRAWLS.first, {}) or self._exists(claim_queues.CRAWLS_ALONE.first, {})
 
-    def _claim_from(self, queue: _ClaimQueue, which: dict[str, int]) -> JobClaim | None:
+    def _claim_from(self, queue: ClaimQueue, which: dict[str, int]) -> JobClaim | None:
         # A new job wakes several workers, and a read costs a tenth of a commit.
         if not self._exists(queue.first, which):
             return None
@@ -205,9 +206,12 @@ class JobStore:
         values = {
             "status": JobStatus.PROCESSING,
             "token": secrets.token_hex(16),
-            "lease_until": now + LEASE_MICROSECONDS,
+            "server_id": self._server_id,
+            "lease_microseconds": self._lease_microseconds,
             "started_at": now,
             "step": "Starting",
+            "done": 0,
+            "total": 0,
         }
         row = self._database.write(lambda connection: queue.claim.fetch_first(connection, {**which, **values}))
         return make_claim(row) if row else None
@@ -273,18 +277,22 @@ class JobStore:
 
         return self._database.write(work) if self._exists(_FIND_PUBLISHED, {}) else []
 
-    def cancel_queued(self, identity: int) -> bool:
-        """Cancel a job that is queued or waits to be embedded; return whether it was."""
+    def cancel(self, identity: int, *, even_if_running: bool = False) -> bool:
+        """Cancel a job that is queued or waits to be embedded, or one that a worker runs; return whether it was.
+
+        The worker of a running job finds that it has lost its claim when it stores something.
+        """
 
         def work(connection: Connection) -> bool:
-            row = connection.execute(_SELECT_BY_ID, {"job_id": identity}).first()
-            if row is None or not _is_waiting(row):
+            row = _lock_job(connection, identity)
+            if row is None or not (_is_waiting(row) or (even_if_running and _is_running(row))):
                 return False
             kept = drop_processing_document(connection, row) | _drop_original(
                 JobKind(row.kind), row.filename, row.payload
             )
-            values = _make_end_values(JobStatus.CANCELLED, "Cancelled")
+            values = _make_end_values(JobStatus.CANCELLED, "Cancelled") | self._make_progress_values(row)
             connection.execute(_UPDATE_JOB, {"job_id": identity, **values, **kept})
+            record_dropped_document(connection, row, kept)
             return True
 
         return self._database.write(work)
@@ -292,11 +300,12 @@ class JobStore:
     def retry(self, ref: Ref, scope: Scope) -> Job:
         def work(connection: Connection) -> Any:
             row = _find_row(connection, ref, scope)
+            row = None if row is None else connection.execute(_LOCK_BY_ID, {"job_id": row.id}).first()
             if row is None:
                 raise not_found_error(ref)
             if row.status not in (JobStatus.FAILED, JobStatus.CANCELLED):
                 raise NotNow(f"Job {ref} is {row.status}; only failed jobs can be retried", status=row.status)
-            if row.sha256 is None and row.kind not in erasure.REPEATABLE_KINDS:
+            if not keeps_original(row):
                 raise NotNow(f"The original of job {ref} was not kept", hint="Add the file again.", status=row.status)
             values = {
                 "status": JobStatus.QUEUED,
@@ -304,13 +313,23 @@ class JobStore:
                 "error": None,
                 "deaths": 0,
                 "unclean_starts": 0,
+                "progress": 0.0,
                 "started_at": None,
                 "completed_at": None,
+                "cancel_requested": False,
             }
             connection.execute(_UPDATE_JOB, {"job_id": row.id, **values})
             return connection.execute(_SELECT_BY_ID, {"job_id": row.id}).one()
 
         return make_job(self._database.write(work))
+
+    def list_retryable(self, status: JobStatus, scope: Scope) -> list[int]:
+        """Return the ids of a caller's jobs with this status, oldest first, at most MAX_RETRIED_JOBS."""
+        if status not in (JobStatus.FAILED, JobStatus.CANCELLED):
+            raise InvalidParameter("Only failed and cancelled jobs can be retried", parameter="status")
+        ended = select(J.id).where(J.owner_id == scope.owner, J.status == status).order_by(J.id).limit(MAX_RETRIED_JOBS)
+        with self._database.read() as connection:
+            return list(connection.execute(ended).scalars())
 
     def forget_originals(self, before: int) -> int:
         """Drop the originals and payloads of jobs that failed before a time; return the number of jobs."""
@@ -329,12 +348,17 @@ class JobStore:
         """End a job and delete the document that it has published by words, in one transaction."""
 
         def work(connection: Connection) -> None:
-            row = connection.execute(_SELECT_BY_ID.where(J.token == claim.token), {"job_id": claim.id}).first()
-            if row is not None:
-                ended = drop_processing_document(connection, row) | _make_end_values(status, step) | values
+            row = _lock_job(connection, claim.id)
+            if row is not None and row.token == claim.token:
+                dropped = drop_processing_document(connection, row)
+                ended = dropped | _make_end_values(status, step) | self._make_progress_values(row) | values
                 connection.execute(_UPDATE_JOB, {"job_id": claim.id, **ended})
+                record_dropped_document(connection, row, dropped)
 
         self._database.write(work)
+
+    def _make_progress_values(self, row: Any) -> dict[str, Any]:
+        return {"progress": max(row.progress, self.find_progress(row.id))}
 
     def _end_claimed(self, claim: JobClaim, status: JobStatus, step: str, **values: Any) -> None:
         self._update_claimed(claim, **_make_end_values(status, step), **values)
@@ -348,6 +372,28 @@ def _is_waiting(row: Any) -> bool:
     """Return whether no worker runs a job that has not ended: it is queued, or waits to be embedded."""
     unclaimed = row.status == JobStatus.PROCESSING and row.token is None and row.change_seq is None
     return row.status == JobStatus.QUEUED or unclaimed
+
+
+def _is_running(row: Any) -> bool:
+    """Return whether a worker runs a job that has not published its result."""
+    return row.status == JobStatus.PROCESSING and row.change_seq is None
+
+
+def _lock_job(connection: Connection, identity: int) -> Any | None:
+    """Lock the collection of a job and the job, and return its row."""
+    if locks.is_needed(connection):
+        collection_id = connection.execute(select(J.collection_id).where(J.id == identity)).scalar()
+        locks.lock_collections(connection, *([] if collection_id is None else [collection_id]))
+    return connection.execute(_LOCK_BY_ID, {"job_id": identity}).first()
+
+
+def record_dropped_document(connection: Connection, row: Any, values: dict[str, Any]) -> None:
+    """Record the removal of a document that `drop_processing_document` has deleted; last in a transaction."""
+    if "document_id" in values:
+        collection = schema.collections.c
+        owner = connection.execute(select(collection.owner_id).where(collection.id == row.collection_id)).scalar()
+        place = {"owner": row.owner_id if owner is None else owner, "collection_id": row.collection_id}
+        events.record_document(connection, ChangeKind.REMOVED, row.document_id, row.document_uid, **place)
 
 
 def drop_processing_document(connection: Connection, row: Any) -> dict[str, Any]:
@@ -381,6 +427,7 @@ def queue_job(connection: Connection, new: NewJob) -> Job:
         "payload": new.payload,
         "sha256": new.sha256,
         "priority": new.priority,
+        "document_id": new.document_id,
         "status": JobStatus.QUEUED,
         "step": "Queued",
         "deaths": 0,
@@ -389,40 +436,6 @@ def queue_job(connection: Connection, new: NewJob) -> Job:
         "created_at": created_at,
     }
     return make_queued_job(_INSERT_JOB.insert(connection, values), new, created_at)
-
-
-def require_claim(connection: Connection, claim: JobClaim) -> None:
-    """Raise Cancelled if the job was cancelled or claimed by another worker."""
-    if _FIND_CLAIMED.fetch_scalar(connection, {"job_id": claim.id, "mine": claim.token}) is None:
-        raise Cancelled("The job was cancelled or claimed by another worker", job_id=str(claim.uid))
-
-
-def mark_published(connection: Connection, claim: JobClaim, **values: Any) -> None:
-    _MARK_PUBLISHED.run(connection, {"job_id": claim.id, "step": "Indexing", **values})
-
-
-def mark_published_by_words(
-    connection: Connection, claim: JobClaim, *, priority: int, keep_claim: bool, **values: Any
-) -> None:
-    """Record the document of a job that has no vectors yet; without `keep_claim` another worker may go on."""
-    token = claim.token if keep_claim else None
-    waiting = {"job_id": claim.id, "step": WAITING_STEP, "priority": priority, "token": token}
-    _MARK_PUBLISHED_BY_WORDS.run(connection, {**waiting, **values})
-
-
-def release_claim(connection: Connection, claim: JobClaim) -> None:
-    """Leave the embedding of a document to the next free worker."""
-    connection.execute(_UPDATE_JOB, {"job_id": claim.id, "step": WAITING_STEP, "token": None})
-
-
-def end_superseded(connection: Connection, document_id: int, claim: JobClaim, change_seq: int) -> None:
-    """End the job that has published a document by words, because `claim` has replaced it with a complete one."""
-    superseded = update(schema.jobs).where(J.document_id == document_id, J.id != claim.id, documents.IS_ADDING)
-    connection.execute(
-        superseded.values(
-            status=JobStatus.PROCESSING, token=None, change_seq=change_seq, outcome=JobStatus.COMPLETED, step="Indexing"
-        )
-    )
 
 
 def find_by_uid(connection: Connection, uid: UUID, scope: Scope) -> Job | None:
