@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from knowledge.model import ExtractionMethod, Json
+from knowledge.model.pages import PageWords
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,8 @@ class PageText:
     method: ExtractionMethod = ExtractionMethod.TEXT_EXTRACTION
     warning: str | None = None
     """Reason why the page could not be read; the document is then partial."""
+    words: PageWords | None = None
+    """The words that OCR found on this page; None for a page that was not recognised."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,8 +72,8 @@ def _clean_line(text: str | None) -> str | None:
 def clean_pages(pages: Iterable[PageText]) -> Iterator[PageText]:
     for page in pages:
         text = clean_text(page.text)
-        for piece in cut_text(text) if len(text) > MAX_PIECE_CHARS else (text,):
-            yield replace(page, text=piece)
+        for place, piece in enumerate(cut_text(text) if len(text) > MAX_PIECE_CHARS else (text,)):
+            yield replace(page, text=piece, words=page.words if place == 0 else None)
 
 
 def regroup_blocks(blocks: Iterable[str], max_chars: int = MAX_PIECE_CHARS) -> Iterator[str]:

@@ -10,24 +10,27 @@ import re
 import threading
 import unicodedata
 from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING
 
 import Stemmer
 
 from knowledge.index.api import QueryTerms
 from knowledge.text.stop_words import STOP_WORDS
 
-if TYPE_CHECKING:
-    import gcld3
-
 __all__ = [
     "STOP_WORDS",
+    "LastWord",
     "analyse_question",
-    "detect_language",
     "extract_terms",
+    "extract_token_terms",
+    "find_last_word",
     "find_nearby_terms",
     "find_possible_misspellings",
+    "find_tokens",
+    "list_question_words",
+    "list_token_parts",
+    "split_pieces",
 ]
 
 DEFAULT_LANGUAGE = "en"
@@ -47,14 +50,19 @@ _PIECE_CHARS = 512
 
 def normalise_nfkc(text: str) -> str:
     """Normalize text to NFKC in pieces, because Python sorts a run of combining marks in quadratic time."""
-    pieces, start = [], 0
+    return "".join([unicodedata.normalize("NFKC", piece) for piece in split_pieces(text)])
+
+
+def split_pieces(text: str) -> Iterator[str]:
+    """Split a text into pieces of limited length, at spaces where there are any."""
+    start = 0
     while len(text) - start > _PIECE_CHARS:
         limit = start + _PIECE_CHARS
         end = max(text.rfind(" ", start, limit), text.rfind("\n", start, limit))
         end = end if end > start else limit
-        pieces.append(unicodedata.normalize("NFKC", text[start:end]))
+        yield text[start:end]
         start = end
-    return "".join([*pieces, unicodedata.normalize("NFKC", text[start:])])
+    yield text[start:]
 
 
 def split_quoted(text: str) -> tuple[list[str], str]:
@@ -94,11 +102,11 @@ _UNSPACED_SCRIPTS = (
 )
 """Scripts without spaces between words, and Korean, whose particles are attached to words."""
 _UNSPACED_RUN = re.compile(rf"([{_UNSPACED_SCRIPTS}]+)")
+_PART = re.compile(rf"[{_UNSPACED_SCRIPTS}]+|[^{_UNSPACED_SCRIPTS}._\-'’,]+")
 _DOTTED_NUMBER = re.compile(r"[vV]?(\d+(?:[.\-]\d+)+)(?!\d)")
 _PIECE_SEPARATOR = re.compile(r"[._\-]+")
 _CONTRACTIONS = frozenset(("t", "d", "m", "ll", "re", "ve"))
 _PLAIN_WORD = re.compile(r"[a-z]+")
-_WORD = re.compile(r"[^\W\d_]+")
 
 
 def extract_terms(text: str, language: str | None) -> list[str]:
@@ -107,7 +115,7 @@ def extract_terms(text: str, language: str | None) -> list[str]:
     found: list[str] = []
     singles: list[str] = []
     for token in _tokenize(text):
-        whole, single = _extract_token_terms(token, code)
+        whole, single = extract_token_terms(token, code)
         found += whole
         singles += single
     # Single characters between the bigrams would break phrase matches.
@@ -118,8 +126,13 @@ def _tokenize(text: str) -> list[str]:
     return _TOKEN.findall(text if text.isascii() else normalise_nfkc(text))
 
 
+def find_tokens(normalised: str) -> Iterator[re.Match[str]]:
+    """Yield the tokens of a text in NFKC with their places."""
+    return _TOKEN.finditer(normalised)
+
+
 @lru_cache(maxsize=1 << 15)
-def _extract_token_terms(token: str, language: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def extract_token_terms(token: str, language: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     # A change here changes the terms of every index: increase the index version, so that indexes are rebuilt.
     if _PLAIN_WORD.fullmatch(token):
         return (_stem_word(token, language)[:MAX_TERM_CHARS],), ()
@@ -132,6 +145,26 @@ def _extract_token_terms(token: str, language: str) -> tuple[tuple[str, ...], tu
         elif piece:
             found += (_normalise_word(word, language) for word in dict.fromkeys(_split_words(piece)))
     return tuple(term for term in found if term), tuple(singles)
+
+
+def list_token_parts(token: str) -> Iterator[tuple[int, int, int]]:
+    """Yield level, start and end of the parts of a token, finest level first; each part has terms of its own.
+
+    Level 0 are single characters of unspaced scripts and parts in camel case, 1 bigrams and words, 2 the token.
+    """
+    coarser: list[tuple[int, int, int]] = []
+    for run in _PART.finditer(token):
+        start, end = run.span()
+        if _UNSPACED_RUN.match(run[0]):
+            yield from ((0, at, at + 1) for at in range(start, end))
+            coarser += ((1, at, min(at + 2, end)) for at in range(start, max(end - 1, start + 1)))
+            continue
+        coarser.append((1, start, end))
+        for part in _split_camel_case(run[0]):
+            yield 0, start, start + len(part)
+            start += len(part)
+    yield from coarser
+    yield 2, 0, len(token)
 
 
 def _split_bigrams(run: str) -> list[str]:
@@ -315,14 +348,14 @@ def _has_only_stop_words(text: str, codes: tuple[str, ...]) -> bool:
 def _find_forms(token: str, codes: tuple[str, ...]) -> list[tuple[str, ...]]:
     """Return each term of a token with its stems; tokens are split the same way in all languages."""
     if len(codes) == 1:
-        return [(term,) for term in _extract_token_terms(token, codes[0])[0]]
-    by_language = [_extract_token_terms(token, code)[0] for code in codes]
+        return [(term,) for term in extract_token_terms(token, codes[0])[0]]
+    by_language = [extract_token_terms(token, code)[0] for code in codes]
     return [tuple(dict.fromkeys(forms)) for forms in zip(*by_language, strict=True)]
 
 
 def _find_phrase_forms(text: str, codes: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
     tokens = _tokenize(text)
-    found = (tuple(term for token in tokens for term in _extract_token_terms(token, code)[0]) for code in codes)
+    found = (tuple(term for token in tokens for term in extract_token_terms(token, code)[0]) for code in codes)
     return tuple(dict.fromkeys(phrase for phrase in found if phrase))
 
 
@@ -334,6 +367,38 @@ def _drop_stop_words(text: str, codes: tuple[str, ...]) -> tuple[str, ...]:
     lists = [STOP_WORDS[code] for code in codes if code in STOP_WORDS]
     small = max(lists, key=lambda words: sum(word in words for word in plain), default=frozenset())
     return tuple(token for token, word in zip(tokens, plain, strict=True) if word not in small) or tuple(tokens)
+
+
+def list_question_words(text: str, languages: Collection[str]) -> dict[str, tuple[str, ...]]:
+    """Return the words of a query, without stop words, each with the terms of which a passage must contain one."""
+    codes = tuple(dict.fromkeys(languages)) or (DEFAULT_LANGUAGE,)
+    tokens = list(dict.fromkeys(_drop_stop_words(text, codes)))[:MAX_QUESTION_TERMS]
+    return {token: tuple(term for forms in _find_forms(token, codes) for term in forms) for token in tokens}
+
+
+@dataclass(frozen=True, slots=True)
+class LastWord:
+    """The last word of a question that is being typed."""
+
+    token: str
+    prefix: str
+    """As the beginning of terms: case-folded, without accents, not stemmed."""
+    forms: tuple[str, ...]
+
+
+def find_last_word(text: str, languages: Collection[str]) -> LastWord | None:
+    """Return the word that a question ends with, if it may be incomplete: letters of a spaced script, no stop word."""
+    codes = tuple(dict.fromkeys(languages)) or (DEFAULT_LANGUAGE,)
+    tokens = _drop_stop_words(text, codes)
+    token = tokens[-1] if tokens else ""
+    if (
+        not token.isalpha()
+        or not normalise_nfkc(text[-2 * len(token) :]).endswith(token)
+        or _UNSPACED_RUN.search(token)
+    ):
+        return None
+    forms = _find_forms(token, codes)
+    return LastWord(token, _fold_accents(token.casefold())[:MAX_TERM_CHARS], forms[-1]) if len(forms) == 1 else None
 
 
 # -- misspelt words -----------------------------------------------------------------------------
@@ -387,50 +452,3 @@ def _list_edits(word: str) -> Iterator[str]:
 def _limit_terms(forms: list[tuple[str, ...]]) -> tuple[tuple[str, ...], ...]:
     kept = frozenset(list(dict.fromkeys(forms))[:MAX_QUESTION_TERMS])
     return tuple(form for form in forms if form in kept)
-
-
-# -- languages ----------------------------------------------------------------------------------
-
-_MIN_PROBABILITY = 0.95
-_MIN_LATIN_LETTERS, _MIN_LETTERS = 60, 12
-"""Minimum letters for a detection; Latin letters are shared by many languages and need more."""
-_LANGUAGE_ALIASES = {"iw": "he", "fil": "tl", "nb": "no", "nn": "no"}
-_DETECTOR_LOCK = threading.Lock()
-
-
-def detect_language(text: str) -> str | None:
-    """Return the language of a text (ISO 639-1), or None if it is short, mixed or code."""
-    sample = text[:4000]
-    letters = "".join(filter(str.isalpha, sample))
-    latin = len(letters) if letters.isascii() else sum(letter < "\u0370" for letter in letters)
-    fewest = _MIN_LATIN_LETTERS if 2 * latin >= len(letters) else _MIN_LETTERS
-    readable = len(letters) + sum(map(str.isspace, sample))
-    if len(letters) < fewest or readable < 0.85 * len(sample):
-        return None
-    middle = len(sample) // 2
-    whole, *halves = (_detect_if_sure(part) for part in (sample, sample[:middle], sample[middle:]))
-    if whole is None or any(half not in (whole, None) for half in halves):
-        return None
-    return whole if whole == DEFAULT_LANGUAGE or not _reads_like_english(sample, whole) else None
-
-
-def _reads_like_english(sample: str, detected: str) -> bool:
-    """Return whether English stop words prevail, because code with English comments is detected as other languages."""
-    words = [word.casefold() for word in _WORD.findall(sample)]
-    english = sum(word in STOP_WORDS[DEFAULT_LANGUAGE] for word in words)
-    own = sum(word in STOP_WORDS.get(detected, frozenset()) for word in words)
-    return english >= max(own, 1)
-
-
-def _detect_if_sure(text: str) -> str | None:
-    with _DETECTOR_LOCK:
-        found = _load_detector().FindLanguage(text=text)
-    code = _LANGUAGE_ALIASES.get(found.language, found.language)
-    return code if found.probability >= _MIN_PROBABILITY and len(code) == 2 else None
-
-
-@lru_cache(maxsize=1)
-def _load_detector() -> gcld3.NNetLanguageIdentifier:
-    import gcld3  # imported here because only ingestion needs it
-
-    return gcld3.NNetLanguageIdentifier(min_num_bytes=0, max_num_bytes=16000)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -14,6 +15,8 @@ from typing import TYPE_CHECKING
 from PIL import Image, ImageChops, ImageFilter, ImageOps, ImageStat
 
 from knowledge import errors
+from knowledge.extract.pages.packed_words import MAX_WORDS, clamp_box
+from knowledge.model.pages import Box, PageWord
 
 if TYPE_CHECKING:
     import tesserocr
@@ -39,9 +42,40 @@ MIN_ANGLE_DEGREES = 0.6
 
 
 @dataclass(frozen=True, slots=True)
+class TurnedImage:
+    """A page that was rotated about its centre to be read."""
+
+    image: Image.Image
+    size: tuple[int, int]
+    """Of the page before it was rotated."""
+    degrees: float = 0.0
+    """Counter-clockwise."""
+
+    def rotate(self, degrees: float) -> TurnedImage:
+        return TurnedImage(self.image.rotate(degrees, expand=True), self.size, self.degrees + degrees)
+
+    def locate(self, left: int, top: int, right: int, bottom: int) -> Box:
+        """Return a box of the rotated image as a box on the page: its centre is moved, its sides stay level."""
+        x, y = (left + right - self.image.width) / 2, (top + bottom - self.image.height) / 2
+        angle = math.radians(-self.degrees)
+        across = math.cos(angle) * x + math.sin(angle) * y + self.size[0] / 2
+        down = math.cos(angle) * y - math.sin(angle) * x + self.size[1] / 2
+        sideways = abs(math.sin(angle)) > math.sqrt(0.5)
+        width, height = (bottom - top, right - left) if sideways else (right - left, bottom - top)
+        return clamp_box(
+            (across - width / 2) / self.size[0],
+            (down - height / 2) / self.size[1],
+            (across + width / 2) / self.size[0],
+            (down + height / 2) / self.size[1],
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class RecognisedText:
     text: str
     confidence: int
+    words: tuple[PageWord, ...] = ()
+    """With boxes on the page as it was given, not as it was turned."""
 
     @property
     def letter_count(self) -> int:
@@ -86,9 +120,10 @@ def recognise_text(image: Image.Image, languages: str) -> RecognisedText:
     return best if best.confidence >= NOISE_CONFIDENCE else RecognisedText("", best.confidence)
 
 
-def _turn_upright(page: Image.Image) -> Image.Image:
-    straight, _ = deskew_image(page)
-    return straight.rotate(90, expand=True) if is_sideways(straight) else straight
+def _turn_upright(page: Image.Image) -> TurnedImage:
+    straight, degrees = deskew_image(page)
+    turned = TurnedImage(straight, page.size, degrees)
+    return turned.rotate(90) if is_sideways(straight) else turned
 
 
 def _is_noisy(page: Image.Image, soft: Image.Image) -> bool:
@@ -114,25 +149,40 @@ def _choose_background(image: Image.Image) -> str:
     return "black" if lightness.count[0] and lightness.mean[0] > 200 else "white"
 
 
-def _list_other_orientations(page: Image.Image) -> list[Image.Image]:
+def _list_other_orientations(page: TurnedImage) -> list[TurnedImage]:
     """Rotate as tesseract's orientation detection suggests, or by 180 degrees if it is unsure."""
     detector = _load_tesseract("osd")
-    detector.SetImage(page)
+    detector.SetImage(page.image)
     found = detector.DetectOrientationScript()
     detector.Clear()
     if found and found["orient_deg"]:
-        return [page.rotate(found["orient_deg"], expand=True)]
+        return [page.rotate(found["orient_deg"])]
     return [page.rotate(180)] if found is None or found["orient_conf"] < 2 else []
 
 
-def _run_tesseract(page: Image.Image, languages: str) -> RecognisedText:
+def _run_tesseract(page: TurnedImage, languages: str) -> RecognisedText:
     api = _load_tesseract(languages)
-    api.SetImage(page)
+    api.SetImage(page.image)
     api.SetSourceResolution(RESOLUTION_DPI)
     text = api.GetUTF8Text()
     confidence = api.MeanTextConf()
+    words = tuple(_read_words(api, page))
     api.Clear()
-    return RecognisedText(_tidy_text(text), confidence)
+    return RecognisedText(_tidy_text(text), confidence, words)
+
+
+def _read_words(api: tesserocr.PyTessBaseAPI, page: TurnedImage) -> Iterator[PageWord]:
+    """Yield the words that were recognised, in reading order."""
+    import tesserocr
+
+    level, found = tesserocr.RIL.WORD, api.GetIterator()
+    for _ in range(MAX_WORDS) if found is not None else ():
+        box = None if found.Empty(level) else found.BoundingBox(level)
+        text = found.GetUTF8Text(level).strip() if box else ""
+        if box and text:
+            yield PageWord(text, page.locate(*box))
+        if not found.Next(level):
+            return
 
 
 def _tidy_text(text: str) -> str:

@@ -12,18 +12,26 @@ from knowledge import errors
 from knowledge.extract.base import Extraction, Facts, PageText, Source
 from knowledge.extract.image import ocr
 from knowledge.model import ExtractionMethod, Json
+from knowledge.model.pages import PageWords, WordSource
 
 MAX_PIXELS = 100_000_000
 MAX_PAGES = 5_000
-EXIF_DATE, EXIF_AUTHOR, EXIF_TITLE = 306, 315, 270
+EXIF_DATE, EXIF_AUTHOR, EXIF_TITLE, EXIF_ORIENTATION = 306, 315, 270, 274
+TURNED_ORIENTATIONS = (5, 6, 7, 8)
+"""Values of EXIF_ORIENTATION that exchange width and height."""
 Image.MAX_IMAGE_PIXELS = None  # check_pixel_count checks this with an error of ours
 
 
 def extract(source: Source, doc_type: str) -> Extraction:
     ocr.check_languages(source.ocr_languages)
     image = open_image(source)
-    count = min(getattr(image, "n_frames", 1), MAX_PAGES) if image.format == "TIFF" else 1
+    count = count_pages(image)
     return Extraction(_read_facts(image, doc_type, count), _recognise_pages(image, count, source))
+
+
+def count_pages(image: Image.Image) -> int:
+    """Return the number of frames of a TIFF; other images are one page."""
+    return min(getattr(image, "n_frames", 1), MAX_PAGES) if image.format == "TIFF" else 1
 
 
 def open_image(source: Source) -> Image.Image:
@@ -79,6 +87,7 @@ def _recognise_page(frame: Image.Image, number: int, source: Source) -> PageText
         check_pixel_count(frame)
         upright = ImageOps.exif_transpose(frame)
         found = ocr.recognise_text(upright, source.ocr_languages)
-        return PageText(found.text, number, ExtractionMethod.IMAGE_ANALYSIS)
+        words = PageWords(number, upright.width, upright.height, found.words, WordSource.OCR)
+        return PageText(found.text, number, ExtractionMethod.IMAGE_ANALYSIS, words=words)
     except (OSError, ValueError, SyntaxError, RuntimeError) as error:
         return PageText("", number, ExtractionMethod.IMAGE_ANALYSIS, f"Image {number} could not be read: {error}")

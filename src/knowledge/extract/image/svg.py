@@ -17,6 +17,7 @@ from knowledge.extract.image import reader as image_reader
 from knowledge.extract.safe_xml import local_name
 from knowledge.extract.text.plain import to_pages
 from knowledge.model import ExtractionMethod
+from knowledge.model.pages import PageWords, WordSource
 
 TEXT_TAGS = ("title", "desc", "text", "foreignObject")
 BLOCK_TAGS = {"p", "div", "li", "br", "td", "h1", "h2", "h3"}
@@ -32,7 +33,7 @@ def extract(source: Source, doc_type: str) -> Extraction:
     lines = list(_read_text_lines(root))
     if any(lines):
         return Extraction(Facts(doc_type, title=title), to_pages(f"{line}\n" for line in lines))
-    return Extraction(Facts(doc_type, title=title), iter([_recognise_drawing(data, source)]))
+    return Extraction(Facts(doc_type, title=title), iter([_recognise_drawing(source)]))
 
 
 def _read_text_lines(root: Element) -> Iterator[str]:
@@ -53,18 +54,26 @@ def _read_element_text(element: Element) -> Iterator[str]:
         yield from (gap, *_read_element_text(child), gap, child.tail or "")
 
 
-def _recognise_drawing(data: bytes, source: Source) -> PageText:
+def _recognise_drawing(source: Source) -> PageText:
+    ocr.check_languages(source.ocr_languages)
+    picture = render_drawing(source, RENDER_WIDTH_PIXELS)
+    found = ocr.recognise_text(picture, source.ocr_languages)
+    words = PageWords(1, picture.width, picture.height, found.words, WordSource.OCR)
+    return PageText(found.text, method=ExtractionMethod.IMAGE_ANALYSIS, words=words)
+
+
+def render_drawing(source: Source, width: int, with_fonts: bool = False) -> Image.Image:
+    """Return the drawing as an image of this width on white; its text is drawn with the fonts of this machine."""
     import resvg_py
 
-    ocr.check_languages(source.ocr_languages)
     # Protects against SSRF and local file access by external references.
-    drawing = EXTERNAL_REFERENCE.sub("", data.decode("utf-8", errors="replace"))
+    drawing = EXTERNAL_REFERENCE.sub("", source.read().decode("utf-8", errors="replace"))
     try:
         png = resvg_py.svg_to_bytes(
-            svg_string=drawing, width=RENDER_WIDTH_PIXELS, background="white", skip_system_fonts=True
+            svg_string=drawing, width=width, background="white", skip_system_fonts=not with_fonts
         )
     except ValueError as error:
         raise errors.Damaged(f"The SVG cannot be rendered: {error}", filename=source.filename) from error
     picture = Image.open(io.BytesIO(png))
     image_reader.check_pixel_count(picture)
-    return PageText(ocr.recognise_text(picture, source.ocr_languages).text, method=ExtractionMethod.IMAGE_ANALYSIS)
+    return picture

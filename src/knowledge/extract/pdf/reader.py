@@ -20,19 +20,15 @@ from knowledge.extract.base import Extraction, Facts, PageText, Source
 from knowledge.extract.image import ocr
 from knowledge.extract.pdf import liteparse_pages
 from knowledge.extract.pdf.choose_reading import choose_reading, is_at_top, read_plain
+from knowledge.extract.pdf.document_title import PLACEHOLDER_VALUE
 from knowledge.extract.pdf.outline import PdfOutline
 from knowledge.extract.pdf.repairs.pages import RunningHeaders, restore_lost_lines
 from knowledge.extract.pdf.repairs.tables import CellFinder
 from knowledge.extract.pdf.repairs.titles import read_metadata
 from knowledge.model import ExtractionMethod, Json
+from knowledge.model.pages import PageWords, WordSource
 
 PDF_DATE = re.compile(r"D:(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(?:(Z|[+-]\d\d)'?(\d\d)?)?")
-PLACEHOLDER_VALUE = re.compile(
-    r"(?i)^(\(?(?:untitled|anonymous|unspecified|unknown)\)?|microsoft word - .*|"
-    r".*\.(docx?|indd|pptx?|xlsx?|pdf|dvi|tex|qxd|rtf))$"
-)
-"""Metadata that programs write where the author wrote none."""
-
 MAX_PAGES = 50_000
 
 TEXT_ANNOTATIONS = (
@@ -98,7 +94,7 @@ def _read_language(document: pdfium.PdfDocument) -> str | None:
 
 
 def extract(source: Source, doc_type: str) -> Extraction:
-    document = _open_document(source)
+    document = open_document(source)
     count = len(document)
     if count > MAX_PAGES:
         raise errors.ParserTooBig(f"It has {count} pages, more than {MAX_PAGES}", pages=count, limit=MAX_PAGES)
@@ -109,7 +105,7 @@ def extract(source: Source, doc_type: str) -> Extraction:
     return Extraction(read_pdf_facts(document, doc_type), _read_pages(document, source))
 
 
-def _open_document(source: Source) -> pdfium.PdfDocument:
+def open_document(source: Source) -> pdfium.PdfDocument:
     try:
         return pdfium.PdfDocument(source.path if source.content is None else source.content)
     except pdfium.PdfiumError as error:
@@ -155,13 +151,15 @@ def _read_page(document: pdfium.PdfDocument, index: int, markdown: str, restored
 def _recognise_page(document: pdfium.PdfDocument, index: int, source: Source, text: str) -> PageText:
     try:
         ocr.check_languages(source.ocr_languages)
-        found = ocr.recognise_text(render_page(document, index), source.ocr_languages).text
+        recognised = ocr.recognise_text(render_page(document, index), source.ocr_languages)
+        width, height = document.get_page_size(index)
     except errors.MissingDependency:
         raise
     except (errors.KnowledgeError, pdfium.PdfiumError, RuntimeError, OSError, ValueError) as error:
         return PageText(text, index + 1, warning=f"OCR of page {index + 1} failed: {error}")
-    if len(found) > len(text):
-        return PageText(found, index + 1, ExtractionMethod.OCR)
+    if len(recognised.text) > len(text):
+        words = PageWords(index + 1, width, height, recognised.words, WordSource.OCR)
+        return PageText(recognised.text, index + 1, ExtractionMethod.OCR, words=words)
     return PageText(text, index + 1)
 
 

@@ -115,6 +115,9 @@ class ChildLauncher(Protocol):
 
     def start_child(self, request: bytes) -> ChildProcess: ...
 
+    def list_pids(self) -> list[int]:
+        """Return the processes that run now."""
+
 
 @dataclass(frozen=True, slots=True)
 class ParserLimits:

@@ -14,6 +14,7 @@ from typing import cast
 
 from knowledge.errors import Unavailable
 from knowledge.extract.process.child import ChildExit, StderrPipe, build_command, build_environment
+from knowledge.extract.process.process_memory import list_child_pids
 
 PIPE_BYTES = 1 << 20
 F_SETPIPE_SZ = 1031
@@ -89,6 +90,11 @@ class ForkServerClient:
             stderr.close_writer()
             theirs.close()
         return ForkedChild(output, stderr, ours)
+
+    def list_pids(self) -> list[int]:
+        """Return the fork server and the children that it has started."""
+        process = self._process
+        return [] if process is None else [process.pid, *list_child_pids(process.pid)]
 
     def _send_request(self, request: bytes, descriptors: list[int]) -> None:
         with self._lock:

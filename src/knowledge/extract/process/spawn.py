@@ -8,6 +8,7 @@ from __future__ import annotations
 import queue
 import subprocess
 import threading
+import weakref
 from typing import IO
 
 from knowledge.extract.process.child import ChildExit, StderrPipe, build_command, build_environment
@@ -64,6 +65,10 @@ class SpawnedChild:
         except queue.Empty:
             return None
 
+    @property
+    def is_running(self) -> bool:
+        return self._process.poll() is None
+
     def kill(self) -> None:
         self._process.kill()
 
@@ -84,6 +89,9 @@ def _read_available(stdout: IO[bytes]) -> bytes:
 
 
 class ChildSpawner:
+    def __init__(self) -> None:
+        self._children: weakref.WeakSet[SpawnedChild] = weakref.WeakSet()
+
     def start(self) -> None:
         pass
 
@@ -91,4 +99,9 @@ class ChildSpawner:
         pass
 
     def start_child(self, request: bytes) -> SpawnedChild:
-        return SpawnedChild(request)
+        child = SpawnedChild(request)
+        self._children.add(child)
+        return child
+
+    def list_pids(self) -> list[int]:
+        return [child.pid for child in list(self._children) if child.pid is not None and child.is_running]

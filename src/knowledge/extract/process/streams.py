@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import logging
-import os
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from functools import cache
-from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -18,42 +15,8 @@ from knowledge.extract.base import Facts, PageText
 from knowledge.extract.process import frames
 from knowledge.extract.process.child import ChildExit, ChildProcess, ParserLimits, explain_exit
 from knowledge.extract.process.frames import FrameKind, Payload
+from knowledge.extract.process.process_memory import read_resident_bytes
 from knowledge.extract.zip_bundle import MAX_NAME_CHARS
-
-
-def read_resident_bytes(pid: int) -> int:
-    """Return the resident memory of a process; 0 if unknown."""
-    try:
-        if sys.platform == "linux":
-            return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-        if sys.platform == "win32":
-            return _read_windows_resident_bytes(pid)
-        answer = subprocess.run(["ps", "-o", "rss=", "-p", str(pid)], capture_output=True, check=True)
-        return int(answer.stdout) * 1024
-    except (OSError, ValueError, IndexError, subprocess.SubprocessError):
-        return 0
-
-
-def _read_windows_resident_bytes(pid: int) -> int:
-    import ctypes
-    from ctypes import wintypes
-
-    class Counters(ctypes.Structure):
-        _fields_ = (
-            ("size", wintypes.DWORD),
-            ("faults", wintypes.DWORD),
-            *((name, ctypes.c_size_t) for name in ("peak", "resident", "a", "b", "c", "d", "paged", "peak_paged")),
-        )
-
-    windll = getattr(ctypes, "windll")  # noqa: B009
-    process = windll.kernel32.OpenProcess(0x1000, False, pid)
-    if not process:
-        return 0
-    counters = Counters(size=ctypes.sizeof(Counters))
-    windll.psapi.GetProcessMemoryInfo(process, ctypes.byref(counters), counters.size)
-    windll.kernel32.CloseHandle(process)
-    return int(counters.resident)
-
 
 log = logging.getLogger(__name__)
 
