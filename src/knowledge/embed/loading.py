@@ -206,7 +206,13 @@ class ModelLoader:
             loaded=embedder is not None,
             error=self.error,
             next=following,
+            arithmetic=self._find_arithmetic(embedder),
         )
+
+    def _find_arithmetic(self, embedder: Embedder | None) -> str | None:
+        if embedder is None or self.choice.kind == "openai":
+            return None
+        return "int8" if getattr(embedder, "int8", False) else "float32"  # only the default model can use int8
 
     def close(self) -> None:
         self._closed.set()

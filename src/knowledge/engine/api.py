@@ -6,6 +6,7 @@ one Caller, so no verb takes an owner.
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
 from datetime import datetime
 from typing import Protocol
 
@@ -27,6 +28,7 @@ from knowledge.model import (
     IssuedKey,
     Job,
     JobFilter,
+    JobStatus,
     NewCollection,
     NewCorpus,
     NewDocument,
@@ -36,10 +38,16 @@ from knowledge.model import (
     Ref,
     RemovalResult,
     ReportProgress,
+    RereadStatus,
     ResultPage,
+    RetryResult,
     SearchAnswer,
 )
-from knowledge.model.crawls import Crawl, NewCrawl
+from knowledge.model.crawls import Crawl, CrawledPage, NewCrawl, PageOutcome
+from knowledge.model.events import Event
+from knowledge.model.pages import DocumentPages, OutlineEntry, PageImage, PageWords, Places
+from knowledge.model.sessions import ActiveSession, BrowserSession, IssuedSession
+from knowledge.model.suggestions import Suggestion
 
 
 class AccountsApi(Protocol):
@@ -50,6 +58,8 @@ class AccountsApi(Protocol):
 
     async def login(self, username: str, password: str) -> IssuedKey:
         """Issue a key that expires; an unknown name and a wrong password raise WrongPassword in the same time."""
+
+    async def is_registration_open(self) -> bool: ...
 
     async def find_by_key(self, key: str) -> Caller | None:
         """Return the account of a key; None if it is unknown, revoked or disabled; raises ExpiredKey."""
@@ -66,7 +76,7 @@ class AccountsApi(Protocol):
     async def revoke_key(self, key_id: int) -> None: ...
 
     async def change_password(self, old: str, new: str) -> None:
-        """Change the password and revoke all login keys; API keys that were created stay valid."""
+        """Change the password, revoke all login keys and end all sessions; API keys that were created stay valid."""
 
     async def delete_me(self, password: str) -> RemovalResult:
         """Delete the caller's account with everything that it owns."""
@@ -85,7 +95,7 @@ class AccountsApi(Protocol):
         """Issue a key for another account; for the operator only."""
 
     async def disable(self, username: str, disabled: bool = True) -> Account:
-        """Disable or enable an account; its documents stay."""
+        """Disable or enable an account; its documents stay, its browser sessions end."""
 
     async def remove(self, username: str) -> RemovalResult:
         """Remove an account with everything that it owns."""
@@ -139,6 +149,66 @@ class McpSessionsApi(Protocol):
         """Refuse an id from now on; the id of another caller is ignored."""
 
 
+class SessionsApi(Protocol):
+    """Sessions of browsers: a token in a cookie that acts for an account or for the operator."""
+
+    # -- for the operator alone: the surface that has a browser in front of it ------------------
+
+    async def open_by_password(self, username: str, password: str, stay: bool, user_agent: str) -> IssuedSession:
+        """Open a session of an account; an unknown name and a wrong password raise WrongPassword in the same time."""
+
+    async def open_by_key(self, key: str, stay: bool, user_agent: str) -> IssuedSession:
+        """Open a session of the account of an API key, which ends with the key; raises WrongPassword."""
+
+    async def open_for_operator(self, key: str, stay: bool, user_agent: str) -> IssuedSession:
+        """Open a session of the operator, whose key the surface has verified."""
+
+    async def find(self, token: str, is_use: bool = True) -> ActiveSession | None:
+        """Return the session of a token; None if it has expired, was revoked or is unknown. A use moves its end on."""
+
+    async def end(self, token: str) -> None:
+        """End a session; an unknown one is ignored."""
+
+    # -- the caller's own sessions; without an account those of the operator --------------------
+
+    async def list_own(self) -> list[BrowserSession]: ...
+
+    async def revoke(self, session_id: int) -> None: ...
+
+    async def revoke_all(self) -> int:
+        """End all sessions and return their number."""
+
+    # -- administration: for the local owner and admins -----------------------------------------
+
+    async def list_of(self, username: str) -> list[BrowserSession]: ...
+
+    async def revoke_of(self, username: str, session_id: int) -> None: ...
+
+    async def revoke_all_of(self, username: str) -> int: ...
+
+
+class PagesApi(Protocol):
+    """Pages of PDFs and images; NoPages is raised for documents of other formats."""
+
+    async def sizes(self, ref: Ref, first: int = 1, last: int | None = None) -> DocumentPages:
+        """Return the number of pages and the sizes of at most 500 of them."""
+
+    async def image(self, ref: Ref, page: int, width: int) -> PageImage:
+        """Draw a page; raises PageNotFound, InvalidParameter for another width, and Busy."""
+
+    async def thumbnail(self, ref: Ref) -> PageImage:
+        """Draw the first page as a small picture."""
+
+    async def words(self, ref: Ref, page: int) -> PageWords:
+        """Return the words of a page with their boxes, from its text layer or from OCR."""
+
+    async def places(self, ref: Ref, first: int, last: int) -> Places:
+        """Return the boxes of the chunks from first to last; a document without pages has a note instead."""
+
+    async def outline(self, ref: Ref) -> list[OutlineEntry]:
+        """Return the headings of a document of any format."""
+
+
 class Engine(Protocol):
     @property
     def accounts(self) -> AccountsApi: ...
@@ -149,6 +219,12 @@ class Engine(Protocol):
     @property
     def mcp_sessions(self) -> McpSessionsApi: ...
 
+    @property
+    def sessions(self) -> SessionsApi: ...
+
+    @property
+    def pages(self) -> PagesApi: ...
+
     def as_caller(self, caller: Caller) -> Engine:
         """Return the engine for a caller; documents that the caller may not read look as if they did not exist."""
 
@@ -156,6 +232,9 @@ class Engine(Protocol):
 
     async def search(self, query: Query) -> SearchAnswer:
         """Return the passages that answer a question, best first."""
+
+    async def suggest(self, text: str) -> list[Suggestion]:
+        """Return titles, headings, collections and tags that begin with a text, at most eight."""
 
     # -- adding ---------------------------------------------------------------------------------
 
@@ -180,6 +259,17 @@ class Engine(Protocol):
     async def retry(self, ref: Ref) -> Job:
         """Queue a failed or cancelled job again, with its kept original."""
 
+    async def retry_all(self, status: JobStatus = JobStatus.FAILED) -> RetryResult:
+        """Queue all jobs of the caller with this status again; those that cannot be are named with the reason."""
+
+    # -- events ---------------------------------------------------------------------------------
+
+    async def watch(self, after: int | None = None) -> AsyncGenerator[Event, None]:
+        """Return what changes from now on, or since the event with this number, as far as the caller may see it.
+
+        Ends with the rights of the caller, which are judged again every few seconds.
+        """
+
     # -- crawls ---------------------------------------------------------------------------------
 
     async def crawl(self, new: NewCrawl) -> Job:
@@ -191,6 +281,11 @@ class Engine(Protocol):
     async def crawls(self, page: int = 1, per_page: int = 50) -> ResultPage[Crawl]:
         """List the crawls, newest first, without their pages."""
 
+    async def crawl_pages(
+        self, ref: Ref, outcome: PageOutcome | None = None, page: int = 1, per_page: int = 50
+    ) -> ResultPage[CrawledPage]:
+        """List the addresses of a crawl that are done, in the order in which they were found."""
+
     # -- documents ------------------------------------------------------------------------------
 
     async def document(self, ref: Ref) -> Document: ...
@@ -200,8 +295,8 @@ class Engine(Protocol):
     async def chunks(self, ref: Ref, offset: int = 0, limit: int | None = None) -> list[Chunk]:
         """List the chunks of a document in reading order."""
 
-    async def original(self, ref: Ref) -> Original:
-        """Return the bytes of a document as they were added."""
+    async def original(self, ref: Ref, start: int = 0, stop: int | None = None) -> Original:
+        """Return the bytes of a document as they were added, all or those from start to before stop."""
 
     async def edit(self, ref: Ref, edit: DocumentEdit) -> Document:
         """Change title, URL, metadata, tags or collection; a new title queues a job that embeds the chunks again."""
@@ -228,6 +323,9 @@ class Engine(Protocol):
 
     async def status(self) -> EngineStatus: ...
 
+    async def check_ready(self) -> None:
+        """Raise Starting if the index of this server has not caught up, so that requests go to another server."""
+
     async def verify(self) -> list[Finding]:
         """Compare database, index and originals; an empty list means that no difference was found."""
 
@@ -235,6 +333,12 @@ class Engine(Protocol):
         """Rebuild the index from the store and swap it in.
 
         With a model, its vectors are made in the background while the old ones serve, and both are swapped in together.
+        """
+
+    async def reread(self, start: bool = True) -> RereadStatus:
+        """Queue a job for each document that OCR has read before the boxes of words were stored.
+
+        The jobs add the boxes and change nothing else. Without `start`, nothing is queued.
         """
 
     async def backup(self) -> Original:
@@ -256,6 +360,13 @@ def list_doc_types() -> set[str]:
     from knowledge.extract.formats import FORMATS
 
     return {known.doc_type for known in FORMATS}
+
+
+def list_formats() -> list[tuple[str, tuple[str, ...]]]:
+    """Return the document types that can be added, each with its suffixes."""
+    from knowledge.extract.formats import FORMATS
+
+    return [(known.doc_type, known.suffixes) for known in FORMATS]
 
 
 def check_suffix(filename: str) -> None:

@@ -10,12 +10,12 @@ import json
 import secrets
 import shutil
 import tarfile
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
-from knowledge import __version__, failpoints
+from knowledge import failpoints
 from knowledge.engine import verify
 from knowledge.engine.runtime import BACKUP_COPY_PREFIX
 from knowledge.errors import Damaged, NotNow, StorageFailed
@@ -25,6 +25,7 @@ from knowledge.store.database import Database
 from knowledge.store.documents import DocumentStore
 from knowledge.store.files import READ_CHUNK_BYTES, FileStore, digest_file
 from knowledge.store.jobs.jobs import JobStore
+from knowledge.version import __version__
 
 DATABASE_MEMBER, FILES_FOLDER, MANIFEST_MEMBER = "knowledge.db", "files", "manifest.json"
 PRODUCT = "knowledge-server backup"
@@ -62,6 +63,14 @@ class BackupArchive:
     def next_piece(self) -> bytes:
         """Return the next bytes; empty at the end."""
         return next(self._pieces, b"")
+
+    async def stream(self, run_in_thread: Callable[[Callable[[], Any]], Awaitable[Any]]) -> AsyncIterator[bytes]:
+        """Yield the archive piece by piece, and close it."""
+        try:
+            while piece := await run_in_thread(self.next_piece):
+                yield piece
+        finally:
+            await run_in_thread(self.close)
 
     def close(self) -> None:
         self._pieces.close()

@@ -4,33 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import cast
 
 from knowledge.embed.embedder import Embedder
 from knowledge.engine import verify
 from knowledge.engine.api import Engine
 from knowledge.engine.backup import BackupArchive
+from knowledge.engine.cluster.signals import SignalKind
+from knowledge.engine.events.broadcaster import Signal
+from knowledge.engine.events.watch import open_watch
 from knowledge.engine.ingest import accept
 from knowledge.engine.local_accounts import LocalAccounts
 from knowledge.engine.local_corpora import LocalCorpora
 from knowledge.engine.local_mcp_sessions import LocalMcpSessions
+from knowledge.engine.local_sessions import LocalSessions
+from knowledge.engine.pages.local_pages import LocalPages
+from knowledge.engine.pages.service import missing_original_error
 from knowledge.engine.permissions import check_verb, is_operator, summarize_findings
 from knowledge.engine.proxy import CallerProxy
 from knowledge.engine.runtime import Runtime
 from knowledge.engine.search import pipeline as search_pipeline
-from knowledge.errors import (
-    Cancelled,
-    DeadlineExceeded,
-    IndexFailed,
-    JobNotFound,
-    NotNow,
-    StorageFailed,
-    load_job_error,
-)
+from knowledge.error_codes import make_already_ended, raise_job_error
+from knowledge.errors import DeadlineExceeded, IndexFailed, JobNotFound, KnowledgeError, NotNow
+from knowledge.extract.pages.page_reader import DRAWABLE_TYPES
 from knowledge.index.api import Index, IndexFilter
 from knowledge.model import (
     Caller,
@@ -54,14 +53,19 @@ from knowledge.model import (
     Original,
     Query,
     Ref,
+    RefusedRetry,
     RemovalResult,
     ReportProgress,
+    RereadStatus,
     ResultPage,
+    RetryResult,
     Scope,
     SearchAnswer,
     SearchFilter,
 )
-from knowledge.model.crawls import Crawl, NewCrawl
+from knowledge.model.crawls import Crawl, CrawledPage, NewCrawl, PageOutcome
+from knowledge.model.events import Event
+from knowledge.model.suggestions import Suggestion
 from knowledge.store.accounts.accounts import StoredAccount
 from knowledge.store.accounts.delete_account import delete_account_data
 from knowledge.store.collections import read_only_error
@@ -70,8 +74,14 @@ from knowledge.store.files import IncomingFile, read_pieces
 from knowledge.store.jobs.rows import ActiveJob
 
 CANCEL_SECONDS = 5.0
+STOP_SECONDS = 0.5
+"""Time that a worker has to stop a cancelled job by itself."""
+DOCUMENT_JOBS = (JobKind.ADD, JobKind.UPDATE, JobKind.EMBED)
 CLAIM_POLL_SECONDS = 0.005
 """Retry interval of a cancel that meets a job between its claim and its start."""
+WATCH_VERB = "watch"
+OTHER_SERVER_POLL_SECONDS = 0.1
+"""Interval at which a cancel looks whether another server has carried it out."""
 NO_COLLECTION = 0
 """An id that no collection has: ids start at 1, and an empty filter would search all collections."""
 INDEX_INCOMPLETE_NOTE = "The index is being rebuilt, so the results are incomplete; search again in a minute."
@@ -80,8 +90,11 @@ INDEX_INCOMPLETE_NOTE = "The index is being rebuilt, so the results are incomple
 class LocalEngine:
     """The engine restricted to one scope; `with_scope` returns it for another scope."""
 
-    def __init__(self, parts: Runtime, scope: Scope = Scope(), *, for_operator: bool = True) -> None:
-        self._parts, self._scope, self._for_operator = parts, scope, for_operator
+    def __init__(
+        self, parts: Runtime, scope: Scope = Scope(), *, for_operator: bool = True, caller: Caller | None = None
+    ) -> None:
+        """`caller` is authenticated again while it watches."""
+        self._parts, self._scope, self._for_operator, self._caller = parts, scope, for_operator, caller
         self._run_in_thread = parts.threads.run
 
     def with_scope(self, scope: Scope, *, for_operator: bool = True) -> LocalEngine:
@@ -94,12 +107,15 @@ class LocalEngine:
 
     async def admit(self, caller: Caller, verb: str) -> LocalEngine:
         """Authenticate the caller again, check its permission for the verb, and return the engine for its scope."""
-        operator, parts = is_operator(caller), self._parts
-        cached = parts.scopes.get_cached_scope(caller.owner) if operator else None  # saves a switch of threads
+        operator, parts, admit = is_operator(caller), self._parts, self._parts.accounts.admit_caller
+        is_known = operator and caller.session is None
+        cached = parts.scopes.get_cached_scope(caller.owner) if is_known else None  # saves a switch of threads
         current, scope = (
-            (caller, cached) if cached else await self._run_in_thread(lambda: parts.accounts.admit_caller(caller))
+            (caller, cached) if cached else await self._run_in_thread(lambda: admit(caller, verb != WATCH_VERB))
         )
         check_verb(current, verb)
+        if verb == WATCH_VERB:
+            return LocalEngine(parts, scope, for_operator=operator, caller=current)
         return self.with_scope(scope, for_operator=operator)
 
     @property
@@ -118,11 +134,23 @@ class LocalEngine:
 
     @property
     def corpora(self) -> LocalCorpora:
-        return LocalCorpora(self._parts.threads, self._parts.corpora, self._scope, self.remove_collection)
+        return LocalCorpora(
+            self._parts.threads, self._parts.corpora, self._scope, self.remove_collection, self._parts.broadcaster
+        )
 
     @property
     def mcp_sessions(self) -> LocalMcpSessions:
         return LocalMcpSessions(self._parts.threads, self._parts.mcp_sessions)
+
+    @property
+    def sessions(self) -> LocalSessions:
+        parts = self._parts
+        return LocalSessions(parts.threads, parts.accounts, parts.passwords, owner=self._scope.owner)
+
+    @property
+    def pages(self) -> LocalPages:
+        parts = self._parts
+        return LocalPages(parts.threads, parts.pages, parts.documents, parts.chunks, self._scope)
 
     def start(self) -> None:
         self._parts.start()
@@ -139,7 +167,7 @@ class LocalEngine:
     # -- finding --------------------------------------------------------------------------------
 
     async def search(self, query: Query) -> SearchAnswer:
-        return await self._run_in_thread(lambda: self._search(query))
+        return await self._parts.threads.run_search(lambda: self._search(query), typing=query.typing)
 
     def _search(self, query: Query) -> SearchAnswer:
         index, embedder = self._find_index()
@@ -182,8 +210,8 @@ class LocalEngine:
             tags=wanted.tags,
             doc_types=wanted.doc_types,
             documents=parts.documents.find_ids(wanted.documents, scope) if wanted.documents else (),
-            day_from=to_day_number(wanted.date_from),
-            day_to=to_day_number(wanted.date_to),
+            day_from=search_pipeline.to_day_number(wanted.date_from),
+            day_to=search_pipeline.to_day_number(wanted.date_to),
         )
 
     def _find_collections(self, wanted: SearchFilter) -> tuple[int, ...]:
@@ -194,6 +222,9 @@ class LocalEngine:
             return named
         trusted = collections.find_trusted_ids(scope)
         return tuple(found for found in trusted if found in named or not named) or (NO_COLLECTION,)
+
+    async def suggest(self, text: str) -> list[Suggestion]:
+        return await self._run_in_thread(lambda: self._parts.suggestions.find(text, self._scope))
 
     # -- adding ---------------------------------------------------------------------------------
 
@@ -256,24 +287,57 @@ class LocalEngine:
         if job.status.has_ended:
             raise make_already_ended(job)
         deadline = time.monotonic() + CANCEL_SECONDS
+        pause, removal = CLAIM_POLL_SECONDS, self._parts.removal
         while not self._parts.progress.cancel(job.id) and time.monotonic() < deadline:
-            if await self._run_in_thread(lambda: self._parts.removal.cancel_queued(job.id, self._scope)):
+            if await self._run_in_thread(lambda: removal.cancel_job(job.id, self._scope)):
                 return await self.job(job.id)
             if (await self.job(job.id)).status.has_ended:
                 break
-            await asyncio.sleep(CLAIM_POLL_SECONDS)
-        ended = await self.wait(job.id, CANCEL_SECONDS)
+            if pause == CLAIM_POLL_SECONDS and await self._run_in_thread(lambda: removal.request_cancel(job.id)):
+                pause = OTHER_SERVER_POLL_SECONDS
+            await asyncio.sleep(pause)
+        ended = await self._wait_for_cancellation(job)
         if ended.status in (JobStatus.COMPLETED, JobStatus.PARTIAL, JobStatus.FAILED):
             raise make_already_ended(ended)
         return ended
+
+    async def _wait_for_cancellation(self, job: Job) -> Job:
+        """Wait until the worker has stopped; a worker that cannot stop soon, as inside a model, loses the job."""
+        if job.kind in DOCUMENT_JOBS:
+            ended = await self.wait(job.id, STOP_SECONDS)
+            if ended.status.has_ended:
+                return ended
+            cancel = self._parts.removal.cancel_job
+            await self._run_in_thread(lambda: cancel(job.id, self._scope, even_if_running=True))
+        return await self.wait(job.id, CANCEL_SECONDS)
 
     async def retry(self, ref: Ref) -> Job:
         return await self._run_in_thread(lambda: self._retry(ref))
 
     def _retry(self, ref: Ref) -> Job:
         job = self._parts.jobs.retry(ref, self._scope)
-        (self._parts.crawler if job.kind is JobKind.CRAWL else self._parts.workers).wake()
+        self._parts.progress.restart(job.id)
+        self._parts.signals.send(SignalKind.RETRIED, job.id)
+        self._parts.wake_for(job.kind)
         return job
+
+    async def retry_all(self, status: JobStatus = JobStatus.FAILED) -> RetryResult:
+        jobs = await self._run_in_thread(lambda: self._parts.jobs.list_retryable(status, self._scope))
+        refused: list[RefusedRetry] = []
+        for job_id in jobs:
+            try:
+                await self.retry(job_id)
+            except KnowledgeError as error:
+                refused.append(RefusedRetry(job_id, error.code, str(error)))
+        return RetryResult(len(jobs) - len(refused), tuple(refused))
+
+    # -- events ---------------------------------------------------------------------------------
+
+    async def watch(self, after: int | None = None) -> AsyncGenerator[Event, None]:
+        return await open_watch(self._parts.broadcaster, self._parts.threads, self._judge, after)
+
+    async def _judge(self) -> Scope:
+        return self._scope if self._caller is None else (await self.admit(self._caller, WATCH_VERB))._scope
 
     # -- crawls ---------------------------------------------------------------------------------
 
@@ -284,7 +348,8 @@ class LocalEngine:
         from knowledge.engine.crawl.accept import accept_crawl  # lazy: importing the HTTP client slows down the start
 
         job = accept_crawl(self._parts.crawls, self._parts.options.crawl.allowed, new, self._scope)
-        self._parts.crawler.wake()
+        self._parts.wake_for(job.kind)
+        self._parts.broadcaster.notify(Signal.CHANGES)
         return job
 
     async def crawl_report(self, ref: Ref) -> Crawl:
@@ -293,6 +358,12 @@ class LocalEngine:
     async def crawls(self, page: int = 1, per_page: int = 50) -> ResultPage[Crawl]:
         found = await self._run_in_thread(lambda: self._parts.crawls.page(page, per_page, self._scope))
         return replace(found, items=tuple(map(self._with_progress, found.items)))
+
+    async def crawl_pages(
+        self, ref: Ref, outcome: PageOutcome | None = None, page: int = 1, per_page: int = 50
+    ) -> ResultPage[CrawledPage]:
+        crawls, scope = self._parts.crawls, self._scope
+        return await self._run_in_thread(lambda: crawls.page_of_addresses(ref, outcome, page, per_page, scope))
 
     def _with_progress(self, crawl: Crawl) -> Crawl:
         return replace(crawl, job=self._parts.progress.add_progress(crawl.job))
@@ -309,16 +380,13 @@ class LocalEngine:
         document = await self.document(ref)
         return await self._run_in_thread(lambda: self._parts.chunks.list_of_document(document.id, offset, limit))
 
-    async def original(self, ref: Ref) -> Original:
+    async def original(self, ref: Ref, start: int = 0, stop: int | None = None) -> Original:
         document = await self.document(ref)
         path = self._parts.files.get_path(document.sha256)
         if not await self._run_in_thread(path.exists):
-            raise StorageFailed(
-                f"The original of document {document.id} is missing",
-                hint="Add the same file again, or restore a backup; 'knowledge verify' lists all missing originals.",
-                document_id=document.id,
-            )
-        return Original(document.filename or document.title, document.size_bytes, read_pieces(path))
+            raise missing_original_error(document)
+        filename, pieces = document.filename or document.title, read_pieces(path, start, stop)
+        return Original(filename, document.size_bytes, pieces, document.sha256)
 
     async def edit(self, ref: Ref, edit: DocumentEdit) -> Document:
         accept.check_tags(edit.add_tags)
@@ -349,10 +417,14 @@ class LocalEngine:
         return await self._run_in_thread(lambda: self._parts.collections.find(ref, self._scope))
 
     async def create_collection(self, new: NewCollection) -> Collection:
-        return await self._run_in_thread(lambda: self._parts.collections.create(new, self._scope))
+        created = await self._run_in_thread(lambda: self._parts.collections.create(new, self._scope))
+        self._parts.broadcaster.notify(Signal.CHANGES)
+        return created
 
     async def edit_collection(self, ref: CollectionRef, edit: CollectionEdit) -> Collection:
-        return await self._run_in_thread(lambda: self._parts.collections.edit(ref, edit, self._scope))
+        edited = await self._run_in_thread(lambda: self._parts.collections.edit(ref, edit, self._scope))
+        self._parts.broadcaster.notify(Signal.CHANGES)
+        return edited
 
     async def remove_collection(self, ref: CollectionRef) -> RemovalResult:
         parts, scope = self._parts, self._scope
@@ -360,9 +432,11 @@ class LocalEngine:
         if collection.owner != scope.owner:
             raise read_only_error(ref)
         await self._cancel_jobs(await self._run_in_thread(lambda: parts.jobs.list_active_in(collection.id)))
-        return await self._run_in_thread(
+        removed = await self._run_in_thread(
             lambda: parts.removal.free_files(*parts.documents.remove_collection(collection.id, scope))
         )
+        parts.broadcaster.notify(Signal.CHANGES)
+        return removed
 
     async def _remove_account(self, account: StoredAccount) -> RemovalResult:
         """Disable the account, so that no new job starts; then cancel its jobs and delete its data."""
@@ -384,14 +458,17 @@ class LocalEngine:
     async def status(self) -> EngineStatus:
         return await self._run_in_thread(lambda: self._parts.status.read(self._scope))
 
+    async def check_ready(self) -> None:
+        await self._run_in_thread(self._parts.check_ready)
+
     async def verify(self) -> list[Finding]:
         found = await self._run_in_thread(lambda: list(self._verify()))
         return found if self._for_operator else summarize_findings(found)
 
     def _verify(self) -> Iterator[Finding]:
-        parts = self._parts
+        parts, is_closed = self._parts, lambda: self.is_closed
         return verify.verify_all(
-            parts.database.path, parts.documents, parts.chunks, parts.files, parts.indexer, lambda: self.is_closed
+            parts.database, parts.documents, parts.chunks, parts.files, parts.indexer, parts.page_words, is_closed
         )
 
     async def reindex(self, model: str | None = None) -> None:
@@ -399,6 +476,16 @@ class LocalEngine:
             await self._run_in_thread(lambda: self._parts.indexer.rebuild(self._parts.indexer.model))
             return
         await self._run_in_thread(lambda: self._parts.models.switch_to(model))
+
+    async def reread(self, start: bool = True) -> RereadStatus:
+        return await self._run_in_thread(lambda: self._reread(start))
+
+    def _reread(self, start: bool) -> RereadStatus:
+        parts = self._parts
+        queued = parts.rereads.queue_missing(DRAWABLE_TYPES) if start else 0
+        if queued:
+            parts.workers.wake_all()
+        return RereadStatus(queued, parts.rereads.count_waiting())
 
     def _open_backup(self) -> BackupArchive:
         parts = self._parts
@@ -409,28 +496,4 @@ class LocalEngine:
     async def backup(self) -> Original:
         archive = await self._run_in_thread(self._open_backup)
 
-        async def read() -> AsyncIterator[bytes]:
-            try:
-                while piece := await self._run_in_thread(archive.next_piece):
-                    yield piece
-            finally:
-                await self._run_in_thread(archive.close)
-
-        return Original(archive.filename, archive.size, read())
-
-
-def to_day_number(moment: datetime | None) -> int | None:
-    """Return the UTC day as the number of days since 1970-01-01."""
-    return None if moment is None else int(moment.astimezone(UTC).timestamp() // 86400)
-
-
-def make_already_ended(job: Job) -> NotNow:
-    return NotNow(f"Job {job.id} has already ended with status {job.status.value}", status=job.status.value)
-
-
-def raise_job_error(job: Job) -> None:
-    """Raise the error of a failed or cancelled job."""
-    if job.error is not None:
-        raise load_job_error(job.error)
-    if job.status is JobStatus.CANCELLED:
-        raise Cancelled("The job was cancelled", job_id=job.id)
+        return Original(archive.filename, archive.size, archive.stream(self._run_in_thread))

@@ -52,6 +52,9 @@ class LocalAccounts:
             raise WrongPassword("The username or the password is wrong")
         return await self._run(lambda: self._service.issue_login_key(found, self._login_key_days))
 
+    async def is_registration_open(self) -> bool:
+        return self._registration
+
     async def find_by_key(self, key: str) -> Caller | None:
         return await self._run(lambda: self._service.authenticate_key(key))
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
+from knowledge.engine.events.broadcaster import EventBroadcaster, Signal
 from knowledge.engine.threads import EngineThreads
 from knowledge.model import (
     Collection,
@@ -18,6 +20,8 @@ from knowledge.model import (
 )
 from knowledge.store.corpora import CorpusStore
 
+T = TypeVar("T")
+
 
 class LocalCorpora:
     def __init__(
@@ -26,9 +30,15 @@ class LocalCorpora:
         store: CorpusStore,
         scope: Scope,
         remove_collection: Callable[[CollectionRef], Awaitable[RemovalResult]],
+        broadcaster: EventBroadcaster,
     ) -> None:
-        self._run, self._store, self._scope = threads.run, store, scope
-        self._remove_collection = remove_collection
+        self._threads, self._store, self._scope = threads, store, scope
+        self._remove_collection, self._broadcaster = remove_collection, broadcaster
+
+    async def _run(self, work: Callable[[], T]) -> T:
+        done = await self._threads.run(work)
+        self._broadcaster.notify(Signal.CHANGES)
+        return done
 
     async def list_page(
         self, category: str | None = None, approved_only: bool = False, page: int = 1, per_page: int = 50

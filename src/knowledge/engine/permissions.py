@@ -10,25 +10,30 @@ from knowledge.errors import AdminRequired, Forbidden
 from knowledge.model import Caller, CallerKind, Finding
 
 EVERYBODY = frozenset({
-    "search", "add", "update_note",
-    "job", "jobs", "wait", "cancel", "retry", "crawl", "crawl_report", "crawls",
+    "search", "suggest", "add", "update_note",
+    "job", "jobs", "wait", "cancel", "retry", "retry_all", "watch", "crawl_pages", "crawl", "crawl_report", "crawls",
     "document", "documents", "chunks", "original", "edit", "remove", "clear",
-    "collections", "collection", "create_collection", "edit_collection", "remove_collection", "status",
-    "accounts.register", "accounts.login", "accounts.find_by_key", "accounts.me", "accounts.list_keys",
-    "accounts.create_key", "accounts.revoke_key", "accounts.change_password", "accounts.delete_me",
+    "pages.sizes", "pages.image", "pages.thumbnail", "pages.words", "pages.places", "pages.outline",
+    "collections", "collection", "create_collection", "edit_collection", "remove_collection", "status", "check_ready",
+    "accounts.is_registration_open", "accounts.register", "accounts.login", "accounts.find_by_key", "accounts.me",
+    "accounts.list_keys", "accounts.create_key", "accounts.revoke_key", "accounts.change_password",
+    "accounts.delete_me",
     "corpora.list_page", "corpora.get", "corpora.create", "corpora.edit", "corpora.remove",
     "corpora.list_grants", "corpora.grant", "corpora.revoke_grant",
+    "sessions.list_own", "sessions.revoke", "sessions.revoke_all",
 })  # fmt: skip
 """For all callers, restricted to the caller's scope."""
 ADMINS = frozenset({
-    "verify", "reindex", "accounts.list_all", "accounts.add", "accounts.disable", "accounts.remove",
+    "verify", "reindex", "reread", "accounts.list_all", "accounts.add", "accounts.disable", "accounts.remove",
     "corpora.list_pending", "corpora.approve", "corpora.revoke_approval",
+    "sessions.list_of", "sessions.revoke_of", "sessions.revoke_all_of",
 })  # fmt: skip
 """For the operator and for accounts in ADMIN_USERS."""
-# Not for admins: these verbs give access to the documents of other accounts, or are internal to the MCP surface.
+# Not for admins: these verbs give access to the documents of other accounts, or are internal to the surfaces.
 OPERATOR = frozenset({
     "backup", "accounts.issue_key", REINDEX_WITH_MODEL,
     "mcp_sessions.issue", "mcp_sessions.find_version", "mcp_sessions.end",
+    "sessions.open_by_password", "sessions.open_by_key", "sessions.open_for_operator", "sessions.find", "sessions.end",
 })  # fmt: skip
 
 

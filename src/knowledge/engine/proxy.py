@@ -7,12 +7,18 @@ from collections.abc import Awaitable, Callable
 from operator import attrgetter
 from typing import Any, Protocol, TypeVar, cast
 
-from knowledge.engine.api import AccountsApi, CorporaApi, Engine, McpSessionsApi
+from knowledge.engine.api import AccountsApi, CorporaApi, Engine, McpSessionsApi, PagesApi, SessionsApi
 from knowledge.model import Caller
 
 T = TypeVar("T")
 
-SUB_PROTOCOLS: dict[str, type] = {"accounts": AccountsApi, "corpora": CorporaApi, "mcp_sessions": McpSessionsApi}
+SUB_PROTOCOLS: dict[str, type] = {
+    "accounts": AccountsApi,
+    "corpora": CorporaApi,
+    "mcp_sessions": McpSessionsApi,
+    "sessions": SessionsApi,
+    "pages": PagesApi,
+}
 
 
 def list_verbs() -> frozenset[str]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from knowledge import failpoints
+from knowledge.engine.cluster.signals import ClusterSignals, SignalKind
 from knowledge.engine.indexing.follower import IndexFollower
 from knowledge.engine.jobs.progress import ProgressTracker
 from knowledge.model import Ref, RemovalResult, Scope
 from knowledge.store.documents import DocumentStore
 from knowledge.store.files import FileStore
+from knowledge.store.jobs.job_leases import JobLeases
 from knowledge.store.jobs.jobs import JobStore
 
 
@@ -19,7 +21,11 @@ class Removal:
         jobs: JobStore,
         progress: ProgressTracker,
         indexer: IndexFollower,
+        leases: JobLeases | None = None,
+        signals: ClusterSignals | None = None,
     ) -> None:
+        """`leases` and `signals` are set if other servers use the database."""
+        self._leases, self._signals = leases, signals
         self._documents, self._files, self._jobs = documents, files, jobs
         self._progress, self._indexer = progress, indexer
 
@@ -34,14 +40,27 @@ class Removal:
         self._progress.notify_all_watchers()  # the jobs of processing documents were cancelled
         return RemovalResult(removed.documents, removed.chunks, freed)
 
-    def cancel_queued(self, job_id: int, scope: Scope) -> bool:
-        """Cancel a job that no worker runs and delete its original and document; return False if a worker runs it."""
+    def cancel_job(self, job_id: int, scope: Scope, *, even_if_running: bool = False) -> bool:
+        """Cancel a job and delete its original and document; return False if it has ended or a worker runs it."""
         original = self._jobs.find_original(job_id, scope)
-        cancelled = self._jobs.cancel_queued(job_id)
+        cancelled = self._jobs.cancel(job_id, even_if_running=even_if_running)
         if cancelled:
             failpoints.trigger("add.dropped")
             self._indexer.wake()
             self._progress.notify_watchers(job_id)
+            self._progress.announce(job_id)
             if original is not None:
                 self._files.discard(original, self._documents.is_file_referenced)
         return cancelled
+
+    def cancel_running(self, job_id: int) -> None:
+        """Cancel a job that runs here or on another server."""
+        if not self._progress.cancel(job_id):
+            self.request_cancel(job_id)
+
+    def request_cancel(self, job_id: int) -> bool:
+        """Ask the server that runs a job to cancel it; return False if there is only this one, or none runs it."""
+        if self._leases is None or self._signals is None or not self._leases.request_cancel(job_id):
+            return False
+        self._signals.send(SignalKind.CANCEL, job_id)
+        return True

@@ -5,20 +5,26 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from knowledge import __version__
+from knowledge.engine.cluster.member import ServerRole
 from knowledge.engine.indexing.follower import IndexFollower
 from knowledge.engine.indexing.models import EmbeddingModels
-from knowledge.model import LOCAL_OWNER, EngineStatus, JobStatus, Scope
+from knowledge.extract.process.parsers import Parsers
+from knowledge.extract.process.process_memory import read_anonymous_bytes
+from knowledge.model import LOCAL_OWNER, EngineStatus, JobStatus, ProcessStatus, Scope, ServerStatus
 from knowledge.store.changes import ChangeLog
+from knowledge.store.cluster.servers import ServerStore
 from knowledge.store.collections import CollectionStore
 from knowledge.store.database import Database
 from knowledge.store.documents import DocumentStore
 from knowledge.store.jobs.jobs import JobStore
+from knowledge.version import __version__
 
 LOW_DISK_BYTES = 200 << 20
+LAGGING_CHANGES = 1000
+"""Changes from which on the index of a server counts as lagging."""
 
 
 class StatusReader:
@@ -32,16 +38,23 @@ class StatusReader:
         changes: ChangeLog,
         models: EmbeddingModels,
         indexer: IndexFollower,
+        parsers: Parsers,
+        originals: Path,
+        servers: ServerStore | None = None,
     ) -> None:
+        """`servers` is set if other servers use the database."""
+        self._originals, self._servers = originals, servers
         self._data, self._database, self._documents, self._collections = data, database, documents, collections
         self._jobs, self._changes, self._models, self._indexer = jobs, changes, models, indexer
+        self._parsers = parsers
         self._began = time.monotonic()
 
     def read(self, scope: Scope) -> EngineStatus:
         """Return the status; for an account without global sizes and times, which would reveal activity of others."""
         for_account = scope.owner > LOCAL_OWNER
         documents, chunks = self._documents.count(scope)
-        jobs, storage = self._jobs.count_by_status(scope), find_storage_issue(self._data / "files")
+        servers = () if self._servers is None or for_account else self._list_servers(self._servers)
+        jobs, storage = self._jobs.count_by_status(scope), find_storage_issue(self._originals)
         return EngineStatus(
             version=__version__,
             uptime_seconds=round(time.monotonic() - self._began, 3),
@@ -56,11 +69,34 @@ class StatusReader:
             database_bytes=0 if for_account else self._database.size_bytes(),
             files_bytes=self._documents.sum_file_bytes(scope.owner if for_account else None),
             index_bytes=0 if for_account else self._indexer.index.size_bytes(),
-            issues=tuple(issue for issue in [storage, *self._find_issues()] if issue),
+            issues=tuple(issue for issue in [storage, *self._find_issues(), *find_server_issues(servers)] if issue),
             last_change=self._documents.last_changed_at(scope) if for_account else self._changes.last_changed_at(),
             storage_ok=storage is None,
             index_ok=self._indexer.failure is None,
+            chunks_without_vectors=self._documents.count_without_vectors(scope),
+            processes=ProcessStatus() if for_account else self._measure_processes(),
+            database="" if for_account else self._database.product,
+            servers=servers,
         )
+
+    def _list_servers(self, servers: ServerStore) -> tuple[ServerStatus, ...]:
+        newest = self._changes.newest_seq()
+        return tuple(
+            ServerStatus(
+                id=server.id,
+                address=server.address,
+                version=server.version,
+                role=server.role,
+                ready=server.is_ready or (server.is_live and not ServerRole(server.role).has_index),
+                lag=max(0, newest - max(server.applied_seq, 0)) if ServerRole(server.role).has_index else 0,
+                last_seen=server.seen_at,
+                live=server.is_live,
+            )
+            for server in servers.list_all()
+        )
+
+    def _measure_processes(self) -> ProcessStatus:
+        return ProcessStatus(read_anonymous_bytes(os.getpid()), *self._parsers.measure_memory())
 
     def _find_issues(self) -> Iterator[str | None]:
         yield from (*self._models.list_issues(), self._indexer.failure)
@@ -69,6 +105,16 @@ class StatusReader:
         free = shutil.disk_usage(self._data).free
         if free < LOW_DISK_BYTES:
             yield f"Low disk space: {free >> 20} MB are free on the disk of the data folder."
+
+
+def find_server_issues(servers: Sequence[ServerStatus]) -> Iterator[str]:
+    """Yield which servers are missing or have an index that lags behind."""
+    for server in servers:
+        name = f"Server {server.id} at {server.address}"
+        if not server.live:
+            yield f"{name} was last seen at {server.last_seen:%Y-%m-%d %H:%M:%S} UTC."
+        elif server.lag and (not server.ready or server.lag >= LAGGING_CHANGES):
+            yield f"{name} lags: its index has not applied {server.lag} changes."
 
 
 def find_storage_issue(folder: Path) -> str | None:

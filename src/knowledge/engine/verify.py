@@ -12,14 +12,17 @@ import numpy as np
 
 from knowledge.engine.indexing.follower import IndexFollower
 from knowledge.errors import DatabaseFailed, KnowledgeError
+from knowledge.extract.pages.packed_words import unpack_words
 from knowledge.index.api import IndexSnapshot
 from knowledge.model import Finding, JsonValue
 from knowledge.store import integrity
 from knowledge.store.chunks import ChunkStore, IndexableChunk
-from knowledge.store.database import DAMAGED_HINT
+from knowledge.store.database import DAMAGED_HINT, Database
 from knowledge.store.documents import DocumentStore
 from knowledge.store.files import FileStore, digest_file, original_path
 from knowledge.store.integrity import Reader, ReadError, ShouldStop
+from knowledge.store.pages.words import PageWordStore
+from knowledge.store.postgres import table_checks
 
 log = logging.getLogger(__name__)
 
@@ -34,24 +37,27 @@ RESTORE_HINT = (
 )
 ADD_AGAIN_HINT = "Restore a backup, or remove this document and add it again."
 REINDEX_HINT = "Run 'knowledge reindex'."
+REREAD_HINT = "Remove this document and add it again, or restore a backup; searches do not need these boxes."
 RESTORE_FILE_HINT = "Add the same file again, or restore a backup."
 REMOVE_STRAY_HINT = "Restart the server: it removes files that no document refers to."
 READ_ERRORS = (KnowledgeError, OSError, ValueError, RuntimeError, ReadError)
 
 
 def verify_all(
-    database: Path,
+    database: Database,
     documents: DocumentStore,
     chunks: ChunkStore,
     files: FileStore,
     indexer: IndexFollower,
+    words: PageWordStore,
     stop: ShouldStop,
 ) -> Iterator[Finding]:
     """Yield all findings; a check that fails becomes a finding, and the next check runs."""
     steps: tuple[tuple[str, str, Callable[[], Iterator[Finding]]], ...] = (
-        ("store", RESTORE_HINT, lambda: check_database(database, stop)),
+        ("store", RESTORE_HINT, lambda: _check_store(database, stop)),
         ("index", REINDEX_HINT, lambda: _check_change_log(indexer)),
         ("store", RESTORE_HINT, lambda: _check_counts(documents, chunks)),
+        ("store", REREAD_HINT, lambda: _check_page_words(words)),
         ("index", REINDEX_HINT, lambda: _check_index(documents, indexer)),
         ("index", REINDEX_HINT, lambda: _check_vectors(documents, chunks, indexer)),
         ("files", RESTORE_HINT, lambda: _check_files(documents, files)),
@@ -63,6 +69,16 @@ def verify_all(
         except READ_ERRORS as error:
             yield Finding(part, f"A check of the {part} failed: {error}", hint)
         log.info("verify: step %d of %d (%s) took %.1f s", number, len(steps), part, time.monotonic() - started)
+
+
+def _check_store(database: Database, stop: ShouldStop) -> Iterator[Finding]:
+    if database.path is not None:
+        yield from check_database(database.path, stop)
+        return
+    for problem in table_checks.find_table_problems(database):
+        yield Finding("store", f"The database is damaged: {problem}", RESTORE_HINT)
+    for identity, title, damage in table_checks.find_damaged_documents(database, stop):
+        yield Finding("store", f"Document {identity} '{title}': {damage}", ADD_AGAIN_HINT, identity)
 
 
 def check_database(path: Path, stop: ShouldStop | None = None) -> Iterator[Finding]:
@@ -136,6 +152,16 @@ def _check_counts(documents: DocumentStore, chunks: ChunkStore) -> Iterator[Find
             yield Finding("store", message, ADD_AGAIN_HINT, identity)
 
 
+def _check_page_words(words: PageWordStore) -> Iterator[Finding]:
+    """Unpack the words of every page, which checks their checksum."""
+    for document_id, page, data in words.iterate():
+        try:
+            unpack_words(data, page)
+        except ValueError as error:
+            message = f"Document {document_id}: the boxes of page {page} cannot be read: {error}"
+            yield Finding("store", message, REREAD_HINT, document_id)
+
+
 def _check_index(documents: DocumentStore, indexer: IndexFollower) -> Iterator[Finding]:
     stored, indexed = documents.list_chunk_counts(), indexer.index.count_document_chunks()
     for identity in sorted(stored.keys() | indexed.keys()):
@@ -184,9 +210,18 @@ def _check_files(documents: DocumentStore, files: FileStore) -> Iterator[Finding
         wrong = _find_file_damage(files.get_path(sha256), sha256, size)
         if wrong is not None and documents.list_with_file(sha256):  # unless the document was removed meanwhile
             yield Finding("files", f"The original {_describe_original(documents, sha256)} {wrong}", RESTORE_FILE_HINT)
-    stray = [path for path in files.iter_files() if not documents.is_file_referenced(path.name)]
+    horizon = time.time() - files.grace_seconds
+    found = [path for path in files.iter_files() if not documents.is_file_referenced(path.name)]
+    stray = [path for path in found if _find_mtime(path) <= horizon]
     for path in _keep_lasting_strays(stray):
         yield Finding("files", f"No document refers to the file {path.name}", REMOVE_STRAY_HINT)
+
+
+def _find_mtime(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:  # deleted meanwhile
+        return math.inf
 
 
 def _find_file_damage(path: Path, sha256: str, size: int) -> str | None:

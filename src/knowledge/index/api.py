@@ -1,4 +1,4 @@
-"""The index protocol: derived from the store, updated by whole documents, searched by BM25 and by vectors."""
+"""The index protocol: derived from the store, updated by documents and by vectors, searched by BM25 and by vectors."""
 
 from __future__ import annotations
 
@@ -30,6 +30,14 @@ class IndexEntry:
     """None if the model does not support the language or has not embedded the chunk yet."""
     language: str | None = None
     """Language of the stemmer (ISO 639-1); None means English."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkVector:
+    """The vector of a chunk that is already in the index."""
+
+    chunk_id: int
+    vector: NDArray[np.float16]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +121,9 @@ class IndexSnapshot(Protocol):
     def count_chunks_by_term(self, terms: Iterable[str], within: IndexFilter) -> dict[str, int]:
         """Return the document frequency of each term within the filtered collections."""
 
+    def find_completions(self, prefix: str, within: IndexFilter, limit: int) -> list[str]:
+        """Return the most frequent terms that begin with a prefix and occur in the filtered collections."""
+
     def compute_ceiling(self, words: QueryTerms, within: IndexFilter | None = None) -> float:
         """Return 2.2 times the sum of the terms' idf, the upper bound of BM25."""
 
@@ -124,9 +135,18 @@ class Index(Protocol):
     def checkpoint(self) -> int:
         """Return the last change log entry that is durable in every part of the index; -1 requests a rebuild."""
 
-    def apply(self, seq: int, documents: Sequence[int], entries: Iterable[IndexEntry]) -> None:
-        """Replace all chunks of these documents by `entries`; idempotent, and visible to searches on return. A document
-        without entries is removed."""
+    def apply(
+        self,
+        seq: int,
+        documents: Sequence[int],
+        entries: Iterable[IndexEntry],
+        vectors: Iterable[ChunkVector] = (),
+    ) -> None:
+        """Replace all chunks of these documents by `entries`, then set the vectors of chunks that are in the index.
+
+        Idempotent, and visible to searches on return. A document without entries is removed. A vector replaces an older
+        one; the words of its chunk stay as they are. Vectors of unknown chunks are ignored.
+        """
 
     def flush(self) -> None:
         """Make everything applied so far durable."""

@@ -113,7 +113,7 @@ class CollectionStatistics:
     average_length: float
     document_frequency: DocumentFrequency
     whole: bool = True
-    """True for the statistics of the whole index, which tantivy uses too."""
+    """True for the statistics of an index without deleted chunks, which tantivy uses too."""
     _weighted_queries: dict[QueryTerms, WeightedQuery] = field(default_factory=dict)
 
     def idf(self, form: str) -> float:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from knowledge.index.api import IndexEntry
 from knowledge.index.append_only_files import Column, IndexDamaged, MappedRows, PersistedColumn, write_atomically
 from knowledge.index.bm25 import pack
-from knowledge.index.columns_view import Columns, SlotLookup, SlotView, build_id_lookup, concatenate_ranges
+from knowledge.index.columns_view import Columns, SlotLookup, Slots, SlotView, build_id_lookup, concatenate_ranges
 from knowledge.index.manifest import Manifest
 
 DEFAULT_LANGUAGE = "en"
@@ -31,7 +31,6 @@ COLUMN_TYPES: dict[str, type[np.generic]] = {
     "language": np.uint8,
     "length": np.uint16,
     "start": np.int64,
-    "embedded": np.bool_,
 }
 
 
@@ -79,7 +78,15 @@ class SlotWriter:
             return False
         self._alive.replace(self._alive.view() & ~struck)
         self._update_totals(struck, -1)
+        # The same chunks may be added again: snapshots that were handed out keep the slots that they know.
+        self._lookup = SlotLookup(self._lookup.settled, dict(self._lookup.recent))
         return True
+
+    def find_live_slots(self, ids: NDArray[np.int64]) -> Slots:
+        """Return the slot of each chunk id; -1 for an unknown or deleted chunk."""
+        slots = self._lookup.find_slots(ids)
+        alive = self._alive.view()
+        return np.where(alive.take(slots, mode="clip"), slots, -1) if len(alive) else np.full(len(ids), -1, np.int64)
 
     def _update_totals(self, slots: NDArray[np.bool_] | slice, sign: int) -> None:
         """Add or subtract these slots from the totals over live slots."""
@@ -122,7 +129,6 @@ class SlotWriter:
             ),
             "length": lengths,
             "start": starts,
-            "embedded": np.asarray([entry.vector is not None for entry in entries], np.bool_),
         }
 
     def _add_tags(self, first: int, entries: Sequence[IndexEntry]) -> None:
@@ -137,9 +143,8 @@ class SlotWriter:
             posting = self._postings[tag] = Column(np.int32)
         return posting
 
-    def copy_live(self, other: SlotWriter) -> None:
-        """Copy the live slots of another writer in order (compaction)."""
-        view = other.view()
+    def copy_live(self, other: SlotWriter, view: SlotView) -> None:
+        """Copy the live slots of another writer and its view in order (compaction)."""
         kept = np.flatnonzero(view.alive)
         begins, ends = view.columns.start[kept], view.find_term_ends(kept)
         for name, column in self._columns.items():
@@ -181,12 +186,14 @@ class SlotWriter:
 
     # -- publishing -----------------------------------------------------------------------------
 
-    def view(self) -> SlotView:
+    def view(self, embedded: NDArray[np.bool_]) -> SlotView:
+        """Return a view; `embedded` marks the slots that have a vector."""
         if len(self._lookup.recent) > MAX_RECENT_IDS:
             self._rebuild_lookup()
         return SlotView(
             columns=self._view_columns(),
             alive=self._alive.view(),
+            embedded=embedded,
             live_count=self._live_count,
             average_length=self._token_count / self._live_count if self._live_count else 1.0,
             lookup=self._lookup,

@@ -32,9 +32,6 @@ class Selection:
     all_readable: bool
     """True if the caller may read every live slot."""
 
-    def embedded_slots(self, below: int) -> Slots:
-        return np.flatnonzero(self.embedded[:below])
-
 
 @dataclass(frozen=True, slots=True)
 class Columns:
@@ -49,13 +46,14 @@ class Columns:
     language: NDArray[np.uint8]
     length: NDArray[np.uint16]
     start: NDArray[np.int64]
-    embedded: NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
 class SlotView:
     columns: Columns
     alive: NDArray[np.bool_]
+    embedded: NDArray[np.bool_]
+    """True for slots that have a vector."""
     live_count: int
     average_length: float
     lookup: SlotLookup
@@ -111,7 +109,7 @@ class SlotView:
             mask &= columns.day <= within.day_to
         for tag in within.tags:
             mask &= self._mask_tagged(tag)
-        embedded, count = mask & columns.embedded, int(np.count_nonzero(mask))
+        embedded, count = mask & self.embedded, int(np.count_nonzero(mask))
         embedded_count = int(np.count_nonzero(embedded))
         ratio = count / self.live_count if self.live_count else 0.0
         return Selection(

@@ -13,21 +13,25 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from knowledge import failpoints
 from knowledge.index import manifest as manifests
 from knowledge.index import tantivy_files
-from knowledge.index.api import IndexEntry, ReadEntries
+from knowledge.index.api import ChunkVector, IndexEntry, ReadEntries
 from knowledge.index.append_only_files import IndexDamaged
 from knowledge.index.columns import SlotWriter
-from knowledge.index.fulltext import FulltextWriter
+from knowledge.index.fulltext import FulltextView, FulltextWriter
 from knowledge.index.manifest import Manifest
 from knowledge.index.snapshot import EmbeddedSnapshot
 from knowledge.index.vectors import VectorWriter
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 ENTRIES_PER_BATCH = 512
 COMPACT_DEAD_RATIO, COMPACT_DEAD_SLOTS = 0.25, 10_000
@@ -86,18 +90,28 @@ class EmbeddedIndex:
         if not self._fulltext_ahead and self._fulltext.view().chunk_count != manifest.live:
             raise IndexDamaged("The full-text index and the columns have different numbers of chunks")
 
-    def _make_view(self) -> EmbeddedSnapshot:
-        return EmbeddedSnapshot(self._fulltext.view(), self._slots.view(), self._vectors.view())
+    def _make_view(self, fulltext: FulltextView | None = None) -> EmbeddedSnapshot:
+        """Return a snapshot; with the given full text if that has not changed."""
+        vectors = self._vectors.view()
+        return EmbeddedSnapshot(fulltext or self._fulltext.view(), self._slots.view(vectors.embedded), vectors)
 
     # -- changing -------------------------------------------------------------------------------
 
     def checkpoint(self) -> int:
         return self._flushed_seq
 
-    def apply(self, seq: int, documents: Sequence[int], entries: Iterable[IndexEntry]) -> None:
+    def apply(
+        self,
+        seq: int,
+        documents: Sequence[int],
+        entries: Iterable[IndexEntry],
+        vectors: Iterable[ChunkVector] = (),
+    ) -> None:
         with self._write_lock:
             try:
                 self._replace_documents(documents, entries)
+                failpoints.trigger("index.entered")
+                self._set_vectors(vectors)
             except BaseException:
                 self._roll_back()
                 raise
@@ -119,17 +133,28 @@ class EmbeddedIndex:
             self._fulltext.commit()
             self.snapshot = self._make_view()
 
+    def _set_vectors(self, vectors: Iterable[ChunkVector]) -> None:
+        for batch in iter_batches(vectors):
+            wanted = {each.chunk_id: each.vector for each in batch}
+            slots = self._slots.find_live_slots(np.fromiter(wanted, np.int64, len(wanted)))
+            known = slots >= 0
+            if known.any():
+                self._vectors.set_vectors(slots[known], np.stack(list(wanted.values()))[known])
+                self._vectors.code_tail_if_long()
+                self.snapshot = self._make_view(self.snapshot.fulltext)
+
     def _roll_back(self) -> None:
         """Restore the state before a failed change."""
         self._fulltext_ahead = True  # the commit may have succeeded before the failure
         self._fulltext.rollback()
-        self._slots.truncate(len(self.snapshot.slots.alive), self.snapshot.slots.alive)
-        self._vectors.truncate(len(self.snapshot.slots.alive))
+        slot_count = len(self.snapshot.slots.alive)
+        self._slots.truncate(slot_count, self.snapshot.slots.alive)
+        self._vectors.truncate(slot_count, len(self.snapshot.vectors.slot_of_row))
 
     def _code_tail(self, least: int = 0) -> None:
         """Quantize the tail if it is long and publish a new snapshot."""
         self._vectors.code_tail_if_long(min_count=least)
-        self.snapshot = EmbeddedSnapshot(self.snapshot.fulltext, self._slots.view(), self._vectors.view())
+        self.snapshot = self._make_view(self.snapshot.fulltext)
 
     def flush(self) -> None:
         with self._write_lock:
@@ -161,6 +186,7 @@ class EmbeddedIndex:
             opstamp=self._fulltext.opstamp,
             slots=len(slots),
             live=len(slots) - slots.dead_count,
+            vectors=len(vectors),
             pairs=slots.tag_pair_count,
             packed_terms=slots.packed_term_count,
             checksums=checksums,
@@ -178,10 +204,10 @@ class EmbeddedIndex:
         self._generation += 1
         shutil.rmtree(self._slots_folder(), ignore_errors=True)
         slots, vectors = SlotWriter(self._slots_folder()), VectorWriter(self._slots_folder(), self._dimension)
-        slots.copy_live(self._slots)
+        slots.copy_live(self._slots, self.snapshot.slots)
         vectors.copy_live(self._vectors, self.snapshot.slots.alive)
         (old_slots, self._slots), (old_vectors, self._vectors) = (self._slots, slots), (self._vectors, vectors)
-        self.snapshot = EmbeddedSnapshot(self.snapshot.fulltext, slots.view(), vectors.view())
+        self.snapshot = self._make_view(self.snapshot.fulltext)
         old_slots.close()
         old_vectors.close()
 
@@ -286,7 +312,7 @@ def file_size(path: Path) -> int:
         return 0
 
 
-def iter_batches(entries: Iterable[IndexEntry]) -> Iterator[list[IndexEntry]]:
-    rest = iter(entries)
+def iter_batches(items: Iterable[T]) -> Iterator[list[T]]:
+    rest = iter(items)
     while batch := list(islice(rest, ENTRIES_PER_BATCH)):
         yield batch

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from knowledge.errors import StorageFailed
 from knowledge.index import bm25 as bm25_scores
+from knowledge.index import tantivy_files
 from knowledge.index.api import IndexEntry, IndexFilter, QueryTerms
 from knowledge.index.bm25 import CollectionStatistics, QueryWord
 
@@ -43,6 +44,7 @@ class FulltextWriter:
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
+        self._folder = folder
         self._index = tantivy.Index(build_schema(), path=str(folder))
         self._index.config_reader("manual")
         self._writer: tantivy.IndexWriter | None = self._open_writer()
@@ -109,8 +111,11 @@ class FulltextWriter:
 
     def view(self) -> FulltextView:
         self._index.reload()
-        searcher = self._index.searcher()
-        return FulltextView(searcher, int(searcher.num_docs))
+        searcher, segments = self._index.searcher(), tantivy_files.read_segments(self._folder)
+        stored_count = sum(segment.chunk_count for segment in segments)
+        if len(segments) != searcher.num_segments:  # a merge has finished meanwhile
+            stored_count = -1
+        return FulltextView(searcher, int(searcher.num_docs), stored_count)
 
     def close(self) -> None:
         if self._writer is None:
@@ -127,6 +132,9 @@ class FulltextWriter:
 class FulltextView:
     searcher: tantivy.Searcher
     chunk_count: int
+    stored_count: int
+    """Number of chunks with the deleted ones, which count in tantivy's statistics until they are purged; -1 if it is
+    unknown."""
     _document_frequencies: dict[str, int] = field(default_factory=dict)
 
     def find_in_segments(self, ids: Sequence[int], segments: frozenset[int]) -> list[int]:
@@ -135,8 +143,12 @@ class FulltextView:
         addresses = [address for _, address in hits if address.segment_ord in segments]
         return [int(chunk) for chunk in self.searcher.fast_field_values("chunk", addresses)] if addresses else []
 
+    @property
+    def has_exact_statistics(self) -> bool:
+        return self.stored_count == self.chunk_count
+
     def document_frequency(self, form: str) -> int:
-        """Return the number of chunks that contain the term."""
+        """Return the number of chunks that contain the term, with deleted ones that are not purged."""
         found = self._document_frequencies.get(form)
         if found is None:
             found = int(self.searcher.doc_freq("terms", form))
@@ -144,8 +156,14 @@ class FulltextView:
                 self._document_frequencies[form] = found
         return found
 
+    def find_terms_with_prefix(self, prefix: str, conditions: Sequence[tantivy.Query], limit: int) -> list[str]:
+        """Return the most frequent terms of the chunks that match the conditions and begin with a prefix."""
+        within = tantivy.Query.boolean_query([(MUST, each) for each in conditions]) if conditions else None
+        found = self.searcher.terms_with_prefix("terms", prefix, filter_query=within, limit=limit)
+        return [term for term, count in found if count]
+
     def document_frequency_within(self, form: str, conditions: Sequence[tantivy.Query]) -> int:
-        """Return the number of chunks that contain the term and match the conditions."""
+        """Return the number of chunks that contain the term and match the conditions, without deleted ones."""
         if not self.document_frequency(form):
             return 0
         query = tantivy.Query.boolean_query([(MUST, each) for each in (term_query("terms", form), *conditions)])
@@ -182,7 +200,8 @@ class FulltextView:
         """Return a term query, boosted to the idf of these statistics, because tantivy uses that of the whole index."""
         if statistics.whole:
             return term_query("terms", form)
-        weight = statistics.idf(form) / bm25_scores.idf(self.chunk_count, self.document_frequency(form))
+        stored_count = max(self.stored_count, self.chunk_count)
+        weight = statistics.idf(form) / bm25_scores.idf(stored_count, self.document_frequency(form))
         return tantivy.Query.boost_query(term_query("terms", form), weight)
 
     def _run_query(self, query: tantivy.Query, limit: int) -> tuple[Ids, Scores]:

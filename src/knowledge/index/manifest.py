@@ -8,7 +8,7 @@ from pathlib import Path
 
 from knowledge.index.append_only_files import IndexDamaged, write_atomically
 
-MANIFEST_VERSION = 4
+MANIFEST_VERSION = 5
 # Increase it for a new file layout, text analysis or term hash; other versions are rebuilt.
 MANIFEST_NAME = "manifest.json"
 
@@ -24,6 +24,8 @@ class Manifest:
     """tantivy's commit; after a crash tantivy may be ahead of the manifest, but never behind."""
     slots: int
     live: int
+    vectors: int
+    """Number of rows in vectors.rows; a slot whose chunk is not embedded has none."""
     pairs: int
     packed_terms: int
     checksums: dict[str, int]

@@ -17,13 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from knowledge.index.append_only_files import IndexDamaged
-from knowledge.index.columns_view import Selection, Slots
+from knowledge.index.columns_view import Selection
 
 if TYPE_CHECKING:
     import faiss
 
 
 MAX_CACHED_BYTES = 64 << 20
+
+RowNumbers: TypeAlias = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +89,14 @@ class CodeScanner:
 
 @dataclass(frozen=True, slots=True)
 class CodedVectors:
-    """Codes of the first `len(codes)` slots; the codebook was trained when there were `trained_on` vectors."""
+    """Codes of the first `len(codes)` rows; the codebook was trained when there were `trained_on` vectors."""
 
     codebook: Codebook
     codes: Codes
     trained_on: int
     scanner: CodeScanner = field(repr=False)
 
-    def find_nearest(self, question: Vectors, count: int) -> Slots:
+    def find_nearest(self, question: Vectors, count: int) -> RowNumbers:
         return _search_codes(
             self.scanner.get_index(), self.codebook.to_query_row(question), min(count, len(self.codes))
         )
@@ -102,16 +104,16 @@ class CodedVectors:
 
 @dataclass(frozen=True, slots=True)
 class FilteredCodes:
-    """Contiguous codes of the slots that match a filter, cheaper to scan than all codes with a mask."""
+    """Contiguous codes of the rows that match a filter, cheaper to scan than all codes with a mask."""
 
-    slots: Slots
+    rows: RowNumbers
     codebook: Codebook
     codes: faiss.IndexPQFastScan
 
-    def find_nearest(self, question: Vectors, count: int) -> Slots:
+    def find_nearest(self, question: Vectors, count: int) -> RowNumbers:
         use_one_faiss_thread()
-        chosen: Slots = self.slots[
-            _search_codes(self.codes, self.codebook.to_query_row(question), min(count, len(self.slots)))
+        chosen: RowNumbers = self.rows[
+            _search_codes(self.codes, self.codebook.to_query_row(question), min(count, len(self.rows)))
         ]
         return chosen
 
@@ -123,14 +125,13 @@ class FilteredCodesCache:
         self._cached: dict[Selection, FilteredCodes] = {}
         self._bytes = 0
 
-    def get(self, selection: Selection, coded: CodedVectors) -> FilteredCodes:
+    def get(self, selection: Selection, mask: NDArray[np.bool_], coded: CodedVectors) -> FilteredCodes:
+        """Return the codes of the selected rows; `mask` marks them."""
         part = self._cached.get(selection)
         if part is None:
-            slots = selection.embedded_slots(len(coded.codes))
-            part = FilteredCodes(
-                slots, coded.codebook, coded.codebook.build_scan_index(coded.codes.take(slots, axis=0))
-            )
-            self._store(selection, part, len(slots) * (coded.codes.shape[1] + slots.itemsize))
+            rows = np.flatnonzero(mask[: len(coded.codes)])
+            part = FilteredCodes(rows, coded.codebook, coded.codebook.build_scan_index(coded.codes.take(rows, axis=0)))
+            self._store(selection, part, len(rows) * (coded.codes.shape[1] + rows.itemsize))
         return part
 
     def _store(self, selection: Selection, part: FilteredCodes, size: int) -> None:
@@ -141,10 +142,10 @@ class FilteredCodesCache:
             self._bytes += size
 
 
-def _search_codes(index: faiss.Index, question: Vectors, count: int) -> Slots:
+def _search_codes(index: faiss.Index, question: Vectors, count: int) -> RowNumbers:
     """Return the nearest codes; any `count` of them if all distances are equal, since FAISS then returns -1."""
     _, found = index.search(question, count)
-    best: Slots = found[0]
+    best: RowNumbers = found[0]
     return best if best[-1] >= 0 else np.arange(count)
 
 

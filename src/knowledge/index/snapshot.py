@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TypeAlias
 
 import numpy as np
+import tantivy
 from numpy.typing import NDArray
 
 from knowledge.index import bm25 as bm25_scores
 from knowledge.index.api import Candidates, IndexFilter, QueryTerms
-from knowledge.index.bm25 import COUNT_BITS, CollectionStatistics
+from knowledge.index.bm25 import COUNT_BITS, CollectionStatistics, DocumentFrequency
 from knowledge.index.columns_view import Selection, Slots, SlotView
 from knowledge.index.fulltext import FulltextView, filter_queries
 from knowledge.index.vectors import VectorView
@@ -77,7 +78,7 @@ class EmbeddedSnapshot:
         return scores
 
     def compute_slot_cosines(self, vector: Scores, slots: Slots) -> Scores:
-        embedded = self.slots.columns.embedded.take(slots)
+        embedded = self.slots.embedded.take(slots)
         if embedded.all():
             return self.vectors.compute_cosines(vector, slots)
         scores = np.full(len(slots), np.nan, np.float32)
@@ -87,6 +88,12 @@ class EmbeddedSnapshot:
     def count_chunks_by_term(self, terms: Iterable[str], within: IndexFilter) -> dict[str, int]:
         document_frequency = self.statistics(within).document_frequency
         return {term: document_frequency(term) for term in terms}
+
+    def find_completions(self, prefix: str, within: IndexFilter, limit: int) -> list[str]:
+        scope = IndexFilter(within.owner, within.shared_collections, within.collections)
+        whole = self.statistics(within).whole
+        conditions = () if whole else filter_queries(scope, by_owner=not self.slots.select(scope).all_readable)
+        return self.fulltext.find_terms_with_prefix(prefix, conditions, limit)
 
     def compute_ceiling(self, words: QueryTerms, within: IndexFilter | None = None) -> float:
         return self.statistics(within).get_weighted_query(words).ceiling
@@ -114,16 +121,25 @@ class EmbeddedSnapshot:
             or selection is None
             or not 0 < selection.count <= MIN_WHOLE_INDEX_RATIO * self.slots.live_count
         ):
-            return CollectionStatistics(
-                self.fulltext.chunk_count, self.slots.average_length, self.fulltext.document_frequency
-            )
+            return self._compute_whole_statistics()
         lengths, conditions = (
             self.slots.columns.length[selection.mask],
             filter_queries(scope, by_owner=not selection.all_readable),
         )
+        return CollectionStatistics(
+            selection.count, float(lengths.mean()), self._count_chunks_within(conditions), whole=False
+        )
+
+    def _compute_whole_statistics(self) -> CollectionStatistics:
+        """Return the statistics of the whole index: those of tantivy, unless they count deleted chunks."""
+        words, average_length = self.fulltext, self.slots.average_length
+        if words.has_exact_statistics:
+            return CollectionStatistics(words.chunk_count, average_length, words.document_frequency)
+        return CollectionStatistics(words.chunk_count, average_length, self._count_chunks_within([]), whole=False)
+
+    def _count_chunks_within(self, conditions: Sequence[tantivy.Query]) -> DocumentFrequency:
         words = self.fulltext  # not self: the cycle would keep files of deleted segments open
-        holding = lru_cache(MAX_CACHED_TERMS)(lambda form: words.document_frequency_within(form, conditions))
-        return CollectionStatistics(selection.count, float(lengths.mean()), holding, whole=False)
+        return lru_cache(MAX_CACHED_TERMS)(lambda form: words.document_frequency_within(form, conditions))
 
 
 @dataclass(frozen=True, slots=True)

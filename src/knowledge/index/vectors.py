@@ -1,6 +1,8 @@
 """Vector search by cosine: a scan of the product-quantized codes finds candidates, which are rescored exactly.
 
-New vectors stay in an uncompressed tail until there are enough of them to quantize together. Views are immutable.
+Vectors are rows in the order in which they arrived, each with the number of its slot, because a chunk may be embedded
+long after its words were added. New vectors stay in an uncompressed tail until there are enough of them to quantize
+together. Views are immutable.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from knowledge.index.api import IndexEntry
-from knowledge.index.append_only_files import IndexDamaged, MappedRows, write_atomically
+from knowledge.index.append_only_files import Column, IndexDamaged, MappedRows, PersistedColumn, write_atomically
 from knowledge.index.columns_view import Selection, Slots
 from knowledge.index.manifest import Manifest
 from knowledge.index.product_quantization import (
@@ -23,6 +25,7 @@ from knowledge.index.product_quantization import (
     CodedVectors,
     CodeScanner,
     FilteredCodesCache,
+    RowNumbers,
     SavedScanner,
     Vectors,
     code_size_bytes,
@@ -46,6 +49,7 @@ RETRAIN_FACTOR = 8
 # The codebook is trained again when the number of vectors has grown by this factor.
 MAX_TRAINING_CHUNKS, TRAINING_SAMPLE_ROWS = 65536, 16384
 BLOCK_ROWS = 16384
+MAX_CACHED_MASK_BYTES = 32 << 20
 PRODUCT_BLOCK_NUMBERS = 1 << 18
 # Half floats are widened and multiplied in blocks that stay in the CPU cache. OpenBLAS starts threads from 460,800
 # numbers on, which costs a search several times what they save.
@@ -54,33 +58,63 @@ PRODUCT_BLOCK_NUMBERS = 1 << 18
 @dataclass(frozen=True, slots=True)
 class VectorView:
     vectors: Rows
-    """One row for each slot; zeros for a chunk without a vector."""
+    slot_of_row: NDArray[np.int32]
+    row_of_slot: NDArray[np.int32]
+    """-1 for a slot without a vector."""
+    has_replaced: bool
+    """True if a newer row has replaced the vector of a slot."""
     tail: Vectors
-    """The rows of the last slots as float32."""
+    """The last rows as float32."""
     coded: CodedVectors | None
     _filtered_codes: FilteredCodesCache = field(default_factory=FilteredCodesCache)
+    _row_masks: dict[Selection, NDArray[np.bool_]] = field(default_factory=dict)
+
+    @property
+    def embedded(self) -> NDArray[np.bool_]:
+        """True for each slot with a vector."""
+        return self.row_of_slot >= 0
 
     def search(self, question: Vectors, selection: Selection, limit: int) -> tuple[Slots, Vectors]:
         """Return the nearest of the selected slots with their cosines, nearest first."""
-        slots = self._find_candidates(question, selection, limit)
-        scores = self.compute_cosines(question, slots)
+        mask = self._mask_rows(selection)
+        rows = self._find_candidates(question, selection, mask, limit)
+        scores = self._compute_row_cosines(question, rows)
         if len(self.tail):
             first = len(self.vectors) - len(self.tail)
-            late = first + np.flatnonzero(selection.embedded[first:])
-            slots = np.concatenate((slots, late))
+            late = first + np.flatnonzero(mask[first:])
+            rows = np.concatenate((rows, late))
             scores = np.concatenate((scores, self._compute_tail_cosines(question, late - first)))
-        slots, scores = drop_below_best(slots, scores, limit)
+        rows, scores = drop_below_best(rows, scores, limit)
+        slots = self.slot_of_row.take(rows).astype(np.int64)
         order = sort_best_first(scores, slots)[:limit]
         return slots.take(order), scores.take(order)
 
     def compute_cosines(self, question: Vectors, slots: Slots) -> Vectors:
-        scaled, scores = question * WIDENING_FACTOR, np.empty(len(slots), np.float32)
-        for part in iter_product_blocks(len(slots), len(question)):
-            np.matmul(widen_half_floats(self.vectors.take(slots[part], axis=0)), scaled, out=scores[part])
+        """Return the cosine of each slot; all of them must have a vector."""
+        return self._compute_row_cosines(question, self.row_of_slot.take(slots))
+
+    def _compute_row_cosines(self, question: Vectors, rows: NDArray[np.integer]) -> Vectors:
+        scaled, scores = question * WIDENING_FACTOR, np.empty(len(rows), np.float32)
+        for part in iter_product_blocks(len(rows), len(question)):
+            np.matmul(widen_half_floats(self.vectors.take(rows[part], axis=0)), scaled, out=scores[part])
         return scores
 
-    def _find_candidates(self, question: Vectors, selection: Selection, limit: int) -> Slots:
-        """Return the quantized slots to rescore exactly."""
+    def _mask_rows(self, selection: Selection) -> NDArray[np.bool_]:
+        """Mark the rows of the selected slots, without replaced ones."""
+        mask = self._row_masks.get(selection)
+        if mask is None:
+            mask = selection.embedded.take(self.slot_of_row)
+            if self.has_replaced:
+                mask &= self.row_of_slot.take(self.slot_of_row) == np.arange(len(self.slot_of_row))
+            if len(self._row_masks) * len(mask) > MAX_CACHED_MASK_BYTES:
+                self._row_masks.clear()
+            self._row_masks[selection] = mask
+        return mask
+
+    def _find_candidates(
+        self, question: Vectors, selection: Selection, mask: NDArray[np.bool_], limit: int
+    ) -> RowNumbers:
+        """Return the quantized rows to rescore exactly."""
         if self.coded is None or not selection.embedded_count:
             return np.empty(0, np.int64)
         count = len(self.coded.codes)
@@ -89,11 +123,11 @@ class VectorView:
         if share >= FULL_SCAN_RATIO:
             wanted = most if share == 1.0 else int(1.1 * most / share)
             found = self.coded.find_nearest(question, wanted)
-            found = found[selection.embedded.take(found)]
+            found = found[mask.take(found)]
             if len(found) >= max(MIN_RESCORED_SHARE * most, limit) or wanted >= count:
                 return found[:most]
-        part = self._filtered_codes.get(selection, self.coded)
-        return part.slots if len(part.slots) <= most else part.find_nearest(question, most)
+        part = self._filtered_codes.get(selection, mask, self.coded)
+        return part.rows if len(part.rows) <= most else part.find_nearest(question, most)
 
     def _compute_tail_cosines(self, question: Vectors, places: Slots) -> Vectors:
         if 4 * len(places) < len(self.tail):
@@ -141,6 +175,9 @@ class VectorWriter:
     def __init__(self, folder: Path, dimension: int) -> None:
         self._folder, self._dimension = folder, dimension
         self._vectors: MappedRows[np.float16] = MappedRows(folder / "vectors.rows", np.float16, max(dimension, 1))
+        self._slot_of_row: PersistedColumn[np.int32] = PersistedColumn(folder / "vector_slots.column", np.int32)
+        self._row_of_slot: Column[np.int32] = Column(np.int32)
+        self._replaced_count = 0
         self._codes: MappedRows[np.uint8] | None = None
         self.codes_name = ""
         self._coded: CodedVectors | None = None
@@ -150,17 +187,46 @@ class VectorWriter:
 
     # -- changing -------------------------------------------------------------------------------
 
-    def add(self, entries: Sequence[IndexEntry]) -> None:
-        rows = np.zeros((len(entries), self._dimension), np.float16)
-        for row, entry in zip(rows, entries, strict=True):
-            if entry.vector is not None:
-                row[:] = entry.vector
-        self.add_rows(rows)
+    def __len__(self) -> int:
+        return len(self._vectors)
 
-    def add_rows(self, rows: Rows) -> None:
-        if self._dimension:
+    def add(self, entries: Sequence[IndexEntry]) -> None:
+        """Append the slots of these chunks, and rows for those that have a vector."""
+        vectors = [entry.vector if self._dimension else None for entry in entries]
+        rows = [vector for vector in vectors if vector is not None]
+        self.add_rows(np.stack(rows) if rows else self._no_rows(), np.asarray([row is not None for row in vectors]))
+
+    def add_rows(self, rows: Rows, embedded: NDArray[np.bool_]) -> None:
+        """Append slots and the rows of those that are marked in `embedded`."""
+        first, numbers = len(self._row_of_slot), np.full(len(embedded), -1, np.int32)
+        numbers[embedded] = np.arange(len(self._vectors), len(self._vectors) + len(rows))
+        self._row_of_slot.append(numbers)
+        self._append_rows(first + np.flatnonzero(embedded), rows)
+
+    def set_vectors(self, slots: Slots, rows: Rows) -> None:
+        """Set the vectors of existing slots, each given once; a vector that a slot has already is not stored again."""
+        if not self._dimension:
+            return
+        known = self._row_of_slot.view().take(slots)
+        same = np.zeros(len(slots), np.bool_)
+        same[known >= 0] = (self._vectors.view()[known[known >= 0]] == rows[known >= 0]).all(axis=1)
+        slots, rows, known = slots[~same], rows[~same], known[~same]
+        if not len(slots):
+            return
+        self._replaced_count += int(np.count_nonzero(known >= 0))
+        numbers = self._row_of_slot.view().copy()  # older views keep theirs
+        numbers[slots] = np.arange(len(self._vectors), len(self._vectors) + len(rows))
+        self._row_of_slot.replace(numbers)
+        self._append_rows(slots, rows)
+
+    def _append_rows(self, slots: Slots, rows: Rows) -> None:
+        if len(rows):
             self._vectors.append(rows)
+            self._slot_of_row.append(slots.astype(np.int32))
             self._append_tail(rows.astype(np.float32))
+
+    def _no_rows(self) -> Rows:
+        return np.empty((0, self._dimension), np.float16)
 
     def _append_tail(self, rows: Vectors) -> None:
         needed = self._tail_count + len(rows)
@@ -173,9 +239,13 @@ class VectorWriter:
 
     def copy_live(self, other: VectorWriter, alive: NDArray[np.bool_]) -> None:
         """Copy the live vectors of another writer (compaction)."""
-        rows, kept = other._vectors.view(), np.flatnonzero(alive)
-        for first in range(0, len(kept), BLOCK_ROWS) if self._dimension else ():
+        rows, slot_of_row = other._vectors.view(), other._slot_of_row.view()
+        is_current = other._row_of_slot.view().take(slot_of_row) == np.arange(len(slot_of_row))
+        kept = np.flatnonzero(alive.take(slot_of_row) & is_current)
+        for first in range(0, len(kept), BLOCK_ROWS):
             self._vectors.append(rows[kept[first : first + BLOCK_ROWS]])
+        self._slot_of_row.append((np.cumsum(alive) - 1)[slot_of_row[kept]].astype(np.int32))
+        self._restore_row_of_slot(int(np.count_nonzero(alive)))
         if not self._dimension:
             return
         coded = kept[: int(np.searchsorted(kept, other.coded_count))]
@@ -195,8 +265,16 @@ class VectorWriter:
         codes = self._codes.view()
         self._coded = CodedVectors(coded.codebook, codes, coded.trained_on, CodeScanner(coded.codebook, codes))
 
-    def truncate(self, count: int) -> None:
-        """Remove the slots after `count`, to roll back a failed change."""
+    def _restore_row_of_slot(self, slot_count: int) -> None:
+        slot_of_row, numbers = self._slot_of_row.view(), np.full(slot_count, -1, np.int32)
+        numbers[slot_of_row] = np.arange(len(slot_of_row))  # the last row of a slot is its vector
+        self._row_of_slot.replace(numbers)
+        self._replaced_count = len(slot_of_row) - int(np.count_nonzero(numbers >= 0))
+
+    def truncate(self, slot_count: int, count: int) -> None:
+        """Remove the slots and rows after these counts, to roll back a failed change."""
+        self._slot_of_row.truncate(count)
+        self._restore_row_of_slot(slot_count)
         if self._dimension:
             self._vectors.truncate(count)
             self._clear_tail()
@@ -231,9 +309,6 @@ class VectorWriter:
     def _quantize_all(self) -> None:
         rows = self._vectors.view()
         sample = rows[:: max(1, len(rows) // TRAINING_SAMPLE_ROWS)].astype(np.float32)
-        sample = sample[sample.any(axis=1)]
-        if not len(sample):
-            return
         book, before, name = Codebook.train(sample), self._codes, f"codes-{len(rows)}.rows"
         write_atomically(self._path_beside_codes(name, ".book"), book.to_bytes())
         fresh = self._open_codes(name)
@@ -263,19 +338,31 @@ class VectorWriter:
     # -- publishing -----------------------------------------------------------------------------
 
     def view(self) -> VectorView:
-        return VectorView(self._vectors.view(), self._tail[: self._tail_count], self._coded)
+        return VectorView(
+            self._vectors.view(),
+            self._slot_of_row.view(),
+            self._row_of_slot.view(),
+            self._replaced_count > 0,
+            self._tail[: self._tail_count],
+            self._coded,
+        )
 
     # -- persistence ----------------------------------------------------------------------------
 
     def flush(self) -> dict[str, int]:
         """Make vectors and codes durable and return their checksums for the manifest."""
         self._vectors.flush()
+        self._slot_of_row.flush()
         if self._codes is not None and self._coded is not None:
             self._codes.flush()
             if len(self._codes) > 1.05 * self._saved_count:
                 self._coded.scanner.save(self._scan_path())
                 self._saved_count = len(self._codes)
-        return {"vectors": self._vectors.checksum, "codes": self._codes.checksum if self._codes is not None else 0}
+        return {
+            "vectors": self._vectors.checksum,
+            "vector_slots": self._slot_of_row.checksum,
+            "codes": self._codes.checksum if self._codes is not None else 0,
+        }
 
     def find_damaged_files(self) -> Iterator[str]:
         """Yield the names of damaged files that `load` does not read completely."""
@@ -285,9 +372,11 @@ class VectorWriter:
             yield self.codes_name
 
     def load(self, manifest: Manifest) -> None:
+        self._slot_of_row.load(manifest.vectors, manifest.checksums["vector_slots"])
+        self._restore_row_of_slot(manifest.slots)
         if not self._dimension:
             return
-        self._vectors.load(manifest.slots, manifest.checksums["vectors"])
+        self._vectors.load(manifest.vectors, manifest.checksums["vectors"])
         if manifest.codes:
             self.codes_name = manifest.codes_name
             self._codes = self._open_codes(manifest.codes_name)

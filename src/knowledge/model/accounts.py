@@ -42,6 +42,8 @@ class Caller:
     key: str | None = field(default=None, repr=False)
     """API key of an account; every engine call verifies it again, also a remote engine's."""
     is_admin: bool = False
+    session: str | None = field(default=None, repr=False)
+    """Token of a browser session; every engine call verifies it again, also a remote engine's."""
 
     @property
     def may_administer(self) -> bool:

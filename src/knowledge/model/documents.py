@@ -64,6 +64,8 @@ class Document:
     updated_at: datetime
     added_by: str | None = None
     """Username of the account that added the content; None for the local owner."""
+    vector_count: int | None = None
+    """Chunks with a vector of the model in use; the others are found by words only. None in search hits."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from enum import StrEnum
+from enum import Enum, StrEnum
 from uuid import UUID
 
 from knowledge.model.values import Json
@@ -33,6 +33,8 @@ class JobKind(StrEnum):
     UNPACK = "unpack"
     """Create one job for each document in an archive."""
     CRAWL = "crawl"
+    REREAD = "reread"
+    """Read the original of a document again for the word boxes that OCR gives; its text stays as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +53,12 @@ class Job:
     owner: int
     filename: str
     status: JobStatus
-    progress: float = field(init=False, default=0.0)
-    """From 0 to 1, computed from status, done and total."""
+    progress: float
+    """From 0 to 1 over all steps; it never falls while the job runs."""
     step: str
     done: int
     total: int
+    """Of the current step; 0 if unknown."""
     error: JobError | None
     warnings: tuple[str, ...]
     document_id: int | None
@@ -64,12 +67,24 @@ class Job:
     created_at: datetime
     started_at: datetime | None
     completed_at: datetime | None
+    unit: str | None = None
+    """What `done` and `total` count: pages, characters or chunks."""
+    retryable: bool = False
+    """Whether a retry is possible: the job failed or was cancelled, and what it needs was kept."""
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "progress", _compute_progress(self.status, self.done, self.total))
 
+class JobPhase(Enum):
+    """A part of a job, with its share of the whole from 0 to 1."""
 
-def _compute_progress(status: JobStatus, done: int, total: int) -> float:
-    if status in (JobStatus.COMPLETED, JobStatus.PARTIAL):
-        return 1.0
-    return round(min(done / total, 0.99), 4) if total else 0.0
+    READ = (0.02, 0.4)
+    """A new document is read and split; then it is found by words."""
+    EMBED = (0.4, 0.95)
+    """A new document is embedded."""
+    WHOLE = (0.02, 0.95)
+    """A new version is embedded while it is read, because it is published once."""
+    CRAWL = (0.0, 0.98)
+    INDEX = (0.98, 0.98)
+
+    def compute_progress(self, done: int, total: int) -> float:
+        start, end = self.value
+        return round(start + (end - start) * min(done / total, 1.0), 4) if total > 0 else start

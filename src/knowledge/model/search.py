@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Generic, TypeVar
+from uuid import UUID
 
-from knowledge.model.documents import Chunk, Document
+from knowledge.model.documents import Chunk, Document, DocumentKind, DocumentStatus
 from knowledge.model.jobs import JobKind, JobStatus
 from knowledge.model.values import CollectionRef, Json, Ref
 
@@ -38,6 +40,19 @@ class SearchFilter:
     """Only collections that are marked as trusted, by the caller or by the owner of an approved corpus."""
 
 
+class FacetName(StrEnum):
+    """A property of documents by which an answer is counted."""
+
+    DOC_TYPE = "doc_type"
+    COLLECTION = "collection"
+    TAG = "tag"
+    LANGUAGE = "language"
+
+
+MIN_RELEVANCE = 0.3
+"""Relevance from which on a passage counts as an answer to the question."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
     text: str
@@ -50,6 +65,12 @@ class Query:
     explain: bool = False
     fallback: bool = True
     """Whether to fall back to keyword search if the embedding service fails; otherwise its error is raised."""
+    highlight: bool = False
+    """Whether to return which words of each passage matched."""
+    facets: tuple[FacetName, ...] = ()
+    """Count the passages by these properties of their documents."""
+    typing: bool = False
+    """The question is being typed: its last word may be incomplete, and it is never reranked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,18 +87,60 @@ class Hit:
     indexes: tuple[int, int]
     """First and last chunk index of `text`."""
     explanation: Json | None = None
+    highlights: tuple[tuple[int, int], ...] | None = None
+    """Spans of `text` that matched, in UTF-16 code units, sorted and not overlapping; None if not asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentLabels:
+    """The properties of a document that facets count."""
+
+    doc_type: str
+    language: str | None
+    tags: tuple[str, ...]
+    collection_id: int
+    collection_uid: UUID
+    collection: str
+    collection_title: str
+    owner: int
+
+
+@dataclass(frozen=True, slots=True)
+class FacetValue:
+    """How many passages have a value; `title` is that of a collection."""
+
+    value: str
+    count: int
+    title: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SearchDetails:
+    """Counts and words of an answer, for a person who reads it."""
+
+    relevant: int
+    """Passages with a relevance of at least MIN_RELEVANCE, among those in `total`."""
+    facets: Mapping[FacetName, tuple[FacetValue, ...]]
+    """Counts over the passages in `total`, most frequent first."""
+    misspelt: Mapping[str, tuple[str, ...]]
+    """Words that no passage contains, with the words that were searched instead."""
+    unknown_words: tuple[str, ...]
+    """Words that no passage contains and that nothing was searched for instead."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchAnswer:
     hits: tuple[Hit, ...]
     total: int
-    """Number of matching chunks within the search depth."""
+    """Number of passages among the candidates, at or above the threshold; the candidates are a fixed number of chunks
+    that are nearest by words or by meaning, so this is not how many passages answer the question."""
     mode: SearchMode
     """The mode that was used: TEXT if no model is loaded yet."""
     notes: tuple[str, ...] = ()
     """Messages for the caller, such as a fallback or an exceeded time limit."""
     explanation: Json | None = None
+    details: SearchDetails | None = None
+    """Only if highlights, facets or a search while typing were asked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +151,15 @@ class DocumentFilter:
     source_path: str | None = None
     finished: bool = False
     """Whether to leave out documents that are processing."""
+    text: str | None = None
+    """A part of the title or the file name, in upper or lower case."""
+    status: DocumentStatus | None = None
+    kind: DocumentKind | None = None
+    language: str | None = None
+    added_from: datetime | None = None
+    added_to: datetime | None = None
+    facets: tuple[FacetName, ...] = ()
+    """Count all documents of the list by these properties."""
     sort: str = "created_at"
     """created_at, updated_at, title, filename or size_bytes."""
     descending: bool = True
@@ -105,6 +177,21 @@ class JobFilter:
     per_page: int = 50
 
 
+@dataclass(frozen=True, slots=True)
+class RefusedRetry:
+    """A job that could not be retried, and why."""
+
+    id: int
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class RetryResult:
+    retried: int
+    refused: tuple[RefusedRetry, ...] = ()
+
+
 T = TypeVar("T")
 
 
@@ -114,3 +201,5 @@ class ResultPage(Generic[T]):
     total: int
     page: int = 1
     per_page: int = 50
+    facets: Mapping[FacetName, tuple[FacetValue, ...]] | None = None
+    """Counts over all pages, if they were asked for."""

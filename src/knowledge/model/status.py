@@ -13,7 +13,21 @@ class Original:
 
     filename: str
     size: int
+    """Bytes of the whole file."""
     pieces: AsyncIterator[bytes]
+    """All bytes, or those of the range that was asked for."""
+    sha256: str = ""
+    """Empty for a file that is made while it is sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class RereadStatus:
+    """Documents that are read again for the word boxes of OCR."""
+
+    queued: int
+    """Jobs that this call has queued."""
+    waiting: int
+    """Jobs that have not ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +55,36 @@ class ModelStatus:
     loaded: bool
     error: str | None = None
     next: NextModel | None = None
+    arithmetic: str | None = None
+    """`int8` or `float32` for a model in this process; None for a service and while it loads."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessStatus:
+    """Memory of the server, and apart from it that of the child processes that read documents."""
+
+    server_bytes: int = 0
+    """Memory without mapped files, where the system tells it."""
+    children: int = 0
+    """Child processes, with the process that starts them."""
+    children_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ServerStatus:
+    """One of the servers that use the same database."""
+
+    id: str
+    address: str
+    version: str
+    role: str
+    """all, no-workers or workers-only."""
+    ready: bool
+    lag: int
+    """Changes that its index has not applied; 0 for a server without an index."""
+    last_seen: datetime
+    live: bool
+    """Whether it was seen within ten seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +110,14 @@ class EngineStatus:
     """Whether the index is available."""
     chunk_size: int = 200
     """Maximum tokens per chunk."""
+    chunks_without_vectors: int = 0
+    """Chunks that are found by words only."""
+    processes: ProcessStatus = ProcessStatus()
+    """All zero for an account."""
+    database: str = ""
+    """Name and version of the database, such as 'SQLite 3.45.1'."""
+    servers: tuple[ServerStatus, ...] = ()
+    """The servers that use this database, if several can."""
 
     @property
     def health(self) -> str:

@@ -12,7 +12,8 @@ from knowledge.engine.crawl.ingest_page import FetchedPage
 from knowledge.engine.crawl.page_fetch import PageFetcher, RedirectResult
 from knowledge.engine.crawl.sitemaps import list_llms_pages, list_sitemap_pages
 from knowledge.engine.crawl.urls import canonicalize_url, host_of, list_html_twins
-from knowledge.errors import DocumentNotFound, Duplicate, KnowledgeError, load_job_error
+from knowledge.error_codes import load_job_error
+from knowledge.errors import DocumentNotFound, Duplicate, KnowledgeError
 from knowledge.model import Document, Job, JobStatus, new_uid
 from knowledge.model.crawls import CrawledPage, OutcomeReason, PageOutcome
 from knowledge.store.crawls.crawls import CrawlPlan, FrontierEntry, NewFrontierEntry

@@ -89,5 +89,5 @@ class PageIngester:
     def withdraw_job(self, ref: UUID) -> None:
         """Cancel the job of a page unless it has ended."""
         job = self.find_job(ref)
-        if not job.status.has_ended and not self._removal.cancel_queued(job.id, self._scope):
-            self._progress.cancel(job.id)
+        if not job.status.has_ended and not self._removal.cancel_job(job.id, self._scope):
+            self._removal.cancel_running(job.id)

@@ -24,6 +24,7 @@ from knowledge.engine.removal import Removal
 from knowledge.errors import Internal, KnowledgeError, NothingCrawled
 from knowledge.model import JobError, JobStatus, Json
 from knowledge.model.crawls import CrawlCounts, CrawledPage
+from knowledge.model.jobs import JobPhase
 from knowledge.store.crawls.crawls import CrawlPlan, NewFrontierEntry
 from knowledge.store.jobs.rows import JobClaim
 
@@ -127,7 +128,9 @@ class CrawlScheduler:
 
     async def _run_crawl(self, claim: JobClaim, client: PoliteClient) -> None:
         started = time.monotonic()
-        self._progress.begin(claim.id)
+        self._progress.begin(claim.id, claim.token)
+        if claim.cancel_requested:
+            self._progress.cancel(claim.id)
         try:
             outcome = await self._execute_crawl(claim, client)
         except Exception:  # the store failed: the crawl stays claimed and is resumed at the next start
@@ -143,6 +146,10 @@ class CrawlScheduler:
         task = asyncio.create_task(run.run())
         try:
             await self._wait_until_done_or_cancelled(claim, task)
+            if self._progress.is_lease_lost(claim.id):  # another server resumes the crawl
+                await asyncio.gather(task, return_exceptions=True)
+                await asyncio.to_thread(self._stores.jobs.requeue, claim)
+                return "queued again: its lease has expired"
             if task.cancelled():
                 await run.withdraw_pages()
                 await asyncio.to_thread(self._stores.jobs.mark_cancelled, claim)
@@ -169,7 +176,7 @@ class CrawlScheduler:
             return await client.get(url, max_bytes)
 
         def report(step: str, done: int, total: int) -> None:
-            self._progress.report(claim.id, step, done, total)
+            self._progress.report(claim.id, step, done, total, JobPhase.CRAWL, "pages")
 
         options = self._options
         path = find_browser(options.browser)
@@ -190,7 +197,8 @@ class CrawlScheduler:
                     await asyncio.wait({change, task}, return_when=asyncio.FIRST_COMPLETED)
                 finally:
                     change.cancel()
-                if self._progress.is_cancelled(claim.id) and not task.done():
+                must_stop = self._progress.is_cancelled(claim.id) or self._progress.is_lease_lost(claim.id)
+                if must_stop and not task.done():
                     task.cancel()
                     await asyncio.gather(task, return_exceptions=True)
 

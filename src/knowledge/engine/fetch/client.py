@@ -11,11 +11,11 @@ from urllib.parse import urljoin, urlsplit
 
 import httpcore
 
-from knowledge import __version__
 from knowledge.engine.fetch.bodies import ByteLimit, read_body
 from knowledge.engine.fetch.ssrf import AllowedHosts, resolve_allowed
 from knowledge.errors import DeadlineExceeded, FetchFailed, InvalidParameter
 from knowledge.model.crawls import MAX_URL_CHARS
+from knowledge.version import __version__
 
 
 @dataclass(frozen=True, slots=True)

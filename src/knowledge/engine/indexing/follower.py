@@ -16,7 +16,7 @@ import numpy as np
 from knowledge import failpoints
 from knowledge.engine.indexing.purge_schedule import PurgeSchedule
 from knowledge.errors import KnowledgeError
-from knowledge.index.api import Index, IndexEntry
+from knowledge.index.api import ChunkVector, Index, IndexEntry
 from knowledge.split import build_indexed_text
 from knowledge.store.changes import ChangeLog
 from knowledge.store.chunks import ChunkStore, IndexableChunk
@@ -69,10 +69,15 @@ class IndexFollower:
         documents: DocumentStore,
         on_applied: SequenceCallback,
         on_flushed: SequenceCallback,
+        find_safe_seq: Callable[[int], int] | None = None,
     ) -> None:
+        """`find_safe_seq` returns up to which change all servers have made the log durable, if there are several."""
         self._folder, self._open_index = folder, open_index
         self._changes, self._chunks, self._documents = changes, chunks, documents
-        self._on_applied, self._on_flushed = on_applied, on_flushed
+        self._on_applied, self._on_flushed, self._find_safe_seq = on_applied, on_flushed, find_safe_seq
+        self._built: ServingIndex | None = None
+        self.on_own_change: Callable[[], None] | None = None
+        """Called for changes of this server, to tell others."""
         self._wake, self._stopping = threading.Event(), threading.Event()
         self._write_lock = threading.RLock()  # serializes applying changes, rebuilding and purging
         self._progress = threading.Condition()
@@ -81,7 +86,7 @@ class IndexFollower:
         self._urgent = False
         self.rebuilding = False
         self.failure: str | None = None
-        self._damaged = False
+        self._damaged = self._was_started = False
         folder.mkdir(parents=True, exist_ok=True)
         self._delete_old_folders()
         self.serving = ServingIndex(open_index(self._current_folder(), model), model)
@@ -90,6 +95,7 @@ class IndexFollower:
 
     def start(self) -> None:
         """Apply the changes that the last process has not applied, or rebuild, and start the thread."""
+        self._was_started = True
         if self.seq < 0 and not self._changes.newest_seq():
             self._run_step(self._begin_empty)
         elif not self._must_rebuild():
@@ -101,8 +107,11 @@ class IndexFollower:
         self._thread.start()
         self.wake()
 
-    def wake(self) -> None:
+    def wake(self, *, is_remote: bool = False) -> None:
+        """Look for changes, which this server has made unless they are `is_remote`."""
         self._wake.set()
+        if not is_remote and self.on_own_change is not None:
+            self.on_own_change()
 
     def wait_for_change(self, seq: int, timeout: float) -> bool:
         """Wait until the index has applied a change; return False after the timeout."""
@@ -130,7 +139,9 @@ class IndexFollower:
         if self._thread.is_alive():
             self._thread.join()
             self._run_step(self._finish_before_close)
-        self._flush_and_trim_log()
+        self._drop_built()
+        if self._was_started:
+            self._flush_and_trim_log()
         self.index.close()
 
     @property
@@ -143,6 +154,17 @@ class IndexFollower:
         return self.serving.model
 
     @property
+    def built_model(self) -> StoredModel | None:
+        """The model of an index that is built and waits to be used."""
+        return self._built.model if self._built else None
+
+    @property
+    def needed_seq(self) -> int:
+        """The last change that this server does not need in the log any more."""
+        checkpoint, built = self.index.checkpoint(), self._built
+        return checkpoint if built is None else min(checkpoint, built.index.checkpoint())
+
+    @property
     def changes_behind(self) -> int:
         """Number of changes that the index has not applied."""
         return max(0, self._changes.newest_seq() - max(self.seq, 0))
@@ -150,12 +172,42 @@ class IndexFollower:
     def rebuild(self, model: StoredModel | None) -> None:
         """Build a new index from the store while the old one serves searches, and swap it in."""
         with self._write_lock:
+            self._drop_built()
             self.rebuilding = True
             try:
                 self._swap_index(self._build_index(model), model)
             finally:
                 self.rebuilding = False
         self.wake()
+
+    def build_ahead(self, model: StoredModel) -> None:
+        """Build an index with the vectors of another model, which `use_built` swaps in."""
+        with self._write_lock:
+            if self.built_model != model:
+                self._drop_built()
+                self._built = ServingIndex(self._build_index(model), model)
+
+    def use_built(self) -> None:
+        """Apply the latest changes to the index that was built ahead, and swap it in."""
+        with self._write_lock:
+            built = self._built
+            if built is None:
+                return
+            seq = built.index.checkpoint()
+            while (batch := self._changes.read_after(seq, CHANGES_PER_BATCH)) is not None:
+                entries = self._read_entries(batch.documents, built.model)
+                built.index.apply(batch.seq, batch.documents, entries, self._read_vectors(batch.embedded, built.model))
+                seq = batch.seq
+            built.index.flush()
+            self._built = None
+            self._swap_index(built.index, built.model)
+        self.wake()
+
+    def _drop_built(self) -> None:
+        built, self._built = self._built, None
+        if built is not None:
+            built.index.close()
+            shutil.rmtree(self._next_folder(), ignore_errors=True)
 
     def report_damage(self, index: Index, error: BaseException) -> None:
         """Rebuild an index that failed during a search, at once if it is small, otherwise in the background."""
@@ -238,7 +290,13 @@ class IndexFollower:
         batch = self._changes.read_after(self.seq, CHANGES_PER_BATCH)
         if batch is None:
             return False
-        self.index.apply(batch.seq, batch.documents, self._read_entries(batch.documents, self.model))
+        # After the batch is read: other servers may have trimmed the log while this one was stopped.
+        if self._find_safe_seq is not None and not self._changes.is_complete_after(self.seq):
+            log.warning("the change log no longer reaches back to change %d; rebuilding the index", self.seq)
+            self.rebuild(self.model)
+            return True
+        entries = self._read_entries(batch.documents, self.model)
+        self.index.apply(batch.seq, batch.documents, entries, self._read_vectors(batch.embedded, self.model))
         failpoints.trigger("index.applied")
         self._set_seq(batch.seq)
         if batch.seq - self.index.checkpoint() > MAX_UNFLUSHED_CHANGES:
@@ -283,16 +341,15 @@ class IndexFollower:
         """Return whether the index has no checkpoint, or the change log no longer reaches back to it."""
         if self.seq < 0:
             return self._changes.newest_seq() > 0
-        oldest = self._changes.oldest_seq()
-        if oldest is not None and oldest > self.seq + 1:
-            return True
-        return oldest is None and self._changes.newest_seq() > self.seq
+        return not self._changes.is_complete_after(self.seq)
 
     def _flush_and_trim_log(self) -> None:
         with self._write_lock:
             self.index.flush()
             failpoints.trigger("index.flushed")
-            safe = self.index.checkpoint()
+            safe = self.needed_seq
+            if self._find_safe_seq is not None:
+                safe = self._find_safe_seq(safe)
             self._on_flushed(safe)
             oldest = self._changes.oldest_seq()
             if oldest is not None and oldest < safe:
@@ -303,6 +360,12 @@ class IndexFollower:
     def _read_entries(self, document_ids: Sequence[int], model: StoredModel | None) -> Iterator[IndexEntry]:
         return map(entry_of, self._chunks.read_indexable(document_ids, model.id if model else 0))
 
+    def _read_vectors(self, document_ids: Sequence[int], model: StoredModel | None) -> Iterator[ChunkVector]:
+        if model is None or not document_ids:
+            return
+        for chunk_id, data in self._chunks.read_vectors(document_ids, model.id):
+            yield ChunkVector(chunk_id, np.frombuffer(data, np.float16))
+
     def _read_passage_entries(self, chunk_ids: Sequence[int]) -> Iterator[IndexEntry]:
         return map(entry_of, self._chunks.read_indexable_chunks(chunk_ids, self.model.id if self.model else 0))
 
@@ -311,7 +374,7 @@ class IndexFollower:
             yield from self._read_entries(identities[first : first + DOCUMENTS_PER_REBUILD_BATCH], model)
 
     def _build_index(self, model: StoredModel | None) -> Index:
-        target = self._folder / f"{self._read_generation() + 1:06d}"
+        target = self._next_folder()
         shutil.rmtree(target, ignore_errors=True)
         fresh = self._open_index(target, model)
         try:
@@ -350,6 +413,9 @@ class IndexFollower:
         draft = self._folder / "current.new"
         draft.write_text(str(number), "ascii")
         draft.replace(self._folder / "current")
+
+    def _next_folder(self) -> Path:
+        return self._folder / f"{self._read_generation() + 1:06d}"
 
     def _current_folder(self) -> Path:
         return self._folder / f"{self._read_generation():06d}"

@@ -34,6 +34,8 @@ class EmbeddingModels:
         self.vectors_missing = threading.Event()
         """Set if vectors may be missing: a next model was chosen, or a job used a model that has been replaced."""
         self._retired: list[ModelLoader] = []
+        self._choice_lock = threading.Lock()
+        """Held while the next model is chosen here and stored, or read from the store."""
 
     def start(self) -> None:
         for model in self._all_models():
@@ -66,11 +68,32 @@ class EmbeddingModels:
         except BaseException:
             model.close()
             raise
-        self._store.set_next_spec(spec)
+        with self._choice_lock:
+            self._store.set_next_spec(spec)
+            if self.next is not None:
+                self._retired.append(self.next)
+            self.chunks_left, self.next = None, model
+        self.vectors_missing.set()
+
+    def follow_spec(self) -> None:
+        """Load the model that was chosen on another server."""
+        if self.serving.choice.kind == NO_MODEL:
+            return
+        with self._choice_lock:
+            self._follow_stored_spec()
+
+    def _follow_stored_spec(self) -> None:
+        wanted = self._store.get_next_spec() or self._store.get_spec()
+        known = self.next or self.serving
+        if wanted is None or wanted == known.choice.spec:
+            return
         if self.next is not None:
             self._retired.append(self.next)
-        self.chunks_left, self.next = None, model
-        self.vectors_missing.set()
+            self.next = None
+        if wanted != self.serving.choice.spec:
+            model = self._open_model(wanted)
+            model.start()
+            self.chunks_left, self.next = None, model
 
     @contextmanager
     def track_job(self) -> Iterator[None]:

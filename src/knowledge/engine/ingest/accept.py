@@ -17,8 +17,8 @@ from knowledge.model.documents import DESCRIPTION_FIELDS
 from knowledge.store.accounts.quotas import Quota
 from knowledge.store.documents import DocumentStore
 from knowledge.store.files import FileStore, IncomingFile, ReceivedFile
+from knowledge.store.jobs.claim_queues import PRIORITY_BULK, PRIORITY_INTERACTIVE
 from knowledge.store.jobs.document_queue import DocumentQueue
-from knowledge.store.jobs.jobs import PRIORITY_BULK, PRIORITY_INTERACTIVE
 from knowledge.store.jobs.rows import NewJob
 
 MAX_TAGS, MAX_TAG_CHARS, MAX_FILENAME_CHARS = 100, 200, 255

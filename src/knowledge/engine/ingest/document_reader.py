@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TypeAlias, cast
@@ -15,6 +15,9 @@ from typing import TypeAlias, cast
 from knowledge.embed.loading import TokenizerSpec
 from knowledge.extract.base import Extraction, Facts, PageText, Source
 from knowledge.extract.clean_text import clean_facts, clean_pages
+from knowledge.extract.pages.packed_words import pack_words, unpack_words
+from knowledge.extract.pages.page_reader import DRAWABLE_TYPES, PDF_TYPE
+from knowledge.extract.pdf.document_title import find_pdf_title
 from knowledge.extract.process import frames
 from knowledge.extract.process.frames import BrokenFrame, FrameKind, Payload
 from knowledge.extract.process.parsers import Parsers, TaskCall
@@ -22,7 +25,8 @@ from knowledge.extract.process.request import PREPARE_ARGUMENT, TaskRequest
 from knowledge.extract.process.streams import FrameStream
 from knowledge.model import ExtractionMethod, Json
 from knowledge.split import SplitPassage, Splitter
-from knowledge.text import analyzer
+from knowledge.store.pages.words import StagedWords
+from knowledge.text.language import detect_language
 
 MAX_TITLE_CHARS = 200
 MAX_NOTE_TITLE_CHARS = 80
@@ -47,7 +51,7 @@ class ReadOptions:
     """The arguments of `split_document`."""
 
     title: str | None
-    """The caller's title; None uses the title in the document or the file name."""
+    """The caller's title; None uses the title in the document, of a PDF its first heading, or the file name."""
     is_note: bool
     tokenizer: TokenizerSpec
 
@@ -89,7 +93,7 @@ def _warm_up(tokenizer: TokenizerSpec) -> None:
     splitter = Splitter(tokenizer.load_tokenizer())
     for _ in (*splitter.feed(PageText(WARM_UP_TEXT)), *splitter.finish()):
         pass
-    analyzer.detect_language(WARM_UP_TEXT)
+    detect_language(WARM_UP_TEXT)
 
 
 def split_document(request: TaskRequest) -> Iterator[bytes]:
@@ -97,7 +101,9 @@ def split_document(request: TaskRequest) -> Iterator[bytes]:
     options, source = ReadOptions.load(request.arguments), request.document
     extracted = _read_note(source) if options.is_note else _clean_extracted(request.load_parser()(source))
     facts, pages = extracted.facts, _PageBuffer(extracted.pages)
-    language = analyzer.detect_language(pages.read_sample(LANGUAGE_SAMPLE_CHARS)) or _find_declared_language(facts)
+    language = detect_language(pages.read_sample(LANGUAGE_SAMPLE_CHARS)) or _find_declared_language(facts)
+    if facts.doc_type == PDF_TYPE:
+        facts = replace(facts, title=find_pdf_title(facts.title, source.filename, pages.ahead))
     yield frames.dump_facts(facts)
     yield frames.dump_frame(FrameKind.ANSWER, {"language": language})
     title = choose_title(options.title, facts, source.filename)
@@ -105,6 +111,8 @@ def split_document(request: TaskRequest) -> Iterator[bytes]:
     for page in pages:
         summary = {"characters": len(page.text), "blank": not page.text.strip()}
         yield frames.dump_frame(FrameKind.PAGE, frames.build_page_head(page) | summary)
+        if page.words is not None and facts.doc_type in DRAWABLE_TYPES:
+            yield frames.dump_bytes_frame(FrameKind.WORDS, {"page": page.words.page}, pack_words(page.words))
         yield from _dump_pieces(splitter.feed(page))
     yield from _dump_pieces(splitter.finish())
 
@@ -145,6 +153,11 @@ class _PageBuffer:
             text += page.text[:size] + "\n"
         return text
 
+    @property
+    def ahead(self) -> Iterator[str]:
+        """The texts of the pages that were read for the sample."""
+        return (page.text for page in self._ahead)
+
     def __iter__(self) -> Iterator[PageText]:
         yield from self._ahead
         self._ahead = []
@@ -165,7 +178,7 @@ class PageSummary:
     is_blank: bool
 
 
-ReadingPart: TypeAlias = PageSummary | SplitPassage
+ReadingPart: TypeAlias = PageSummary | SplitPassage | StagedWords
 
 
 class DocumentReading(FrameStream):
@@ -210,11 +223,24 @@ def _load_language(payload: Payload) -> str | None:
 def _load_part(kind: FrameKind, payload: Payload) -> ReadingPart:
     if kind is FrameKind.PIECE:
         return _load_piece(payload)
+    if kind is FrameKind.WORDS:
+        return load_words(payload)
     if kind is not FrameKind.PAGE:
         raise BrokenFrame(f"expected a PAGE or PIECE frame, got {kind.name}")
     page, head = frames.load_page(payload), payload.head
     characters = frames.read_number_field(head, "characters") or 0
     return PageSummary(page.number, page.method, page.warning, characters, frames.read_flag_field(head, "blank"))
+
+
+def load_words(payload: Payload) -> StagedWords:
+    page = frames.read_number_field(payload.head, "page")
+    if page is None or page < 1:
+        raise BrokenFrame("the words of a page have no page number")
+    try:
+        unpack_words(payload.data, page)
+    except ValueError as error:
+        raise BrokenFrame(str(error)) from error
+    return StagedWords(page, payload.data)
 
 
 def _load_piece(payload: Payload) -> SplitPassage:

@@ -6,6 +6,7 @@ another worker. A new version of a document is published once, when it is embedd
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar, cast
@@ -24,6 +25,7 @@ from knowledge.engine.ingest.document_reader import (
 )
 from knowledge.engine.ingest.embedding_child import EmbeddingIsolation
 from knowledge.engine.ingest.staging import CHUNKS_PER_BATCH, StagedDocument, VectorModel, embed_stored
+from knowledge.engine.jobs.progress import ReportStep
 from knowledge.errors import Cancelled, DocumentNotFound, Internal, ModelUnavailable, NoText
 from knowledge.extract.base import Facts, Source
 from knowledge.extract.process.parsers import Parsers
@@ -35,21 +37,25 @@ from knowledge.model import (
     ExtractionMethod,
     JobKind,
     Json,
-    ReportProgress,
 )
+from knowledge.model.jobs import JobPhase
 from knowledge.split import SplitPassage
 from knowledge.store.chunks import ChunkStore, EmbeddedChunk
 from knowledge.store.documents import DocumentStore
 from knowledge.store.files import FileStore
-from knowledge.store.jobs.jobs import find_vector_priority
+from knowledge.store.jobs.claim_queues import find_vector_priority
 from knowledge.store.jobs.rows import JobClaim
 from knowledge.store.models import ModelStore
+from knowledge.store.pages.words import StagedWords
 from knowledge.store.publish import DOCUMENT_FIELDS, Publication, Publisher, PublishResult
 
 T = TypeVar("T")
 
 MAX_PAGE_WARNINGS = 1000
 """Warnings kept per document; further failures are only counted."""
+
+MODEL_SECONDS, MODEL_POLL_SECONDS = 60.0, 0.05
+"""Longest time for which a job waits for its model to be loaded."""
 
 ShouldStop = Callable[[], bool]
 
@@ -138,7 +144,7 @@ class IngestPipeline:
     def run(
         self,
         claim: JobClaim,
-        report: ReportProgress,
+        report: ReportStep,
         stop: ShouldStop,
         handover: Handover = Handover(),
     ) -> PublishResult | None:
@@ -163,7 +169,7 @@ class IngestPipeline:
             file.discard()
 
     def _run_kind(
-        self, claim: JobClaim, report: ReportProgress, stop: ShouldStop, handover: Handover
+        self, claim: JobClaim, report: ReportStep, stop: ShouldStop, handover: Handover
     ) -> PublishResult | None:
         match claim.kind:
             case JobKind.ADD if claim.document_id is not None:
@@ -179,7 +185,7 @@ class IngestPipeline:
     # -- kinds of jobs --------------------------------------------------------------------------
 
     def _run_add(
-        self, claim: JobClaim, report: ReportProgress, stop: ShouldStop, handover: Handover
+        self, claim: JobClaim, report: ReportStep, stop: ShouldStop, handover: Handover
     ) -> PublishResult | None:
         origin = DocumentOrigin.load(claim.payload)
         assert claim.collection_id is not None
@@ -214,7 +220,7 @@ class IngestPipeline:
         claim: JobClaim,
         document_id: int,
         priority: int,
-        report: ReportProgress,
+        report: ReportStep,
         stop: ShouldStop,
         handover: Handover,
     ) -> PublishResult | None:
@@ -226,11 +232,11 @@ class IngestPipeline:
             document = self.documents.get(document_id)
         except DocumentNotFound as error:
             raise Cancelled("The document was removed", job_id=str(claim.uid)) from error
-        model = self._choose_vector_model(document.language)
+        model = self._choose_vector_model(document.language, stop)
         last: list[EmbeddedChunk] = []
         done = after = 0
         while model is not None:
-            report("Generating embeddings", done, document.chunk_count)
+            report("Generating embeddings", done, document.chunk_count, JobPhase.EMBED, "chunks")
             batch = self.chunks.list_unembedded_of(document_id, model.model_id, after, CHUNKS_PER_BATCH)
             if stop():
                 raise Cancelled("The job was cancelled", job_id=str(claim.uid))
@@ -248,18 +254,18 @@ class IngestPipeline:
         failpoints.trigger("words.completed")
         return completed
 
-    def _run_update(self, claim: JobClaim, report: ReportProgress, stop: ShouldStop) -> PublishResult:
+    def _run_update(self, claim: JobClaim, report: ReportStep, stop: ShouldStop) -> PublishResult:
         document = self.documents.get(cast(int, claim.payload["document_id"]))
         origin = DocumentOrigin.load(claim.payload)
         publication = self._prepare_publication(claim, origin, report, stop)
         return self._publish_or_drop(publication, lambda: self.publisher.replace(claim, document.id, publication))
 
-    def _run_embed(self, claim: JobClaim, report: ReportProgress, stop: ShouldStop) -> PublishResult:
+    def _run_embed(self, claim: JobClaim, report: ReportStep, stop: ShouldStop) -> PublishResult:
         """Embed the chunks of a document again, under its new title."""
         document = self.documents.get(cast(int, claim.payload["document_id"]))
-        staged = self._begin_staging(claim, document.title, self._choose_vector_model(document.language), stop)
-        report("Generating embeddings", 0, document.chunk_count)
+        staged = self._begin_staging(claim, document.title, self._choose_vector_model(document.language, stop), stop)
         for chunk in self.chunks.list_of_document(document.id):
+            report("Generating embeddings", staged.count, document.chunk_count, JobPhase.WHOLE, "chunks")
             staged.add_pieces([SplitPassage(chunk.text, chunk.page, chunk.section)])
         staged.finish()
         publication = _make_republication(document, staged)
@@ -279,12 +285,12 @@ class IngestPipeline:
     # -- reading --------------------------------------------------------------------------------
 
     def _prepare_publication(
-        self, claim: JobClaim, origin: DocumentOrigin, report: ReportProgress, stop: ShouldStop, *, embed: bool = True
+        self, claim: JobClaim, origin: DocumentOrigin, report: ReportStep, stop: ShouldStop, *, embed: bool = True
     ) -> Publication:
         """Read and split a document, and stage its chunks, with their vectors if `embed` is set."""
         assert claim.sha256 is not None
         path = self.files.get_path(claim.sha256)
-        report("Reading", 0, 0)
+        report("Reading", 0, 0, JobPhase.READ)
         source = Source(path, claim.filename, origin.force_ocr, self.ocr_languages)
         given = origin.title or origin.metadata.get("title")
         title = str(given) if given else None
@@ -301,21 +307,25 @@ class IngestPipeline:
         origin: DocumentOrigin,
         given: str | None,
         reading: DocumentReading,
-        report: ReportProgress,
+        report: ReportStep,
         stop: ShouldStop,
         *,
         embed: bool,
     ) -> Publication:
         facts, language = reading.facts, reading.language
         title = choose_title(given, facts, claim.filename)
-        model = self._choose_vector_model(language) if embed else None
+        model = self._choose_vector_model(language, stop) if embed else None
         staged, summary = self._begin_staging(claim, title, model, stop), ReadingSummary()
         try:
             for part in reading:
                 if isinstance(part, SplitPassage):
                     staged.add_pieces([part])
+                elif isinstance(part, StagedWords):
+                    staged.words.append(part)
                 else:
-                    report(*_describe_progress(part, facts, summary, origin.size))
+                    phase = JobPhase.WHOLE if embed else JobPhase.READ
+                    step, done, total, unit = _describe_progress(part, facts, summary, origin.size)
+                    report(step, done, total, phase, unit)
                     summary.add_page(part)
             staged.finish()
             if not staged.count:
@@ -332,28 +342,33 @@ class IngestPipeline:
             if stop():
                 raise Cancelled("The job was cancelled", job_id=str(claim.uid))
 
-        return StagedDocument(claim.id, title, self.chunks, model, check_cancelled)
+        return StagedDocument(lambda: self.publisher.begin_content(claim), title, self.chunks, model, check_cancelled)
 
-    def _choose_vector_model(self, language: str | None) -> VectorModel | None:
+    def _choose_vector_model(self, language: str | None, stop: ShouldStop) -> VectorModel | None:
         """Return the serving model if it is available and reads this language."""
-        model = self.load_vector_model()
+        model = self.load_vector_model(stop)
         return model if model is not None and reads_language(model.embedder, language) else None
 
-    def load_vector_model(self) -> VectorModel | None:
+    def load_vector_model(self, stop: ShouldStop = lambda: False) -> VectorModel | None:
         """Return the serving model, waiting until it is loaded; None if it is unavailable, for search by words only."""
-        model = self.models.serving
+        model, deadline = self.models.serving, time.monotonic() + MODEL_SECONDS
+        while not model.wait_until_settled(MODEL_POLL_SECONDS) and time.monotonic() < deadline:
+            if stop():
+                raise Cancelled("The job was cancelled while the model was loading")
         try:
-            embedder = model.wait_for_embedder(60.0)
+            embedder = model.wait_for_embedder(0.0)
         except ModelUnavailable:
             return None
         stored = self.stored_models.register(embedder.fingerprint, embedder.name, embedder.dimension)
         return VectorModel(self.isolation.isolate_model(model, embedder) if self.isolation else embedder, stored.id)
 
 
-def _describe_progress(page: PageSummary, facts: Facts, summary: ReadingSummary, size: int) -> tuple[str, int, int]:
+def _describe_progress(
+    page: PageSummary, facts: Facts, summary: ReadingSummary, size: int
+) -> tuple[str, int, int, str]:
     if page.number is not None and facts.page_count:
-        return f"Processing page {page.number} of {facts.page_count}", page.number - 1, facts.page_count
-    return "Generating embeddings", min(summary.characters, size), size
+        return f"Processing page {page.number} of {facts.page_count}", page.number - 1, facts.page_count, "pages"
+    return "Generating embeddings", min(summary.characters, size), size, "characters"
 
 
 def _merge_tags(origin: DocumentOrigin, facts: Facts) -> tuple[str, ...]:
@@ -387,6 +402,7 @@ def _make_publication(
         **{**described, "metadata": _merge_metadata(origin, facts)},
         content_id=staged.content_id,
         unstaged=tuple(staged.last_batch),
+        words=tuple(staged.words),
         model_id=staged.model_id,
         kind=origin.kind,
         doc_type=facts.doc_type,
@@ -408,4 +424,4 @@ def _make_republication(document: Document, staged: StagedDocument) -> Publicati
     values["status"] = DocumentStatus.PARTIAL if document.warnings else DocumentStatus.COMPLETED
     values["chunk_count"] = staged.count
     last = tuple(staged.last_batch)
-    return Publication(content_id=staged.content_id, unstaged=last, model_id=staged.model_id, **values)
+    return Publication(content_id=staged.content_id, unstaged=last, model_id=staged.model_id, keep_words=True, **values)

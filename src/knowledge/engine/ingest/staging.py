@@ -12,6 +12,7 @@ from knowledge import failpoints
 from knowledge.embed.embedder import PassageEmbedder
 from knowledge.split import SplitPassage, build_embedding_text
 from knowledge.store.chunks import ChunkStore, EmbeddedChunk, StagedChunk, UnembeddedChunk
+from knowledge.store.pages.words import StagedWords
 
 CHUNKS_PER_BATCH = 64
 
@@ -31,7 +32,7 @@ class VectorModel:
 class StagedDocument:
     """The chunks of one document: all batches but the last are staged in the store."""
 
-    job_id: int
+    begin_content: Callable[[], int]
     title: str
     chunks: ChunkStore
     vector_model: VectorModel | None
@@ -39,6 +40,8 @@ class StagedDocument:
     content_id: int | None = None
     count: int = 0
     last_batch: list[StagedChunk] = field(default_factory=list)
+    words: list[StagedWords] = field(default_factory=list)
+    """Words of pages that are not staged yet."""
     _waiting: list[SplitPassage] = field(default_factory=list)
 
     @property
@@ -72,10 +75,10 @@ class StagedDocument:
         if not self.last_batch:
             return
         if self.content_id is None:
-            self.content_id = self.chunks.begin_content(self.job_id)
+            self.content_id = self.begin_content()
         first = self.count - len(self.last_batch)
-        self.chunks.stage_chunks(self.content_id, first, self.last_batch, self.model_id)
-        self.last_batch = []
+        self.chunks.stage_chunks(self.content_id, first, self.last_batch, self.model_id, self.words)
+        self.last_batch, self.words = [], []
         failpoints.trigger("ingest.staged")
 
 

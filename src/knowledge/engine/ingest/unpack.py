@@ -14,8 +14,8 @@ from knowledge.model import JobKind
 from knowledge.store.accounts.quotas import Quota
 from knowledge.store.documents import DocumentStore
 from knowledge.store.files import FileStore, IncomingFile
+from knowledge.store.jobs.claim_queues import PRIORITY_BULK
 from knowledge.store.jobs.document_queue import DocumentQueue
-from knowledge.store.jobs.jobs import PRIORITY_BULK
 from knowledge.store.jobs.rows import JobClaim, NewJob
 
 MAX_UNPACKED_BYTES = 200 << 20

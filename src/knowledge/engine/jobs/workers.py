@@ -11,12 +11,13 @@ from typing import Protocol
 from knowledge import failpoints
 from knowledge.engine.indexing.follower import IndexFollower
 from knowledge.engine.indexing.models import NO_MODEL
-from knowledge.engine.ingest import unpack
+from knowledge.engine.ingest import reread, unpack
 from knowledge.engine.ingest.pipeline import Handover, IngestPipeline
 from knowledge.engine.jobs.backpressure import Backpressure
 from knowledge.engine.jobs.progress import ProgressTracker
 from knowledge.errors import (
     Cancelled,
+    DocumentNotFound,
     Duplicate,
     Internal,
     JobCrashed,
@@ -25,13 +26,15 @@ from knowledge.errors import (
     Unreadable,
     UnsupportedFormat,
 )
-from knowledge.model import JobError, JobKind
+from knowledge.model import JobError, JobKind, JobStatus
+from knowledge.model.jobs import JobPhase
 from knowledge.store.accounts.quotas import Quota
 from knowledge.store.documents import DocumentStore
 from knowledge.store.files import FileStore
 from knowledge.store.jobs.document_queue import DocumentQueue
 from knowledge.store.jobs.jobs import JobStore
 from knowledge.store.jobs.rows import MAX_DEATHS, JobClaim
+from knowledge.store.pages.reread import RereadQueue
 
 log = logging.getLogger(__name__)
 
@@ -61,12 +64,16 @@ class WorkerPool:
         files: FileStore,
         quota: Quota,
         backpressure: Backpressure,
+        rereads: RereadQueue,
     ) -> None:
+        self._rereads = rereads
         self._quota, self._backpressure, self._queue = quota, backpressure, queue
         self._jobs, self._ingest, self._progress, self._indexer, self._files = jobs, ingest, progress, indexer, files
         self._documents: DocumentStore = ingest.documents
         self._queue_changed = threading.Condition()
         self._arrivals = 0
+        self.on_own_job: Callable[[], None] | None = None
+        """Called for jobs that this server has queued, to tell others."""
         self._stopping = threading.Event()
         self._claims = ClaimScheduler(jobs)
         express = threading.Thread(target=self._run_worker, args=(True,), name="worker-express", daemon=True)
@@ -83,17 +90,26 @@ class WorkerPool:
         for thread in self._threads:
             thread.start()
 
-    def wake(self) -> None:
+    def expect_alone_job(self) -> None:
+        """Note that a quarantined job is queued, by whichever server."""
+        self._claims.expect_alone_job()
+        self.wake_all(is_remote=True)
+
+    def wake(self, *, is_remote: bool = False) -> None:
         """Wake two workers for a new job, because one of them may be the express worker, which takes only notes."""
         with self._queue_changed:
             self._arrivals += 1
             self._queue_changed.notify(2)
+        if not is_remote and self.on_own_job is not None:
+            self.on_own_job()
 
-    def wake_all(self) -> None:
+    def wake_all(self, *, is_remote: bool = False) -> None:
         """Wake all workers, for many new jobs or to stop."""
         with self._queue_changed:
             self._arrivals += 1
             self._queue_changed.notify_all()
+        if not is_remote and self.on_own_job is not None:
+            self.on_own_job()
 
     def close(self) -> None:
         """Stop the workers; running jobs are queued again."""
@@ -140,15 +156,18 @@ class WorkerPool:
 
     def _run_claim(self, claim: JobClaim) -> None:
         started = time.monotonic()
-        self._progress.begin(claim.id)
+        self._progress.begin(claim.id, claim.token)
+        if claim.cancel_requested:
+            self._progress.cancel(claim.id)
         try:
             with self._indexer.expect_change():
                 outcome = self._execute_claim(claim)
             published = outcome in (PUBLISHED, PUBLISHED_BY_WORDS)  # a published document owns its original
             if not published and claim.sha256 is not None:
                 self._files.discard(claim.sha256, self._documents.is_file_referenced)
-        except Exception:  # the store failed: the job stays claimed and is queued again at the next start
+        except Exception:  # the store failed: the job stays claimed until its lease expires or the server starts again
             log.exception("storing the outcome of job %s failed", claim.uid)
+            self._progress.end(claim.id)
             outcome = "stuck"
         finally:
             if self._claims.end_job():
@@ -160,6 +179,8 @@ class WorkerPool:
         try:
             if claim.kind is JobKind.UNPACK:
                 return self._unpack_archive(claim)
+            if claim.kind is JobKind.REREAD:
+                return self._reread_document(claim)
             published = self._ingest.run(
                 claim, self._make_reporter(claim), lambda: self._must_stop(claim), self._make_handover(claim)
             )
@@ -177,6 +198,7 @@ class WorkerPool:
         if published is None:
             self.wake()
             return PUBLISHED_BY_WORDS
+        self._progress.release_lease(claim.id)
         if published.replaced_sha256 is not None:
             self._files.discard(published.replaced_sha256, self._documents.is_file_referenced)
         self._indexer.wake()
@@ -197,8 +219,29 @@ class WorkerPool:
         self.wake_all()
         return "unpacked"
 
+    def _reread_document(self, claim: JobClaim) -> str:
+        ingest, report = self._ingest, self._make_reporter(claim)
+        try:
+            reread.reread_document(
+                self._rereads,
+                self._files,
+                ingest.parsers,
+                claim,
+                ingest.ocr_languages,
+                lambda step, done, total: report(step, done, total, JobPhase.WHOLE, "pages"),
+                lambda: self._must_stop(claim),
+            )
+        except DocumentNotFound:  # removed while the job was waiting or running
+            self._jobs.mark_cancelled(claim)
+        else:
+            self._jobs.mark_ended(claim, JobStatus.COMPLETED, (), 0)
+        self._progress.end(claim.id)
+        return "read again"
+
     def _must_stop(self, claim: JobClaim) -> bool:
-        return self._stopping.is_set() or self._progress.is_cancelled(claim.id)
+        if self._stopping.is_set() or self._progress.is_cancelled(claim.id):
+            return True
+        return self._progress.is_lease_lost(claim.id)
 
     def _make_handover(self, claim: JobClaim) -> Handover:
         def release(priority: int, is_running: bool) -> bool:
@@ -209,7 +252,7 @@ class WorkerPool:
                 raise Cancelled("The job was cancelled", job_id=str(claim.uid))
             return True
 
-        return Handover(release, lambda: self._progress.begin(claim.id), self._indexer.wake)
+        return Handover(release, lambda: self._progress.begin(claim.id, claim.token), self._indexer.wake)
 
     def _make_reporter(self, claim: JobClaim) -> _JobReporter:
         return _JobReporter(self._progress, claim.id)
@@ -237,11 +280,14 @@ class WorkerPool:
     def _end_duplicate(self, claim: JobClaim, error: Duplicate) -> str:
         twin = self._documents.get(int(str(error.details["document_id"])))
         self._jobs.mark_duplicate(claim, twin.id, twin.uid, twin.chunk_count)
+        failpoints.trigger("add.duplicate")
         self._indexer.wake()
         self._progress.end(claim.id)
         return "duplicate"
 
     def _requeue_after_crash(self, claim: JobClaim, error: ParserDied | JobCrashed) -> str:
+        if self._progress.is_cancelled(claim.id):
+            return self._end_stopped(claim)
         if claim.runs_alone:
             return self._fail_after_crash_alone(claim, error)
         self._jobs.requeue_after_crash(claim)
@@ -274,8 +320,8 @@ class _JobReporter:
     def __init__(self, tracker: ProgressTracker, job_id: int) -> None:
         self._tracker, self._job_id = tracker, job_id
 
-    def __call__(self, step: str, done: int, total: int) -> None:
-        self._tracker.report(self._job_id, step, done, total)
+    def __call__(self, step: str, done: int, total: int, phase: JobPhase, unit: str | None = None) -> None:
+        self._tracker.report(self._job_id, step, done, total, phase, unit)
 
 
 class JobQueue(Protocol):

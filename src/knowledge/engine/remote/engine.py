@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from datetime import datetime
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from knowledge import wire
 from knowledge.engine.remote.http import LONG_TIMEOUTS, EngineClient, open_http_client
+from knowledge.engine.remote.sessions import RemoteSessions
 from knowledge.errors import ExpiredKey, Unauthenticated
 from knowledge.model import (
     Account,
@@ -30,6 +33,7 @@ from knowledge.model import (
     IssuedKey,
     Job,
     JobFilter,
+    JobStatus,
     Json,
     NewCollection,
     NewCorpus,
@@ -41,14 +45,22 @@ from knowledge.model import (
     Ref,
     RemovalResult,
     ReportProgress,
+    RereadStatus,
     ResultPage,
+    RetryResult,
     SearchAnswer,
 )
 from knowledge.model.accounts import ACCOUNT_KEY_PREFIX
-from knowledge.model.crawls import Crawl, NewCrawl
+from knowledge.model.crawls import Crawl, CrawledPage, NewCrawl, PageOutcome
+from knowledge.model.events import Event
+from knowledge.model.pages import DocumentPages, OutlineEntry, PageImage, PageWords, Places
+from knowledge.model.suggestions import Suggestion
 from knowledge.wire.accounts import AccountsShape, ApiKeysShape, IssuedKeyShape, dump_new_key
 from knowledge.wire.collections import CorpusesShape, CorpusShape, PermissionsShape, dump_corpus_edit, dump_new_corpus
+from knowledge.wire.events import EventParser
 from knowledge.wire.mcp_sessions import IssuedMcpSession, McpSessionVersion
+from knowledge.wire.pages import OutlineShape
+from knowledge.wire.sessions import RegistrationShape
 
 if TYPE_CHECKING:
     import httpx
@@ -68,6 +80,9 @@ class RemoteAccounts:
             IssuedKeyShape, "POST", "/user/login", json=_dump_credentials(username, password)
         )
         return found.to_issued()
+
+    async def is_registration_open(self) -> bool:
+        return (await self._client.call(RegistrationShape, "GET", "/session", idempotent=True)).registration_open
 
     async def find_by_key(self, key: str) -> Caller | None:
         """Authenticate a key by a request that carries it."""
@@ -212,25 +227,67 @@ class RemoteMcpSessions:
         await self._client.call(object, "POST", "/admin/mcp-sessions/end", json=body, idempotent=True)
 
 
+async def parse_events(lines: AsyncGenerator[str, None]) -> AsyncGenerator[Event, None]:
+    parser = EventParser()
+    async with aclosing(lines):
+        async for line in lines:
+            if (event := parser.parse_line(line)) is not None:
+                yield event
+
+
 FIRST_POLL_SECONDS, MAX_POLL_SECONDS = 0.02, 1.0
+
+
+class RemotePages:
+    def __init__(self, client: EngineClient) -> None:
+        self._client = client
+
+    async def sizes(self, ref: Ref, first: int = 1, last: int | None = None) -> DocumentPages:
+        params = {"from": str(first)} | ({} if last is None else {"to": str(last)})
+        return await self._client.call(DocumentPages, "GET", f"/documents/{ref}/pages", params=params, idempotent=True)
+
+    async def image(self, ref: Ref, page: int, width: int) -> PageImage:
+        return await self._read_image(f"/documents/{ref}/pages/{page}", {"width": str(width)})
+
+    async def thumbnail(self, ref: Ref) -> PageImage:
+        return await self._read_image(f"/documents/{ref}/thumbnail", {})
+
+    async def words(self, ref: Ref, page: int) -> PageWords:
+        return await self._client.call(PageWords, "GET", f"/documents/{ref}/pages/{page}/words", idempotent=True)
+
+    async def places(self, ref: Ref, first: int, last: int) -> Places:
+        params = {"from": str(first), "to": str(last)}
+        return await self._client.call(Places, "GET", f"/documents/{ref}/places", params=params, idempotent=True)
+
+    async def outline(self, ref: Ref) -> list[OutlineEntry]:
+        found = await self._client.call(OutlineShape, "GET", f"/documents/{ref}/outline", idempotent=True)
+        return [*found.outline]
+
+    async def _read_image(self, path: str, params: dict[str, str]) -> PageImage:
+        data, etag = await self._client.read_content(path, params, "image/webp")
+        return PageImage(data, etag)
 
 
 class RemoteEngine:
     """An engine in another process; idempotent requests are repeated once when the connection fails."""
 
-    def __init__(self, http: httpx.AsyncClient, key: str | None = None) -> None:
+    def __init__(self, http: httpx.AsyncClient, key: str | None = None, session: str | None = None) -> None:
         self._http = http
-        self._client = EngineClient(http, key)
+        self._client = EngineClient(http, key, session)
         self.accounts = RemoteAccounts(http, self._client)
         self.corpora = RemoteCorpora(self._client)
         self.mcp_sessions = RemoteMcpSessions(self._client)
+        self.sessions = RemoteSessions(self._client)
+        self.pages = RemotePages(self._client)
 
     def with_key(self, key: str) -> RemoteEngine:
         """Return the same engine with another API key, over the same connections."""
         return RemoteEngine(self._http, key)
 
     def as_caller(self, caller: Caller) -> RemoteEngine:
-        """Return the engine with the caller's own API key, or unchanged for a caller without one."""
+        """Return the engine with the caller's own API key or session, or unchanged for a caller without one."""
+        if caller.session is not None:
+            return RemoteEngine(self._http, session=caller.session)
         return self.with_key(caller.key) if caller.key is not None else self
 
     async def admit(self, caller: Caller, _verb: str) -> RemoteEngine:
@@ -247,6 +304,10 @@ class RemoteEngine:
             wire.AnswerShape, "POST", "/search", json=wire.dump_query(query), idempotent=True
         )
         return found.to_answer()
+
+    async def suggest(self, text: str) -> list[Suggestion]:
+        found = await self._client.call(wire.SuggestionsShape, "GET", "/suggest", params={"q": text}, idempotent=True)
+        return [*found.suggestions]
 
     # -- adding ---------------------------------------------------------------------------------
 
@@ -288,6 +349,17 @@ class RemoteEngine:
     async def retry(self, ref: Ref) -> Job:
         return await self._client.call(Job, "POST", f"/jobs/{ref}/retry")
 
+    async def retry_all(self, status: JobStatus = JobStatus.FAILED) -> RetryResult:
+        return await self._client.call(
+            RetryResult, "POST", "/jobs/retry", json={"status": status.value}, timeout=LONG_TIMEOUTS
+        )
+
+    # -- events ---------------------------------------------------------------------------------
+
+    async def watch(self, after: int | None = None) -> AsyncGenerator[Event, None]:
+        params = {} if after is None else {"after": str(after)}
+        return parse_events(await self._client.open_stream("/events", params))
+
     # -- crawls ---------------------------------------------------------------------------------
 
     async def crawl(self, new: NewCrawl) -> Job:
@@ -303,6 +375,16 @@ class RemoteEngine:
     async def crawls(self, page: int = 1, per_page: int = 50) -> ResultPage[Crawl]:
         params = {"page": str(page), "per_page": str(per_page)}
         found = await self._client.call(wire.CrawlsShape, "GET", "/crawls", params=params, idempotent=True)
+        return found.to_page()
+
+    async def crawl_pages(
+        self, ref: Ref, outcome: PageOutcome | None = None, page: int = 1, per_page: int = 50
+    ) -> ResultPage[CrawledPage]:
+        params = {"page": str(page), "per_page": str(per_page)}
+        params |= {} if outcome is None else {"outcome": outcome.value}
+        found = await self._client.call(
+            wire.CrawlPagesShape, "GET", f"/crawls/{ref}/pages", params=params, idempotent=True
+        )
         return found.to_page()
 
     # -- documents ------------------------------------------------------------------------------
@@ -325,9 +407,8 @@ class RemoteEngine:
         )
         return found.to_chunks()
 
-    async def original(self, ref: Ref) -> Original:
-        filename, size, pieces = await self._client.download_file(f"/documents/{ref}/file")
-        return Original(filename, size, pieces)
+    async def original(self, ref: Ref, start: int = 0, stop: int | None = None) -> Original:
+        return Original(*await self._client.download_file(f"/documents/{ref}/file", start=start, stop=stop))
 
     async def edit(self, ref: Ref, edit: DocumentEdit) -> Document:
         moved = wire.dump_move(edit)
@@ -376,6 +457,9 @@ class RemoteEngine:
         found = await self._client.call(wire.StatusShape, "GET", "/status", idempotent=True)
         return found.to_status()
 
+    async def check_ready(self) -> None:
+        await self._client.call(wire.HealthShape, "GET", "/ready", idempotent=True)
+
     async def verify(self) -> list[Finding]:
         report = await self._client.call(wire.FindingsShape, "POST", "/verify", timeout=LONG_TIMEOUTS)
         return list(report.findings)
@@ -384,9 +468,12 @@ class RemoteEngine:
         body: Json | None = None if model is None else {"model": model}
         await self._client.call(object, "POST", "/reindex", json=body, timeout=LONG_TIMEOUTS)
 
+    async def reread(self, start: bool = True) -> RereadStatus:
+        method = "POST" if start else "GET"
+        return await self._client.call(RereadStatus, method, "/reread", idempotent=True, timeout=LONG_TIMEOUTS)
+
     async def backup(self) -> Original:
-        filename, size, pieces = await self._client.download_file("/backup", timeout=LONG_TIMEOUTS)
-        return Original(filename, size, pieces)
+        return Original(*await self._client.download_file("/backup", timeout=LONG_TIMEOUTS))
 
 
 def _collection_path(ref: CollectionRef) -> str:

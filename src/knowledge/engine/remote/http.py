@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import tempfile
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from typing import IO, TYPE_CHECKING, TypeAlias, TypeVar
 from urllib.parse import unquote, urlsplit
@@ -16,12 +16,14 @@ from knowledge.errors import (
     ExpiredKey,
     InvalidParameter,
     KnowledgeError,
+    SessionEnded,
     Unauthenticated,
     WrongPassword,
 )
 from knowledge.model import Content, Json, NewFile
 from knowledge.model.accounts import ACCOUNT_KEY_PREFIX
 from knowledge.wire import dump_file_fields, load_error, load_json
+from knowledge.wire.sessions import SESSION_HEADER
 
 if TYPE_CHECKING:  # importing httpx is slow, and a process with a local engine does not need it
     import httpx
@@ -52,6 +54,8 @@ def open_http_client(url: str, key: str | None = None) -> httpx.AsyncClient:
     # HTTP_PROXY must not apply between two processes of one machine.
     trust_env = parts.hostname not in LOOPBACK_HOSTS
     headers = {"Authorization": f"Bearer {key}"} if key else {}
+    if parts.hostname in LOOPBACK_HOSTS:
+        headers["Accept-Encoding"] = "identity"  # compression would only take time
     limits = httpx.Limits(max_connections=100, max_keepalive_connections=20, keepalive_expiry=30.0)
     return httpx.AsyncClient(
         base_url=url.rstrip("/"), headers=headers, timeout=DEFAULT_TIMEOUTS, limits=limits, trust_env=trust_env
@@ -59,9 +63,11 @@ def open_http_client(url: str, key: str | None = None) -> httpx.AsyncClient:
 
 
 class EngineClient:
-    def __init__(self, http: httpx.AsyncClient, key: str | None = None) -> None:
+    def __init__(self, http: httpx.AsyncClient, key: str | None = None, session: str | None = None) -> None:
+        """Without a key requests carry the server's own; a session is sent beside it, for the engine to verify."""
         self._http = http
         self._headers = {"Authorization": f"Bearer {key}"} if key else {}
+        self._headers |= {SESSION_HEADER: session} if session else {}
         self._has_account_key = key is not None and key.startswith(ACCOUNT_KEY_PREFIX)
 
     async def call(
@@ -84,6 +90,16 @@ class EngineClient:
 
         return self._load_response(shape, await self._send_with_retry(request, again=idempotent))
 
+    async def send(self, method: str, path: str, *, json: Json | None = None) -> None:
+        """Send a request whose response has no body."""
+
+        def request() -> httpx.Request:
+            return self._http.build_request(method, API_PREFIX + path, json=json, headers=self._headers)
+
+        response = await self._send_with_retry(request, again=False)
+        if not response.is_success:
+            raise self._make_response_error(response)
+
     async def upload_file(self, shape: type[T], path: str, new: NewFile) -> T:
         """Upload a file with its fields; it is spooled to disk to be sent again after a network error."""
         fields = dump_file_fields(new)
@@ -98,22 +114,59 @@ class EngineClient:
 
             return self._load_response(shape, await self._send_with_retry(request, again=True))
 
-    async def download_file(
-        self, path: str, timeout: Timeouts = DEFAULT_TIMEOUTS
-    ) -> tuple[str, int, AsyncIterator[bytes]]:
-        """Return name, size and content of a file; the content is streamed."""
+    async def read_content(self, path: str, params: Mapping[str, str], media_type: str) -> tuple[bytes, str]:
+        """Return the content of a small file and its entity tag."""
 
         def request() -> httpx.Request:
-            return self._http.build_request("GET", API_PREFIX + path, headers=self._headers, timeout=timeout)
+            return self._http.build_request("GET", API_PREFIX + path, params=params, headers=self._headers)
+
+        response = await self._send_with_retry(request, again=True)
+        if not response.is_success or response.headers.get("content-type") != media_type:
+            raise self._make_response_error(response)
+        return response.content, response.headers.get("etag", "").strip('"')
+
+    async def download_file(
+        self, path: str, timeout: Timeouts = DEFAULT_TIMEOUTS, *, start: int = 0, stop: int | None = None
+    ) -> tuple[str, int, AsyncIterator[bytes], str]:
+        """Return name, size, content and entity tag of a file; the content, or a range of it, is streamed."""
+        ranged = {} if start == 0 and stop is None else {"Range": f"bytes={start}-{'' if stop is None else stop - 1}"}
+
+        def request() -> httpx.Request:
+            headers = {**self._headers, **ranged}
+            return self._http.build_request("GET", API_PREFIX + path, headers=headers, timeout=timeout)
 
         response = await self._send_with_retry(request, again=True, stream=True)
         name = _FILENAME.search(response.headers.get("content-disposition", ""))
-        size = response.headers.get("content-length", "")
+        size = response.headers.get("content-range", response.headers.get("content-length", "")).rpartition("/")[2]
         if response.is_error or name is None or not size.isdecimal():
             async with aclosing(response):
                 await response.aread()
             raise self._make_response_error(response)
-        return unquote(name[1]), int(size), self._iter_body(response)
+        etag = response.headers.get("etag", "").strip('"')
+        return unquote(name[1]), int(size), self._iter_body(response), etag
+
+    async def open_stream(self, path: str, params: Mapping[str, str]) -> AsyncGenerator[str, None]:
+        """Return the lines of a response while they arrive."""
+
+        def request() -> httpx.Request:
+            return self._http.build_request("GET", API_PREFIX + path, params=params, headers=self._headers)
+
+        response = await self._send_with_retry(request, again=True, stream=True)
+        if response.is_error:
+            async with aclosing(response):
+                await response.aread()
+            raise self._make_response_error(response)
+        return self._iter_lines(response)
+
+    async def _iter_lines(self, response: httpx.Response) -> AsyncGenerator[str, None]:
+        import httpx
+
+        async with aclosing(response):
+            try:
+                async for line in response.aiter_lines():
+                    yield line
+            except httpx.HTTPError as error:
+                raise self._make_transport_error(error) from error
 
     async def _iter_body(self, response: httpx.Response) -> AsyncIterator[bytes]:
         import httpx
@@ -170,7 +223,7 @@ class EngineClient:
 
     def _concerns_server_key(self, error: Unauthenticated) -> bool:
         """Return whether the error is about KB_API_KEY, and not about an account's key or password."""
-        return not self._has_account_key and not isinstance(error, ExpiredKey | WrongPassword)
+        return not self._has_account_key and not isinstance(error, ExpiredKey | WrongPassword | SessionEnded)
 
     def _make_transport_error(self, error: Exception) -> KnowledgeError:
         import httpx

@@ -8,7 +8,7 @@ from typing import Protocol, TypeAlias
 
 from knowledge.engine.search.diversify import Arrangement
 from knowledge.index.api import Candidates
-from knowledge.model import Chunk, Document, Query
+from knowledge.model import Chunk, Document, DocumentLabels, Query
 from knowledge.split.passage import join_passages
 
 StoredPassages: TypeAlias = Mapping[int, tuple[Chunk, Document]]
@@ -18,6 +18,8 @@ class PassageSource(Protocol):
     """The store: returns the requested chunks that still exist."""
 
     def hits(self, chunk_ids: Sequence[int]) -> dict[int, tuple[Chunk, Document]]: ...
+
+    def find_labels(self, document_ids: Sequence[int]) -> dict[int, DocumentLabels]: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from itertools import pairwise
 from threading import Lock
 
@@ -17,11 +18,13 @@ from numpy.typing import NDArray
 
 from knowledge.embed.embedder import Embedder
 from knowledge.engine.search import fusion
-from knowledge.engine.search.diversify import arrange_candidates
+from knowledge.engine.search.details import describe_answer
+from knowledge.engine.search.diversify import Arrangement, arrange_candidates
 from knowledge.engine.search.fusion import Ranking
+from knowledge.engine.search.highlight import find_highlights
 from knowledge.engine.search.hydrate import HydratedPage, HydratedPassage, PassageSource, hydrate_page
 from knowledge.engine.search.rerank import MAX_RERANKED_PASSAGES, Reranker, RerankPassage
-from knowledge.engine.search.spelling import correct_words
+from knowledge.engine.search.spelling import complete_last_word, correct_words
 from knowledge.errors import EmbeddingFailed, EmptyQuery, IndexFailed, ModelUnavailable, Unavailable
 from knowledge.index.api import Candidates, Index, IndexFilter, IndexSnapshot, QueryTerms
 from knowledge.model import Hit, Json, JsonValue, Query, SearchAnswer, SearchMode
@@ -74,11 +77,12 @@ def search(
     asked = parse_query(query, languages, embedder)
     timer.mark("embed")
     with wrap_index_errors():
+        asked = complete_typing(query, asked, languages, within, snapshot) if query.typing else asked
         found, asked = find_candidates(correct_spelling(query, asked, languages, within, snapshot), within, snapshot)
     timer.mark("find")
     ranking = rank_candidates(found, asked)
     timer.mark("rank")
-    if query.mode is SearchMode.RERANK and asked.mode is SearchMode.HYBRID:
+    if query.mode is SearchMode.RERANK and asked.mode is SearchMode.HYBRID and not query.typing:
         ranking, asked = rerank_candidates(
             query, asked, found, ranking, index=snapshot, passages=passages, reranker=reranker
         )
@@ -88,7 +92,11 @@ def search(
     timer.mark("arrange")
     page = hydrate_page(query, found, arranged, passages)
     timer.mark("join")
-    return build_answer(query, asked, found, ranking, page, timer)
+    answer = build_answer(query, asked, found, ranking, page, timer)
+    if not (query.highlight or query.facets or query.typing):
+        return answer
+    with wrap_index_errors():
+        return add_details(query, asked, answer, found, arranged, within, index=snapshot, passages=passages)
 
 
 # -- the question -------------------------------------------------------------------------------
@@ -105,6 +113,8 @@ class ParsedQuery:
     notes: tuple[str, ...] = ()
     instead: Mapping[str, list[str]] = field(default_factory=dict)
     """Spelling corrections of words that no passage contains."""
+    completed: str | None = None
+    """The last word, if the question is being typed and terms begin with it."""
 
 
 def parse_query(query: Query, languages: tuple[str, ...], embedder: Embedder | None) -> ParsedQuery:
@@ -126,6 +136,15 @@ def parse_query(query: Query, languages: tuple[str, ...], embedder: Embedder | N
     return ParsedQuery(SearchMode.HYBRID, words, vector, embedder.name)
 
 
+def complete_typing(
+    query: Query, asked: ParsedQuery, languages: tuple[str, ...], within: IndexFilter, index: IndexSnapshot
+) -> ParsedQuery:
+    """Search for the completions of the last word too, unless only vectors are searched."""
+    last = None if asked.mode is SearchMode.VECTOR else analyzer.find_last_word(query.text, languages)
+    words = None if last is None else complete_last_word(asked.words, last, within, index)
+    return asked if words is None or last is None else replace(asked, words=words, completed=last.token)
+
+
 def correct_spelling(
     query: Query, asked: ParsedQuery, languages: tuple[str, ...], within: IndexFilter, index: IndexSnapshot
 ) -> ParsedQuery:
@@ -134,7 +153,11 @@ def correct_spelling(
         return asked
     unsure = analyzer.find_possible_misspellings(query.text, languages)
     counts = index.count_chunks_by_term({form for forms in unsure.values() for form in forms}, within)
-    unknown = {word: forms for word, forms in unsure.items() if not any(counts[form] for form in forms)}
+    unknown = {
+        word: forms
+        for word, forms in unsure.items()
+        if word != asked.completed and not any(counts[form] for form in forms)
+    }
     if not unknown:
         return asked
     spelling = correct_words(asked.words, unknown, languages, within, index)
@@ -264,6 +287,31 @@ def build_answer(
     return SearchAnswer(hits, page.total, asked.mode, notes, explanation)
 
 
+def add_details(
+    query: Query,
+    asked: ParsedQuery,
+    answer: SearchAnswer,
+    candidates: Candidates,
+    arranged: Arrangement,
+    within: IndexFilter,
+    *,
+    index: IndexSnapshot,
+    passages: PassageSource,
+) -> SearchAnswer:
+    """Add highlights, facets and counts to an answer."""
+    hits = answer.hits
+    if query.highlight:
+        hits = tuple(
+            replace(hit, highlights=find_highlights(hit.text, hit.document.language, asked.words)) for hit in hits
+        )
+    words = analyzer.list_question_words(query.text, index.languages())
+    counts = index.count_chunks_by_term({form for forms in words.values() for form in forms}, within)
+    absent = [word for word, forms in words.items() if word != asked.completed and not any(map(counts.get, forms))]
+    documents = candidates.documents[arranged.order].tolist()
+    details = describe_answer(query.facets, arranged.relevance, documents, absent, asked.instead, passages)
+    return replace(answer, hits=hits, details=details)
+
+
 def build_hit(shown: HydratedPassage, candidates: Candidates, ranking: Ranking, *, explain: bool) -> Hit:
     explanation = explain_hit(shown, candidates, ranking) if explain else None
     match = describe_match(shown.place, candidates)
@@ -324,6 +372,7 @@ def _one_based(place: np.int64) -> int | None:
 def explain_answer(asked: ParsedQuery, candidates: Candidates, ranking: Ranking, timer: StepTimer) -> Json:
     terms: list[JsonValue] = ["|".join(forms) for forms in asked.words.terms]
     steps: list[JsonValue] = [*timer.list_steps()]
+    calibration = fusion.find_calibration(asked.model or "")
     return {
         "mode": asked.mode.value,
         "model": asked.model or None,
@@ -332,5 +381,11 @@ def explain_answer(asked: ParsedQuery, candidates: Candidates, ranking: Ranking,
         "ceiling": round(candidates.ceiling, 4),
         "candidates": len(candidates.ids),
         "calibrated": ranking.calibrated,
+        "words_weight": None if calibration is None else calibration.words_weight,
         "steps": steps,
     }
+
+
+def to_day_number(moment: datetime | None) -> int | None:
+    """Return the UTC day as the number of days since 1970-01-01."""
+    return None if moment is None else int(moment.astimezone(UTC).timestamp() // 86400)

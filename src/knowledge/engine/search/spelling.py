@@ -1,4 +1,5 @@
-"""Spelling correction: query words that no passage contains are replaced by terms within edit distance one."""
+"""Spelling correction and completion: words that no passage contains are replaced by terms within edit distance one,
+and the last word of a question that is being typed is completed."""
 
 from __future__ import annotations
 
@@ -12,6 +13,28 @@ MAX_CORRECTED_WORDS, MAX_LANGUAGES = 3, 3
 MAX_SUGGESTIONS = 3
 RARER_FACTOR = 10
 """A suggestion that is this many times rarer than another is dropped, because it may be a misspelling itself."""
+
+
+MIN_PREFIX_CHARS, MAX_COMPLETIONS = 2, 8
+"""A single letter begins too many words to say anything."""
+MAX_SUFFIX_CHARS, MIN_STEM_CHARS = 4, 4
+"""A word that is longer than its stem, such as `retrieva`, is cut by up to this many letters."""
+
+
+def complete_last_word(
+    words: QueryTerms, last: analyzer.LastWord, within: IndexFilter, index: IndexSnapshot
+) -> QueryTerms | None:
+    """Add the completions of the last word to its forms; None if no term begins with it."""
+    if len(last.prefix) < MIN_PREFIX_CHARS or not words.terms or words.terms[-1] != last.forms:
+        return None
+    found = index.find_completions(last.prefix, within, MAX_COMPLETIONS)
+    if not found:
+        shorter = [last.prefix[:-cut] for cut in range(1, MAX_SUFFIX_CHARS + 1)]
+        counts = index.count_chunks_by_term([stem for stem in shorter if len(stem) >= MIN_STEM_CHARS], within)
+        found = [stem for stem, count in counts.items() if count][:1]
+    if not found:
+        return None
+    return replace(words, terms=(*words.terms[:-1], tuple(dict.fromkeys((*last.forms, *found)))))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ import secrets
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from knowledge import __version__
 from knowledge.errors import NotNow
+from knowledge.version import __version__
 
 PRODUCT = "knowledge-server"
 WIRE_VERSION = 1

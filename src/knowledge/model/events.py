@@ -1,0 +1,76 @@
+"""Events: what changed in the part of the data that a caller may see."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+from uuid import UUID
+
+from knowledge.model.jobs import Job, JobStatus
+
+
+class EventKind(StrEnum):
+    HELLO = "hello"
+    """The first event: the unfinished jobs, and the number of the last change."""
+    JOB = "job"
+    CRAWL = "crawl"
+    DOCUMENT = "document"
+    COLLECTION = "collection"
+    RESET = "reset"
+    """Changes were missed that cannot be sent again: read everything anew."""
+    HEARTBEAT = "heartbeat"
+    """Nothing happened; carries the number of the last change."""
+
+
+class ChangeKind(StrEnum):
+    ADDED = "added"
+    CHANGED = "changed"
+    REMOVED = "removed"
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    jobs: tuple[Job, ...]
+    """Unfinished jobs, newest first, at most 200."""
+    unfinished: int
+    """How many jobs are unfinished."""
+    seq: int
+    """Number of the last change."""
+
+
+@dataclass(frozen=True, slots=True)
+class CrawlProgress:
+    job_id: int
+    pages_done: int
+    pages_total: int
+    status: JobStatus
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentChange:
+    id: int
+    uid: UUID
+    change: ChangeKind
+    collection: str | None
+    """Name of its collection; None if that is removed."""
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionChange:
+    id: int
+    uid: UUID
+    name: str | None
+    """None if the collection is removed."""
+    change: ChangeKind
+
+
+EventData: TypeAlias = Hello | Job | CrawlProgress | DocumentChange | CollectionChange | None
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    kind: EventKind
+    data: EventData = None
+    seq: int | None = None
+    """Number of the change, from which a watch can be continued; None for what is not in the log of changes."""
