@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from knowledge.errors import KnowledgeError
     from knowledge.model import Chunk, Document, Hit
     from knowledge.surfaces.python import KnowledgeBase, open_engine
-
-    __version__: str
+    from knowledge.version import __version__
 
 __all__ = ["Chunk", "Document", "Hit", "KnowledgeBase", "KnowledgeError", "__version__", "open_engine"]
 
@@ -23,6 +22,7 @@ _MODULES = {
     "Hit": "knowledge.model",
     "KnowledgeBase": "knowledge.surfaces.python",
     "KnowledgeError": "knowledge.errors",
+    "__version__": "knowledge.version",
     "open_engine": "knowledge.surfaces.python",
 }
 
@@ -31,10 +31,6 @@ if not TYPE_CHECKING:  # a module with `__getattr__` has every attribute for a t
 
     def __getattr__(name: str) -> object:
         """Import a public name at its first use, so that `import knowledge` and the command line start quickly."""
-        if name == "__version__":
-            from importlib.metadata import version
-
-            return globals().setdefault(name, version("knowledge-server"))
         if name not in _MODULES:
             raise AttributeError(f"module 'knowledge' has no attribute {name!r}")
         from importlib import import_module

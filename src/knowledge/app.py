@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 from typing import Literal, cast
 
 from knowledge.config import Settings
 from knowledge.embed.loading import ModelChoice, ModelLoader
+from knowledge.engine.cluster.member import ServerRole
 from knowledge.engine.crawl.options import CrawlOptions
 from knowledge.engine.fetch.ssrf import AllowedHosts
 from knowledge.engine.local import LocalEngine
@@ -31,6 +33,11 @@ def open_engine(settings: Settings) -> LocalEngine:
 def build_options(settings: Settings) -> EngineOptions:
     return EngineOptions(
         data=settings.data,
+        database_url=settings.database_url.get_secret_value() if settings.database_url else None,
+        originals=settings.originals,
+        role=ServerRole(settings.server_role),
+        address=settings.server_address or (find_own_address(settings) if settings.database_url else ""),
+        lease_seconds=settings.lease_s,
         workers=settings.worker_count,
         max_file_bytes=settings.max_file_bytes,
         wait_seconds=settings.wait_s,
@@ -42,8 +49,13 @@ def build_options(settings: Settings) -> EngineOptions:
         admins=tuple(name.strip() for name in settings.admin_users.split(",") if name.strip()),
         registration=settings.registration,
         login_key_days=settings.login_key_days,
+        page_cache_bytes=settings.page_cache_mb << 20,
         quota=Quota(settings.account_max_documents, settings.account_max_mb << 20),
     )
+
+
+def find_own_address(settings: Settings) -> str:
+    return f"{socket.gethostname()}:{settings.port}"
 
 
 def build_crawl_options(settings: Settings) -> CrawlOptions:

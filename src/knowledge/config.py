@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import platformdirs
-from pydantic import AliasChoices, Field, SecretStr, ValidationError, field_validator
+from pydantic import AliasChoices, Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from knowledge.errors import InvalidParameter
@@ -48,8 +48,34 @@ class Settings(BaseSettings):
         default_factory=default_data_folder,
         description="Data folder: database, index, originals, models and uploads.",
     )
+    database_url: SecretStr | None = Field(
+        None,
+        description="PostgreSQL database that several servers share, as postgresql+psycopg://USER:PASSWORD@HOST/NAME; "
+        "empty uses SQLite in the data folder.",
+    )
+    originals: Path | None = Field(
+        None,
+        description="Folder of the originals, which all servers of a database must share; empty is the folder 'files' "
+        "of the data folder.",
+    )
+    server_role: str = Field(
+        "all",
+        pattern="^(all|no-workers|workers-only)$",
+        description="What this server does: all, no-workers (other servers run the jobs) or workers-only (no index and "
+        "no API); the last two need KNOWLEDGE_DATABASE_URL.",
+    )
+    server_address: str = Field(
+        "", description="Address of this server in 'knowledge status'; empty is the host name and the port."
+    )
+    lease_s: float = Field(
+        60.0,
+        ge=3,
+        le=3600,
+        description="Seconds after which the jobs of a server that does not renew its leases run on another one.",
+    )
     host: str = Field("127.0.0.1", description="Address to listen on; 127.0.0.1 accepts only local connections.")
     port: int = Field(8000, ge=0, le=65535, description="Port to listen on; 0 picks a free one.")
+    page: bool = Field(True, description="Whether to serve the web page: on or off.")
     toolsets: str = Field("", description="Comma-separated toolsets to serve over MCP; empty serves all.")
 
     engine_url: str | None = Field(
@@ -150,6 +176,12 @@ class Settings(BaseSettings):
         description="Rate limit of searches, and separately of listings, per account; off is no limit.",
         validation_alias=unprefixed_aliases("QUERY_RATE_LIMIT"),
     )
+    typing_rate_limit: str = Field(
+        "600/minute",
+        description="Rate limit of searches while typing, and separately of listings and of files, per account in "
+        "browser sessions; off is no limit.",
+        validation_alias=unprefixed_aliases("TYPING_RATE_LIMIT"),
+    )
     mcp_query_rate_limit: str | None = Field(
         None,
         description="Rate limit of searches over MCP per account; empty uses QUERY_RATE_LIMIT.",
@@ -170,10 +202,20 @@ class Settings(BaseSettings):
         description="Rate limit of added documents per account; off is no limit.",
         validation_alias=unprefixed_aliases("UPLOAD_RATE_LIMIT"),
     )
+    session_upload_rate_limit: str = Field(
+        "120/minute",
+        description="Rate limit of added documents per account in browser sessions; off is no limit.",
+        validation_alias=unprefixed_aliases("SESSION_UPLOAD_RATE_LIMIT"),
+    )
     management_rate_limit: str = Field(
         "30/minute",
         description="Rate limit of changes per account; off is no limit.",
         validation_alias=unprefixed_aliases("MANAGEMENT_RATE_LIMIT"),
+    )
+    page_rate_limit: str = Field(
+        "600/minute",
+        description="Rate limit of drawn pages, their words and places per account; off is no limit.",
+        validation_alias=unprefixed_aliases("PAGE_RATE_LIMIT"),
     )
     auth_rate_limit: str = Field(
         "10/minute",
@@ -182,8 +224,8 @@ class Settings(BaseSettings):
     )
     rate_limit_storage: str = Field(
         "memory",
-        description="Storage of the rate limit counters: memory, file (survives a restart) or a URI such as "
-        "redis://HOST:PORT.",
+        description="Storage of the rate limit counters: memory, file (survives a restart), database (shared by all "
+        "servers; the default with KNOWLEDGE_DATABASE_URL) or a URI such as redis://HOST:PORT.",
     )
     embedding: str = Field("default", description=EMBEDDING_DESCRIPTION)
     embedding_key: SecretStr | None = Field(None, description="API key of the embedding service of an openai: model.")
@@ -217,6 +259,9 @@ class Settings(BaseSettings):
     )
     trusted_only: bool = Field(
         False, description="Whether searches over MCP find documents of trusted collections only, whatever a call says."
+    )
+    page_cache_mb: int = Field(
+        200, ge=0, description="Maximum size of the drawn pages that are kept in the data folder, in MB; 0 keeps none."
     )
     workers: int = Field(0, ge=0, description="Number of jobs that run in parallel; 0 is one per processor core.")
     parse_seconds: float = Field(
@@ -262,7 +307,8 @@ class Settings(BaseSettings):
 
     @field_validator(
         "query_rate_limit", "mcp_query_rate_limit", "mcp_list_rate_limit", "mcp_resource_rate_limit",
-        "upload_rate_limit", "management_rate_limit", "auth_rate_limit",
+        "upload_rate_limit", "management_rate_limit", "auth_rate_limit", "typing_rate_limit",
+        "session_upload_rate_limit", "page_rate_limit",
     )  # fmt: skip
     @classmethod
     def _check_rate_limit(cls, value: str | None) -> str | None:
@@ -271,6 +317,29 @@ class Settings(BaseSettings):
                 f"'{value[:40]}' is not a rate limit; use for example 60/minute, 5/second or 1000/day, or off"
             )
         return value
+
+    @model_validator(mode="after")
+    def _check_database(self) -> Settings:
+        shared = self.database_url is not None
+        if not shared and self.server_role != "all":
+            raise ValueError(f"the role {self.server_role} needs KNOWLEDGE_DATABASE_URL, because SQLite has one server")
+        given = self.rate_limit_storage if "rate_limit_storage" in self.model_fields_set else None
+        if shared and given in ("memory", "file"):
+            raise ValueError(
+                f"KNOWLEDGE_RATE_LIMIT_STORAGE={given} counts on one server alone; with KNOWLEDGE_DATABASE_URL use "
+                "database or a URI such as redis://HOST:PORT"
+            )
+        if not shared and given == "database":
+            raise ValueError(
+                "KNOWLEDGE_RATE_LIMIT_STORAGE=database needs KNOWLEDGE_DATABASE_URL; use memory or file without it"
+            )
+        return self
+
+    @property
+    def counter_storage(self) -> str:
+        """Where rate limits are counted: by default in memory, or in a database that several servers share."""
+        chosen = "rate_limit_storage" in self.model_fields_set
+        return "database" if self.database_url is not None and not chosen else self.rate_limit_storage
 
     @property
     def max_file_bytes(self) -> int:
@@ -287,7 +356,12 @@ def read_settings(**given: object) -> Settings:
         return Settings.model_validate(Settings(**given))  # type: ignore[arg-type]
     except ValidationError as error:
         first = error.errors()[0]
-        name = str(first["loc"][0]) if first["loc"] else "setting"
+        if not first["loc"]:  # two settings that do not fit together
+            message = first["msg"].removeprefix("Value error, ")
+            raise InvalidParameter(
+                message[0].upper() + message[1:], hint="Change or unset one of these settings.", parameter="settings"
+            ) from error
+        name = str(first["loc"][0])
         variable = name if name.isupper() else f"KNOWLEDGE_{name.upper()}"
         raise InvalidParameter(
             f"The setting {variable} is invalid: {first['msg']}",

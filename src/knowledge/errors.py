@@ -5,18 +5,18 @@ KnowledgeError
 │   ├── MissingParameter · UnknownParameter · EmptyQuery · ConfirmationRequired · NotANote · NoValidFiles
 │   ├── InvalidParameter             InvalidName · InvalidFilename · InvalidCorpusId
 │   └── Malformed               400  the body cannot be parsed: broken JSON, a broken form
-├── Unauthenticated             401  MissingKey · InvalidKey · ExpiredKey · WrongPassword
+├── Unauthenticated             401  MissingKey · InvalidKey · ExpiredKey · WrongPassword · SessionEnded
 ├── Forbidden                   403  AccessDenied · AddressForbidden
 │   └── InsufficientPermissions · AdminRequired · CorpusNotApproved · QuotaExceeded
 ├── NotFound                    404  DocumentNotFound · CollectionNotFound · JobNotFound · UploadNotFound ·
-│                                    FileNotFound · McpSessionNotFound
-│   └── CorpusNotFound (a CollectionNotFound) · AccountNotFound · KeyNotFound
+│                                    FileNotFound · McpSessionNotFound · PageNotFound · NoPages
+│   └── CorpusNotFound (a CollectionNotFound) · AccountNotFound · KeyNotFound · SessionNotFound
 ├── Conflict                    409  Duplicate · NameTaken · AccountTaken · NotNow · EmptyKnowledgeBase
 ├── UnsupportedFormat           415  WrongMime
 ├── Unreadable                  422  no text could be extracted from a file
 │   ├── NeedsPassword · Damaged · NoText · OcrFailed (OcrLanguageMissing, which is a MissingDependency too)
 │   └── ParserDied · ParserTooSlow · ParserTooBig · JobCrashed
-├── Unavailable                 503  Starting · ModelUnavailable · IndexFailed · EngineUnreachable
+├── Unavailable                 503  Starting · Busy · Overloaded · ModelUnavailable · IndexFailed · EngineUnreachable
 │   ├── StorageFailed           503  DatabaseFailed · DiskFull
 │   └── EmbeddingFailed         503  the embedding service failed
 │       └── EmbeddingRateLimited  429
@@ -28,10 +28,9 @@ KnowledgeError
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import ClassVar
 
-from knowledge.model import JobError, Json, JsonValue
+from knowledge.model import Json, JsonValue
 
 
 class KnowledgeError(Exception):
@@ -135,6 +134,13 @@ class WrongPassword(Unauthenticated):
     default_hint = "Check the username and the password."
 
 
+class SessionEnded(Unauthenticated):
+    """The browser session has expired or was revoked, or never existed."""
+
+    code = "session_ended"
+    default_hint = "Log in again."
+
+
 class Forbidden(KnowledgeError):
     """The caller is known and may not do this."""
 
@@ -218,6 +224,18 @@ class FileNotFound(NotFound):
     default_hint = "Check the path; it is read on the machine that runs the server."
 
 
+class PageNotFound(NotFound):
+    code = "page_not_found"
+    default_hint = "Ask for /documents/{id}/pages to see which pages the document has."
+
+
+class NoPages(NotFound):
+    """The document is of a format that cannot be drawn, such as Markdown."""
+
+    code = "no_pages"
+    default_hint = "Read the text of its passages, or download the original."
+
+
 class AccountNotFound(NotFound):
     code = "account_not_found"
 
@@ -225,6 +243,11 @@ class AccountNotFound(NotFound):
 class KeyNotFound(NotFound):
     code = "key_not_found"
     default_hint = "List the keys to see which exist."
+
+
+class SessionNotFound(NotFound):
+    code = "session_not_found"
+    default_hint = "List the sessions to see their ids."
 
 
 class MethodNotAllowed(KnowledgeError):
@@ -355,10 +378,24 @@ class Unavailable(KnowledgeError):
     default_hint = "Try again in a moment."
 
 
+class Busy(Unavailable):
+    """Too much work of this kind is waiting; `details` has the seconds to wait as `retry_after`."""
+
+    code = "busy"
+    default_hint = "Wait for the seconds in the header Retry-After, then try again."
+
+
 class Starting(Unavailable):
     """The server is still opening its data folder."""
 
     code = "starting"
+
+
+class Overloaded(Unavailable):
+    """A call that can be left out was dropped, because more important ones wait."""
+
+    code = "overloaded"
+    default_hint = "Try again in a second."
 
 
 class ModelUnavailable(Unavailable):
@@ -452,23 +489,3 @@ class Internal(KnowledgeError):
 
     code, status = "internal", 500
     default_hint = "Look in the server's log for the details."
-
-
-def walk_error_classes(root: type[KnowledgeError] = KnowledgeError) -> Iterator[type[KnowledgeError]]:
-    """Yield the root and all its subclasses in source order."""
-    yield root
-    for child in root.__subclasses__():
-        if child.__bases__[0] is root:  # OcrLanguageMissing has two bases and is listed below the first
-            yield from walk_error_classes(child)
-
-
-ERRORS_BY_CODE: dict[str, type[KnowledgeError]] = {error.code: error for error in walk_error_classes()}
-
-
-def load_job_error(error: JobError, about: str = "") -> KnowledgeError:
-    """Rebuild the exception that ended a job; `about` prefixes its message."""
-    loaded = ERRORS_BY_CODE.get(error.code, Internal)(
-        f"{about}: {error.message}" if about else error.message, hint=error.hint
-    )
-    loaded.details = {**error.details}
-    return loaded

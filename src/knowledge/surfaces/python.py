@@ -13,7 +13,8 @@ from pydantic import SecretStr
 
 from knowledge.config import Settings, read_settings
 from knowledge.engine.api import Engine
-from knowledge.errors import Cancelled, Duplicate, UnsupportedFormat, load_job_error
+from knowledge.error_codes import load_job_error
+from knowledge.errors import Cancelled, Duplicate, UnsupportedFormat
 from knowledge.model import (
     DEFAULT_COLLECTION,
     Content,

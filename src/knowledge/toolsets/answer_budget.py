@@ -42,9 +42,12 @@ HINT = "The answer was shortened to the limit of this server; ask for fewer item
 Item = TypeVar("Item")
 
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+
+
 def encode_answer(body: Json) -> str:
     """Return an answer as the text block that is sent."""
-    return json.dumps(body, ensure_ascii=False, separators=(",", ":"))
+    return _ENCODER.encode(body)
 
 
 def prepare_answer(body: Json, max_chars: int) -> Json:

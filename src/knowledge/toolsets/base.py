@@ -28,8 +28,12 @@ class RateClass(StrEnum):
     """The rate limit that applies to a call."""
 
     QUERY = "query"
+    TYPING = "typing"
+    """Searches while a question is being typed."""
     LIST = "list"
     RESOURCE = "resource"
+    PAGE = "page"
+    """Drawn pages, of which a reader shows many in a row."""
     UPLOAD = "upload"
     MANAGEMENT = "management"
     AUTHENTICATION = "authentication"

@@ -219,13 +219,16 @@ class StagedUploads:
         except ValueError:
             upload = None
         if upload is None or upload.owner != owner or self._is_expired(upload):
-            raise UploadNotFound(
-                f"Upload '{uid[:80]}' not found",
-                hint=f"It may have expired ({self.limits.ttl_s:g} s after its last part) or the server was restarted: "
-                "start again with kb_upload_start.",
-                upload_id=uid[:80],
-            )
+            raise self._not_found_error(uid)
         return upload
+
+    def _not_found_error(self, uid: str) -> UploadNotFound:
+        return UploadNotFound(
+            f"Upload '{uid[:80]}' not found",
+            hint=f"It may have expired ({self.limits.ttl_s:g} s after its last part) or the server was restarted: "
+            "start again with kb_upload_start.",
+            upload_id=uid[:80],
+        )
 
     async def store_part(self, upload: StagedUpload, index: int, data: str) -> None:
         """Store one part; a part that is sent again replaces the first."""
@@ -242,7 +245,7 @@ class StagedUploads:
             with anyio.CancelScope(shield=True):  # the count must match the files on disk
                 await anyio.to_thread.run_sync(self._staging.write_part, upload.uid, index, piece)
                 upload.parts[index] = len(piece)
-            upload.deadline = self._next_deadline()
+            self.extend_deadline(upload)
 
     @asynccontextmanager
     async def open_content(self, upload: StagedUpload) -> AsyncIterator[Content | None]:
@@ -256,7 +259,7 @@ class StagedUploads:
             yield Content(
                 lambda: _read_chunks(self._staging.part_path(upload.uid, index) for index in sorted(upload.parts))
             )
-            upload.deadline = self._next_deadline()
+            self.extend_deadline(upload)
 
     async def mark_finished(self, upload: StagedUpload, answer: Json) -> None:
         """Delete the parts and keep the answer for a repeated kb_upload_finish."""
@@ -268,9 +271,15 @@ class StagedUploads:
         upload.deadline = self._next_deadline()
 
     async def remove_expired(self) -> None:
-        for upload in [upload for upload in self._uploads.values() if self._is_expired(upload)]:
+        for upload in [upload for upload in self._list_uploads() if self._is_expired(upload)]:
             self._uploads.pop(upload.uid, None)
             await anyio.to_thread.run_sync(self._staging.remove_upload, upload.uid)
+
+    def _exists(self, upload: StagedUpload) -> bool:
+        return upload.uid in self._uploads
+
+    def _list_uploads(self) -> list[StagedUpload]:
+        return list(self._uploads.values())
 
     async def _remove_expired_forever(self) -> None:
         while True:
@@ -286,7 +295,7 @@ class StagedUploads:
     def _check_open(self, upload: StagedUpload) -> None:
         if upload.answer is not None:
             raise NotNow("The upload is already finished", hint="Start another upload with kb_upload_start.")
-        if upload.uid not in self._uploads:
+        if not self._exists(upload):
             raise UploadNotFound(f"Upload '{upload.uid}' not found", upload_id=str(upload.uid))
 
     def _check_capacity(self, owner: Owner, wanted: int, started: StagedUpload | None = None) -> None:
@@ -295,7 +304,7 @@ class StagedUploads:
         if wanted > limits.max_file_bytes:
             maximum = limits.max_file_bytes
             raise TooLarge(f"total_size {wanted} exceeds the maximum file size of {maximum} bytes", max_bytes=maximum)
-        others = [upload for upload in self._uploads.values() if upload is not started]
+        others = [upload for upload in self._list_uploads() if started is None or upload.uid != started.uid]
         own = [upload for upload in others if _account_of(upload.owner) == _account_of(owner)]
         for uploads, capacity, max_uploads, whose in (
             (own, limits.owner_capacity_bytes, MAX_UPLOADS // OWNER_DIVISOR, "your other uploads"),

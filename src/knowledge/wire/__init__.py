@@ -36,6 +36,7 @@ from knowledge.wire.errors import ErrorFacts, ErrorShape, dump_error, load_error
 from knowledge.wire.jobs import (
     AcceptedShape,
     CrawlBody,
+    CrawlPagesShape,
     CrawlShape,
     CrawlsShape,
     JobListing,
@@ -44,7 +45,7 @@ from knowledge.wire.jobs import (
     dump_new_crawl,
 )
 from knowledge.wire.requests import Body, Listing
-from knowledge.wire.search import AnswerShape, HitShape, SearchBody, dump_query
+from knowledge.wire.search import AnswerShape, HitShape, SearchBody, SuggestionsShape, dump_query
 from knowledge.wire.status import DoneShape, FindingsShape, HealthShape, ReindexBody, StatusShape
 from knowledge.wire.values import dump_collection_ref, dump_ref, load_collection_ref, load_ref
 
@@ -62,6 +63,7 @@ __all__ = [
     "CorpusShape",
     "CorpusesShape",
     "CrawlBody",
+    "CrawlPagesShape",
     "CrawlShape",
     "CrawlsShape",
     "DocumentEditBody",
@@ -86,6 +88,7 @@ __all__ = [
     "ReindexBody",
     "SearchBody",
     "StatusShape",
+    "SuggestionsShape",
     "TagsBody",
     "adapter",
     "dump",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from operator import attrgetter
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -31,6 +31,7 @@ from knowledge.model import (
     new_uid,
 )
 from knowledge.model.documents import DESCRIPTION_FIELDS
+from knowledge.wire.facets import FacetsField, dump_facets, load_facets, parse_facet_names
 from knowledge.wire.requests import (
     MAX_OFFSET,
     Body,
@@ -46,7 +47,9 @@ from knowledge.wire.values import (
     choose_collection,
     dump_collection,
     dump_collection_ref,
+    dump_timestamp_or_none,
     load_collection_ref,
+    load_date,
     remove_collection_tag,
     split_tags,
 )
@@ -113,12 +116,17 @@ class _DocumentId:
 class DocumentShape(DocumentFields, _DocumentId):
     """A document; its collection is also the first tag."""
 
+    vector_count: Annotated[
+        int | None,
+        Field(description="Passages with a vector; if fewer than `chunk_count`, the rest is found by words only."),
+    ] = None
+
     @classmethod
     def from_document(cls, document: Document) -> DocumentShape:
-        return cls(document.id, document.uid, *list_document_fields(document))
+        return cls(document.id, document.uid, *[*list_document_fields(document), document.vector_count])
 
     def to_document(self) -> Document:
-        return load_document(self, self.id, self.uid)
+        return replace(load_document(self, self.id, self.uid), vector_count=self.vector_count)
 
 
 @dataclass(frozen=True)
@@ -149,11 +157,11 @@ def join_section(chunk: Chunk) -> str | None:
 class DocumentWithChunksShape(DocumentShape):
     """A document with its chunks."""
 
-    chunks: tuple[ChunkShape, ...]
+    chunks: tuple[ChunkShape, ...] = ()
 
     @classmethod
     def from_chunks(cls, document: Document, chunks: Sequence[Chunk]) -> DocumentWithChunksShape:
-        values = [*list_document_fields(document), tuple(map(ChunkShape.from_chunk, chunks))]
+        values = [*list_document_fields(document), document.vector_count, tuple(map(ChunkShape.from_chunk, chunks))]
         return cls(document.id, document.uid, *values)
 
     def to_chunks(self) -> list[Chunk]:
@@ -168,15 +176,16 @@ class DocumentsShape:
     total: int
     page: int
     per_page: int
+    facets: FacetsField = None
 
     @classmethod
     def from_page(cls, page: ResultPage[Document]) -> DocumentsShape:
         items = tuple(map(DocumentShape.from_document, page.items))
-        return cls(items, page.total, page.page, page.per_page)
+        return cls(items, page.total, page.page, page.per_page, dump_facets(page.facets))
 
     def to_page(self) -> ResultPage[Document]:
         items = tuple(document.to_document() for document in self.documents)
-        return ResultPage(items, self.total, self.page, self.per_page)
+        return ResultPage(items, self.total, self.page, self.per_page, load_facets(self.facets))
 
 
 # -- adding ---------------------------------------------------------------------------------------
@@ -329,6 +338,17 @@ class DocumentListing(Listing):
     collection: str | None = Field(None, description="Collection by name, number or UUID.")
     source_path: str | None = None
     finished: bool = Field(False, description="Leave out documents with status processing.")
+    q: str | None = Field(None, max_length=200, description="A part of the title or the file name.")
+    status: DocumentStatus | None = None
+    kind: DocumentKind | None = None
+    language: str | None = Field(None, max_length=12, description="Two letters (ISO 639-1).")
+    added_from: str | None = Field(None, description="Added on this day or later (UTC).")
+    added_to: str | None = Field(None, description="Added on this day or earlier (UTC).")
+    facets: str | None = Field(
+        None,
+        max_length=100,
+        description="Count the documents by these, separated by commas: doc_type, collection, tag, language.",
+    )
     sort: Literal["created_at", "updated_at", "title", "filename", "size_bytes"] = "created_at"
     order: Literal["asc", "desc"] = "desc"
     offset: int | None = Field(None, ge=0, le=MAX_OFFSET, description="Number of documents to skip; replaces page.")
@@ -342,6 +362,13 @@ class DocumentListing(Listing):
             doc_type=self.type,
             source_path=self.source_path,
             finished=self.finished,
+            text=self.q,
+            status=self.status,
+            kind=self.kind,
+            language=self.language,
+            added_from=None if self.added_from is None else load_date(self.added_from, "added_from"),
+            added_to=None if self.added_to is None else load_date(self.added_to, "added_to", end=True),
+            facets=parse_facet_names(self.facets),
             sort=self.sort,
             descending=self.order == "desc",
             page=self.page,
@@ -365,6 +392,13 @@ def dump_document_filter(wanted: DocumentFilter) -> dict[str, str]:
         "collection": collection,
         "source_path": wanted.source_path,
         "finished": "true" if wanted.finished else None,
+        "q": wanted.text,
+        "status": wanted.status,
+        "kind": wanted.kind,
+        "language": wanted.language,
+        "added_from": dump_timestamp_or_none(wanted.added_from),
+        "added_to": dump_timestamp_or_none(wanted.added_to),
+        "facets": ",".join(wanted.facets) or None,
         "sort": wanted.sort,
         "order": "desc" if wanted.descending else "asc",
         "page": str(wanted.page),

@@ -8,7 +8,8 @@ from typing import Any, cast
 from pydantic import JsonValue
 from typing_extensions import TypedDict
 
-from knowledge.errors import ERRORS_BY_CODE, KnowledgeError, walk_error_classes
+from knowledge.error_codes import ERRORS_BY_CODE, walk_error_classes
+from knowledge.errors import KnowledgeError
 from knowledge.model import Json
 
 REST_MESSAGES = {

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from datetime import datetime
+from typing import Literal
 from uuid import UUID, uuid4
 
 from pydantic import Field
 
 from knowledge.model import Collection, Job, JobFilter, JobKind, JobStatus, Json, ResultPage
-from knowledge.model.crawls import MAX_CRAWL_PAGES, Crawl, CrawlCounts, CrawledPage, NewCrawl
+from knowledge.model.crawls import MAX_CRAWL_PAGES, Crawl, CrawlCounts, CrawledPage, NewCrawl, PageOutcome
 from knowledge.wire.requests import Body, BodyUuid, Listing, omit_defaults
 from knowledge.wire.values import dump_collection_ref, load_collection_ref
 
@@ -152,6 +153,31 @@ class CrawlsShape:
 
     def to_page(self) -> ResultPage[Crawl]:
         return ResultPage(tuple(crawl.to_crawl() for crawl in self.crawls), self.total, self.page, self.per_page)
+
+
+@dataclass(frozen=True)
+class CrawlPagesShape:
+    """A page of the addresses of a crawl."""
+
+    pages: tuple[CrawledPage, ...]
+    total: int
+    page: int
+    per_page: int
+
+    @classmethod
+    def from_page(cls, page: ResultPage[CrawledPage]) -> CrawlPagesShape:
+        return cls(page.items, page.total, page.page, page.per_page)
+
+    def to_page(self) -> ResultPage[CrawledPage]:
+        return ResultPage(self.pages, self.total, self.page, self.per_page)
+
+
+class CrawlPageListing(Listing):
+    outcome: PageOutcome | None = None
+
+
+class RetryBody(Body):
+    status: Literal["failed", "cancelled"] = Field("failed", description="Which jobs to retry.")
 
 
 @dataclass(frozen=True)

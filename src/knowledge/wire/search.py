@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal, TypeAlias
 from uuid import UUID
 
 from pydantic import Field
@@ -12,15 +12,19 @@ from knowledge.errors import Invalid
 from knowledge.model import (
     Chunk,
     CollectionRef,
+    FacetName,
     Hit,
     Json,
     JsonValue,
     Query,
     SearchAnswer,
+    SearchDetails,
     SearchFilter,
     SearchMode,
 )
+from knowledge.model.suggestions import Suggestion
 from knowledge.wire.documents import DocumentFields, join_section, list_document_fields, load_document
+from knowledge.wire.facets import IS_NONE, FacetsField, dump_facets, load_facets
 from knowledge.wire.requests import Body, Reference
 from knowledge.wire.values import (
     COLLECTION_TAG,
@@ -66,6 +70,14 @@ class _HitFields:
 class HitShape(DocumentFields, _HitFields):
     """A search hit: a passage and its document."""
 
+    highlights: Annotated[
+        tuple[tuple[int, int], ...] | None,
+        Field(
+            exclude_if=IS_NONE,
+            description="With `highlight`: start and end of the parts of `text` that match, in UTF-16 code units.",
+        ),
+    ] = None
+
     @classmethod
     def from_hit(cls, hit: Hit) -> HitShape:
         chunk, document, (first, last) = hit.chunk, hit.document, hit.indexes
@@ -82,13 +94,13 @@ class HitShape(DocumentFields, _HitFields):
             chunk.text if first < last else None,
             ChunkMetadataShape(chunk.page, join_section(chunk), chunk.section),
             hit.explanation,
-            *list_document_fields(document),
+            *[*list_document_fields(document), hit.highlights],
         )
 
     def to_hit(self) -> Hit:
         document = load_document(self, self.document_id, self.document_uid)
         found = self.score, self.matched_by, self.text, self.chunk_indexes
-        return Hit(self._to_chunk(), document, *found, self.explanation)
+        return Hit(self._to_chunk(), document, *found, self.explanation, self.highlights)
 
     def _to_chunk(self) -> Chunk:
         return Chunk(
@@ -108,23 +120,77 @@ class AnswerShape:
 
     query: str
     results: tuple[HitShape, ...]
-    total_matches: int
+    total_matches: Annotated[
+        int,
+        Field(
+            description="Passages among the candidates that are at or above the threshold. The candidates are the "
+            "chunks nearest to the question by words and by meaning, at most 100 each, whether or not they answer it."
+        ),
+    ]
     returned: int
     mode: SearchMode
     notes: tuple[str, ...]
     explanation: Json | None
+    relevant: Annotated[
+        int | None,
+        Field(
+            exclude_if=IS_NONE,
+            description="Passages among `total_matches` with a score of at least 0.3. This field and the following "
+            "ones are sent if `highlight`, `facets` or `typing` is.",
+        ),
+    ] = None
+    facets: FacetsField = None
+    exhaustive: Annotated[
+        bool | None,
+        Field(exclude_if=IS_NONE, description="False: counts are of the candidates, not of all documents."),
+    ] = None
+    misspelt: Annotated[
+        dict[str, tuple[str, ...]] | None,
+        Field(exclude_if=IS_NONE, description="Words that no passage contains, with what was searched instead."),
+    ] = None
+    unknown_words: Annotated[
+        tuple[str, ...] | None,
+        Field(exclude_if=IS_NONE, description="Words that no passage contains, without a correction."),
+    ] = None
 
     @classmethod
     def from_answer(cls, answer: SearchAnswer, question: str) -> AnswerShape:
         hits = tuple(map(HitShape.from_hit, answer.hits))
-        return cls(question, hits, answer.total, len(hits), answer.mode, answer.notes, answer.explanation)
+        found = cls(question, hits, answer.total, len(hits), answer.mode, answer.notes, answer.explanation)
+        return found if answer.details is None else replace(found, **_list_details(answer.details))
 
     def to_answer(self) -> SearchAnswer:
         hits = tuple(hit.to_hit() for hit in self.results)
-        return SearchAnswer(hits, self.total_matches, self.mode, self.notes, self.explanation)
+        return SearchAnswer(hits, self.total_matches, self.mode, self.notes, self.explanation, self._to_details())
+
+    def _to_details(self) -> SearchDetails | None:
+        if self.relevant is None:
+            return None
+        return SearchDetails(
+            self.relevant, load_facets(self.facets) or {}, self.misspelt or {}, self.unknown_words or ()
+        )
+
+
+def _list_details(details: SearchDetails) -> dict[str, Any]:
+    return {
+        "relevant": details.relevant,
+        "facets": dump_facets(details.facets),
+        "exhaustive": False,
+        "misspelt": dict(details.misspelt),
+        "unknown_words": details.unknown_words,
+    }
+
+
+@dataclass(frozen=True)
+class SuggestionsShape:
+    """Titles, headings, collections and tags that begin with what was typed."""
+
+    suggestions: tuple[Suggestion, ...]
 
 
 ModeName: TypeAlias = Literal["hybrid", "text", "vector", "rerank"]
+
+FacetField: TypeAlias = Literal["doc_type", "collection", "tag", "language"]
 
 MAX_QUESTION_CHARS = 100_000
 
@@ -152,6 +218,13 @@ class SearchBody(Body):
     budget_ms: int | None = Field(None, ge=1, le=600_000, description="Time limit for reranking in milliseconds.")
     explain: bool = Field(False, description="Return the contribution of each search step.")
     fallback: bool = Field(True, description="Fall back to keyword search if the embedding service fails.")
+    highlight: bool = Field(False, description="Return which words of each passage match.")
+    facets: list[FacetField] = Field([], max_length=8, description="Count the passages by these properties.")
+    typing: bool = Field(
+        False,
+        description="The question is being typed: its last word is a prefix, and nothing is reranked. Browser sessions "
+        "have a rate limit of their own for it (`TYPING_RATE_LIMIT`).",
+    )
 
     def to_query(self) -> Query:
         return Query(
@@ -164,6 +237,9 @@ class SearchBody(Body):
             budget_ms=self.budget_ms,
             explain=self.explain,
             fallback=self.fallback,
+            highlight=self.highlight,
+            facets=tuple(map(FacetName, self.facets)),
+            typing=self.typing,
         )
 
     def _filter(self) -> SearchFilter:
@@ -220,5 +296,8 @@ def dump_query(query: Query) -> Json:
         "budget_ms": query.budget_ms,
         "explain": query.explain,
         **({} if query.fallback else {"fallback": False}),
+        **({"highlight": True} if query.highlight else {}),
+        **({"facets": [name.value for name in query.facets]} if query.facets else {}),
+        **({"typing": True} if query.typing else {}),
         **({"trusted_only": True} if wanted.trusted_only else {}),
     }

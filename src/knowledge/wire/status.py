@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from knowledge.model import EngineStatus, Finding, ModelStatus
+from knowledge.model import EngineStatus, Finding, ModelStatus, ProcessStatus, ServerStatus
 from knowledge.wire.requests import Body
 
 
@@ -44,6 +44,8 @@ class StorageShape:
     database_bytes: int
     files_bytes: int
     index_bytes: int
+    database: str = ""
+    """Name and version of the database; empty for accounts."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,9 @@ class StatusShape:
     health: HealthReportShape
     chunk_size: int
     last_change: datetime | None
+    chunks_without_vectors: int = 0
+    processes: ProcessStatus = field(default_factory=ProcessStatus)
+    servers: tuple[ServerStatus, ...] = ()
 
     @classmethod
     def from_status(cls, status: EngineStatus) -> StatusShape:
@@ -84,10 +89,13 @@ class StatusShape:
             chunks=status.chunks,
             collections=status.collections,
             queue=QueueShape(status.queued, status.processing, status.failed),
-            storage=StorageShape(status.database_bytes, status.files_bytes, status.index_bytes),
+            storage=StorageShape(status.database_bytes, status.files_bytes, status.index_bytes, status.database),
             health=HealthReportShape(status.health, status.issues, status.storage_ok, status.index_ok),
             chunk_size=status.chunk_size,
             last_change=status.last_change,
+            chunks_without_vectors=status.chunks_without_vectors,
+            processes=status.processes,
+            servers=status.servers,
         )
 
     def to_status(self) -> EngineStatus:
@@ -110,6 +118,10 @@ class StatusShape:
             storage_ok=self.health.storage_ok,
             index_ok=self.health.index_ok,
             chunk_size=self.chunk_size,
+            chunks_without_vectors=self.chunks_without_vectors,
+            processes=self.processes,
+            database=self.storage.database,
+            servers=self.servers,
         )
 
 

@@ -5,20 +5,49 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, closing
 
-from starlette.routing import Router
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route, Router
 from starlette.types import ASGIApp
 
 from knowledge.config import Settings
 from knowledge.engine.api import Engine
+from knowledge.errors import KnowledgeError, Starting
+from knowledge.model import Caller
 from knowledge.surfaces.http.auth import Authenticator, choose_account_lookup
 from knowledge.surfaces.http.rate_limits import RateLimits
+from knowledge.surfaces.http.responses import error_response
 from knowledge.surfaces.http.server import wrap_in_guard_and_log
 from knowledge.surfaces.http.toolset_services import ToolsetServices
 from knowledge.surfaces.mcp.call_limits import make_account_limits, make_call_limits
 from knowledge.surfaces.mcp.routes import make_routes
 from knowledge.surfaces.mcp.surface import McpSurface
 from knowledge.surfaces.rest import make_rest_app
+from knowledge.surfaces.web.pages import make_page_routes
 from knowledge.toolsets import make_registry
+from knowledge.version import __version__
+
+
+def make_worker_app(engine: Engine, settings: Settings, ready: Callable[[], bool]) -> ASGIApp:
+    """Build the application of a server that only runs jobs: /health and /ready."""
+
+    async def health(_: Request) -> Response:
+        if not ready():
+            return JSONResponse({"status": "starting"}, 503)
+        return JSONResponse({"status": "healthy", "version": __version__})
+
+    async def check_ready(request: Request) -> Response:
+        try:
+            if not ready():
+                raise Starting("The server is starting")
+            await engine.as_caller(Caller()).check_ready()
+        except KnowledgeError as error:
+            return error_response(request.url.path, error)
+        return JSONResponse({"status": "ready", "version": __version__})
+
+    routes = [Route("/health", health), Route("/ready", check_ready)]
+    return wrap_in_guard_and_log(Starlette(routes=routes), settings)
 
 
 def make_http_app(engine: Engine, settings: Settings, ready: Callable[[], bool] | None = None) -> ASGIApp:
@@ -35,9 +64,11 @@ def make_http_app(engine: Engine, settings: Settings, ready: Callable[[], bool] 
         rates=rates,
         sessions_per_caller=settings.max_sessions_per_caller,
     )
+    authenticator = Authenticator.from_settings(settings, choose_account_lookup(engine), engine.sessions.find)
     app = make_rest_app(
         engine, ready=ready, max_file_bytes=settings.max_file_bytes, rates=rates,
         streaming="manager" in mcp.selection.allowed, trusted_only=settings.trusted_only,
+        is_operator_key=authenticator.is_operator_key,
     )  # fmt: skip
 
     @asynccontextmanager
@@ -47,7 +78,7 @@ def make_http_app(engine: Engine, settings: Settings, ready: Callable[[], bool] 
             async with services.run(), mcp.run():
                 yield
 
-    # MCP routes are outside of the FastAPI application, because REST's middleware does not apply to them.
-    router = Router(make_routes(mcp), redirect_slashes=False, default=app, lifespan=lifespan)
-    authenticator = Authenticator.from_settings(settings, choose_account_lookup(engine))
+    # Outside of the FastAPI application, because REST's middleware does not apply to MCP and to the page.
+    pages = make_page_routes() if settings.page else []
+    router = Router([*make_routes(mcp), *pages], redirect_slashes=False, default=app, lifespan=lifespan)
     return wrap_in_guard_and_log(router, settings, authenticator, rates)

@@ -18,9 +18,10 @@ from starlette.types import Scope
 
 from knowledge.config import Settings
 from knowledge.engine.api import Engine
-from knowledge.errors import Forbidden, InvalidKey, MissingKey
+from knowledge.errors import Forbidden, InvalidKey, MissingKey, SessionEnded
 from knowledge.model import LOCAL_OWNER, Caller, CallerKind
 from knowledge.model.accounts import ACCOUNT_KEY_PREFIX
+from knowledge.model.sessions import ActiveSession, prove_operator_key
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +40,10 @@ DIRECT_ONLY_HINT = (
 
 AccountLookup: TypeAlias = Callable[[str], Awaitable[Caller | None]]
 """Returns the account of a key, or None."""
+SessionLookup: TypeAlias = Callable[[str, bool], Awaitable[ActiveSession | None]]
+"""Returns the browser session of a token, or None; the second argument says whether this is a use of it."""
+EVENTS_PATH = "/api/v1/events"
+"""Requests of streams are no use of a session: browsers repeat them when nobody is there."""
 
 
 class Surface(StrEnum):
@@ -62,26 +67,56 @@ class Authenticator:
     """Surfaces that need a key also from direct local connections."""
     allow_open: bool = False
     """Whether callers without a key are the local owner also from other machines."""
+    find_session: SessionLookup | None = None
 
     @classmethod
-    def from_settings(cls, settings: Settings, find_account: AccountLookup | None = None) -> Authenticator:
+    def from_settings(
+        cls,
+        settings: Settings,
+        find_account: AccountLookup | None = None,
+        find_session: SessionLookup | None = None,
+    ) -> Authenticator:
         private = is_local_only(settings) or settings.allow_open
         closed = frozenset[Surface]() if private else frozenset({Surface.REST, Surface.MCP})
         secrets = _secret_as_tuple(settings.api_key), _secret_as_tuple(settings.mcp_api_key)
-        return cls(*secrets, find_account, closed, settings.allow_open)
+        return cls(*secrets, find_account, closed, settings.allow_open, find_session)
 
     async def identify(self, surface: Surface, key: str | None, *, direct: bool) -> Caller:
         """Return the caller of a key; on an open surface a direct local connection without a key is the local owner."""
-        wanted = {Surface.REST: self.rest_keys, Surface.MCP: self.mcp_keys}.get(surface, ())
+        wanted = self._operator_keys(surface)
         if key is not None and _matches_any(key, wanted):
             return Caller(CallerKind.KEY)
         if surface is Surface.MANAGER or (key is not None and key.startswith(ACCOUNT_KEY_PREFIX)):
             return await self._identify_account(key)
-        if wanted or surface in self.closed_surfaces:
-            raise missing_key_error() if key is None else wrong_key_error()
-        if surface is not Surface.PAGE and not (direct or self.allow_open):
-            raise MissingKey("The API key is missing", hint=DIRECT_ONLY_HINT) if key is None else wrong_key_error()
-        return Caller()
+        if self.is_open(surface, direct=direct):
+            return Caller()
+        if key is not None:
+            raise wrong_key_error()
+        is_closed = wanted or surface in self.closed_surfaces
+        raise missing_key_error() if is_closed else MissingKey("The API key is missing", hint=DIRECT_ONLY_HINT)
+
+    def _operator_keys(self, surface: Surface) -> tuple[str, ...]:
+        return {Surface.REST: self.rest_keys, Surface.MCP: self.mcp_keys}.get(surface, ())
+
+    def is_open(self, surface: Surface, *, direct: bool) -> bool:
+        """Whether a caller without a key is the local owner."""
+        closed = self._operator_keys(surface) or surface in self.closed_surfaces or surface is Surface.MANAGER
+        return not closed and (surface is Surface.PAGE or direct or self.allow_open)
+
+    def is_operator_key(self, key: str) -> bool:
+        """Whether a key is the operator's key for REST."""
+        return _matches_any(key, self.rest_keys)
+
+    async def identify_session(self, token: str, path: str) -> ActiveSession:
+        """Return the session of a cookie; the operator's sessions end when the operator's key is changed."""
+        found = await self.find_session(token, path != EVENTS_PATH) if self.find_session else None
+        if found is None:
+            raise session_ended_error()
+        if found.caller.kind is CallerKind.KEY:
+            proof = found.operator_proof or b""
+            if not any(hmac.compare_digest(proof, prove_operator_key(token, key)) for key in self.rest_keys):
+                raise session_ended_error()
+        return found
 
     def identify_operator(self, key: str | None) -> Caller:
         """Return the caller of a path that needs no key: the operator's key, or an anonymous caller.
@@ -102,6 +137,10 @@ class Authenticator:
         if found is None:
             raise wrong_key_error()
         return found
+
+
+def session_ended_error() -> SessionEnded:
+    return SessionEnded("The session has ended")
 
 
 def missing_key_error() -> MissingKey:

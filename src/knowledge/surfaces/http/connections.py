@@ -186,6 +186,8 @@ class Connections:
     def __init__(self, limits: ConnectionLimits, clock: Callable[[], float] = time.monotonic) -> None:
         self.limits = limits
         self._clock = clock
+        self.stopping = asyncio.Event()
+        """Set when the server begins to stop."""
         self._all = ConnectionGroup()
         self._groups_by_address: dict[str, ConnectionGroup] = {}
         self._by_address_pair: dict[AddressPair, Connection] = {}

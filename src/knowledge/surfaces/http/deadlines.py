@@ -21,6 +21,17 @@ async def cancel_on_disconnect(receive: Receive, work: anyio.CancelScope) -> Non
     work.cancel()
 
 
+STOPPING_SCOPE_KEY = "knowledge.stopping"
+
+
+async def cancel_on_stop(scope: Scope, work: anyio.CancelScope) -> None:
+    """Cancel `work` when the server stops, so that a stream without an end does not delay it."""
+    stopping = scope.get(STOPPING_SCOPE_KEY)
+    if isinstance(stopping, asyncio.Event):
+        await stopping.wait()
+        work.cancel()
+
+
 MIN_BYTES_PER_SECOND = 1000
 """Minimum average rate of a request body; slower clients are taken for slowloris."""
 
@@ -35,6 +46,7 @@ class RequestDeadlines:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
+        scope[STOPPING_SCOPE_KEY] = self._connections.stopping
         connection = self._connections.find_by_scope(scope)
         if connection is not None:
             connection.begin_request()

@@ -6,22 +6,38 @@ import re
 from collections.abc import Mapping
 from typing import cast
 
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from knowledge.config import Settings
-from knowledge.errors import InvalidKey, KnowledgeError, RateLimited, Unauthenticated
+from knowledge.errors import InvalidKey, KnowledgeError, MissingKey, RateLimited, SessionEnded, Unauthenticated
 from knowledge.model import Caller, CallerKind
 from knowledge.model.accounts import ACCOUNT_KEY_PREFIX
-from knowledge.surfaces.http.auth import Authenticator, Surface, caller_of, is_direct, key_of
+from knowledge.model.sessions import BrowserSession
+from knowledge.surfaces.http.auth import (
+    EVENTS_PATH,
+    Authenticator,
+    Surface,
+    caller_of,
+    is_direct,
+    key_of,
+    session_ended_error,
+)
+from knowledge.surfaces.http.browser_sessions import (
+    SESSION_PATH,
+    VISITOR_SCOPE_KEY,
+    Visitor,
+    read_cookie,
+)
 from knowledge.surfaces.http.origins import OriginPolicy, parse_origin_list
 from knowledge.surfaces.http.rate_limits import Allowance, RateLimits, address_key_of, address_of
 from knowledge.surfaces.http.responses import STREAM_PATH, error_response
 from knowledge.surfaces.http.wrong_keys import WrongKeys
 from knowledge.toolsets.base import RateClass
+from knowledge.wire.sessions import SESSION_HEADER
 
-PUBLIC_PATHS = frozenset({"/health", "/api/v1/health"})
+PUBLIC_PATHS = frozenset({"/health", "/api/v1/health", "/ready", "/api/v1/ready"})
 KEYLESS_PATHS = frozenset({"/api/v1/user/register", "/api/v1/user/login"})
 EXPOSED_HEADERS = [
     "X-MCP-Error-Code", "Mcp-Session-Id", "WWW-Authenticate", "Retry-After",
@@ -29,6 +45,8 @@ EXPOSED_HEADERS = [
 ]  # fmt: skip
 MCP_PATH = re.compile(r"(/mcp|/sse|/[^/]+/mcp)(/.*)?", re.DOTALL)
 """`/mcp/<toolset>` and its second address `/<toolset>/mcp`, and where clients of the older SSE transport ask."""
+BROWSER_HEADERS = ("origin", "sec-fetch-site")
+"""Headers that browsers send and other programs usually do not."""
 REFUSAL_SCOPE_KEY = "knowledge.refusal"
 
 
@@ -37,12 +55,14 @@ def wrap_in_guard(
 ) -> ASGIApp:
     """Wrap an application in authentication, host and origin checks, and CORS."""
     policy = OriginPolicy.from_settings(settings)
+    authenticator = authenticator or Authenticator.from_settings(settings)
+    app = ForwardedSessions(app, authenticator)
     if rates is not None and rates.wrong_keys is not None:
         app = GuessLimit(app, rates.wrong_keys)
     app = Guard(
         policy.trust_proxy_headers(app),
         policy.trust_proxy_headers(RefusalApp(rates)),
-        authenticator or Authenticator.from_settings(settings),
+        authenticator,
         policy,
     )
     origins = parse_origin_list(settings.cors_origins)
@@ -72,6 +92,8 @@ class Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] in ("http", "websocket"):
             scope["surface"] = surface_of(scope["path"])
+            if scope["surface"] is not Surface.PAGE:
+                send = send_without_caching(send)
             try:
                 scope["caller"] = await self._admit(scope)
             except KnowledgeError as error:
@@ -88,14 +110,43 @@ class Guard:
             self._policy.check_fetch_site(headers)
         if key is None:  # before authentication: a foreign page must not use up the rate limit of this address
             self._policy.check_origin(scope, headers)
-        if path in KEYLESS_PATHS:
+        if path == SESSION_PATH or (key is None and surface is Surface.REST and path not in KEYLESS_PATHS):
+            caller = await self._admit_browser(scope, headers, key)
+        elif path in KEYLESS_PATHS:
             caller = self._authenticator.identify_operator(key)
         else:
             caller = await self._authenticator.identify(surface, key, direct=is_direct(scope))
-        if surface is not Surface.REST or caller.kind is CallerKind.LOCAL:
+        if surface is not Surface.REST or caller.kind is CallerKind.LOCAL or caller.session is not None:
             self._policy.check_host(scope, headers)
             self._policy.check_origin(scope, headers)
+            if surface is Surface.REST and any(name in headers for name in BROWSER_HEADERS):
+                self._policy.check_form(scope, headers)
         return caller
+
+    async def _admit_browser(self, scope: Scope, headers: Headers, key: str | None) -> Caller:
+        """Identify the caller of REST by its key, its cookie or its connection; a key wins over a cookie.
+
+        On a server that needs no key nobody logs in, so the cookie is not read. The cookie counts only for requests of
+        this server's own pages.
+        """
+        authenticator, is_https = self._authenticator, self._policy.is_https(scope, headers)
+        is_open = authenticator.is_open(Surface.REST, direct=is_direct(scope))
+        own = key is None and not is_open and self._policy.is_own_page(scope, headers)
+        token = read_cookie(headers, is_https=is_https) if own else None
+        known: Caller | None = None
+        session: BrowserSession | None = None
+        try:
+            if token is not None:
+                self._policy.check_own_page(scope, headers)
+                active = await authenticator.identify_session(token, scope["path"])
+                known, session = active.caller, active.session
+            else:
+                known = await authenticator.identify(Surface.REST, key, direct=is_direct(scope))
+        except (MissingKey, SessionEnded):
+            if scope["path"] != SESSION_PATH:
+                raise
+        scope[VISITOR_SCOPE_KEY] = Visitor(known, not is_open, is_https, session)
+        return known or Caller()
 
 
 class GuessLimit:
@@ -105,13 +156,42 @@ class GuessLimit:
         self._app, self._wrong_keys = app, wrong_keys
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if caller_of(scope).kind is CallerKind.KEY:
+        caller = caller_of(scope)
+        if caller.kind is CallerKind.KEY and caller.session is None:  # a session's token has 256 random bits
             try:
                 self._wrong_keys.check(address_of(scope))
             except RateLimited as error:
                 await _send_refusal(error, scope, receive, send)
                 return
         await self._app(scope, receive, send)
+
+
+class ForwardedSessions:
+    """Lets a process of the operator call for a browser session, which it names in SESSION_HEADER."""
+
+    def __init__(self, app: ASGIApp, authenticator: Authenticator) -> None:
+        self._app, self._authenticator = app, authenticator
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["surface"] is Surface.REST:
+            token = Headers(scope=scope).get(SESSION_HEADER)
+            caller = caller_of(scope)
+            if token is not None and caller.kind is not CallerKind.ACCOUNT and caller.session is None:
+                try:
+                    await self._change_caller(scope, token)
+                except KnowledgeError as error:
+                    await error_response(scope["path"], error)(scope, receive, send)
+                    return
+        await self._app(scope, receive, send)
+
+    async def _change_caller(self, scope: Scope, token: str) -> None:
+        """Act for the session; the process that forwards it has verified that the operator's key is still the same."""
+        find = self._authenticator.find_session
+        found = await find(token, scope["path"] != EVENTS_PATH) if find is not None else None
+        if found is None:
+            raise session_ended_error()
+        scope["caller"] = found.caller
+        scope[VISITOR_SCOPE_KEY] = Visitor(found.caller, True, False, found.session)
 
 
 class RefusalApp:
@@ -123,7 +203,7 @@ class RefusalApp:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         error = cast(KnowledgeError, scope[REFUSAL_SCOPE_KEY])
         drawn: Allowance | None = None
-        if self._rates is not None and isinstance(error, Unauthenticated):
+        if self._rates is not None and isinstance(error, Unauthenticated) and not guesses_nothing(error, scope):
             try:
                 self._count_guess(self._rates.wrong_keys, error, scope)
                 drawn = await self._rates.acquire(self._rates.rest, address_key_of(scope), RateClass.AUTHENTICATION)
@@ -139,6 +219,24 @@ class RefusalApp:
             return
         wrong_keys.check(address_of(scope))
         wrong_keys.add(address_of(scope), key)
+
+
+def guesses_nothing(error: KnowledgeError, scope: Scope) -> bool:
+    """Whether our own page sent a request after its session ended: it must still be able to log in."""
+    headers = Headers(scope=scope)
+    is_own_page = headers.getlist("sec-fetch-site") == ["same-origin"]
+    return isinstance(error, SessionEnded) or (key_of(headers) is None and is_own_page)
+
+
+def send_without_caching(send: Send) -> Send:
+    """Return a `send` that forbids browsers and proxies to store a response, unless the route allows it."""
+
+    async def send_uncached(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            MutableHeaders(scope=message).setdefault("cache-control", "no-store")
+        await send(message)
+
+    return send_uncached
 
 
 def send_with_headers(headers: Mapping[str, str], send: Send) -> Send:

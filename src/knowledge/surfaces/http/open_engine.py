@@ -131,4 +131,5 @@ def make_shared_app(engine: Engine, settings: Settings, token: str) -> ASGIApp:
     # random bits, so wrong tokens from other users of this machine never lock it out.
     rates = RateLimits.for_authentication(settings)
     app = make_rest_app(engine, max_file_bytes=settings.max_file_bytes, rates=rates)
-    return wrap_in_guard_and_log(app, own, Authenticator.from_settings(own, engine.accounts.find_by_key), rates)
+    authenticator = Authenticator.from_settings(own, engine.accounts.find_by_key, engine.sessions.find)
+    return wrap_in_guard_and_log(app, own, authenticator, rates)

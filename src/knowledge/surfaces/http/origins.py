@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Scope
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from knowledge.config import Settings
-from knowledge.errors import Forbidden
+from knowledge.errors import Forbidden, UnsupportedFormat
 from knowledge.surfaces.http.auth import is_loopback
 
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -28,6 +28,8 @@ HOST_PATTERN = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::([0-9]{1,5}))?", r
 MAX_HOST_CHARS = 300
 DEFAULT_PORTS = {"http": 80, "https": 443}
 HTTP_SCHEMES = {"ws": "http", "wss": "https"}
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+FORM_TYPES = frozenset({"application/json", "multipart/form-data"})
 OWN_SITE_VALUES = frozenset({"same-origin", "none"})
 """Values of Sec-Fetch-Site for a page of this server and for a URL that the user typed."""
 
@@ -133,6 +135,41 @@ class OriginPolicy:
         if not origins or not all(map(self._is_listed, origins)):
             raise _foreign_origin_error(", ".join(origins) or "another site")
 
+    def check_form(self, scope: Scope, headers: Headers) -> None:
+        """Protects a browser's caller against forged forms (CSRF): a change is sent as JSON or as multipart."""
+        given = headers.get("content-type", "").partition(";")[0].strip().lower()
+        if _is_safe(scope) or not given or given in FORM_TYPES or given.endswith("+json"):
+            return
+        raise UnsupportedFormat(
+            f"The content type {given[:80]} is not supported from a browser",
+            hint="Send JSON with 'Content-Type: application/json', or a file as multipart/form-data.",
+            content_type=given[:80],
+        )
+
+    def check_own_page(self, scope: Scope, headers: Headers) -> None:
+        """Protects sessions against cross-site request forgery (CSRF): only this server's own page may change data.
+
+        A cookie is sent for other ports of the same host too, so SameSite alone is not enough.
+        """
+        if _is_safe(scope) or headers.getlist("sec-fetch-site") == ["same-origin"]:
+            return
+        if not headers.getlist("origin") or not self.is_own_page(scope, headers):
+            raise Forbidden(
+                "A change in a browser session needs the header Origin of this server",
+                hint="Programs send an API key instead of a cookie: 'Authorization: Bearer KEY'.",
+            )
+
+    def is_own_page(self, scope: Scope, headers: Headers) -> bool:
+        """Whether nothing says that a request comes from a page of another origin."""
+        sites = headers.getlist("sec-fetch-site")
+        return all(site in OWN_SITE_VALUES for site in sites) and all(
+            self._is_own(origin, scope, headers) for origin in headers.getlist("origin")
+        )
+
+    def is_https(self, scope: Scope, headers: Headers) -> bool:
+        """Whether the browser uses https; behind a trusted proxy X-Forwarded-Proto says so."""
+        return self._find_scheme(scope, headers) == "https"
+
     def _is_own_name(self, host: str) -> bool:
         return is_loopback(host) or host in self.names or "*" in self.names
 
@@ -146,14 +183,18 @@ class OriginPolicy:
 
     def _find_own_origin(self, scope: Scope, headers: Headers) -> WebOrigin | None:
         """Return the origin of this server as the browser sees it; a trusted proxy forwards scheme and host."""
-        scheme: str = scope.get("scheme", "http")
         host = headers.get("host", "")
         if self._comes_from_proxy(scope):
-            scheme = _first_forwarded_value(headers, "x-forwarded-proto") or scheme
             forwarded = _first_forwarded_value(headers, "x-forwarded-host")
             if self._is_own_name(parse_host_name(forwarded)) or self._comes_from_remote_proxy(scope):
                 host = forwarded or host
-        return _make_origin(HTTP_SCHEMES.get(scheme, scheme), host)
+        return _make_origin(self._find_scheme(scope, headers), host)
+
+    def _find_scheme(self, scope: Scope, headers: Headers) -> str:
+        scheme: str = scope.get("scheme", "http")
+        if self._comes_from_proxy(scope):
+            scheme = _first_forwarded_value(headers, "x-forwarded-proto") or scheme
+        return HTTP_SCHEMES.get(scheme, scheme)
 
     def _comes_from_proxy(self, scope: Scope) -> bool:
         address = _parse_address(scope.get("client"))
@@ -163,6 +204,11 @@ class OriginPolicy:
         """Whether a trusted proxy on another machine sent this; on loopback it could be a browser as well."""
         address = _parse_address(scope.get("client"))
         return address is not None and not address.is_loopback and self._comes_from_proxy(scope)
+
+
+def _is_safe(scope: Scope) -> bool:
+    """Whether a request changes nothing; a WebSocket begins with GET."""
+    return scope.get("method", "GET") in SAFE_METHODS
 
 
 def _first_forwarded_value(headers: Mapping[str, str], name: str) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from knowledge.errors import InvalidParameter, MissingDependency, StorageFailed
 from knowledge.filesystem import file_modes
@@ -111,6 +111,13 @@ class RateLimitStorage(Protocol):
 
     def get_moving_window(self, key: str, limit: int, expiry: int) -> tuple[float, int]:
         """Return the time of the oldest entry in the window and the number of entries."""
+
+
+@runtime_checkable
+class ClosableStorage(Protocol):
+    """A storage with a file or connections."""
+
+    def close(self) -> None: ...
 
 
 class MovingWindow:
@@ -240,10 +247,14 @@ class RemoteRateLimitStorage:
             raise StorageFailed(f"The rate limit storage does not answer: {error.storage_error}") from error
 
 
-def open_storage(storage: str, data: Path) -> RateLimitStorage:
+def open_storage(storage: str, data: Path, database_url: str | None = None) -> RateLimitStorage:
     """Open the storage that KNOWLEDGE_RATE_LIMIT_STORAGE names."""
     if storage == "memory":
         return MemoryRateLimitStorage()
+    if storage == "database" and database_url is not None:
+        from knowledge.store.cluster.rate_limits import DatabaseRateLimitStorage  # needs the driver of PostgreSQL
+
+        return DatabaseRateLimitStorage(database_url)
     return FileRateLimitStorage(data / FILENAME) if storage == "file" else _open_remote_storage(storage)
 
 
@@ -269,6 +280,6 @@ def _open_remote_storage(storage: str) -> RemoteRateLimitStorage:
 def _invalid_storage_error(scheme: str, why: str) -> InvalidParameter:
     return InvalidParameter(
         f"The setting KNOWLEDGE_RATE_LIMIT_STORAGE is invalid: the scheme '{scheme[:40]}' {why}",
-        hint="Use memory, file, or a URI such as redis://127.0.0.1:6379.",
+        hint="Use memory, file, database, or a URI such as redis://127.0.0.1:6379.",
         parameter="rate_limit_storage",
     )

@@ -19,7 +19,7 @@ from knowledge.errors import RateLimited, StorageFailed
 from knowledge.model import Caller, CallerKind
 from knowledge.surfaces.http.auth import caller_of, format_caller_id
 from knowledge.surfaces.http.rate_limit_storage import (
-    FileRateLimitStorage,
+    ClosableStorage,
     MemoryRateLimitStorage,
     RateLimitStorage,
     open_storage,
@@ -35,6 +35,8 @@ log = logging.getLogger(__name__)
 LimitTable: TypeAlias = Mapping[RateClass, tuple[str, str]]
 """Name of the counter and limit of each class; a missing class has no limit."""
 
+SESSION_CLASSES = (RateClass.TYPING, RateClass.LIST, RateClass.RESOURCE, RateClass.UPLOAD)
+"""Classes that have limits of their own in browser sessions."""
 IPV6_PREFIX_BITS = 64
 """IPv6 clients are counted by their /64 network, of which one client usually has all addresses."""
 
@@ -64,6 +66,8 @@ class RateLimits:
         self, mcp: LimitTable, rest: LimitTable, storage: RateLimitStorage, clock: Callable[[], float] = time.time
     ) -> None:
         self.mcp, self.rest = mcp, rest
+        self.session: LimitTable = rest
+        """REST in a browser session."""
         self.wrong_keys: WrongKeys | None = None
         """Set if the operator's keys are checked, because an operator may choose a key that can be guessed."""
         self._storage, self._clock = storage, clock
@@ -83,10 +87,20 @@ class RateLimits:
             (RateClass.RESOURCE, "mcp-resource", settings.mcp_resource_rate_limit or query),
         )
         rest = _make_table(
-            (RateClass.QUERY, "query", query), (RateClass.LIST, "list", query), (RateClass.RESOURCE, "resource", query)
-        )
-        storage = open_storage(settings.rate_limit_storage, settings.data)
+            (RateClass.QUERY, "query", query), (RateClass.LIST, "list", query),
+            (RateClass.RESOURCE, "resource", query), (RateClass.PAGE, "page", settings.page_rate_limit),
+        )  # fmt: skip
+        typing = settings.typing_rate_limit
+        session = _make_table(
+            (RateClass.TYPING, "session-typing", typing), (RateClass.LIST, "session-list", typing),
+            (RateClass.RESOURCE, "session-resource", typing),
+            (RateClass.UPLOAD, "session-upload", settings.session_upload_rate_limit),
+        )  # fmt: skip
+        url = settings.database_url.get_secret_value() if settings.database_url else None
+        storage = open_storage(settings.counter_storage, settings.data, url)
         limits = cls({**shared, **mcp}, {**shared, **rest}, storage)
+        kept = {rate: entry for rate, entry in limits.rest.items() if rate not in SESSION_CLASSES}
+        limits.session = {**kept, **session}
         limits.wrong_keys = WrongKeys.from_settings(settings)
         return limits
 
@@ -95,6 +109,18 @@ class RateLimits:
         """Limit only registrations, logins and wrong keys, with counters in memory."""
         table = _make_table((RateClass.AUTHENTICATION, "authentication", settings.auth_rate_limit))
         return cls(table, table, MemoryRateLimitStorage())
+
+    def table_of(self, caller: Caller) -> LimitTable:
+        """Return the limits of REST for a caller: a browser session has its own for some classes."""
+        return self.rest if caller.session is None else self.session
+
+    def count_per_minute(self, table: LimitTable, rate: RateClass) -> int | None:
+        """Return a limit as calls per minute, rounded down; None if there is none."""
+        entry = table.get(rate)
+        if entry is None:
+            return None
+        item = _parse_limit(*entry)
+        return item.amount * 60 // item.get_expiry()
 
     async def acquire(self, table: LimitTable, caller_key: str | None, rate: RateClass) -> Allowance | None:
         """Count one call; return None if it has no limit, and raise RateLimited if the limit is reached."""
@@ -120,7 +146,7 @@ class RateLimits:
         return Allowance(item.amount, max(0, item.amount - spent), math.ceil(ends))
 
     def close(self) -> None:
-        if isinstance(self._storage, FileRateLimitStorage):
+        if isinstance(self._storage, ClosableStorage):
             self._storage.close()
 
 
@@ -147,6 +173,11 @@ def _rate_limit_error(limit: int, ends: float, now: float) -> RateLimited:
         limit=limit,
         reset=math.ceil(ends),
     )
+
+
+def rate_of_search(caller: Caller, *, typing: bool) -> RateClass:
+    """Return the class of a search: only browser sessions have an allowance for searches while typing."""
+    return RateClass.TYPING if typing and caller.session is not None else RateClass.QUERY
 
 
 def rate_limit_headers(error: RateLimited) -> dict[str, str]:

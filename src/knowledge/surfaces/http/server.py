@@ -99,6 +99,10 @@ class HttpServer(uvicorn.Server):
             self.connections.close_overdue()
         return await super().on_tick(counter)
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self.connections.stopping.set()
+        await super().shutdown(sockets)
+
     def stop(self) -> None:
         self.should_exit = True
 
@@ -162,10 +166,15 @@ def make_server(app: ASGIApp, limits: ConnectionLimits | None = None, *, signals
 
 
 async def serve_until_signal(
-    app: ASGIApp, settings: Settings, host: str, port: int, on_listening: Callable[[ServerAddress], None] | None = None
+    app: ASGIApp,
+    settings: Settings,
+    host: str,
+    port: int,
+    on_listening: Callable[[ServerAddress], None] | None = None,
+    sockets: list[socket.socket] | None = None,
 ) -> None:
     """Serve until a stop signal; return when the last response is sent."""
-    sockets = open_sockets(host, port)
+    sockets = sockets or open_sockets(host, port)
     if on_listening is not None:
         on_listening(ServerAddress(host, sockets[0].getsockname()[1]))
     limits = ConnectionLimits.from_settings(settings, raise_descriptor_limit())

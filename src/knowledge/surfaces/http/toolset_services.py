@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 from knowledge.config import Settings
 from knowledge.engine.api import Engine
 from knowledge.surfaces.sage import open_sage, share_engine
 from knowledge.toolsets.sage.configuration import load_configuration
 from knowledge.toolsets.sage.service import SageService
+from knowledge.toolsets.shared_uploads import SharedUploads
 from knowledge.toolsets.staged_uploads import StagedUploads, UploadLimits
 
 
 class ToolsetServices:
     def __init__(self, engine: Engine, settings: Settings) -> None:
         self._sage = open_sage(load_configuration(), share_engine(engine))
-        self._uploads = StagedUploads(make_upload_limits(settings))
+        limits = make_upload_limits(settings)
+        self._uploads = StagedUploads(limits) if settings.database_url is None else SharedUploads(limits)
         self.by_type: Mapping[type[object], object] = {SageService: self._sage, StagedUploads: self._uploads}
 
     @asynccontextmanager
@@ -27,8 +30,15 @@ class ToolsetServices:
 
 def make_upload_limits(settings: Settings) -> UploadLimits:
     return UploadLimits(
-        folder=settings.data / "uploads",
+        folder=find_upload_folder(settings),
         max_file_bytes=settings.max_file_bytes,
         total_bytes=settings.upload_total_mb << 20,
         ttl_s=settings.upload_ttl_s,
     )
+
+
+def find_upload_folder(settings: Settings) -> Path:
+    """Return the folder of unfinished uploads: that of the originals if several servers must be able to go on."""
+    if settings.database_url is None:
+        return settings.data / "uploads"
+    return (settings.originals or settings.data / "files") / "uploads"

@@ -26,7 +26,7 @@ from knowledge.errors import (
     Unavailable,
     UnsupportedFormat,
 )
-from knowledge.model import CallerKind, Json, JsonValue
+from knowledge.model import Caller, CallerKind, Json, JsonValue
 from knowledge.surfaces.http.auth import format_caller_id
 from knowledge.surfaces.http.deadlines import cancel_on_disconnect
 from knowledge.surfaces.http.responses import error_headers
@@ -108,11 +108,9 @@ class McpEndpoint:
         message: JsonValue = None,
     ) -> None:
         """Let the SDK answer: a request of a session, or one stateless exchange; `message` is a parsed handshake."""
-        if version in HANDSHAKE_PROTOCOL_VERSIONS:
-            mcp_request.start_task = self._surface.start_task  # sessions receive progress of background tasks
-        if mcp_request.tool_call.caller.kind is not CallerKind.LOCAL:  # the SDK binds sessions to this user
-            token = AccessToken(token="-", client_id=format_caller_id(mcp_request.tool_call.caller), scopes=[])
-            scope["user"] = AuthenticatedUser(token)
+        caller = mcp_request.tool_call.caller
+        if caller.kind is not CallerKind.LOCAL:  # the SDK binds sessions to this user
+            scope["user"] = AuthenticatedUser(AccessToken(token="-", client_id=format_caller_id(caller), scopes=[]))
         is_post = scope["method"] == "POST"
         body = RequestBody(receive)
         answer = SdkResponseFilter(
@@ -120,23 +118,26 @@ class McpEndpoint:
         )
         if version not in HANDSHAKE_PROTOCOL_VERSIONS:
             await self._surface.manager.handle_request(scope, body.receive, answer)
+            await answer.finish()
+            return
+        mcp_request.start_task = self._surface.start_task  # sessions receive progress of background tasks
+        try:
+            await self._serve_session(caller, message, scope, body, answer)
+            await answer.finish()
+        except McpSessionNotFound as error:
+            await _send_session_not_found(error, await body.read_request_id() if is_post else None, send)
+        except (RateLimited, Unavailable) as error:
+            await refuse_request(error, body.receive, send, self._surface.find_error_formatter(self._toolset))
+
+    async def _serve_session(
+        self, caller: Caller, message: JsonValue, scope: Scope, body: RequestBody, answer: SdkResponseFilter
+    ) -> None:
+        """Open a session, or answer a request of one."""
+        sessions, owner = self._surface.sessions, find_session_owner(caller, scope)
+        if isinstance(message, dict) and message.get("method") == "initialize":
+            await sessions.initialize(owner, _requested_version(message), scope, body.receive, answer)
         else:
-            sessions, owner = self._surface.sessions, find_session_owner(mcp_request.tool_call.caller, scope)
-            try:
-                if isinstance(message, dict) and message.get("method") == "initialize":
-                    await sessions.initialize(owner, _requested_version(message), scope, body.receive, answer)
-                else:
-                    await sessions.serve(owner, scope, body.receive, answer)
-            except McpSessionNotFound as error:  # the code and text of the SDK, which clients know
-                data: Json = {"error_type": error.code, "details": {"hint": error.hint}}
-                request_id = await body.read_request_id() if is_post else None
-                reply = mcp_errors.make_error_body(types.INVALID_REQUEST, str(error), data, request_id)
-                await _send_json(reply, error.status, error_headers(error), send)
-                return
-            except (RateLimited, Unavailable) as error:
-                await refuse_request(error, body.receive, send, self._surface.find_error_formatter(self._toolset))
-                return
-        await answer.finish()
+            await sessions.serve(owner, scope, body.receive, answer)
 
     async def _answer_plain(
         self, mcp_request: McpRequest, message: JsonValue, scope: Scope, receive: Receive, send: Send
@@ -267,6 +268,13 @@ async def refuse_request(
         body = mcp_errors.format_refusal_body(refusal, request_id)
         headers["x-mcp-error-code"] = refusal.code
     await _send_json(body, error.status, headers, send)
+
+
+async def _send_session_not_found(error: McpSessionNotFound, request_id: JsonValue, send: Send) -> None:
+    """Send the code and text of the SDK, which clients know."""
+    data: Json = {"error_type": error.code, "details": {"hint": error.hint}}
+    reply = mcp_errors.make_error_body(types.INVALID_REQUEST, str(error), data, request_id)
+    await _send_json(reply, error.status, error_headers(error), send)
 
 
 def _is_handshake(message: JsonValue, headers: Mapping[str, str]) -> bool:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeAlias
@@ -21,7 +20,6 @@ from mcp.shared.jsonrpc_dispatcher import progress_token_from_params
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
-from knowledge import __version__
 from knowledge.errors import KnowledgeError, NotFound, RateLimited
 from knowledge.model import Json, ReportProgress
 from knowledge.surfaces.mcp import errors as mcp_errors
@@ -41,6 +39,7 @@ from knowledge.toolsets.base import (
     ignore_progress,
 )
 from knowledge.toolsets.hidden_characters import REMOVED, strip_answer, strip_hidden
+from knowledge.version import __version__
 
 log = logging.getLogger(__name__)
 
@@ -60,6 +59,10 @@ CACHE_HINTS: dict[CacheableMethod, CacheHint] = {
 
 COMPLETE_RESULT: Json = {"resultType": "complete"}
 """Required in every result of the stateless protocol; the SDK removes it for older versions."""
+
+
+CONNECTING_METHODS = frozenset({"initialize", "server/discover"})
+"""Methods whose results have instructions for the agent."""
 
 
 MAX_NAME_CHARS = 100
@@ -93,10 +96,7 @@ class KnowledgeServer(Server[dict[str, Any]]):
         self.registry = registry
         self.default_request: McpRequest | None = None
         self.watches = DocumentWatches()
-        self.middleware[:] = [
-            explain_errors,
-            self._add_instructions,
-        ]  # without the SDK's tracing, which takes a tenth of a call
+        self.middleware[:] = [self._handle_request]  # without the SDK's tracing, which takes a tenth of a call
         self.add_request_handler("tools/cancel", CancelParams, self._cancel_task)
         self.add_notification_handler("tools/cancel", CancelParams, self._handle_cancel_notification)
 
@@ -120,13 +120,18 @@ class KnowledgeServer(Server[dict[str, Any]]):
         assert self.default_request is not None
         return self.default_request
 
-    async def _add_instructions(self, ctx: Context, call_next: CallNext) -> HandlerResult:
-        """Middleware: send the instructions of the toolsets that the request sees."""
-        result = await call_next(ctx)
-        if ctx.method not in ("initialize", "server/discover") or not isinstance(result, dict):
-            return result
+    async def _handle_request(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+        """Middleware: explain every error, and send instructions to a client that connects."""
+        try:
+            result = await call_next(ctx)
+        except Exception as error:
+            raise explain_error(error, ctx.method) from error
+        return self._add_instructions(result, ctx) if ctx.method in CONNECTING_METHODS else result
+
+    def _add_instructions(self, result: HandlerResult, ctx: Context) -> HandlerResult:
+        """Add the instructions of the toolsets that the request sees."""
         instructions = self.registry.join_instructions(self.find_mcp_request(ctx).view)
-        return {**result, "instructions": instructions} if instructions else result
+        return {**result, "instructions": instructions} if instructions and isinstance(result, dict) else result
 
     # -- tools ----------------------------------------------------------------------------------
 
@@ -138,8 +143,11 @@ class KnowledgeServer(Server[dict[str, Any]]):
         tool = self.registry.find_tool(params.name, mcp_request.view)
         if tool is None:
             raise self._unknown_tool_error(params.name, mcp_request)
-        async with self._report_progress(context) as report:
-            answer = await self._run_tool(tool, context, mcp_request, report, params.arguments)
+        run = partial(self._run_tool, tool, context, mcp_request, params.arguments)
+        if progress_token_from_params(context.params) is None:
+            return render_result(await run(ignore_progress), mcp_request)
+        async with relay_progress(context.session.report_progress) as report:
+            answer = await run(report)
         return render_result(answer, mcp_request)
 
     def _unknown_tool_error(self, name: str, mcp_request: McpRequest) -> MCPError:
@@ -155,8 +163,8 @@ class KnowledgeServer(Server[dict[str, Any]]):
         tool: Tool,
         context: Context,
         mcp_request: McpRequest,
-        report: ReportProgress,
         arguments: Mapping[str, Any] | None,
+        report: ReportProgress,
     ) -> ToolResult:
         if mcp_request.acquire is not None:
             try:
@@ -167,15 +175,6 @@ class KnowledgeServer(Server[dict[str, Any]]):
             mcp_request.tool_call, report=report, follow=partial(self._start_following, context, mcp_request)
         )
         return await tool.run(call, arguments)
-
-    @asynccontextmanager
-    async def _report_progress(self, context: Context) -> AsyncIterator[ReportProgress]:
-        """Yield a report function that sends progress if the request has a progress token."""
-        if progress_token_from_params(context.params) is None:
-            yield ignore_progress
-            return
-        async with relay_progress(context.session.report_progress) as report:
-            yield report
 
     def _start_following(self, context: Context, mcp_request: McpRequest, job: UUID) -> None:
         if mcp_request.start_task is None:
@@ -376,22 +375,16 @@ def render_resource(found: ResourceText, mcp_request: McpRequest) -> Json:
     return {**body, "_meta": meta} if meta else body
 
 
-async def explain_errors(ctx: Context, call_next: CallNext) -> HandlerResult:
-    """Middleware: add type and details to every error; log unexpected exceptions and hide their text."""
-    try:
-        return await call_next(ctx)
-    except MCPError as error:
-        raise MCPError(error.code, error.message, mcp_errors.add_error_type(error.code, error.data)) from error
-    except ValidationError as error:
+def explain_error(error: Exception, method: str) -> MCPError:
+    """Return a JSON-RPC error with type and details; log an unexpected exception and hide its text."""
+    if isinstance(error, MCPError):
+        return MCPError(error.code, error.message, mcp_errors.add_error_type(error.code, error.data))
+    if isinstance(error, ValidationError):
         places = [".".join(str(part) for part in detail["loc"]) for detail in error.errors(include_input=False)]
-        raise mcp_errors.make_mcp_error(
-            types.INVALID_PARAMS,
-            "Invalid request parameters",
-            method=ctx.method,
-            parameters=[*dict.fromkeys(places)],
-        ) from error
-    except KnowledgeError as error:
-        raise MCPError(error.status, str(error), mcp_errors.format_error_data(error)) from error
-    except Exception as error:
-        log.exception("%s failed", ctx.method)
-        raise mcp_errors.make_mcp_error(types.INTERNAL_ERROR, "Internal error") from error
+        return mcp_errors.make_mcp_error(
+            types.INVALID_PARAMS, "Invalid request parameters", method=method, parameters=[*dict.fromkeys(places)]
+        )
+    if isinstance(error, KnowledgeError):
+        return MCPError(error.status, str(error), mcp_errors.format_error_data(error))
+    log.error("%s failed", method, exc_info=error)
+    return mcp_errors.make_mcp_error(types.INTERNAL_ERROR, "Internal error")

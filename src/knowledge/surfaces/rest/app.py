@@ -2,26 +2,41 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from functools import cache, partial
 from importlib.resources import files
 
 from fastapi import Depends, FastAPI
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import Response
 
-from knowledge import __version__
 from knowledge.engine.api import Engine
+from knowledge.surfaces.http.page_headers import asset_response, page_response
 from knowledge.surfaces.http.rate_limits import RateLimits
-from knowledge.surfaces.rest import admin, collections, corpora, crawls, documents, jobs, search, status, users
+from knowledge.surfaces.rest import (
+    admin,
+    collections,
+    corpora,
+    crawls,
+    documents,
+    events,
+    jobs,
+    pages,
+    search,
+    sessions,
+    status,
+    users,
+)
 from knowledge.surfaces.rest.framework.dependencies import Context, EngineFor, check_request
 from knowledge.surfaces.rest.framework.errors import add_error_handlers
-from knowledge.surfaces.rest.framework.middleware import PREFIX, RestMiddleware
+from knowledge.surfaces.rest.framework.middleware import PREFIX, Compression, RestMiddleware
 from knowledge.surfaces.rest.framework.openapi import COMMON_STATUSES, describe, errors
+from knowledge.version import __version__
 
 DEFAULT_MAX_FILE_BYTES = 100 << 20
-DOCS_POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'"
-"""Content-Security-Policy of /docs, which only reads /openapi.json."""
+DOCS_ASSETS = {"docs.js": "text/javascript", "docs.css": "text/css", "icon.svg": "image/svg+xml"}
+"""Files of the page /docs below /docs/, with their media types."""
 
 
 def make_rest_app(
@@ -33,9 +48,12 @@ def make_rest_app(
     rates: RateLimits | None = None,
     streaming: bool = True,
     trusted_only: bool = False,
+    is_operator_key: Callable[[str], bool] = lambda key: False,  # noqa: ARG005
 ) -> FastAPI:
     """Build the application: /api/v1, /health, /docs and /openapi.json; `streaming` adds contract 001's stream."""
-    context = Context(engine_for or engine.as_caller, ready or (lambda: True), max_file_bytes, rates, trusted_only)
+    context = Context(
+        engine_for or engine.as_caller, ready or (lambda: True), max_file_bytes, rates, is_operator_key, trusted_only
+    )
     app = FastAPI(
         title="Knowledge Server",
         version=__version__,
@@ -45,26 +63,35 @@ def make_rest_app(
         strict_content_type=False,
         dependencies=[Depends(check_request)],
     )
-    app.state.context = context
+    app.state.context, app.state.streams = context, Counter()
     app.openapi = partial(describe, app)  # type: ignore[method-assign]
     app.add_middleware(RestMiddleware, api=app, context=context)
+    app.add_middleware(Compression)
     add_error_handlers(app)
     routers = [
-        search.router, jobs.router, documents.router, collections.router, crawls.router, users.router, corpora.router,
-        admin.router, status.router,
+        search.router, jobs.router, documents.router, pages.router, collections.router, crawls.router, users.router,
+        corpora.router, admin.router, status.router, events.router, sessions.router, sessions.admin_router,
     ]  # fmt: skip
     for router in [*routers, search.stream_router] if streaming else routers:
         app.include_router(router, prefix=PREFIX, responses=errors(*COMMON_STATUSES))
     app.include_router(status.health_router, prefix=PREFIX)
     app.add_api_route("/health", status.health, methods=["GET", "HEAD"], include_in_schema=False)
+    app.add_api_route("/ready", status.check_ready, methods=["GET", "HEAD"], include_in_schema=False)
     app.add_route("/docs", docs_page, include_in_schema=False)
+    for name in DOCS_ASSETS:
+        app.add_route(f"/docs/{name}", docs_asset, include_in_schema=False)
     return app
 
 
 async def docs_page(_: Request) -> Response:
-    return HTMLResponse(_docs_html(), headers={"Content-Security-Policy": DOCS_POLICY})
+    return page_response(_read_docs_file("index.html"))
+
+
+async def docs_asset(request: Request) -> Response:
+    name = request.url.path.rpartition("/")[2]
+    return asset_response(_read_docs_file(name), DOCS_ASSETS[name])
 
 
 @cache
-def _docs_html() -> str:
-    return files("knowledge.surfaces.rest").joinpath("docs.html").read_text(encoding="utf-8")
+def _read_docs_file(name: str) -> bytes:
+    return files("knowledge.surfaces.rest").joinpath("docs_page", name).read_bytes()

@@ -8,7 +8,8 @@ from fastapi import APIRouter, Query
 
 from knowledge.surfaces.rest.framework.dependencies import CallerEngine
 from knowledge.surfaces.rest.framework.openapi import Id, ResponseModel, errors
-from knowledge.wire import CrawlBody, CrawlShape, CrawlsShape, Listing
+from knowledge.wire import CrawlBody, CrawlPagesShape, CrawlShape, CrawlsShape, Listing
+from knowledge.wire.jobs import CrawlPageListing
 
 router = APIRouter(tags=["crawls"], prefix="/crawls")
 
@@ -30,6 +31,14 @@ async def crawls(engine: CallerEngine, wanted: Annotated[Listing, Query()]) -> R
 async def report(id: Id, engine: CallerEngine) -> ResponseModel[CrawlShape]:
     """Get a crawl with the outcome of each URL."""
     return CrawlShape.from_crawl(await engine.crawl_report(id))
+
+
+@router.get("/{id}/pages", responses=errors(404))
+async def pages(
+    id: Id, engine: CallerEngine, wanted: Annotated[CrawlPageListing, Query()]
+) -> ResponseModel[CrawlPagesShape]:
+    """List the addresses of a crawl that are done, with the outcome of each."""
+    return CrawlPagesShape.from_page(await engine.crawl_pages(id, wanted.outcome, wanted.page, wanted.per_page))
 
 
 @router.post("/{id}/cancel", responses=errors(404, 409))

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import mimetypes
 from collections.abc import AsyncIterator
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import quote
 
 from fastapi import APIRouter, Body, Query
-from starlette.responses import StreamingResponse
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
 
 from knowledge.engine.api import Engine
-from knowledge.errors import ConfirmationRequired
+from knowledge.errors import ConfirmationRequired, InvalidParameter
 from knowledge.model import DEFAULT_COLLECTION, CollectionRef, Original, Ref, RemovalResult
+from knowledge.surfaces.http.responses import json_response
+from knowledge.surfaces.rest.framework.conditional import (
+    RangeNotSatisfiable,
+    format_etag,
+    matches_etag,
+    may_use_range,
+    parse_range,
+)
 from knowledge.surfaces.rest.framework.dependencies import CallerEngine
 from knowledge.surfaces.rest.framework.openapi import FILE_RESPONSE, Id, ResponseModel, errors
 from knowledge.wire import (
@@ -24,9 +33,19 @@ from knowledge.wire import (
     DocumentWithChunksShape,
     NoteBody,
     TagsBody,
+    dump_error,
 )
 
 router = APIRouter()
+
+RANGE_RESPONSES: dict[int | str, dict[str, Any]] = {
+    206: {
+        "description": "A part of the file.",
+        "content": {"application/octet-stream": {"schema": {"type": "string"}}},
+    },
+    304: {"description": "The file is the one of If-None-Match."},
+    416: {"description": "The range begins after the end of the file."},
+}
 
 SAFE_MEDIA_TYPES = (
     "application/pdf", "text/plain", "text/csv", "text/markdown", "application/json", "image/png", "image/jpeg",
@@ -63,12 +82,41 @@ async def document(
     "/documents/{id}/file",
     tags=["documents"],
     response_class=StreamingResponse,
-    responses={**FILE_RESPONSE, **errors(404)},
+    responses={**FILE_RESPONSE, **RANGE_RESPONSES, **errors(404)},
 )
-async def file(id: Id, engine: CallerEngine) -> StreamingResponse:
-    """Download the original file."""
-    original = await engine.original(id)
-    return StreamingResponse(pieces(original), headers=file_headers(original.filename, original.size))
+async def file(id: Id, request: Request, engine: CallerEngine) -> Response:
+    """Download the original file, or the part of it that `Range` names; `ETag` is its SHA-256. HEAD works too."""
+    document = await engine.document(id)
+    common = {"ETag": format_etag(document.sha256), "Accept-Ranges": "bytes", "Cache-Control": "no-store"}
+    if matches_etag(request.headers.get("if-none-match"), document.sha256):
+        return Response(status_code=304, headers=common)
+    try:
+        part = parse_range(request.headers.get("range"), document.size_bytes)
+    except RangeNotSatisfiable:
+        message = f"The range begins after the end of the file, which has {document.size_bytes} bytes"
+        refused = dump_error(InvalidParameter(message, parameter="Range"))
+        return json_response(refused, 416, {**common, "Content-Range": f"bytes */{document.size_bytes}"})
+    if not may_use_range(request.headers.get("if-range"), document.sha256):
+        part = None
+    original = await engine.original(id, *((part.start, part.stop) if part else ()))
+    if original.sha256 != document.sha256:  # replaced meanwhile
+        part, original = None, await engine.original(id)
+        common["ETag"] = format_etag(original.sha256)
+    headers = {**file_headers(original.filename, original.size), **common}
+    if part is not None:
+        headers["Content-Length"] = str(part.stop - part.start)
+        headers["Content-Range"] = f"bytes {part.start}-{part.stop - 1}/{original.size}"
+    return StreamingResponse(pieces(original), 206 if part else 200, headers=headers)
+
+
+@router.head("/documents/{id}/file", include_in_schema=False)
+async def file_head(id: Id, request: Request, engine: CallerEngine) -> Response:
+    """Get the headers of the original file."""
+    document = await engine.document(id)
+    common = {"ETag": format_etag(document.sha256), "Accept-Ranges": "bytes", "Cache-Control": "no-store"}
+    if matches_etag(request.headers.get("if-none-match"), document.sha256):
+        return Response(status_code=304, headers=common)
+    return Response(headers={**file_headers(document.filename or document.title, document.size_bytes), **common})
 
 
 @router.patch("/documents/{id}", tags=["documents"], responses=errors(404, 409, 415))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Body, Depends, Query
 
-from knowledge.model import Job, NewFile, NewNote
+from knowledge.model import Job, JobStatus, NewFile, NewNote, RetryResult
 from knowledge.surfaces.rest.framework.dependencies import CallerEngine
 from knowledge.surfaces.rest.framework.forms import read_note_or_file
 from knowledge.surfaces.rest.framework.openapi import NOTE_OR_FORM_BODY, Id, ResponseModel, errors
 from knowledge.wire import AcceptedShape, JobListing, JobsShape
+from knowledge.wire.jobs import RetryBody
 
 router = APIRouter(tags=["jobs"], prefix="/jobs")
 
@@ -29,9 +30,20 @@ async def jobs(engine: CallerEngine, wanted: Annotated[JobListing, Query()]) -> 
     return JobsShape.from_page(await engine.jobs(wanted.to_filter()))
 
 
+@router.post("/retry", responses=errors(415))
+async def retry_all(
+    engine: CallerEngine, body: Annotated[RetryBody, Body(default_factory=RetryBody)]
+) -> ResponseModel[RetryResult]:
+    """Queue all failed or all cancelled jobs again, at most 1000; those that cannot be are named with the reason."""
+    return await engine.retry_all(JobStatus(body.status))
+
+
 @router.get("/{id}", responses=errors(404))
 async def job(id: Id, engine: CallerEngine) -> ResponseModel[Job]:
-    """Get a job by id or UUID."""
+    """Get a job by id or UUID.
+
+    `progress` rises from 0 to 1 over all steps; `done` and `total` count the `unit` of the current step.
+    """
     return await engine.job(id)
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body
+from fastapi import APIRouter, Body, Depends, Query
 from starlette.responses import StreamingResponse
 
 from knowledge.surfaces.http.sse import MEDIA_TYPE, EventStreamResponse
 from knowledge.surfaces.rest.framework.dependencies import AppContext, CallerEngine
+from knowledge.surfaces.rest.framework.middleware import charge_session_search
 from knowledge.surfaces.rest.framework.openapi import (
     COMMON_STATUSES,
     STATUS_DESCRIPTIONS,
@@ -21,7 +22,7 @@ from knowledge.toolsets.arguments import parse_arguments
 from knowledge.toolsets.manager.fan_out import check_query
 from knowledge.toolsets.manager.stream import stream_query
 from knowledge.toolsets.manager.tools import tools
-from knowledge.wire import AnswerShape, SearchBody
+from knowledge.wire import AnswerShape, SearchBody, SuggestionsShape
 
 router = APIRouter(tags=["search"])
 stream_router = APIRouter(tags=["search"])
@@ -36,10 +37,18 @@ EVENTS: dict[int | str, OpenApi] = {
 }
 
 
-@router.post("/search", responses=errors(404, 415))
+@router.post("/search", responses=errors(404, 415), dependencies=[Depends(charge_session_search)])
 async def search(body: SearchBody, engine: CallerEngine) -> ResponseModel[AnswerShape]:
     """Search for passages, best first."""
     return AnswerShape.from_answer(await engine.search(body.to_query()), body.query)
+
+
+@router.get("/suggest")
+async def suggest(
+    engine: CallerEngine, q: Annotated[str, Query(max_length=200, description="What was typed.")]
+) -> ResponseModel[SuggestionsShape]:
+    """Suggest titles, headings, collections and tags that begin with a text, at most eight."""
+    return SuggestionsShape(tuple(await engine.suggest(q)))
 
 
 @stream_router.post(

@@ -7,10 +7,12 @@ from typing import Annotated
 from fastapi import APIRouter, Body, Response
 from starlette.responses import StreamingResponse
 
-from knowledge import __version__
+from knowledge.errors import Starting
+from knowledge.model import Caller, RereadStatus
 from knowledge.surfaces.rest.documents import file_headers, pieces
 from knowledge.surfaces.rest.framework.dependencies import AppContext, CallerEngine
 from knowledge.surfaces.rest.framework.openapi import FILE_RESPONSE, ResponseModel, errors
+from knowledge.version import __version__
 from knowledge.wire import FindingsShape, HealthShape, ReindexBody, StatusShape
 
 router = APIRouter(tags=["status"])
@@ -24,6 +26,15 @@ async def health(context: AppContext, response: Response) -> ResponseModel[Healt
         response.status_code = 503
         return {"status": "starting"}
     return {"status": "healthy", "version": __version__}
+
+
+@health_router.get("/ready", responses=errors(503))
+async def check_ready(context: AppContext) -> ResponseModel[HealthShape]:
+    """Check whether a load balancer may send requests to this server: 503 until its index has caught up, then 200."""
+    if not context.ready():
+        raise Starting("The server is starting")
+    await context.engine_for(Caller()).check_ready()
+    return {"status": "ready", "version": __version__}
 
 
 @router.get("/status")
@@ -48,6 +59,18 @@ async def reindex(
     """
     await engine.reindex(body.model)
     return {"status": "started" if body.model else "done"}
+
+
+@router.post("/reread")
+async def reread(engine: CallerEngine) -> ResponseModel[RereadStatus]:
+    """Queue jobs that read scans and images again, for the boxes of their words; admins only."""
+    return await engine.reread()
+
+
+@router.get("/reread")
+async def reread_status(engine: CallerEngine) -> ResponseModel[RereadStatus]:
+    """Count the jobs that read documents again and have not ended; admins only."""
+    return await engine.reread(start=False)
 
 
 @router.get("/backup", response_class=StreamingResponse, responses=FILE_RESPONSE)

@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 
 from knowledge import errors
 from knowledge.engine.api import Engine
-from knowledge.errors import ERRORS_BY_CODE, KnowledgeError
+from knowledge.error_codes import ERRORS_BY_CODE
+from knowledge.errors import KnowledgeError
 from knowledge.model import DocumentFilter, Job, JobFilter, JobKind, JobStatus, Json, now
 from knowledge.toolsets.base import Refusal, ToolCall, ToolResult, find_nearest
 from knowledge.toolsets.knowledge.errors import ERROR_CODES, dump_warnings, refuse

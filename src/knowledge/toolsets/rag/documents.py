@@ -8,7 +8,8 @@ from uuid import UUID
 from pydantic import Field
 
 from knowledge.engine.api import Engine
-from knowledge.errors import Cancelled, DocumentNotFound, Duplicate, InvalidParameter, load_job_error
+from knowledge.error_codes import load_job_error
+from knowledge.errors import Cancelled, DocumentNotFound, Duplicate, InvalidParameter
 from knowledge.model import (
     DEFAULT_COLLECTION,
     Collection,

@@ -11,7 +11,6 @@ from functools import lru_cache
 
 import anyio
 
-from knowledge import __version__
 from knowledge.errors import KnowledgeError, NotFound, Unreadable
 from knowledge.model import Json, JsonValue
 from knowledge.toolsets.quoting import format_separator, make_boundary
@@ -22,6 +21,7 @@ from knowledge.toolsets.sage.page import LayerPage
 from knowledge.toolsets.sage.page_search import PageSearch
 from knowledge.toolsets.sage.timeouts import LAYER, TOPIC, Deadline, TimeoutCounter, collect_within
 from knowledge.toolsets.sage.token_budget import CountTokens
+from knowledge.version import __version__
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from knowledge.errors import Cancelled, KnowledgeError, load_job_error
+from knowledge.error_codes import load_job_error
+from knowledge.errors import Cancelled, KnowledgeError
 from knowledge.model import Job, JobStatus
 from knowledge.surfaces.cli import errors as cli_errors
 from knowledge.surfaces.cli.errors import join_sentences

@@ -91,6 +91,11 @@ def restore(session: CliSession, file: str) -> None:
     """
     from knowledge.engine.backup import restore_backup
 
+    if session.settings.database_url is not None:
+        raise NotNow(
+            "A backup is restored into a data folder, and KNOWLEDGE_DATABASE_URL names a PostgreSQL database",
+            hint="Unset it to restore into a folder; pg_restore restores a PostgreSQL database.",
+        )
     data = session.settings.data
     if file == STANDARD_STREAM:
         manifest = restore_backup(sys.stdin.buffer, data)

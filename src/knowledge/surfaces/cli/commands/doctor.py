@@ -98,7 +98,8 @@ def print_check_result(result: CheckResult) -> None:
 
 def check_engine(session: CliSession) -> Iterator[CheckResult]:
     settings = session.settings
-    if not settings.engine_url and not (settings.data / "knowledge.db").exists():
+    is_new = settings.database_url is None and not (settings.data / "knowledge.db").exists()
+    if not settings.engine_url and is_new:
         yield CheckResult(CHECK_NAME, True, "There is no data yet; add a document with 'knowledge add FILE'.")
         yield from check_open_surfaces(settings, accounts=False)
         return
@@ -246,6 +247,9 @@ def find_newest_change(data: Path) -> float | None:
 
 def check_database(settings: Settings) -> Iterator[CheckResult]:
     """Check the integrity and the schema version of the database."""
+    if settings.database_url is not None:
+        yield check_postgres(settings.database_url.get_secret_value())
+        return
     from knowledge.store.integrity import ReadError, inspect_quickly
     from knowledge.store.migrate import SCHEMA_VERSION
 
@@ -271,6 +275,21 @@ def check_database(settings: Settings) -> Iterator[CheckResult]:
         )
     elif found is None or found <= SCHEMA_VERSION:
         yield CheckResult("database", True, "The database passes its integrity check.")
+
+
+def check_postgres(url: str) -> CheckResult:
+    """Check that the PostgreSQL database can be opened: address, password, version, rights and schema."""
+    from knowledge.engine.runtime import open_postgres
+
+    try:
+        database = open_postgres(url)
+        try:
+            says = f"{database.product} answers, and its schema is up to date ({format_size(database.size_bytes())})."
+        finally:
+            database.close()
+    except KnowledgeError as error:
+        return CheckResult("database", False, join_sentences(str(error)), error.hint)
+    return CheckResult("database", True, says)
 
 
 def check_port(settings: Settings) -> Iterator[CheckResult]:
@@ -321,8 +340,9 @@ def check_open_surfaces(settings: Settings, *, accounts: bool) -> Iterator[Check
 
 
 def check_model(settings: Settings) -> Iterator[CheckResult]:
-    """Check the checksum of the default model."""
+    """Check the checksum of the default model and say which arithmetic it uses."""
     from knowledge.embed import model_file
+    from knowledge.embed.cpu_features import has_fast_int8
 
     if settings.embedding != "default":
         yield CheckResult("model", True, f"KNOWLEDGE_EMBEDDING selects the model {settings.embedding}.")
@@ -333,6 +353,14 @@ def check_model(settings: Settings) -> Iterator[CheckResult]:
         yield CheckResult("model", False, join_sentences(str(error)), error.hint)
         return
     yield CheckResult("model", True, "The checksum of the embedding model is correct.")
+    uses_int8 = settings.int8 == "on" or (settings.int8 == "auto" and has_fast_int8())
+    processor = "has" if has_fast_int8() else "lacks"
+    yield CheckResult(
+        "arithmetic",
+        True,
+        f"The embedding model computes in {'int8' if uses_int8 else 'float32'}: KNOWLEDGE_INT8 is {settings.int8}, and "
+        f"this processor {processor} fast products of 8-bit integers (VNNI, AMX or dot product).",
+    )
 
 
 def check_parsing(settings: Settings) -> Iterator[CheckResult]:

@@ -9,7 +9,7 @@ import click
 
 from knowledge.engine.api import Engine
 from knowledge.errors import ModelUnavailable
-from knowledge.model import ModelStatus
+from knowledge.model import ModelStatus, RereadStatus
 from knowledge.surfaces.cli.common_options import common_options, format_examples, pass_session
 from knowledge.surfaces.cli.output.progress import show_progress
 from knowledge.surfaces.cli.output.terminal import print_json, print_message, sanitize_text
@@ -20,20 +20,34 @@ FOLDER_PREFIX = "dir:"
 
 
 @click.command(
-    epilog=format_examples("knowledge reindex", "knowledge reindex --model dir:~/models/minilm", "knowledge status")
+    epilog=format_examples(
+        "knowledge reindex",
+        "knowledge reindex --model dir:~/models/minilm",
+        "knowledge reindex --reread",
+        "knowledge status",
+    )
 )
 @click.option("--model", metavar="SPEC", help="Switch to this model: default, dir:PATH, hf:NAME or openai:URL#MODEL.")
-@click.option("--no-wait", is_flag=True, help="With --model: return when embedding has started.")
+@click.option("--reread", is_flag=True, help="Read scans and images again, for the boxes of their words.")
+@click.option("--no-wait", is_flag=True, help="With --model or --reread: return when the work has started.")
 @common_options
 @pass_session
-def reindex(session: CliSession, model: str | None, no_wait: bool) -> None:
+def reindex(session: CliSession, model: str | None, reread: bool, no_wait: bool) -> None:
     """Rebuild the index from the database, or switch to another embedding model.
 
     Searches use the old index meanwhile. With --model all passages are embedded in the background, and the new vectors
     are used when all are done. The data folder stores the model.
+
+    With --reread only the originals of scans and images are read again that were added before the server stored where
+    each word is on its page; their texts do not change.
     """
-    if no_wait and model is None:
-        raise click.UsageError("--no-wait needs --model.")
+    if reread and model is not None:
+        raise click.UsageError("--reread and --model cannot be used together.")
+    if no_wait and model is None and not reread:
+        raise click.UsageError("--no-wait needs --model or --reread.")
+    if reread:
+        print_reread(session, session.run(lambda engine: read_again(engine, wait=not no_wait)))
+        return
     try:
         used = session.run(
             lambda engine: rebuild_index(engine, model and make_folder_absolute(model), wait=not no_wait)
@@ -75,6 +89,29 @@ async def wait_for_model_swap(engine: Engine, status: ModelStatus) -> ModelStatu
             await asyncio.sleep(POLL_SECONDS)
             status = (await engine.status()).model
     return status
+
+
+async def read_again(engine: Engine, wait: bool) -> RereadStatus:
+    """Queue the jobs, and show their progress until all have ended."""
+    started = await engine.reread()
+    status, total = started, started.waiting
+    with show_progress(1) as display:
+        while wait and status.waiting:
+            display.step("documents", "reading again", total - status.waiting, total)
+            await asyncio.sleep(POLL_SECONDS)
+            status = await engine.reread(start=False)
+    return RereadStatus(started.queued, status.waiting)
+
+
+def print_reread(session: CliSession, status: RereadStatus) -> None:
+    if session.as_json:
+        print_json({"queued": status.queued, "waiting": status.waiting})
+    elif status.waiting:
+        click.echo(f"{status.waiting} documents are being read again; 'knowledge jobs' shows the progress.")
+    elif status.queued:
+        click.echo(f"Read {status.queued} documents again.")
+    else:
+        click.echo("No document has to be read again.")
 
 
 def print_result(session: CliSession, used: ModelStatus | None) -> None:

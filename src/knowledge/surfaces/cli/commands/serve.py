@@ -6,6 +6,7 @@ import asyncio
 import gc
 import logging
 from contextlib import closing, nullcontext, suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -40,11 +41,25 @@ log = logging.getLogger(__name__)
 @click.option(
     "--transport", type=click.Choice(["http", "stdio"]), default="http", show_default=True, help="Transport for agents."
 )
+@click.option(
+    "--workers-only",
+    "role",
+    flag_value="workers-only",
+    help="Run jobs for the other servers of KNOWLEDGE_DATABASE_URL; no index, and no API but /health and /ready.",
+)
+@click.option(
+    "--no-workers",
+    "role",
+    flag_value="no-workers",
+    help="Answer requests; other servers of KNOWLEDGE_DATABASE_URL run the jobs.",
+)
 @common_options
 @pass_session
-def serve(session: CliSession, host: str | None, port: int | None, toolsets: str | None, transport: str) -> None:
+def serve(
+    session: CliSession, host: str | None, port: int | None, toolsets: str | None, transport: str, role: str | None
+) -> None:
     """Run the server until Ctrl-C."""
-    given = {"data": session.data_folder, "host": host, "port": port, "toolsets": toolsets}
+    given = {"data": session.data_folder, "host": host, "port": port, "toolsets": toolsets, "server_role": role}
     from knowledge.config import read_settings
 
     settings = read_settings(**{name: value for name, value in given.items() if value is not None})
@@ -56,20 +71,26 @@ def serve(session: CliSession, host: str | None, port: int | None, toolsets: str
 
 async def run_http_server(settings: Settings) -> None:
     """Listen at once; /health answers 503 until the engine is open, and an error opening it stops the server."""
-    from knowledge.surfaces.http.app import make_http_app
+    from knowledge.surfaces.http.app import make_http_app, make_worker_app
     from knowledge.surfaces.http.auth import check_binding, find_missing_keys
     from knowledge.surfaces.http.open_engine import open_engine_in_background
+    from knowledge.surfaces.http.server import open_sockets
     from knowledge.surfaces.http.server import serve_until_signal as listen
 
-    if settings.api_key is None:  # accounts replace only the MCP key
+    has_api = settings.server_role != "workers-only"
+    if settings.api_key is None and has_api:  # accounts replace only the MCP key
         check_binding(settings)
+    sockets = open_sockets(settings.host, settings.port)
+    settings = settings.model_copy(update={"port": sockets[0].getsockname()[1]})
     async with open_engine_in_background(settings) as (engine, opened):
-        if settings.api_key is not None and find_missing_keys(settings):
+        if settings.api_key is not None and has_api and find_missing_keys(settings):
             check_binding(settings, accounts=await has_accounts(engine, opened))
-        app = make_http_app(engine, settings, ready=opened.done)
-        serving = asyncio.create_task(listen(app, settings, settings.host, settings.port, print_greeting))
+        app = (make_http_app if has_api else make_worker_app)(engine, settings, opened.done)
+        greet = partial(print_greeting, page=settings.page) if has_api else print_worker_greeting
+        serving = asyncio.create_task(listen(app, settings, settings.host, settings.port, greet, sockets))
         await asyncio.wait({serving, opened}, return_when=asyncio.FIRST_COMPLETED)
         if opened.done() and opened.exception() is not None:
+            logging.getLogger("uvicorn.error").disabled = True  # it would log that its own task was cancelled
             serving.cancel()
             await asyncio.wait({serving})
             opened.result()
@@ -143,8 +164,21 @@ def log_failure(opened: asyncio.Task[None]) -> None:
         log.error("The engine could not be opened: %s", error)
 
 
-def print_greeting(address: ServerAddress) -> None:
-    """Print the address and the first commands to try."""
+def print_worker_greeting(address: ServerAddress) -> None:
+    """Print where the health of a server with workers only can be asked."""
+    print_message(f"Knowledge Server runs jobs; its health is at {address.url}/health")
+
+
+def print_greeting(address: ServerAddress, *, page: bool = True) -> None:
+    """Print the address of the page and the first commands to try."""
+    if page:
+        print_message(f"Open in a browser: {browser_url(address)}")
     print_message(f"Knowledge Server listens on {address.url}")
     print_message("Add a document:    knowledge add FILE")
     print_message(f"Connect an agent:  claude mcp add --transport http knowledge {address.url}/mcp")
+
+
+def browser_url(address: ServerAddress) -> str:
+    """Return the address to open in a browser on this machine; a server on all addresses is also on loopback."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(address.host)
+    return f"http://{host}:{address.port}/" if host else f"{address.url}/"

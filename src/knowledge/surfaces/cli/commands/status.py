@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from knowledge.model import EngineStatus, ModelStatus, NextModel
+from knowledge.model import EngineStatus, ModelStatus, NextModel, ProcessStatus, ServerStatus
 from knowledge.surfaces.cli import errors as cli_errors
 from knowledge.surfaces.cli.add.outcomes import format_duration
 from knowledge.surfaces.cli.common_options import common_options, format_examples, pass_session
@@ -45,20 +45,35 @@ def print_status(found: EngineStatus) -> None:
             ("jobs", f"{found.queued} queued, {found.processing} running, {found.failed} failed"),
             ("model", format_model(found.model)),
             ("data", found.data_path),
+            ("database", found.database),
             ("on disk", format_disk_use(found)),
+            ("memory", format_memory_use(found.processes)),
             ("changed", format_time(found.last_change)),
             ("version", f"{found.version}, up for {format_duration(found.uptime_seconds)}"),
         )
     )
+    for server in found.servers:
+        print_message(format_server(server))
     for issue in found.issues:
         print_message(issue)
+
+
+def format_server(server: ServerStatus) -> str:
+    """Describe one of the servers of a database in a line."""
+    if not server.live:
+        state = f"last seen {format_time(server.last_seen)}"
+    elif server.role == "workers-only":
+        state = "runs jobs"
+    else:
+        state = f"{'ready' if server.ready else 'not ready'}, {pluralize(server.lag, 'change')} behind"
+    return f"server {server.id} at {sanitize_text(server.address)}, {server.role}, version {server.version}: {state}"
 
 
 def format_model(model: ModelStatus) -> str:
     if model.name == NO_MODEL:
         return "none; full-text search only"
     if model.loaded:
-        text = f"{model.name}, {model.dimension} dimensions, {model.device}"
+        text = f"{model.name}, {model.dimension} dimensions, {model.arithmetic or model.device}"
     else:
         text = f"{model.name}, {model.error or 'loading'}"
     return text if model.next is None else f"{text}; {format_next_model(model.next)}"
@@ -74,6 +89,11 @@ def format_disk_use(found: EngineStatus) -> str:
     return ", ".join(f"{format_size(size)} {name}" for name, size in sizes.items())
 
 
+def format_memory_use(processes: ProcessStatus) -> str:
+    children = pluralize(processes.children, "child process", "child processes")
+    return f"{format_size(processes.server_bytes)} server, {format_size(processes.children_bytes)} in {children}"
+
+
 @click.command(epilog=format_examples("knowledge verify && echo clean", "knowledge verify --json"))
 @common_options
 @pass_session
@@ -81,7 +101,7 @@ def format_disk_use(found: EngineStatus) -> str:
 def verify(context: click.Context, session: CliSession) -> None:
     """Check that database, passages, index and files are consistent, and print every problem.
 
-    Runs SQLite's integrity check and compares each passage with its checksum and each original with its hash. This
+    Checks the integrity of the database, compares each passage with its checksum and each original with its hash. This
     reads all data and may take minutes; the server can keep running. The exit code is 1 if there is a problem.
     """
     findings = session.run(lambda engine: engine.verify())

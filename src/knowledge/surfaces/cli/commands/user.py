@@ -24,6 +24,7 @@ from knowledge.surfaces.cli.session import CliSession
 
 if TYPE_CHECKING:
     from knowledge.model import Account
+    from knowledge.model.sessions import BrowserSession
 
 
 @click.group(
@@ -31,13 +32,14 @@ if TYPE_CHECKING:
         "knowledge user add ada",
         "knowledge user list",
         "knowledge user key ada --name laptop --days 90",
+        "knowledge user sessions ada",
         "knowledge user disable ada",
         "knowledge user remove ada",
     )
 )
 @common_options
 def user() -> None:
-    """Manage accounts and their API keys."""
+    """Manage accounts, their API keys and their browser sessions."""
 
 
 @user.command(
@@ -93,6 +95,30 @@ def key(session: CliSession, username: str, name: str, days: int | None) -> None
     )
 
 
+@user.command(
+    epilog=format_examples(
+        "knowledge user sessions ada", "knowledge user sessions ada --revoke 3", "knowledge user sessions --revoke-all"
+    )
+)
+@click.argument("username", required=False)
+@click.option("--revoke", "revoked", type=int, multiple=True, metavar="ID", help="End this session; can be repeated.")
+@click.option("--revoke-all", is_flag=True, help="End all sessions.")
+@common_options
+@pass_session
+def sessions(session: CliSession, username: str | None, revoked: tuple[int, ...], revoke_all: bool) -> None:
+    """List the browser sessions of USERNAME, or end them; without USERNAME those of the operator."""
+
+    async def work(engine: Engine) -> list[BrowserSession]:
+        api = engine.sessions
+        for identity in revoked:
+            await (api.revoke(identity) if username is None else api.revoke_of(username, identity))
+        if revoke_all:
+            await (api.revoke_all() if username is None else api.revoke_all_of(username))
+        return await (api.list_own() if username is None else api.list_of(username))
+
+    print_sessions(session, session.run(work))
+
+
 @user.command(epilog=format_examples("knowledge user disable ada", "knowledge user disable ada --undo"))
 @click.argument("username")
 @click.option("--undo", is_flag=True, help="Enable the account again.")
@@ -125,6 +151,20 @@ def remove(session: CliSession, username: str, yes: bool) -> None:
     else:
         documents = pluralize(removed.documents, "document")
         click.echo(f"Deleted the account with {documents}, {format_size(removed.bytes_freed)}.")
+
+
+def print_sessions(session: CliSession, found: list[BrowserSession]) -> None:
+    if session.as_json:
+        from knowledge.wire.sessions import SessionsShape
+
+        print_json(SessionsShape.from_sessions(found))
+    elif found:
+        rows = [
+            (str(one.id), format_time(one.last_used_at), format_time(one.expires_at), one.user_agent) for one in found
+        ]
+        print_table(("id", "last used", "expires", "browser"), rows, right=("id",))
+    else:
+        print_message("There are no browser sessions.")
 
 
 def read_password(ask: bool, piped: bool) -> str | None:

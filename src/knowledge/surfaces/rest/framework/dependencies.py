@@ -32,6 +32,8 @@ class Context:
     ready: Callable[[], bool]
     max_file_bytes: int
     rates: RateLimits | None = None
+    is_operator_key: Callable[[str], bool] = lambda key: False  # noqa: ARG005
+    """Whether a key is the operator's, which a browser may log in with."""
     trusted_only: bool = False
     """Whether contract 001's stream finds trusted collections only, whatever a call says."""
 
@@ -42,14 +44,23 @@ async def get_context(request: Request) -> Context:
 
 async def get_engine(request: Request) -> Engine:
     """Return the engine with the caller's permissions; FastAPI resolves it once per request."""
-    context = await get_context(request)
+    return _open_engine(await get_context(request), caller_of(request.scope))
+
+
+async def get_operator_engine(request: Request) -> Engine:
+    """Return the engine with the operator's permissions, for a login, which has no caller yet."""
+    return _open_engine(await get_context(request), Caller())
+
+
+def _open_engine(context: Context, caller: Caller) -> Engine:
     if not context.ready():
         raise Starting("The server is starting")
-    return context.engine_for(caller_of(request.scope))
+    return context.engine_for(caller)
 
 
 AppContext: TypeAlias = Annotated[Context, Depends(get_context)]
 CallerEngine: TypeAlias = Annotated[Engine, Depends(get_engine)]
+OperatorEngine: TypeAlias = Annotated[Engine, Depends(get_operator_engine)]
 
 
 async def check_request(request: Request) -> None:

@@ -10,6 +10,7 @@ from pydantic import GetCoreSchemaHandler, PlainValidator, WithJsonSchema
 from pydantic_core import CoreSchema
 
 from knowledge.model import CollectionRef, Ref
+from knowledge.surfaces.http.browser_sessions import HTTP_COOKIE
 from knowledge.wire import AddBody, ErrorShape, FileFields, adapter, json_schema, load_collection_ref, load_ref
 from knowledge.wire.accounts import load_key_id
 from knowledge.wire.collections import load_corpus_id
@@ -111,7 +112,10 @@ def describe(app: FastAPI) -> OpenApi:
         schemas: OpenApi = document["components"]["schemas"]
         note, error = AddBody.model_json_schema(ref_template=REFERENCE), json_schema(ErrorShape, REFERENCE)
         schemas |= {**note.pop("$defs", {}), **error.pop("$defs", {}), "AddBody": note, "ErrorShape": error}
-        security = {"bearer": {"type": "http", "scheme": "bearer"}}
+        security = {
+            "bearer": {"type": "http", "scheme": "bearer"},
+            "session": {"type": "apiKey", "in": "cookie", "name": HTTP_COOKIE},
+        }
         document["components"] = {"schemas": dict(sorted(schemas.items())), "securitySchemes": security}
         app.openapi_schema = document
     return app.openapi_schema
