@@ -1,13 +1,18 @@
 """Measures splitting and embedding, beside sentence-transformers on torch over the same chunks, and words-first adds.
 
-    python benchmarks/ingest.py [FOLDER] [--chunks 300] [--documents 200] [--peer-python PATH --peer-model FOLDER]
-                                [--json FILE] [--only-import] [--data FOLDER]
+    python benchmarks/ingest.py [FOLDER] [--chunks 300] [--documents 200] [--peers-python PATH] [--json FILE]
+                                [--only-embed | --only-import | --only-words-first | --only-batch-shapes]
+                                [--data FOLDER] [--notes 300]
 
 FOLDER contains .md and .txt files, or .jsonl files whose lines have a `text`; without it texts are generated. The
-peer's interpreter needs torch and sentence-transformers; its model is a folder such as all-MiniLM-L6-v2. Without a peer
-the floor is onnxruntime in float32, one text at a time.
+peer's interpreter needs torch and sentence-transformers; it embeds the same chunks with the same weights, in float32.
+The floor is onnxruntime in float32, one text at a time.
 
 A server process imports generated notes; its memory is that without mapped files (RssAnon), sampled 50 times a second.
+large_folder.py makes a data folder with many chunks for --data.
+
+Batch shapes: the same chunks, of a few tokens up to the whole window, are embedded in batches of at most so many
+tokens, each shape in a process of its own.
 
 Small documents are added over REST to a server whose model is loaded. The time until the first one and until all of
 them are found by words is wall time from the first "accepted", with all of the uploads and the embedding beside it. The
@@ -40,9 +45,11 @@ from knowledge.extract.base import PageText, Source
 from knowledge.extract.process.parsers import Parsers
 from knowledge.split import SplitPassage, Splitter, build_embedding_text
 from made_documents import TextMaker
-from results import Result, add_json_option, write_results
+from peer_model import write_model_folder
+from results import NOT_INSTALLED, Result, add_json_option, write_results
 from server import BenchmarkServer, run_server
 
+PEER = "sentence-transformers on torch"
 QUESTION = "how does incremental indexing of pdf files work"
 IMPORTED_NOTES, SAMPLE_SECONDS, IDLE_SECONDS = 300, 0.02, 12.0
 MAX_ANONYMOUS_MB = 450
@@ -56,6 +63,38 @@ model = load(ModelChoice(cache_folder=Path("."), threads=1, int8={int8!r}))
 loaded = time.process_time()
 model.embed_question("tea")
 print(imported, loaded - imported, time.process_time() - imported)
+"""
+
+BATCH_TOKENS = (128, 256, 512, 1024, 2048, 4096, 8192, 16384)
+BATCHES_PROGRAM = """
+import functools, json, sys, threading, time
+from pathlib import Path
+from knowledge import malloc
+malloc.limit_arenas()
+from knowledge.embed import batches
+from knowledge.embed.granite import GraniteEmbedder
+
+def read_anonymous_kb():
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("RssAnon"))
+
+def sample():
+    while not done.wait(0.005):
+        peaks.append(read_anonymous_kb())
+
+chunks = json.load(sys.stdin)
+batches.group_by_length = functools.partial(batches.group_by_length, budget={tokens})
+model = GraniteEmbedder("auto", {threads})
+model.embed(chunks[:8])
+before, done, peaks = read_anonymous_kb(), threading.Event(), [0]
+sampler = threading.Thread(target=sample)
+sampler.start()
+spent = time.process_time()
+model.embed(chunks)
+spent = time.process_time() - spent
+done.set()
+sampler.join()
+print(json.dumps([before / 1024, max(peaks) / 1024, spent]))
 """
 
 
@@ -115,19 +154,24 @@ def measure_plain(chunks: list[str]) -> Cost:
     return Cost("onnxruntime, one by one", wall, spent, question / 20)
 
 
-def measure_peer(python: str, model: str, chunks: list[str], threads: int) -> Cost:
+def measure_peer(python: str, chunks: list[str], threads: int) -> Cost | None:
+    """Measure sentence-transformers with the weights of our model; None if it is not installed."""
     script = Path(__file__).with_name("ingest_peer.py")
-    done = subprocess.run(
-        [python, str(script), model, str(threads)],
-        input=json.dumps(chunks),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    with tempfile.TemporaryDirectory() as folder:
+        write_model_folder(Path(folder))
+        done = subprocess.run(
+            [python, str(script), folder, str(threads)],
+            input=json.dumps(chunks),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    if "ModuleNotFoundError" in done.stderr:
+        return None
     if done.returncode:
         raise SystemExit(f"{script.name} failed with exit status {done.returncode}:\n{done.stderr}")
     answer = json.loads(done.stdout.strip().splitlines()[-1])
-    return Cost("sentence-transformers on torch", answer["wall"], answer["cpu"], answer["question"])
+    return Cost(PEER, answer["wall"], answer["cpu"], answer["question"])
 
 
 def measure_start(int8: Int8Setting) -> tuple[float, float, float]:
@@ -150,25 +194,31 @@ def print_table(costs: list[Cost], floor: Cost, chunks: int, tokens: int) -> Non
         )
 
 
-def make_results(costs: list[Cost], floor: Cost, chunks: int, cores: str) -> list[Result]:
+def make_results(costs: list[Cost], floor: Cost, peer: Cost | None, chunks: int, cores: str) -> list[Result]:
     results = []
     for cost in costs:
         kind = cost.name.removeprefix("ours, ")
-        mine, theirs = cost.cpu / chunks * 1e3, floor.cpu / chunks * 1e3
-        results.append(Result(f"embed, {cores}, {kind}, CPU per chunk", mine, "ms", floor.name, theirs))
+        mine = cost.cpu / chunks * 1e3
+        results.append(
+            Result(f"embed, {cores}, {kind}, CPU per chunk", mine, "ms", floor.name, floor.cpu / chunks * 1e3)
+        )
         if cores == "1 core":
             question, other = cost.question * 1e3, floor.question * 1e3
             results.append(Result(f"embed a query, {kind}, CPU", question, "ms", floor.name, other))
+        rate, peer_rate = chunks / cost.wall, chunks / peer.wall if peer else None
+        peer_cpu = peer.cpu / chunks * 1e3 if peer else None
+        results.append(Result(f"embed, {cores}, {kind}, throughput", rate, "chunks/s", PEER, peer_rate))
+        results.append(Result(f"embed, {cores}, {kind}, CPU per chunk", mine, "ms", PEER, peer_cpu))
     return results
 
 
-def measure_import(data: Path | None) -> list[Result]:
+def measure_import(data: Path | None, count: int) -> list[Result]:
     """Import notes of one or two chunks into a server and measure its memory and throughput."""
     maker = TextMaker(int(time.time()))  # other texts in every run, because a folder may be used again
-    notes = [maker.make_markdown(sections=1) for _ in range(IMPORTED_NOTES)]
+    notes = [maker.make_markdown(sections=1) for _ in range(count)]
     with run_server(data) as server:
-        while not read_status(server)["model"]["loaded"]:
-            time.sleep(0.05)
+        while not (status := read_status(server))["model"]["loaded"] or status["health"]["issues"]:
+            time.sleep(0.05)  # issues: the index of a new folder is being built
         before, start, cpu = read_status(server)["chunks"], server.anonymous_mb(), server.cpu_seconds()
         sampled, stop = [start], threading.Event()
         sampler = threading.Thread(target=sample_memory, args=(server, sampled, stop))
@@ -177,7 +227,7 @@ def measure_import(data: Path | None) -> list[Result]:
         for note in notes:
             server.http.post("/api/v1/jobs", json={"note": note}).raise_for_status()
         while (queue := read_status(server)["queue"])["queued"] + queue["processing"]:
-            time.sleep(0.05)
+            time.sleep(1.0)  # a status costs the server CPU time too
         wall, cpu = time.perf_counter() - began, server.cpu_seconds() - cpu
         stop.set()
         sampler.join()
@@ -185,7 +235,7 @@ def measure_import(data: Path | None) -> list[Result]:
         time.sleep(IDLE_SECONDS)
         idle = server.anonymous_mb()
     peak = max(sampled)
-    print(f"\nimport of {added} chunks in {IMPORTED_NOTES} notes, {total:,} chunks in the index")
+    print(f"\nimport of {added} chunks in {count} notes, {total:,} chunks in the index")
     print(f"  {added / wall:.1f} chunks/s, {cpu * 1e3 / added:.1f} CPU ms per chunk")
     print(f"  RssAnon {start:.0f} MB before, peak {peak:.0f}, {idle:.0f} after {IDLE_SECONDS:.0f} idle seconds", end="")
     print(f"; goal: under {MAX_ANONYMOUS_MB}")
@@ -200,6 +250,26 @@ def sample_memory(server: BenchmarkServer, sampled: list[float], stop: threading
 def read_status(server: BenchmarkServer) -> dict[str, Any]:
     status: dict[str, Any] = server.http.get("/api/v1/status").json()
     return status
+
+
+# -- batch shapes ---------------------------------------------------------------------------------
+
+
+def measure_batch_shapes(count: int) -> list[Result]:
+    """Measure memory and CPU time of embedding by the largest number of tokens in a batch."""
+    maker, threads, results = TextMaker(), count_cores(), []
+    texts = [" ".join(maker.make_paragraph() for _ in range(number % 8 + 1)) for number in range(count)]
+    lengths = [len(encoding) for encoding in load_tokenizer().encode_batch_fast(texts)]
+    print(f"{count} chunks of {min(lengths)} to {max(lengths)} tokens before truncation, {threads} threads")
+    print(f"{'tokens per batch':>16} {'RssAnon before':>15} {'peak':>6} {'CPU ms per chunk':>17}")
+    for tokens in BATCH_TOKENS:
+        program = BATCHES_PROGRAM.format(tokens=tokens, threads=threads)
+        command = [sys.executable, "-c", program]
+        done = subprocess.run(command, input=json.dumps(texts), capture_output=True, text=True, check=True)
+        before, peak, spent = json.loads(done.stdout)
+        print(f"{tokens:16} {before:15.0f} {peak:6.0f} {spent / count * 1e3:17.1f}")
+        results.append(Result(f"embed in batches of {tokens} tokens, peak memory", peak, "MB", "before", before))
+    return results
 
 
 # -- words first ----------------------------------------------------------------------------------
@@ -293,11 +363,14 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("--chunks", type=int, default=300)
+    parser.add_argument("--only-embed", action="store_true", help="measure only splitting and embedding")
     parser.add_argument("--only-import", action="store_true", help="measure only the import into a server")
+    parser.add_argument("--only-words-first", action="store_true", help="measure only until documents are found")
+    parser.add_argument("--only-batch-shapes", action="store_true", help="measure only the memory of embedding")
     parser.add_argument("--data", type=Path, help="the data folder of that server; a temporary one by default")
+    parser.add_argument("--notes", type=int, default=IMPORTED_NOTES, help="notes that are imported")
     parser.add_argument("--documents", type=int, default=200)
-    parser.add_argument("--peer-python")
-    parser.add_argument("--peer-model")
+    parser.add_argument("--peers-python", help="an interpreter with torch and sentence-transformers")
     add_json_option(parser)
     return parser.parse_args()
 
@@ -311,7 +384,13 @@ def make_texts(folder: Path, count: int = 40) -> None:
 def main() -> None:
     asked = parse_arguments()
     if asked.only_import:
-        write_results(asked.json, measure_import(asked.data))
+        write_results(asked.json, measure_import(asked.data, asked.notes))
+        return
+    if asked.only_batch_shapes:
+        write_results(asked.json, measure_batch_shapes(asked.chunks))
+        return
+    if asked.only_words_first:
+        write_results(asked.json, measure_words_first(asked.documents))
         return
     with tempfile.TemporaryDirectory() as made:
         if asked.folder is None:
@@ -338,17 +417,16 @@ def main() -> None:
             measure_ours("ours, float32", "off", chunks, threads),
             measure_ours("ours, int8", "on", chunks, threads),
         ]
-        floor = (
-            measure_peer(asked.peer_python, asked.peer_model, chunks, threads)
-            if asked.peer_python
-            else measure_plain(chunks)
-        )
-        print_table(costs, floor, len(chunks), tokens)
-        results += make_results(costs, floor, len(chunks), cores)
-    if not asked.peer_python:
-        mine = costs[0].cpu / len(chunks) * 1e3
-        results.append(Result(f"embed, {cores}, float32, CPU per chunk", mine, "ms", "sentence-transformers"))
-    results += measure_import(asked.data)
+        floor = measure_plain(chunks)
+        peer = measure_peer(asked.peers_python, chunks, threads) if asked.peers_python else None
+        print_table([*costs, peer] if peer else costs, floor, len(chunks), tokens)
+        if peer is None:
+            print(f"{PEER}: {NOT_INSTALLED}")
+        results += make_results(costs, floor, peer, len(chunks), cores)
+    if asked.only_embed:
+        write_results(asked.json, results)
+        return
+    results += measure_import(asked.data, asked.notes)
     results += measure_words_first(asked.documents)
     write_results(asked.json, results)
 

@@ -1,6 +1,6 @@
 """Measures the server's CPU time of a light `tools/call`, beside the MCP SDK's low-level server and FastMCP.
 
-    python benchmarks/mcp_call.py [--rounds 9] [--calls 400] [--install-fastmcp] [--json FILE]
+    python benchmarks/mcp_call.py [--rounds 25] [--calls 160] [--install-fastmcp] [--json FILE]
 
 FastMCP needs other versions of packages, so it runs in a virtual environment in the user's cache folder, which
 --install-fastmcp creates. Without that environment it is reported as not installed.
@@ -215,8 +215,8 @@ def median_ratio(spent: dict[str, dict[str, list[float]]], leg: str, other: str)
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--calls", type=int, default=400)
+    parser.add_argument("--rounds", type=int, default=25)
+    parser.add_argument("--calls", type=int, default=160)
     parser.add_argument("--install-fastmcp", action="store_true", help="create the environment of FastMCP")
     add_json_option(parser)
     options = parser.parse_args()

@@ -43,11 +43,11 @@ BENCHMARKS = (
     Benchmark("rest.py"),
     Benchmark("search.py", ("--passages", "10000", "--peers", "qdrant-edge", "fts5-numpy"), True),
     Benchmark("search.py", ("--passages", "100000", "--peers", "qdrant-edge", "--peer-timeout", "240"), True),
-    Benchmark("ingest.py", ("--chunks", "80")),
+    Benchmark("ingest.py", ("--chunks", "80"), True),
     Benchmark("extract.py"),
     Benchmark("formats.py"),
     Benchmark("crawl.py"),
-    Benchmark("mcp_call.py", ("--rounds", "5")),
+    Benchmark("mcp_call.py", ("--rounds", "13")),
     Benchmark("agent_tasks.py"),
     Benchmark("charset.py"),
     Benchmark("quality.py", ("--modes", "text,vector,hybrid")),
@@ -84,7 +84,7 @@ def run_command(command: Sequence[str]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--peers-python", help="an interpreter with peers of search.py, such as qdrant-edge-py")
+    parser.add_argument("--peers-python", help="an interpreter with the peers, such as qdrant-edge-py")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="names of the scripts to run, such as search.py")
     options = parser.parse_args()
     chosen = [one for one in BENCHMARKS if not options.only or one.script in options.only]

@@ -32,7 +32,7 @@ from knowledge.engine.search.diversify import arrange_candidates
 from knowledge.engine.search.fusion import Ranking
 from knowledge.index.api import Candidates, IndexEntry, IndexFilter, QueryTerms
 from knowledge.index.embedded import EmbeddedIndex
-from knowledge.model import Chunk, Document, Query
+from knowledge.model import Chunk, Document, DocumentLabels, Query
 from knowledge.text import analyzer
 from results import NOT_INSTALLED, Result, add_json_option, write_results
 from search_data import COLLECTIONS, Recipe
@@ -89,6 +89,9 @@ class AllPassages:
 
     def hits(self, chunk_ids: Sequence[int]) -> dict[int, tuple[Chunk, Document]]:
         return {number: (make_chunk(number), None) for number in chunk_ids}  # type: ignore[misc]
+
+    def find_labels(self, document_ids: Sequence[int]) -> dict[int, DocumentLabels]:  # noqa: ARG002
+        return {}
 
 
 @cache
