@@ -18,6 +18,18 @@ from knowledge.surfaces.http.auth import Authenticator
 from knowledge.surfaces.http.guard import wrap_in_guard
 from knowledge.surfaces.rest import make_rest_app
 from knowledge.testing import SharedParsers, make_test_engine
+from tests.support.postgres import MISSING, PostgresServer, find_binaries, run_postgres
+
+NO_BROWSER = "NO BROWSER"
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say in one line that the tests of the web page were skipped; a list of skipped tests is easily overlooked."""
+    skipped = [report for report in terminalreporter.getreports("skipped") if NO_BROWSER in str(report.longrepr)]
+    if skipped:
+        reason = str(skipped[0].longrepr[2]) if isinstance(skipped[0].longrepr, tuple) else str(skipped[0].longrepr)
+        terminalreporter.write_line(f"{len(skipped)} tests: {reason.removeprefix('Skipped: ')}", red=True, bold=True)
+
 
 hypothesis_settings.register_profile("deterministic", derandomize=True, deadline=None)
 hypothesis_settings.load_profile("deterministic")  # the same examples in every run
@@ -32,9 +44,25 @@ def parsers() -> Iterator[SharedParsers]:
     shared.shut_down()
 
 
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A real PostgreSQL for the session."""
+    binaries = find_binaries()
+    if binaries is None:
+        pytest.skip(MISSING)
+    with run_postgres(binaries) as server:
+        yield server
+
+
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    return Settings(data=tmp_path / "data", workers=2, admin_users="root")
+def database_url() -> str | None:
+    """None is SQLite; tests/engine runs on PostgreSQL too."""
+    return None
+
+
+@pytest.fixture
+def settings(tmp_path: Path, database_url: str | None) -> Settings:
+    return Settings(data=tmp_path / "data", workers=2, admin_users="root", database_url=database_url)
 
 
 @pytest.fixture
@@ -51,10 +79,7 @@ async def engine(request: pytest.FixtureRequest, local: LocalEngine, settings: S
     if request.param == "local":
         yield local.as_caller(Caller())
         return
-    transport = httpx.ASGITransport(
-        app=wrap_in_guard(
-            make_rest_app(local), settings, Authenticator.from_settings(settings, local.accounts.find_by_key)
-        )
-    )
+    authenticator = Authenticator.from_settings(settings, local.accounts.find_by_key, local.sessions.find)
+    transport = httpx.ASGITransport(app=wrap_in_guard(make_rest_app(local), settings, authenticator))
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8000") as http:
         yield RemoteEngine(http)

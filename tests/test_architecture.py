@@ -22,9 +22,9 @@ LAYERS: list[set[str]] = [
     {"wire"},
     {"split", "text"},
     {"extract", "embed", "store", "index"},
-    {"config", "failpoints", "filesystem", "malloc", "retry_after"},
+    {"config", "error_codes", "failpoints", "filesystem", "malloc", "retry_after"},
     {"errors"},
-    {"model"},
+    {"model", "version"},
 ]
 """From the top: a package may import the layers below its own, and nothing beside it."""
 
@@ -151,6 +151,15 @@ def test_imports_are_absolute_and_point_down() -> None:
 
 def test_no_import_for_types_alone_hides_a_cycle() -> None:
     assert find_cycle({name: read_module_level_imports(path) - {name} for name, path in list_modules().items()}) == []
+
+
+def test_no_module_imports_the_public_names_of_the_package_which_come_from_the_surfaces() -> None:
+    assert [
+        f"{name} imports {'.'.join(target)}"
+        for name, path in list_modules().items()
+        for target in list_imports(path)
+        if target[0] == "knowledge" and (len(target) == 1 or target[1] not in list_modules())
+    ] == []
 
 
 def test_toolsets_use_the_engine_through_its_api_alone() -> None:

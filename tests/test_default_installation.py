@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,11 @@ import pytest
 from knowledge.extract.base import Source
 from knowledge.extract.formats import FORMATS
 from knowledge.extract.process.parsers import Parsers
+from knowledge.surfaces.web.assets import Assets
 from tests.data.extract.samples import SAMPLES
 
+ROOT = Path(__file__).parents[1]
+STATIC_FOLDER = "knowledge/surfaces/web/static/"
 AUDITED_PROGRAM = """
 import sys
 
@@ -72,3 +76,14 @@ def test_adding_and_searching_need_no_network_and_no_program(empty_home: Path, t
 
     run_command("add", str(path))
     assert "Tea costs twelve." in run_command("search", "how expensive is a hot drink", "--json")
+
+
+def test_the_wheel_contains_every_file_of_the_web_page(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=300)
+    [wheel] = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = [name for name in archive.namelist() if name.startswith(STATIC_FOLDER)]
+        packed = {name.removeprefix(STATIC_FOLDER): archive.read(name) for name in names}
+    assert packed == {name: asset.plain for name, asset in Assets.read_package().by_name.items()}
+    assert {"index.html", "app.js", "app.css", "pages/search.js", "words/en.js"} <= packed.keys()

@@ -17,6 +17,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "knowledge"
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)[^)]*\)")
+IMAGE = re.compile(r'\b(?:src|srcset)="([^"]+)"')
 EXTERNAL = ("http://", "https://", "mailto:")
 NAMED_PATH = re.compile(r"`(?P<path>[\w.-]+(?:/[\w.-]+)*(?:/|\.(?:py|md|toml|sql|json)))(?:#(?P<name>[\w.]+))?`")
 EXAMPLE_PAGES = [ROOT / "STYLE.md"]
@@ -43,6 +44,23 @@ def test_generated_pages_are_current(name: str) -> None:
 def test_links_have_a_target(page: Path) -> None:
     targets = [target for target in LINK.findall(page.read_text("utf-8")) if not target.startswith(EXTERNAL)]
     assert [target for target in targets if not (page.parent / target).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_pictures_exist_and_have_a_description(page: Path) -> None:
+    text = page.read_text("utf-8")
+    shown = [*IMAGE.findall(text), *re.findall(r"!\[[^\]]*\]\(([^)\s]+)", text)]
+    assert [target for target in shown if not target.startswith(EXTERNAL) and not (page.parent / target).exists()] == []
+    assert [tag for tag in re.findall(r"<img [^>]*>", text) if not re.search(r'alt="[^"]{10,}"', tag)] == []
+    assert "![](" not in text
+
+
+def test_every_picture_is_shown_and_small() -> None:
+    text = "".join(page.read_text("utf-8") for page in PAGES)
+    pictures = [*(ROOT / "docs" / "images").iterdir()]
+    assert pictures
+    assert [picture.name for picture in pictures if f"images/{picture.name}" not in text] == []
+    assert [picture.name for picture in pictures if picture.stat().st_size > 300 * 1024] == []
 
 
 def test_every_decision_is_listed() -> None:
@@ -99,7 +117,9 @@ def test_retired_words_do_not_come_back_to_the_pages() -> None:
     ] == []
 
 
-@pytest.mark.parametrize("page", ["architecture.md", "search.md", "extraction.md", "crawling.md", "accounts.md"])
+@pytest.mark.parametrize(
+    "page", ["architecture.md", "search.md", "extraction.md", "crawling.md", "accounts.md", "page.md"]
+)
 def test_every_path_that_an_explanation_names_exists(page: str) -> None:
     text = (ROOT / "docs" / "explanation" / page).read_text("utf-8")
     assert [path for path in find_named_paths(text) if not resolve_path(path)] == []

@@ -75,8 +75,8 @@ KnowledgeBase.remove(document)
 KnowledgeBase.search(question, *, limit=10, collection=None, tags=(), mode='hybrid', threshold=0.0)
 Chunk: id uid document_id index text page section
 Document: id uid title kind doc_type collection collection_id owner tags metadata filename source_path url sha256
- size_bytes status method warnings language page_count chunk_count created_at updated_at added_by
-Hit: chunk document score matched_by text indexes explanation
+ size_bytes status method warnings language page_count chunk_count created_at updated_at added_by vector_count
+Hit: chunk document score matched_by text indexes explanation highlights
 KnowledgeError: code status hint details
 """
 

@@ -79,3 +79,10 @@ async def test_an_index_behind_the_change_log_is_reported_with_its_fix(local: Lo
     status = replace(await local.status(), index_ok=False, issues=("The index is behind its log: the disk is full",))
     wrong = {verdict.about: verdict.mend for verdict in check_status(status) if not verdict.ok}
     assert wrong == {"engine": "knowledge verify", "index": "knowledge reindex"}
+
+
+@pytest.mark.parametrize(("int8", "arithmetic"), [("on", "int8"), ("off", "float32")])
+def test_doctor_says_which_arithmetic_the_model_uses(int8: str, arithmetic: str, tmp_path: Path) -> None:
+    settings = Settings(data=tmp_path, embedding="default", int8=int8)
+    (found,) = [result for result in doctor.check_model(settings) if result.about == "arithmetic"]
+    assert found.ok and f"computes in {arithmetic}: KNOWLEDGE_INT8 is {int8}" in found.says

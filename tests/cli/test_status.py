@@ -13,8 +13,10 @@ from pydantic import SecretStr
 
 from knowledge.config import Settings
 from knowledge.engine.local import LocalEngine
+from knowledge.model import ServerStatus, now
 from knowledge.surfaces.cli import cli
 from knowledge.surfaces.cli import errors as cli_errors
+from knowledge.surfaces.cli.commands.status import format_server
 from knowledge.surfaces.http.server import open_sockets
 from tests.support.command_line import Shell, serve_engine
 
@@ -79,7 +81,11 @@ def test_status_shows_the_number_of_documents(shell: Shell) -> None:
     shell.run_ok("note", "Tea.")
     printed = shell.run_ok("status")
     assert "healthy" in printed and "documents    1" in printed
-    assert shell.run_json("status")["queue"] == {"queued": 0, "processing": 0, "failed": 0}
+    assert "memory" in printed and "child process" in printed
+    status = shell.run_json("status")
+    assert status["queue"] == {"queued": 0, "processing": 0, "failed": 0}
+    assert set(status["processes"]) == {"server_bytes", "children", "children_bytes"}
+    assert status["processes"]["server_bytes"] > 1 << 20
 
 
 def test_verify_is_clean_until_a_file_is_lost(shell: Shell, settings: Settings) -> None:
@@ -238,3 +244,19 @@ def test_every_command_has_examples_and_the_option_json(name: str) -> None:
     printed = Shell({}).run_ok(name, "--help")
     assert "Examples:" in printed
     assert "--json" in printed or name == "completion"
+
+
+def make_server(*, role: str = "all", ready: bool = True, lag: int = 0) -> ServerStatus:
+    return ServerStatus("a1", "one:8000", "1.2", role, ready, lag, now(), live=True)
+
+
+@pytest.mark.parametrize(
+    ("server", "line"),
+    [
+        (make_server(), "server a1 at one:8000, all, version 1.2: ready, 0 changes behind"),
+        (make_server(ready=False, lag=7), "server a1 at one:8000, all, version 1.2: not ready, 7 changes behind"),
+        (make_server(role="workers-only"), "server a1 at one:8000, workers-only, version 1.2: runs jobs"),
+    ],
+)
+def test_status_describes_each_server_in_a_line(server: ServerStatus, line: str) -> None:
+    assert format_server(server) == line

@@ -102,3 +102,21 @@ def test_a_taken_username_is_reported(shell: Shell) -> None:
     taken = shell.run("user", "add", "ADA")
     assert taken.exit_code == cli_errors.FAILED
     assert "is already taken" in taken.stderr
+
+
+def test_browser_sessions_are_listed_and_ended(shell: Shell, local: LocalEngine) -> None:
+    shell.run_ok("user", "add", "ada", "--password-stdin", input="correct horse\n")
+    assert shell.run("user", "sessions", "ada").stderr == "There are no browser sessions.\n"
+    opened = [
+        asyncio.run(local.sessions.open_by_password("ada", "correct horse", False, f"Browser {n}")) for n in range(3)
+    ]
+    operator = asyncio.run(local.sessions.open_for_operator("operator-key", False, "Own browser"))
+    assert "Browser 2" in shell.run_ok("user", "sessions", "ada")
+    left = shell.run_json("user", "sessions", "ada", "--revoke", opened[0].session.id)["sessions"]
+    assert [one["user_agent"] for one in left] == ["Browser 2", "Browser 1"]
+    assert asyncio.run(local.sessions.find(opened[0].token)) is None
+    assert shell.run("user", "sessions", "ada", "--revoke", operator.session.id).exit_code == cli_errors.NOT_FOUND
+    assert shell.run_json("user", "sessions", "ada", "--revoke-all")["sessions"] == []
+    assert [one["user_agent"] for one in shell.run_json("user", "sessions")["sessions"]] == ["Own browser"]
+    assert shell.run_json("user", "sessions", "--revoke-all")["sessions"] == []
+    assert shell.run("user", "sessions", "nobody").exit_code == cli_errors.NOT_FOUND

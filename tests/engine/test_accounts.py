@@ -8,6 +8,7 @@ from typing import Literal
 
 import pytest
 from argon2 import PasswordHasher
+from sqlalchemy import text
 
 from knowledge.engine.api import Engine
 from knowledge.engine.local import LocalEngine
@@ -26,6 +27,7 @@ from knowledge.errors import (
 from knowledge.model import Caller, CallerKind, NewNote, now
 from tests.support.accounts import PASSWORD, get_engine_for_key, log_in, register
 from tests.support.engines import add_note, search_ids
+from tests.support.postgres import read_all_rows
 
 
 async def test_a_registered_account_logs_in_and_is_found_by_its_key(engine: Engine) -> None:
@@ -134,7 +136,8 @@ async def test_every_login_issues_a_new_key(engine: Engine) -> None:
 
 async def test_the_secret_of_a_key_is_not_stored(engine: Engine, local: LocalEngine) -> None:
     issued = await engine.accounts.login((await engine.accounts.register("ada", PASSWORD)).username, PASSWORD)
-    kept = b"".join(path.read_bytes() for path in local._parts.options.data.glob("knowledge.db*"))
+    kept = read_all_rows(local._parts.options.database_url)
+    kept += b"".join(path.read_bytes() for path in local._parts.options.data.glob("knowledge.db*"))
     assert issued.key.prefix.encode() in kept
     assert issued.secret.encode() not in kept
     assert issued.secret.removeprefix(issued.key.prefix).encode() not in kept
@@ -169,8 +172,8 @@ async def test_an_expired_key_raises_expired_key(engine: Engine, local: LocalEng
 
 def expire(local: LocalEngine, key_id: int) -> None:
     """Set the expiry of a key to the past."""
-    with local._parts.database._writer.begin() as connection:
-        connection.exec_driver_sql("UPDATE api_keys SET expires_at = 1 WHERE id = ?", (key_id,))
+    statement = text("UPDATE api_keys SET expires_at = 1 WHERE id = :key_id")
+    local._parts.database.write(lambda connection: connection.execute(statement, {"key_id": key_id}))
 
 
 @pytest.mark.parametrize("change", ["", "x", "swap", "cut"])
@@ -354,7 +357,7 @@ def is_erased(local: LocalEngine, account_id: int) -> bool:
     }  # fmt: skip
     with local._parts.database.read() as connection:
         counts = [
-            connection.exec_driver_sql(f"SELECT count(*) FROM {table} WHERE {column} = ?", (account_id,)).scalar()
+            connection.execute(text(f"SELECT count(*) FROM {table} WHERE {column} = :id"), {"id": account_id}).scalar()
             for table, column in tables.items()
         ]
     return sum(count or 0 for count in counts) == 0

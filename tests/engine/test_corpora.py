@@ -32,6 +32,7 @@ from knowledge.model import (
     NewCorpus,
     NewNote,
     Permission,
+    ProcessStatus,
     Query,
     SearchFilter,
 )
@@ -102,6 +103,7 @@ async def test_the_status_for_an_account_reveals_nothing_about_others(engine: En
     assert (after.files_bytes, after.database_bytes, after.index_bytes, after.last_change, after.data_path) == (
         before.files_bytes, before.database_bytes, before.index_bytes, before.last_change, "",
     )  # fmt: skip
+    assert after.processes == ProcessStatus()
 
 
 async def test_accounts_may_use_the_same_names_and_bytes(engine: Engine) -> None:

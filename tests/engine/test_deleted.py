@@ -15,17 +15,20 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from sqlalchemy import select
 
 from knowledge import app
 from knowledge.config import Settings
 from knowledge.engine.crawl.politeness import RetryPolicy
 from knowledge.engine.local import LocalEngine
+from knowledge.engine.runtime import open_database
 from knowledge.model import Content, DocumentEdit, DocumentFilter, JobFilter, JobKind, JobStatus, NewFile, NewNote
-from knowledge.store import migrate
+from knowledge.store import migrate, schema
 from knowledge.testing import SharedParsers, make_test_engine
 from tests.contracts.knowledge import samples
 from tests.support.crawls import run_crawl
 from tests.support.engines import WAIT_SECONDS, add_file, add_note, make_file, search_ids, wait_until_done
+from tests.support.postgres import read_all_rows
 from tests.support.web_site import SiteReply, make_page, serve_site
 
 FIELDS = ("title", "text", "heading", "tag", "key", "value", "name", "path", "address")
@@ -71,6 +74,17 @@ def find_traces(data: Path, words: list[str]) -> dict[str, list[str]]:
             if held:
                 found[str(path.relative_to(data))] = held
     return found
+
+
+def get_url(settings: Settings) -> str:
+    return settings.database_url.get_secret_value() if settings.database_url else ""
+
+
+def find_all_traces(settings: Settings, words: list[str]) -> dict[str, list[str]]:
+    """Return the files of the data folder, and the rows of PostgreSQL, that contain one of these words."""
+    rows = read_all_rows(get_url(settings)).lower()
+    held = [word for word in words if word.encode() in rows]
+    return find_traces(settings.data, words) | ({"PostgreSQL": held} if held else {})
 
 
 @pytest.fixture
@@ -136,12 +150,12 @@ async def test_nothing_of_removed_documents_is_on_the_disk_after_a_clean_stop(
     engine = opened()
     kept = await add_file(engine, "kept.md", "# Kept\n\nCoffee stays where it is.", tags=("shared",))
     words = await fill(engine)
-    assert find_traces(settings.data, words), "find_traces must find them before the removal"
+    assert find_all_traces(settings, words), "find_traces must find them before the removal"
     for document in (await engine.documents(DocumentFilter(per_page=100))).items:
         if document.id != kept.id:
             await engine.remove(document.id)
     await close(engine)
-    assert find_traces(settings.data, words) == {}
+    assert find_all_traces(settings, words) == {}
     again = opened()
     assert await search_ids(again, "coffee") == [kept.id] and await again.verify() == []
     assert {job.filename for job in (await again.jobs(JobFilter())).items} == {"kept.md", "(removed)"}
@@ -163,7 +177,7 @@ async def test_nothing_of_a_replaced_version_is_on_the_disk_after_a_clean_stop(
     await wait_until_idle(engine)
     await close(engine)
     words = [word for word in secrets_of("oldv", "oldn", "oldt", "midt") if word != secret("oldv", "path")]
-    assert find_traces(settings.data, words) == {}
+    assert find_all_traces(settings, words) == {}
 
 
 async def test_clearing_everything_erases_failed_jobs(settings: Settings, opened: Callable[[], LocalEngine]) -> None:
@@ -174,7 +188,7 @@ async def test_clearing_everything_erases_failed_jobs(settings: Settings, opened
     assert failed.status is JobStatus.FAILED
     await engine.clear()
     await close(engine)
-    assert find_traces(settings.data, secrets_of("text", "mark", "note", "pack", "fail")) == {}
+    assert find_all_traces(settings, secrets_of("text", "mark", "note", "pack", "fail")) == {}
 
 
 async def test_a_cancelled_note_leaves_neither_text_nor_description(settings: Settings, parsers: SharedParsers) -> None:
@@ -183,7 +197,7 @@ async def test_a_cancelled_note_leaves_neither_text_nor_description(settings: Se
     cancelled = await engine.cancel(job.id)
     assert (cancelled.status, cancelled.filename) == (JobStatus.CANCELLED, "Note")
     await close(engine)
-    assert find_traces(settings.data, secrets_of("stop")) == {}
+    assert find_all_traces(settings, secrets_of("stop")) == {}
 
 
 async def test_a_crawled_site_is_erased_with_its_collection(settings: Settings, parsers: SharedParsers) -> None:
@@ -200,12 +214,12 @@ async def test_a_crawled_site_is_erased_with_its_collection(settings: Settings, 
         site.pages[other] = SiteReply(make_page(secret("site", "heading"), text=make_text("site")))
         crawl = await run_crawl(engine, site.url + start, recursive=True)
         assert crawl.counts.chunks and crawl.collection is not None
-        assert find_traces(settings.data, secrets_of("site"))
+        assert find_all_traces(settings, secrets_of("site"))
         await engine.remove_collection(crawl.collection.id)
     report = await engine.crawl_report(crawl.job.id)
     assert {each.url for each in report.pages} == {"(removed)"}
     await close(engine)
-    assert find_traces(settings.data, secrets_of("site")) == {}
+    assert find_all_traces(settings, secrets_of("site")) == {}
 
 
 async def test_removed_documents_are_erased_while_the_server_runs(
@@ -218,7 +232,7 @@ async def test_removed_documents_are_erased_while_the_server_runs(
     (gone,) = [each for each in (await engine.documents(DocumentFilter())).items if each.id != kept.id]
     await engine.remove(gone.id)
     deadline = time.monotonic() + LIMIT
-    while left := find_traces(settings.data, secrets_of("text")):
+    while left := find_all_traces(settings, secrets_of("text")):
         assert time.monotonic() < deadline, left
         await asyncio.sleep(0.1)
     assert await search_ids(engine, "coffee") == [kept.id] and gone.id not in await search_ids(engine, "kettle")
@@ -231,7 +245,7 @@ from pathlib import Path
 from knowledge.config import Settings
 from knowledge.model import NewNote
 from knowledge.testing import make_test_engine
-engine = make_test_engine(Settings(data=Path(sys.argv[1]), workers=1))
+engine = make_test_engine(Settings(data=Path(sys.argv[1]), workers=1, database_url=sys.argv[3] or None))
 engine.start()
 async def main():
     for text in ("coffee stays", sys.argv[2]):
@@ -250,13 +264,13 @@ async def test_a_killed_purge_continues_at_the_next_start(
     settings: Settings, opened: Callable[[], LocalEngine], place: str
 ) -> None:
     environment = {**os.environ, "KNOWLEDGE_FAILPOINT": place}
-    command = [sys.executable, "-c", KILLED, str(settings.data), make_text("kill")]
+    command = [sys.executable, "-c", KILLED, str(settings.data), make_text("kill"), get_url(settings)]
     ended = await asyncio.to_thread(subprocess.run, command, env=environment, timeout=LIMIT, check=False)
     assert ended.returncode < 0, "it was not killed at the failpoint"
     engine = opened()
     assert await search_ids(engine, "coffee") == [1] and await engine.verify() == []
     await close(engine)
-    assert find_traces(settings.data, secrets_of("kill")) == {}
+    assert find_all_traces(settings, secrets_of("kill")) == {}
 
 
 def test_an_upgrade_erases_what_older_versions_left(tmp_path: Path, parsers: SharedParsers) -> None:
@@ -304,7 +318,8 @@ def test_jobs_keep_no_payload_once_they_have_ended(settings: Settings, opened: C
         await close(engine)
 
     asyncio.run(act())
-    database = sqlite3.connect(settings.data / "knowledge.db")
-    rows = database.execute("SELECT kind, payload FROM jobs").fetchall()
+    database = open_database(settings.data, get_url(settings) or None)
+    with database.read() as connection:
+        rows = connection.execute(select(schema.jobs.c.kind, schema.jobs.c.payload)).all()
     database.close()
-    assert {payload for kind, payload in rows if kind != JobKind.UNPACK} == {"{}"}
+    assert all(payload == {} for kind, payload in rows if kind != JobKind.UNPACK)

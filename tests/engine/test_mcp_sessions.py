@@ -11,7 +11,6 @@ from knowledge.engine.local_mcp_sessions import check_session_id, sign_session_i
 from knowledge.store import schema
 from knowledge.store.mcp_sessions import ENDED_KEEP_MICROSECONDS, McpSessionStore
 from knowledge.store.row_mapping import make_timestamp
-from knowledge.store.sqlite import SqliteDatabase
 from knowledge.testing import SharedParsers, make_test_engine
 
 
@@ -41,19 +40,16 @@ async def test_an_id_is_valid_after_a_restart(settings: Settings, parsers: Share
         second.close()
 
 
-async def test_ended_ids_are_forgotten_after_a_day(local: LocalEngine, settings: Settings) -> None:
+async def test_ended_ids_are_forgotten_after_a_day(local: LocalEngine) -> None:
     old = await local.mcp_sessions.issue("local:0", "2025-11-25")
     await local.mcp_sessions.end(old, "local:0")
-    database = SqliteDatabase(settings.data / "knowledge.db")
-    try:
-        past = make_timestamp() - ENDED_KEEP_MICROSECONDS - 1
-        database.write(lambda connection: connection.execute(update(schema.ended_mcp_sessions).values(ended_at=past)))
-        store = McpSessionStore(database)
-        store.end(b"x" * 32)
-        with database.read() as connection:
-            assert [row.digest for row in connection.execute(schema.ended_mcp_sessions.select())] == [b"x" * 32]
-    finally:
-        database.close()
+    database = local._parts.database
+    past = make_timestamp() - ENDED_KEEP_MICROSECONDS - 1
+    database.write(lambda connection: connection.execute(update(schema.ended_mcp_sessions).values(ended_at=past)))
+    store = McpSessionStore(database)
+    store.end(b"x" * 32)
+    with database.read() as connection:
+        assert [row.digest for row in connection.execute(schema.ended_mcp_sessions.select())] == [b"x" * 32]
 
 
 def test_every_part_of_an_id_is_signed() -> None:

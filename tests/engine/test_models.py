@@ -19,7 +19,7 @@ from knowledge.engine.api import Engine
 from knowledge.engine.local import LocalEngine
 from knowledge.engine.remote.engine import RemoteEngine
 from knowledge.errors import EmbeddingFailed, InvalidParameter, ModelUnavailable
-from knowledge.model import Query, SearchMode
+from knowledge.model import Document, Query, SearchMode
 from knowledge.surfaces.rest import make_rest_app
 from knowledge.testing import BagOfWordsEmbedder, PreloadedModel, SharedParsers, make_test_engine
 from tests.support import tiny_model
@@ -90,6 +90,10 @@ async def search_by_meaning(engine: Engine, text: str) -> tuple[str, int]:
     return str(answer.explanation["model"]), answer.hits[0].document.id
 
 
+async def count_vectors(engine: Engine, *documents: Document) -> list[int | None]:
+    return [(await engine.document(document.id)).vector_count for document in documents]
+
+
 async def test_the_old_vectors_serve_until_the_new_ones_are_complete(engines: ModelEngines) -> None:
     engine, following = engines.start(), engines.models["next"]
     tea = await add_note(engine, "tea in the kitchen")
@@ -100,8 +104,10 @@ async def test_the_old_vectors_serve_until_the_new_ones_are_complete(engines: Mo
     assert status.next is not None and (status.next.name, status.next.left) == ("next", 1)
     assert await search_by_meaning(engine, "tea in the kitchen") == ("bag-of-words", tea.id)
     assert await search_by_meaning(engine, "coffee at noon") == ("bag-of-words", late.id)
+    assert await count_vectors(engine, tea, late) == [1, 1], "of the model that serves"
     following.gate.set()
     assert await wait_for_swap(engine) == "next"
+    assert await count_vectors(engine, tea, late) == [1, 1]
     assert await search_by_meaning(engine, "tea in the kitchen") == ("next", tea.id)
     assert await search_by_meaning(engine, "coffee at noon") == ("next", late.id)
     assert await engine.verify() == []
@@ -160,6 +166,7 @@ async def test_a_document_ingested_during_the_swap_gets_vectors_of_the_new_model
     async with asyncio.timeout(WAIT_SECONDS):
         while (await search_by_meaning(engine, "coffee at noon"))[1] != late.id:
             await asyncio.sleep(0.01)
+    assert await count_vectors(engine, late) == [1] and (await engine.status()).chunks_without_vectors == 0
     assert await engine.verify() == []
 
 

@@ -17,6 +17,7 @@ from tests.support.engines import add_note
 from tests.support.old_folders import DUMPS, NOTE_TEXT, restore_dump
 
 
+@pytest.mark.only_sqlite(reason="earlier versions had no PostgreSQL")
 @pytest.mark.parametrize("dump", DUMPS, ids=lambda path: path.stem)
 async def test_an_older_folder_answers_as_before(dump: Path, settings: Settings, parsers: SharedParsers) -> None:
     restore_dump(dump, settings.data)
@@ -34,6 +35,7 @@ async def test_an_older_folder_answers_as_before(dump: Path, settings: Settings,
         await asyncio.to_thread(engine.close)
 
 
+@pytest.mark.only_sqlite(reason="compares the files of the database")
 def test_a_folder_of_a_newer_version_is_refused_and_left_untouched(settings: Settings) -> None:
     path = restore_dump(DUMPS[-1], settings.data)
     with sqlite3.connect(path) as newer:

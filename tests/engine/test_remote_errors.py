@@ -15,8 +15,8 @@ from knowledge.config import Settings
 from knowledge.engine.local import LocalEngine
 from knowledge.engine.remote.engine import RemoteEngine, connect
 from knowledge.engine.remote.http import open_http_client
+from knowledge.error_codes import ERRORS_BY_CODE
 from knowledge.errors import (
-    ERRORS_BY_CODE,
     DeadlineExceeded,
     DocumentNotFound,
     Duplicate,

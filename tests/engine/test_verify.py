@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import text
 
 from knowledge.config import Settings
 from knowledge.engine import backup
@@ -116,19 +117,17 @@ def test_the_command_finds_each_of_fifty_overwritten_leaf_pages(filled: Path, tm
         shutil.rmtree(data)
 
 
-async def change_passage(settings: Settings, before: str, after: str) -> None:
-    database = sqlite3.connect(settings.data / "knowledge.db")
-    with database:
-        changed = database.execute("UPDATE chunks SET text = replace(text, ?, ?)", (before, after)).rowcount
-    database.close()
-    assert changed
+async def change_passage(local: LocalEngine, before: str, after: str) -> None:
+    statement = text("UPDATE chunks SET text = replace(text, :before, :after)")
+    values = {"before": before, "after": after}
+    assert local._parts.database.write(lambda connection: connection.execute(statement, values).rowcount)
 
 
-async def test_a_changed_passage_is_reported_with_its_document(engine: Engine, settings: Settings) -> None:
+async def test_a_changed_passage_is_reported_with_its_document(engine: Engine, local: LocalEngine) -> None:
     tea = await add_note(engine, "Tea is at four.", title="When tea is")
     await add_note(engine, "Coffee is at ten.", title="When coffee is")
     assert await engine.verify() == []
-    await change_passage(settings, "four", "five")
+    await change_passage(local, "four", "five")
     (finding,) = await engine.verify()
     assert (finding.part, finding.document_id) == ("store", tea.id)
     assert "When tea is" in finding.message and "add it again" in finding.hint
@@ -141,15 +140,19 @@ async def test_a_new_title_is_not_reported_as_damage(engine: Engine) -> None:
         assert await engine.verify() == []
 
 
-async def test_a_backup_of_a_damaged_database_is_refused(engine: Engine, settings: Settings) -> None:
+@pytest.mark.only_sqlite(reason="a backup copies the database file")
+async def test_a_backup_of_a_damaged_database_is_refused(
+    engine: Engine, local: LocalEngine, settings: Settings
+) -> None:
     await add_note(engine, "Tea is at four.", title="When tea is")
-    await change_passage(settings, "four", "five")
+    await change_passage(local, "four", "five")
     with pytest.raises(DatabaseFailed, match="When tea is") as refused:
         await engine.backup()
     assert "knowledge verify" in refused.value.hint
     assert not list(settings.data.glob("backup-*"))
 
 
+@pytest.mark.only_sqlite(reason="a backup copies the database file")
 async def test_a_backup_with_a_damaged_original_is_refused(engine: Engine, settings: Settings) -> None:
     note = await add_note(engine, "Tea is at four.", title="When tea is")
     (settings.data / "files" / note.sha256[:2] / note.sha256).write_text("Tea is at five.")
@@ -188,6 +191,7 @@ def pack_backup(members: dict[str, bytes]) -> io.BytesIO:
     return out
 
 
+@pytest.mark.only_sqlite(reason="a backup contains a database file")
 async def test_a_damaged_backup_is_not_restored(local: LocalEngine, tmp_path: Path) -> None:
     await add_note(local, "Tea is at four.", title="When tea is")
     members = await read_backup(local)

@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
-import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator
 from uuid import uuid4
 
 import httpx
 import numpy as np
 import pytest
-from sqlalchemy import update
+from sqlalchemy import text, update
 
 from knowledge.config import Settings
-from knowledge.embed.embedder import Vectors
 from knowledge.embed.loading import ModelChoice, ModelLoader
 from knowledge.engine.api import Engine
 from knowledge.engine.ingest.staging import digest_text
 from knowledge.engine.jobs.workers import MAX_READING_SECONDS, ClaimScheduler
 from knowledge.engine.local import LocalEngine
 from knowledge.engine.remote.engine import RemoteEngine
-from knowledge.errors import DocumentNotFound, EmbeddingFailed
+from knowledge.errors import DocumentNotFound
 from knowledge.model import (
     Caller,
-    Document,
     DocumentEdit,
     DocumentFilter,
     DocumentStatus,
@@ -40,7 +36,7 @@ from knowledge.model import (
 )
 from knowledge.split import build_embedding_text
 from knowledge.store import schema
-from knowledge.store.jobs.jobs import (
+from knowledge.store.jobs.claim_queues import (
     PRIORITY_BULK,
     PRIORITY_BULK_VECTORS,
     PRIORITY_INTERACTIVE,
@@ -51,82 +47,14 @@ from knowledge.store.jobs.rows import JobClaim
 from knowledge.surfaces.http.auth import Authenticator
 from knowledge.surfaces.http.guard import wrap_in_guard
 from knowledge.surfaces.rest import make_rest_app
-from knowledge.testing import BagOfWordsEmbedder, PreloadedModel, SharedParsers, make_test_engine
+from knowledge.testing import BagOfWordsEmbedder, SharedParsers, make_test_engine
 from tests.support.engines import WAIT_SECONDS, add_file, make_file, wait_until_done
+from tests.support.gated_models import Engines, find_texts, wait_for, wait_until_found
 
 MANY_PARAGRAPHS = "\n\n".join(
     f"Paragraph {number} of the manual. " + "Tea and biscuits. " * 60 for number in range(200)
 )
 """More than two batches of chunks."""
-
-
-class Gate:
-    """Lets batches pass while it is open, or a number of them while it is closed."""
-
-    def __init__(self) -> None:
-        self._changed, self._open, self._permits = threading.Condition(), False, 0
-
-    def open(self) -> None:
-        with self._changed:
-            self._open = True
-            self._changed.notify_all()
-
-    def close(self) -> None:
-        with self._changed:
-            self._open = False
-
-    def let_pass(self, batches: int) -> None:
-        with self._changed:
-            self._permits += batches
-            self._changed.notify_all()
-
-    def wait(self) -> None:
-        with self._changed:
-            assert self._changed.wait_for(lambda: self._open or self._permits > 0, WAIT_SECONDS)
-            self._permits -= not self._open
-
-
-class GatedEmbedder(BagOfWordsEmbedder):
-    """A model that embeds only the batches that its gate lets pass, and records their order."""
-
-    def __init__(self, salt: str = "") -> None:
-        super().__init__(salt)
-        self.gate, self.asked = Gate(), threading.Event()
-        self.broken = False
-        self.embedded: list[str] = []
-
-    def embed(self, passages: Sequence[str]) -> Vectors:
-        self.asked.set()
-        self.gate.wait()
-        if self.broken:
-            raise EmbeddingFailed("The service went away")
-        self.embedded += passages
-        return super().embed(passages)
-
-
-class Engines:
-    """Opens engines on one data folder whose models are gated."""
-
-    def __init__(self, settings: Settings, parsers: SharedParsers) -> None:
-        self.settings, self._parsers = settings, parsers
-        self.models = {"default": GatedEmbedder(), "next": GatedEmbedder("next")}
-        self.model = self.models["default"]
-        self._opened: list[LocalEngine] = []
-
-    def open(self) -> LocalEngine:
-        engine = make_test_engine(self.settings, parsers=self._parsers, open_model=self._open_model)
-        engine.start()
-        self._opened.append(engine)
-        return engine
-
-    def close(self) -> None:
-        for model in self.models.values():
-            model.gate.open()
-        while self._opened:
-            self._opened.pop().close()
-
-    def _open_model(self, spec: str) -> ModelLoader:
-        return PreloadedModel(self.models[spec], self.settings.data, spec)
 
 
 @pytest.fixture
@@ -150,24 +78,6 @@ async def engine(request: pytest.FixtureRequest, gated: LocalEngine, settings: S
     transport = httpx.ASGITransport(app=wrap_in_guard(make_rest_app(gated), settings, authenticator))
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8000") as http:
         yield RemoteEngine(http)
-
-
-async def wait_for(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(WAIT_SECONDS):
-        while not condition():
-            await asyncio.sleep(0.005)
-
-
-async def wait_until_found(engine: Engine, text: str) -> Document:
-    """Wait until a search by words finds a passage, and return its document."""
-    async with asyncio.timeout(WAIT_SECONDS):
-        while not (hits := (await engine.search(Query(text=text, mode=SearchMode.TEXT))).hits):
-            await asyncio.sleep(0.005)
-    return hits[0].document
-
-
-async def find_texts(engine: Engine, text: str, mode: SearchMode = SearchMode.TEXT) -> list[str]:
-    return [hit.text for hit in (await engine.search(Query(text=text, mode=mode))).hits]
 
 
 async def require_nothing_left(engine: Engine, job: Job, status: JobStatus) -> None:
@@ -215,6 +125,59 @@ async def test_a_processing_document_is_listed_and_not_counted(engine: Engine, e
     assert (status.documents, status.chunks, status.files_bytes) == (1, 1, 24)
     assert (await engine.documents(DocumentFilter(finished=True))).total == 1
     assert (await engine.collection("documents")).document_count == 1
+
+
+async def find_scores(engine: Engine) -> list[list[tuple[int, float]]]:
+    """Return the passages of several questions in each mode, with their scores."""
+    answers = [
+        await engine.search(Query(text=text, mode=mode, limit=50))
+        for text in ("tea", "leaflet about tea", "volume of the manual", "biscuits paragraph 17")
+        for mode in (SearchMode.TEXT, SearchMode.VECTOR, SearchMode.HYBRID)
+    ]
+    return [[(hit.chunk.id, hit.score) for hit in answer.hits] for answer in answers]
+
+
+async def add_leaflets(engine: LocalEngine, engines: Engines) -> None:
+    """Add documents that are all published by words before the first of them is embedded."""
+    texts = [f"leaflet {number} about tea\n\n" + "Tea and biscuits. " * number for number in range(1, 30)]
+    jobs = [await engine.add(make_file(f"{number}.txt", text)) for number, text in enumerate([*texts, MANY_PARAGRAPHS])]
+    async with asyncio.timeout(WAIT_SECONDS):
+        while (await engine.documents(DocumentFilter())).total < len(jobs):
+            await asyncio.sleep(0.01)
+    engines.model.gate.open()
+    for job in jobs:
+        await wait_until_done(engine, job)
+
+
+async def test_documents_added_words_first_have_the_scores_and_order_of_a_rebuilt_index(
+    gated: LocalEngine, engines: Engines
+) -> None:
+    await add_leaflets(gated, engines)
+    added = await find_scores(gated)
+    await gated.reindex()
+    assert await find_scores(gated) == added and all(added)
+
+
+async def test_removed_and_edited_documents_do_not_change_the_scores_of_the_others(
+    gated: LocalEngine, engines: Engines
+) -> None:
+    await add_leaflets(gated, engines)
+    first, second, *_ = (await gated.documents(DocumentFilter())).items
+    await gated.remove(first.id)
+    await gated.edit(second.id, DocumentEdit(add_tags=("edited",)))
+    found = await find_scores(gated)
+    await gated.reindex()
+    for mine, rebuilt in zip(found, await find_scores(gated), strict=True):
+        assert [chunk for chunk, _ in mine] == [chunk for chunk, _ in rebuilt]
+        assert [score for _, score in mine] == pytest.approx([score for _, score in rebuilt], abs=1e-4)
+
+
+async def test_the_words_of_a_new_document_are_entered_once(gated: LocalEngine, engines: Engines) -> None:
+    job = await gated.add(make_file("tea.txt", "Assam tea"))
+    await wait_until_found(gated, "assam")
+    engines.model.gate.open()
+    await wait_until_done(gated, job)
+    assert gated._parts.indexer.index.count_unpurged() == 0
 
 
 async def test_a_half_embedded_document_is_verified_and_rebuilt(gated: LocalEngine, engines: Engines) -> None:
@@ -339,10 +302,8 @@ def test_an_endless_stream_of_new_documents_does_not_stop_embedding() -> None:
 async def test_a_cancelled_add_disappears_from_words_at_once(engine: Engine, engines: Engines) -> None:
     job = await engine.add(make_file("tea.txt", "Assam tea from the north"))
     document = await wait_until_found(engine, "assam")
-    cancelling = asyncio.create_task(engine.cancel(job.id))
-    await asyncio.sleep(0.05)
+    await engine.cancel(job.id)  # the worker, which waits for its model, loses the job
     engines.model.gate.open()
-    await cancelling
     assert await find_texts(engine, "assam") == []
     with pytest.raises(DocumentNotFound):
         await engine.document(document.id)
@@ -374,7 +335,7 @@ async def test_a_failed_add_disappears_from_words_and_can_be_retried(engine: Eng
     engines.model.broken = True
     engines.model.gate.open()
     ended = await engine.wait(job.id, WAIT_SECONDS)
-    assert ended.error is not None and ended.document_id is None and ended.chunk_count == 0
+    assert ended.error is not None and ended.retryable and ended.document_id is None and ended.chunk_count == 0
     assert await find_texts(engine, "assam") == []
     await require_nothing_left(engine, job, JobStatus.FAILED)
     engines.model.broken = False
@@ -475,10 +436,8 @@ async def test_removing_a_collection_removes_what_is_processing_in_it(engine: En
     await engine.create_collection(NewCollection(title="old"))
     job = await engine.add(make_file("tea.txt", "Assam tea", collection="old"))
     await wait_until_found(engine, "assam")
-    removing = asyncio.create_task(engine.remove_collection("old"))
-    await asyncio.sleep(0.05)
+    await engine.remove_collection("old")  # the worker, which waits for its model, loses the job
     engines.model.gate.open()
-    await removing
     assert await find_texts(engine, "assam") == []
     await require_nothing_left(engine, job, JobStatus.CANCELLED)
 
@@ -496,12 +455,12 @@ async def test_a_document_that_is_renamed_while_processing_is_embedded_with_its_
         await wait_until_done(engine, other)
     assert (await engine.document(document.id)).title == "Breakfast"
     assert len(await find_texts(engine, "breakfast")) == 1
-    with sqlite3.connect(engines.settings.data / "knowledge.db") as database:
-        ((stored,),) = database.execute(
-            "SELECT data FROM vectors JOIN chunks ON chunks.id = vectors.chunk_id"
-            " JOIN documents ON documents.content_id = chunks.content_id"
-        ).fetchall()
-    database.close()
+    select_vectors = text(
+        "SELECT data FROM vectors JOIN chunks ON chunks.id = vectors.chunk_id"
+        " JOIN documents ON documents.content_id = chunks.content_id"
+    )
+    with engines._opened[-1]._parts.database.read() as connection:
+        ((stored,),) = connection.execute(select_vectors).all()
     expected = BagOfWordsEmbedder().embed([build_embedding_text("Breakfast", (), "Assam leaves")])[0]
     assert np.frombuffer(stored, np.float16).astype(np.float32) @ expected > 0.99
     assert await engine.verify() == []
@@ -565,10 +524,8 @@ async def test_the_second_of_two_adds_of_the_same_bytes_stays_if_the_first_is_ca
     async with asyncio.timeout(WAIT_SECONDS):
         while (document := (await engine.job(second.id)).document_id) is None:
             await asyncio.sleep(0.005)
-    cancelling = asyncio.create_task(engine.cancel(first.id))
-    await asyncio.sleep(0.05)
+    await engine.cancel(first.id)  # the worker, which waits for its model, loses the job
     engines.model.gate.open()
-    await cancelling
     assert (await wait_until_done(engine, second)).document_id == document
     assert [each.id for each in (await engine.documents(DocumentFilter())).items] == [document]
     assert await engine.verify() == []

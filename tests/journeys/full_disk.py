@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 from knowledge.config import Settings
-from knowledge.engine.local import LocalEngine, raise_job_error
+from knowledge.engine.local import LocalEngine
+from knowledge.error_codes import raise_job_error
 from knowledge.errors import DiskFull
 from knowledge.model import Job, JobStatus, NewNote, Query, SearchMode
 from knowledge.testing import make_test_engine

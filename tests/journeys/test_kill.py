@@ -48,7 +48,9 @@ FAILPOINTS = [
     "words.embedded",
     "words.completed",
     "add.dropped",
+    "index.entered",
     "index.applied",
+    "jobs.finished",
     "index.flushed",
     "index.built",
     "index.swapped",
@@ -69,7 +71,9 @@ JOB_FAILPOINTS = [
     "words.published",
     "words.embedded",
     "words.completed",
+    "index.entered",
     "index.applied",
+    "jobs.finished",
 ]
 """Failpoints that the jobs of new documents reach."""
 BACKGROUND_LOADS = {"index.built": "reindex", "index.swapped": "reindex", "backup": "backup", "vectors": "model"}
@@ -189,6 +193,19 @@ async def check_engine(engine: LocalEngine, log: DriverLog, label: str) -> None:
     log.tried.clear()
 
 
+async def require_scores_of_rebuilt_index(engine: LocalEngine, label: str) -> None:
+    """Check that the index has followed the store so well that building it again changes no score."""
+    before = await find_scores(engine)
+    await engine.reindex()
+    for found, rebuilt in zip(before, await find_scores(engine), strict=True):
+        assert found == pytest.approx(rebuilt, abs=1e-4), label
+
+
+async def find_scores(engine: LocalEngine) -> list[list[float]]:
+    questions = [Query(text=text, mode=SearchMode.TEXT) for text in ("rivers", "version", "number 1", "note 2")]
+    return [[hit.score for hit in (await engine.search(question)).hits] for question in questions]
+
+
 async def find_version(engine: LocalEngine, key: int) -> int:
     """Return the stored version of a key, the same in list, chunks and searches; 0 if there is none."""
     documents = (await engine.documents(DocumentFilter(source_path=f"/kill/{key}"))).items
@@ -227,6 +244,8 @@ async def kill_repeatedly(data: Path, parsers: SharedParsers, rounds: int) -> No
         await asyncio.to_thread(run_until_killed, data, log, kill, number)
         async with open_engine(data, parsers) as engine:
             await check_engine(engine, log, label)
+    async with open_engine(data, parsers) as engine:  # in the end only, so that each round follows an older index
+        await require_scores_of_rebuilt_index(engine, f"seed {SEED}")
     assert log.highest_version > 0, "no document was ever changed"
 
 
@@ -283,6 +302,7 @@ async def interrupt_jobs_repeatedly(data: Path, parsers: SharedParsers, seed: in
         states = [job.status for job in (await engine.jobs(JobFilter())).items]
         assert states == [JobStatus.COMPLETED] * 6, f"seed {seed}"
         assert await engine.verify() == []
+        await require_scores_of_rebuilt_index(engine, f"seed {seed}")
     return kills
 
 

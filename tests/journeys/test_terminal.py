@@ -133,6 +133,7 @@ def test_the_commands_of_the_readme_do_what_it_says(person: Person) -> None:
     """The server runs in one terminal and the commands in another."""
     note, add, search, status = read_readme_commands()
     server = person.start("knowledge serve --port 0")
+    server.wait_for(r"^Open in a browser: http://127\.0\.0\.1:\d+/\n")
     server.wait_for(r"Knowledge Server listens on http://127\.0\.0\.1:\d+\n")
     server.wait_for(r"Add a document: +knowledge add FILE\n")
     server.wait_for(r"Connect an agent: +claude mcp add --transport http knowledge http://127\.0\.0\.1:\d+/mcp\n")

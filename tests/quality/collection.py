@@ -37,9 +37,6 @@ class MeasuredQuality:
     outcomes: dict[SearchMode, list[QuestionOutcome]]
     unrelated_scores: dict[str, float]
     """Score of the best hit of each question that no page answers."""
-    rebuilt_outcomes: dict[SearchMode, list[QuestionOutcome]]
-    """Outcomes after `reindex`: entries from before embedding count in the BM25 statistics until they are purged, which
-    moves scores, though hardly any rank, from run to run."""
 
 
 @dataclass(frozen=True)
@@ -96,11 +93,9 @@ def measure_quality(data: Path) -> MeasuredQuality:
 
     async def measure() -> MeasuredQuality:
         await add_pages(engine)
-        outcomes = {mode: await judge_questions(engine, mode) for mode in MODES}
-        unrelated_scores = await score_unrelated_questions(engine)
-        await engine.reindex()
-        rebuilt_outcomes = {mode: await judge_questions(engine, mode) for mode in MODES}
-        return MeasuredQuality(outcomes, unrelated_scores, rebuilt_outcomes)
+        return MeasuredQuality(
+            {mode: await judge_questions(engine, mode) for mode in MODES}, await score_unrelated_questions(engine)
+        )
 
     engine = open_engine(Settings(data=data, embedding="default"))
     engine.start()

@@ -128,6 +128,17 @@ async def test_the_same_holds_over_http(as_root: httpx.AsyncClient) -> None:
     assert (await as_root.get("/api/v1/admin/users")).status_code == 200
 
 
+async def test_an_admin_lists_and_ends_sessions(engine: Engine) -> None:
+    ada, root = await register(engine, "ada"), await register(engine, ADMIN)
+    opened = [await engine.sessions.open_by_password("ada", PASSWORD, False, "") for _ in range(2)]
+    for caller in (root, engine):
+        assert {one.id for one in await caller.sessions.list_of("ada")} >= {opened[-1].session.id}
+        await caller.sessions.revoke_of("ada", opened.pop().session.id)
+    assert await engine.sessions.list_of("ada") == []
+    with pytest.raises(AdminRequired):
+        await ada.sessions.list_of(ADMIN)
+
+
 STATEMENTS = {
     "**Admins** are the accounts that `ADMIN_USERS` names.": test_only_the_operator_creates_the_account_of_an_admin,
     "Only the operator creates them, with `knowledge user add NAME`: these names cannot be registered, in any case, "
@@ -137,6 +148,7 @@ STATEMENTS = {
     "| read other documents | no | no | no |": test_an_admin_reads_no_more_than_others,
     "| list, add, disable and remove accounts (removing deletes what the account owns) | no | yes | yes |":
         test_an_admin_lists_adds_disables_and_removes_accounts,
+    "| list and end the browser sessions of other accounts | no | yes | yes |": test_an_admin_lists_and_ends_sessions,
     "| list corpora that wait for approval, approve them, revoke an approval | no | yes | yes |":
         test_an_admin_approves_corpora_and_revokes_approval,
     "| `verify` and `reindex` | no | yes; sees the number of findings, no document names | yes |":

@@ -207,7 +207,10 @@ async def test_the_status_has_the_fields_that_clients_read(http: httpx.AsyncClie
         "queue",
         "storage",
         "health",
+        "processes",
     } <= set(status)
+    assert status["processes"]["server_bytes"] > 1 << 20
+    assert set(status["processes"]) == {"server_bytes", "children", "children_bytes"}
     assert set(status["queue"]) == {"queued", "processing", "failed"}
     assert (status["documents"], status["chunks"], status["health"]["status"]) == (1, 1, "healthy")
 

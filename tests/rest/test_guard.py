@@ -65,7 +65,7 @@ async def test_a_key_with_non_ascii_letters_is_wrong() -> None:
     assert reply.status_code == 401
 
 
-@pytest.mark.parametrize("path", ["/health", "/api/v1/health"])
+@pytest.mark.parametrize("path", ["/health", "/api/v1/health", "/ready", "/api/v1/ready"])
 async def test_health_needs_no_key_and_no_known_host(path: str) -> None:
     assert (await get(wrap_in_guard(answer_caller, settings(**LOCKED)), f"http://lb.example{path}")).status_code == 200
 

@@ -22,7 +22,7 @@ from schemathesis.specs.openapi.checks import (
 from knowledge.config import Settings
 from knowledge.engine.api import Engine
 from knowledge.engine.local import LocalEngine
-from knowledge.errors import ERRORS_BY_CODE
+from knowledge.error_codes import ERRORS_BY_CODE
 from knowledge.model import Caller, CallerKind, JobFilter, JobStatus, NewCorpus, NewNote, Query
 from knowledge.surfaces.http.responses import MANAGER_PATHS, STREAM_PATH
 from knowledge.surfaces.rest import make_rest_app

@@ -118,7 +118,7 @@ def test_every_rest_route_has_its_rate_class(local: LocalEngine) -> None:
         for path, methods in make_rest_app(local).openapi()["paths"].items()
         for method in methods
     }
-    assert [call for call, rate in found.items() if rate is None] == [("GET", "/health")]
+    assert [call for call, rate in found.items() if rate is None] == [("GET", "/health"), ("GET", "/ready")]
     assert found["POST", "/search"] is RateClass.QUERY
     assert found["POST", "/jobs"] is found["POST", "/crawls"] is RateClass.UPLOAD
     assert found["GET", "/documents/{id}/file"] is RateClass.RESOURCE

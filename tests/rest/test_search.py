@@ -122,3 +122,20 @@ async def test_an_unknown_collection_or_document_is_not_found(http: httpx.AsyncC
     ):
         reply = await http.post("/search", json={"query": "tea", **body})
         assert (reply.status_code, reply.json()["error"]["code"]) == (404, code)
+
+
+async def test_a_plain_answer_has_no_field_of_details(http: httpx.AsyncClient) -> None:
+    answer = (await http.post("/search", json={"query": "green"})).json()
+    assert [*answer] == ["query", "results", "total_matches", "returned", "mode", "notes", "explanation"]
+    assert "highlights" not in answer["results"][0]
+
+
+async def test_an_answer_has_highlights_and_facets_if_asked_for(http: httpx.AsyncClient) -> None:
+    body = {"query": "green tea bre", "typing": True, "highlight": True, "facets": ["doc_type", "collection"], "top": 1}
+    answer = (await http.post("/search", json=body)).json()
+    assert answer["results"][0]["highlights"] == [[0, 5], [6, 9], [13, 19]]
+    assert answer["facets"]["doc_type"] == [{"value": "note", "count": answer["total_matches"]}]
+    assert {"value": "documents", "count": 1, "title": "documents"} in answer["facets"]["collection"]
+    assert answer["exhaustive"] is False and answer["relevant"] >= 1 and answer["unknown_words"] == []
+    refused = await http.post("/search", json={"query": "tea", "facets": ["owner"]})
+    assert refused.status_code == 422

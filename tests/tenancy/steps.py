@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from knowledge.model import Job
+from knowledge.model.events import DocumentChange, EventKind
 from tests.tenancy.client import TenantClient, find_secrets
 from tests.tenancy.model import CollectionModel, TenancyModel
 
@@ -56,6 +58,11 @@ class Steps:
             (self.list_jobs, 4),
             (self.check_counts, 3),
             (self.change_key, 1),
+            (self.suggest, 4),
+            (self.watch, 3),
+            (self.fail_and_retry, 2),
+            (self.read_pages, 4),
+            (self.read_crawl, 2),
         ]
 
     # -- changes --------------------------------------------------------------------------------
@@ -329,11 +336,84 @@ class Steps:
             if key["id"] != created["id"]:
                 assert (await person.send_rest("DELETE", f"/user/api-keys/{key['id']}")).status_code in (200, 204)
         person.key, new = old, person.key
+        person.session, session = "", person.session
         for method, path in (("GET", "/documents"), ("POST", "/search")):
             refused = await person.send_rest(method, path, {"query": "report"} if method == "POST" else None)
             assert refused.status_code == 401, refused.text
         assert (await person.call_tool("/mcp", "knowledge-show")).status_code == 401
-        person.key = new
+        person.key, person.session = new, session
+
+    # -- what the page uses -----------------------------------------------------------------------
+
+    async def suggest(self, person: TenantClient) -> None:
+        collection = self.model.choose_collection(self.rng)
+        if collection is None:
+            return
+        answer = await person.send_rest("GET", f"/suggest?q={collection.name[:12]}")
+        readable = {each.secret for each in self.model.list_readable(person.name)}
+        assert find_secrets(answer.text) <= readable | {collection.secret}
+        named = await person.send_rest("GET", f"/suggest?q={collection.name}")
+        texts = [each["text"] for each in named.json()["suggestions"]]
+        assert (collection.name in texts) is collection.is_readable(person.name), named.text
+
+    async def watch(self, person: TenantClient) -> None:
+        """Read what has happened from the beginning: all that a person may read now, and nothing else that exists."""
+        told: set[int] = set()
+        events = await person.read_events(after=0)
+        if any(event.kind is EventKind.RESET for event in events):
+            return
+        for event in events:
+            if isinstance(event.data, DocumentChange):
+                told.add(event.data.id)
+            elif isinstance(event.data, Job):
+                assert self.model.jobs.get(event.data.id) == person.name
+        for collection in self.model.collections.values():
+            if collection.is_readable(person.name):
+                assert set(collection.documents) <= told
+            else:
+                assert not told & set(collection.documents), f"{person.name} was told of {collection.name}"
+
+    async def fail_and_retry(self, person: TenantClient) -> None:
+        accepted = await person.http.post(
+            "/api/v1/jobs", files={"file": ("empty.txt", b"  ")}, headers={"X-API-Key": person.key}
+        )
+        assert accepted.status_code == 202, accepted.text
+        job = accepted.json()["job_id"]
+        self.model.jobs[job] = person.name
+        for _ in range(MAX_POLLS):
+            if (await person.send_rest("GET", f"/jobs/{job}")).json()["status"] == "failed":
+                break
+        result = (await person.send_checked("POST", "/api/v1/jobs/retry", {})).json()
+        named = {each["id"] for each in result["refused"]}
+        assert result["retried"] == 0 and job in named
+        assert all(self.model.jobs[each] == person.name for each in named)
+
+    async def read_pages(self, person: TenantClient) -> None:
+        found = self.model.choose_document(self.rng)
+        if found is None:
+            return
+        collection, document, _ = found
+        is_readable = collection.is_readable(person.name)
+        for path in ("places?from=0", "outline", "pages", "pages/1?width=900", "pages/1/words", "thumbnail"):
+            answer = await person.send_rest("GET", f"/documents/{document}/{path}")
+            if is_readable:  # notes have passages and headings, but no pages
+                assert answer.status_code == 200 or "no pages" in answer.text, answer.text
+            else:
+                unknown = await person.send_rest("GET", f"/documents/900719925474/{path}")
+                assert answer.status_code == 404
+                assert unknown.text.replace("900719925474", str(document)) == answer.text
+
+    async def read_crawl(self, person: TenantClient) -> None:
+        if not self.model.jobs:
+            return
+        job = self.rng.choice(sorted(self.model.jobs))  # none of them is a crawl
+        answer = await person.send_rest("GET", f"/crawls/{job}/pages")
+        unknown = await person.send_rest("GET", "/crawls/900719925474/pages")
+        assert answer.status_code == unknown.status_code == 404
+        if self.model.jobs[job] == person.name:
+            assert "is not a crawl" in answer.text
+        else:
+            assert unknown.text.replace("900719925474", str(job)) == answer.text
 
     # -- expected statuses ----------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from pydantic import SecretStr
 
 from knowledge.config import Settings
 from knowledge.engine.local import LocalEngine
@@ -19,6 +20,7 @@ from tests.tenancy.model import TenancyModel, make_secrets
 from tests.tenancy.steps import Steps
 
 PASSWORD = "a long enough password"
+OPERATOR_KEY = "the-operators-key-of-this-test"
 NAMES = ["ann", "bob", "cyd"]
 ADMIN = "root"
 UNREACHABLE_RATE_LIMIT = "1000000/minute"
@@ -26,8 +28,10 @@ UNREACHABLE_RATE_LIMIT = "1000000/minute"
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    limits = {f"{kind}_rate_limit": UNREACHABLE_RATE_LIMIT for kind in ("query", "upload", "management", "auth")}
-    return Settings(data=tmp_path / "data", workers=2, admin_users=ADMIN, **limits)  # type: ignore[arg-type]
+    kinds = ("query", "upload", "management", "auth", "typing", "session_upload")
+    limits = {f"{kind}_rate_limit": UNREACHABLE_RATE_LIMIT for kind in kinds}
+    key = SecretStr(OPERATOR_KEY)  # on a server without a key nobody logs in
+    return Settings(data=tmp_path / "data", workers=2, admin_users=ADMIN, api_key=key, **limits)  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -40,12 +44,16 @@ async def url(settings: Settings, parsers: SharedParsers) -> AsyncIterator[str]:
 
 
 async def create_client(name: str, http: httpx.AsyncClient, model: TenancyModel) -> TenantClient:
-    """Create an account and a key; the local owner creates the admin."""
+    """Create an account, a key and a browser session; the operator creates the admin."""
     account = {"username": name, "password": PASSWORD}
     path = "/api/v1/admin/users" if name == ADMIN else "/api/v1/user/register"
-    assert (await http.post(path, json=account)).status_code == 201
+    operator = {"X-API-Key": OPERATOR_KEY}
+    assert (await http.post(path, json=account, headers=operator)).status_code == 201
     key = (await http.post("/api/v1/user/login", json=account)).json()["api_key"]
-    return TenantClient(name, http, model, key)
+    assert (await http.post("/api/v1/session", json=account)).status_code == 200
+    session = http.cookies["knowledge_session"]
+    http.cookies.clear()  # all accounts share this client
+    return TenantClient(name, http, model, key, session)
 
 
 async def run_steps(url: str, seed: int, count: int) -> None:

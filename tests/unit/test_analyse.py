@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowledge.text import analyzer
+from knowledge.text.language import detect_language
 
 
 def matches(question: str, text: str, language: str | None = None, languages: tuple[str, ...] = ()) -> bool:
@@ -191,7 +192,7 @@ def test_a_text_matches_itself(text: str) -> None:
     ],
 )
 def test_the_language_of_a_text_is_detected(text: str, code: str) -> None:
-    assert analyzer.detect_language(text) == code
+    assert detect_language(text) == code
 
 
 @pytest.mark.parametrize(
@@ -204,7 +205,7 @@ def test_the_language_of_a_text_is_detected(text: str, code: str) -> None:
     ],
 )
 def test_short_mixed_texts_and_code_have_no_language(text: str) -> None:
-    assert analyzer.detect_language(text) is None
+    assert detect_language(text) is None
 
 
 # -- misspelt words -------------------------------------------------------------------------------

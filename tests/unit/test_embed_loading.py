@@ -14,6 +14,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from knowledge.embed import huggingface, loading
+from knowledge.embed.cpu_features import has_fast_int8
 from knowledge.embed.loading import ModelChoice, ModelLoader
 from knowledge.errors import ModelUnavailable
 from tests.support import tiny_model
@@ -36,12 +37,13 @@ def folder(tmp_path: Path) -> Path:
 
 def test_the_default_model_loads_in_the_background(tmp_path: Path) -> None:
     model = ModelLoader(choice("default", tmp_path))
-    assert model.embedder is None and not model.status().loaded
+    assert model.embedder is None and not model.status().loaded and model.status().arithmetic is None
     model.start()
     embedder = model.wait_for_embedder(LIMIT)
     assert model.embedder is embedder and model.error is None
     assert model.status().name == embedder.name == "granite-embedding-30m-english"
     assert model.status().dimension == 384 and model.status().device == "cpu"
+    assert model.status().arithmetic == ("int8" if has_fast_int8() else "float32")
     model.close()
 
 
@@ -85,7 +87,7 @@ def test_a_service_that_is_down_at_the_start_is_tried_again(tmp_path: Path) -> N
     model.start()
     with pytest.raises(ModelUnavailable, match="could not be reached"):
         model.wait_for_embedder(LIMIT)
-    assert model.status().device == "remote"
+    assert model.status().device == "remote" and model.status().arithmetic is None
     assert model._thread is not None and model._thread.is_alive()
     model.close()
     model._thread.join(LIMIT)

@@ -10,7 +10,7 @@ import pytest
 
 from knowledge.extract.base import Source
 from knowledge.extract.process.parsers import Parsers
-from knowledge.extract.process.streams import read_resident_bytes
+from knowledge.extract.process.process_memory import read_resident_bytes
 from tests.data.extract import documents
 
 MAX_GROWTH_BYTES = 60 << 20

@@ -8,6 +8,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -205,7 +206,8 @@ def test_a_signal_to_every_process_of_the_service_does_not_end_a_parser_before_t
     """A service manager sends SIGTERM to all processes of a service; that must not count as a crash of the parser."""
     with make("speaks_without_end").parse(source) as parsing:
         for child in descendants(os.getpid()):
-            os.kill(child, signal.SIGTERM)
+            with suppress(ProcessLookupError):  # a child of an earlier test that has just ended
+                os.kill(child, signal.SIGTERM)
         pages = iter(parsing)
         assert all(next(pages).text.startswith("word") for _ in range(40))
 
@@ -261,3 +263,11 @@ def test_a_fork_server_that_was_closed_is_started_again(make: Make, source: Sour
     assert len(read(parsers, source)) == 3
     parsers.close()
     assert len(read(parsers, source)) == 3
+
+
+def test_the_memory_of_children_is_measured_while_they_run(make: Make, source: Source) -> None:
+    parsers = make("hangs_after_two_pages")
+    idle, _ = parsers.measure_memory()
+    with parsers.parse(source):
+        count, used = parsers.measure_memory()
+        assert count == idle + 1 and used > 1 << 20

@@ -40,9 +40,9 @@ def amounts(table: LimitTable) -> dict[str, str]:
 def test_the_defaults_are_those_of_the_contract(tmp_path: Path) -> None:
     rates = limits(tmp_path)
     per_minute = {"query": 60, "list": 60, "resource": 60, "upload": 10, "management": 30, "authentication": 10}
-    assert amounts(rates.mcp) == amounts(rates.rest) == {
-        name: f"{amount}/minute" for name, amount in per_minute.items()
-    }  # fmt: skip
+    expected = {name: f"{amount}/minute" for name, amount in per_minute.items()}
+    assert amounts(rates.mcp) == expected
+    assert amounts(rates.rest) == {**expected, "page": "600/minute"}
 
 
 def test_mcp_limits_default_to_the_query_limit(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from knowledge.model import (
     Chunk,
     Document,
     DocumentKind,
+    DocumentLabels,
     DocumentStatus,
     ExtractionMethod,
     Query,
@@ -90,6 +91,9 @@ class SmallLibrary:
 
     def hits(self, chunk_ids: Sequence[int]) -> dict[int, tuple[Chunk, Document]]:
         return {chunk: self.stored[chunk] for chunk in chunk_ids if chunk in self.stored}
+
+    def find_labels(self, document_ids: Sequence[int]) -> dict[int, DocumentLabels]:
+        return {}
 
     def ask(
         self,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import nullcontext
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from sqlalchemy import create_engine, inspect
 
+from knowledge.errors import StorageFailed
 from knowledge.model import Scope, now
 from knowledge.store import migrate, schema
 from knowledge.store.accounts.api_keys import KeyStore
@@ -89,10 +91,11 @@ def test_jobs_keep_their_ids_when_their_table_is_recreated(tmp_path: Path) -> No
         kept = [row[: len(before[0])] for row in new.execute("SELECT * FROM jobs")]
         assert kept == before
         another = values.replace("0, 1", "1, 1", 1)
-        twin = new.execute(f"INSERT INTO jobs VALUES (NULL, '{3:032x}', {another}, 1, 2, 3, 0)")
+        columns = ", ".join(row[1] for row in new.execute("PRAGMA table_info(jobs)").fetchall()[: len(before[0])])
+        twin = new.execute(f"INSERT INTO jobs ({columns}) VALUES (NULL, '{3:032x}', {another}, 1, 2, 3)")
         assert twin.lastrowid == 8, "ids are never reused, and another owner may use the same uid"
         with pytest.raises(sqlite3.IntegrityError):
-            new.execute(f"INSERT INTO jobs VALUES (NULL, '{3:032x}', {values}, 1, 2, 3, 0)")
+            new.execute(f"INSERT INTO jobs ({columns}) VALUES (NULL, '{3:032x}', {values}, 1, 2, 3)")
     new.close()
 
 
@@ -111,3 +114,27 @@ def inspect_schema(path: Path) -> dict[str, object]:
     }
     engine.dispose()
     return tables
+
+
+@pytest.mark.parametrize(("compatible_from", "is_refused"), [(migrate.SCHEMA_VERSION, False), ("9998", True)])
+def test_a_newer_schema_is_used_only_if_it_is_compatible(
+    tmp_path: Path, compatible_from: str, is_refused: bool
+) -> None:
+    path = tmp_path / "knowledge.db"
+    SqliteDatabase(path).close()
+    with sqlite3.connect(path) as newer:
+        newer.execute("UPDATE alembic_version SET version_num = '9999'")
+        newer.execute("UPDATE schema_compatibility SET version = '9999', compatible_from = ?", (compatible_from,))
+    newer.close()
+    with pytest.raises(StorageFailed, match="newer version") if is_refused else nullcontext():
+        SqliteDatabase(path).close()
+
+
+@pytest.mark.parametrize("dump", [next(dump for dump in DUMPS if get_schema(dump) == VERSIONS[-2])], ids=["previous"])
+def test_a_migrated_database_states_which_programs_can_use_it(dump: Path, tmp_path: Path) -> None:
+    path = restore_dump(dump, tmp_path)
+    SqliteDatabase(path).close()
+    with sqlite3.connect(path) as migrated:
+        stated = migrated.execute("SELECT version, compatible_from FROM schema_compatibility").fetchall()
+    migrated.close()
+    assert stated == [(migrate.SCHEMA_VERSION, migrate.COMPATIBLE_FROM)]

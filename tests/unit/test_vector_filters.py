@@ -34,7 +34,7 @@ def make_clustered_vectors(count: int, seed: int) -> Vectors:
 def view(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VectorView]:
     folder: Path = tmp_path_factory.mktemp("vectors")
     writer = VectorWriter(folder, DIMENSION)
-    writer.add_rows(make_clustered_vectors(CHUNKS, 1).astype(np.float16))
+    writer.add_rows(make_clustered_vectors(CHUNKS, 1).astype(np.float16), np.ones(CHUNKS, np.bool_))
     writer.code_tail_if_long()
     yield writer.view()
     writer.close()

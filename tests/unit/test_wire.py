@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from typing import Any, get_type_hints
 from uuid import UUID
@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowledge import wire
+from knowledge.error_codes import ERRORS_BY_CODE
 from knowledge.errors import (
-    ERRORS_BY_CODE,
     DocumentNotFound,
     Duplicate,
     Internal,
@@ -110,6 +110,7 @@ def test_a_document_survives_a_round_trip(document: Document) -> None:
 
 @given(documents, chunks, st.floats(0, 1), st.none() | metadata)
 def test_a_hit_survives_a_round_trip(document: Document, chunk: Chunk, score: float, explanation: Any) -> None:
+    document = replace(document, vector_count=None)  # hits do not have it
     placed = Chunk(chunk.id, chunk.uid, document.id, chunk.index, chunk.text, chunk.page, chunk.section)
     hit = Hit(placed, document, score, "both", chunk.text, (chunk.index, chunk.index), explanation)
     answer = SearchAnswer((hit,), 7, SearchMode.RERANK, ("The budget ran out.",), explanation)
@@ -152,7 +153,9 @@ def test_small_answers_survive_a_round_trip() -> None:
 
 
 def test_a_document_shape_has_every_field_of_a_document() -> None:
-    assert ("id", "uid", *wire_documents.DOCUMENT_FIELDS) == tuple(field.name for field in fields(Document))
+    names = [field.name for field in fields(Document)]
+    assert [field.name for field in fields(wire.DocumentShape)] == names
+    assert ["id", "uid", *wire_documents.DOCUMENT_FIELDS, "vector_count"] == names, "all but that are in hits too"
 
 
 def test_a_job_is_serialized_in_field_order_with_the_progress_after_the_status() -> None:
@@ -387,7 +390,14 @@ def _document(tags: tuple[str, ...] = (), collection: str = "documents") -> Docu
 def _job(done: int = 0, total: int = 0) -> Job:
     facts: Any = dict.fromkeys(field.name for field in fields(Job) if field.init)
     facts |= {"id": 1, "uid": UUID(int=1), "kind": JobKind.ADD, "owner": 0, "filename": "a.txt", "step": ""}
-    facts |= {"status": JobStatus.PROCESSING, "done": done, "total": total, "warnings": (), "chunk_count": 0}
+    facts |= {
+        "status": JobStatus.PROCESSING,
+        "progress": done / total if total else 0.0,
+        "done": done,
+        "total": total,
+        "warnings": (),
+        "chunk_count": 0,
+    }
     return Job(**{**facts, "created_at": datetime(2026, 1, 31, 12, tzinfo=UTC)})
 
 

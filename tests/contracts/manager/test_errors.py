@@ -13,7 +13,8 @@ from knowledge import errors
 from knowledge.config import Settings
 from knowledge.embed.openai import EmbeddingEndpoint, OpenAIEmbedder
 from knowledge.engine.local import LocalEngine
-from knowledge.errors import KnowledgeError, walk_error_classes
+from knowledge.error_codes import walk_error_classes
+from knowledge.errors import KnowledgeError
 from knowledge.index.snapshot import EmbeddedSnapshot
 from knowledge.surfaces.http.app import make_http_app
 from knowledge.testing import SharedParsers, make_test_engine
