@@ -8,7 +8,7 @@ TESTS ?= tests
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help run setup check format test test-long coverage bench conformance clients docs lock sbom image clean
+.PHONY: help run setup check format test test-long coverage bench conformance clients docs screenshots lock sbom image clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -78,6 +78,9 @@ image: ## Build the container image
 
 docs: $(VENV)/.dev ## Generate docs/reference, the package diagram and the examples of STYLE.md from the code
 	$(BIN)/python -m scripts.reference
+
+screenshots: $(VENV)/.dev ## Take the pictures of the web page for the documentation
+	$(BIN)/python -m scripts.screenshots
 
 LOCK = .venv-tools/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	--no-header --no-annotate $(UPGRADE)

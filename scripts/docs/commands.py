@@ -187,6 +187,8 @@ def _format_type(kind: object) -> str:
         return f"list of {_format_type(arguments[0])}"
     if origin is dict:
         return "object"
+    if origin is typing.Annotated and all(getattr(each, "exclude_if", None) is None for each in arguments[1:]):
+        return _format_type(arguments[0])
     if arguments:
         return f"{_format_type(arguments[0])}, if there is one"
     if isinstance(kind, type) and issubclass(kind, (str, UUID, datetime)):

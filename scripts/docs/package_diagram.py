@@ -66,7 +66,7 @@ BOXES = {
     "split": Box(4, 207, 172, "text to passages", "work"),
     "text": Box(4, 394, 172, "terms, language", "work"),
     "embed": Box(4, 581, 172, "texts to vectors", "work"),
-    "store": Box(4, 768, 172, "SQLite, originals", "storage"),
+    "store": Box(4, 768, 172, "database, originals", "storage"),
     "extract": Box(5, 207, 172, "files to text", "work"),
     "index": Box(5, 394, 172, "BM25 and vectors", "storage"),
 }  # fmt: skip
@@ -76,8 +76,10 @@ FOUNDATION = {
     "failpoints": "crash tests",
     "malloc": "free memory",
     "retry_after": "HTTP header",
+    "error_codes": "errors by code",
     "errors": "one error tree",
     "model": "domain types",
+    "version": "of the package",
 }
 """Modules that most packages import, from left to right in the band at the bottom."""
 

@@ -23,6 +23,9 @@ def _render_head(generated_note: str) -> Iterator[str]:
     yield "every call except health needs a key: `Authorization: Bearer KEY` or `X-API-Key: KEY`. [Errors](errors.md)"
     yield f"describes refused calls; every call may answer {always}. Unknown fields and parameters are refused by name."
     yield from ("`*` marks required fields.", "")
+    yield "Browsers log in with `POST /api/v1/session` and send its cookie instead of a key; a key takes precedence."
+    yield "With a cookie, only this server's own pages may change data, and it is not valid for MCP."
+    yield ""
 
 
 def _render_calls(api: OpenApi) -> Iterator[str]:
@@ -42,10 +45,18 @@ def _format_parameter(given: OpenApi) -> str:
 def _format_answer(responses: OpenApi) -> str:
     refused = [status for status in responses if int(status) >= 400 and int(status) not in COMMON_STATUSES]
     done = next((status, reply) for status, reply in responses.items() if int(status) < 300)
-    content = next(iter(done[1]["content"].values()))["schema"]
-    shape = f"[{_get_schema_name(content)}](#{_get_schema_name(content).lower()})" if "$ref" in content else "the bytes"
+    shape = _format_content(done[1].get("content"))
     also = f" May also refuse with {', '.join(refused)}." if refused else ""
     return f"Answers {done[0]}: {shape}.{also}"
+
+
+def _format_content(content: OpenApi | None) -> str:
+    if content is None:
+        return "nothing"
+    if "text/event-stream" in content:
+        return "a stream of events"
+    schema = next(iter(content.values()))["schema"]
+    return f"[{_get_schema_name(schema)}](#{_get_schema_name(schema).lower()})" if "$ref" in schema else "the bytes"
 
 
 def _render_shapes(api: OpenApi) -> Iterator[str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from knowledge import __version__
+from knowledge.version import __version__
 
 if TYPE_CHECKING:
     from knowledge.model import Json, JsonValue
