@@ -21,6 +21,7 @@ from knowledge.engine.local_accounts import LocalAccounts
 from knowledge.engine.local_corpora import LocalCorpora
 from knowledge.engine.local_mcp_sessions import LocalMcpSessions
 from knowledge.engine.local_sessions import LocalSessions
+from knowledge.engine.oauth.local_oauth import LocalOAuth
 from knowledge.engine.pages.local_pages import LocalPages
 from knowledge.engine.pages.service import missing_original_error
 from knowledge.engine.permissions import check_verb, is_operator, summarize_findings
@@ -122,15 +123,10 @@ class LocalEngine:
     def accounts(self) -> LocalAccounts:
         parts = self._parts
         return LocalAccounts(
-            parts.threads,
-            parts.accounts,
-            parts.passwords,
-            owner=self._scope.owner,
-            for_operator=self._for_operator,
-            registration=parts.options.registration,
-            login_key_days=parts.options.login_key_days,
+            parts.threads, parts.accounts, parts.passwords, owner=self._scope.owner, for_operator=self._for_operator,
+            registration=parts.options.registration, login_key_days=parts.options.login_key_days,
             remove_account=self._remove_account,
-        )
+        )  # fmt: skip
 
     @property
     def corpora(self) -> LocalCorpora:
@@ -146,6 +142,10 @@ class LocalEngine:
     def sessions(self) -> LocalSessions:
         parts = self._parts
         return LocalSessions(parts.threads, parts.accounts, parts.passwords, owner=self._scope.owner)
+
+    @property
+    def oauth(self) -> LocalOAuth:
+        return LocalOAuth(self._parts, self._scope.owner)
 
     @property
     def pages(self) -> LocalPages:

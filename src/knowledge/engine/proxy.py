@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from operator import attrgetter
 from typing import Any, Protocol, TypeVar, cast
 
-from knowledge.engine.api import AccountsApi, CorporaApi, Engine, McpSessionsApi, PagesApi, SessionsApi
+from knowledge.engine.api import AccountsApi, CorporaApi, Engine, McpSessionsApi, OAuthApi, PagesApi, SessionsApi
 from knowledge.model import Caller
 
 T = TypeVar("T")
@@ -17,6 +17,7 @@ SUB_PROTOCOLS: dict[str, type] = {
     "corpora": CorporaApi,
     "mcp_sessions": McpSessionsApi,
     "sessions": SessionsApi,
+    "oauth": OAuthApi,
     "pages": PagesApi,
 }
 
