@@ -26,6 +26,7 @@ from knowledge.surfaces.rest import (
     search,
     sessions,
     status,
+    tokens,
     users,
 )
 from knowledge.surfaces.rest.framework.dependencies import Context, EngineFor, check_request
@@ -71,6 +72,7 @@ def make_rest_app(
     routers = [
         search.router, jobs.router, documents.router, pages.router, collections.router, crawls.router, users.router,
         corpora.router, admin.router, status.router, events.router, sessions.router, sessions.admin_router,
+        tokens.router, tokens.admin_router,
     ]  # fmt: skip
     for router in [*routers, search.stream_router] if streaming else routers:
         app.include_router(router, prefix=PREFIX, responses=errors(*COMMON_STATUSES))
