@@ -28,7 +28,7 @@ from knowledge.surfaces.mcp.surface import McpSurface
 from knowledge.surfaces.oauth.challenge import BearerChallenge
 from knowledge.surfaces.oauth.resources import ProtectedResources
 from knowledge.surfaces.oauth.routes import make_oauth_routes
-from knowledge.surfaces.oauth.verifier import TokenVerifier
+from knowledge.surfaces.oauth.verifier import make_token_verifier
 from knowledge.surfaces.rest import make_rest_app
 from knowledge.surfaces.web.pages import make_page_routes
 from knowledge.toolsets import make_registry
@@ -73,7 +73,7 @@ def make_http_app(engine: Engine, settings: Settings, ready: Callable[[], bool] 
     resources = ProtectedResources.for_toolsets(settings.public_origin, mcp.selection.allowed)
     authenticator = Authenticator.from_settings(
         settings, choose_account_lookup(engine), engine.sessions.find,
-        TokenVerifier(engine, resources) if settings.oauth else None, engine.oauth.find_token,
+        make_token_verifier(engine, resources, settings), engine.oauth.find_token,
     )  # fmt: skip
     app = make_rest_app(
         engine, ready=ready, max_file_bytes=settings.max_file_bytes, rates=rates,
