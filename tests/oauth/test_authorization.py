@@ -303,7 +303,7 @@ async def test_a_new_password_ends_logins_and_tokens(
         ({"code_verifier": None}, "invalid_request"),
         ({"redirect_uri": "http://127.0.0.1:7778/callback"}, "invalid_grant"),
         ({"redirect_uri": None}, "invalid_request"),
-        ({"client_id": "another"}, "invalid_grant"),
+        ({"client_id": "another"}, "invalid_client"),
         ({"client_id": None}, "invalid_client"),
         ({"resource": f"{ORIGIN}/mcp/rag"}, "invalid_grant"),
         ({"resource": "https://other.example"}, "invalid_target"),

@@ -82,7 +82,7 @@ class SdkUser:
 async def connect_sdk(
     url: str, storage: SdkStorage, user: SdkUser, document: str | None = None, mode: str = "auto"
 ) -> AsyncIterator[tuple[Client, OAuthClientProvider]]:
-    metadata = OAuthClientMetadata(client_name="SDK", redirect_uris=[LOOPBACK_URI])  # type: ignore[list-item]
+    metadata = OAuthClientMetadata(client_name="SDK", redirect_uris=[LOOPBACK_URI])
     provider = OAuthClientProvider(url, metadata, storage, user.visit, user.return_code, client_metadata_url=document)
     async with (
         httpx2.AsyncClient(auth=provider, timeout=60) as http,

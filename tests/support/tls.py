@@ -65,7 +65,7 @@ def serve_tls_site(folder: Path) -> Iterator[TlsSite]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             site.requests.append(self.path)
-            status, headers, body = site.replies.get(self.path, (404, {}, b""))
+            status, headers, body = site.replies.get(self.path.partition("?")[0], (404, {}, b""))
             self.send_response(status)
             for name, value in {**headers, "Content-Length": str(len(body))}.items():
                 self.send_header(name, value)

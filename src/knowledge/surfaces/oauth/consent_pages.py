@@ -13,7 +13,13 @@ from knowledge.surfaces.http.page_headers import PAGE_HEADERS, asset_response
 from knowledge.surfaces.oauth.authorization_request import AuthorizationRequest
 
 STYLE_PATH = "/authorize/style.css"
-UNCACHED = {**PAGE_HEADERS, "Cache-Control": "no-store", "X-Frame-Options": "DENY"}
+CONSENT_HEADERS = {
+    **PAGE_HEADERS,
+    "Cache-Control": "no-store",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "same-origin",
+}
+"""With `no-referrer`, as other pages have it, Chromium sends the forms with `Origin: null`."""
 SCOPE_LABELS = {
     OAuthScope.READ: "Search and read your documents",
     OAuthScope.WRITE: "Add, change and remove documents",
@@ -138,4 +144,4 @@ def _page(title: str, body: str, status: int = 200, head: str = "") -> Response:
 <body><main>{body}</main></body>
 </html>
 """
-    return Response(html, status, UNCACHED, "text/html")
+    return Response(html, status, CONSENT_HEADERS, "text/html")

@@ -71,8 +71,8 @@ class TokenEndpoints:
         given = CodeExchange(form["code"], form["client_id"], form["redirect_uri"], form["code_verifier"], resource)
         issued = await self._oauth.exchange_code(given)
         if issued is None:
-            return oauth_error(
-                "invalid_grant",
+            return await self._refuse_grant(
+                form["client_id"],
                 "The code has expired, was used, or belongs to another client, redirect_uri, resource or code_verifier",
             )
         return token_response(issued)
@@ -85,10 +85,17 @@ class TokenEndpoints:
             return oauth_error("invalid_scope", "None of the scopes is known")
         issued = await self._oauth.refresh(RefreshExchange(form["refresh_token"], form["client_id"], scopes, resource))
         if issued is None:
-            return oauth_error(
-                "invalid_grant", "The refresh token has expired, was used, revoked, or belongs to another request"
+            return await self._refuse_grant(
+                form["client_id"], "The refresh token has expired, was used, revoked, or belongs to another request"
             )
         return token_response(issued)
+
+    async def _refuse_grant(self, client_id: str, message: str) -> Response:
+        """Refuse a code or a refresh token; a client that is not known any more learns that it must register again."""
+        is_document = client_id.startswith("https://")
+        if not is_document and await self._oauth.find_client(client_id) is None:
+            return oauth_error("invalid_client", "The client is not registered here", 401)
+        return oauth_error("invalid_grant", message)
 
     async def revoke(self, request: Request) -> Response:
         """Answer POST /revoke: ends the grant of a token; also an unknown token is answered with 200."""
