@@ -8,9 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import urlsplit
 
-import httpx
 import httpx2
 import pytest
 from mcp import Client
@@ -25,7 +23,7 @@ from knowledge.surfaces.http.app import make_http_app
 from knowledge.testing import SharedParsers, make_test_engine
 from tests.contracts.app_server import serve_app
 from tests.support.accounts import PASSWORD
-from tests.support.oauth import LOOPBACK_URI, read_answer, read_field
+from tests.support.oauth import LOOPBACK_URI, allow_in_browser, parse_answer
 from tests.support.tls import serve_tls_site
 
 
@@ -64,15 +62,8 @@ class SdkUser:
 
     async def visit(self, url: str) -> None:
         self.visits.append(url)
-        origin = f"{urlsplit(url).scheme}://{urlsplit(url).netloc}"
-        async with httpx.AsyncClient(base_url=origin, headers={"origin": origin}, follow_redirects=True) as browser:
-            page = await browser.get(url)
-            form = {"action": "login", "request": read_field(page, "request"), "username": "ada", "password": PASSWORD}
-            page = await browser.post("/authorize", data=form)
-            allowed = self.scopes.pop(0) if len(self.scopes) > 1 else self.scopes[0]
-            form = {"action": "allow", "request": read_field(page, "request"), "csrf": read_field(page, "csrf")}
-            page = await browser.post("/authorize", data={**form, "scope": allowed.split()})
-            self.answer = read_answer(page, LOOPBACK_URI)
+        allowed = self.scopes.pop(0) if len(self.scopes) > 1 else self.scopes[0]
+        self.answer = parse_answer(await allow_in_browser(url, allowed))
 
     async def return_code(self) -> AuthorizationCodeResult:
         return AuthorizationCodeResult(code=self.answer["code"], state=self.answer["state"], iss=self.answer["iss"])

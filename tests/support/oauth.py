@@ -99,13 +99,33 @@ def read_field(page: httpx.Response, name: str) -> str:
     return unescape(found[1])
 
 
-def read_answer(page: httpx.Response, redirect_uri: str) -> dict[str, str]:
-    """Return the parameters with which the page sends the browser to the client."""
+def read_answer_url(page: httpx.Response) -> str:
+    """Return where the page sends the browser."""
     found = re.search(r'http-equiv="refresh" content="0; url=([^"]*)"', page.text)
     assert found is not None, page.text
-    url = unescape(found[1])
+    return unescape(found[1])
+
+
+def read_answer(page: httpx.Response, redirect_uri: str) -> dict[str, str]:
+    """Return the parameters with which the page sends the browser to the client."""
+    url = read_answer_url(page)
     assert url.startswith(redirect_uri), url
+    return parse_answer(url)
+
+
+def parse_answer(url: str) -> dict[str, str]:
     return {name: values[0] for name, values in parse_qs(urlsplit(url).query).items()}
+
+
+async def allow_in_browser(url: str, scopes: str, username: str = "ada") -> str:
+    """Open an authorization request, log in, allow the scopes, and return where the browser goes then."""
+    origin = f"{urlsplit(url).scheme}://{urlsplit(url).netloc}"
+    async with httpx.AsyncClient(base_url=origin, headers={"origin": origin}, follow_redirects=True) as browser:
+        page = await browser.get(url)
+        form = {"action": "login", "request": read_field(page, "request"), "username": username, "password": PASSWORD}
+        page = await browser.post("/authorize", data=form)
+        form = {"action": "allow", "request": read_field(page, "request"), "csrf": read_field(page, "csrf")}
+        return read_answer_url(await browser.post("/authorize", data={**form, "scope": scopes.split()}))
 
 
 def bearer(token: str) -> dict[str, str]:
