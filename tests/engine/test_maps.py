@@ -64,7 +64,7 @@ async def test_every_passage_is_a_point_and_clusters_are_named_by_their_words(en
     assert len(found.documents) == 3 and [each.name for each in found.collections] == ["documents"]
     assert all(0 <= point.x <= 1 and 0 <= point.y <= 1 for point in found.points)
     assert sum(cluster.count for cluster in found.clusters) == len(found.points)
-    together = {}
+    together: dict[int, set[int]] = {}
     for point in found.points:
         together.setdefault(point.document, set()).add(point.cluster)
     assert len(found.clusters) >= 3 and not set.intersection(*together.values()), "documents do not share a cluster"

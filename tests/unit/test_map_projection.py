@@ -14,7 +14,7 @@ from knowledge.engine.maps.projection import (
     project,
     project_linearly,
 )
-from knowledge.engine.maps.telling_words import Passage, find_telling_words
+from knowledge.engine.maps.telling_words import Passage, WordPlace, find_telling_words
 from knowledge.text.analyzer import normalise_nfkc
 
 
@@ -105,5 +105,5 @@ def test_words_of_scripts_without_spaces_are_pairs_of_characters() -> None:
     assert "灯台" in {read_word(passages, word) for word in first}
 
 
-def read_word(passages: list[Passage], word: tuple) -> str:
+def read_word(passages: list[Passage], word: tuple[WordPlace, ...]) -> str:
     return normalise_nfkc(passages[word[0].passage].text)[word[0].start : word[0].end]

@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from sqlalchemy import Connection, Integer, cast, func, literal_column, select
+from sqlalchemy import Connection, Integer, cast, func, select
 
 from knowledge.model import LOCAL_OWNER, Scope
 from knowledge.store import schema
@@ -262,9 +262,8 @@ def _read_sampled(connection: Connection, identities: Sequence[int], model_id: i
 
 
 def _is_wanted(connection: Connection, subject: MapSubject) -> bool:
-    one = select(literal_column("1"))
-    accounts = one.select_from(schema.accounts).where(A.id == subject.owner).with_for_update()
-    collections = one.select_from(schema.collections).where(C.id == subject.collection).with_for_update()
+    accounts = select(A.id).where(A.id == subject.owner).with_for_update()
+    collections = select(C.id).where(C.id == subject.collection).with_for_update()
     if subject.owner > LOCAL_OWNER and connection.execute(accounts).first() is None:
         return False
     return subject.collection == EVERYTHING or connection.execute(collections).first() is not None

@@ -30,7 +30,7 @@ async def passage_map(
     """Get a map of the passages: each a point, near those with a similar meaning.
 
     The map is made in the background: `state` is `making` until there is one, and `outdated` while it is made anew,
-    which begins with the first request after more than 5 % of the passages have changed. Above 5,000 passages the points
-    are a random sample. Passages without a vector have no point; `without_vectors` has their number and the reason.
+    which begins with the first request after more than 5 % of the passages have changed. Above 5,000 passages the
+    points are a random sample. Passages without a vector have no point; `without_vectors` has their number and why.
     """
     return await engine.maps.read(collection, limit)
