@@ -88,7 +88,7 @@ export function mapView() {
   const lit = drawn && answer && question.trim() ? findLit(map, answer.hits) : null;
   return h("div.mapping", { key: "map" },
     h("header.head", null, h("h1", null, say("map")), drawn && h("p.small", null, map.passages > map.points.length ? say("mapSample", { n: map.passages, shown: map.points.length }) : say("mapAbout", { n: map.passages }))),
-    h("div.tools", null, fieldView(), collectionView(), drawn && lit && h("p.small.lit", { role: "status" }, litLine(lit))),
+    h("div.map-tools", null, fieldView(), collectionView(), drawn && lit && h("p.small.lit", { role: "status" }, litLine(lit))),
     problem && problemView(problem, load),
     answer?.problem && problemView(answer.problem, () => ask(0)),
     !map && !problem && waitingView(),

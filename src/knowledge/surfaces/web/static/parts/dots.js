@@ -1,7 +1,7 @@
 /** Draws the map on a canvas: dots, names of groups, titles when one is close, and the answers to a question on top. */
 
 const MARGIN = 28, REACH = 14, COLOURS = 8;
-const MAX_TITLES = 30, TITLE_ZOOM = 2.5;
+const MAX_TITLES = 30, TITLE_ZOOM = 2.5, NARROW = 520;
 
 /** The part of the map that is seen: `zoom` times as large, moved by `x` and `y` pixels. */
 export const WHOLE = Object.freeze({ zoom: 1, x: 0, y: 0 });
@@ -129,7 +129,8 @@ function drawNames(pen, box, place, colours, { map, view, cluster, names, lit })
   const order = map.clusters.map((_, number) => number).sort((one, other) => (other === cluster) - (one === cluster) || map.clusters[other].count - map.clusters[one].count);
   for (const number of order) {
     const { x, y, count } = map.clusters[number];
-    if (count) write(names[number], x, y, number === cluster ? 14 : 12.5, number === cluster ? 650 : 550, lit || (cluster !== null && number !== cluster) ? 0.55 : 1);
+    const name = box.width < NARROW ? names[number].split(" · ")[0] : names[number];
+    if (count) write(name, x, y, number === cluster ? 14 : 12.5, number === cluster ? 650 : 550, lit || (cluster !== null && number !== cluster) ? 0.55 : 1);
   }
   if (view.zoom >= TITLE_ZOOM) titlesInView(map, place, box).forEach(([text, x, y]) => write(text, x, y, 11.5, 400, 0.85));
 }
