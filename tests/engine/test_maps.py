@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import numpy as np
 import pytest
 
 from knowledge.config import Settings
@@ -151,9 +152,17 @@ async def test_it_says_which_passages_have_no_vector_and_why(settings: Settings,
         engine = local.as_caller(Caller())
         await add_subjects(engine)
         german = "Der Leuchtturmwärter zündet jeden Abend die Lampe an und schreibt das Wetter in sein Tagebuch. " * 5
-        await add_note(engine, german)
+        note = await add_note(engine, german)
         [gap] = (await read_map(engine)).without_vectors
         assert (gap.reason, gap.language) == (GapReason.LANGUAGE, "de") and gap.chunks >= 1
+        # Vectors that are made later, as after a change of the model, count as well.
+        model = local._parts.stored_models.get_active()
+        assert model is not None
+        vector = np.ones(model.dimension, np.float16).tobytes()
+        vectors = [(chunk.id, vector) for chunk in await engine.chunks(note.id)]
+        local._parts.chunks.add_vectors(model.id, vectors, [note.id])
+        assert (await engine.document(note.id)).vector_count == len(vectors)
+        assert (await engine.maps.read()).without_vectors == ()
     finally:
         local.close()
 
