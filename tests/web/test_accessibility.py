@@ -35,6 +35,7 @@ VIEWS = {
     "/activity": ".row",
     "/activity?show=failed": ".none",
     "/settings": "select",
+    "/map": ".mapping h1",
     "/login": "form.login",
 }
 

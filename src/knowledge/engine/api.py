@@ -45,6 +45,7 @@ from knowledge.model import (
 )
 from knowledge.model.crawls import Crawl, CrawledPage, NewCrawl, PageOutcome
 from knowledge.model.events import Event
+from knowledge.model.maps import MAX_MAP_POINTS, PassageMap
 from knowledge.model.oauth import (
     ActiveToken,
     CodeExchange,
@@ -278,6 +279,14 @@ class PagesApi(Protocol):
         """Return the headings of a document of any format."""
 
 
+class MapsApi(Protocol):
+    async def read(self, collection: CollectionRef | None = None, limit: int = MAX_MAP_POINTS) -> PassageMap:
+        """Return the map of all passages that the caller may read, or of one collection.
+
+        It is made in the background when it is first asked for, and again when more than 5 % has changed.
+        """
+
+
 class Engine(Protocol):
     @property
     def accounts(self) -> AccountsApi: ...
@@ -296,6 +305,9 @@ class Engine(Protocol):
 
     @property
     def pages(self) -> PagesApi: ...
+
+    @property
+    def maps(self) -> MapsApi: ...
 
     def as_caller(self, caller: Caller) -> Engine:
         """Return the engine for a caller; documents that the caller may not read look as if they did not exist."""

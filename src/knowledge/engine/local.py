@@ -12,7 +12,7 @@ from typing import cast
 from knowledge.embed.embedder import Embedder
 from knowledge.engine import verify
 from knowledge.engine.api import Engine
-from knowledge.engine.backup import BackupArchive
+from knowledge.engine.backup import open_archive
 from knowledge.engine.cluster.signals import SignalKind
 from knowledge.engine.events.broadcaster import Signal
 from knowledge.engine.events.watch import open_watch
@@ -21,6 +21,7 @@ from knowledge.engine.local_accounts import LocalAccounts
 from knowledge.engine.local_corpora import LocalCorpora
 from knowledge.engine.local_mcp_sessions import LocalMcpSessions
 from knowledge.engine.local_sessions import LocalSessions
+from knowledge.engine.maps.local_maps import LocalMaps
 from knowledge.engine.oauth.local_oauth import LocalOAuth
 from knowledge.engine.pages.local_pages import LocalPages
 from knowledge.engine.pages.service import missing_original_error
@@ -151,6 +152,10 @@ class LocalEngine:
     def pages(self) -> LocalPages:
         parts = self._parts
         return LocalPages(parts.threads, parts.pages, parts.documents, parts.chunks, self._scope)
+
+    @property
+    def maps(self) -> LocalMaps:
+        return LocalMaps(self._parts.threads, self._parts.maps, self._parts.collections, self._scope)
 
     def start(self) -> None:
         self._parts.start()
@@ -487,13 +492,6 @@ class LocalEngine:
             parts.workers.wake_all()
         return RereadStatus(queued, parts.rereads.count_waiting())
 
-    def _open_backup(self) -> BackupArchive:
-        parts = self._parts
-        return BackupArchive(
-            parts.options.data, parts.database, parts.files, parts.documents, parts.jobs, stop=lambda: self.is_closed
-        )
-
     async def backup(self) -> Original:
-        archive = await self._run_in_thread(self._open_backup)
-
+        archive = await self._run_in_thread(lambda: open_archive(self._parts))
         return Original(archive.filename, archive.size, archive.stream(self._run_in_thread))

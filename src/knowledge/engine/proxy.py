@@ -7,7 +7,16 @@ from collections.abc import Awaitable, Callable
 from operator import attrgetter
 from typing import Any, Protocol, TypeVar, cast
 
-from knowledge.engine.api import AccountsApi, CorporaApi, Engine, McpSessionsApi, OAuthApi, PagesApi, SessionsApi
+from knowledge.engine.api import (
+    AccountsApi,
+    CorporaApi,
+    Engine,
+    MapsApi,
+    McpSessionsApi,
+    OAuthApi,
+    PagesApi,
+    SessionsApi,
+)
 from knowledge.model import Caller
 
 T = TypeVar("T")
@@ -19,6 +28,7 @@ SUB_PROTOCOLS: dict[str, type] = {
     "sessions": SessionsApi,
     "oauth": OAuthApi,
     "pages": PagesApi,
+    "maps": MapsApi,
 }
 
 

@@ -27,6 +27,7 @@ from knowledge.engine.ingest.pipeline import IngestPipeline
 from knowledge.engine.jobs.backpressure import Backpressure
 from knowledge.engine.jobs.progress import ProgressTracker
 from knowledge.engine.jobs.workers import WorkerPool
+from knowledge.engine.maps.service import MapService
 from knowledge.engine.oauth.service import OAuthService
 from knowledge.engine.pages.service import PageService
 from knowledge.engine.passwords import PasswordService
@@ -60,6 +61,7 @@ from knowledge.store.jobs.claim_queues import LEASE_SECONDS
 from knowledge.store.jobs.document_queue import DocumentQueue
 from knowledge.store.jobs.job_leases import JobLeases
 from knowledge.store.jobs.jobs import JobStore
+from knowledge.store.maps.passage_maps import MapStore
 from knowledge.store.mcp_sessions import McpSessionStore
 from knowledge.store.models import ModelStore
 from knowledge.store.pages.cache import PageCache
@@ -264,6 +266,12 @@ class Runtime:
         self.accounts = AccountService(self.database, self.scopes, self.options.admins)
         self.oauth = OAuthService(self.database, self.accounts)
         self.passwords = PasswordService()
+        self.maps = MapService(
+            MapStore(self.database),
+            self.stored_models.get_active,
+            self._find_languages,
+            self.leases if self.is_shared else None,
+        )
         self.status = StatusReader(
             self.options.data,
             self.database,
@@ -331,6 +339,7 @@ class Runtime:
         self._close_index()
         self.models.close()
         self.pages.close()
+        self.maps.close()
         self.parsers.close()
         self.passwords.close()
         self.database.close()
@@ -374,6 +383,11 @@ class Runtime:
         self.events.trim()
         erasure.sweep_traces(self.database)
         self.database.sweep_copies()
+
+    def _find_languages(self) -> frozenset[str] | None:
+        """Return the languages that the serving model reads, None if it reads all or is not loaded."""
+        embedder = self.models.find_embedder(self.stored_models.get_active())
+        return None if embedder is None else embedder.languages
 
     def _wake_for_new_job(self) -> None:
         self.workers.wake()

@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from knowledge import wire
 from knowledge.engine.remote.http import LONG_TIMEOUTS, EngineClient, open_http_client
+from knowledge.engine.remote.maps import RemoteMaps
 from knowledge.engine.remote.oauth import RemoteOAuth
 from knowledge.engine.remote.sessions import RemoteSessions
 from knowledge.errors import ExpiredKey, Unauthenticated
@@ -281,6 +282,7 @@ class RemoteEngine:
         self.sessions = RemoteSessions(self._client)
         self.oauth = RemoteOAuth(self._client)
         self.pages = RemotePages(self._client)
+        self.maps = RemoteMaps(self._client)
 
     def with_key(self, key: str) -> RemoteEngine:
         """Return the same engine with another API key, over the same connections."""

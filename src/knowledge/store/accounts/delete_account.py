@@ -32,6 +32,7 @@ def delete_account_data(database: Database, account_id: int) -> tuple[RemovalRes
         connection.execute(delete(schema.api_keys).where(X.account_id == account_id))
         delete_sessions_of(connection, account_id)
         connection.execute(delete(schema.oauth_subjects).where(schema.oauth_subjects.c.account_id == account_id))
+        connection.execute(delete(schema.maps).where(schema.maps.c.owner_id == account_id))
         connection.execute(delete(schema.accounts).where(A.id == account_id))
         events.record_removed(connection, [*dropped, *(document for _, found in gone for document in found)])
         removed = [each for (each, _), _ in gone]
