@@ -33,11 +33,11 @@ RATE_LIMIT_PATTERN = re.compile(
 """For example 60/minute, 5 per second or 100/2 hours; possessive quantifiers prevent catastrophic backtracking."""
 
 
-PUBLIC_URL_PATTERN = re.compile(
+SECURE_URL_PATTERN = re.compile(
     r"https://[a-z0-9\[][^\s/?#@\\]*+(/[^\s?#\\]*+)?|http://(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?(/[^\s?#\\]*+)?",
     re.IGNORECASE,
 )
-ORIGIN_PATTERN = re.compile(r"(https?://[^/]++/?)?", re.IGNORECASE)
+ORIGIN_PATTERN = re.compile(r"https?://[^/]++/?", re.IGNORECASE)
 EMBEDDING_DESCRIPTION = (
     "Embedding model of a new data folder: default, none, dir:PATH, hf:NAME or openai:URL#MODEL; "
     "'knowledge reindex --model SPEC' changes the model of an existing one."
@@ -147,9 +147,6 @@ class Settings(BaseSettings):
         "",
         description="Comma-separated addresses or networks of reverse proxies whose X-Forwarded headers are trusted; "
         "if set, every caller needs a key.",
-    )
-    public_url: str = Field(
-        "", description="Address at which clients reach this server, such as https://kb.example.com; without a path."
     )
     oauth: bool = Field(
         False,
@@ -368,26 +365,23 @@ class Settings(BaseSettings):
             )
         return self
 
-    @field_validator("public_url", "oauth_issuer")
-    @classmethod
-    def _check_public_url(cls, value: str) -> str:
-        value = value.strip()
-        if value and PUBLIC_URL_PATTERN.fullmatch(value) is None:
-            raise ValueError(f"'{value[:80]}' is not an https URL; http is for 127.0.0.1 and localhost only")
-        return value
-
     @model_validator(mode="after")
     def _check_oauth(self) -> Settings:
-        if ORIGIN_PATTERN.fullmatch(self.public_url) is None:
-            raise ValueError("KNOWLEDGE_PUBLIC_URL must have no path, such as https://kb.example.com")
-        if self.oauth and not self.public_url:
+        if self.oauth_issuer and not self.oauth:
+            raise ValueError("KNOWLEDGE_OAUTH_ISSUER needs KNOWLEDGE_OAUTH=on")
+        if not self.oauth:
+            return self
+        if not self.public_url:
             raise ValueError(
                 "KNOWLEDGE_OAUTH needs KNOWLEDGE_PUBLIC_URL, the address at which clients reach the server"
             )
-        if self.oauth and self.allow_open:
+        for name, url in (("KNOWLEDGE_PUBLIC_URL", self.public_url), ("KNOWLEDGE_OAUTH_ISSUER", self.oauth_issuer)):
+            if url and SECURE_URL_PATTERN.fullmatch(url) is None:
+                raise ValueError(f"With KNOWLEDGE_OAUTH {name} must be https; http is for 127.0.0.1 and localhost only")
+        if ORIGIN_PATTERN.fullmatch(self.public_url) is None:
+            raise ValueError("With KNOWLEDGE_OAUTH KNOWLEDGE_PUBLIC_URL must have no path: https://kb.example.com")
+        if self.allow_open:
             raise ValueError("KNOWLEDGE_OAUTH and KNOWLEDGE_ALLOW_OPEN exclude each other: an open server has no login")
-        if self.oauth_issuer and not self.oauth:
-            raise ValueError("KNOWLEDGE_OAUTH_ISSUER needs KNOWLEDGE_OAUTH=on")
         return self
 
     @property

@@ -45,7 +45,7 @@ READ_VERBS = frozenset({
     "search", "suggest", "job", "jobs", "wait", "watch", "crawl_pages", "crawl_report", "crawls",
     "document", "documents", "chunks", "original",
     "pages.sizes", "pages.image", "pages.thumbnail", "pages.words", "pages.places", "pages.outline",
-    "collections", "collection", "status", "check_ready",
+    "collections", "collection", "status", "check_ready", "maps.read",
     "accounts.is_registration_open", "accounts.me", "corpora.list_page", "corpora.get", "corpora.list_grants",
 })  # fmt: skip
 """Verbs that an access token of OAuth with the scope `read` may use."""
