@@ -235,6 +235,15 @@ async def test_a_repeated_parameter_is_refused(client: OAuthTestClient, http: ht
     assert answer.status_code == 422 and "repeated" in answer.text
 
 
+async def test_documents_are_not_fetched_for_everybody_all_the_time(local: LocalEngine, guarded: Settings) -> None:
+    limited = guarded.model_copy(update={"query_rate_limit": "2/hour"})
+    transport = httpx.ASGITransport(app=make_http_app(local, limited), client=("127.0.0.1", 5000))
+    async with httpx.AsyncClient(transport=transport, base_url=ORIGIN) as http:
+        client = OAuthTestClient(http, ORIGIN, client_id="https://127.0.0.1/client.json")
+        answers = [(await client.open()).status_code for _ in range(3)]
+    assert answers == [400, 400, 429], "a private address, which is never fetched"
+
+
 # -- attacks on the forms ------------------------------------------------------------------------
 
 

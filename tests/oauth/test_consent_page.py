@@ -104,3 +104,24 @@ async def test_no_other_page_can_frame_the_consent_page(
                 await page.goto(f"{evil.url}/")
             assert "Log in" not in (await page.frames[-1].content())
     await page.close()
+
+
+async def test_the_page_lists_connected_apps_and_revokes_them(
+    local: LocalEngine, guarded: Settings, browser: Browser
+) -> None:
+    expect.set_options(timeout=TIMEOUT_SECONDS * 1000)
+    page = await browser.new_page()
+    async with serve_with_oauth(local, guarded) as url:
+        async with httpx.AsyncClient(base_url=url) as http:
+            tokens = await OAuthTestClient(http, url).get_tokens()
+        await page.goto(f"{url}/settings")
+        await page.get_by_label("Username").fill("ada")
+        await page.get_by_label("Password").fill(PASSWORD)
+        await page.get_by_role("button", name="Log in", exact=True).click()
+        await page.goto(f"{url}/settings")
+        await expect(page.get_by_role("heading", name="Connected apps")).to_be_visible()
+        await expect(page.get_by_text("Test Agent")).to_be_visible()
+        await page.get_by_role("button", name="Revoke").click()
+        await expect(page.get_by_text("Test Agent")).to_have_count(0)
+        assert await local.oauth.find_token(tokens["access_token"]) is None
+    await page.close()

@@ -10,10 +10,11 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from knowledge.engine.api import Engine
+from knowledge.engine.oauth.client_documents import is_document_url
 from knowledge.errors import Forbidden, KnowledgeError, RateLimited, SessionEnded, WrongPassword
 from knowledge.model.accounts import ACCOUNT_KEY_PREFIX
 from knowledge.model.oauth import LOGIN_SECONDS, NewOAuthGrant, OAuthLogin, expand_scopes
-from knowledge.surfaces.http.rate_limits import RateLimits, address_key_of
+from knowledge.surfaces.http.rate_limits import RateLimits, address_key_of, address_of
 from knowledge.surfaces.oauth.authorization_request import (
     AuthorizationRequest,
     RequestRefused,
@@ -44,7 +45,7 @@ class AuthorizationEndpoint:
     async def show(self, http: Request) -> Response:
         """Answer GET /authorize with the login page, or with the consent page for whom has logged in."""
         try:
-            request = await self._parse(http.url.query)
+            request = await self._parse(http, http.url.query)
             login = await self._find_login(http)
         except RequestRefused as refused:
             return self._refuse(refused)
@@ -59,7 +60,7 @@ class AuthorizationEndpoint:
         try:
             check_same_origin(http, self._issuer)
             form = await read_form(http, "scope")
-            request = await self._parse(form.get("request", ""))
+            request = await self._parse(http, form.get("request", ""))
             match form.get("action"):
                 case "login":
                     return await self._log_in(http, request, form)
@@ -76,8 +77,11 @@ class AuthorizationEndpoint:
         except KnowledgeError as error:
             return error_page(f"{error}. {error.hint}", status=error.status)
 
-    async def _parse(self, query: str) -> AuthorizationRequest:
-        return await parse_request(parse_fields(query), self._engine, self._resources)
+    async def _parse(self, http: Request, query: str) -> AuthorizationRequest:
+        fields = parse_fields(query)
+        if self._rates is not None and is_document_url(fields.get("client_id", "")):  # it may be fetched
+            await self._rates.acquire(self._rates.rest, f"document:{address_of(http.scope)}", RateClass.LIST)
+        return await parse_request(fields, self._engine, self._resources)
 
     # -- login ----------------------------------------------------------------------------------
 
