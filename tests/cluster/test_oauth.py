@@ -36,9 +36,10 @@ async def test_registrations_logins_codes_and_tokens_hold_on_both_servers(
             client.http = there
             page = await client.log_in()
             here.cookies = there.cookies
-            form = {"request": read_field(page, "request"), "csrf": read_field(page, "csrf"), "scope": ["read"]}
+            request, csrf = read_field(page, "request"), read_field(page, "csrf")
             client.http = here
-            code = read_answer(await client.submit(action="allow", **form), client.redirect_uri)["code"]
+            answered = await client.submit(action="allow", request=request, csrf=csrf, scope=["read"])
+            code = read_answer(answered, client.redirect_uri)["code"]
             client.http = there
             tokens = (await client.exchange(code)).json()
             client.http = here
