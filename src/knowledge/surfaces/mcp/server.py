@@ -23,6 +23,7 @@ from pydantic import ValidationError
 from knowledge.errors import KnowledgeError, NotFound, RateLimited
 from knowledge.model import Json, ReportProgress
 from knowledge.surfaces.mcp import errors as mcp_errors
+from knowledge.surfaces.mcp.agent_reports import AgentReporter
 from knowledge.surfaces.mcp.progress import follow_job, relay_progress
 from knowledge.surfaces.mcp.request_context import SCOPE_KEY, McpRequest
 from knowledge.surfaces.mcp.subscriptions import DocumentWatches
@@ -95,6 +96,8 @@ class KnowledgeServer(Server[dict[str, Any]]):
         )
         self.registry = registry
         self.default_request: McpRequest | None = None
+        self.reporter: AgentReporter | None = None
+        """Set if the agents that use this server are recorded."""
         self.watches = DocumentWatches()
         self.middleware[:] = [self._handle_request]  # without the SDK's tracing, which takes a tenth of a call
         self.add_request_handler("tools/cancel", CancelParams, self._cancel_task)
@@ -121,7 +124,9 @@ class KnowledgeServer(Server[dict[str, Any]]):
         return self.default_request
 
     async def _handle_request(self, ctx: Context, call_next: CallNext) -> HandlerResult:
-        """Middleware: explain every error, and send instructions to a client that connects."""
+        """Middleware: record the agent, explain every error, and send instructions to a client that connects."""
+        if self.reporter is not None and ctx.request_id is not None:
+            self.reporter.note_request(ctx, self.find_mcp_request(ctx))
         try:
             result = await call_next(ctx)
         except Exception as error:

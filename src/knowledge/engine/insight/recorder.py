@@ -1,0 +1,116 @@
+"""Records searches in the background: how many and how long for everybody, and the questions if they are logged."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from knowledge.errors import KnowledgeError
+from knowledge.model import Query, SearchAnswer
+from knowledge.store.insight.measurements import MeasurementStore, OwnerCounts, SearchTimes, current_hour
+from knowledge.store.insight.queries import AskedQuery, QueryStore, make_query_identity
+
+log = logging.getLogger(__name__)
+
+FLUSH_SECONDS = 2.0
+"""Searches are written together; a question that is repeated within this time counts once."""
+COUNT_SECONDS = 60.0
+"""Interval at which documents and unfinished jobs are counted."""
+MAX_WAITING_QUESTIONS = 1000
+
+
+class SearchRecorder:
+    """Collects what searches report, so that none of them waits for the database."""
+
+    def __init__(self, queries: QueryStore, measurements: MeasurementStore, *, logs_queries: bool) -> None:
+        self._queries, self._measurements, self._logs_queries = queries, measurements, logs_queries
+        self._lock = threading.Lock()
+        self._asked: dict[tuple[int, bytes], AskedQuery] = {}
+        self._times: dict[int, SearchTimes] = {}
+        self._arrived, self._stop = threading.Event(), threading.Event()
+        self._count_lock = threading.Lock()
+        self._counted: dict[int, OwnerCounts] = {}
+        self._counted_hour = 0
+        self._thread = threading.Thread(target=self._run, name="insight", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        """Write what was collected and stop."""
+        self._stop.set()
+        self._arrived.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def observe(self, query: Query, owner: int, search: Callable[[Query], SearchAnswer]) -> SearchAnswer:
+        """Run a search and record it."""
+        began = time.perf_counter()
+        answer = search(query)
+        self._add(query, owner, answer, 1000 * (time.perf_counter() - began))
+        return answer
+
+    def _add(self, query: Query, owner: int, answer: SearchAnswer, took_ms: float) -> None:
+        with self._lock:
+            before = self._times.get(owner, SearchTimes(0, 0.0, 0.0))
+            slowest = max(before.slowest_ms, took_ms)
+            self._times[owner] = SearchTimes(before.searches + 1, before.total_ms + took_ms, slowest)
+            if self._logs_queries and is_question(query) and len(self._asked) < MAX_WAITING_QUESTIONS:
+                key = owner, make_query_identity(query.text)
+                scores = [hit.score for hit in answer.hits]
+                # One question may be several searches, one for each collection: the best of them counts.
+                if (known := self._asked.get(key)) is not None and known.best is not None:
+                    scores.append(known.best)
+                self._asked[key] = AskedQuery(owner, query.text, max(scores, default=None))
+        self._arrived.set()
+
+    def flush(self) -> None:
+        """Write what was collected now."""
+        with self._lock:
+            asked, self._asked = [*self._asked.values()], {}
+            times, self._times = self._times, {}
+        if times:
+            self._measurements.add_searches(times)
+        if asked:
+            self._queries.record(asked)
+
+    def count(self) -> None:
+        """Store the counts of the owners for whom they have changed since the last time."""
+        with self._count_lock:
+            counts, hour = self._measurements.count_all(), current_hour()
+            known = {owner: self._counted.get(owner) for owner in self._counted | counts}
+            is_new_day = (
+                hour // 24 != self._counted_hour // 24
+            )  # then all are written, so that old hours can be deleted
+            current = {owner: counts.get(owner, OwnerCounts(0, 0)) for owner in known}
+            changed = {owner: each for owner, each in current.items() if is_new_day or known[owner] != each}
+            if changed:
+                self._measurements.write_counts(changed)
+            self._counted, self._counted_hour = counts, hour
+
+    def _run(self) -> None:
+        count_at = time.monotonic() + COUNT_SECONDS
+        while not self._stop.is_set():
+            self._arrived.wait(max(0.0, count_at - time.monotonic()))
+            self._stop.wait(FLUSH_SECONDS)
+            self._arrived.clear()
+            self._try(self.flush)
+            if time.monotonic() >= count_at and not self._stop.is_set():
+                self._try(self.count)
+                count_at = time.monotonic() + COUNT_SECONDS
+        self._try(self.flush)
+
+    def _try(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except KnowledgeError as error:
+            log.warning("searches could not be recorded: %s", error)
+        except Exception:
+            log.exception("recording searches failed")
+
+
+def is_question(query: Query) -> bool:
+    """Return whether a search is a question of its own: typed to its end, the first page, and not in one document."""
+    return not query.typing and query.offset == 0 and not query.filter.documents
