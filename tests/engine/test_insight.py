@@ -11,6 +11,7 @@ from sqlalchemy import update
 
 from knowledge.config import Settings
 from knowledge.engine.api import Engine
+from knowledge.engine.insight import recorder
 from knowledge.engine.local import LocalEngine
 from knowledge.errors import AdminRequired, DocumentNotFound, Invalid
 from knowledge.model import Query, SearchFilter, SearchMode, now
@@ -58,6 +59,16 @@ async def test_what_is_no_question_of_its_own_is_not_logged(local: LocalEngine) 
     await local.search(Query(text="kettle", offset=10))
     await local.search(Query(text="kettle", filter=SearchFilter(documents=(note.id,))))
     assert (await local.insight.queries()).total == 0
+
+
+async def test_a_typed_question_is_logged_when_the_typing_rests(
+    local: LocalEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for typed in ("k", "kett", "kettle cold"):
+        await local.search(Query(text=typed, typing=True))
+    assert (await local.insight.queries()).total == 0
+    monkeypatch.setattr(recorder, "TYPED_REST_SECONDS", 0.0)
+    assert [each.query for each in (await local.insight.queries()).queries] == ["kettle cold"]
 
 
 async def test_nothing_is_logged_unless_the_operator_wants_it(settings: Settings, parsers: SharedParsers) -> None:

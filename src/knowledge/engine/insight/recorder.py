@@ -19,6 +19,10 @@ FLUSH_SECONDS = 2.0
 COUNT_SECONDS = 60.0
 """Interval at which documents and unfinished jobs are counted."""
 MAX_WAITING_QUESTIONS = 1000
+MAX_QUESTION_HITS = 50
+"""Nobody reads more; `knowledge eval` asks for 100."""
+TYPED_REST_SECONDS = 5.0
+"""A question that is being typed counts as asked when nothing more was typed for this time."""
 
 
 class SearchRecorder:
@@ -28,6 +32,8 @@ class SearchRecorder:
         self._queries, self._measurements, self._logs_queries = queries, measurements, logs_queries
         self._lock = threading.Lock()
         self._asked: dict[tuple[int, bytes], AskedQuery] = {}
+        self._typed: dict[int, tuple[float, AskedQuery]] = {}
+        """The question that each owner is typing, with the time of its last letter."""
         self._times: dict[int, SearchTimes] = {}
         self._arrived, self._stop = threading.Event(), threading.Event()
         self._count_lock = threading.Lock()
@@ -57,18 +63,33 @@ class SearchRecorder:
             before = self._times.get(owner, SearchTimes(0, 0.0, 0.0))
             slowest = max(before.slowest_ms, took_ms)
             self._times[owner] = SearchTimes(before.searches + 1, before.total_ms + took_ms, slowest)
-            if self._logs_queries and is_question(query) and len(self._asked) < MAX_WAITING_QUESTIONS:
-                key = owner, make_query_identity(query.text)
-                scores = [hit.score for hit in answer.hits]
-                # One question may be several searches, one for each collection: the best of them counts.
-                if (known := self._asked.get(key)) is not None and known.best is not None:
-                    scores.append(known.best)
-                self._asked[key] = AskedQuery(owner, query.text, max(scores, default=None))
+            if self._logs_queries and is_question(query):
+                asked = AskedQuery(owner, query.text, max((hit.score for hit in answer.hits), default=None))
+                if query.typing:
+                    self._typed[owner] = time.monotonic(), asked
+                else:
+                    self._typed.pop(owner, None)
+                    self._keep(asked)
         self._arrived.set()
+
+    def _keep(self, asked: AskedQuery) -> None:
+        """Keep a question for the next write; of several searches for it, one per collection, the best counts."""
+        key = asked.owner, make_query_identity(asked.text)
+        known = self._asked.get(key)
+        if known is not None and known.best is not None and known.best > (asked.best or 0.0):
+            asked = known
+        if known is not None or len(self._asked) < MAX_WAITING_QUESTIONS:
+            self._asked[key] = asked
+
+    def _keep_rested(self) -> None:
+        oldest = time.monotonic() - TYPED_REST_SECONDS
+        for owner in [owner for owner, (at, _) in self._typed.items() if at <= oldest]:
+            self._keep(self._typed.pop(owner)[1])
 
     def flush(self) -> None:
         """Write what was collected now."""
         with self._lock:
+            self._keep_rested()
             asked, self._asked = [*self._asked.values()], {}
             times, self._times = self._times, {}
         if times:
@@ -95,7 +116,8 @@ class SearchRecorder:
         while not self._stop.is_set():
             self._arrived.wait(max(0.0, count_at - time.monotonic()))
             self._stop.wait(FLUSH_SECONDS)
-            self._arrived.clear()
+            if not self._typed:
+                self._arrived.clear()
             self._try(self.flush)
             if time.monotonic() >= count_at and not self._stop.is_set():
                 self._try(self.count)
@@ -112,5 +134,5 @@ class SearchRecorder:
 
 
 def is_question(query: Query) -> bool:
-    """Return whether a search is a question of its own: typed to its end, the first page, and not in one document."""
-    return not query.typing and query.offset == 0 and not query.filter.documents
+    """Return whether a search is a question of its own: no further page, not in one document, and no measurement."""
+    return query.offset == 0 and query.limit <= MAX_QUESTION_HITS and not query.filter.documents
