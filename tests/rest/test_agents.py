@@ -11,6 +11,7 @@ from mcp import Client
 from pydantic import SecretStr
 
 from knowledge.config import Settings
+from knowledge.engine.api import Engine
 from knowledge.engine.local import LocalEngine
 from knowledge.model.events import EventKind
 from knowledge.surfaces.http.app import make_http_app
@@ -24,9 +25,9 @@ CALL: dict[str, Any] = {
 }  # fmt: skip
 
 
-async def wait_for(read: Callable[[], Any], is_there: Callable[[Any], bool], local: LocalEngine) -> Any:
+async def wait_for(read: Callable[[], Any], is_there: Callable[[Any], bool], engine: Engine) -> Any:
     """Read until the reports of the server have arrived, which it sends within a second; events tell when."""
-    async with watching(local) as reader:
+    async with watching(engine) as reader:
         await reader.read()
         while not is_there(found := await read()):
             await reader.read_until(lambda event: event.kind in (EventKind.AGENT, EventKind.REFUSAL))

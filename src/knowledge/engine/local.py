@@ -17,6 +17,7 @@ from knowledge.engine.cluster.signals import SignalKind
 from knowledge.engine.events.broadcaster import Signal
 from knowledge.engine.events.watch import open_watch
 from knowledge.engine.ingest import accept
+from knowledge.engine.insight.recorder import FinishedSearch
 from knowledge.engine.local_groups import LocalGroups
 from knowledge.engine.pages.service import missing_original_error
 from knowledge.engine.permissions import check_verb, is_operator, summarize_findings
@@ -129,12 +130,18 @@ class LocalEngine(LocalGroups):
     # -- finding --------------------------------------------------------------------------------
 
     async def search(self, query: Query) -> SearchAnswer:
-        recorder, owner = self._parts.recorder, self._scope.owner
-        return await self._parts.threads.run_search(
-            lambda: recorder.observe(query, owner, self._search), typing=query.typing
-        )
+        return await self._parts.threads.run_search(lambda: self._search(query), typing=query.typing)
 
     def _search(self, query: Query) -> SearchAnswer:
+        began = time.perf_counter()
+        answer = self._search_again_if_damaged(query)
+        best = max((hit.score for hit in answer.hits), default=None)
+        took_ms = 1000 * (time.perf_counter() - began)
+        self._parts.recorder.finished.put(FinishedSearch(self._scope.owner, query, best, took_ms))
+        return answer
+
+    def _search_again_if_damaged(self, query: Query) -> SearchAnswer:
+        """Search, and once more in another index if this one turns out to be damaged."""
         index, embedder = self._find_index()
         if embedder is None and not query.fallback:
             self._parts.models.serving.raise_if_service_failed()

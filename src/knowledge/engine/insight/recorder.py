@@ -6,9 +6,12 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
 
 from knowledge.errors import KnowledgeError
-from knowledge.model import Query, SearchAnswer
+from knowledge.model import Query
 from knowledge.store.insight.measurements import MeasurementStore, OwnerCounts, SearchTimes, current_hour
 from knowledge.store.insight.queries import AskedQuery, QueryStore, make_query_identity
 
@@ -25,18 +28,30 @@ TYPED_REST_SECONDS = 5.0
 """A question that is being typed counts as asked when nothing more was typed for this time."""
 
 
+@dataclass(frozen=True, slots=True)
+class FinishedSearch:
+    """What is recorded of a search."""
+
+    owner: int
+    query: Query
+    best: float | None
+    """Relevance of the best passage."""
+    took_ms: float
+
+
 class SearchRecorder:
-    """Collects what searches report, so that none of them waits for the database."""
+    """Reads what searches leave in `finished`, in a thread of its own, so that none of them waits for the database."""
 
     def __init__(self, queries: QueryStore, measurements: MeasurementStore, *, logs_queries: bool) -> None:
         self._queries, self._measurements, self._logs_queries = queries, measurements, logs_queries
-        self._lock = threading.Lock()
+        self.finished: SimpleQueue[FinishedSearch | None] = SimpleQueue()
+        """None wakes the thread when it must stop."""
         self._asked: dict[tuple[int, bytes], AskedQuery] = {}
         self._typed: dict[int, tuple[float, AskedQuery]] = {}
         """The question that each owner is typing, with the time of its last letter."""
         self._times: dict[int, SearchTimes] = {}
-        self._arrived, self._stop = threading.Event(), threading.Event()
-        self._count_lock = threading.Lock()
+        self._stop = threading.Event()
+        self._write_lock, self._count_lock = threading.Lock(), threading.Lock()
         self._counted: dict[int, OwnerCounts] = {}
         self._counted_hour = 0
         self._thread = threading.Thread(target=self._run, name="insight", daemon=True)
@@ -47,30 +62,22 @@ class SearchRecorder:
     def close(self) -> None:
         """Write what was collected and stop."""
         self._stop.set()
-        self._arrived.set()
+        self.finished.put(None)
         if self._thread.is_alive():
             self._thread.join()
 
-    def observe(self, query: Query, owner: int, search: Callable[[Query], SearchAnswer]) -> SearchAnswer:
-        """Run a search and record it."""
-        began = time.perf_counter()
-        answer = search(query)
-        self._add(query, owner, answer, 1000 * (time.perf_counter() - began))
-        return answer
-
-    def _add(self, query: Query, owner: int, answer: SearchAnswer, took_ms: float) -> None:
-        with self._lock:
-            before = self._times.get(owner, SearchTimes(0, 0.0, 0.0))
-            slowest = max(before.slowest_ms, took_ms)
-            self._times[owner] = SearchTimes(before.searches + 1, before.total_ms + took_ms, slowest)
-            if self._logs_queries and is_question(query):
-                asked = AskedQuery(owner, query.text, max((hit.score for hit in answer.hits), default=None))
-                if query.typing:
-                    self._typed[owner] = time.monotonic(), asked
-                else:
-                    self._typed.pop(owner, None)
-                    self._keep(asked)
-        self._arrived.set()
+    def _add(self, search: FinishedSearch) -> None:
+        owner, query, took_ms = search.owner, search.query, search.took_ms
+        before = self._times.get(owner, SearchTimes(0, 0.0, 0.0))
+        slowest = max(before.slowest_ms, took_ms)
+        self._times[owner] = SearchTimes(before.searches + 1, before.total_ms + took_ms, slowest)
+        if self._logs_queries and is_question(query):
+            asked = AskedQuery(owner, query.text, search.best)
+            if query.typing:
+                self._typed[owner] = time.monotonic(), asked
+            else:
+                self._typed.pop(owner, None)
+                self._keep(asked)
 
     def _keep(self, asked: AskedQuery) -> None:
         """Keep a question for the next write; of several searches for it, one per collection, the best counts."""
@@ -87,15 +94,19 @@ class SearchRecorder:
             self._keep(self._typed.pop(owner)[1])
 
     def flush(self) -> None:
-        """Write what was collected now."""
-        with self._lock:
+        """Write what was collected; who reads afterwards sees it, also if another thread was writing already."""
+        with self._write_lock:
+            for _ in range(self.finished.qsize()):
+                with suppress(Empty):
+                    if (search := self.finished.get_nowait()) is not None:
+                        self._add(search)
             self._keep_rested()
             asked, self._asked = [*self._asked.values()], {}
             times, self._times = self._times, {}
-        if times:
-            self._measurements.add_searches(times)
-        if asked:
-            self._queries.record(asked)
+            if times:
+                self._measurements.add_searches(times)
+            if asked:
+                self._queries.record(asked)
 
     def count(self) -> None:
         """Store the counts of the owners for whom they have changed since the last time."""
@@ -114,10 +125,10 @@ class SearchRecorder:
     def _run(self) -> None:
         count_at = time.monotonic() + COUNT_SECONDS
         while not self._stop.is_set():
-            self._arrived.wait(max(0.0, count_at - time.monotonic()))
+            wait = FLUSH_SECONDS if self._typed else count_at - time.monotonic()
+            with suppress(Empty):
+                self.finished.put(self.finished.get(timeout=max(0.0, wait)))  # wakes this thread; `flush` takes it
             self._stop.wait(FLUSH_SECONDS)
-            if not self._typed:
-                self._arrived.clear()
             self._try(self.flush)
             if time.monotonic() >= count_at and not self._stop.is_set():
                 self._try(self.count)

@@ -7,13 +7,12 @@ may be lost.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import anyio
 import mcp_types as types
-from mcp.server.context import ServerRequestContext
 from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
 from starlette.types import Scope
@@ -23,13 +22,13 @@ from knowledge.errors import ExpiredKey, KnowledgeError, MissingKey, RateLimited
 from knowledge.model import Caller
 from knowledge.model.agents import AgentSighting, AgentTransport, NewRefusal, RefusalReason
 from knowledge.surfaces.http.rate_limits import address_of
-from knowledge.surfaces.mcp.request_context import BackgroundWork, McpRequest
+from knowledge.surfaces.mcp.request_context import SeenRequest
 
 log = logging.getLogger(__name__)
 
 REPORT_SECONDS = 1.0
-MAX_WAITING = 200
-"""Agents and refusals that wait for the next report; more are left out."""
+MAX_NOTES, MAX_REFUSALS_PER_REPORT = 2000, 100
+"""Notes that wait for the next report; the oldest are dropped."""
 MAX_TEXT_CHARS = 120
 HANDSHAKE_METHODS = frozenset({"initialize", "server/discover"})
 IGNORED_METHODS = frozenset({"ping"})
@@ -46,105 +45,97 @@ LEGACY_STATUSES = (404, 405)
 
 
 class AgentReporter:
+    """Reads the notes of requests in a task of its own, so that they cost a request nothing but the note."""
+
     def __init__(self, engine_for: Callable[[Caller], Engine]) -> None:
         self._engine_for = engine_for
-        self.start_task: Callable[[BackgroundWork], None] | None = None
-        """Set while the server runs."""
-        self._seen: dict[tuple[Caller, AgentSighting], AgentSighting] = {}
-        self._refused: dict[NewRefusal, int] = {}
-        self._is_reporting = False
+        self.inbox: deque[SeenRequest | NewRefusal] = deque(maxlen=MAX_NOTES)
+        self.arrived: anyio.Event | None = None
+        """Set to wake the task; None while it does not run."""
 
-    def note_request(self, context: ServerRequestContext[Any, Any], mcp_request: McpRequest) -> None:
-        """Take note of one request of an agent."""
-        method, request = context.method, context.request
-        # Over stdio the engine is opened after the handshake.
-        if method in IGNORED_METHODS or (request is None and method in HANDSHAKE_METHODS):
-            return
-        caller, tool = mcp_request.tool_call.caller, find_tool_name(context)
-        if caller.session is not None:
-            return
-        name, version = find_client(context)
-        agent = AgentSighting(
-            client=name[:MAX_TEXT_CHARS],
-            version=version[:MAX_TEXT_CHARS],
-            transport=find_transport(request),
-            toolset=",".join(mcp_request.view.toolsets)[:MAX_TEXT_CHARS],
-            caller=caller.kind,
-            key_prefix="_".join((caller.key or "").split("_", 2)[:2])[:40],
-        )
-        known = self._seen.get((caller, agent), agent)
-        if len(self._seen) < MAX_WAITING:
-            calls = known.calls + (tool is not None)
-            self._seen[caller, agent] = replace(known, calls=calls, last_tool=tool or known.last_tool)
-            self._start()
+    async def run(self) -> None:
+        """Report until the server ends."""
+        while True:
+            self.arrived = anyio.Event()
+            if not self.inbox:
+                await self.arrived.wait()
+            await self._report()
+            await anyio.sleep(REPORT_SECONDS)
 
     def note_refusal(self, scope: Scope, error: KnowledgeError) -> None:
-        """Take note of a request that was refused before an agent could be known."""
-        agent = Headers(scope=scope).get("user-agent", "")
+        """Leave a note of a request that was refused before an agent could be known."""
         reason, detail = find_reason(error)
-        refused = NewRefusal(
-            reason=reason,
-            client=agent[:MAX_TEXT_CHARS],
-            address=address_of(scope),
-            path=scope["path"][:MAX_TEXT_CHARS],
-            detail=detail[:MAX_TEXT_CHARS],
+        self.inbox.append(
+            NewRefusal(
+                reason=reason,
+                client=Headers(scope=scope).get("user-agent", "")[:MAX_TEXT_CHARS],
+                address=address_of(scope),
+                path=scope["path"][:MAX_TEXT_CHARS],
+                detail=detail[:MAX_TEXT_CHARS],
+            )
         )
-        if refused in self._refused or len(self._refused) < MAX_WAITING:
-            self._refused[refused] = self._refused.get(refused, 0) + 1
-            self._start()
-
-    def _start(self) -> None:
-        if not self._is_reporting and self.start_task is not None:
-            self._is_reporting = True
-            self.start_task(self._report)
+        if self.arrived is not None:
+            self.arrived.set()
 
     async def _report(self) -> None:
-        try:
-            while self._seen or self._refused:
-                seen, self._seen = self._seen, {}
-                refused, self._refused = self._refused, {}
-                for (caller, _), agent in seen.items():
-                    await self._send(self._engine_for(caller).agents.record(agent))
-                if refused:
-                    counted = [replace(each, attempts=attempts) for each, attempts in refused.items()]
-                    await self._send(self._engine_for(Caller()).agents.record_refusals(counted[:100]))
-                await anyio.sleep(REPORT_SECONDS)
-        finally:
-            self._is_reporting = False
+        notes = [self.inbox.popleft() for _ in range(len(self.inbox))]
+        for (caller, _), agent in join_requests([each for each in notes if isinstance(each, SeenRequest)]).items():
+            await self._send(self._engine_for(caller).agents.record(agent))
+        attempts = Counter(each for each in notes if isinstance(each, NewRefusal))
+        refused = [replace(each, attempts=count) for each, count in attempts.most_common(MAX_REFUSALS_PER_REPORT)]
+        if refused:
+            await self._send(self._engine_for(Caller()).agents.record_refusals(refused))
 
     @staticmethod
-    async def _send(report: Any) -> None:
+    async def _send(report: Awaitable[None]) -> None:
         try:
             await report
         except KnowledgeError as error:  # such as a revoked key, or a remote engine without the operator's key
             log.debug("an agent was not reported: %s", error)
 
 
-def find_tool_name(context: ServerRequestContext[Any, Any]) -> str | None:
-    name = (context.params or {}).get("name") if context.method == "tools/call" else None
-    return name[:MAX_TEXT_CHARS] if isinstance(name, str) else None
+def join_requests(requests: Sequence[SeenRequest]) -> dict[tuple[Caller, AgentSighting], AgentSighting]:
+    """Return the agents of requests with how often and what they called; the keys have no counts."""
+    seen: dict[tuple[Caller, AgentSighting], AgentSighting] = {}
+    for request in requests:
+        # Over stdio the engine is opened after the handshake; a browser session is no agent.
+        is_early = request.connection is None and request.method in HANDSHAKE_METHODS
+        if request.method in IGNORED_METHODS or is_early or request.caller.session is not None:
+            continue
+        agent, tool = describe_agent(request), request.tool
+        known = seen.get((request.caller, agent), agent)
+        if isinstance(tool, str):
+            known = replace(known, calls=known.calls + 1, last_tool=tool[:MAX_TEXT_CHARS])
+        seen[request.caller, agent] = known
+    return seen
 
 
-def find_transport(request: object) -> AgentTransport:
-    if request is None:
+def describe_agent(request: SeenRequest) -> AgentSighting:
+    name, version = find_client(request)
+    return AgentSighting(
+        client=name[:MAX_TEXT_CHARS],
+        version=version[:MAX_TEXT_CHARS],
+        transport=find_transport(request.connection),
+        toolset=",".join(request.toolsets)[:MAX_TEXT_CHARS],
+        caller=request.caller.kind,
+        key_prefix="_".join((request.caller.key or "").split("_", 2)[:2])[:40],
+    )
+
+
+def find_transport(connection: HTTPConnection | None) -> AgentTransport:
+    if connection is None:
         return AgentTransport.STDIO
-    is_socket = isinstance(request, HTTPConnection) and request.scope["type"] == "websocket"
-    return AgentTransport.WEBSOCKET if is_socket else AgentTransport.HTTP
+    return AgentTransport.WEBSOCKET if connection.scope["type"] == "websocket" else AgentTransport.HTTP
 
 
-def find_client(context: ServerRequestContext[Any, Any]) -> tuple[str, str]:
-    """Return name and version of the client: as it said when it connected, or its User-Agent."""
-    params: Mapping[str, Any] = context.params or {}
-    meta = params.get("_meta")
-    given = params.get("clientInfo") if context.method == "initialize" else None
-    if given is None and isinstance(meta, Mapping):
-        given = meta.get(types.CLIENT_INFO_META_KEY)
+def find_client(request: SeenRequest) -> tuple[str, str]:
+    """Return name and version of the client: as it said, now or when it connected, or its User-Agent."""
+    given, known = request.client, request.known_client
     if isinstance(given, Mapping) and isinstance(given.get("name"), str):
         return given["name"], str(given.get("version", ""))
-    known = context.session.client_params
-    if known is not None and known.client_info.name != REOPENED_CLIENT:
-        return known.client_info.name, known.client_info.version
-    agent = context.request.headers.get("user-agent", "") if isinstance(context.request, HTTPConnection) else ""
+    if isinstance(known, types.Implementation) and known.name != REOPENED_CLIENT:
+        return known.name, known.version
+    agent = request.connection.headers.get("user-agent", "") if request.connection is not None else ""
     name, _, version = agent.partition(" ")[0].partition("/")
     return name, version
 

@@ -25,7 +25,7 @@ from knowledge.model import Json, ReportProgress
 from knowledge.surfaces.mcp import errors as mcp_errors
 from knowledge.surfaces.mcp.agent_reports import AgentReporter
 from knowledge.surfaces.mcp.progress import follow_job, relay_progress
-from knowledge.surfaces.mcp.request_context import SCOPE_KEY, McpRequest
+from knowledge.surfaces.mcp.request_context import SCOPE_KEY, McpRequest, SeenRequest
 from knowledge.surfaces.mcp.subscriptions import DocumentWatches
 from knowledge.toolsets.answer_budget import ELLIPSIS, TRUNCATED, encode_answer
 from knowledge.toolsets.arguments import suggest_name
@@ -126,12 +126,33 @@ class KnowledgeServer(Server[dict[str, Any]]):
     async def _handle_request(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         """Middleware: record the agent, explain every error, and send instructions to a client that connects."""
         if self.reporter is not None and ctx.request_id is not None:
-            self.reporter.note_request(ctx, self.find_mcp_request(ctx))
+            self._note_agent(self.reporter, ctx)
         try:
             result = await call_next(ctx)
         except Exception as error:
             raise explain_error(error, ctx.method) from error
         return self._add_instructions(result, ctx) if ctx.method in CONNECTING_METHODS else result
+
+    def _note_agent(self, reporter: AgentReporter, ctx: Context) -> None:
+        """Leave a note for the reporter, which reads it in its own task."""
+        params, known, mcp_request = ctx.params or {}, ctx.session.client_params, self.find_mcp_request(ctx)
+        meta = params.get("_meta")
+        client = params.get("clientInfo") if ctx.method == "initialize" else None
+        if client is None and isinstance(meta, Mapping):
+            client = meta.get(types.CLIENT_INFO_META_KEY)
+        reporter.inbox.append(
+            SeenRequest(
+                mcp_request.tool_call.caller,
+                mcp_request.view.toolsets,
+                ctx.method,
+                params.get("name") if ctx.method == "tools/call" else None,
+                client,
+                None if known is None else known.client_info,
+                ctx.request,
+            )
+        )
+        if reporter.arrived is not None:
+            reporter.arrived.set()
 
     def _add_instructions(self, result: HandlerResult, ctx: Context) -> HandlerResult:
         """Add the instructions of the toolsets that the request sees."""

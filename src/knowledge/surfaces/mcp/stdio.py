@@ -63,7 +63,7 @@ async def serve_stdio(
             )
             if reports_agents:
                 server.reporter = AgentReporter(lambda _: engine)
-                server.reporter.start_task = make_task_starter(group)
+                group.start_soon(server.reporter.run)
             group.start_soon(_read_messages, lines, incoming, write, on_handshake_end)
             await serve_stream(server, server.default_request, read, write)
             group.cancel_scope.cancel()

@@ -63,7 +63,7 @@ class McpSurface:
         async with self.manager.run(), anyio.create_task_group() as group:
             self._task_group = group
             if self._reporter is not None:
-                self._reporter.start_task = self.start_task
+                group.start_soon(self._reporter.run)
             try:
                 yield
             finally:

@@ -10,7 +10,7 @@ import { clean } from "../snippet.js";
 import { recall, remember, set, state } from "../store.js";
 import { say, when } from "../words.js";
 
-const TICK_MS = 1000, ASK_MS = 10_000, KEY_PLACEHOLDER = "YOUR-KEY", RECENT_MS = 15 * 60_000;
+const TICK_MS = 1000, ASK_MS = 4000, KEY_PLACEHOLDER = "YOUR-KEY", RECENT_MS = 15 * 60_000;
 let seen = null, refused = [], toolsets = null, problem = null, timer = 0, asked = 0, began = 0;
 let chosen = { client: recall("client", "claude-code"), toolset: "", readOnly: false }, made = null, making = false;
 
