@@ -37,6 +37,7 @@ VIEWS = {
     "/agents": ".toolset",
     "/insight": ".plots",
     "/settings": "select",
+    "/map": ".mapping h1",
     "/login": "form.login",
 }
 

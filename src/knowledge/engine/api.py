@@ -48,6 +48,7 @@ from knowledge.model.agents import Agent, AgentSighting, NewRefusal, RefusedAtte
 from knowledge.model.crawls import Crawl, CrawledPage, NewCrawl, PageOutcome
 from knowledge.model.events import Event
 from knowledge.model.insight import HistoryPoint, QueryCounts, QueryLog, RatedPassage
+from knowledge.model.maps import MAX_MAP_POINTS, PassageMap
 from knowledge.model.pages import DocumentPages, OutlineEntry, PageImage, PageWords, Places
 from knowledge.model.sessions import ActiveSession, BrowserSession, IssuedSession
 from knowledge.model.suggestions import Suggestion
@@ -257,6 +258,14 @@ class InsightApi(Protocol):
         """Return documents, unfinished jobs and searches of all accounts together."""
 
 
+class MapsApi(Protocol):
+    async def read(self, collection: CollectionRef | None = None, limit: int = MAX_MAP_POINTS) -> PassageMap:
+        """Return the map of all passages that the caller may read, or of one collection.
+
+        It is made in the background when it is first asked for, and again when more than 5 % has changed.
+        """
+
+
 class Engine(Protocol):
     @property
     def accounts(self) -> AccountsApi: ...
@@ -278,6 +287,9 @@ class Engine(Protocol):
 
     @property
     def insight(self) -> InsightApi: ...
+
+    @property
+    def maps(self) -> MapsApi: ...
 
     def as_caller(self, caller: Caller) -> Engine:
         """Return the engine for a caller; documents that the caller may not read look as if they did not exist."""

@@ -12,7 +12,7 @@ from typing import cast
 from knowledge.embed.embedder import Embedder
 from knowledge.engine import verify
 from knowledge.engine.api import Engine
-from knowledge.engine.backup import BackupArchive
+from knowledge.engine.backup import open_archive
 from knowledge.engine.cluster.signals import SignalKind
 from knowledge.engine.events.broadcaster import Signal
 from knowledge.engine.events.watch import open_watch
@@ -459,13 +459,6 @@ class LocalEngine(LocalGroups):
             parts.workers.wake_all()
         return RereadStatus(queued, parts.rereads.count_waiting())
 
-    def _open_backup(self) -> BackupArchive:
-        parts = self._parts
-        return BackupArchive(
-            parts.options.data, parts.database, parts.files, parts.documents, parts.jobs, stop=lambda: self.is_closed
-        )
-
     async def backup(self) -> Original:
-        archive = await self._run_in_thread(self._open_backup)
-
+        archive = await self._run_in_thread(lambda: open_archive(self._parts))
         return Original(archive.filename, archive.size, archive.stream(self._run_in_thread))

@@ -1,4 +1,4 @@
-"""The sub-protocols of LocalEngine: accounts, corpora, sessions, pages, agents and insight."""
+"""The sub-protocols of LocalEngine: accounts, corpora, sessions, pages, maps, agents and insight."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from knowledge.engine.local_accounts import LocalAccounts
 from knowledge.engine.local_corpora import LocalCorpora
 from knowledge.engine.local_mcp_sessions import LocalMcpSessions
 from knowledge.engine.local_sessions import LocalSessions
+from knowledge.engine.maps.local_maps import LocalMaps
 from knowledge.engine.pages.local_pages import LocalPages
 from knowledge.engine.runtime import Runtime
 from knowledge.model import CollectionRef, RemovalResult, Scope
@@ -69,3 +70,7 @@ class LocalGroups(ABC):
     @property
     def insight(self) -> LocalInsight:
         return LocalInsight(self._parts.threads, self._parts.insight, self._scope)
+
+    @property
+    def maps(self) -> LocalMaps:
+        return LocalMaps(self._parts.threads, self._parts.maps, self._parts.collections, self._scope)

@@ -13,6 +13,7 @@ from knowledge.engine.api import (
     CorporaApi,
     Engine,
     InsightApi,
+    MapsApi,
     McpSessionsApi,
     PagesApi,
     SessionsApi,
@@ -29,6 +30,7 @@ SUB_PROTOCOLS: dict[str, type] = {
     "pages": PagesApi,
     "agents": AgentsApi,
     "insight": InsightApi,
+    "maps": MapsApi,
 }
 
 

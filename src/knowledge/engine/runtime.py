@@ -24,11 +24,11 @@ from knowledge.engine.indexing.follower import IndexFollower, OpenIndex
 from knowledge.engine.indexing.models import EmbeddingModels, OpenModel
 from knowledge.engine.ingest.accept import Acceptor
 from knowledge.engine.ingest.pipeline import IngestPipeline
-from knowledge.engine.insight.local_insight import InsightParts
-from knowledge.engine.insight.recorder import SearchRecorder
+from knowledge.engine.insight.local_insight import open_insight
 from knowledge.engine.jobs.backpressure import Backpressure
 from knowledge.engine.jobs.progress import ProgressTracker
 from knowledge.engine.jobs.workers import WorkerPool
+from knowledge.engine.maps.service import MapService
 from knowledge.engine.pages.service import PageService
 from knowledge.engine.passwords import PasswordService
 from knowledge.engine.removal import Removal
@@ -56,14 +56,12 @@ from knowledge.store.database import Database
 from knowledge.store.documents import DocumentStore
 from knowledge.store.events import EventLog
 from knowledge.store.files import FileStore
-from knowledge.store.insight.agents import AgentStore
-from knowledge.store.insight.measurements import MeasurementStore
-from knowledge.store.insight.queries import QueryStore
 from knowledge.store.jobs import recovery as job_recovery
 from knowledge.store.jobs.claim_queues import LEASE_SECONDS
 from knowledge.store.jobs.document_queue import DocumentQueue
 from knowledge.store.jobs.job_leases import JobLeases
 from knowledge.store.jobs.jobs import JobStore
+from knowledge.store.maps.passage_maps import MapStore
 from knowledge.store.mcp_sessions import McpSessionStore
 from knowledge.store.models import ModelStore
 from knowledge.store.pages.cache import PageCache
@@ -204,10 +202,9 @@ class Runtime:
     def _open_workers(self) -> None:
         options, queue = self.options, DocumentQueue(self.database)
         self.progress = ProgressTracker(options.lease_seconds if self.is_shared else math.inf)
-        agents = AgentStore(self.database)
+        self.insight = open_insight(self.database, options.query_log, options.query_log_days, self._tell_agents)
+        self.recorder, agents = self.insight.recorder, self.insight.agents
         self.broadcaster = EventBroadcaster(self.events, self.jobs, self.progress, agents, self._find_indexed)
-        self.insight = self._open_insight(agents)
-        self.recorder = self.insight.recorder
         self.jobs.find_progress = self.progress.get_reached
         self.progress.on_change = lambda job_id: self.broadcaster.notify(Signal.JOB, job_id)
         self.backpressure = Backpressure()
@@ -247,13 +244,6 @@ class Runtime:
         self.crawler = CrawlService(self.jobs, self._open_crawler)
         self.member = self._open_member() if self.is_shared else None
 
-    def _open_insight(self, agents: AgentStore) -> InsightParts:
-        options, queries, measurements = self.options, QueryStore(self.database), MeasurementStore(self.database)
-        recorder = SearchRecorder(queries, measurements, logs_queries=options.query_log)
-        return InsightParts(
-            agents, queries, measurements, recorder, options.query_log, options.query_log_days, self._tell_agents
-        )
-
     def _tell_agents(self) -> None:
         self.broadcaster.notify(Signal.AGENTS)
         self.signals.send(SignalKind.AGENTS)
@@ -284,6 +274,12 @@ class Runtime:
         self.threads = EngineThreads()
         self.accounts = AccountService(self.database, self.scopes, self.options.admins)
         self.passwords = PasswordService()
+        self.maps = MapService(
+            MapStore(self.database),
+            self.stored_models.get_active,
+            self._find_languages,
+            self.leases if self.is_shared else None,
+        )
         self.status = StatusReader(
             self.options.data,
             self.database,
@@ -353,6 +349,7 @@ class Runtime:
         self._close_index()
         self.models.close()
         self.pages.close()
+        self.maps.close()
         self.parsers.close()
         self.passwords.close()
         self.database.close()
@@ -396,6 +393,11 @@ class Runtime:
         self.insight.sweep()
         erasure.sweep_traces(self.database)
         self.database.sweep_copies()
+
+    def _find_languages(self) -> frozenset[str] | None:
+        """Return the languages that the serving model reads, None if it reads all or is not loaded."""
+        embedder = self.models.find_embedder(self.stored_models.get_active())
+        return None if embedder is None else embedder.languages
 
     def _wake_for_new_job(self) -> None:
         self.workers.wake()

@@ -14,6 +14,7 @@ from knowledge.errors import EmptyQuery, InvalidParameter
 from knowledge.model import LOCAL_OWNER, Scope
 from knowledge.model.agents import Agent, AgentSighting, NewRefusal, RefusedAttempt
 from knowledge.model.insight import HistoryPoint, QueryCounts, QueryLog, RatedPassage
+from knowledge.store.database import Database
 from knowledge.store.insight.agents import AgentStore
 from knowledge.store.insight.measurements import MeasurementStore, current_hour
 from knowledge.store.insight.queries import QueryStore
@@ -41,6 +42,15 @@ class InsightParts:
         self.queries.forget_before(make_timestamp() - self.kept_days * MICROSECONDS_PER_DAY)
         self.queries.forget_ratings_of_removed()
         self.measurements.forget_old()
+
+
+def open_insight(
+    database: Database, logs_queries: bool, kept_days: int, tell_agents: Callable[[], None]
+) -> InsightParts:
+    """Open the stores and make the recorder, without starting it."""
+    queries, measurements = QueryStore(database), MeasurementStore(database)
+    recorder = SearchRecorder(queries, measurements, logs_queries=logs_queries)
+    return InsightParts(AgentStore(database), queries, measurements, recorder, logs_queries, kept_days, tell_agents)
 
 
 class LocalAgents:

@@ -13,6 +13,7 @@ from urllib.parse import quote
 from knowledge import wire
 from knowledge.engine.remote.http import LONG_TIMEOUTS, EngineClient, open_http_client
 from knowledge.engine.remote.insight import RemoteAgents, RemoteInsight
+from knowledge.engine.remote.maps import RemoteMaps
 from knowledge.engine.remote.sessions import RemoteSessions
 from knowledge.errors import ExpiredKey, Unauthenticated
 from knowledge.model import (
@@ -282,6 +283,7 @@ class RemoteEngine:
         self.pages = RemotePages(self._client)
         self.agents = RemoteAgents(self._client)
         self.insight = RemoteInsight(self._client)
+        self.maps = RemoteMaps(self._client)
 
     def with_key(self, key: str) -> RemoteEngine:
         """Return the same engine with another API key, over the same connections."""

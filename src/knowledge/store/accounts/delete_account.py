@@ -36,6 +36,7 @@ def delete_account_data(database: Database, account_id: int) -> tuple[RemovalRes
         delete_sessions_of(connection, account_id)
         for delete_more in (delete_agents_of, delete_queries_of, delete_measurements_of):
             delete_more(connection, account_id)
+        connection.execute(delete(schema.maps).where(schema.maps.c.owner_id == account_id))
         connection.execute(delete(schema.accounts).where(A.id == account_id))
         events.record_removed(connection, [*dropped, *(document for _, found in gone for document in found)])
         removed = [each for (each, _), _ in gone]

@@ -21,7 +21,7 @@ from knowledge.surfaces.http.responses import error_response
 from knowledge.surfaces.http.server import wrap_in_guard_and_log
 from knowledge.surfaces.http.tool_runner import ToolRunner
 from knowledge.surfaces.http.toolset_services import ToolsetServices
-from knowledge.surfaces.mcp.call_limits import make_account_limits, make_call_limits
+from knowledge.surfaces.mcp.call_limits import make_account_limits, make_call_limits, make_server_links
 from knowledge.surfaces.mcp.routes import make_routes
 from knowledge.surfaces.mcp.surface import McpSurface
 from knowledge.surfaces.rest import make_rest_app
@@ -56,11 +56,13 @@ def make_http_app(engine: Engine, settings: Settings, ready: Callable[[], bool] 
     rates = RateLimits.from_settings(settings)
     services = ToolsetServices(engine, settings)
     registry, limits, account_limits = make_registry(), make_call_limits(settings), make_account_limits(settings)
+    links = make_server_links(settings)
     mcp = McpSurface(
         registry,
         engine.as_caller,
         limits=limits,
         account_limits=account_limits,
+        links=links,
         toolsets=settings.toolsets,
         services=services.by_type,
         rates=rates,
@@ -72,7 +74,7 @@ def make_http_app(engine: Engine, settings: Settings, ready: Callable[[], bool] 
         engine, ready=ready, max_file_bytes=settings.max_file_bytes, rates=rates,
         streaming="manager" in mcp.selection.allowed, trusted_only=settings.trusted_only,
         is_operator_key=authenticator.is_operator_key,
-        tools=ToolRunner(registry, mcp.selection, limits, account_limits, services.by_type, rates),
+        tools=ToolRunner(registry, mcp.selection, limits, account_limits, services.by_type, links, rates),
     )  # fmt: skip
 
     @asynccontextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from knowledge.engine.api import Engine
 from knowledge.errors import KnowledgeError, NotFound
@@ -13,6 +13,7 @@ from knowledge.model import Caller, CallerKind, Json, JsonValue
 from knowledge.surfaces.http.rate_limits import Allowance, RateLimits, allowance_key_of
 from knowledge.surfaces.mcp.toolset_selection import ToolsetSelection
 from knowledge.toolsets.base import CallLimits, Refusal, Registry, Tool, ToolCall, Toolset, ToolsetView
+from knowledge.toolsets.values import ServerLinks
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,7 @@ class ToolRunner:
     limits: CallLimits
     account_limits: CallLimits
     services: Mapping[type[object], object]
+    links: ServerLinks
     rates: RateLimits | None = None
 
     def list_toolsets(self) -> Iterator[tuple[Toolset, bool]]:
@@ -54,9 +56,13 @@ class ToolRunner:
             return None
         return await self.rates.acquire(self.rates.mcp, allowance_key_of(caller), tool.rate)
 
-    async def run(self, tool: Tool, engine: Engine, caller: Caller, arguments: Mapping[str, JsonValue]) -> ToolOutcome:
+    async def run(
+        self, tool: Tool, engine: Engine, caller: Caller, base_url: str, arguments: Mapping[str, JsonValue]
+    ) -> ToolOutcome:
+        """Call a tool; `base_url` is the address of this server for links, unless the operator set one."""
         limits = self.account_limits if caller.kind is CallerKind.ACCOUNT else self.limits
-        call = ToolCall(engine=engine, caller=caller, limits=limits, services=self.services)
+        links = self.links if self.links.base_url else replace(self.links, base_url=base_url)
+        call = ToolCall(engine=engine, caller=caller, limits=limits, links=links, services=self.services)
         began = time.perf_counter()
         answer = await tool.run(call, arguments)
         took = round(1000 * (time.perf_counter() - began), 1)

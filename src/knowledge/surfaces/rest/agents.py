@@ -114,4 +114,5 @@ async def call_tool(
     tool, caller = context.tools.find(name), caller_of(request.scope)
     answer = cast(LimitHeadersResponse, request.scope[ANSWER_SCOPE_KEY])
     answer.allowance = await context.tools.charge(tool, caller)
-    return await context.tools.run(tool, engine, caller, body.arguments)
+    base_url = str(request.base_url).rstrip("/")
+    return await context.tools.run(tool, engine, caller, base_url, body.arguments)

@@ -25,6 +25,7 @@ from knowledge.surfaces.rest import (
     events,
     insight,
     jobs,
+    maps,
     pages,
     search,
     sessions,
@@ -74,9 +75,9 @@ def make_rest_app(
     app.add_middleware(Compression)
     add_error_handlers(app)
     routers = [
-        search.router, jobs.router, documents.router, pages.router, collections.router, crawls.router, users.router,
-        corpora.router, admin.router, status.router, events.router, sessions.router, sessions.admin_router,
-        agents.router, insight.router,
+        search.router, jobs.router, documents.router, pages.router, maps.router, collections.router, crawls.router,
+        users.router, corpora.router, admin.router, status.router, events.router, sessions.router,
+        sessions.admin_router, agents.router, insight.router,
     ]  # fmt: skip
     for router in [*routers, search.stream_router] if streaming else routers:
         app.include_router(router, prefix=PREFIX, responses=errors(*COMMON_STATUSES))

@@ -77,6 +77,7 @@ export const words = (id, page, signal) => get(`/documents/${id}/pages/${page}/w
 export const outline = (id) => get(`/documents/${id}/outline`);
 export const pageImage = (id, page, width) => `${BASE}/documents/${id}/pages/${page}?width=${width}`;
 export const original = (id) => `${BASE}/documents/${id}/file`;
+export const map = (collection, limit) => get("/map", { collection, limit });
 export const collections = () => get("/collections", { per_page: 100 });
 
 /** Whether a job has not ended. */
