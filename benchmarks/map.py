@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from importlib.metadata import files
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -61,14 +60,6 @@ def measure_own_bytes() -> int:
     return sum(path.stat().st_size for path in Path(found.submodule_search_locations[0]).glob("*.py"))
 
 
-def measure_package_bytes(name: str) -> int | None:
-    """Return the size of an installed package, None if it is not installed."""
-    try:
-        return sum(path.locate().stat().st_size for path in files(name) or () if Path(str(path.locate())).is_file())
-    except ModuleNotFoundError:
-        return None
-
-
 def measure(vectors: Matrix, passages: list[Passage], where: str) -> list[Result]:
     started, before = time.perf_counter(), _read_child_seconds()
     layout = child.MapProcess().make(vectors, passages)
@@ -102,10 +93,7 @@ def main() -> None:
     given = parser.parse_args()
     vectors, passages = read_folder(given.data, given.passages) if given.data else generate(given.passages)
     results = measure(vectors, passages, "real passages" if given.data else "generated vectors")
-    peer = measure_package_bytes("scipy")
-    added = Result("installed size that the map adds", measure_own_bytes() / KILOBYTE, "KB", "scipy alone",
-                   None if peer is None else peer / KILOBYTE)  # fmt: skip
-    results.append(added)
+    results.append(Result("installed size that the map adds", measure_own_bytes() / KILOBYTE, "KB"))
     for result in results:
         what, ours, beside, ratio, _ = result.to_cells("")
         print(f"{what:58} {ours:>12}  {beside} {ratio}".rstrip())

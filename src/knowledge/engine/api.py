@@ -6,10 +6,12 @@ one Caller, so no verb takes an owner.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from datetime import datetime
 from typing import Protocol
+from uuid import UUID
 
+from knowledge.engine.oauth.protocol import OAuthApi
 from knowledge.model import (
     Account,
     ApiKey,
@@ -43,20 +45,11 @@ from knowledge.model import (
     RetryResult,
     SearchAnswer,
 )
+from knowledge.model.agents import Agent, AgentSighting, NewRefusal, RefusedAttempt
 from knowledge.model.crawls import Crawl, CrawledPage, NewCrawl, PageOutcome
 from knowledge.model.events import Event
+from knowledge.model.insight import HistoryPoint, QueryCounts, QueryLog, RatedPassage
 from knowledge.model.maps import MAX_MAP_POINTS, PassageMap
-from knowledge.model.oauth import (
-    ActiveToken,
-    CodeExchange,
-    ForeignSubject,
-    IssuedTokens,
-    NewOAuthGrant,
-    OAuthClient,
-    OAuthGrant,
-    OAuthLogin,
-    RefreshExchange,
-)
 from knowledge.model.pages import DocumentPages, OutlineEntry, PageImage, PageWords, Places
 from knowledge.model.sessions import ActiveSession, BrowserSession, IssuedSession
 from knowledge.model.suggestions import Suggestion
@@ -199,64 +192,6 @@ class SessionsApi(Protocol):
     async def revoke_all_of(self, username: str) -> int: ...
 
 
-class OAuthApi(Protocol):
-    """The authorization server of OAuth: clients, consent, codes and tokens."""
-
-    # -- for the operator alone: the surface that serves the authorization endpoints ------------
-
-    async def register_client(self, name: str, redirect_uris: tuple[str, ...]) -> OAuthClient:
-        """Register a client, which the surface has checked; it is forgotten if nobody allows it anything."""
-
-    async def find_client(self, client_id: str) -> OAuthClient | None:
-        """Return a client; one whose id is the URL of a metadata document is fetched, which can raise FetchFailed."""
-
-    async def log_in(self, username: str, password: str) -> OAuthLogin:
-        """Open a login of the consent page; an unknown name and a wrong password raise WrongPassword."""
-
-    async def log_in_by_key(self, key: str) -> OAuthLogin:
-        """Open a login of the account of an API key; raises WrongPassword."""
-
-    async def find_login(self, token: str) -> OAuthLogin | None: ...
-
-    async def approve(self, login: str, new: NewOAuthGrant) -> str:
-        """Store what the person who logged in has allowed, and return the code; raises SessionEnded."""
-
-    async def exchange_code(self, given: CodeExchange) -> IssuedTokens | None:
-        """Return tokens for a code; None if it is not valid. A second use ends the grant."""
-
-    async def refresh(self, given: RefreshExchange) -> IssuedTokens | None:
-        """Return new tokens for a refresh token; None if it is not valid. A second use ends the grant."""
-
-    async def revoke_token(self, token: str, client_id: str) -> None:
-        """End the grant of a client's token; an unknown token is ignored."""
-
-    async def find_token(self, token: str) -> ActiveToken | None:
-        """Return whom an access token acts for; None if it has expired, was revoked or is unknown."""
-
-    async def admit_subject(self, given: ForeignSubject, create: bool) -> str | None:
-        """Return an access token for a verified token of another issuer; None if its subject has no account."""
-
-    async def link_subject(self, username: str, issuer: str, subject: str) -> None:
-        """Let tokens of another issuer's subject act for an account."""
-
-    # -- the caller's own grants ----------------------------------------------------------------
-
-    async def list_own(self) -> list[OAuthGrant]: ...
-
-    async def revoke(self, grant_id: int) -> None: ...
-
-    async def revoke_all(self) -> int:
-        """End all grants and return their number."""
-
-    # -- administration: for the local owner and admins -----------------------------------------
-
-    async def list_of(self, username: str) -> list[OAuthGrant]: ...
-
-    async def revoke_of(self, username: str, grant_id: int) -> None: ...
-
-    async def revoke_all_of(self, username: str) -> int: ...
-
-
 class PagesApi(Protocol):
     """Pages of PDFs and images; NoPages is raised for documents of other formats."""
 
@@ -277,6 +212,51 @@ class PagesApi(Protocol):
 
     async def outline(self, ref: Ref) -> list[OutlineEntry]:
         """Return the headings of a document of any format."""
+
+
+class AgentsApi(Protocol):
+    """Agents that use MCP: which ones have connected, and which attempts were refused."""
+
+    async def list_seen(self) -> list[Agent]:
+        """Return the caller's agents of the last seven days, the last seen first."""
+
+    async def list_refused(self, address: str) -> list[RefusedAttempt]:
+        """Return the last refused attempts; an account sees those from its own address, without their names."""
+
+    async def record(self, seen: AgentSighting) -> None:
+        """Count the calls of an agent of the caller; for the surface that serves MCP."""
+
+    async def record_refusals(self, refused: Sequence[NewRefusal]) -> None:
+        """Store refused attempts; for the operator alone."""
+
+
+class InsightApi(Protocol):
+    """What the caller asked, which passages were right, and how much happened."""
+
+    async def queries(
+        self, since: datetime | None = None, unanswered: bool = False, page: int = 1, per_page: int = 50
+    ) -> QueryLog:
+        """Return the caller's questions, the last asked first; only logged with KNOWLEDGE_QUERY_LOG."""
+
+    async def forget_queries(self) -> int:
+        """Delete the caller's log of questions and return how many there were."""
+
+    async def rate(self, query: str, chunk: UUID, good: bool | None) -> None:
+        """Mark a passage as a right or wrong answer to a question; None withdraws the mark."""
+
+    async def ratings(self) -> list[RatedPassage]:
+        """Return the passages that the caller has marked, newest first, as far as they still exist."""
+
+    async def history(self, hours: int = 24) -> list[HistoryPoint]:
+        """Return documents, unfinished jobs and searches of the caller over the last hours, oldest first."""
+
+    # -- administration: for the local owner and admins -----------------------------------------
+
+    async def count_queries(self) -> QueryCounts:
+        """Count the questions of all accounts, without their texts."""
+
+    async def server_history(self, hours: int = 24) -> list[HistoryPoint]:
+        """Return documents, unfinished jobs and searches of all accounts together."""
 
 
 class MapsApi(Protocol):
@@ -305,6 +285,12 @@ class Engine(Protocol):
 
     @property
     def pages(self) -> PagesApi: ...
+
+    @property
+    def agents(self) -> AgentsApi: ...
+
+    @property
+    def insight(self) -> InsightApi: ...
 
     @property
     def maps(self) -> MapsApi: ...

@@ -21,7 +21,10 @@ EVERYBODY = frozenset({
     "accounts.delete_me",
     "corpora.list_page", "corpora.get", "corpora.create", "corpora.edit", "corpora.remove",
     "corpora.list_grants", "corpora.grant", "corpora.revoke_grant",
-    "sessions.list_own", "sessions.revoke", "sessions.revoke_all", "oauth.list_own", "oauth.revoke", "oauth.revoke_all",
+    "sessions.list_own", "sessions.revoke", "sessions.revoke_all",
+    "agents.list_seen", "agents.list_refused", "agents.record",
+    "insight.queries", "insight.forget_queries", "insight.rate", "insight.ratings", "insight.history",
+    "oauth.list_own", "oauth.revoke", "oauth.revoke_all",
 })  # fmt: skip
 """For all callers, restricted to the caller's scope."""
 ADMINS = frozenset({
@@ -29,12 +32,13 @@ ADMINS = frozenset({
     "corpora.list_pending", "corpora.approve", "corpora.revoke_approval",
     "sessions.list_of", "sessions.revoke_of", "sessions.revoke_all_of",
     "oauth.list_of", "oauth.revoke_of", "oauth.revoke_all_of",
+    "insight.count_queries", "insight.server_history",
 })  # fmt: skip
 """For the operator and for accounts in ADMIN_USERS."""
 # Not for admins: these verbs give access to the documents of other accounts, or are internal to the surfaces.
 OPERATOR = frozenset({
     "backup", "accounts.issue_key", REINDEX_WITH_MODEL,
-    "mcp_sessions.issue", "mcp_sessions.find_version", "mcp_sessions.end",
+    "agents.record_refusals", "mcp_sessions.issue", "mcp_sessions.find_version", "mcp_sessions.end",
     "sessions.open_by_password", "sessions.open_by_key", "sessions.open_for_operator", "sessions.find", "sessions.end",
     "oauth.register_client", "oauth.find_client", "oauth.log_in", "oauth.log_in_by_key", "oauth.find_login",
     "oauth.approve", "oauth.exchange_code", "oauth.refresh", "oauth.revoke_token", "oauth.find_token",
@@ -46,6 +50,7 @@ READ_VERBS = frozenset({
     "document", "documents", "chunks", "original",
     "pages.sizes", "pages.image", "pages.thumbnail", "pages.words", "pages.places", "pages.outline",
     "collections", "collection", "status", "check_ready", "maps.read",
+    "agents.list_seen", "agents.list_refused", "agents.record", "insight.queries", "insight.ratings", "insight.history",
     "accounts.is_registration_open", "accounts.me", "corpora.list_page", "corpora.get", "corpora.list_grants",
 })  # fmt: skip
 """Verbs that an access token of OAuth with the scope `read` may use."""
@@ -53,6 +58,7 @@ WRITE_VERBS = frozenset({
     "add", "update_note", "cancel", "retry", "retry_all", "crawl", "edit", "remove", "clear",
     "create_collection", "edit_collection", "remove_collection",
     "corpora.create", "corpora.edit", "corpora.remove", "corpora.grant", "corpora.revoke_grant",
+    "insight.forget_queries", "insight.rate",
 })  # fmt: skip
 """Verbs that need the scope `write`. All others, such as creating API keys, need `admin`."""
 

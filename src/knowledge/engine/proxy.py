@@ -9,14 +9,16 @@ from typing import Any, Protocol, TypeVar, cast
 
 from knowledge.engine.api import (
     AccountsApi,
+    AgentsApi,
     CorporaApi,
     Engine,
+    InsightApi,
     MapsApi,
     McpSessionsApi,
-    OAuthApi,
     PagesApi,
     SessionsApi,
 )
+from knowledge.engine.oauth.protocol import OAuthApi
 from knowledge.model import Caller
 
 T = TypeVar("T")
@@ -28,6 +30,8 @@ SUB_PROTOCOLS: dict[str, type] = {
     "sessions": SessionsApi,
     "oauth": OAuthApi,
     "pages": PagesApi,
+    "agents": AgentsApi,
+    "insight": InsightApi,
     "maps": MapsApi,
 }
 

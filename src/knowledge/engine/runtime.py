@@ -24,6 +24,7 @@ from knowledge.engine.indexing.follower import IndexFollower, OpenIndex
 from knowledge.engine.indexing.models import EmbeddingModels, OpenModel
 from knowledge.engine.ingest.accept import Acceptor
 from knowledge.engine.ingest.pipeline import IngestPipeline
+from knowledge.engine.insight.local_insight import open_insight
 from knowledge.engine.jobs.backpressure import Backpressure
 from knowledge.engine.jobs.progress import ProgressTracker
 from knowledge.engine.jobs.workers import WorkerPool
@@ -115,6 +116,8 @@ class EngineOptions:
     login_key_days: int = 90
     quota: Quota = field(default_factory=Quota)
     page_cache_bytes: int = 200 << 20
+    query_log: bool = False
+    query_log_days: int = 30
 
 
 class Runtime:
@@ -200,7 +203,9 @@ class Runtime:
     def _open_workers(self) -> None:
         options, queue = self.options, DocumentQueue(self.database)
         self.progress = ProgressTracker(options.lease_seconds if self.is_shared else math.inf)
-        self.broadcaster = EventBroadcaster(self.events, self.jobs, self.progress, self._find_indexed)
+        self.insight = open_insight(self.database, options.query_log, options.query_log_days, self._tell_agents)
+        self.recorder, agents = self.insight.recorder, self.insight.agents
+        self.broadcaster = EventBroadcaster(self.events, self.jobs, self.progress, agents, self._find_indexed)
         self.jobs.find_progress = self.progress.get_reached
         self.progress.on_change = lambda job_id: self.broadcaster.notify(Signal.JOB, job_id)
         self.backpressure = Backpressure()
@@ -240,6 +245,10 @@ class Runtime:
         self.crawler = CrawlService(self.jobs, self._open_crawler)
         self.member = self._open_member() if self.is_shared else None
 
+    def _tell_agents(self) -> None:
+        self.broadcaster.notify(Signal.AGENTS)
+        self.signals.send(SignalKind.AGENTS)
+
     def _open_member(self) -> ClusterMember:
         parts = MemberParts(
             database=self.database,
@@ -254,6 +263,7 @@ class Runtime:
             finish_indexed=self._finish_jobs_of_all,
             follow_models=self.backfill.follow,
             tell_events=partial(self.broadcaster.notify, Signal.CHANGES),
+            tell_agents=partial(self.broadcaster.notify, Signal.AGENTS),
             sweep_pages=self._sweep_drawn_pages,
         )
         self.indexer.on_own_change = partial(self.signals.send, SignalKind.CHANGES)
@@ -323,12 +333,14 @@ class Runtime:
         self._sweeper.start()
         self._trimmer.start()
         self.broadcaster.start()
+        self.recorder.start()
         self.models.start()  # last, because search by words does not need them
 
     def close(self) -> None:
         self._closing.set()
         self.broadcaster.close()
         self._trimmer.close()
+        self.recorder.close()
         self.crawler.close()
         self.workers.close()
         with suppress(KnowledgeError):
@@ -381,6 +393,7 @@ class Runtime:
         self.jobs.forget_originals(make_timestamp() - FAILED_ORIGINAL_KEEP_MICROSECONDS)
         self.files.sweep_unreferenced(self.documents.is_file_referenced, older_than)
         self.events.trim()
+        self.insight.sweep()
         erasure.sweep_traces(self.database)
         self.database.sweep_copies()
 

@@ -10,6 +10,23 @@ CREATE TABLE accounts (
 	CONSTRAINT uq_accounts_uid UNIQUE (uid), 
 	CONSTRAINT uq_accounts_folded UNIQUE (folded)
 );
+CREATE TABLE agents (
+	id INTEGER NOT NULL, 
+	owner_id BIGINT NOT NULL, 
+	identity BLOB NOT NULL, 
+	client VARCHAR(120) NOT NULL, 
+	version VARCHAR(60) NOT NULL, 
+	transport VARCHAR(20) NOT NULL, 
+	toolset VARCHAR(120) NOT NULL, 
+	caller VARCHAR(20) NOT NULL, 
+	key_prefix VARCHAR(40) NOT NULL, 
+	first_seen BIGINT NOT NULL, 
+	last_seen BIGINT NOT NULL, 
+	calls BIGINT NOT NULL, 
+	last_tool VARCHAR(80), 
+	CONSTRAINT pk_agents PRIMARY KEY (id), 
+	CONSTRAINT uq_agents_owner_id_identity UNIQUE (owner_id, identity)
+);
 CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY);
 INSERT INTO "alembic_version" VALUES('0015');
 CREATE TABLE api_keys (
@@ -211,6 +228,16 @@ CREATE TABLE leases (
 	expires_at BIGINT NOT NULL, 
 	CONSTRAINT pk_leases PRIMARY KEY (name)
 );
+CREATE TABLE measurements (
+	owner_id BIGINT NOT NULL, 
+	hour BIGINT NOT NULL, 
+	documents BIGINT, 
+	queued BIGINT, 
+	searches BIGINT NOT NULL, 
+	total_ms FLOAT NOT NULL, 
+	slowest_ms FLOAT NOT NULL, 
+	CONSTRAINT pk_measurements PRIMARY KEY (owner_id, hour)
+);
 CREATE TABLE models (
 	id INTEGER NOT NULL, 
 	fingerprint VARCHAR(200) NOT NULL, 
@@ -269,6 +296,18 @@ CREATE TABLE page_words (
 	CONSTRAINT pk_page_words PRIMARY KEY (content_id, page), 
 	CONSTRAINT fk_page_words_content_id FOREIGN KEY(content_id) REFERENCES contents (id)
 );
+CREATE TABLE queries (
+	id INTEGER NOT NULL, 
+	owner_id BIGINT NOT NULL, 
+	identity BLOB NOT NULL, 
+	text TEXT NOT NULL, 
+	count BIGINT NOT NULL, 
+	best FLOAT, 
+	first_at BIGINT NOT NULL, 
+	last_at BIGINT NOT NULL, 
+	CONSTRAINT pk_queries PRIMARY KEY (id), 
+	CONSTRAINT uq_queries_owner_id_identity UNIQUE (owner_id, identity)
+);
 CREATE TABLE rate_limit_entries (
 	"key" BLOB NOT NULL, 
 	slice BIGINT NOT NULL, 
@@ -276,6 +315,31 @@ CREATE TABLE rate_limit_entries (
 	calls INTEGER NOT NULL, 
 	ends BIGINT NOT NULL, 
 	CONSTRAINT pk_rate_limit_entries PRIMARY KEY ("key", slice)
+);
+CREATE TABLE ratings (
+	id INTEGER NOT NULL, 
+	owner_id BIGINT NOT NULL, 
+	identity BLOB NOT NULL, 
+	text TEXT NOT NULL, 
+	document_id BIGINT NOT NULL, 
+	chunk_uid CHAR(32) NOT NULL, 
+	good BOOLEAN NOT NULL, 
+	rated_at BIGINT NOT NULL, 
+	CONSTRAINT pk_ratings PRIMARY KEY (id), 
+	CONSTRAINT uq_ratings_owner_id_identity_chunk_uid UNIQUE (owner_id, identity, chunk_uid)
+);
+CREATE TABLE refused_attempts (
+	id INTEGER NOT NULL, 
+	identity BLOB NOT NULL, 
+	reason VARCHAR(20) NOT NULL, 
+	client VARCHAR(120) NOT NULL, 
+	address VARCHAR(60) NOT NULL, 
+	path VARCHAR(120) NOT NULL, 
+	detail VARCHAR(120) NOT NULL, 
+	attempts BIGINT NOT NULL, 
+	last_at BIGINT NOT NULL, 
+	CONSTRAINT pk_refused_attempts PRIMARY KEY (id), 
+	CONSTRAINT uq_refused_attempts_identity UNIQUE (identity)
 );
 CREATE TABLE schema_compatibility (
 	version VARCHAR(32) NOT NULL, 
@@ -363,6 +427,10 @@ CREATE INDEX ix_suggestions_document_id ON suggestions (document_id);
 CREATE INDEX ix_suggestions_owner_id ON suggestions (owner_id, kind, sort_key);
 CREATE INDEX ix_suggestions_collection_id ON suggestions (collection_id, kind, sort_key);
 CREATE INDEX ix_rate_limit_entries_ends ON rate_limit_entries (ends);
+CREATE INDEX ix_agents_last_seen ON agents (last_seen);
+CREATE INDEX ix_refused_attempts_last_at ON refused_attempts (last_at);
+CREATE INDEX ix_queries_last_at ON queries (last_at);
+CREATE INDEX ix_ratings_document_id ON ratings (document_id);
 CREATE INDEX ix_oauth_clients_expires_at ON oauth_clients (expires_at);
 CREATE INDEX ix_oauth_grants_account_id ON oauth_grants (account_id);
 CREATE INDEX ix_oauth_grants_client_id ON oauth_grants (client_id);
