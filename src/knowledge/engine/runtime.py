@@ -142,7 +142,11 @@ class Runtime:
     def _open_stores(self, data: Path) -> None:
         self.database = open_database(data, self.options.database_url)
         self.server_id = read_server_id(data) if self.is_shared else ""
-        self.files = self._open_originals(data)
+        try:
+            self.files = self._open_originals(data)
+        except BaseException:
+            self.database.close()
+            raise
         self.page_cache = PageCache(data / "pages", self.options.page_cache_bytes)
         self.documents = DocumentStore(self.database)
         self.chunks = ChunkStore(self.database)
