@@ -17,7 +17,7 @@ KnowledgeError
 │   ├── NeedsPassword · Damaged · NoText · OcrFailed (OcrLanguageMissing, which is a MissingDependency too)
 │   └── ParserDied · ParserTooSlow · ParserTooBig · JobCrashed
 ├── Unavailable                 503  Starting · Busy · Overloaded · ModelUnavailable · IndexFailed · EngineUnreachable
-│   ├── StorageFailed           503  DatabaseFailed · DiskFull
+│   ├── StorageFailed           503  DatabaseFailed · DiskFull · OriginalsUnavailable (OriginalsRefused)
 │   └── EmbeddingFailed         503  the embedding service failed
 │       └── EmbeddingRateLimited  429
 ├── FetchFailed                 502  a web page could not be fetched · NothingCrawled
@@ -444,6 +444,15 @@ class StorageFailed(Unavailable):
 
 class DatabaseFailed(StorageFailed):
     code = "database_failed"
+
+
+class OriginalsUnavailable(StorageFailed):
+    code = "originals_unavailable"
+    default_hint = "Try again later; 'knowledge status' says when the originals can be reached again."
+
+
+class OriginalsRefused(OriginalsUnavailable):
+    code = "originals_refused"
 
 
 class DiskFull(StorageFailed):
