@@ -17,7 +17,7 @@ KnowledgeError
 │   ├── NeedsPassword · Damaged · NoText · OcrFailed (OcrLanguageMissing, which is a MissingDependency too)
 │   └── ParserDied · ParserTooSlow · ParserTooBig · JobCrashed
 ├── Unavailable                 503  Starting · Busy · Overloaded · ModelUnavailable · IndexFailed · EngineUnreachable
-│   ├── StorageFailed           503  DatabaseFailed · DiskFull
+│   ├── StorageFailed           503  DatabaseFailed · DataMoved · DiskFull
 │   └── EmbeddingFailed         503  the embedding service failed
 │       └── EmbeddingRateLimited  429
 ├── FetchFailed                 502  a web page could not be fetched · NothingCrawled
@@ -439,6 +439,12 @@ class StorageFailed(Unavailable):
 
 class DatabaseFailed(StorageFailed):
     code = "database_failed"
+
+
+class DataMoved(StorageFailed):
+    """The data was moved to another place, or has not arrived completely."""
+
+    code = "data_moved"
 
 
 class DiskFull(StorageFailed):
