@@ -21,7 +21,7 @@ LAYERS: list[set[str]] = [
     {"engine"},
     {"wire"},
     {"split", "text"},
-    {"extract", "embed", "store", "index"},
+    {"extract", "embed", "store", "index", "blobs"},
     {"config", "error_codes", "failpoints", "filesystem", "malloc", "retry_after"},
     {"errors"},
     {"model", "version"},

@@ -16,6 +16,9 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from knowledge import failpoints
+from knowledge.blobs.api import Blobs
+from knowledge.blobs.folder import READ_CHUNK_BYTES, FolderBlobs
+from knowledge.blobs.incoming import digest_file
 from knowledge.engine import verify
 from knowledge.engine.runtime import BACKUP_COPY_PREFIX
 from knowledge.errors import Damaged, NotNow, StorageFailed
@@ -23,7 +26,6 @@ from knowledge.filesystem import file_modes
 from knowledge.model import Json, now
 from knowledge.store.database import Database
 from knowledge.store.documents import DocumentStore
-from knowledge.store.files import READ_CHUNK_BYTES, FileStore, digest_file
 from knowledge.store.jobs.jobs import JobStore
 from knowledge.version import __version__
 
@@ -40,7 +42,7 @@ class BackupArchive:
         self,
         data: Path,
         database: Database,
-        files: FileStore,
+        files: Blobs,
         documents: DocumentStore,
         jobs: JobStore,
         *,
@@ -76,18 +78,19 @@ class BackupArchive:
         self._pieces.close()
         self._stack.close()
 
-    def _list_members(self, copy: Path, stop: Callable[[], bool]) -> Iterator[tuple[str, Path | bytes, int]]:
+    def _list_members(self, copy: Path, stop: Callable[[], bool]) -> Iterator[tuple[str, Path | bytes | str, int]]:
         self._stack.callback(copy.unlink, missing_ok=True)
         referenced = self._list_originals()
         self._database.copy_to(copy)
-        verify.require_undamaged(copy, self._files.root, "Nothing was backed up", stop=stop)
+        verify.require_undamaged(copy, self._files, "Nothing was backed up", stop=stop)
         referenced |= self._list_originals()  # documents added during the copy may be in it
-        originals = [path for path in map(self._files.get_path, sorted(referenced)) if path.exists()]
+        sizes = {sha256: self._files.find_size(sha256) for sha256 in sorted(referenced)}
+        originals = [(sha256, size) for sha256, size in sizes.items() if size is not None]
         manifest = _make_manifest(copy, len(originals))
         yield MANIFEST_MEMBER, manifest, len(manifest)
         yield DATABASE_MEMBER, copy, copy.stat().st_size
-        for path in originals:
-            yield f"{FILES_FOLDER}/{path.name}", path, path.stat().st_size
+        for sha256, size in originals:
+            yield f"{FILES_FOLDER}/{sha256}", sha256, size
 
     def _list_originals(self) -> set[str]:
         """Return the originals of all documents and jobs."""
@@ -99,7 +102,7 @@ class BackupArchive:
             info.size, info.mode = size, 0o600
             yield info.tobuf(tarfile.USTAR_FORMAT)
             failpoints.trigger("backup.member")
-            yield from _read_content(source, size)
+            yield from _read_content(self._files, source, size)
             if padding := _round_up_to_block(size) - size:  # an empty piece would mean the end of the stream
                 yield b"\0" * padding
         yield b"\0" * (2 * TAR_BLOCK_BYTES)
@@ -115,7 +118,7 @@ def restore_backup(archive: BinaryIO, data: Path) -> Json:
     try:
         manifest = _extract_backup(archive, draft)
         verify.require_undamaged(
-            draft / DATABASE_MEMBER, draft / FILES_FOLDER, "Nothing was restored", hint=OLDER_BACKUP_HINT
+            draft / DATABASE_MEMBER, FolderBlobs(draft / FILES_FOLDER), "Nothing was restored", hint=OLDER_BACKUP_HINT
         )
         file_modes.make_folder(data)
         for part in draft.iterdir():
@@ -184,16 +187,28 @@ def _make_manifest(database: Path, originals: int) -> bytes:
     ).encode()
 
 
-def _read_content(source: Path | bytes, size: int) -> Iterator[bytes]:
-    if isinstance(source, bytes):
-        yield source
-        return
-    with source.open("rb") as file:
+def _read_content(files: Blobs, source: Path | bytes | str, size: int) -> Iterator[bytes]:
+    """Yield bytes from memory, a file, or the original with this SHA-256."""
+    match source:
+        case bytes():
+            yield source
+            return
+        case str():
+            name, pieces = source, files.read(source, 0, size)
+        case _:
+            name, pieces = source.name, _read_file(source, size)
+    for piece in pieces:
+        size -= len(piece)
+        yield piece
+    if size:
+        raise StorageFailed(f"The file {name} was truncated during the backup")
+
+
+def _read_file(path: Path, size: int) -> Iterator[bytes]:
+    with path.open("rb") as file:
         while size > 0 and (piece := file.read(min(READ_CHUNK_BYTES, size))):
             size -= len(piece)
             yield piece
-    if size:
-        raise StorageFailed(f"The file {source.name} was truncated during the backup")
 
 
 def _round_up_to_block(size: int) -> int:

@@ -12,9 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from knowledge import failpoints
+from knowledge.blobs.api import Blobs
+from knowledge.blobs.folder import FolderBlobs
 from knowledge.engine.accounts import AccountService
 from knowledge.engine.cluster.member import ClusterMember, MemberParts, ServerRole, log_recovery, read_server_id
 from knowledge.engine.cluster.model_change import ModelChange
+from knowledge.engine.cluster.originals import check_originals
 from knowledge.engine.cluster.signals import ClusterSignals, SignalKind
 from knowledge.engine.crawl.options import CrawlOptions
 from knowledge.engine.crawl.service import CrawlService
@@ -44,7 +47,6 @@ from knowledge.store.accounts.scopes import ScopeStore
 from knowledge.store.changes import ChangeLog
 from knowledge.store.chunks import ChunkStore
 from knowledge.store.cluster.leases import LeaseStore
-from knowledge.store.cluster.originals_folder import check_originals_folder
 from knowledge.store.cluster.servers import ServerStore
 from knowledge.store.collections import CollectionStore
 from knowledge.store.corpora import CorpusStore
@@ -53,7 +55,6 @@ from knowledge.store.crawls.site_pages import SitePageStore
 from knowledge.store.database import Database
 from knowledge.store.documents import DocumentStore
 from knowledge.store.events import EventLog
-from knowledge.store.files import FileStore
 from knowledge.store.jobs import recovery as job_recovery
 from knowledge.store.jobs.claim_queues import LEASE_SECONDS
 from knowledge.store.jobs.document_queue import DocumentQueue
@@ -141,12 +142,12 @@ class Runtime:
         self.database = open_database(data, self.options.database_url)
         require_not_moved(self.database)
         self.server_id = read_server_id(data) if self.is_shared else ""
-        self.files = FileStore(
+        self.files: Blobs = FolderBlobs(
             self.options.originals or data / "files",
             partial(run_with_file_lock, self.database) if self.is_shared else None,
         )
         if self.is_shared:
-            check_originals_folder(self.database, self.files.root)
+            check_originals(self.database, self.files)
         self.page_cache = PageCache(data / "pages", self.options.page_cache_bytes)
         self.documents = DocumentStore(self.database)
         self.chunks = ChunkStore(self.database)
@@ -164,7 +165,9 @@ class Runtime:
         self.publisher = Publisher(self.database)
         self.page_words = PageWordStore(self.database)
         self.rereads = RereadQueue(self.database)
-        self.pages = PageService(self.parsers, self.files, self.page_cache, self.chunks, self.page_words)
+        self.pages = PageService(
+            self.parsers, self.files, self.page_cache, self.chunks, self.page_words, self.documents.is_file_referenced
+        )
         self.files.on_discard = self.pages.forget
         self.servers = ServerStore(self.database, self.server_id)
         self.leases = LeaseStore(self.database, self.server_id)
@@ -274,7 +277,7 @@ class Runtime:
             self.models,
             self.indexer,
             self.parsers,
-            self.files.root,
+            self.files,
             self.servers if self.is_shared else None,
         )
         self._closing = threading.Event()
@@ -406,7 +409,7 @@ class Runtime:
         return checkpoint if self.member is None else self.member.find_durable_on_all(checkpoint)
 
     def _sweep_drawn_pages(self) -> None:
-        self.page_cache.sweep(lambda sha256: self.files.get_path(sha256).exists())
+        self.page_cache.sweep(self.documents.is_file_referenced)
 
     def _sweep_once(self) -> None:
         self._sweep_drawn_pages()  # each server has its own

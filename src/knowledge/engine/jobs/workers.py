@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from knowledge import failpoints
+from knowledge.blobs.api import Blobs
 from knowledge.engine.indexing.follower import IndexFollower
 from knowledge.engine.indexing.models import NO_MODEL
 from knowledge.engine.ingest import reread, unpack
@@ -30,7 +31,6 @@ from knowledge.model import JobError, JobKind, JobStatus
 from knowledge.model.jobs import JobPhase
 from knowledge.store.accounts.quotas import Quota
 from knowledge.store.documents import DocumentStore
-from knowledge.store.files import FileStore
 from knowledge.store.jobs.document_queue import DocumentQueue
 from knowledge.store.jobs.jobs import JobStore
 from knowledge.store.jobs.rows import MAX_DEATHS, JobClaim
@@ -61,7 +61,7 @@ class WorkerPool:
         ingest: IngestPipeline,
         progress: ProgressTracker,
         indexer: IndexFollower,
-        files: FileStore,
+        files: Blobs,
         quota: Quota,
         backpressure: Backpressure,
         rereads: RereadQueue,
